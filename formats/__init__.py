@@ -1,0 +1,27 @@
+"""How fluidb reads and writes files: faults, quantities, TOML, tables, whole writes.
+
+The bottom of the house: it knows nothing of networks, boards or traffic.
+"""
+
+from .catalogue import Catalogue
+from .errors import InputError
+from .files import check_free, write_directory, write_file
+from .quantities import parse_bandwidth, parse_duration
+from .tables import Table, read_table, write_table
+from .toml import Strict, read_toml, validate
+
+__all__ = [
+    "Catalogue",
+    "InputError",
+    "Strict",
+    "Table",
+    "check_free",
+    "parse_bandwidth",
+    "parse_duration",
+    "read_table",
+    "read_toml",
+    "validate",
+    "write_directory",
+    "write_file",
+    "write_table",
+]

@@ -1,0 +1,63 @@
+"""Things that ship with fluidb and are called by name, beside files of the user's own."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """A folder of TOML files that a user names by stem.
+
+    Parameters
+    ----------
+    kind : str
+        What the files describe, for faults: ``"network"``, ``"platform"``.
+    folder : Path
+        Where the shipped files lie.
+    command : str
+        The command that lists them.
+    """
+
+    kind: str
+    folder: Path
+    command: str
+
+    def names(self) -> list[str]:
+        """Names of the shipped files, sorted."""
+        return sorted(path.stem for path in self.folder.glob("*.toml"))
+
+    def find(self, name: str) -> Path:
+        """The file behind a name or a path.
+
+        Parameters
+        ----------
+        name : str
+            A shipped name, or the path of a TOML file.
+
+        Returns
+        -------
+        Path
+            An existing file.
+
+        Raises
+        ------
+        InputError
+            If there is none; the nearest shipped names are given.
+        """
+        if name in self.names():
+            return self.folder / f"{name}.toml"
+        path = Path(name)
+        if path.is_file():
+            return path
+        if path.suffix == ".toml" or "/" in name:
+            raise InputError(f"{name}: expected the TOML file of a {self.kind}, found no such file")
+        near = difflib.get_close_matches(name.lower(), self.names(), n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(self.names())}"
+        raise InputError(
+            f'unknown {self.kind} "{name}"; {hint} (see `{self.command}`, or give the path of a TOML file)'
+        )

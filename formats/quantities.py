@@ -1,0 +1,87 @@
+"""Quantities typed by a person: a number and its unit, never a bare number."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from .errors import InputError
+
+_DURATION_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
+_BANDWIDTH_GB_S = {"MB/s": 1e-3, "GB/s": 1.0}
+_NUMBER_AND_UNIT = re.compile(r"\s*([0-9.eE+-]*[0-9.])\s*([A-Za-z/]*)\s*")
+
+
+def _parse(text: str, units: dict[str, float], what: str, example: str) -> float:
+    known = ", ".join(units)
+    match = _NUMBER_AND_UNIT.fullmatch(text)
+    number = math.nan
+    if match:
+        try:
+            number = float(match[1])
+        except ValueError:
+            match = None
+    if match is None or not math.isfinite(number) or number <= 0:
+        raise InputError(
+            f'{what}: expected a positive number and a unit ({known}), found "{text}"; write e.g. {example}'
+        )
+    if match[2] not in units:
+        found = f'unit "{match[2]}"' if match[2] else "no unit"
+        raise InputError(f'{what}: expected a unit ({known}), found {found} in "{text}"; write e.g. {example}')
+    return number * units[match[2]]
+
+
+def parse_duration(text: str, what: str = "duration") -> float:
+    """Seconds in a text such as ``200ms``.
+
+    Parameters
+    ----------
+    text : str
+        A positive number followed by ``ns``, ``us``, ``ms``, ``s`` or ``min``.
+    what : str
+        Name of the option or key, for the fault.
+
+    Returns
+    -------
+    float
+        Duration in seconds.
+
+    Raises
+    ------
+    InputError
+        If number or unit is missing, unknown or not positive.
+
+    Examples
+    --------
+    >>> parse_duration("200ms")
+    0.2
+    """
+    return _parse(text, _DURATION_S, what, "200ms")
+
+
+def parse_bandwidth(text: str, what: str = "bandwidth") -> float:
+    """Gigabytes (1e9 bytes) a second in a text such as ``4.267GB/s``.
+
+    Parameters
+    ----------
+    text : str
+        A positive number followed by ``MB/s`` or ``GB/s``.
+    what : str
+        Name of the option or key, for the fault.
+
+    Returns
+    -------
+    float
+        Bandwidth in GB/s.
+
+    Raises
+    ------
+    InputError
+        If number or unit is missing, unknown or not positive.
+
+    Examples
+    --------
+    >>> parse_bandwidth("3200MB/s")
+    3.2
+    """
+    return _parse(text, _BANDWIDTH_GB_S, what, "4.267GB/s")

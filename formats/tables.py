@@ -1,0 +1,144 @@
+"""Tables on disk: the contract between design time and run time.
+
+Every table is one JSON object with the same envelope:
+
+``schema``
+    name and version of the layout, e.g. ``fluidb.latency/1``;
+``inputs``
+    digest of every table it was computed from, by schema name;
+``sha256``
+    digest of everything else in the file, so that damage shows.
+
+A table whose ``inputs`` no longer match the tables beside it is stale.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
+
+from .errors import InputError
+from .files import write_file
+from .toml import Strict, validate
+
+MAX_BYTES = 256 * 2**20
+"""A larger table is refused unread; the largest that fluidb writes is a few MiB."""
+
+
+def _digest(content: dict[str, Any]) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Table(Strict):
+    """Base of the tables on disk; a subclass names its layout and adds its columns.
+
+    Attributes
+    ----------
+    inputs : dict of str to str
+        Digest of each table this one was computed from, by schema name.
+    """
+
+    schema_name: ClassVar[str]
+    made_by: ClassVar[str]
+
+    inputs: dict[str, str] = {}
+
+    def digest(self) -> str:
+        """SHA-256 of the content, as other tables refer to it."""
+        return _digest({"schema": self.schema_name, **self.model_dump(mode="json", by_alias=True)})
+
+    def derived_from(self, *tables: Table) -> Self:
+        """A copy that names the tables it was computed from."""
+        return self.model_copy(update={"inputs": {t.schema_name: t.digest() for t in tables}})
+
+
+AnyTable = TypeVar("AnyTable", bound=Table)
+
+
+def _no_constant(name: str) -> None:
+    """``NaN`` and infinities are no JSON, and no table holds one."""
+    raise ValueError(f"{name} is not a number")
+
+
+def _dump(content: dict[str, Any]) -> str:
+    """JSON with one record a line: a person can read it, a diff shows what moved."""
+    lines = []
+    for key, value in content.items():
+        if isinstance(value, list) and value and isinstance(value[0], dict | list):
+            records = ",\n  ".join(json.dumps(item, allow_nan=False) for item in value)
+            lines.append(f"{json.dumps(key)}: [\n  {records}\n ]")
+        else:
+            lines.append(f"{json.dumps(key)}: {json.dumps(value, allow_nan=False)}")
+    return "{\n " + ",\n ".join(lines) + "\n}\n"
+
+
+def write_table(table: Table, path: Path) -> None:
+    """Write a table, whole or not at all.
+
+    Parameters
+    ----------
+    table : Table
+        What to write.
+    path : Path
+        Destination; an existing file is replaced.
+
+    Raises
+    ------
+    InputError
+        If the file system refuses.
+    """
+    content = {"schema": table.schema_name, **table.model_dump(mode="json", by_alias=True)}
+    write_file(path, _dump(content | {"sha256": _digest(content)}))
+
+
+def read_table(model: type[AnyTable], path: Path, *inputs: Table) -> AnyTable:
+    """Read a table, refusing one that is damaged, stale or of another layout.
+
+    Parameters
+    ----------
+    model : type
+        The table's class.
+    path : Path
+        Where it lies.
+    *inputs : Table
+        The tables it must have been computed from.
+
+    Returns
+    -------
+    AnyTable
+        The table.
+
+    Raises
+    ------
+    InputError
+        If it is missing, damaged, stale, or of another layout or version.
+    """
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"{path}: expected at most {MAX_BYTES // 2**20} MiB, found more")
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+    except FileNotFoundError:
+        raise InputError(f"{path}: not there; make it with `{model.made_by}`") from None
+    except OSError as error:
+        raise InputError(f"{path}: could not be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: damaged ({error}); make it again with `{model.made_by}`") from None
+    if not isinstance(content, dict) or content.get("schema") != model.schema_name:
+        found = content.get("schema") if isinstance(content, dict) else type(content).__name__
+        raise InputError(
+            f'{path}: expected schema "{model.schema_name}", found {json.dumps(found)[:60]}; '
+            f"make it again with `{model.made_by}`"
+        )
+    if content.pop("sha256", None) != _digest(content):
+        raise InputError(f"{path}: damaged (its checksum does not fit); make it again with `{model.made_by}`")
+    del content["schema"]
+    table = validate(model, content, path)
+    for needed in inputs:
+        if table.inputs.get(needed.schema_name) != needed.digest():
+            raise InputError(
+                f"{path}: stale (made from another {needed.schema_name}); make it again with `{model.made_by}`"
+            )
+    return table

@@ -1,0 +1,140 @@
+"""TOML files that a person writes: every fault at once, each with its key."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pydantic
+
+from .errors import InputError
+
+MAX_BYTES = 16 * 2**20
+"""A larger TOML file is refused unread: no hand-written one comes near."""
+
+MAX_FAULTS = 20
+"""Faults shown of one file; the rest are counted."""
+
+
+class Strict(pydantic.BaseModel):
+    """Base of every file schema: nothing coerced, nothing unknown, nothing changed later."""
+
+    model_config = pydantic.ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+Model = TypeVar("Model", bound=Strict)
+
+
+def _where(location: Sequence[str | int], data: object) -> str:
+    """Dotted path of a fault; the tags pydantic adds for unions are no keys of the file and go."""
+    path = ""
+    for depth, part in enumerate(location):
+        last = depth == len(location) - 1
+        if isinstance(part, int) and isinstance(data, Sequence):
+            data = data[part]
+            label = data.get("name") if isinstance(data, Mapping) else None
+            path += f"[{part}]" + (f' ("{label}")' if isinstance(label, str) else "")
+        elif isinstance(data, Mapping) and (part in data or last):
+            data = data.get(part)
+            path += f".{part}" if path else str(part)
+    return path
+
+
+def _found(value: object) -> str:
+    text = json.dumps(value, default=str, ensure_ascii=True)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _fault(error: Any, data: object, known: set[str]) -> str:
+    where = _where(error["loc"], data) or "file"
+    if error["type"] == "missing":
+        return f"{where}: expected this key, found none"
+    if error["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
+        return f"{where}: unknown key" + (f"; did you mean {near[0]}?" if near else "; remove it")
+    message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    if error["type"] == "value_error":
+        return f"{where}: {message}"
+    return f"{where}: {message}, found {_found(error['input'])}"
+
+
+def _known_keys(model: type[pydantic.BaseModel]) -> set[str]:
+    """Every key the schema knows at any depth, to guess what a mistyped one meant."""
+    schema = model.model_json_schema()
+    objects = [schema, *schema.get("$defs", {}).values()]
+    return {key for item in objects for key in item.get("properties", {})}
+
+
+def validate(model: type[Model], data: object, path: Path) -> Model:
+    """Check parsed data against a schema.
+
+    Parameters
+    ----------
+    model : type
+        A subclass of :class:`Strict`.
+    data : object
+        What a TOML or JSON parser gave.
+    path : Path
+        The file, for the faults.
+
+    Returns
+    -------
+    Model
+        The data, typed.
+
+    Raises
+    ------
+    InputError
+        With one line for each fault: file, key, what was expected, what was found.
+    """
+    try:
+        return model.model_validate(data)
+    except pydantic.ValidationError as error:
+        known = _known_keys(model)
+        faults = [f"{path}: {_fault(item, data, known)}" for item in error.errors(include_url=False)]
+        if len(faults) > MAX_FAULTS:
+            faults[MAX_FAULTS:] = [f"{path}: and {len(faults) - MAX_FAULTS} more faults"]
+        raise InputError(faults) from None
+
+
+def read_toml(model: type[Model], path: Path) -> Model:
+    """Read a TOML file against a schema.
+
+    Parameters
+    ----------
+    model : type
+        A subclass of :class:`Strict`.
+    path : Path
+        An existing file.
+
+    Returns
+    -------
+    Model
+        Its content, typed.
+
+    Raises
+    ------
+    InputError
+        If it is unreadable, no TOML, or breaks the schema.
+    """
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
+            raise InputError(f"{path}: expected at most {MAX_BYTES // 2**20} MiB of TOML, found more")
+        data = tomllib.loads(raw.decode("utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: could not be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: expected UTF-8 text, found byte 0x{raw[error.start]:02x} at {error.start}"
+        ) from error
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not valid TOML: {error}") from error
+    except RecursionError:
+        raise InputError(f"{path}: not valid TOML: nested too deeply") from None
+    return validate(model, data, path)
