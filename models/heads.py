@@ -1,0 +1,34 @@
+"""Exit heads that a network file may call by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .network import Shape
+from .schema import Conv, GlobalPool, Linear, Op
+
+
+def _linear(classes: int) -> list[Op]:
+    return [GlobalPool(op="globalavgpool", name="pool"), Linear(op="linear", name="linear", out=classes)]
+
+
+def _msdnet(source: Shape, classes: int) -> list[Op]:
+    """Two 3x3 stride-2 convolutions at constant width, average pool, linear.
+
+    The ImageNet classifier of MSDNet (Huang et al., ICLR 2018, paper 000 [33]).
+    Its last pool is 2x2 on MSDNet's own 2x2 maps, i.e. over the whole map.
+    """
+    convs: list[Op] = [
+        Conv(op="conv", name=name, out=source.channels, kernel=[3, 3], stride=[2, 2], pad=[1, 1])
+        for name in ("conv1", "conv2")
+    ]
+    return convs + _linear(classes)
+
+
+def _pool_linear(source: Shape, classes: int) -> list[Op]:  # noqa: ARG001  (one signature for all heads)
+    """Global average pool and linear."""
+    return _linear(classes)
+
+
+HEADS: dict[str, Callable[[Shape, int], list[Op]]] = {"msdnet": _msdnet, "pool-linear": _pool_linear}
+"""Every named head; ``"none"`` in a file means no head at all."""
