@@ -1,0 +1,25 @@
+"""Design time: the cost model, the search, and the tables it leaves for the hardware and the scheduler."""
+
+if __name__ != "fluidb.dse":
+    # numba's disk cache remembers a module's name: imported under two, it breaks later
+    raise ImportError(f"import this package as fluidb.dse, not as {__name__}")
+
+from .design import read_design, tabulate_design, write_design
+from .latency import read_latency, tabulate_latency, write_latency
+from .search import SearchOptions, SearchResult, configure, search
+from .space import Batching, Tile
+
+__all__ = [
+    "Batching",
+    "SearchOptions",
+    "SearchResult",
+    "Tile",
+    "configure",
+    "read_design",
+    "read_latency",
+    "search",
+    "tabulate_design",
+    "tabulate_latency",
+    "write_design",
+    "write_latency",
+]

@@ -1,0 +1,244 @@
+"""A design on disk: what was searched, what was found, and everything later steps need of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from ..formats import InputError, Strict, Table, check_free, read_table, write_directory, write_table
+from ..models import Exit, Gemm, Layer, Network, Shape
+from ..platforms import Platform
+from .fbcb import FbcbTable, encode
+from .search import Choice, SearchOptions, SearchResult, configure, gop_s
+from .space import Tile
+
+DESIGN_FILE = "design.json"
+FBCB_FILE = "fbcb.json"
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class ExitRow(Strict):
+    """An exit: the layer it follows and the share of samples it takes."""
+
+    name: str
+    rate: Annotated[float, Field(ge=0, le=1)]
+
+
+class LayerRow(Strict):
+    """A layer on the NPU; ``gemm`` is R, P, C, groups, and absent in a memory-only layer."""
+
+    name: str
+    stage: Count
+    gemm: Annotated[list[Count], Field(min_length=4, max_length=4)] | None
+    memory_words: Annotated[int, Field(ge=0)]
+    shape: Annotated[list[Count], Field(min_length=3, max_length=3)]
+
+
+class NetworkRow(Strict):
+    """The network as it was lowered, so that later steps need no other file."""
+
+    name: str
+    title: str
+    sources: dict[str, str]
+    exits: Annotated[list[ExitRow], Field(min_length=1)]
+    layers: list[LayerRow]
+
+    @classmethod
+    def of(cls, network: Network) -> NetworkRow:
+        """The record of a network."""
+        layers = [
+            LayerRow(
+                name=layer.name,
+                stage=layer.stage,
+                gemm=list(layer.gemm) if layer.gemm else None,
+                memory_words=layer.memory_words,
+                shape=list(layer.shape),
+            )
+            for layer in network.layers
+        ]
+        exits = [ExitRow(name=item.name, rate=item.rate) for item in network.exits]
+        return cls(name=network.name, title=network.title, sources=network.sources, exits=exits, layers=layers)
+
+    def network(self) -> Network:
+        """The network of a record."""
+        layers = [
+            Layer(row.name, row.stage, Gemm(*row.gemm) if row.gemm else None, row.memory_words, Shape(*row.shape))
+            for row in self.layers
+        ]
+        exits = [Exit(row.name, row.rate) for row in self.exits]
+        return Network(self.name, self.title, tuple(layers), tuple(exits), self.sources)
+
+
+class CandidateRow(Strict):
+    """A design and its objective."""
+
+    T_R: Count
+    T_P: Count
+    T_C: Count
+    objective_gop_s: float
+
+    @property
+    def tile(self) -> Tile:
+        """The design."""
+        return Tile(self.T_R, self.T_P, self.T_C)
+
+
+class DesignTable(Table):
+    """The result of a search as a file, ``fluidb.design/1`` (``docs/file-formats.md``).
+
+    Attributes
+    ----------
+    network, platform, options
+        What was searched for.
+    ranking : list of CandidateRow
+        The best designs, best first; the first is the design.
+    gop_s : list of float
+        Its throughput for b = 1..b_max.
+    designs_evaluated : int
+        How many designs were looked at.
+    """
+
+    schema_name: ClassVar[str] = "fluidb.design/1"
+    made_by: ClassVar[str] = "fluidb dse"
+
+    network: NetworkRow
+    platform: Platform
+    options: SearchOptions
+    ranking: Annotated[list[CandidateRow], Field(min_length=1)]
+    gop_s: list[float]
+    designs_evaluated: Count
+
+    @property
+    def tile(self) -> Tile:
+        """The design."""
+        return self.ranking[0].tile
+
+    @property
+    def dsp_share(self) -> float:
+        """Share of the board's DSPs in use."""
+        return self.tile.dsps / self.platform.dsps
+
+    @property
+    def ram_share(self) -> float:
+        """Share of its on-chip memory in use."""
+        return self.tile.buffer_bits(self.platform.word_bits) / self.platform.on_chip_bits
+
+    @property
+    def peak_macs_per_s(self) -> float:
+        """MACs a second with every unit busy."""
+        return self.tile.dsps * self.platform.clock_hz
+
+    def register_share(self, fbcb: FbcbTable) -> float:
+        """Share of the board's flip-flops that the FBCB takes."""
+        return fbcb.register_bits / self.platform.flip_flops
+
+
+def tabulate_design(
+    network: Network, platform: Platform, options: SearchOptions, found: SearchResult
+) -> tuple[DesignTable, FbcbTable]:
+    """The tables of a search.
+
+    Parameters
+    ----------
+    network, platform, options
+        What was searched for.
+    found : SearchResult
+        What was found.
+
+    Returns
+    -------
+    design : DesignTable
+        The design and its surroundings.
+    fbcb : FbcbTable
+        Its control block.
+    """
+    choice: Choice = configure(network, platform, found.best.tile, options)
+    ranking = [CandidateRow(**item.tile._asdict(), objective_gop_s=item.objective_gop_s) for item in found.ranking]
+    design = DesignTable(
+        network=NetworkRow.of(network),
+        platform=platform,
+        options=options,
+        ranking=ranking,
+        gop_s=list(gop_s(network, platform, choice, options)),
+        designs_evaluated=found.designs_evaluated,
+    )
+    names = [layer.name for layer in network.layers if layer.gemm]
+    return design, encode(names, choice.codes, choice.B_R).derived_from(design)
+
+
+def check_output(folder: Path, *, force: bool) -> None:
+    """Refuse, before the search, an output folder that must not be written.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the design will go.
+    force : bool
+        Replace an earlier design there; nothing but a design is ever replaced.
+
+    Raises
+    ------
+    InputError
+        If the folder exists and may not be replaced, or its parent does not.
+    """
+    check_free(folder, force, "output folder")
+    if folder.exists() and not (folder / DESIGN_FILE).is_file():
+        raise InputError(
+            f"{folder}: --force replaces a design only, and this holds no {DESIGN_FILE}; choose another name"
+        )
+
+
+def write_design(folder: Path, design: DesignTable, fbcb: FbcbTable) -> None:
+    """Write a design's folder, whole or not at all.
+
+    Parameters
+    ----------
+    folder : Path
+        Destination; :func:`check_output` says whether it may be written.
+    design, fbcb
+        Its tables.
+
+    Raises
+    ------
+    InputError
+        If the file system refuses.
+    """
+
+    def fill(partial: Path) -> None:
+        write_table(design, partial / DESIGN_FILE)
+        write_table(fbcb, partial / FBCB_FILE)
+
+    write_directory(folder, fill)
+
+
+def read_design(folder: Path) -> tuple[DesignTable, FbcbTable]:
+    """Read a design's folder.
+
+    Parameters
+    ----------
+    folder : Path
+        As written by :func:`write_design`.
+
+    Returns
+    -------
+    design, fbcb
+        Its tables.
+
+    Raises
+    ------
+    InputError
+        If it is missing, damaged or stale.
+    """
+    if not folder.is_dir():
+        raise InputError(
+            f"{folder}: expected the folder of a design, found none; make it with `fluidb dse -o {folder}`"
+        )
+    design = read_table(DesignTable, folder / DESIGN_FILE)
+    fbcb = read_table(FbcbTable, folder / FBCB_FILE, design)
+    names = [row.name for row in design.network.layers if row.gemm]
+    if fbcb.b_max != design.options.b_max or [row.layer for row in fbcb.rows] != names:
+        raise InputError(f"{folder / FBCB_FILE}: expected the layers and batch sizes of {DESIGN_FILE}; make both again")
+    return design, fbcb

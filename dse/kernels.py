@@ -1,0 +1,212 @@
+"""The cost model, compiled: cycles and off-chip words of one layer, and the search over designs.
+
+Everything here is numba and numpy; the typed face is in ``space``, ``search``
+and ``latency``.  All kernels live in this one file because numba's disk cache
+notices an edit in the file it caches, and in no other.
+
+Quantities are float64 that hold whole numbers: exact below 2**52, and a
+division that is rounded up is then exact too (``docs/model.md``, Arithmetic).
+
+Symbols are the paper's (000): a layer is R x P by P x C, a design
+<T_R, T_P, T_C>; ``b`` samples are laid out as ``B_R`` down the rows times
+``B_P`` side by side.
+"""
+
+import math
+
+import numpy as np
+from numba import njit
+
+# k = 1, 2, 1/2 in the order of their codes, which is also the order of preference on a tie
+K_CODES = 3
+
+
+@njit(cache=True, nogil=True)
+def stacked(T_R, T_P, T_C, code):
+    """Tile sizes under stacking code 0, 1, 2 (k = 1, 2, 1/2); zeros where the NPU is too small."""
+    if code == 0:
+        return T_R, T_P, T_C
+    # Section III-A: <floor(T_R/2), k*T_P, floor(T_C/k)>
+    shape = (T_R // 2, 2 * T_P, T_C // 2) if code == 1 else (T_R // 2, T_P // 2, 2 * T_C)
+    if shape[0] < 1 or shape[1] < 1 or shape[2] < 1:
+        return 0, 0, 0
+    return shape
+
+
+@njit(cache=True, nogil=True)
+def tile_passes(P, C, T_P, T_C, B_P, literal):
+    """Tiles that a row of the output needs: rounded up in P and in C."""
+    if literal:
+        # Equation (1) as printed: samples side by side along P, each with P % T_P guard elements
+        return math.ceil(B_P * (P + P % T_P) / T_P) * math.ceil(C / T_C)
+    return math.ceil(P / T_P) * math.ceil(B_P * C / T_C)
+
+
+@njit(cache=True, nogil=True)
+def sample_words(R, P, C, T_C):
+    """Words moved for each sample: its input once per column tile, its output once."""
+    return R * P * math.ceil(C / T_C) + R * C
+
+
+@njit(cache=True, nogil=True)
+def weight_words(R, P, C, T_R, B_R):
+    """Words of weights moved: all of them once per T_R rows."""
+    return P * C * math.ceil(B_R * R / T_R)
+
+
+@njit(cache=True, nogil=True)
+def gemm_cost(gemm, T_R, T_P, T_C, b, B_R, B_P, passes, words_per_cycle, literal):
+    """Cycles and words of one layer for b samples, laid out B_R x B_P in each of ``passes`` passes."""
+    R, P, C, groups = gemm[0], gemm[1], gemm[2], gemm[3]
+    compute = B_R * R * tile_passes(P, C, T_P, T_C, B_P, literal)
+    words = (b // passes) * sample_words(R, P, C, T_C) + weight_words(R, P, C, T_R, B_R)
+    # double buffering hides the smaller of the two (docs/model.md, Time of a layer)
+    return groups * passes * max(compute, words / words_per_cycle), groups * passes * words
+
+
+@njit(cache=True, nogil=True)
+def search_designs(
+    designs, gemms, repeats, plan_of, plans, starts, codes, memory_words, words_per_cycle, literal, gain, objective
+):
+    """Objective of each design: Equation (2), with the best (k, B_R) for each layer and batch.
+
+    Parameters
+    ----------
+    designs : (D, 3) int64
+        T_R, T_P, T_C of each design.
+    gemms : (U, 4) float64
+        R, P, C, groups of each distinct layer.
+    repeats : (U,) float64
+        How often it occurs.
+    plan_of : (U,) int64
+        Which list of layouts it chooses from.
+    plans : (N, 4) int64
+        Layouts (b, B_R, B_P, passes), by b, list after list.
+    starts : (lists + 1,) int64
+        Where each list begins in ``plans``.
+    codes : int
+        Stacking codes to try: 1 for k = 1 only, 3 for all.
+    memory_words : float
+        Words that memory-only layers move for each sample.
+    words_per_cycle : float
+        Off-chip bandwidth.
+    literal : bool
+        Equation (1) as printed.
+    gain : (B_max,) float64
+        w_b * GOP of b samples * clock: the objective is the sum of gain / cycles, in GOP/s.
+    objective : (D,) float64
+        Output.
+    """
+    batches = gain.size
+    total = np.empty(batches)
+    best = np.empty(batches)
+    tiles = np.empty(batches + 1)
+    weights = np.empty(batches + 1)
+    for d in range(designs.shape[0]):
+        for i in range(batches):
+            total[i] = (i + 1) * memory_words / words_per_cycle
+        for u in range(gemms.shape[0]):
+            R, P, C = gemms[u, 0], gemms[u, 1], gemms[u, 2]
+            best[:] = np.inf
+            for code in range(codes):
+                T_R, T_P, T_C = stacked(designs[d, 0], designs[d, 1], designs[d, 2], code)
+                if T_R == 0:
+                    continue
+                # what does not depend on the pair (b, B_R) is computed once
+                for n in range(1, batches + 1):
+                    tiles[n] = R * tile_passes(P, C, T_P, T_C, n, literal)
+                    weights[n] = weight_words(R, P, C, T_R, n)
+                each = sample_words(R, P, C, T_C)
+                for n in range(starts[plan_of[u]], starts[plan_of[u] + 1]):
+                    b, B_R, B_P, passes = plans[n, 0], plans[n, 1], plans[n, 2], plans[n, 3]
+                    words = (b // passes) * each + weights[B_R]
+                    cycles = passes * max(B_R * tiles[B_P], words / words_per_cycle)
+                    best[b - 1] = min(best[b - 1], cycles)
+            for i in range(batches):
+                total[i] += repeats[u] * gemms[u, 3] * best[i]
+        value = 0.0
+        for i in range(batches):
+            value += gain[i] / total[i]
+        objective[d] = value
+
+
+@njit(cache=True, nogil=True)
+def choose_layouts(design, gemms, plan_of, plans, starts, codes, batches, words_per_cycle, literal):
+    """The best (k, B_R) of each layer and batch on one design, with its cycles and words.
+
+    On equal cycles fewer words win, then the smaller stacking code, then the smaller B_R.
+
+    Parameters
+    ----------
+    design : (3,) int64
+        T_R, T_P, T_C.
+    gemms : (L, 4) float64
+        R, P, C, groups of each layer.
+    plan_of, plans, starts, codes, words_per_cycle, literal
+        As for :func:`search_designs`.
+    batches : int
+        B_max.
+
+    Returns
+    -------
+    code, B_R : (L, B_max) int64
+        The choice.
+    cycles, words : (L, B_max) float64
+        What it costs.
+    """
+    layers = gemms.shape[0]
+    code_of = np.zeros((layers, batches), dtype=np.int64)
+    rows_of = np.zeros((layers, batches), dtype=np.int64)
+    cycles_of = np.full((layers, batches), np.inf)
+    words_of = np.full((layers, batches), np.inf)
+    for u in range(layers):
+        for code in range(codes):
+            T_R, T_P, T_C = stacked(design[0], design[1], design[2], code)
+            if T_R == 0:
+                continue
+            for n in range(starts[plan_of[u]], starts[plan_of[u] + 1]):
+                b, B_R, B_P, passes = plans[n, 0], plans[n, 1], plans[n, 2], plans[n, 3]
+                cycles, words = gemm_cost(gemms[u], T_R, T_P, T_C, b, B_R, B_P, passes, words_per_cycle, literal)
+                i = b - 1
+                if cycles < cycles_of[u, i] or (cycles == cycles_of[u, i] and words < words_of[u, i]):
+                    code_of[u, i], rows_of[u, i] = code, B_R
+                    cycles_of[u, i], words_of[u, i] = cycles, words
+    return code_of, rows_of, cycles_of, words_of
+
+
+@njit(cache=True, nogil=True)
+def cost_layouts(design, gemms, code_of, rows_of, columns_of, passes_of, words_per_cycle, literal):
+    """Cycles and words of each layer and batch under a given choice of (k, B_R).
+
+    Parameters
+    ----------
+    design, gemms, words_per_cycle, literal
+        As for :func:`choose_layouts`.
+    code_of, rows_of, columns_of, passes_of : (L, B_max) int64
+        Stacking code, B_R, B_P and passes.
+
+    Returns
+    -------
+    cycles, words : (L, B_max) float64
+        What it costs; infinite where the stacking code does not fit the design.
+    """
+    cycles_of = np.full(code_of.shape, np.inf)
+    words_of = np.full(code_of.shape, np.inf)
+    for u in range(gemms.shape[0]):
+        for i in range(code_of.shape[1]):
+            T_R, T_P, T_C = stacked(design[0], design[1], design[2], code_of[u, i])
+            if T_R == 0:
+                continue
+            cycles_of[u, i], words_of[u, i] = gemm_cost(
+                gemms[u],
+                T_R,
+                T_P,
+                T_C,
+                i + 1,
+                rows_of[u, i],
+                columns_of[u, i],
+                passes_of[u, i],
+                words_per_cycle,
+                literal,
+            )
+    return cycles_of, words_of

@@ -1,0 +1,245 @@
+"""Exhaustive search of the NPU (paper 000, Section III-A, Equation 2)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator
+
+from ..formats import InputError, Strict
+from ..models import Network
+from ..platforms import Platform
+from . import kernels
+from .space import MAX_BATCH, Batching, Tile, designs, layouts
+from .workload import distinct, workload
+
+CHUNK = 256
+"""Designs a thread takes at a time: some ten milliseconds, so that Ctrl-C is answered at once."""
+
+
+class SearchOptions(Strict):
+    """What is searched for.
+
+    Attributes
+    ----------
+    batching : Batching
+        How the engine lays out a batch.
+    stacking : bool
+        Whether it has Stackable PEs, k in {1/2, 1, 2}; else k = 1.
+    b_max : int
+        Largest batch size.
+    weights : list of float
+        w_b of Equation (2), for b = 1..b_max; empty for all ones.
+    memory_layers : bool
+        Whether the traffic of memory-only layers (pooling) takes time.
+    all_rows : bool
+        Enumerate T_R too instead of taking the largest: slow, same answer.
+    """
+
+    batching: Annotated[Batching, Field(strict=False)] = Batching.FLUID
+    stacking: bool = True
+    b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 8
+    weights: list[Annotated[float, Field(ge=0)]] = []
+    memory_layers: bool = True
+    all_rows: bool = False
+
+    @field_validator("weights")
+    @classmethod
+    def _some_weight(cls, value: list[float]) -> list[float]:
+        if value and not any(value):
+            raise ValueError("expected at least one weight above 0")
+        return value
+
+    def weight_array(self) -> NDArray[np.float64]:
+        """w_b for b = 1..b_max.
+
+        Raises
+        ------
+        InputError
+            If there are not b_max of them.
+        """
+        if not self.weights:
+            return np.ones(self.b_max)
+        if len(self.weights) != self.b_max:
+            raise InputError(
+                f"weights: expected {self.b_max} values, one for each batch size 1..{self.b_max}, "
+                f"found {len(self.weights)}"
+            )
+        return np.array(self.weights)
+
+    @property
+    def stacking_codes(self) -> int:
+        """How many stacking codes the kernels try."""
+        return kernels.K_CODES if self.stacking else 1
+
+
+class Candidate(NamedTuple):
+    """A design and its objective in GOP/s, summed over batch sizes with their weights."""
+
+    tile: Tile
+    objective_gop_s: float
+
+
+class Choice(NamedTuple):
+    """Configuration of every layer and batch on one design, and its cost.
+
+    Attributes
+    ----------
+    codes, B_R : (L, b_max) ndarray of int64
+        Stacking code (0, 1, 2 for k = 1, 2, 1/2) and samples down the rows.
+    cycles : (L, b_max) ndarray of float64
+        Time.
+    words : (L, b_max) ndarray of float64
+        Off-chip traffic.
+    """
+
+    codes: NDArray[np.int64]
+    B_R: NDArray[np.int64]
+    cycles: NDArray[np.float64]
+    words: NDArray[np.float64]
+
+
+class SearchResult(NamedTuple):
+    """What a search found.
+
+    Attributes
+    ----------
+    ranking : list of Candidate
+        The best designs, best first.
+    designs_evaluated : int
+        How many were looked at.
+    """
+
+    ranking: list[Candidate]
+    designs_evaluated: int
+
+    @property
+    def best(self) -> Candidate:
+        """The winner."""
+        return self.ranking[0]
+
+
+def available_threads() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def memory_words(network: Network, options: SearchOptions) -> float:
+    """Words that memory-only layers move for each sample, 0 if they are not counted."""
+    return float(sum(layer.memory_words for layer in network.layers)) if options.memory_layers else 0.0
+
+
+def _rank(space: NDArray[np.int64], objective: NDArray[np.float64], top: int) -> list[Candidate]:
+    """Best first; on a tie more DSPs, then the larger T_R, then the smaller T_P (docs/model.md, Ties)."""
+    order = np.lexsort((space[:, 1], -space[:, 0], -space[:, 1] * space[:, 2], -objective))[:top]
+    return [Candidate(Tile(*space[i].tolist()), float(objective[i])) for i in order]
+
+
+def search(
+    network: Network,
+    platform: Platform,
+    options: SearchOptions | None = None,
+    *,
+    top: int = 5,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> SearchResult:
+    """Evaluate every design that fits a board and rank them by Equation (2).
+
+    Parameters
+    ----------
+    network : Network
+        What runs, heads included.
+    platform : Platform
+        What it runs on.
+    options : SearchOptions, optional
+        Engine, batch sizes, weights; by default Fluid Batching with Stackable PEs up to 8.
+    top : int
+        How many of the best to return.
+    threads : int, optional
+        Threads to use, by default all cores; the result does not depend on it.
+    progress : callable, optional
+        Called with (designs done, designs in all).
+
+    Returns
+    -------
+    SearchResult
+        The best designs, best first.
+
+    Raises
+    ------
+    InputError
+        If no design fits, or the weights do not fit ``b_max``.
+
+    Examples
+    --------
+    >>> from fluidb.models import load_network
+    >>> from fluidb.platforms import load_platform
+    >>> str(search(load_network("resnet50"), load_platform("zc706")).best.tile)
+    '<4652,7,128>'
+    """
+    options = options or SearchOptions()
+    weights = options.weight_array()
+    space = designs(platform, all_rows=options.all_rows)
+    work, plan = distinct(network.gemms), layouts(options.batching, options.b_max)
+    # Equation (2): T = operations / time, two operations to a MAC, in GOP/s
+    gain = weights * 2e-9 * network.macs * np.arange(1, options.b_max + 1) * platform.clock_hz
+    objective = np.empty(len(space))
+
+    def evaluate(start: int) -> int:
+        part = slice(start, start + CHUNK)
+        kernels.search_designs(
+            space[part], work.gemms, work.repeats, work.single_row, plan.plans, plan.starts, options.stacking_codes,
+            memory_words(network, options), platform.words_per_cycle, plan.literal, gain, objective[part],
+        )  # fmt: skip
+        return len(objective[part])
+
+    done = 0
+    pool = ThreadPoolExecutor(threads or available_threads())
+    try:
+        for part in as_completed([pool.submit(evaluate, start) for start in range(0, len(space), CHUNK)]):
+            done += part.result()
+            if progress:
+                progress(done, len(space))
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return SearchResult(_rank(space, objective, top), len(space))
+
+
+def configure(network: Network, platform: Platform, tile: Tile, options: SearchOptions) -> Choice:
+    """The best (k, B_R) of each layer and batch on a given design.
+
+    On equal cycles fewer words win, then k = 1 before 2 before 1/2, then the smaller B_R.
+
+    Parameters
+    ----------
+    network, platform, options
+        As for :func:`search`.
+    tile : Tile
+        The design.
+
+    Returns
+    -------
+    Choice
+        One row for each GEMM, in execution order.
+    """
+    work, plan = workload(network.gemms), layouts(options.batching, options.b_max)
+    return Choice(
+        *kernels.choose_layouts(
+            np.array(tile, dtype=np.int64), work.gemms, work.single_row, plan.plans, plan.starts,
+            options.stacking_codes, options.b_max, platform.words_per_cycle, plan.literal,
+        )
+    )  # fmt: skip
+
+
+def gop_s(network: Network, platform: Platform, choice: Choice, options: SearchOptions) -> Sequence[float]:
+    """Throughput in GOP/s of each batch size, b = 1..b_max, every sample running to the end."""
+    batch = np.arange(1, options.b_max + 1)
+    cycles = choice.cycles.sum(axis=0) + batch * memory_words(network, options) / platform.words_per_cycle
+    found: list[float] = (2e-9 * network.macs * batch * platform.clock_hz / cycles).tolist()
+    return found

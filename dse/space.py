@@ -1,0 +1,171 @@
+"""The space that is searched: designs that fit a board, and ways to lay a batch out."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError
+from ..platforms import Platform
+
+MAX_BATCH = 256
+"""Largest B_max: the number of layouts grows with its square."""
+
+
+class Tile(NamedTuple):
+    """A design <T_R, T_P, T_C>: T_C processing elements, each a tree of T_P MACs, T_R rows deep."""
+
+    T_R: int
+    T_P: int
+    T_C: int
+
+    def __str__(self) -> str:
+        return f"<{self.T_R},{self.T_P},{self.T_C}>"
+
+    @property
+    def dsps(self) -> int:
+        """DSPs: one for each multiply-accumulate unit."""
+        return self.T_P * self.T_C
+
+    def buffer_bits(self, word_bits: int) -> int:
+        """On-chip bits of the input, weight and output buffers, each doubled (Section II-C)."""
+        return 2 * word_bits * (self.T_R * self.T_P + self.T_P * self.T_C + self.T_R * self.T_C)
+
+
+class Batching(StrEnum):
+    """How a batch is laid out on the matrices of a layer (paper 000, Figs. 1 and 4a).
+
+    ``FLUID`` chooses B_R for each layer and batch; ``ROW`` puts all samples
+    down the rows (B_R = b); ``FC`` does so in fully connected layers (R = 1)
+    only and runs the others sample by sample; ``NONE`` runs everything sample
+    by sample; ``EQ1`` is Fluid Batching by Equation (1) as printed.
+    """
+
+    FLUID = "fluid"
+    ROW = "row"
+    FC = "fc"
+    NONE = "none"
+    EQ1 = "eq1"
+
+
+class Layouts(NamedTuple):
+    """Lists of layouts (b, B_R, B_P, passes), in the form the kernels take."""
+
+    plans: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    literal: bool
+
+
+def arrange(batching: Batching, b: int, B_R: int, *, single_row: bool) -> tuple[int, int]:
+    """How many samples stand side by side, and in how many passes the batch runs.
+
+    Parameters
+    ----------
+    batching : Batching
+        The engine's mode.
+    b, B_R : int
+        Samples in the batch, and down the rows.
+    single_row : bool
+        Whether the layer has R = 1.
+
+    Returns
+    -------
+    B_P, passes : int
+        Samples side by side; passes over the layer.
+    """
+    if batching is Batching.NONE or (batching is Batching.FC and not single_row):
+        return 1, b
+    if batching is Batching.EQ1:
+        return b - B_R + 1, 1  # Equation (1)
+    return -(-b // B_R), 1  # the grid of Fig. 4a
+
+
+def _rows_to_try(batching: Batching, b: int, *, single_row: bool) -> list[int]:
+    """Every B_R that no smaller one beats.
+
+    In Fluid Batching cycles and words grow with B_R at fixed B_P
+    (docs/model.md, Pruning): of those with the same B_P only the smallest can
+    win, and it is the one preferred on a tie.
+    """
+    if batching is Batching.FLUID:
+        columns = [-(-b // rows) for rows in range(1, b + 1)]
+        return [rows for rows in range(1, b + 1) if rows == 1 or columns[rows - 1] < columns[rows - 2]]
+    if batching is Batching.EQ1:
+        return list(range(1, b + 1))
+    one_by_one = batching is Batching.NONE or (batching is Batching.FC and not single_row)
+    return [1 if one_by_one else b]
+
+
+def layouts(batching: Batching, b_max: int) -> Layouts:
+    """The layouts each layer may choose from, for every batch size.
+
+    Parameters
+    ----------
+    batching : Batching
+        The engine's mode.
+    b_max : int
+        Largest batch size.
+
+    Returns
+    -------
+    Layouts
+        Two lists: the first for layers with R > 1, the second for R = 1.
+    """
+    lists = [
+        [
+            (b, rows, *arrange(batching, b, rows, single_row=single_row))
+            for b in range(1, b_max + 1)
+            for rows in _rows_to_try(batching, b, single_row=single_row)
+        ]
+        for single_row in (False, True)
+    ]
+    starts = np.cumsum([0, *map(len, lists)])
+    return Layouts(np.array(lists[0] + lists[1], dtype=np.int64), starts, batching is Batching.EQ1)
+
+
+def largest_rows(platform: Platform, T_P: NDArray[np.int64], T_C: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The largest even T_R whose buffers fit on chip, 0 or less where none does."""
+    words = platform.on_chip_bits // (2 * platform.word_bits)
+    rows: NDArray[np.int64] = (words - T_P * T_C) // (T_P + T_C)
+    even: NDArray[np.int64] = rows - rows % 2
+    return even
+
+
+def designs(platform: Platform, *, all_rows: bool = False) -> NDArray[np.int64]:
+    """Every design that fits a board.
+
+    Parameters
+    ----------
+    platform : Platform
+        The board.
+    all_rows : bool
+        Enumerate every even T_R instead of the largest, which is never worse
+        (docs/model.md, Pruning): a slow path, to prove that on a small board.
+
+    Returns
+    -------
+    (D, 3) ndarray of int64
+        T_R, T_P, T_C, by T_P, then T_C, then T_R from the largest down.
+
+    Raises
+    ------
+    InputError
+        If no design fits.
+    """
+    widths = np.arange(1, platform.dsps + 1)
+    columns = platform.dsps // widths  # how many T_C go with each T_P
+    T_P = np.repeat(widths, columns)
+    T_C = np.arange(1, T_P.size + 1) - np.repeat(np.cumsum(columns) - columns, columns)
+    T_R = largest_rows(platform, T_P, T_C)
+    found = np.column_stack([T_R, T_P, T_C])[T_R >= 2]
+    if not found.size:
+        raise InputError(
+            f"{platform.name}: no design fits: {platform.on_chip_mbit:g} Mb on chip and {platform.dsps} DSPs "
+            f"hold no double-buffered tile of {platform.word_bits}-bit words; check on_chip_mbit"
+        )
+    if all_rows:
+        found = np.concatenate([[(rows, p, c) for rows in range(top, 0, -2)] for top, p, c in found.tolist()])
+    return np.ascontiguousarray(found, dtype=np.int64)
