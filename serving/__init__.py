@@ -1,0 +1,23 @@
+"""Run time: traces, policies, the event loop that replays them, and what it all amounts to."""
+
+from .arrivals import poisson
+from .exits import resolve
+from .metrics import Replay, Summary, summarise
+from .policies import POLICIES, find_policy
+from .simulate import simulate, write_requests
+from .traces import Trace, read_trace, write_trace
+
+__all__ = [
+    "POLICIES",
+    "Replay",
+    "Summary",
+    "Trace",
+    "find_policy",
+    "poisson",
+    "read_trace",
+    "resolve",
+    "simulate",
+    "summarise",
+    "write_requests",
+    "write_trace",
+]

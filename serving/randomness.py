@@ -1,0 +1,29 @@
+"""Random streams: one for each purpose, so that equal seeds never correlate two of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..formats import InputError
+
+ARRIVALS, EXITS = 0, 1
+
+
+def stream(seed: int, purpose: int) -> np.random.Generator:
+    """The generator of a purpose.
+
+    Parameters
+    ----------
+    seed : int
+        The user's seed, 0 or more.
+    purpose : int
+        One of the constants of this module.
+
+    Raises
+    ------
+    InputError
+        If the seed is negative.
+    """
+    if seed < 0:
+        raise InputError(f"seed: expected a whole number >= 0, found {seed}")
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, purpose])))
