@@ -1,0 +1,88 @@
+"""``fluidb models``: the networks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .options import AsJson
+from .render import blank, emit_facts, emit_json, emit_list, emit_table, percent
+
+if TYPE_CHECKING:
+    from ..models import Network
+
+app = typer.Typer(invoke_without_command=True, help="List and show networks.")
+
+
+@app.callback()
+def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """List and show networks."""
+    if ctx.invoked_subcommand is not None:
+        return
+    from ..models import NETWORKS, load_network
+
+    networks = [load_network(name) for name in NETWORKS.names()]
+    if as_json:
+        emit_json("fluidb.models-output/1", {"networks": [_facts(network) for network in networks]})
+        return
+    rows = [(n.name, len(n.gemms), f"{n.macs / 1e9:.3f}", len(n.exits), n.title) for n in networks]
+    emit_list(["network", "GEMMs", "GMAC", "exits", ""], rows)
+
+
+@app.command()
+def show(
+    network: Annotated[str, typer.Argument(help="A network: a name, or a TOML file.")], as_json: AsJson = False
+) -> None:
+    """Show one network: layers, stages, exits and where its figures come from."""
+    from ..models import load_network
+
+    net = load_network(network)
+    if as_json:
+        layers = [
+            {"name": layer.name, "stage": layer.stage, "gemm": layer.gemm and layer.gemm._asdict()}
+            | {"memory_words": layer.memory_words, "output": layer.shape._asdict()}
+            for layer in net.layers
+        ]
+        emit_json("fluidb.model-output/1", {**_facts(net), "layers": layers, "sources": net.sources})
+        return
+    facts = _facts(net)
+    emit_facts(
+        [
+            ("network", f"{net.title} ({net.name})"),
+            ("backbone", f"{facts['backbone_gemms']} GEMMs, {facts['backbone_macs']:,} MACs"),
+            ("with heads", f"{facts['gemms']} GEMMs, {facts['macs']:,} MACs"),
+            *((f"source of {key}", text) for key, text in net.sources.items()),
+        ]
+    )
+    blank()
+    emit_list(
+        ["exit", "after", "share of samples"], [(i, e.name, percent(e.rate, 1)) for i, e in enumerate(net.exits, 1)]
+    )
+    blank()
+    rows = [
+        (
+            layer.name,
+            layer.stage,
+            "x".join(map(str, layer.gemm[:3])) + (f" x{layer.gemm.groups}" if layer.gemm.groups > 1 else "")
+            if layer.gemm
+            else "memory only",
+            f"{layer.gemm.macs:,}" if layer.gemm else "",
+            layer.shape,
+        )
+        for layer in net.layers
+    ]
+    emit_table(["layer", "stage", "R x P x C", "MACs", "output"], rows)
+
+
+def _facts(network: Network) -> dict[str, object]:
+    backbone = network.backbone()
+    return {
+        "name": network.name,
+        "title": network.title,
+        "backbone_gemms": len(backbone.gemms),
+        "backbone_macs": backbone.macs,
+        "gemms": len(network.gemms),
+        "macs": network.macs,
+        "exits": [{"after": item.name, "rate": item.rate} for item in network.exits],
+    }
