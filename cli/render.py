@@ -84,4 +84,5 @@ def percent(share: float, digits: int = 2) -> str:
 
 def ms(seconds: float) -> str:
     """A duration in milliseconds."""
-    return f"{1e3 * seconds:,.2f} ms"
+    value = 1e3 * seconds
+    return f"{value:,.2f} ms" if value >= 10 else f"{value:.3g} ms"

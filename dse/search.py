@@ -207,7 +207,7 @@ def search(
             if progress:
                 progress(done, len(space))
     finally:
-        pool.shutdown(cancel_futures=True)
+        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for kernels
     return SearchResult(_rank(space, objective, top), len(space))
 
 

@@ -189,7 +189,8 @@ def read_trace(path: Path) -> Trace:
         repeated[np.unique(request_id, return_index=True)[1]] = False
         columns.reject(repeated, "request_id", "a new id")
     if arrival is not None:
-        columns.reject(np.diff(arrival, prepend=arrival[0]) < 0, "arrival_s", "no earlier arrival than the row before")
+        early = np.concatenate([[False], arrival[1:] < arrival[:-1]])
+        columns.reject(early, "arrival_s", "no earlier arrival than the row before")
     if columns.faults or request_id is None or arrival is None:
         raise InputError(columns.faults)
     table = np.column_stack([score for score in scores if score is not None]) if scores else None

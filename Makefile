@@ -1,0 +1,50 @@
+# `make demo` and `make test` need Python 3.11 or newer and nothing else.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+DEMO ?= demo
+# pytest and hypothesis give tests their arguments
+UNTYPED := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --allow-untyped-decorators
+
+.PHONY: demo test check bench clean
+
+# the environment, made once and again when the project's requirements change
+$(VENV)/ready: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fluidb needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+# the main job on shipped inputs: search, tables, trace, simulation
+demo: $(VENV)/ready
+	rm -rf $(DEMO) && mkdir -p $(DEMO)
+	$(BIN)/fluidb dse resnet50 zc706 -o $(DEMO)/r50-zc706
+	@echo
+	$(BIN)/fluidb latency $(DEMO)/r50-zc706
+	@echo
+	$(BIN)/fluidb trace poisson --rate 15 --count 20000 --seed 1 -o $(DEMO)/t.csv
+	@echo
+	$(BIN)/fluidb serve-sim $(DEMO)/r50-zc706 --trace $(DEMO)/t.csv --policy serial --slo 200ms
+	@echo
+	$(BIN)/fluidb serve-sim $(DEMO)/r50-zc706 --trace $(DEMO)/t.csv --policy fluid --slo 200ms --requests $(DEMO)/requests.csv
+
+# the suite twice: compiled, and as plain Python under coverage
+test: $(VENV)/ready
+	$(BIN)/python -m pytest -n 2
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --cov --cov-report=term
+
+# what CI checks beside the tests
+check: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	rm -rf build/typed && mkdir -p build/typed && ln -s "$(CURDIR)" build/typed/fluidb  # mypy sees no editable install
+	MYPYPATH=build/typed $(BIN)/python -m mypy
+	MYPYPATH=build/typed:tests $(BIN)/python -m mypy --explicit-package-bases $(UNTYPED) tests
+
+bench: $(VENV)/ready
+	$(BIN)/python -m benchmarks.startup
+
+clean:
+	rm -rf $(VENV) $(DEMO) build dist *.egg-info

@@ -1,0 +1,195 @@
+"""A slow oracle for the NPU cost model: plain loops, integers, no caching.
+
+Written from the Fluid Batching paper (Section II-C, Section III-A, Equations 1 and 2) and the formulas that make its
+published designs come out, and from these alone.  It shares no code with the package it is compared with: nothing is
+imported from there and nothing was copied from there.
+
+A GEMM is (R, P, C, count), a design or tile is (T_R, T_P, T_C).  Traffic is in off-chip words, time in clock cycles.
+"""
+
+from collections.abc import Sequence
+
+Gemm = tuple[int, int, int, int]
+Tile = tuple[int, int, int]
+
+STACKS = ("1", "2", "1/2")
+MODES = ("fluid", "row", "eq1", "none", "fc")
+TIE = 1e-12
+
+
+def ceil_div(a: int, b: int) -> int:
+    """Quotient of two integers, rounded up."""
+    return -(-a // b)
+
+
+def fits(on_chip_bits: int, word_bits: int, T_R: int, T_P: int, T_C: int) -> bool:
+    """Whether the three double-buffered tiles fit on chip."""
+    return 2 * word_bits * (T_R * T_P + T_P * T_C + T_R * T_C) <= on_chip_bits
+
+
+def largest_rows(on_chip_bits: int, word_bits: int, T_P: int, T_C: int) -> int:
+    """Largest even T_R that fits, 0 if none; steps double while they fit, and then start over from 2."""
+    rows = 0
+    while fits(on_chip_bits, word_bits, rows + 2, T_P, T_C):
+        step = 2
+        while fits(on_chip_bits, word_bits, rows + step, T_P, T_C):
+            rows += step
+            step *= 2
+    assert rows == 0 or fits(on_chip_bits, word_bits, rows, T_P, T_C)
+    assert not fits(on_chip_bits, word_bits, rows + 2, T_P, T_C)
+    return rows
+
+
+def all_designs(dsps: int, on_chip_bits: int, word_bits: int, every_row: bool = False) -> list[Tile]:
+    """All (T_R, T_P, T_C) within the board; T_R is the largest even one, or with `every_row` every even one."""
+    designs = []
+    for T_P in range(1, dsps + 1):
+        for T_C in range(1, dsps + 1):
+            if dsps < T_P * T_C:
+                break
+            most = largest_rows(on_chip_bits, word_bits, T_P, T_C)
+            if every_row:
+                designs += [(T_R, T_P, T_C) for T_R in range(2, most + 1, 2)]
+            elif most >= 2:
+                designs.append((most, T_P, T_C))
+    return designs
+
+
+def stack(T_R: int, T_P: int, T_C: int, k: str) -> Tile | None:
+    """Shape of the array under stacking `k`, None if a dimension would become 0."""
+    if k == "1":
+        tile = (T_R, T_P, T_C)
+    elif k == "2":
+        tile = (T_R // 2, 2 * T_P, T_C // 2)
+    elif k == "1/2":
+        tile = (T_R // 2, T_P // 2, 2 * T_C)
+    else:
+        raise ValueError(f"unknown stacking {k!r}")
+    return None if 0 in tile else tile
+
+
+def layer_cost(
+    gemm: Gemm, tile: Tile, k: str, b: int, B_R: int, words_per_cycle: float, mode: str
+) -> tuple[float, int] | None:
+    """Cycles and off-chip words of one layer for `b` samples, None if `k` is not possible.
+
+    Parameters
+    ----------
+    gemm : (R, P, C, count)
+    tile : (T_R, T_P, T_C) before stacking
+    k : "1", "2" or "1/2"
+    b, B_R : active samples, and how many of them go down the rows; "none" ignores `B_R`, and so does "fc"
+    words_per_cycle : off-chip bandwidth
+    mode : one of `MODES`
+    """
+    if mode not in MODES:
+        raise ValueError(f"unknown mode {mode!r}")
+    R, P, C, count = gemm
+    if mode == "none" or (mode == "fc" and R != 1):  # one sample after the other
+        single = layer_cost(gemm, tile, k, 1, 1, words_per_cycle, "row")
+        return None if single is None else (b * single[0], b * single[1])
+    if mode == "fc":
+        B_R = b
+    stacked = stack(*tile, k)
+    if stacked is None:
+        return None
+    T_R, T_P, T_C = stacked
+    if mode == "eq1":  # Equation (1) to the letter, with the T_P in force after stacking
+        P_hat = (b - B_R + 1) * (P + P % T_P)
+        compute = B_R * R * ceil_div(P_hat, T_P) * ceil_div(C, T_C)
+    else:
+        B_P = ceil_div(b, B_R)
+        compute = B_R * R * ceil_div(P, T_P) * ceil_div(B_P * C, T_C)
+    read_inputs = b * R * P * ceil_div(C, T_C)
+    read_weights = P * C * ceil_div(B_R * R, T_R)
+    written = b * R * C
+    words = read_inputs + read_weights + written
+    return float(count * max(compute, words / words_per_cycle)), count * words
+
+
+def choices(mode: str, b: int, R: int) -> list[int]:
+    """The B_R that `mode` may choose from for `b` samples of a layer of `R` rows."""
+    if mode in ("fluid", "eq1"):
+        return list(range(1, b + 1))
+    if mode == "row":
+        return [b]
+    if mode == "none":
+        return [1]
+    if mode == "fc":
+        return [b] if R == 1 else [1]
+    raise ValueError(f"unknown mode {mode!r}")
+
+
+def best(
+    gemm: Gemm, tile: Tile, b: int, words_per_cycle: float, mode: str, stacking: bool
+) -> tuple[float, int, str, int]:
+    """(cycles, words, k, B_R) of fewest cycles, then fewest words, then first k of `STACKS`, then smallest B_R."""
+    found: tuple[float, int, str, int] | None = None
+    for k in STACKS if stacking else ("1",):
+        for B_R in choices(mode, b, gemm[0]):
+            cost = layer_cost(gemm, tile, k, b, B_R, words_per_cycle, mode)
+            if cost is None:
+                continue
+            cycles, words = cost
+            if found is None or cycles < found[0] or (cycles == found[0] and words < found[1]):
+                found = (cycles, words, k, B_R)
+    assert found is not None  # k = 1 is always possible
+    return found
+
+
+def network_cycles(
+    gemms: Sequence[Gemm], memory_words: int, tile: Tile, b: int, words_per_cycle: float, mode: str, stacking: bool
+) -> float:
+    """Cycles of all layers for `b` samples, plus the traffic of the memory-only layers (`memory_words` a sample)."""
+    cycles = 0.0
+    for gemm in gemms:
+        cycles += best(gemm, tile, b, words_per_cycle, mode, stacking)[0]
+    return cycles + b * memory_words / words_per_cycle
+
+
+def objective(
+    gemms: Sequence[Gemm],
+    memory_words: int,
+    tile: Tile,
+    b_max: int,
+    weights: Sequence[float],
+    words_per_cycle: float,
+    clock_hz: float,
+    mode: str,
+    stacking: bool,
+) -> float:
+    """Weighted sum over b = 1..b_max of the rate in GOP/s, Equation (2); `weights[b - 1]` is w_b."""
+    macs = 0
+    for R, P, C, count in gemms:
+        macs += R * P * C * count
+    total = 0.0
+    for b in range(1, b_max + 1):
+        seconds = network_cycles(gemms, memory_words, tile, b, words_per_cycle, mode, stacking) / clock_hz
+        total += weights[b - 1] * (2 * macs * b / seconds / 1e9)
+    return total
+
+
+def search(
+    gemms: Sequence[Gemm],
+    memory_words: int,
+    dsps: int,
+    on_chip_bits: int,
+    word_bits: int,
+    b_max: int,
+    weights: Sequence[float],
+    words_per_cycle: float,
+    clock_hz: float,
+    mode: str,
+    stacking: bool,
+    every_row: bool = False,
+) -> tuple[Tile, float]:
+    """Best design and its objective; of those within `TIE` of it, larger T_P*T_C, larger T_R, smaller T_P."""
+    rated = []
+    for tile in all_designs(dsps, on_chip_bits, word_bits, every_row):
+        value = objective(gemms, memory_words, tile, b_max, weights, words_per_cycle, clock_hz, mode, stacking)
+        rated.append((tile, value))
+    if not rated:
+        raise ValueError("no design fits the board")
+    top = max(value for _, value in rated)
+    tied = [(tile, value) for tile, value in rated if top - value <= TIE * abs(top)]
+    return min(tied, key=lambda one: (-one[0][1] * one[0][2], -one[0][0], one[0][1]))

@@ -1,0 +1,14 @@
+"""Random inputs, bounded to what the model is for."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+gemms = st.tuples(st.integers(1, 300), st.integers(1, 200), st.integers(1, 150), st.integers(1, 3))
+"""R, P, C, groups; a fully connected layer (R = 1) often enough to matter."""
+any_gemm = st.one_of(gemms, gemms.map(lambda gemm: (1, *gemm[1:])))
+tiles = st.tuples(st.integers(1, 120).map(lambda half: 2 * half), st.integers(1, 24), st.integers(1, 48))
+batches = st.integers(1, 9)
+modes = st.sampled_from(["fluid", "row", "fc", "none", "eq1"])
+words_per_cycle = st.integers(-3, 6).map(lambda power: 2.0**power)
+"""Powers of two, so that sums and products are exact and equal means equal."""

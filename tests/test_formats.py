@@ -1,0 +1,262 @@
+"""Quantities, tables, and whole writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from fluidb.formats import (
+    InputError,
+    Strict,
+    Table,
+    check_free,
+    parse_bandwidth,
+    parse_duration,
+    read_table,
+    read_toml,
+    write_directory,
+    write_file,
+    write_table,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("200ms", 0.2), ("0.2 s", 0.2), (" 1min ", 60.0), ("5us", 5e-6), ("1e3ns", 1e-6), (".5s", 0.5)],
+)
+def test_durations(text, seconds):
+    assert parse_duration(text) == pytest.approx(seconds, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("200", "no unit"),
+        ("200 parsecs", 'unit "parsecs"'),
+        ("ms", "number and a unit"),
+        ("-5ms", "positive number"),
+        ("0s", "positive number"),
+        ("1e999s", "positive number"),
+        ("nan", "positive number"),
+        ("1.2.3s", "positive number"),
+        ("", "positive number"),
+    ],
+)
+def test_a_duration_that_is_none(text, found):
+    with pytest.raises(InputError, match=found):
+        parse_duration(text, "--slo")
+
+
+def test_bandwidths():
+    assert parse_bandwidth("4.267GB/s") == 4.267
+    assert parse_bandwidth("3200 MB/s") == pytest.approx(3.2)
+    with pytest.raises(InputError, match="no unit"):
+        parse_bandwidth("3.2")
+
+
+class Upstream(Table):
+    schema_name: ClassVar[str] = "test.upstream/1"
+    made_by: ClassVar[str] = "fluidb up"
+    value: int
+
+
+class Numbers(Table):
+    schema_name: ClassVar[str] = "test.numbers/1"
+    made_by: ClassVar[str] = "fluidb make"
+    rows: list[float]
+    pairs: list[list[float]] = []
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False)))
+def test_a_table_reads_back_bit_for_bit(tmp_path_factory, rows):
+    path = tmp_path_factory.mktemp("tables") / "t.json"
+    table = Numbers(rows=rows, pairs=[rows, rows])
+    write_table(table, path)
+    assert read_table(Numbers, path) == table
+    assert json.loads(path.read_text())["schema"] == "test.numbers/1"
+
+
+def test_a_table_that_was_touched_is_damaged(tmp_path):
+    path = tmp_path / "t.json"
+    write_table(Numbers(rows=[1.5, 2.5]), path)
+    good = path.read_text()
+    for bad in (
+        good.replace("1.5", "1.6"),
+        good[:-20],
+        good[: len(good) // 2],
+        "",
+        "[]",
+        "{}",
+        '{"schema": NaN}',
+        "\0",
+    ):
+        path.write_text(bad)
+        with pytest.raises(InputError, match="damaged|expected schema") as caught:
+            read_table(Numbers, path)
+        assert "make it again with `fluidb make`" in str(caught.value)
+        assert len(caught.value.faults) == 1
+
+
+@given(st.data())
+def test_no_flipped_byte_goes_unnoticed(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("tables") / "t.json"
+    table = Numbers(rows=[1.5, 2.5])
+    write_table(table, path)
+    raw = bytearray(path.read_bytes())
+    where = data.draw(st.integers(0, len(raw) - 1))
+    raw[where] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(raw)
+    try:
+        assert read_table(Numbers, path) == table  # white space, or the same number in other words
+    except InputError as error:
+        assert len(error.faults) == 1
+
+
+def test_another_version_is_refused(tmp_path):
+    path = tmp_path / "t.json"
+    write_table(Upstream(value=1), path)
+    with pytest.raises(InputError, match='expected schema "test.numbers/1", found "test.upstream/1"'):
+        read_table(Numbers, path)
+
+
+def test_a_missing_table_says_what_makes_it(tmp_path):
+    with pytest.raises(InputError, match="not there; make it with `fluidb make`"):
+        read_table(Numbers, tmp_path / "t.json")
+
+
+def test_a_stale_table_is_refused(tmp_path):
+    path = tmp_path / "t.json"
+    write_table(Numbers(rows=[]).derived_from(Upstream(value=1)), path)
+    assert read_table(Numbers, path, Upstream(value=1)).rows == []
+    with pytest.raises(InputError, match="stale"):
+        read_table(Numbers, path, Upstream(value=2))
+
+
+class Item(Strict):
+    name: str
+    size: int
+
+
+class Shelf(Strict):
+    items: list[Item]
+
+
+def test_faults_of_a_list_name_the_item(tmp_path):
+    path = tmp_path / "s.toml"
+    path.write_text('items = [{ name = "a", size = 1 }, { name = "b", size = "2" }, { name = "c" }]')
+    with pytest.raises(InputError) as caught:
+        read_toml(Shelf, path)
+    assert caught.value.faults == (
+        f'{path}: items[1] ("b").size: expected a valid integer, found "2"',
+        f'{path}: items[2] ("c").size: expected this key, found none',
+    )
+
+
+def test_a_flood_of_faults_is_counted(tmp_path):
+    path = tmp_path / "s.toml"
+    path.write_text("items = [" + "{ name = 1, size = 1 }," * 50 + "]")
+    with pytest.raises(InputError) as caught:
+        read_toml(Shelf, path)
+    assert len(caught.value.faults) == 21
+    assert caught.value.faults[-1].endswith("and 30 more faults")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"items = [",
+        b"\xff\xfe",
+        b"items = 1\nitems = 2",
+        b"a = " + b"[" * 100_000,
+        b"\0" * 50,
+        b"= 3",
+        b"x = 1979-13-45",
+    ],
+)
+def test_what_is_no_toml_is_one_line(tmp_path, raw):
+    path = tmp_path / "s.toml"
+    path.write_bytes(raw)
+    with pytest.raises(InputError) as caught:
+        read_toml(Shelf, path)
+    assert len(caught.value.faults) == 1
+    assert str(path) in caught.value.faults[0]
+
+
+def test_a_huge_file_is_refused_unread(tmp_path):
+    path = tmp_path / "s.toml"
+    with path.open("wb") as stream:
+        stream.truncate(17 * 2**20)
+    with pytest.raises(InputError, match="at most 16 MiB"):
+        read_toml(Shelf, path)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_break_the_reader(tmp_path_factory, raw):
+    path = tmp_path_factory.mktemp("toml") / "s.toml"
+    path.write_bytes(raw)
+    with pytest.raises(InputError):
+        read_toml(Shelf, path)
+
+
+def test_a_failed_write_leaves_what_stood_there(tmp_path, monkeypatch):
+    path = tmp_path / "t.txt"
+    write_file(path, "old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        write_file(path, "new")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_failed_folder_leaves_what_stood_there(tmp_path):
+    path = tmp_path / "d"
+
+    def first(folder: Path) -> None:
+        (folder / "a").write_text("old")
+
+    def broken(folder: Path) -> None:
+        (folder / "a").write_text("new")
+        raise KeyboardInterrupt
+
+    def second(folder: Path) -> None:
+        (folder / "b").write_text("new")
+
+    write_directory(path, first)
+    with pytest.raises(KeyboardInterrupt):
+        write_directory(path, broken)
+    assert (path / "a").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+    write_directory(path, second)
+    assert [item.name for item in path.iterdir()] == ["b"]
+
+
+def test_files_get_the_permissions_the_user_asked_for(tmp_path):
+    old = os.umask(0o027)
+    try:
+        write_file(tmp_path / "f", "x")
+        write_directory(tmp_path / "d", lambda folder: None)
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "f").stat().st_mode) == 0o640
+    assert stat.S_IMODE((tmp_path / "d").stat().st_mode) == 0o750
+
+
+def test_an_output_that_cannot_be_written_is_refused_early(tmp_path):
+    (tmp_path / "there").write_text("")
+    with pytest.raises(InputError, match="exists already.*--force"):
+        check_free(tmp_path / "there", force=False)
+    check_free(tmp_path / "there", force=True)
+    with pytest.raises(InputError, match="expected the folder"):
+        check_free(tmp_path / "no" / "where", force=False)
+    with pytest.raises(InputError, match="found a folder"):
+        write_file(tmp_path, "x")

@@ -1,0 +1,124 @@
+"""The compiled cost model against plain loops, and the laws it must keep."""
+
+from __future__ import annotations
+
+import naive
+import numpy as np
+import pytest
+from fluidb.dse import Batching, kernels
+from fluidb.dse.fbcb import K_NAMES
+from fluidb.dse.space import arrange, layouts
+from fluidb.dse.workload import distinct, workload
+from fluidb.models import Gemm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import any_gemm, batches, modes, tiles, words_per_cycle
+
+
+def cost(gemm, tile, code, b, B_R, rate, mode):
+    B_P, passes = arrange(Batching(mode), b, B_R, single_row=gemm[0] == 1)
+    T_R, T_P, T_C = kernels.stacked(tile[0], tile[1], tile[2], code)
+    if T_R == 0:
+        return None
+    values = np.array(gemm, dtype=np.float64)
+    return kernels.gemm_cost(values, T_R, T_P, T_C, b, B_R, B_P, passes, rate, mode == "eq1")
+
+
+def choose(gemms, tile, b_max, rate, mode, *, stacking):
+    work, plan = workload([Gemm(*gemm) for gemm in gemms]), layouts(Batching(mode), b_max)
+    return kernels.choose_layouts(
+        np.array(tile), work.gemms, work.single_row, plan.plans, plan.starts, 3 if stacking else 1, b_max, rate,
+        plan.literal,
+    )  # fmt: skip
+
+
+@given(any_gemm, tiles, st.integers(0, 2), batches, words_per_cycle, modes, st.data())
+def test_cost_of_a_layer_equals_plain_loops(gemm, tile, code, b, rate, mode, data):
+    B_R = data.draw(st.sampled_from(naive.choices(mode, b, gemm[0])))
+    assert cost(gemm, tile, code, b, B_R, rate, mode) == naive.layer_cost(gemm, tile, K_NAMES[code], b, B_R, rate, mode)
+
+
+@given(any_gemm, tiles, batches, words_per_cycle, modes, st.booleans())
+def test_chosen_layout_equals_plain_loops(gemm, tile, b_max, rate, mode, stacking):
+    code, B_R, cycles, words = choose([gemm], tile, b_max, rate, mode, stacking=stacking)
+    for i in range(b_max):
+        expected = naive.best(gemm, tile, i + 1, rate, mode, stacking)
+        assert (cycles[0, i], words[0, i], K_NAMES[code[0, i]], B_R[0, i]) == expected
+
+
+@given(st.lists(any_gemm, min_size=1, max_size=4), tiles, st.integers(1, 6), words_per_cycle, modes, st.booleans())
+@settings(max_examples=50)
+def test_objective_equals_plain_loops(gemms, tile, b_max, rate, mode, stacking):
+    gemms = [*gemms, gemms[0]]  # a repeated layer is evaluated once and counted twice
+    work, plan = distinct([Gemm(*gemm) for gemm in gemms]), layouts(Batching(mode), b_max)
+    weights = [1.0 + b % 2 for b in range(b_max)]
+    macs = sum(R * P * C * groups for R, P, C, groups in gemms)
+    gain = np.array([w * 2e-9 * macs * b * 1e8 for b, w in enumerate(weights, 1)])
+    found = np.empty(1)
+    kernels.search_designs(
+        np.array([tile]), work.gemms, work.repeats, work.single_row, plan.plans, plan.starts, 3 if stacking else 1,
+        100, rate, plan.literal, gain, found,
+    )  # fmt: skip
+    expected = naive.objective(gemms, 100, tile, b_max, weights, rate, 1e8, mode, stacking)
+    assert found[0] == pytest.approx(expected, rel=1e-12)
+
+
+@given(any_gemm, tiles, st.integers(1, 6), words_per_cycle, modes)
+def test_the_search_and_the_choice_of_layouts_never_disagree(gemm, tile, b_max, rate, mode):
+    _, _, cycles, _ = choose([gemm], tile, b_max, rate, mode, stacking=True)
+    work, plan = distinct([Gemm(*gemm)]), layouts(Batching(mode), b_max)
+    for b in range(1, b_max + 1):
+        gain = np.array([float(b == i) for i in range(1, b_max + 1)])
+        found = np.empty(1)
+        kernels.search_designs(
+            np.array([tile]), work.gemms, work.repeats, work.single_row, plan.plans, plan.starts, 3, 0.0, rate,
+            plan.literal, gain, found,
+        )  # fmt: skip
+        assert found[0] == 1.0 / cycles[0, b - 1]
+
+
+@given(any_gemm, tiles, st.integers(0, 2), batches, words_per_cycle, modes, st.data())
+def test_explicit_layouts_cost_what_the_kernel_says(gemm, tile, code, b, rate, mode, data):
+    B_R = data.draw(st.sampled_from(naive.choices(mode, b, gemm[0])))
+    B_P, passes = arrange(Batching(mode), b, B_R, single_row=gemm[0] == 1)
+
+    def column(value):
+        return np.full((1, b), value)
+
+    cycles, words = kernels.cost_layouts(
+        np.array(tile), np.array([gemm], dtype=np.float64), column(code), column(B_R), column(B_P), column(passes),
+        rate, mode == "eq1",
+    )  # fmt: skip
+    expected = cost(gemm, tile, code, b, B_R, rate, mode) or (np.inf, np.inf)
+    assert (cycles[0, b - 1], words[0, b - 1]) == expected
+
+
+@given(any_gemm, tiles, batches, words_per_cycle, st.data())
+def test_more_bandwidth_or_a_larger_tile_never_lengthens_a_layer(gemm, tile, b, rate, data):
+    B_R = data.draw(st.integers(1, b))
+    T_R, T_P, T_C = tile
+    cycles, _ = cost(gemm, tile, 0, b, B_R, rate, "fluid")
+    grown = data.draw(st.tuples(st.integers(T_R, 2 * T_R), st.integers(T_P, 2 * T_P), st.integers(T_C, 2 * T_C)))
+    assert cost(gemm, tile, 0, b, B_R, 2 * rate, "fluid")[0] <= cycles
+    assert cost(gemm, grown, 0, b, B_R, rate, "fluid")[0] <= cycles
+
+
+@given(any_gemm, tiles, st.integers(1, 12), words_per_cycle)
+def test_a_layout_left_out_is_never_better(gemm, tile, b, rate):
+    """The pruning of docs/model.md: of the B_R with the same B_P, the smallest wins."""
+    kept = {B_R for batch, B_R, _, _ in layouts(Batching.FLUID, b).plans.tolist() if batch == b}
+    best = min(cost(gemm, tile, 0, b, B_R, rate, "fluid") for B_R in kept)
+    assert all(cost(gemm, tile, 0, b, B_R, rate, "fluid") >= best for B_R in set(range(1, b + 1)) - kept)
+
+
+@given(any_gemm, tiles, batches, words_per_cycle)
+def test_row_batching_is_fluid_batching_with_all_samples_down_the_rows(gemm, tile, b, rate):
+    assert cost(gemm, tile, 0, b, b, rate, "row") == cost(gemm, tile, 0, b, b, rate, "fluid")
+
+
+def test_division_is_exact_up_to_two_to_the_52():
+    """Rounding up a float quotient equals rounding up the true one (docs/model.md, Arithmetic)."""
+    for numerator in (2**52 - 1, 2**52 - 2**20, 3 * 2**49 + 1):
+        for divisor in (3, 7, 1000, 12_287):
+            expected = -(-numerator // divisor)
+            assert kernels.weight_words(float(numerator), 1.0, 1.0, divisor, 1) == expected

@@ -1,0 +1,100 @@
+"""What is installed: every subpackage and data file, importable under one name only."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import fluidb
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+MODULES = ["fluidb", *(module.name for module in pkgutil.walk_packages(fluidb.__path__, "fluidb."))]
+MODULES = [name for name in MODULES if name.split(".")[1:2] not in (["tests"], ["benchmarks"], ["__main__"])]
+
+
+def subpackages() -> list[str]:
+    folders = [path.parent.relative_to(ROOT) for path in ROOT.glob("*/**/__init__.py")]
+    ours = [folder for folder in folders if folder.parts[0] not in ("tests", "benchmarks", "build", ".venv")]
+    return sorted(".".join(["fluidb", *folder.parts]) for folder in ours)
+
+
+def test_every_subpackage_is_listed():
+    assert sorted(PROJECT["tool"]["setuptools"]["packages"]) == ["fluidb", *subpackages()]
+
+
+def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path):
+    tracked = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in tracked.stdout.splitlines():
+        target = tmp_path / "source" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, target)
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        tmp_path,
+        tmp_path / "source",
+    ]
+    subprocess.run(build, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    held = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("fluidb/")}
+    packages = [Path(*name.split(".")[1:]) for name in PROJECT["tool"]["setuptools"]["packages"]]
+    wanted = {
+        str("fluidb" / folder / path.name)
+        for folder in packages
+        for path in (ROOT / folder).iterdir()
+        if path.suffix in (".py", ".toml") and path.name != "pyproject.toml"
+    }
+    assert held == wanted | {"fluidb/py.typed"}
+
+
+def test_version_is_stated_once():
+    assert fluidb.__version__ == PROJECT["project"]["version"]
+    assert f"version: {fluidb.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+    assert f"## [{fluidb.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name):
+    found = doctest.testmod(importlib.import_module(name))
+    assert found.failed == 0
+
+
+def test_kernels_refuse_a_second_name():
+    """numba's cache would break later, and elsewhere (dse/__init__.py says why)."""
+    code = "import dse"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "import this package as fluidb.dse" in done.stderr
+
+
+HELP = """
+import sys
+sys.argv = ["fluidb", "dse", "--help"]
+from fluidb.cli import main
+try:
+    main()
+except SystemExit:
+    print([name for name in ("numba", "numpy", "rich", "tabulate") if name in sys.modules])
+"""
+
+
+def test_help_imports_neither_numba_nor_numpy():
+    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

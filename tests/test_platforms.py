@@ -1,0 +1,57 @@
+"""Boards: their numbers, sources, and faults."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import POCKET
+from fluidb.formats import InputError
+from fluidb.platforms import PLATFORMS, load_platform
+
+NUMBERS = ("dsps", "on_chip_mbit", "flip_flops", "luts", "clock_mhz", "bandwidth_gb_s", "word_bits")
+
+
+@pytest.mark.parametrize("name", PLATFORMS.names())
+def test_every_number_that_ships_has_a_source(name):
+    assert set(load_platform(name).sources) == set(NUMBERS)
+
+
+def test_the_paper_s_boards():
+    zc706, zcu104 = load_platform("zc706"), load_platform("zcu104")
+    assert (zc706.dsps, zc706.on_chip_bits, zc706.flip_flops) == (900, int(19.2 * 2**20), 437_200)
+    assert (zcu104.dsps, zcu104.on_chip_bits, zcu104.flip_flops) == (1728, 38 * 2**20, 460_800)
+
+
+def test_bandwidth_in_words_and_given_by_the_user():
+    board = load_platform(POCKET)
+    assert board.words_per_cycle == 2.0  # 0.4 GB/s at 100 MHz: four bytes a cycle
+    faster = load_platform(POCKET, 0.8)
+    assert faster.words_per_cycle == 4.0
+    assert faster.sources["bandwidth_gb_s"] == "given by the user"
+
+
+def test_every_fault_at_once_with_its_key(tmp_path):
+    path = tmp_path / "x.toml"
+    path.write_text(
+        'schema = "fluidb.platform/2"\nname = "x"\ntitle = "x"\ndsps = -1\non_chip_mbit = "fast"\nluts = 5\n'
+        "clock_mhz = nan\nbandwith_gb_s = 1.0\nword_bits = 16\n[sources]\ncolour = 'red'\n"
+    )
+    with pytest.raises(InputError) as caught:
+        load_platform(str(path))
+    text = "\n".join(caught.value.faults)
+    for part in (
+        "schema: expected 'fluidb.platform/1', found \"fluidb.platform/2\"",
+        "dsps: expected greater than or equal to 1, found -1",
+        'on_chip_mbit: expected a valid number, found "fast"',
+        "flip_flops: expected this key, found none",
+        "clock_mhz: expected a finite number",
+        "bandwidth_gb_s: expected this key, found none",
+        "bandwith_gb_s: unknown key; did you mean bandwidth_gb_s?",
+        "sources: expected the keys of this file, found colour",
+    ):
+        assert f"{path}: {part}" in text
+    assert len(caught.value.faults) == 8
+
+
+def test_near_misses_of_a_name():
+    with pytest.raises(InputError, match=r'unknown platform "zc760"; did you mean zc706'):
+        load_platform("zc760")

@@ -1,0 +1,173 @@
+"""The search against brute force, and against what the paper published."""
+
+from __future__ import annotations
+
+import naive
+import numpy as np
+import pytest
+from conftest import COMPILED
+from fluidb.dse import Batching, SearchOptions, Tile, configure, search, tabulate_design
+from fluidb.dse.search import Candidate, SearchResult, gop_s
+from fluidb.dse.space import designs
+from fluidb.formats import InputError
+from fluidb.models import Exit, Gemm, Layer, Network, Shape, load_network
+from fluidb.platforms import Platform, load_platform
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import any_gemm, modes
+
+full_size = pytest.mark.skipif(
+    not COMPILED, reason="searches of the paper's boards take minutes as plain Python; run compiled"
+)
+
+PUBLISHED = [
+    ("resnet50", "zcu104", (8.5, 9.6, 12.8), (6832, 10, 172)),
+    ("resnet50", "zc706", (3.2, 4.267, 8.0), (4652, 7, 128)),
+    ("inception_v3", "zcu104", (4.8, 7.2, 9.6), (6186, 9, 192)),
+    ("inception_v3", "zc706", (2.4, 3.2), (2742, 4, 225)),
+]
+
+
+def network_of(gemms: list[tuple[int, int, int, int]], memory_words: int = 0) -> Network:
+    layers = [Layer(f"l{i}", 1, Gemm(*gemm), 0, Shape(1, 1, 1)) for i, gemm in enumerate(gemms)]
+    pool = [Layer("pool", 1, None, memory_words, Shape(1, 1, 1))] if memory_words else []
+    return Network("random", "random", (*layers, *pool), (Exit("end", 1.0),), {})
+
+
+def board_of(dsps: int, kibit: int = 40, gb_s: float = 0.8) -> Platform:
+    return Platform(
+        name="b", title="b", dsps=dsps, on_chip_mbit=kibit / 1024, flip_flops=1, luts=1, clock_mhz=100.0,
+        bandwidth_gb_s=gb_s, word_bits=16,
+    )  # fmt: skip
+
+
+boards = st.builds(board_of, st.integers(1, 14), st.integers(1, 60), st.sampled_from([0.1, 0.8, 6.4]))
+
+
+@settings(max_examples=40)
+@given(st.lists(any_gemm, min_size=1, max_size=3), st.integers(0, 500), boards, st.integers(1, 4), modes, st.booleans())
+def test_search_equals_brute_force_on_small_boards(gemms, memory_words, board, b_max, mode, stacking):
+    options = SearchOptions(batching=Batching(mode), stacking=stacking, b_max=b_max)
+    found = search(network_of(gemms, memory_words), board, options)
+    tile, objective = naive.search(
+        gemms, memory_words, board.dsps, board.on_chip_bits, 16, b_max, [1.0] * b_max, board.words_per_cycle,
+        board.clock_hz, mode, stacking,
+    )  # fmt: skip
+    assert found.best.objective_gop_s == pytest.approx(objective, rel=1e-12)
+    assert found.best.tile == tile
+
+
+@settings(max_examples=20)
+@given(st.lists(any_gemm, min_size=1, max_size=2), boards)
+def test_a_smaller_T_R_never_wins(gemms, board):
+    network = network_of(gemms)
+    fast = search(network, board, SearchOptions(b_max=3))
+    slow = search(network, board, SearchOptions(b_max=3, all_rows=True))
+    assert slow.designs_evaluated > fast.designs_evaluated or slow.designs_evaluated == len(designs(board))
+    assert slow.best == fast.best
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 200), st.integers(1, 400), st.sampled_from([8, 16]))
+def test_designs_are_those_that_fit(dsps, kibit, word_bits):
+    board = board_of(dsps, kibit).model_copy(update={"word_bits": word_bits})
+    expected = naive.all_designs(dsps, board.on_chip_bits, word_bits)
+    if expected:
+        assert sorted(map(tuple, designs(board).tolist())) == sorted(expected)
+    else:
+        with pytest.raises(InputError, match="no design fits"):
+            designs(board)
+
+
+@settings(max_examples=20)
+@given(st.lists(any_gemm, min_size=1, max_size=3), st.integers(1, 12))
+def test_more_dsps_or_bandwidth_never_lower_the_best_objective(gemms, dsps):
+    network, options = network_of(gemms), SearchOptions(b_max=3)
+    best = search(network, board_of(dsps), options).best.objective_gop_s
+    assert search(network, board_of(dsps + 5), options).best.objective_gop_s >= best
+    assert search(network, board_of(dsps, gb_s=1.6), options).best.objective_gop_s >= best
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_the_ranking_does_not_depend_on_threads(threads):
+    network, board = network_of([(49, 64, 96, 1), (1, 128, 10, 1)]), board_of(200)
+    assert search(network, board, top=50, threads=threads) == search(network, board, top=50)
+
+
+def test_weights_steer_the_search_and_are_checked():
+    network, board = network_of([(7, 5, 9, 1)]), board_of(14)
+    single = search(network, board, SearchOptions(b_max=2, weights=[1.0, 0.0])).best
+    options = SearchOptions(b_max=2)
+    assert single.objective_gop_s == pytest.approx(
+        gop_s(network, board, configure(network, board, single.tile, options), options)[0]
+    )
+    with pytest.raises(InputError, match="expected 2 values"):
+        search(network, board, SearchOptions(b_max=2, weights=[1.0]))
+
+
+def test_batching_modes_are_ordered_by_their_freedom():
+    """Fluid can do all that row can, row what fc can; stacking only adds choices."""
+    network, board = load_network("resnet50").backbone(), load_platform("zc706")
+    tile = Tile(4652, 7, 128)
+
+    def cycles(mode, *, stacking):
+        options = SearchOptions(batching=Batching(mode), stacking=stacking)
+        return configure(network, board, tile, options).cycles.sum(axis=0)
+
+    for stacking in (False, True):
+        fluid, row, fc, none = (cycles(mode, stacking=stacking) for mode in ("fluid", "row", "fc", "none"))
+        assert np.all(fluid <= row)
+        assert np.all(row <= fc)
+        assert np.all(fc <= none)
+        assert np.all(fc[1:] < none[1:])
+    assert np.all(cycles("fluid", stacking=True) < cycles("fluid", stacking=False))
+
+
+@full_size
+@pytest.mark.parametrize(("network", "board", "bandwidths", "tile"), PUBLISHED)
+def test_published_designs_come_out(network, board, bandwidths, tile):
+    """Paper 000, Table I; the misprinted row is docs/model.md's."""
+    for gb_s in bandwidths:
+        assert search(load_network(network), load_platform(board, gb_s)).best.tile == tile
+
+
+@pytest.mark.parametrize(
+    ("board", "tile", "dsp", "ram"),
+    [
+        ("zc706", (4652, 7, 128), 99.56, 99.96),
+        ("zcu104", (6832, 10, 172), 99.53, 99.99),
+        ("zc706", (2742, 4, 225), 100.0, 99.94),
+        ("zcu104", (6186, 9, 192), 100.0, 99.99),
+    ],
+)
+def test_published_resource_shares_come_out(board, tile, dsp, ram):
+    """Paper 000, Table I, which rounds some shares (99.556 to 99.56) and truncates others (99.537 to 99.53)."""
+    platform, design = load_platform(board), Tile(*tile)
+    assert 100 * design.dsps / platform.dsps == pytest.approx(dsp, abs=0.01)
+    assert 100 * design.buffer_bits(16) / platform.on_chip_bits == pytest.approx(ram, abs=0.01)
+    assert Tile(design.T_R + 2, *design[1:]).buffer_bits(16) > platform.on_chip_bits  # T_R is the largest
+
+
+@pytest.mark.parametrize(
+    ("network", "board", "share"),
+    [
+        ("resnet50", "zc706", 0.57),
+        ("resnet50", "zcu104", 0.54),
+        ("inception_v3", "zc706", 0.95),
+        ("inception_v3", "zcu104", 0.90),
+    ],
+)
+def test_published_register_shares_come_out(network, board, share):
+    """Paper 000, Section IV: the FBCB's share of registers, truncated."""
+    platform, options = load_platform(board), SearchOptions()
+    found = SearchResult([Candidate(Tile(100, 7, 128), 1.0)], 1)
+    design, fbcb = tabulate_design(load_network(network), platform, options, found)
+    assert int(1e4 * design.register_share(fbcb)) / 100 == share
+
+
+def test_batch_of_16_on_row_batching_takes_the_published_time():
+    """Paper 000, Section IV, Baselines: ResNet-50 on ZCU104 with B = 16 takes 277 ms."""
+    network, board = load_network("resnet50").backbone(), load_platform("zcu104")
+    options = SearchOptions(batching=Batching.ROW, stacking=False, b_max=16, memory_layers=False)
+    cycles = configure(network, board, Tile(6832, 10, 172), options).cycles[:, 15].sum()
+    assert 1e3 * cycles / board.clock_hz == pytest.approx(277, rel=0.02)
