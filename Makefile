@@ -41,10 +41,10 @@ check: $(VENV)/ready
 	$(BIN)/lint-imports
 	rm -rf build/typed && mkdir -p build/typed && ln -s "$(CURDIR)" build/typed/fluidb  # mypy sees no editable install
 	MYPYPATH=build/typed $(BIN)/python -m mypy
-	MYPYPATH=build/typed:tests $(BIN)/python -m mypy --explicit-package-bases $(UNTYPED) tests
+	MYPYPATH=build/typed:tests:benchmarks $(BIN)/python -m mypy --explicit-package-bases $(UNTYPED) tests benchmarks
 
 bench: $(VENV)/ready
-	$(BIN)/python -m benchmarks.startup
+	$(BIN)/python benchmarks/commands.py
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist *.egg-info

@@ -95,14 +95,13 @@ def layer_seconds(design: DesignTable, fbcb: FbcbTable) -> NDArray[np.float64]:
     (L, b_max) ndarray of float64
         Seconds, memory-only layers included, in execution order.
     """
-    options, platform = design.options, design.platform
-    gemms = [row.gemm for row in design.network.layers if row.gemm]
-    work = workload(design.network.network().gemms)
+    options, platform, network = design.options, design.platform, design.network.network()
+    work = workload(network.gemms)
     codes, B_R = fbcb.unpack()
     grid = np.array(
         [
-            [arrange(options.batching, b, int(rows), single_row=bool(single)) for b, rows in enumerate(row, 1)]
-            for row, single in zip(B_R, work.single_row, strict=True)
+            [arrange(options.batching, b, rows, single_row=bool(single)) for b, rows in enumerate(row, 1)]
+            for row, single in zip(B_R.tolist(), work.single_row, strict=True)
         ],
         dtype=np.int64,
     )
@@ -111,13 +110,11 @@ def layer_seconds(design: DesignTable, fbcb: FbcbTable) -> NDArray[np.float64]:
         np.ascontiguousarray(grid[..., 0]), np.ascontiguousarray(grid[..., 1]),
         platform.words_per_cycle, options.batching is Batching.EQ1,
     )  # fmt: skip
-    assert len(cycles) == len(gemms)
-    batch = np.arange(1, options.b_max + 1)
-    rows, table = iter(cycles), []
-    for layer in design.network.layers:
-        words = layer.memory_words if options.memory_layers else 0
-        table.append(next(rows) if layer.gemm else batch * words / platform.words_per_cycle)
-    return np.array(table) / platform.clock_hz
+    words = np.array([layer.memory_words for layer in network.layers]) * options.memory_layers
+    table = np.outer(words, np.arange(1, options.b_max + 1)) / platform.words_per_cycle
+    table[[layer.gemm is not None for layer in network.layers]] = cycles
+    seconds: NDArray[np.float64] = table / platform.clock_hz
+    return seconds
 
 
 def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:

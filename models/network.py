@@ -78,6 +78,11 @@ class Layer:
     memory_words: int
     shape: Shape
 
+    @property
+    def in_head(self) -> bool:
+        """Whether it belongs to an exit's head rather than to the backbone."""
+        return "/" in self.name
+
 
 @dataclass(frozen=True, slots=True)
 class Exit:
@@ -132,6 +137,6 @@ class Network:
         layers = tuple(
             Layer(layer.name, 1, layer.gemm, layer.memory_words, layer.shape)
             for layer in self.layers
-            if "/" not in layer.name
+            if not layer.in_head
         )
         return Network(self.name, self.title, layers, (Exit(self.exits[-1].name, 1.0),), self.sources)

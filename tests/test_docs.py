@@ -1,0 +1,90 @@
+"""What the docs tell a reader to do works, and prints what they say."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import COMPILED, FLUIDB, run_fluidb
+
+ROOT = Path(__file__).parent.parent
+needs_speed = pytest.mark.skipif(not COMPILED, reason="searches a board of the paper: minutes as plain Python")
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def run_shell(block: str, folder: Path) -> str:
+    """Run the commands of a block in order; what they print."""
+    printed = ""
+    for line in block.splitlines():
+        command, *arguments = shlex.split(line, comments=True)
+        assert command == "fluidb"
+        done = run_fluidb(*arguments, cwd=folder)
+        assert done.returncode == 0, (line, done.stderr)
+        printed += done.stdout
+    return printed
+
+
+@needs_speed
+def test_the_readme_prints_what_it_says(tmp_path):
+    printed = run_shell(blocks("README.md", "sh")[1], tmp_path)
+    (claimed,) = blocks("README.md", "text")
+    for line in claimed.splitlines():
+        assert line in printed.splitlines()
+
+
+@needs_speed
+@pytest.mark.parametrize(
+    ("page", "file"), [("docs/add-a-network.md", "small.toml"), ("docs/add-a-board.md", "myboard.toml")]
+)
+def test_the_page_followed_literally(tmp_path, page, file):
+    (text,) = blocks(page, "toml")
+    (tmp_path / file).write_text(text)
+    (commands,) = blocks(page, "sh")
+    assert run_shell(commands, tmp_path)
+
+
+@needs_speed
+@pytest.mark.parametrize("page", ["docs/python-api.md", "docs/add-a-policy.md"])
+def test_the_python_of_the_page_runs(tmp_path, monkeypatch, capsys, page):
+    monkeypatch.chdir(tmp_path)
+    if page == "docs/add-a-policy.md":
+        run_fluidb("dse", "resnet50", "zc706", "-o", "r50-zc706", cwd=tmp_path)
+        run_fluidb("latency", "r50-zc706", cwd=tmp_path)
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(blocks(page, "python")))
+    python = Path(FLUIDB).with_name("python")
+    done = subprocess.run([python, script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert re.search(r"[0-9.]+ (ms|s)", done.stdout)
+
+
+def test_links_between_pages_lead_somewhere():
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
+    assert len(pages) >= 9
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            if not target.startswith("http"):
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_tests_that_the_docs_name_exist():
+    text = "".join(path.read_text() for path in (ROOT / "tests").glob("*.py"))
+    for page in ROOT.glob("docs/*.md"):
+        for name in re.findall(r"`(test_[A-Za-z0-9_]+)`", page.read_text()):
+            assert f"def {name}(" in text, f"{page.name}: {name}"
+
+
+def test_every_command_is_in_the_docs():
+    listed = subprocess.run([FLUIDB, "--help"], capture_output=True, text=True, check=True, env=os.environ)
+    commands = re.findall(r"^  ([a-z-]+)  ", listed.stdout.split("Commands:")[1], flags=re.MULTILINE)
+    formats = (ROOT / "docs" / "file-formats.md").read_text()
+    assert len(commands) == 7
+    for command in commands:
+        assert f"`{command}`" in formats
