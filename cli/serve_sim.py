@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
 def command(
     directory: DesignFolder,
     trace: Annotated[Path, typer.Option(metavar="FILE", help="The requests (docs/file-formats.md, Traces).")],
-    policy: Annotated[str, typer.Option(metavar="NAME", help="Scheduling policy: serial or fluid.")] = "fluid",
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME[:KEY=VALUE,...]",
+            help="serial, adaptb, lazy, fluid or path/to/file.py:NAME (docs/policies.md), e.g. adaptb:timeout=M.",
+        ),
+    ] = "fluid",
     slo: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Latency objective, e.g. 200ms, where the trace has none.")
     ] = None,
@@ -26,6 +33,9 @@ def command(
     threshold: Annotated[
         float | None,
         typer.Option(min=0, max=1, help="Confidence from which a sample exits, where the trace has confidences."),
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Stop then; requests not yet returned count as late.")
     ] = None,
     requests: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write what happened to every request, as CSV.")
@@ -36,57 +46,101 @@ def command(
     """Replay a trace on a design and say what its users would experience."""
     from ..dse.latency import read_latency
     from ..formats import check_free, parse_duration
+    from ..serving.contenders import find_policy
     from ..serving.exits import resolve
     from ..serving.metrics import summarise
-    from ..serving.policies import find_policy
     from ..serving.simulate import simulate, write_requests
     from ..serving.traces import read_trace
 
     if requests is not None:
         check_free(requests, force)
     slo_s = parse_duration(slo, "--slo") if slo is not None else None
-    decide = find_policy(policy)
+    until_s = parse_duration(until, "--until") if until is not None else math.inf
+    contender = find_policy(policy)
     table = read_latency(directory)
     loaded = read_trace(trace)
     exits, origin = resolve(loaded, [row.rate for row in table.exits], seed, threshold)
-    replay = simulate(table, loaded, decide, exits=exits, slo_s=slo_s)
+    replay = simulate(table, loaded, contender, exits=exits, slo_s=slo_s, until_s=until_s)
     summary = summarise(replay, table)
     if requests is not None:
         write_requests(replay, requests)
     run = {"design": str(directory), "trace": str(trace), "policy": policy, "exits_from": origin}
     if as_json:
-        emit_json("fluidb.serve-sim-output/1", {**run, "slo_s": slo_s, **asdict(summary)})
+        emit_json("fluidb.serve-sim-output/1", {**run, "slo_s": slo_s, **_finite(asdict(summary))})
     else:
         _emit_text(run, summary, [row.name for row in table.exits])
     if requests is not None:
         note(f"wrote {requests}")
 
 
+def _finite(value: Any) -> Any:
+    """The same with ``None`` for what is not finite: JSON has no infinity."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def _emit_text(run: dict[str, str], summary: Summary, exits: list[str]) -> None:
+    low, high = summary.violation_interval
+    unfinished = [("unfinished", f"{summary.unfinished:,} requests, counted as late")] if summary.unfinished else []
+    accuracy = [("accuracy", percent(summary.accuracy))] if summary.accuracy is not None else []
+    use = summary.utilisation
     emit_facts(
         [
             ("policy", f"{run['policy']}, exits from {run['exits_from']}"),
-            ("requests", f"{summary.requests:,} over {summary.span_s:,.1f} s"),
-            ("arrival rate", f"{summary.arrival_rate_per_s:.3f} /s"),
-            ("processing rate", f"{summary.processing_rate_per_s:.3f} /s"),
-            ("average latency", ms(summary.mean_latency_s)),
             (
-                "p50 / p90 / p99",
-                f"{ms(summary.p50_latency_s)} / {ms(summary.p90_latency_s)} / {ms(summary.p99_latency_s)}",
+                "requests",
+                f"{summary.requests:,} over {summary.span_s:,.1f} s, the first {summary.warm_up_requests:,} warm-up",
             ),
-            ("worst latency", ms(summary.max_latency_s)),
-            ("average wait", ms(summary.mean_wait_s)),
+            *unfinished,
+            ("arrival rate", f"{summary.arrival_rate_per_s:.3f} /s"),
+            ("processing rate", f"{summary.processing_rate_per_s:.3f} /s, {summary.goodput_per_s:.3f} /s in time"),
+            ("average latency", f"{ms(summary.mean_latency_s)}, of which {ms(summary.mean_wait_s)} in the queue"),
             ("violations", f"{percent(summary.violation_rate)} ({summary.violations:,} requests)"),
-            ("busy share", percent(summary.busy_share, 1)),
-            ("MAC share", percent(summary.mac_share, 1)),
-            ("average batch", f"{summary.mean_batch:.2f}"),
-            ("preemptions", f"{summary.preemptions:,}"),
+            ("95 % interval", f"{percent(low)} to {percent(high)}"),
+            *accuracy,
+            ("NPU busy", f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average"),
+            ("preemptions", f"{summary.preemptions:,}, {ms(summary.stalled_s)} stood still on average"),
             ("scheduler calls", f"{summary.scheduler_calls:,}"),
         ]
     )
     blank()
     rows = [
-        (f"{i} {name}", f"{count:,}", percent(count / summary.requests, 1))
-        for i, (name, count) in enumerate(zip(exits, summary.samples_per_exit, strict=True), 1)
+        (
+            item.name,
+            ms(item.latency_s),
+            f"{ms(item.interval_s.low)} to {ms(item.interval_s.high)}"
+            if item.interval_s
+            else f"{item.more_requests_needed:,} more requests needed",
+        )
+        for item in summary.percentiles
     ]
-    emit_table(["exit", "requests", "share"], rows)
+    emit_table(["latency", "", "95 %"], [*rows, ("worst", ms(summary.max_latency_s), "")])
+    blank()
+    shares = {
+        "MACs made": use.mac_share,
+        "no batch": use.idle_share,
+        "scheduler": use.scheduler_share,
+        "off-chip memory": use.memory_bound_share,
+        "tiles not filled": use.tile_padding_share,
+        "batch grid not filled": use.batch_padding_share,
+    }
+    emit_table(["where the MACs went", "share"], [(name, percent(share, 1)) for name, share in shares.items()])
+    blank()
+    cells = [
+        (
+            f"{there.exit} {name}",
+            f"{there.requests:,}",
+            percent(there.requests / summary.requests, 1),
+            "" if there.mean_latency_s is None else ms(there.mean_latency_s),
+            *([] if there.accuracy is None else [percent(there.accuracy)]),
+            f"{stage.runs:,}",
+            f"{stage.mean_batch:.2f}",
+            percent(stage.busy_share, 1),
+        )
+        for name, there, stage in zip(exits, summary.exits, summary.stages, strict=True)
+    ]
+    right = ["accuracy"] if summary.accuracy is not None else []
+    emit_table(["exit", "requests", "share", "latency", *right, "runs", "samples", "NPU"], cells)

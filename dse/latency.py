@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ..formats import Strict, Table, read_table, write_table
+from ..models import Network
 from . import kernels
 from .design import DesignTable, ExitRow, read_design
 from .fbcb import FbcbTable
@@ -29,6 +30,53 @@ class LatencyRow(Strict):
     time_s: list[Seconds]
 
 
+class LayerUse(Strict):
+    """A layer with a product, and the memory-only layers that follow it: its time, and where that goes.
+
+    Attributes
+    ----------
+    name : str
+        The layer's name.
+    stage : int
+        1-based stage it runs in; a stage's last layer ends at its exit.
+    macs : int
+        MACs of one sample.
+    time_s : list of float
+        Time for b = 1..b_max.
+    tile_padding_s, batch_padding_s, memory_bound_s : list of float
+        Of that time, in seconds of the whole array: units idle because the layer
+        does not fill its last tiles; because the grid B_R x B_P has places
+        without a sample; waiting for off-chip memory.  The rest makes MACs.
+    """
+
+    name: str
+    stage: Annotated[int, Field(ge=1)]
+    macs: Annotated[int, Field(ge=0)]
+    time_s: list[Seconds]
+    tile_padding_s: list[Annotated[float, Field(ge=0)]]
+    batch_padding_s: list[Annotated[float, Field(ge=0)]]
+    memory_bound_s: list[Annotated[float, Field(ge=0)]]
+
+
+class Segments(NamedTuple):
+    """What a scheduler may run without being asked: stages, or layers.
+
+    Attributes
+    ----------
+    stage : (S,) ndarray of int64
+        1-based stage of each.
+    time_s, useful_s, tile_padding_s, batch_padding_s, memory_bound_s : (S, b_max + 1) ndarray of float64
+        Its time by batch size, 0 at b = 0, and where that goes: the other four sum to it.
+    """
+
+    stage: NDArray[np.int64]
+    time_s: NDArray[np.float64]
+    useful_s: NDArray[np.float64]
+    tile_padding_s: NDArray[np.float64]
+    batch_padding_s: NDArray[np.float64]
+    memory_bound_s: NDArray[np.float64]
+
+
 class LatencyTable(Table):
     """The latency table as a file, ``fluidb.latency/1`` (``docs/file-formats.md``).
 
@@ -38,8 +86,8 @@ class LatencyTable(Table):
         In order of depth; the last is the end of the network.
     b_max : int
         Batch sizes covered.
-    stage_macs : list of int
-        MACs of one sample in each stage, its head included.
+    layers : list of LayerUse
+        Times layer by layer, and where they go.
     peak_macs_per_s : float
         MACs a second with every unit busy.
     rows : list of LatencyRow
@@ -51,7 +99,7 @@ class LatencyTable(Table):
 
     exits: Annotated[list[ExitRow], Field(min_length=1)]
     b_max: Annotated[int, Field(ge=1)]
-    stage_macs: list[Annotated[int, Field(ge=0)]]
+    layers: list[LayerUse]
     peak_macs_per_s: Annotated[float, Field(gt=0)]
     rows: list[LatencyRow]
 
@@ -63,8 +111,16 @@ class LatencyTable(Table):
             raise ValueError(f"rows: expected every pair of exits from 0 to {len(self.exits)} in order")
         if any(len(row.time_s) != self.b_max for row in self.rows):
             raise ValueError(f"rows: expected {self.b_max} times each, one for each batch size")
-        if len(self.stage_macs) != len(self.exits):
-            raise ValueError(f"stage_macs: expected {len(self.exits)} values, one for each stage")
+        order = [layer.stage for layer in self.layers]
+        if order != sorted(order) or set(order) != set(range(1, len(self.exits) + 1)):
+            raise ValueError(f"layers: expected stages 1 to {len(self.exits)} in order")
+        columns = [
+            column
+            for layer in self.layers
+            for column in (layer.time_s, layer.tile_padding_s, layer.batch_padding_s, layer.memory_bound_s)
+        ]
+        if any(len(column) != self.b_max for column in columns):
+            raise ValueError(f"layers: expected {self.b_max} times each, one for each batch size")
         return self
 
     def array(self) -> NDArray[np.float64]:
@@ -81,9 +137,61 @@ class LatencyTable(Table):
             table[row.from_exit, row.to_exit, 1:] = row.time_s
         return table
 
+    def segments(self, *, by_layer: bool) -> Segments:
+        """What a scheduler runs at a time.
 
-def layer_seconds(design: DesignTable, fbcb: FbcbTable) -> NDArray[np.float64]:
-    """Time of each layer and batch on a design, as its FBCB configures it.
+        Parameters
+        ----------
+        by_layer : bool
+            Layers; else stages, from exit to exit.
+
+        Returns
+        -------
+        Segments
+            Their times and uses.
+        """
+        layers = self.layers
+        stage = np.array([layer.stage for layer in layers], dtype=np.int64)
+        macs = np.array([layer.macs for layer in layers], dtype=np.float64)
+        useful_s = np.outer(macs, np.arange(1, self.b_max + 1)) / self.peak_macs_per_s
+        tables = [
+            np.array([layer.time_s for layer in layers]),
+            useful_s,
+            np.array([layer.tile_padding_s for layer in layers]),
+            np.array([layer.batch_padding_s for layer in layers]),
+            np.array([layer.memory_bound_s for layer in layers]),
+        ]
+        if not by_layer:
+            numbers = np.arange(1, len(self.exits) + 1)
+            tables = [np.array([table[stage == number].sum(axis=0) for number in numbers]) for table in tables]
+            tables[0] = np.array([row.time_s for row in self.rows if row.to_exit == row.from_exit + 1])
+            stage = numbers
+        return Segments(stage, *(np.pad(table, ((0, 0), (1, 0))) for table in tables))
+
+
+class LayerCosts(NamedTuple):
+    """Cost of each layer and batch on a design, memory-only layers included, in execution order.
+
+    Attributes
+    ----------
+    time_s : (L, b_max) ndarray of float64
+        Time.
+    compute_s : (L, b_max) ndarray of float64
+        Time in which units multiply, if only for padding; the rest waits for memory.
+    useful_s : (L, b_max) ndarray of float64
+        MACs of the b samples over MACs a second at full use.
+    grid_s : (L, b_max) ndarray of float64
+        The same for the B_R * B_P places of the grid, those without a sample included.
+    """
+
+    time_s: NDArray[np.float64]
+    compute_s: NDArray[np.float64]
+    useful_s: NDArray[np.float64]
+    grid_s: NDArray[np.float64]
+
+
+def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
+    """Cost of each layer and batch on a design, as its FBCB configures it.
 
     Parameters
     ----------
@@ -92,7 +200,7 @@ def layer_seconds(design: DesignTable, fbcb: FbcbTable) -> NDArray[np.float64]:
 
     Returns
     -------
-    (L, b_max) ndarray of float64
+    LayerCosts
         Seconds, memory-only layers included, in execution order.
     """
     options, platform, network = design.options, design.platform, design.network.network()
@@ -105,16 +213,29 @@ def layer_seconds(design: DesignTable, fbcb: FbcbTable) -> NDArray[np.float64]:
         ],
         dtype=np.int64,
     )
-    cycles, _ = kernels.cost_layouts(
-        np.array(design.tile, dtype=np.int64), work.gemms, codes, B_R,
-        np.ascontiguousarray(grid[..., 0]), np.ascontiguousarray(grid[..., 1]),
-        platform.words_per_cycle, options.batching is Batching.EQ1,
-    )  # fmt: skip
+    B_P, passes = np.ascontiguousarray(grid[..., 0]), np.ascontiguousarray(grid[..., 1])
+    layout = (np.array(design.tile, dtype=np.int64), work.gemms, codes, B_R, B_P, passes)
+    literal = options.batching is Batching.EQ1
+    cycles, _ = kernels.cost_layouts(*layout, platform.words_per_cycle, literal)
+    compute, _ = kernels.cost_layouts(*layout, np.inf, literal)  # as if memory were free
+    batch = np.arange(1, options.b_max + 1)
     words = np.array([layer.memory_words for layer in network.layers]) * options.memory_layers
-    table = np.outer(words, np.arange(1, options.b_max + 1)) / platform.words_per_cycle
-    table[[layer.gemm is not None for layer in network.layers]] = cycles
-    seconds: NDArray[np.float64] = table / platform.clock_hz
-    return seconds
+    has_gemm = np.array([layer.gemm is not None for layer in network.layers])
+
+    def spread(products: NDArray[np.float64], rest: NDArray[np.float64] | float = 0.0) -> NDArray[np.float64]:
+        table = np.zeros((len(network.layers), options.b_max)) + rest
+        table[has_gemm] = products
+        return table
+
+    macs = np.array([gemm.macs for gemm in network.gemms], dtype=np.float64)[:, None] / design.tile.dsps
+    memory = np.outer(words, batch) / platform.words_per_cycle
+    costs = (
+        spread(cycles, memory),
+        spread(compute, 0.0),
+        spread(macs * batch, 0.0),
+        spread(macs * B_R * B_P * passes, 0.0),
+    )
+    return LayerCosts(*(table / platform.clock_hz for table in costs))
 
 
 def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
@@ -131,24 +252,49 @@ def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
         The table.
     """
     network = design.network.network()
-    seconds = layer_seconds(design, fbcb)
-    stage = np.array([layer.stage for layer in network.layers])
-    stages = range(1, len(network.exits) + 1)
-    time_s = np.array([seconds[stage == s].sum(axis=0) for s in stages])
-    macs = [sum(layer.gemm.macs for layer in network.layers if layer.gemm and layer.stage == s) for s in stages]
+    costs = layer_costs(design, fbcb)
+    stage_of = np.array([layer.stage for layer in network.layers])
+    count = len(network.exits)
+    time_s = np.array([costs.time_s[stage_of == stage].sum(axis=0) for stage in range(1, count + 1)])
     rows = [
         LatencyRow(from_exit=i, to_exit=j, time_s=time_s[i:j].sum(axis=0).tolist())
-        for i in range(len(stages))
-        for j in range(i + 1, len(stages) + 1)
+        for i in range(count)
+        for j in range(i + 1, count + 1)
     ]
     table = LatencyTable(
         exits=design.network.exits,
         b_max=design.options.b_max,
-        stage_macs=macs,
         peak_macs_per_s=design.peak_macs_per_s,
         rows=rows,
+        layers=_layer_uses(network, costs),
     )
     return table.derived_from(design, fbcb)
+
+
+def _layer_uses(network: Network, costs: LayerCosts) -> list[LayerUse]:
+    """Layer by layer; a stage's memory-only layers go with the product before them."""
+    groups: list[list[int]] = []
+    for index, layer in enumerate(network.layers):
+        if groups and layer.gemm is None and layer.stage == network.layers[groups[-1][0]].stage:
+            groups[-1].append(index)
+        else:
+            groups.append([index])
+    found = []
+    for group in groups:
+        first = network.layers[group[0]]
+        time_s, compute_s, useful_s, grid_s = (table[group].sum(axis=0) for table in costs)
+        found.append(
+            LayerUse(
+                name=first.name,
+                stage=first.stage,
+                macs=first.gemm.macs if first.gemm else 0,
+                time_s=time_s.tolist(),
+                tile_padding_s=np.maximum(compute_s - grid_s, 0.0).tolist(),
+                batch_padding_s=np.maximum(grid_s - useful_s, 0.0).tolist(),
+                memory_bound_s=np.maximum(time_s - compute_s, 0.0).tolist(),
+            )
+        )
+    return found
 
 
 def write_latency(folder: Path) -> LatencyTable:

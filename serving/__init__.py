@@ -1,14 +1,16 @@
 """Run time: traces, policies, the event loop that replays them, and what it all amounts to."""
 
 from .arrivals import poisson
+from .contenders import Contender, find_policy
 from .exits import resolve
 from .metrics import Replay, Summary, summarise
-from .policies import POLICIES, find_policy
+from .policies import POLICIES
 from .simulate import simulate, write_requests
 from .traces import Trace, read_trace, write_trace
 
 __all__ = [
     "POLICIES",
+    "Contender",
     "Replay",
     "Summary",
     "Trace",

@@ -1,6 +1,6 @@
 """The event loop, compiled: requests, a stack of sub-batches on one NPU, a policy.
 
-Order of events at one instant: stages end, then requests arrive, then the
+Order of events at one instant: segments end, then requests arrive, then the
 policy decides.  A sample that exits returns at the end of its stage, whatever
 the rest of its batch does.
 """
@@ -18,33 +18,59 @@ FAULTS = {
     NO_PROGRESS: "neither ran, nor admitted, nor named a time to be asked again",
 }
 
+PREEMPTS, MERGES = 1, 2
+"""Flags of a recorded run: it began by preempting the batch below; it ended by merging with it."""
+
 _f, _i = types.float64[::1], types.int64[::1]
-_RESULT = types.Tuple((types.int64, types.int64, types.int64))
-_SIGNATURE = _RESULT(types.FunctionType(DECIDE), _f, _i, _f, types.float64[:, :, ::1], _f, _f, _i, types.int64[:, ::1])
+_RESULT = types.UniTuple(types.int64, 3)
+_SIGNATURE = _RESULT(
+    types.FunctionType(DECIDE), _f, types.float64, types.int64, types.float64,
+    _f, _i, _f, types.float64[:, :, ::1], types.float64[:, ::1], _i,
+    _f, _f, _f, _i, types.int64[:, ::1], types.float64[:, ::1], types.int64[:, ::1], _i,
+)  # fmt: skip
 
 
 @njit(_SIGNATURE, cache=True, nogil=True)
-def replay(decide, arrival_s, exit_of, deadline_s, latency, start_s, finish_s, preempted, launches):
+def replay(
+    decide, settings, call_s, b_max, until_s, arrival_s, exit_of, deadline_s, latency, segment_s, stage_after,
+    start_s, finish_s, stalled_s, preempted, launches, run_s, runs, members_of,
+):  # fmt: skip
     """Replay a trace under a policy.
 
     Parameters
     ----------
     decide : policy
         See ``policies.interface``.
+    settings : (K,) float64
+        Its parameters.
+    call_s : float
+        Time of each call of the policy with samples on the NPU.
+    b_max : int
+        Most samples on the NPU at once.
+    until_s : float
+        When to stop; infinity serves every request.
     arrival_s : (N,) float64
         Arrivals, not decreasing.
     exit_of : (N,) int64
         1-based exit of each request.
     deadline_s : (N,) float64
         Arrival plus SLO.
-    latency : (E + 1, E + 1, B_max + 1) float64
-        Times between exits.
-    start_s, finish_s : (N,) float64
-        Output: entry into the NPU, and return.
+    latency : (E + 1, E + 1, B + 1) float64
+        Times between exits, for the policy.
+    segment_s : (S, B + 1) float64
+        Time of each segment by batch size.
+    stage_after : (S,) int64
+        Stages completed once a segment is.
+    start_s, finish_s, stalled_s : (N,) float64
+        Output: entry into the NPU, return, and time stood still while preempted.
     preempted : (N,) int64
         Output: how often each request was preempted.
-    launches : (E, B_max + 1) int64
-        Output: how often each stage ran with each batch size.
+    launches : (S, B + 1) int64
+        Output: how often each segment ran with each batch size.
+    run_s, runs : (M, 2) float64, (M, 4) int64
+        Output, if M > 0: begin and end, and segment, batch size, level and flags of every run.
+    members_of : (W,) int64
+        Output, if M > 0: the requests of every run, one after the other.
 
     Returns
     -------
@@ -53,13 +79,15 @@ def replay(decide, arrival_s, exit_of, deadline_s, latency, start_s, finish_s, p
     preemptions, calls : int
         Preemptions of a running batch; times the policy was asked with samples on the NPU.
     """
-    count, b_max = arrival_s.size, latency.shape[2] - 1
+    count = arrival_s.size
     members = np.empty((b_max + 1, b_max), dtype=np.int64)  # requests of each sub-batch, bottom first
     size = np.zeros(b_max + 1, dtype=np.int64)
-    stage = np.zeros(b_max + 1, dtype=np.int64)  # stages it has completed
-    depth = in_flight = head = tail = finished = preemptions = calls = 0
+    began_with = np.zeros(b_max + 1, dtype=np.int64)
+    place = np.zeros(b_max + 1, dtype=np.int64)  # segments it has completed
+    paused_s = np.zeros(b_max + 1)
+    depth = in_flight = admitted = head = tail = finished = preemptions = calls = run = member = 0
     now = 0.0
-    while finished < count:
+    while finished < count and now < until_s:
         while tail < count and arrival_s[tail] <= now:
             tail += 1
         if depth == 0 and head == tail:
@@ -70,60 +98,89 @@ def replay(decide, arrival_s, exit_of, deadline_s, latency, start_s, finish_s, p
             for m in range(size[level]):
                 due = min(due, deadline_s[members[level, m]])
         top = depth - 1
-        calls += depth > 0
         oldest = arrival_s[head] if head < tail else math.inf
         if depth > 0:
-            view = View(now, b_max, tail - head, oldest, depth, in_flight, due, size[top], stage[top])
+            calls += 1
+            stage = stage_after[place[top] - 1] if place[top] > 0 else 0
+            view = View(now, b_max, tail - head, oldest, depth, in_flight, admitted, due, size[top], stage, place[top])
         else:
-            view = View(now, b_max, tail - head, oldest, 0, 0, due, 0, 0)
-        admit, stages, wake_s = decide(view, latency)
+            view = View(now, b_max, tail - head, oldest, 0, 0, 0, due, 0, 0, 0)
+        admit, segments, wake_s = decide(view, latency, settings)
 
         if admit < 0 or admit > tail - head or admit + in_flight > b_max:
             return OVERFULL, preemptions, calls
+        flags = 0
         if admit > 0:
             if depth > 0:
+                flags = PREEMPTS
                 preemptions += 1
+                paused_s[top] = now
                 for m in range(size[top]):
                     preempted[members[top, m]] += 1
             top, depth = depth, depth + 1
-            size[top], stage[top] = admit, 0
+            size[top], began_with[top], place[top] = admit, admit, 0
             for m in range(admit):
                 members[top, m] = head
                 start_s[head] = now
                 head += 1
             in_flight += admit
+            admitted += admit
         elif depth == 0:
             nearest = arrival_s[tail] if tail < count else math.inf
             now = min(max(wake_s, now), nearest)
             if now == math.inf or (now == view.now_s and nearest > now):
                 return NO_PROGRESS, preemptions, calls
             continue
-        if stages < 1:
+        if segments < 1:
             return NO_PROGRESS, preemptions, calls
+        if view.depth > 0:
+            now += call_s
 
-        for _ in range(stages):
-            s, b = stage[top], size[top]
-            now += latency[s, s + 1, b]
+        for _ in range(segments):
+            s, b = place[top], size[top]
+            began = now
+            now += segment_s[s, b]
             launches[s, b] += 1
-            stage[top] = s + 1
-            kept = 0
-            for m in range(b):
-                request = members[top, m]
-                if exit_of[request] == s + 1:
-                    finish_s[request] = now
-                    finished += 1
-                else:
-                    members[top, kept] = request
-                    kept += 1
-            in_flight -= b - kept
-            size[top] = kept
-            if kept == 0:
-                depth -= 1
-                break
-            if depth > 1 and stage[top - 1] == stage[top]:
-                for m in range(kept):
-                    members[top - 1, size[top - 1] + m] = members[top, m]
-                size[top - 1] += kept
-                depth -= 1
-                break
+            place[top] = s + 1
+            if run < runs.shape[0]:
+                run_s[run, 0], run_s[run, 1] = began, now
+                runs[run, 0], runs[run, 1], runs[run, 2], runs[run, 3] = s, b, top, flags
+                for m in range(b):
+                    members_of[member + m] = members[top, m]
+                member += b
+            flags = 0
+            run += 1
+            stage = stage_after[s]
+            if stage > (stage_after[s - 1] if s > 0 else 0):
+                kept = 0
+                for m in range(b):
+                    request = members[top, m]
+                    if exit_of[request] == stage:
+                        finish_s[request] = now
+                        finished += 1
+                    else:
+                        members[top, kept] = request
+                        kept += 1
+                in_flight -= b - kept
+                size[top] = kept
+            emptied = size[top] == 0
+            merged = not emptied and depth > 1 and place[top - 1] == place[top]
+            if not emptied and not merged:
+                continue
+            depth -= 1
+            if emptied:
+                admitted -= began_with[top]
+            else:
+                began_with[top - 1] += began_with[top]
+                if run <= runs.shape[0]:
+                    runs[run - 1, 3] += MERGES
+            if depth > 0:  # the sub-batch below goes on
+                top -= 1
+                for m in range(size[top]):
+                    stalled_s[members[top, m]] += now - paused_s[top]
+                if merged:
+                    for m in range(size[top + 1]):
+                        members[top, size[top] + m] = members[top + 1, m]
+                    size[top] += size[top + 1]
+            break
     return OK, preemptions, calls

@@ -7,8 +7,35 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dse.latency import LatencyTable
+from ..dse.latency import LatencyTable, Segments
+from .statistics import Interval, quantile_interval, requests_for, share_interval, warm_up
 from .traces import Trace
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
+"""Percentiles that are reported."""
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Every run of a segment, in order of time; recorded on demand.
+
+    Attributes
+    ----------
+    begin_s, end_s : (M,) ndarray of float64
+        When it ran.
+    segment, batch, level, flags : (M,) ndarray of int64
+        0-based segment, batch size, place in the stack from 0, flags of :mod:`.engine`.
+    members : (sum of batch,) ndarray of int64
+        Index of each request in each run, one run after the other.
+    """
+
+    begin_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    segment: NDArray[np.int64]
+    batch: NDArray[np.int64]
+    level: NDArray[np.int64]
+    flags: NDArray[np.int64]
+    members: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +51,25 @@ class Replay:
     slo_s : (N,) ndarray of float64
         Latency objective of each.
     start_s, finish_s : (N,) ndarray of float64
-        Entry into the NPU, and return.
+        Entry into the NPU, and return; infinite for requests that were not served in time.
+    stalled_s : (N,) ndarray of float64
+        Time each stood still while preempted.
     preempted : (N,) ndarray of int64
         How often each was preempted.
-    launches : (E, b_max + 1) ndarray of int64
-        How often each stage ran with each batch size.
+    segments : Segments
+        What ran at a time: stages, or layers.
+    launches : (S, b_max + 1) ndarray of int64
+        How often each segment ran with each batch size.
     preemptions : int
         How often a running batch was preempted.
     scheduler_calls : int
         How often the policy was asked with samples on the NPU.
+    scheduler_s : float
+        Time those calls took.
+    until_s : float
+        When the simulation was stopped; infinity if it served every request.
+    runs : Runs or None
+        Every run, if recorded.
     """
 
     trace: Trace
@@ -40,72 +77,213 @@ class Replay:
     slo_s: NDArray[np.float64]
     start_s: NDArray[np.float64]
     finish_s: NDArray[np.float64]
+    stalled_s: NDArray[np.float64]
     preempted: NDArray[np.int64]
+    segments: Segments
     launches: NDArray[np.int64]
     preemptions: int
     scheduler_calls: int
+    scheduler_s: float
+    until_s: float
+    runs: Runs | None = None
 
     @property
     def latency_s(self) -> NDArray[np.float64]:
-        """Latency of each request, from its arrival to its return."""
+        """Latency of each request, from its arrival to its return; infinite if it never did."""
         return self.finish_s - self.trace.arrival_s
 
     @property
     def violated(self) -> NDArray[np.bool_]:
-        """Whether each request took longer than its SLO."""
+        """Whether each request took longer than its SLO; one that never returned did."""
         return self.latency_s > self.slo_s
+
+    @property
+    def end_s(self) -> float:
+        """The last return, or when the simulation was stopped."""
+        return float(self.finish_s.max()) if np.isfinite(self.finish_s).all() else self.until_s
+
+
+@dataclass(frozen=True, slots=True)
+class Percentile:
+    """A percentile of latency, by nearest rank over all requests.
+
+    Attributes
+    ----------
+    name : str
+        E.g. ``"p99"``.
+    latency_s : float
+        Its value.
+    interval_s : Interval or None
+        From order statistics; ``None`` while there are too few requests.
+    more_requests_needed : int
+        Until there is an interval.
+    """
+
+    name: str
+    latency_s: float
+    interval_s: Interval | None
+    more_requests_needed: int
+
+
+@dataclass(frozen=True, slots=True)
+class StageSummary:
+    """How a stage was used: its share of the span, runs of its segments, their batches, runs by b = 1..b_max."""
+
+    stage: int
+    busy_share: float
+    runs: int
+    mean_batch: float
+    runs_by_batch: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class ExitSummary:
+    """Requests that leave at an exit, and their latency; ``accuracy`` where the trace knows what was right."""
+
+    exit: int
+    requests: int
+    mean_latency_s: float | None
+    p99_latency_s: float | None
+    accuracy: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Utilisation:
+    """Where the NPU's MACs went, as shares of those it could have made in the span; they sum to 1.
+
+    ``mac_share`` were made; the others idled: no batch, the scheduler's calls,
+    off-chip memory, tiles not filled, places of the batch grid not filled.
+    """
+
+    mac_share: float
+    idle_share: float
+    scheduler_share: float
+    memory_bound_share: float
+    tile_padding_share: float
+    batch_padding_share: float
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Figures of a replay; percentiles are over all requests, by nearest rank.
+    """Figures of a replay (``docs/model.md``, Metrics, defines each).
 
     Attributes
     ----------
-    requests : int
-        Requests, all of them served.
+    requests, unfinished : int
+        Requests that arrived, and those not returned when the simulation was stopped.
     span_s : float
-        From the first arrival to the last return.
-    mean_latency_s, p50_latency_s, p90_latency_s, p99_latency_s, max_latency_s : float
-        Latency from arrival.
+        From the first arrival to the last return, or until the simulation was stopped.
+    mean_latency_s, max_latency_s : float
+        Latency from arrival; infinite with requests unfinished.
+    percentiles : list of Percentile
+        Of latency.
     mean_wait_s : float
         Time in the queue, before entering the NPU.
     violations : int
         Requests later than their SLO.
     violation_rate : float
         Their share.
-    arrival_rate_per_s, processing_rate_per_s : float
-        Arrivals between the first and the last; requests served over the span.
+    violation_interval : Interval
+        Wilson's, taking requests for independent.
+    arrival_rate_per_s, processing_rate_per_s, goodput_per_s : float
+        Arrivals between the first and the last; requests returned, and returned in time, over the span.
+    warm_up_requests : int
+        Requests of a start-up transient, by MSER-5; they are counted in all figures nevertheless.
     busy_share : float
         Share of the span in which the NPU ran.
-    mac_share : float
-        MACs made, as a share of those that all units would make in the span.
+    utilisation : Utilisation
+        Where its MACs went.
     mean_batch : float
-        Samples in a stage's batch, on average over the time the NPU ran.
+        Samples in the running batch, averaged over the time the NPU ran.
     preemptions, scheduler_calls : int
         See :class:`Replay`.
-    samples_per_exit : list of int
-        Requests that left at each exit.
+    stalled_s : float
+        Time requests stood still while preempted, on average over all requests.
+    accuracy : float or None
+        Share of requests answered rightly, where the trace knows.
+    stages : list of StageSummary
+        By stage.
+    exits : list of ExitSummary
+        By exit.
     """
 
     requests: int
+    unfinished: int
     span_s: float
     mean_latency_s: float
-    p50_latency_s: float
-    p90_latency_s: float
-    p99_latency_s: float
     max_latency_s: float
+    percentiles: list[Percentile]
     mean_wait_s: float
     violations: int
     violation_rate: float
+    violation_interval: Interval
     arrival_rate_per_s: float
     processing_rate_per_s: float
+    goodput_per_s: float
+    warm_up_requests: int
     busy_share: float
-    mac_share: float
+    utilisation: Utilisation
     mean_batch: float
     preemptions: int
     scheduler_calls: int
-    samples_per_exit: list[int]
+    stalled_s: float
+    accuracy: float | None
+    stages: list[StageSummary]
+    exits: list[ExitSummary]
+
+    def percentile(self, name: str) -> Percentile:
+        """The percentile of a name, e.g. ``"p99"``."""
+        return next(item for item in self.percentiles if item.name == name)
+
+
+def _rank(ordered: NDArray[np.float64], quantile: float) -> float:
+    """Nearest-rank percentile of sorted values."""
+    return float(ordered[max(0, int(np.ceil(quantile * len(ordered) - 1e-9)) - 1)])
+
+
+def _percentiles(ordered: NDArray[np.float64]) -> list[Percentile]:
+    return [
+        Percentile(name, _rank(ordered, q), quantile_interval(ordered, q), max(0, requests_for(q) - len(ordered)))
+        for name, q in QUANTILES.items()
+    ]
+
+
+def _utilisation(replay: Replay, span_s: float) -> Utilisation:
+    """Shares of the span, as the latency table has them for each segment and batch size."""
+    parts = replay.segments
+    made, tile, batch, memory = (
+        float((replay.launches * part).sum()) / span_s
+        for part in (parts.useful_s, parts.tile_padding_s, parts.batch_padding_s, parts.memory_bound_s)
+    )
+    scheduler = replay.scheduler_s / span_s
+    return Utilisation(made, 1.0 - made - tile - batch - memory - scheduler, scheduler, memory, tile, batch)
+
+
+def _stage(replay: Replay, stage: int, run_s: NDArray[np.float64], span_s: float) -> StageSummary:
+    here = replay.segments.stage == stage
+    by_batch = replay.launches[here].sum(axis=0)
+    runs = int(by_batch.sum())
+    mean = float(by_batch @ np.arange(len(by_batch))) / runs if runs else 0.0
+    return StageSummary(stage, float(run_s[here].sum()) / span_s, runs, mean, by_batch[1:].tolist())
+
+
+def _exits(replay: Replay, table: LatencyTable, right: NDArray[np.bool_] | None) -> list[ExitSummary]:
+    found = []
+    latency = replay.latency_s
+    for index in range(1, len(table.exits) + 1):
+        here = replay.exits == index
+        count = int(here.sum())
+        ordered = np.sort(latency[here])
+        found.append(
+            ExitSummary(
+                index,
+                count,
+                float(ordered.mean()) if count else None,
+                _rank(ordered, 0.99) if count else None,
+                float(right[here].mean()) if right is not None and count else None,
+            )
+        )
+    return found
 
 
 def summarise(replay: Replay, table: LatencyTable) -> Summary:
@@ -123,33 +301,39 @@ def summarise(replay: Replay, table: LatencyTable) -> Summary:
     Summary
         The figures.
     """
+    count, first_s = len(replay.trace), float(replay.trace.arrival_s[0])
     latency = replay.latency_s
-    p50, p90, p99 = np.percentile(latency, [50, 90, 99], method="inverted_cdf").tolist()
-    span_s = float(replay.finish_s.max() - replay.trace.arrival_s[0])
-    times = table.array()
-    stages = np.arange(len(table.exits))
+    ordered = np.sort(latency)
+    span_s = replay.end_s - first_s
+    late = int(replay.violated.sum())
+    unfinished = int(np.isinf(latency).sum())
+    run_s = replay.launches * replay.segments.time_s
+    busy_s = float(run_s.sum())
     batch = np.arange(table.b_max + 1)
-    stage_s = replay.launches * times[stages, stages + 1]
-    macs = float((replay.launches @ batch) @ np.array(table.stage_macs, dtype=np.float64))
-    busy_s = float(stage_s.sum())
-    violations = int(replay.violated.sum())
+    right = None if replay.trace.correct is None else replay.trace.correct[np.arange(count), replay.exits - 1]
+    wait = np.minimum(replay.start_s, replay.end_s) - replay.trace.arrival_s
     return Summary(
-        requests=len(replay.trace),
+        requests=count,
+        unfinished=unfinished,
         span_s=span_s,
         mean_latency_s=float(latency.mean()),
-        p50_latency_s=p50,
-        p90_latency_s=p90,
-        p99_latency_s=p99,
-        max_latency_s=float(latency.max()),
-        mean_wait_s=float((replay.start_s - replay.trace.arrival_s).mean()),
-        violations=violations,
-        violation_rate=violations / len(replay.trace),
+        max_latency_s=float(ordered[-1]),
+        percentiles=_percentiles(ordered),
+        mean_wait_s=float(wait.mean()),
+        violations=late,
+        violation_rate=late / count,
+        violation_interval=share_interval(late, count),
         arrival_rate_per_s=replay.trace.rate_per_s,
-        processing_rate_per_s=len(replay.trace) / span_s,
+        processing_rate_per_s=(count - unfinished) / span_s,
+        goodput_per_s=(count - late) / span_s,
+        warm_up_requests=warm_up(latency),
         busy_share=busy_s / span_s,
-        mac_share=macs / (table.peak_macs_per_s * span_s),
-        mean_batch=float((stage_s @ batch).sum() / busy_s),
+        utilisation=_utilisation(replay, span_s),
+        mean_batch=float((run_s @ batch).sum() / busy_s) if busy_s else 0.0,
         preemptions=replay.preemptions,
         scheduler_calls=replay.scheduler_calls,
-        samples_per_exit=np.bincount(replay.exits, minlength=len(table.exits) + 1)[1:].tolist(),
+        stalled_s=float(replay.stalled_s.mean()),
+        accuracy=None if right is None else float(right.mean()),
+        stages=[_stage(replay, stage, run_s, span_s) for stage in range(1, len(table.exits) + 1)],
+        exits=_exits(replay, table, right),
     )

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from typing import Any
 
+import numba
 import numpy as np
+from numba.extending import is_jitted
 from numpy.typing import NDArray
 
 from ..dse.latency import LatencyTable
 from ..formats import InputError, write_file
+from .contenders import Contender
 from .engine import FAULTS, OK, replay
-from .metrics import Replay
-from .policies import Decide
+from .metrics import Replay, Runs
+from .policies import Decide, compile_policy
 from .traces import Trace, csv_text
 
 
 def simulate(
     table: LatencyTable,
     trace: Trace,
-    decide: Decide,
+    contender: Contender,
     *,
     exits: NDArray[np.int64],
     slo_s: float | None = None,
+    until_s: float = math.inf,
+    record: bool = False,
 ) -> Replay:
     """Replay a trace.
 
@@ -31,12 +38,16 @@ def simulate(
         Times of the design that serves it.
     trace : Trace
         Requests.
-    decide : Decide
+    contender : Contender
         The policy, e.g. ``find_policy("fluid")``.
     exits : (N,) ndarray of int64
-        1-based exit of each request; see :func:`fluidb.serving.exits.resolve`.
+        1-based exit of each request; see :func:`fluidb.serving.resolve`.
     slo_s : float, optional
         Latency objective in seconds, where the trace has none of its own.
+    until_s : float
+        Stop then; requests that arrived and have not returned stay unfinished.
+    record : bool
+        Keep every run, for a timeline.
 
     Returns
     -------
@@ -46,25 +57,66 @@ def simulate(
     Raises
     ------
     InputError
-        If there is no SLO, or the policy broke its contract.
+        If there is no SLO, nothing arrives in time, or the policy broke its contract.
     """
     if trace.slo_s is None and slo_s is None:
         raise InputError("slo: expected --slo, or a trace with a column slo_s, found neither; add e.g. --slo 200ms")
-    count = len(trace)
-    slo = trace.slo_s if trace.slo_s is not None else np.full(count, slo_s, dtype=np.float64)
-    start_s, finish_s = np.full(count, np.nan), np.full(count, np.nan)
-    preempted = np.zeros(count, dtype=np.int64)
-    launches = np.zeros((len(table.exits), table.b_max + 1), dtype=np.int64)
-    status, preemptions, calls = replay(
-        decide, trace.arrival_s, exits, trace.arrival_s + slo, table.array(), start_s, finish_s, preempted, launches
-    )
+    arrived = int(np.searchsorted(trace.arrival_s, until_s, side="left"))
+    if arrived == 0:
+        raise InputError(
+            f"until: expected a time after the first arrival at {trace.arrival_s[0]:g} s, found {until_s:g} s"
+        )
+    trace, exits = trace.first(arrived), exits[:arrived]
+    slo = trace.slo_s if trace.slo_s is not None else np.full(arrived, slo_s, dtype=np.float64)
+    settings = contender.settings(slo_s if trace.slo_s is None else None)
+    b_max = table.b_max if contender.b_max is None else min(contender.b_max, table.b_max)
+    segments = table.segments(by_layer=contender.policy.by_layer)
+    ends_stage = np.append(segments.stage[1:] != segments.stage[:-1], True)
+    stage_after = segments.stage - ~ends_stage
+    decide, loop = _compiled(contender)
+
+    def run(slots: int, places: int) -> tuple[Replay, int]:
+        start_s, finish_s = np.full(arrived, math.inf), np.full(arrived, math.inf)
+        stalled_s, preempted = np.zeros(arrived), np.zeros(arrived, dtype=np.int64)
+        launches = np.zeros((len(segments.stage), table.b_max + 1), dtype=np.int64)
+        run_s, runs = np.zeros((slots, 2)), np.zeros((slots, 4), dtype=np.int64)
+        members = np.zeros(places, dtype=np.int64)
+        status, preemptions, calls = loop(
+            decide, settings, contender.call_s, b_max, until_s, trace.arrival_s, exits, trace.arrival_s + slo,
+            table.array(), segments.time_s, stage_after, start_s, finish_s, stalled_s, preempted, launches, run_s, runs,
+            members,
+        )  # fmt: skip
+        finish_s[finish_s > until_s] = math.inf  # it ended after the simulation did
+        kept = (
+            Runs(run_s[:, 0], run_s[:, 1], runs[:, 0], runs[:, 1], runs[:, 2], runs[:, 3], members) if slots else None
+        )
+        found = Replay(
+            trace, exits, slo, start_s, finish_s, stalled_s, preempted, segments, launches, preemptions, calls,
+            calls * contender.call_s, until_s, kept,
+        )  # fmt: skip
+        return found, status
+
+    found, status = run(0, 0)
     if status != OK:
-        raise InputError(f"policy: {FAULTS[status]}; see docs/add-a-policy.md")
-    return Replay(trace, exits, slo, start_s, finish_s, preempted, launches, preemptions, calls)
+        raise InputError(f"policy {contender.spec}: {FAULTS[status]}; see docs/add-a-policy.md")
+    if record:  # once more, now that it is known how much there is to keep
+        found, _ = run(int(found.launches.sum()), int((found.launches @ np.arange(table.b_max + 1)).sum()))
+    return found
+
+
+def _compiled(contender: Contender) -> tuple[Decide, Any]:
+    """A decision and the event loop that runs it: compiled, or as plain Python where numba cannot."""
+    decide = contender.policy.decide
+    if not is_jitted(replay) or is_jitted(decide):
+        return decide, replay
+    try:
+        return compile_policy(decide), replay
+    except numba.NumbaError:
+        return decide, replay.py_func
 
 
 def write_requests(result: Replay, path: Path) -> None:
-    """Write what happened to every request as CSV, whole or not at all.
+    """Write what happened to every request as CSV, whole or not at all; times that never came are empty.
 
     Parameters
     ----------
@@ -78,15 +130,20 @@ def write_requests(result: Replay, path: Path) -> None:
     InputError
         If the file system refuses.
     """
+
+    def times(values: NDArray[np.float64]) -> list[object]:
+        return [value if math.isfinite(value) else "" for value in values.tolist()]
+
     columns = {
         "request_id": result.trace.request_id.tolist(),
         "arrival_s": result.trace.arrival_s.tolist(),
-        "start_s": result.start_s.tolist(),
-        "finish_s": result.finish_s.tolist(),
-        "latency_s": result.latency_s.tolist(),
+        "start_s": times(result.start_s),
+        "finish_s": times(result.finish_s),
+        "latency_s": times(result.latency_s),
         "slo_s": result.slo_s.tolist(),
         "violated": result.violated.astype(int).tolist(),
         "exit": result.exits.tolist(),
         "preempted": result.preempted.tolist(),
+        "stalled_s": result.stalled_s.tolist(),
     }
     write_file(path, csv_text(columns))

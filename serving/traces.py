@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +36,8 @@ class Trace:
         Confidence at exits 1..C, in [0, 1].
     slo_s : (N,) ndarray of float64, optional
         Latency objective of each request in seconds.
+    correct : (N, E) ndarray of bool, optional
+        Whether the answer at exits 1..E is right.
     """
 
     request_id: NDArray[np.int64]
@@ -43,9 +45,15 @@ class Trace:
     exits: NDArray[np.int64] | None = None
     confidences: NDArray[np.float64] | None = None
     slo_s: NDArray[np.float64] | None = None
+    correct: NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_s)
+
+    def first(self, count: int) -> Trace:
+        """The first requests."""
+        columns = {item.name: getattr(self, item.name) for item in fields(self)}
+        return replace(self, **{name: values[:count] for name, values in columns.items() if values is not None})
 
     @property
     def rate_per_s(self) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import POCKET, TINY
 from fluidb.dse import Batching, SearchOptions, Tile, search, tabulate_design, tabulate_latency
-from fluidb.dse.latency import layer_seconds
+from fluidb.dse.latency import layer_costs
 from fluidb.dse.search import Candidate, SearchResult
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
@@ -51,4 +51,4 @@ def test_larger_batches_take_longer_in_all_but_less_for_each_sample():
     full_s = tabulate_latency(design, fbcb).array()[0, -1, 1:]
     assert np.all(np.diff(full_s) > 0)
     assert np.all(np.diff(full_s / np.arange(1, 9)) < 0)
-    assert layer_seconds(design, fbcb).sum(axis=0) == pytest.approx(full_s, rel=1e-12)
+    assert layer_costs(design, fbcb).time_s.sum(axis=0) == pytest.approx(full_s, rel=1e-12)

@@ -3,27 +3,25 @@
 ``POLICIES`` is the list: a new policy is a file beside the others and a line here.
 """
 
-from ...formats import InputError
-from . import fluid, serial
-from .interface import DECIDE, Decide, Decision, View, compile_policy
+from . import adaptb, fluid, lazy, serial
+from .interface import DECIDE, Decide, Decision, Parameter, Policy, View, choice, compile_policy, duration
 
-POLICIES: dict[str, Decide] = {
-    "serial": serial.decide,
-    "fluid": fluid.decide,
+POLICIES: dict[str, Policy] = {
+    "serial": serial.POLICY,
+    "adaptb": adaptb.POLICY,
+    "lazy": lazy.POLICY,
+    "fluid": fluid.POLICY,
 }
 
-
-def find_policy(name: str) -> Decide:
-    """The policy of a name.
-
-    Raises
-    ------
-    InputError
-        If there is none; the known names are given.
-    """
-    if name not in POLICIES:
-        raise InputError(f'unknown policy "{name}"; known: {", ".join(POLICIES)}')
-    return POLICIES[name]
-
-
-__all__ = ["DECIDE", "POLICIES", "Decide", "Decision", "View", "compile_policy", "find_policy"]
+__all__ = [
+    "DECIDE",
+    "POLICIES",
+    "Decide",
+    "Decision",
+    "Parameter",
+    "Policy",
+    "View",
+    "choice",
+    "compile_policy",
+    "duration",
+]

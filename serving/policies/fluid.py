@@ -2,28 +2,52 @@
 
 import math
 
-from .interface import compile_policy
+from .interface import Parameter, Policy, choice, compile_policy
+
+EXITS, CRITERION, ESTIMATE = 0, 1, 2  # places in settings
 
 
 @compile_policy
-def decide(view, latency):
+def decide(view, latency, settings):
     """Launch at once with what waits; at each exit backfill the room in the batch if the SLO allows.
 
     A backfilling batch runs up to the exit where the preempted one stands, without
     preemption of its own, and merges with it; then the criterion is evaluated anew.
 
-    Source: paper 000, Algorithm 1, Equations (3) and (4).  Work-conserving; its
-    parameters <B_max, T_SLO> are the engine's and the requests'.
+    Source: paper 000, Algorithm 1, Equations (3) and (4).  Work-conserving.  Its
+    parameters <B_max, T_SLO> are the engine's and the requests'; three more are for ablation:
+
+    ``exits``
+        ``aware``: samples that exited leave room; ``unaware``: they do not.
+    ``criterion``
+        ``on``; or ``off``: preempt whenever there is room and a request waits.
+    ``estimate``
+        ``exact``: batched times from the table; ``coarse``: batch size times
+        single-sample time, as LazyBatching has it.
     """
     if view.depth == 0:
         return min(view.waiting, view.b_max), 1, math.inf  # line 2
-    exit_reached, end = view.stage, latency.shape[1] - 1
-    b_incr = min(view.waiting, view.b_max - view.size)  # lines 10-11
+    taken = view.size if settings[EXITS] == 0 else view.admitted
+    b_incr = min(view.waiting, view.b_max - taken)  # lines 10-11
     if b_incr > 0:
+        reached, end, b_merged = view.stage, latency.shape[1] - 1, view.size + b_incr
         # Equation (3): SLO less the time in queue and on the NPU, of the sample that is due first
         slack_s = view.deadline_s - view.now_s
         # Equation (4): the new batch up to this exit, then the merged one to the end
-        overhead_s = latency[0, exit_reached, b_incr] + latency[exit_reached, end, view.size + b_incr]
-        if overhead_s < slack_s:  # line 12
-            return b_incr, exit_reached, math.inf
+        if settings[ESTIMATE] == 0:
+            overhead_s = latency[0, reached, b_incr] + latency[reached, end, b_merged]
+        else:
+            overhead_s = b_incr * latency[0, reached, 1] + b_merged * latency[reached, end, 1]
+        if settings[CRITERION] == 1 or overhead_s < slack_s:  # line 12
+            return b_incr, reached, math.inf
     return 0, 1, math.inf
+
+
+POLICY = Policy(
+    decide,
+    (
+        Parameter("exits", "aware", choice("exits", "aware", "unaware")),
+        Parameter("criterion", "on", choice("criterion", "on", "off")),
+        Parameter("estimate", "exact", choice("estimate", "exact", "coarse")),
+    ),
+)

@@ -1,21 +1,22 @@
-"""What a scheduling policy sees and what it may decide.
+"""What a scheduling policy sees, what it may decide, and how its parameters are written.
 
-A policy is one function ``decide(view, latency) -> (admit, stages, wake_s)``
-that the event loop calls whenever the NPU could do something else:
+A policy decides with one function ``decide(view, latency, settings)``, which
+the event loop calls whenever the NPU could do something else:
 
 * the NPU is idle and a request waits;
-* the running sub-batch has come to the end of the stages it was given, has
+* the running sub-batch has come to the end of the segments it was given, has
   merged with the one below it, or has left the NPU with another one waiting.
 
-It answers with
+A segment is a stage of the network (from exit to exit), or a layer if the
+policy asks for layers.  The answer is a tuple of
 
 ``admit``
     how many waiting requests, oldest first, enter as a new sub-batch on top of
     the stack; what was running is thereby preempted.  0 admits none.
-``stages``
-    for how many stages the top sub-batch now runs before the policy is asked
+``segments``
+    for how many segments the top sub-batch now runs before the policy is asked
     again.  It is asked earlier if all its samples exit, or if it reaches the
-    stage of the sub-batch below and merges with it.
+    place of the sub-batch below and merges with it.
 ``wake_s``
     if nothing is admitted and the NPU is idle: the time to be asked again,
     unless a request arrives earlier.  Infinity waits for the next arrival.
@@ -24,12 +25,17 @@ The function is compiled by numba with :data:`DECIDE`, and must also run as
 plain Python.  It can see nothing of the future: no arrival, no exit.
 """
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit, types
 from numpy.typing import NDArray
+
+from ...formats import InputError, parse_duration
 
 
 class View(NamedTuple):
@@ -49,12 +55,16 @@ class View(NamedTuple):
         Sub-batches on the NPU: 0 when idle.
     in_flight : int
         Samples on the NPU, in all sub-batches.
+    admitted : int
+        Samples that the sub-batches on the NPU began with, those included that have exited since.
     deadline_s : float
         Earliest arrival plus SLO among the samples on the NPU; infinity if idle.
     size : int
         Samples of the top sub-batch.
     stage : int
-        Stages it has completed: it stands at exit ``stage``.
+        Stages it has completed: the last exit it has passed.
+    segment : int
+        Segments it has completed.
     """
 
     now_s: float
@@ -63,19 +73,115 @@ class View(NamedTuple):
     head_arrival_s: float
     depth: int
     in_flight: int
+    admitted: int
     deadline_s: float
     size: int
     stage: int
+    segment: int
 
 
 Decision = tuple[int, int, float]
-Decide = Callable[[View, NDArray[np.float64]], Decision]
+Decide = Callable[[View, NDArray[np.float64], NDArray[np.float64]], Decision]
 
 _f, _i = types.float64, types.int64
-DECIDE = types.Tuple((_i, _i, _f))(
-    types.NamedTuple((_f, _i, _i, _f, _i, _i, _f, _i, _i), View), types.float64[:, :, ::1]
-)
-"""numba signature of every policy; ``latency[i, j, b]`` is T_{i:j}^b in seconds."""
+_view = types.NamedTuple((_f, _i, _i, _f, _i, _i, _i, _f, _i, _i, _i), View)
+DECIDE = types.Tuple((_i, _i, _f))(_view, types.float64[:, :, ::1], types.float64[::1])
+"""numba signature of every decision: ``latency[i, j, b]`` is T_{i:j}^b in seconds, ``settings`` the parameters."""
 
 compile_policy = njit(DECIDE, cache=True, nogil=True)
 """Decorator of a policy's function."""
+
+ReadParameter = Callable[[str, "float | None"], float]
+"""Reads a parameter from its text, given the SLO in seconds where there is one for all requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of a policy.
+
+    Attributes
+    ----------
+    name : str
+        As the user writes it.
+    default : str
+        Its text if the user does not.
+    read : callable
+        From text to the number that ``decide`` gets.
+    """
+
+    name: str
+    default: str
+    read: ReadParameter
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A scheduling policy.
+
+    Attributes
+    ----------
+    decide : Decide
+        Its decision, compiled by :data:`compile_policy`; the docstring gives rule and source.
+    parameters : tuple of Parameter
+        In the order in which ``decide`` gets them as ``settings``.
+    by_layer : bool
+        Whether segments are layers instead of stages.
+    work_conserving : bool
+        Whether it claims to run whenever a request waits.
+    """
+
+    decide: Decide
+    parameters: tuple[Parameter, ...] = ()
+    by_layer: bool = False
+    work_conserving: bool = True
+
+    def settings(self, texts: Mapping[str, str], slo_s: float | None) -> NDArray[np.float64]:
+        """The parameters as ``decide`` gets them.
+
+        Parameters
+        ----------
+        texts : mapping of str to str
+            What the user wrote, by name.
+        slo_s : float or None
+            The SLO of all requests in seconds; ``None`` if each has its own.
+
+        Returns
+        -------
+        (len(parameters),) ndarray of float64
+            The values, defaults where the user wrote none.
+
+        Raises
+        ------
+        InputError
+            If a name or a value is unknown.
+        """
+        strangers = sorted(set(texts) - {item.name for item in self.parameters})
+        if strangers:
+            known = ", ".join(item.name for item in self.parameters) or "none"
+            raise InputError(f'policy: unknown parameter "{strangers[0]}"; known: {known}')
+        return np.array([item.read(texts.get(item.name, item.default), slo_s) for item in self.parameters])
+
+
+def duration(name: str, shares: Mapping[str, float] | None = None) -> ReadParameter:
+    """A reader of durations, in seconds; ``shares`` are letters for shares of the SLO."""
+    letters = dict(shares or {})
+
+    def read(text: str, slo_s: float | None) -> float:
+        if text not in letters:
+            return 0.0 if text == "0" else parse_duration(text, f"policy: {name}")
+        if slo_s is None:
+            raise InputError(f"policy: {name}={text} is a share of the SLO, and the trace has one for each request")
+        return letters[text] * slo_s
+
+    return read
+
+
+def choice(name: str, *options: str) -> ReadParameter:
+    """A reader of one of several words, as its index."""
+
+    def read(text: str, _: float | None) -> float:
+        if text not in options:
+            raise InputError(f'policy: {name}: expected {" or ".join(options)}, found "{text}"')
+        return float(options.index(text))
+
+    return read

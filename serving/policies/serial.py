@@ -2,15 +2,18 @@
 
 import math
 
-from .interface import compile_policy
+from .interface import Policy, compile_policy
 
 
 @compile_policy
-def decide(view, latency):
+def decide(view, latency, settings):
     """Take the oldest request when idle and run it until it exits.
 
-    Source: paper 000, Section IV, baseline (i).  Work-conserving; no parameters.
+    Source: paper 000, Section IV, baseline (i).  No parameters.  Work-conserving.
     """
     if view.depth == 0:
         return 1, latency.shape[1], math.inf
     return 0, latency.shape[1], math.inf
+
+
+POLICY = Policy(decide)

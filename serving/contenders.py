@@ -1,0 +1,124 @@
+"""A policy with its parameters, as a user writes it: ``fluid``, ``adaptb:timeout=M``, ``my/file.py:mine:x=1``."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError
+from .policies import POLICIES, Parameter, Policy, duration
+
+ENGINE_PARAMETERS = (Parameter("call", "0", duration("call")), Parameter("b_max", "engine", lambda _text, _slo: 0.0))
+"""What every policy takes: ``call``, the time of a scheduler call with samples on the NPU, and ``b_max``."""
+
+_SPEC = re.compile(r"(?P<name>(?:.*\.py:)?[^:]+)(?::(?P<parameters>.*))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A policy and what the user set of it.
+
+    Attributes
+    ----------
+    spec : str
+        As the user wrote it.
+    policy : Policy
+        The policy.
+    texts : dict of str to str
+        Its own parameters, as texts.
+    call_s : float
+        Time of a scheduler call with samples on the NPU.
+    b_max : int or None
+        Largest batch, if smaller than the engine's.
+    """
+
+    spec: str
+    policy: Policy
+    texts: Mapping[str, str]
+    call_s: float = 0.0
+    b_max: int | None = None
+
+    def settings(self, slo_s: float | None) -> NDArray[np.float64]:
+        """What the policy's ``decide`` gets (see :meth:`Policy.settings`)."""
+        return self.policy.settings(self.texts, slo_s)
+
+
+def _from_file(path: Path, name: str) -> Policy:
+    """A user's policy, from a Python file outside the package."""
+    if not path.is_file():
+        raise InputError(f"policy: {path}: expected a Python file, found none")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(f"policy: {path}: could not be loaded: {type(error).__name__}: {error}") from error
+    found = getattr(module, name, None)
+    if isinstance(found, Policy):
+        return found
+    if callable(found):
+        return Policy(found, work_conserving=False)
+    names = [key for key, value in vars(module).items() if isinstance(value, Policy)]
+    raise InputError(
+        f'policy: {path}: expected a Policy or a decide function named "{name}", found none'
+        + (f"; it has {', '.join(names)}" if names else "")
+    )
+
+
+def _find(name: str) -> Policy:
+    if ".py:" in name:
+        path, _, attribute = name.rpartition(":")
+        return _from_file(Path(path), attribute)
+    if name not in POLICIES:
+        raise InputError(f'unknown policy "{name}"; known: {", ".join(POLICIES)}, or path/to/file.py:NAME')
+    return POLICIES[name]
+
+
+def find_policy(spec: str) -> Contender:
+    """Read a policy and its parameters.
+
+    Parameters
+    ----------
+    spec : str
+        ``NAME`` or ``NAME:key=value,key=value``, with a name of :data:`POLICIES`
+        or ``path/to/file.py:NAME``.
+
+    Returns
+    -------
+    Contender
+        The policy and its parameters.
+
+    Raises
+    ------
+    InputError
+        If there is no such policy or parameter.
+
+    Examples
+    --------
+    >>> find_policy("lazy:call=50us,b_max=4").b_max
+    4
+    """
+    match = _SPEC.fullmatch(spec)
+    if match is None:
+        raise InputError(f'policy: expected NAME or NAME:key=value,..., found "{spec}"')
+    policy = _find(match["name"])
+    texts: dict[str, str] = {}
+    for item in filter(None, (match["parameters"] or "").split(",")):
+        key, equals, value = item.partition("=")
+        if not equals or not value:
+            raise InputError(f'policy: expected key=value, found "{item}" in "{spec}"')
+        texts[key.strip()] = value.strip()
+    call_s = ENGINE_PARAMETERS[0].read(texts.pop("call", "0"), None)
+    limit = texts.pop("b_max", None)
+    if limit is not None and not (limit.isdecimal() and int(limit) >= 1):
+        raise InputError(f'policy: b_max: expected a whole number >= 1, found "{limit}"')
+    policy.settings({key: text for key, text in texts.items() if text not in "SML"}, 1.0)  # a fault shows now
+    return Contender(spec, policy, texts, call_s, None if limit is None else int(limit))

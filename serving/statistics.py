@@ -1,0 +1,146 @@
+"""Intervals: how far a figure of a finite run can be trusted."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+CONFIDENCE = 0.95
+"""Of every interval that is printed."""
+
+_TAIL = (1 - CONFIDENCE) / 2
+
+
+class Interval(NamedTuple):
+    """A two-sided confidence interval."""
+
+    low: float
+    high: float
+
+
+def requests_for(quantile: float) -> int:
+    """Requests from which the order statistics bound a quantile from both sides.
+
+    The largest of n observations exceeds the q-quantile with probability 1 - q**n.
+
+    Parameters
+    ----------
+    quantile : float
+        In (0, 1).
+
+    Returns
+    -------
+    int
+        Least n with max(q, 1-q)**n at most half of 1 - :data:`CONFIDENCE`.
+    """
+    return math.ceil(math.log(_TAIL) / math.log(max(quantile, 1 - quantile)))
+
+
+def quantile_ranks(count: int, quantile: float) -> tuple[int, int]:
+    """Ranks of the order statistics that bound a quantile, whatever the distribution.
+
+    The number of observations below the q-quantile is binomial(count, q); the
+    interval [x_(low), x_(high)] misses the quantile on either side with at most
+    half of 1 - :data:`CONFIDENCE` (David and Nagaraja, Order Statistics, 7.1).
+
+    Parameters
+    ----------
+    count : int
+        Observations.
+    quantile : float
+        In (0, 1).
+
+    Returns
+    -------
+    low, high : int
+        1-based ranks; 0 and count + 1 where no observation bounds it.
+    """
+    mean, spread = count * quantile, math.sqrt(count * quantile * (1 - quantile))
+    first, last = max(0, int(mean - 9 * spread - 9)), min(count, int(mean + 9 * spread + 9))
+    whole = math.lgamma(count + 1)
+    mass = np.exp(
+        [
+            whole - math.lgamma(i + 1) - math.lgamma(count - i + 1)
+            + i * math.log(quantile) + (count - i) * math.log1p(-quantile)
+            for i in range(first, last + 1)
+        ]
+    )  # fmt: skip
+    below = np.cumsum(mass)
+    # P(N < low) <= tail, with N observations at or below the quantile; P(N >= high) <= tail
+    low = first + int(np.searchsorted(below, _TAIL, side="right"))
+    high = first + int(np.searchsorted(below, 1 - _TAIL, side="left")) + 1
+    return low, high
+
+
+def quantile_interval(ordered: NDArray[np.float64], quantile: float) -> Interval | None:
+    """Interval of a quantile from sorted observations; ``None`` if there are too few."""
+    if len(ordered) < requests_for(quantile):
+        return None
+    low, high = quantile_ranks(len(ordered), quantile)
+    return Interval(float(ordered[low - 1]), float(ordered[high - 1]))
+
+
+def share_interval(hits: int, count: int) -> Interval:
+    """Wilson's interval of a share (Wilson, JASA 1927), taking observations for independent.
+
+    Parameters
+    ----------
+    hits, count : int
+        Observations that are, and all of them.
+
+    Returns
+    -------
+    Interval
+        Bounds in [0, 1].
+    """
+    z = NormalDist().inv_cdf(1 - _TAIL)
+    share, weight = hits / count, z * z / count
+    centre = (share + weight / 2) / (1 + weight)
+    half = z / (1 + weight) * math.sqrt(share * (1 - share) / count + weight / (4 * count))
+    return Interval(max(0.0, centre - half), min(1.0, centre + half))
+
+
+_STUDENT_T: tuple[float, ...] = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+_STUDENT_T += (2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086)
+_STUDENT_T += (2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
+
+
+def mean_interval(values: NDArray[np.float64]) -> Interval | None:
+    """Student's interval of a mean of independent runs; ``None`` for fewer than two."""
+    degrees = len(values) - 1
+    if degrees < 1:
+        return None
+    t = _STUDENT_T[degrees - 1] if degrees <= len(_STUDENT_T) else 1.96 + 2.5 / degrees
+    half = t * float(values.std(ddof=1)) / math.sqrt(len(values))
+    mean = float(values.mean())
+    return Interval(mean - half, mean + half)
+
+
+def warm_up(values: NDArray[np.float64]) -> int:
+    """Observations of a start-up transient, by MSER-5 (White, Simulation, 1997).
+
+    Means of five observations are cut where the standard error of the rest is
+    least; only cuts in the first half count.
+
+    Parameters
+    ----------
+    values : (N,) ndarray
+        Observations in order of time.
+
+    Returns
+    -------
+    int
+        How many to leave out, a multiple of 5.
+    """
+    means = values[: len(values) // 5 * 5].reshape(-1, 5).mean(axis=1)
+    count = len(means)
+    if count < 4 or not np.all(np.isfinite(means)):
+        return 0
+    rest = count - np.arange(count)
+    total, square = np.cumsum(means[::-1])[::-1], np.cumsum(means[::-1] ** 2)[::-1]
+    error = (square - total**2 / rest) / rest.astype(np.float64) ** 2
+    return 5 * int(np.argmin(error[: count // 2]))
