@@ -3,6 +3,17 @@
 A command imports the library when it runs, so that ``--help`` stays quick.
 """
 
-from .app import main
+from .interrupt import leave
+
+
+def main() -> None:
+    """Entry point of the ``fluidb`` command."""
+    try:
+        from .app import run
+
+        run()
+    except KeyboardInterrupt:
+        leave()
+
 
 __all__ = ["main"]

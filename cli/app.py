@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from . import dse, fbcb, latency, models, platforms, serve_sim, trace
+from .interrupt import leave
 from .render import fail
 
 
@@ -21,6 +22,8 @@ class _Group(TyperGroup):
 
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:  # before typer turns it into an exit of its own
+            leave()
         except InputError as error:
             fail(error.faults)
             raise SystemExit(2) from None
@@ -28,11 +31,10 @@ class _Group(TyperGroup):
             # the reader, say `head`, has seen enough: leave without a second fault at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(0) from None
-        except KeyboardInterrupt:
-            fail(["interrupted; nothing was written"])
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(130)  # at once: a thread may still be inside a kernel, and nothing waits for it
+        except OSError as error:  # a path too long, a folder that may not be entered, a full disk behind stdout
+            fail([f"{error.filename or 'output'}: {error.strerror}"])
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise SystemExit(2) from None
 
 
 def _version(value: bool) -> None:
@@ -71,6 +73,16 @@ app.add_typer(models.app, name="models")
 app.add_typer(platforms.app, name="platforms")
 
 
-def main() -> None:
-    """Entry point of the ``fluidb`` command."""
-    app(prog_name="fluidb")
+def run() -> None:
+    """Run the command line and leave the process with its exit code."""
+    usage_error: Any = typer.BadParameter.__base__
+    try:
+        code = app(prog_name="fluidb", standalone_mode=False)
+    except usage_error as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            typer.echo(error.format_message(), err=True)
+        else:
+            help_of = error.ctx.command_path if error.ctx else "fluidb"
+            fail([f"{' '.join(error.format_message().split())} (see {help_of} --help)"])
+        code = 2
+    sys.exit(code if isinstance(code, int) else 0)

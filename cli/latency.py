@@ -11,7 +11,8 @@ def command(directory: DesignFolder, as_json: AsJson = False) -> None:
 
     Writes latency.json into the design's folder, replacing an earlier one.
     """
-    from ..dse.latency import LATENCY_FILE, write_latency
+    from ..dse.design import LATENCY_FILE
+    from ..dse.latency import write_latency
 
     table = write_latency(directory)
     if as_json:

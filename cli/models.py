@@ -19,6 +19,8 @@ app = typer.Typer(invoke_without_command=True, help="List and show networks.")
 def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List and show networks."""
     if ctx.invoked_subcommand is not None:
+        if as_json:
+            raise typer.BadParameter("--json stands behind show", ctx)
         return
     from ..models import NETWORKS, load_network
 

@@ -16,6 +16,8 @@ app = typer.Typer(invoke_without_command=True, help="List and show boards.")
 def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List and show boards."""
     if ctx.invoked_subcommand is not None:
+        if as_json:
+            raise typer.BadParameter("--json stands behind show", ctx)
         return
     from ..platforms import PLATFORMS, load_platform
 

@@ -37,7 +37,7 @@ def emit_facts(facts: Sequence[tuple[str, str]]) -> None:
     """Names and values, aligned."""
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
-        typer.echo(f"{name:<{width}}  {printable(value)}")
+        typer.echo(f"{printable(name):<{width}}  {printable(value)}")
 
 
 def emit_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

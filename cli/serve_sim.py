@@ -63,7 +63,7 @@ def command(
     replay = simulate(table, loaded, contender, exits=exits, slo_s=slo_s, until_s=until_s)
     summary = summarise(replay, table)
     if requests is not None:
-        write_requests(replay, requests)
+        write_requests(replay, requests, replace=force)
     run = {"design": str(directory), "trace": str(trace), "policy": policy, "exits_from": origin}
     if as_json:
         emit_json("fluidb.serve-sim-output/1", {**run, "slo_s": slo_s, **_finite(asdict(summary))})

@@ -34,7 +34,7 @@ def poisson(
 
     check_free(output, force)
     made = generate(rate, count, seed)
-    write_trace(made, output)
+    write_trace(made, output, replace=force)
     span_s = float(made.arrival_s[-1])
     if as_json:
         content = {"output": str(output), "requests": count, "seed": seed, "last_arrival_s": span_s}

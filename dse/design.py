@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ..formats import InputError, Strict, Table, check_free, read_table, write_directory, write_table
-from ..models import Exit, Gemm, Layer, Network, Shape
+from ..models import MAX_WORK, Exit, Gemm, Layer, Network, Shape
 from ..platforms import Platform
 from .fbcb import FbcbTable, encode
 from .search import Choice, SearchOptions, SearchResult, configure, gop_s
@@ -16,8 +17,11 @@ from .space import Tile
 
 DESIGN_FILE = "design.json"
 FBCB_FILE = "fbcb.json"
+LATENCY_FILE = "latency.json"
+OWN_FILES = {DESIGN_FILE, FBCB_FILE, LATENCY_FILE}
+"""All that fluidb keeps in a design's folder."""
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=MAX_WORK)]
 
 
 class ExitRow(Strict):
@@ -33,7 +37,7 @@ class LayerRow(Strict):
     name: str
     stage: Count
     gemm: Annotated[list[Count], Field(min_length=4, max_length=4)] | None
-    memory_words: Annotated[int, Field(ge=0)]
+    memory_words: Annotated[int, Field(ge=0, le=MAX_WORK)]
     shape: Annotated[list[Count], Field(min_length=3, max_length=3)]
 
 
@@ -45,6 +49,16 @@ class NetworkRow(Strict):
     sources: dict[str, str]
     exits: Annotated[list[ExitRow], Field(min_length=1)]
     layers: list[LayerRow]
+
+    @model_validator(mode="after")
+    def _work_in_every_stage(self) -> Self:
+        stages = [layer.stage for layer in self.layers]
+        if stages != sorted(stages) or set(stages) != set(range(1, len(self.exits) + 1)):
+            raise ValueError(f"layers: expected stages 1 to {len(self.exits)} in order, one for each exit")
+        macs = [math.prod(layer.gemm) for layer in self.layers if layer.gemm]
+        if not macs or max(macs) > MAX_WORK:
+            raise ValueError(f"layers: expected at least one gemm, and none of more than {MAX_WORK:.2g} MACs")
+        return self
 
     @classmethod
     def of(cls, network: Network) -> NetworkRow:
@@ -185,33 +199,42 @@ def check_output(folder: Path, *, force: bool) -> None:
         If the folder exists and may not be replaced, or its parent does not.
     """
     check_free(folder, force, "output folder")
-    if folder.exists() and not (folder / DESIGN_FILE).is_file():
+    if not folder.exists():
+        return
+    held = {item.name for item in folder.iterdir()} if folder.is_dir() else set()
+    if DESIGN_FILE not in held:
         raise InputError(
             f"{folder}: --force replaces a design only, and this holds no {DESIGN_FILE}; choose another name"
         )
+    strangers = sorted(held - OWN_FILES)
+    if strangers:
+        raise InputError(f"{folder}: --force replaces a design only, and this holds {strangers[0]} too; move it away")
 
 
-def write_design(folder: Path, design: DesignTable, fbcb: FbcbTable) -> None:
+def write_design(folder: Path, design: DesignTable, fbcb: FbcbTable, *, replace: bool = False) -> None:
     """Write a design's folder, whole or not at all.
 
     Parameters
     ----------
     folder : Path
-        Destination; :func:`check_output` says whether it may be written.
+        Destination.
     design, fbcb
         Its tables.
+    replace : bool
+        Replace an earlier design there; nothing but a design is ever replaced.
 
     Raises
     ------
     InputError
-        If the file system refuses.
+        If the file system refuses, or something is in the way (:func:`check_output`).
     """
+    check_output(folder, force=replace)  # again: the search took its time
 
     def fill(partial: Path) -> None:
         write_table(design, partial / DESIGN_FILE)
         write_table(fbcb, partial / FBCB_FILE)
 
-    write_directory(folder, fill)
+    write_directory(folder, fill, replace=replace)
 
 
 def read_design(folder: Path) -> tuple[DesignTable, FbcbTable]:

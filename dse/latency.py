@@ -9,17 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ..formats import Strict, Table, read_table, write_table
-from ..models import Network
+from ..formats import InputError, Strict, Table, read_table, write_table
+from ..models import MAX_WORK, Network
 from . import kernels
-from .design import DesignTable, ExitRow, read_design
+from .design import FBCB_FILE, LATENCY_FILE, DesignTable, ExitRow, read_design
 from .fbcb import FbcbTable
-from .space import Batching, arrange
+from .space import MAX_BATCH, Batching, arrange
 from .workload import workload
 
-LATENCY_FILE = "latency.json"
-
-Seconds = Annotated[float, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0, le=1e9)]
 
 
 class LatencyRow(Strict):
@@ -51,7 +49,7 @@ class LayerUse(Strict):
 
     name: str
     stage: Annotated[int, Field(ge=1)]
-    macs: Annotated[int, Field(ge=0)]
+    macs: Annotated[int, Field(ge=0, le=MAX_WORK)]
     time_s: list[Seconds]
     tile_padding_s: list[Annotated[float, Field(ge=0)]]
     batch_padding_s: list[Annotated[float, Field(ge=0)]]
@@ -98,9 +96,9 @@ class LatencyTable(Table):
     made_by: ClassVar[str] = "fluidb latency"
 
     exits: Annotated[list[ExitRow], Field(min_length=1)]
-    b_max: Annotated[int, Field(ge=1)]
+    b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)]
     layers: list[LayerUse]
-    peak_macs_per_s: Annotated[float, Field(gt=0)]
+    peak_macs_per_s: Annotated[float, Field(ge=1e-6, le=1e24)]
     rows: list[LatencyRow]
 
     @model_validator(mode="after")
@@ -315,7 +313,10 @@ def write_latency(folder: Path) -> LatencyTable:
     InputError
         If the design is missing, damaged or stale, or the file system refuses.
     """
-    table = tabulate_latency(*read_design(folder))
+    design, fbcb = read_design(folder)
+    if not np.isfinite(layer_costs(design, fbcb).time_s).all():
+        raise InputError(f"{folder / FBCB_FILE}: k does not fit {design.tile}; make it again with `fluidb dse`")
+    table = tabulate_latency(design, fbcb)
     write_table(table, folder / LATENCY_FILE)
     return table
 
@@ -338,4 +339,8 @@ def read_latency(folder: Path) -> LatencyTable:
     InputError
         If it is missing or damaged, or the design was changed after it.
     """
-    return read_table(LatencyTable, folder / LATENCY_FILE, *read_design(folder))
+    design, fbcb = read_design(folder)
+    table = read_table(LatencyTable, folder / LATENCY_FILE, design, fbcb)
+    if table.b_max != design.options.b_max or table.exits != design.network.exits:
+        raise InputError(f"{folder / LATENCY_FILE}: expected the exits and batch sizes of the design; make it again")
+    return table

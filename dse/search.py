@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import Annotated, NamedTuple
+from typing import Annotated, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, field_validator
+from pydantic import Field, model_validator
 
-from ..formats import InputError, Strict
+from ..formats import Strict
 from ..models import Network
 from ..platforms import Platform
 from . import kernels
@@ -37,40 +37,28 @@ class SearchOptions(Strict):
         w_b of Equation (2), for b = 1..b_max; empty for all ones.
     memory_layers : bool
         Whether the traffic of memory-only layers (pooling) takes time.
-    all_rows : bool
-        Enumerate T_R too instead of taking the largest: slow, same answer.
     """
 
     batching: Annotated[Batching, Field(strict=False)] = Batching.FLUID
     stacking: bool = True
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 8
-    weights: list[Annotated[float, Field(ge=0)]] = []
+    weights: list[Annotated[float, Field(ge=0, le=1e6)]] = []
     memory_layers: bool = True
-    all_rows: bool = False
 
-    @field_validator("weights")
-    @classmethod
-    def _some_weight(cls, value: list[float]) -> list[float]:
-        if value and not any(value):
-            raise ValueError("expected at least one weight above 0")
-        return value
-
-    def weight_array(self) -> NDArray[np.float64]:
-        """w_b for b = 1..b_max.
-
-        Raises
-        ------
-        InputError
-            If there are not b_max of them.
-        """
-        if not self.weights:
-            return np.ones(self.b_max)
-        if len(self.weights) != self.b_max:
-            raise InputError(
+    @model_validator(mode="after")
+    def _one_weight_for_each_batch(self) -> Self:
+        if self.weights and len(self.weights) != self.b_max:
+            raise ValueError(
                 f"weights: expected {self.b_max} values, one for each batch size 1..{self.b_max}, "
                 f"found {len(self.weights)}"
             )
-        return np.array(self.weights)
+        if self.weights and max(self.weights) < 1e-6:
+            raise ValueError("weights: expected at least one of 1e-6 or more, found none")
+        return self
+
+    def weight_array(self) -> NDArray[np.float64]:
+        """w_b for b = 1..b_max."""
+        return np.array(self.weights) if self.weights else np.ones(self.b_max)
 
     @property
     def stacking_codes(self) -> int:
@@ -146,6 +134,7 @@ def search(
     options: SearchOptions | None = None,
     *,
     top: int = 5,
+    all_rows: bool = False,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> SearchResult:
@@ -161,6 +150,8 @@ def search(
         Engine, batch sizes, weights; by default Fluid Batching with Stackable PEs up to 8.
     top : int
         How many of the best to return.
+    all_rows : bool
+        Enumerate T_R too instead of taking the largest: slow, same answer.
     threads : int, optional
         Threads to use, by default all cores; the result does not depend on it.
     progress : callable, optional
@@ -174,7 +165,7 @@ def search(
     Raises
     ------
     InputError
-        If no design fits, or the weights do not fit ``b_max``.
+        If no design fits, or there are too many to enumerate.
 
     Examples
     --------
@@ -185,7 +176,7 @@ def search(
     """
     options = options or SearchOptions()
     weights = options.weight_array()
-    space = designs(platform, all_rows=options.all_rows)
+    space = designs(platform, all_rows=all_rows)
     work, plan = distinct(network.gemms), layouts(options.batching, options.b_max)
     # Equation (2): T = operations / time, two operations to a MAC, in GOP/s
     gain = weights * 2e-9 * network.macs * np.arange(1, options.b_max + 1) * platform.clock_hz

@@ -15,6 +15,10 @@ MAX_BATCH = 256
 """Largest B_max: the number of layouts grows with its square."""
 
 
+MAX_ALL_ROWS = 2_000_000
+"""Most designs whose T_R is enumerated too: that is for a proof, on a small board."""
+
+
 class Tile(NamedTuple):
     """A design <T_R, T_P, T_C>: T_C processing elements, each a tree of T_P MACs, T_R rows deep."""
 
@@ -153,7 +157,7 @@ def designs(platform: Platform, *, all_rows: bool = False) -> NDArray[np.int64]:
     Raises
     ------
     InputError
-        If no design fits.
+        If no design fits, or there are too many to enumerate.
     """
     widths = np.arange(1, platform.dsps + 1)
     columns = platform.dsps // widths  # how many T_C go with each T_P
@@ -167,5 +171,11 @@ def designs(platform: Platform, *, all_rows: bool = False) -> NDArray[np.int64]:
             f"hold no double-buffered tile of {platform.word_bits}-bit words; check on_chip_mbit"
         )
     if all_rows:
+        total = int(found[:, 0].sum()) // 2
+        if total > MAX_ALL_ROWS:
+            raise InputError(
+                f"{platform.name}: expected a small board to enumerate T_R on, at most {MAX_ALL_ROWS:,} designs, "
+                f"found {total:,}"
+            )
         found = np.concatenate([[(rows, p, c) for rows in range(top, 0, -2)] for top, p, c in found.tolist()])
     return np.ascontiguousarray(found, dtype=np.int64)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+MAX_FAULTS = 20
+"""Faults shown of one input; the rest are counted."""
+
 
 class InputError(ValueError):
     """Something the user gave cannot be used.
@@ -15,5 +18,8 @@ class InputError(ValueError):
     """
 
     def __init__(self, faults: str | Iterable[str]) -> None:
-        self.faults: tuple[str, ...] = (faults,) if isinstance(faults, str) else tuple(faults)
+        lines = [faults] if isinstance(faults, str) else list(faults)
+        if len(lines) > MAX_FAULTS:
+            lines[MAX_FAULTS:] = [f"and {len(lines) - MAX_FAULTS} more faults"]
+        self.faults = tuple(lines)
         super().__init__("\n".join(self.faults))

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from .errors import InputError
 
+_PREFIX = ".fluidb."  # of what is being written: hidden, and short beside a long name
+
 
 def check_free(path: Path, force: bool, what: str = "output") -> None:
     """Refuse, before any work is done, an output that cannot be written.
@@ -27,23 +29,28 @@ def check_free(path: Path, force: bool, what: str = "output") -> None:
     Raises
     ------
     InputError
-        If ``path`` exists and ``force`` is false, or its parent is no writable folder.
+        If ``path`` exists and ``force`` is false, if it is neither a regular file
+        nor a folder, or if its parent is no writable folder.
     """
-    if path.exists() and not force:
+    if os.path.lexists(path) and not force:
         raise InputError(f"{path}: {what} exists already; choose another name or add --force to replace it")
+    if path.is_symlink() or (path.exists() and not path.is_file() and not path.is_dir()):
+        raise InputError(f"{path}: expected a file or folder to replace, found a link or a device")
     parent = path.absolute().parent
     if not parent.is_dir():
         raise InputError(f"{path}: expected the folder {parent} to exist, found none; create it first")
-    if not os.access(parent, os.W_OK):
+    if not os.access(parent, os.W_OK | os.X_OK):
         raise InputError(f"{path}: the folder {parent} is not writable; choose another place")
 
 
 def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Ask for a folder's names to reach the disk; some file systems refuse, and nothing depends on it."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextlib.contextmanager
@@ -51,29 +58,33 @@ def _faults_of(path: Path) -> Iterator[None]:
     """A full disk or a lost permission is the user's to mend, not a traceback."""
     try:
         yield
+    except FileExistsError as error:
+        raise InputError(f"{path}: came to exist meanwhile; nothing was changed, choose another name") from error
     except OSError as error:
         raise InputError(f"{path}: could not be written ({error.strerror}); nothing was changed") from error
 
 
-def write_file(path: Path, text: str) -> None:
+def write_file(path: Path, text: str, *, replace: bool = True) -> None:
     """Write a text file whole, or leave what stood there.
 
     Parameters
     ----------
     path : Path
-        Destination; an existing file is replaced in one step.
+        Destination.
     text : str
         Its whole content.
+    replace : bool
+        Whether an existing file is replaced, in one step; else it is a fault.
 
     Raises
     ------
     InputError
-        If the file system refuses.
+        If the file system refuses, or a file is in the way.
     """
     if path.is_dir():
         raise InputError(f"{path}: expected a file to write, found a folder; choose another name")
     with _faults_of(path):
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.absolute().parent)
+        descriptor, name = tempfile.mkstemp(prefix=_PREFIX, suffix=".part", dir=path.absolute().parent)
         partial = Path(name)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
@@ -81,38 +92,54 @@ def write_file(path: Path, text: str) -> None:
                 stream.flush()
                 os.fchmod(stream.fileno(), 0o666 & ~_umask())
                 os.fsync(stream.fileno())
-            partial.replace(path)
-        except BaseException:
+            if replace:
+                partial.replace(path)
+            else:
+                _name_anew(partial, path)
+        finally:
             partial.unlink(missing_ok=True)
-            raise
-        _sync(path.absolute().parent)
+    _sync(path.absolute().parent)
 
 
-def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
+def _name_anew(partial: Path, path: Path) -> None:
+    """Give a file its name, unless that is taken: a link fails then, a rename would not."""
+    try:
+        path.hardlink_to(partial)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        if os.path.lexists(path):
+            raise FileExistsError from None
+        partial.replace(path)
+
+
+def write_directory(path: Path, fill: Callable[[Path], None], *, replace: bool = False) -> None:
     """Write a folder whole, or leave what stood there.
 
     Parameters
     ----------
     path : Path
-        Destination.  An existing folder is replaced: the caller has checked
-        that the user allowed it and that it holds nothing but fluidb's output.
+        Destination.
     fill : callable
         Writes the folder's files into the empty folder it is given.
+    replace : bool
+        Whether an existing folder is replaced; the caller has checked that it holds
+        nothing but fluidb's output.  Else one that is not empty is a fault.
 
     Raises
     ------
     InputError
-        If the file system refuses.
+        If the file system refuses, or a folder is in the way.
     """
     with _faults_of(path):
         parent = path.absolute().parent
-        partial = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=parent))
+        partial = Path(tempfile.mkdtemp(prefix=_PREFIX, suffix=".part", dir=parent))
         old = partial.with_suffix(".old")
         try:
             fill(partial)
             partial.chmod(0o777 & ~_umask())
             _sync(partial)
-            if path.exists():
+            if replace and path.exists():
                 path.rename(old)
             try:
                 partial.rename(path)
@@ -123,7 +150,7 @@ def write_directory(path: Path, fill: Callable[[Path], None]) -> None:
         finally:
             shutil.rmtree(partial, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
-        _sync(parent)
+    _sync(parent)
 
 
 def _umask() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 
@@ -9,26 +10,28 @@ from .errors import InputError
 
 _DURATION_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 _BANDWIDTH_GB_S = {"MB/s": 1e-3, "GB/s": 1.0}
+_LEAST, _MOST = 1e-12, 1e9  # beyond, a unit has gone wrong
 _NUMBER_AND_UNIT = re.compile(r"\s*([0-9.eE+-]*[0-9.])\s*([A-Za-z/]*)\s*")
 
 
-def _parse(text: str, units: dict[str, float], what: str, example: str) -> float:
+def _parse(text: str, units: dict[str, float], what: str, example: str, base: str) -> float:
     known = ", ".join(units)
     match = _NUMBER_AND_UNIT.fullmatch(text)
     number = math.nan
     if match:
-        try:
+        with contextlib.suppress(ValueError):
             number = float(match[1])
-        except ValueError:
-            match = None
-    if match is None or not math.isfinite(number) or number <= 0:
+    if match is None or not 0 < number < math.inf:
         raise InputError(
             f'{what}: expected a positive number and a unit ({known}), found "{text}"; write e.g. {example}'
         )
     if match[2] not in units:
         found = f'unit "{match[2]}"' if match[2] else "no unit"
         raise InputError(f'{what}: expected a unit ({known}), found {found} in "{text}"; write e.g. {example}')
-    return number * units[match[2]]
+    value = number * units[match[2]]
+    if not _LEAST <= value <= _MOST:
+        raise InputError(f'{what}: expected {_LEAST:g} to {_MOST:g} {base}, found "{text}"; check the unit')
+    return value
 
 
 def parse_duration(text: str, what: str = "duration") -> float:
@@ -56,7 +59,7 @@ def parse_duration(text: str, what: str = "duration") -> float:
     >>> parse_duration("200ms")
     0.2
     """
-    return _parse(text, _DURATION_S, what, "200ms")
+    return _parse(text, _DURATION_S, what, "200ms", "s")
 
 
 def parse_bandwidth(text: str, what: str = "bandwidth") -> float:
@@ -84,4 +87,4 @@ def parse_bandwidth(text: str, what: str = "bandwidth") -> float:
     >>> parse_bandwidth("3200MB/s")
     3.2
     """
-    return _parse(text, _BANDWIDTH_GB_S, what, "4.267GB/s")
+    return _parse(text, _BANDWIDTH_GB_S, what, "4.267GB/s", "GB/s")

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import stat
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -58,9 +60,12 @@ class Table(Strict):
 AnyTable = TypeVar("AnyTable", bound=Table)
 
 
-def _no_constant(name: str) -> None:
-    """``NaN`` and infinities are no JSON, and no table holds one."""
-    raise ValueError(f"{name} is not a number")
+def _finite(text: str) -> float:
+    """A number; ``NaN`` and infinities are no JSON, and no table holds one."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is not a number")
+    return value
 
 
 def _dump(content: dict[str, Any]) -> str:
@@ -117,13 +122,18 @@ def read_table(model: type[AnyTable], path: Path, *inputs: Table) -> AnyTable:
         If it is missing, damaged, stale, or of another layout or version.
     """
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: expected at most {MAX_BYTES // 2**20} MiB, found more")
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+            raise InputError(
+                f"{path}: expected a regular file of at most {MAX_BYTES // 2**20} MiB, found another thing"
+            )
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
     except FileNotFoundError:
         raise InputError(f"{path}: not there; make it with `{model.made_by}`") from None
     except OSError as error:
         raise InputError(f"{path}: could not be read ({error.strerror})") from error
+    except InputError:
+        raise
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: damaged ({error}); make it again with `{model.made_by}`") from None
     if not isinstance(content, dict) or content.get("schema") != model.schema_name:

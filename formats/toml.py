@@ -16,9 +16,6 @@ from .errors import InputError
 MAX_BYTES = 16 * 2**20
 """A larger TOML file is refused unread: no hand-written one comes near."""
 
-MAX_FAULTS = 20
-"""Faults shown of one file; the rest are counted."""
-
 
 class Strict(pydantic.BaseModel):
     """Base of every file schema: nothing coerced, nothing unknown, nothing changed later."""
@@ -45,12 +42,15 @@ def _where(location: Sequence[str | int], data: object) -> str:
 
 
 def _found(value: object) -> str:
-    text = json.dumps(value, default=str, ensure_ascii=True)
+    try:
+        text = json.dumps(value, default=str, ensure_ascii=True)
+    except (RecursionError, ValueError):  # nested without end, or an integer of thousands of digits
+        return "something too long to show"
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _fault(error: Any, data: object, known: set[str]) -> str:
-    where = _where(error["loc"], data) or "file"
+    where = _where(error["loc"], data)
     if error["type"] == "missing":
         return f"{where}: expected this key, found none"
     if error["type"] == "extra_forbidden":
@@ -58,8 +58,8 @@ def _fault(error: Any, data: object, known: set[str]) -> str:
         return f"{where}: unknown key" + (f"; did you mean {near[0]}?" if near else "; remove it")
     message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
     if error["type"] == "value_error":
-        return f"{where}: {message}"
-    return f"{where}: {message}, found {_found(error['input'])}"
+        return f"{where}: {message}" if where else message
+    return f"{where or 'file'}: {message}, found {_found(error['input'])}"
 
 
 def _known_keys(model: type[pydantic.BaseModel]) -> set[str]:
@@ -95,10 +95,7 @@ def validate(model: type[Model], data: object, path: Path) -> Model:
         return model.model_validate(data)
     except pydantic.ValidationError as error:
         known = _known_keys(model)
-        faults = [f"{path}: {_fault(item, data, known)}" for item in error.errors(include_url=False)]
-        if len(faults) > MAX_FAULTS:
-            faults[MAX_FAULTS:] = [f"{path}: and {len(faults) - MAX_FAULTS} more faults"]
-        raise InputError(faults) from None
+        raise InputError(f"{path}: {_fault(item, data, known)}" for item in error.errors(include_url=False)) from None
 
 
 def read_toml(model: type[Model], path: Path) -> Model:
@@ -133,7 +130,9 @@ def read_toml(model: type[Model], path: Path) -> Model:
         raise InputError(
             f"{path}: expected UTF-8 text, found byte 0x{raw[error.start]:02x} at {error.start}"
         ) from error
-    except tomllib.TOMLDecodeError as error:
+    except InputError:
+        raise
+    except ValueError as error:
         raise InputError(f"{path}: not valid TOML: {error}") from error
     except RecursionError:
         raise InputError(f"{path}: not valid TOML: nested too deeply") from None

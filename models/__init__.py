@@ -1,6 +1,7 @@
 """What runs: networks, their exits and heads, and their lowering to matrix products."""
 
 from .loader import NETWORKS, load_network
+from .lowering import MAX_WORK
 from .network import Exit, Gemm, Layer, Network, Shape
 
-__all__ = ["NETWORKS", "Exit", "Gemm", "Layer", "Network", "Shape", "load_network"]
+__all__ = ["MAX_WORK", "NETWORKS", "Exit", "Gemm", "Layer", "Network", "Shape", "load_network"]

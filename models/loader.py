@@ -25,14 +25,13 @@ class _Builder:
 
     def run(self, ops: Sequence[Op], stage_of: Sequence[int], where: str, prefix: str) -> dict[str, Shape]:
         """Lower a chain of operators; the shapes by name, faults kept for later."""
-        shapes: dict[str, Shape] = {}
+        known = {"input": self.source}
         before: Shape | None = self.source
         for index, (op, stage) in enumerate(zip(ops, stage_of, strict=True)):
             label = f'{self.path}: {where}[{index}] ("{op.name}")'
-            if op.name in shapes or op.name == "input":
+            if op.name in known:
                 self.faults.append(f'{label}: expected a new name, found "{op.name}" again')
                 continue
-            known = {"input": self.source, **shapes}
             unknown = [name for name in op.inputs or () if name not in known]
             self.faults += [f'{label}.from: expected an earlier layer, found "{name}"' for name in unknown]
             if unknown or (op.inputs is None and before is None):
@@ -45,10 +44,10 @@ class _Builder:
                 self.faults.append(f"{label}: {error}")
                 before = None
                 continue
-            shapes[op.name] = before
+            known[op.name] = before
             if layer:
                 self.layers.append(layer)
-        return shapes
+        return known
 
 
 def _head(item: ExitFile, source: Shape) -> list[Op]:

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from .network import Gemm, Layer, Shape
 from .schema import Conv, Flatten, GlobalPool, Join, Linear, Op, Pool
 
+MAX_WORK = 2**43
+"""Most MACs, or words of a map, of one layer: with any batch size, cycles stay exact (docs/model.md, Arithmetic)."""
+
 
 def _windows(size: int, kernel: int, stride: int, pad: int, *, ceil: bool = False) -> int:
     """Window positions along one axis; a last partial window must start inside the input."""
@@ -96,6 +99,8 @@ def lower(op: Op, sources: Sequence[Shape], stage: int, prefix: str = "") -> tup
         case Pool() | GlobalPool():
             shape = _pool(op, source) if isinstance(op, Pool) else Shape(1, 1, source.channels)
             words = source.words + shape.words  # reads the map, writes the map
+    if max(shape.words, words, gemm.macs if gemm else 0) > MAX_WORK:
+        raise ValueError(f"expected at most {MAX_WORK:.2g} MACs or words, found more; check kernel, out and input")
     if op.shape is not None and shape != tuple(op.shape):
         raise ValueError(f"shape says {'x'.join(map(str, op.shape))}, but its inputs give {shape}")
     if gemm is None and words == 0:

@@ -139,4 +139,5 @@ class Network:
             for layer in self.layers
             if not layer.in_head
         )
-        return Network(self.name, self.title, layers, (Exit(self.exits[-1].name, 1.0),), self.sources)
+        name, title = f"{self.name}-backbone", f"{self.title}, backbone only"
+        return Network(name, title, layers, (Exit(self.exits[-1].name, 1.0),), self.sources)

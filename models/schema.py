@@ -114,5 +114,5 @@ class NetworkFile(Strict):
     title: str
     input: InputShape
     layers: Annotated[list[Op], Field(min_length=1, max_length=100_000)]
-    exits: list[ExitFile] = []
+    exits: Annotated[list[ExitFile], Field(max_length=64)] = []
     sources: dict[str, str] = {}

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from ..formats import Catalogue, Strict, read_toml
+from ..formats import Catalogue, Strict, read_toml, validate
 
 PLATFORMS = Catalogue("platform", Path(__file__).parent, "fluidb platforms")
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
-Amount = Annotated[float, Field(gt=0, le=1e9)]
+Amount = Annotated[float, Field(ge=1e-6, le=1e6)]
 
 
 class Platform(Strict):
@@ -41,7 +41,7 @@ class Platform(Strict):
     schema_: Literal["fluidb.platform/1"] = Field("fluidb.platform/1", alias="schema")
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,80}$")]
     title: str
-    dsps: Count
+    dsps: Annotated[int, Field(ge=1, le=10**6)]
     on_chip_mbit: Amount
     flip_flops: Count
     luts: Count
@@ -98,4 +98,5 @@ def load_platform(name: str, bandwidth_gb_s: float | None = None) -> Platform:
     if bandwidth_gb_s is None:
         return platform
     sources = platform.sources | {"bandwidth_gb_s": "given by the user"}
-    return platform.model_copy(update={"bandwidth_gb_s": bandwidth_gb_s, "sources": sources})
+    changed = platform.model_dump(by_alias=True) | {"bandwidth_gb_s": bandwidth_gb_s, "sources": sources}
+    return validate(Platform, changed, Path("--bandwidth"))

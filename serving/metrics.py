@@ -95,7 +95,7 @@ class Replay:
     @property
     def violated(self) -> NDArray[np.bool_]:
         """Whether each request took longer than its SLO; one that never returned did."""
-        return self.latency_s > self.slo_s
+        return self.finish_s > self.trace.arrival_s + self.slo_s  # as the policy sees its deadline
 
     @property
     def end_s(self) -> float:

@@ -26,4 +26,4 @@ def stream(seed: int, purpose: int) -> np.random.Generator:
     """
     if seed < 0:
         raise InputError(f"seed: expected a whole number >= 0, found {seed}")
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence([seed, purpose])))
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(purpose,))))

@@ -59,6 +59,8 @@ def simulate(
     InputError
         If there is no SLO, nothing arrives in time, or the policy broke its contract.
     """
+    if trace.slo_s is not None and slo_s is not None:
+        raise InputError("slo: the trace has a column slo_s, so that --slo would change nothing; leave it out")
     if trace.slo_s is None and slo_s is None:
         raise InputError("slo: expected --slo, or a trace with a column slo_s, found neither; add e.g. --slo 200ms")
     arrived = int(np.searchsorted(trace.arrival_s, until_s, side="left"))
@@ -68,9 +70,14 @@ def simulate(
         )
     trace, exits = trace.first(arrived), exits[:arrived]
     slo = trace.slo_s if trace.slo_s is not None else np.full(arrived, slo_s, dtype=np.float64)
-    settings = contender.settings(slo_s if trace.slo_s is None else None)
+    settings = contender.settings(slo_s)
     b_max = table.b_max if contender.b_max is None else min(contender.b_max, table.b_max)
     segments = table.segments(by_layer=contender.policy.by_layer)
+    if np.spacing(trace.arrival_s[-1]) > 1e-3 * segments.time_s[:, 1].min():
+        raise InputError(
+            f"trace: arrivals as late as {trace.arrival_s[-1]:g} s leave too few digits for a segment of "
+            f"{segments.time_s[:, 1].min():g} s; start the trace near 0"
+        )
     ends_stage = np.append(segments.stage[1:] != segments.stage[:-1], True)
     stage_after = segments.stage - ~ends_stage
     decide, loop = _compiled(contender)
@@ -115,7 +122,7 @@ def _compiled(contender: Contender) -> tuple[Decide, Any]:
         return decide, replay.py_func
 
 
-def write_requests(result: Replay, path: Path) -> None:
+def write_requests(result: Replay, path: Path, *, replace: bool = True) -> None:
     """Write what happened to every request as CSV, whole or not at all; times that never came are empty.
 
     Parameters
@@ -124,11 +131,13 @@ def write_requests(result: Replay, path: Path) -> None:
         What happened.
     path : Path
         Destination.
+    replace : bool
+        Whether an existing file is replaced; else it is a fault.
 
     Raises
     ------
     InputError
-        If the file system refuses.
+        If the file system refuses, or a file is in the way.
     """
 
     def times(values: NDArray[np.float64]) -> list[object]:
@@ -146,4 +155,4 @@ def write_requests(result: Replay, path: Path) -> None:
         "preempted": result.preempted.tolist(),
         "stalled_s": result.stalled_s.tolist(),
     }
-    write_file(path, csv_text(columns))
+    write_file(path, csv_text(columns), replace=replace)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import re
+import stat
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -52,14 +55,14 @@ class Trace:
 
     def first(self, count: int) -> Trace:
         """The first requests."""
-        columns = {item.name: getattr(self, item.name) for item in fields(self)}
-        return replace(self, **{name: values[:count] for name, values in columns.items() if values is not None})
+        columns = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        return Trace(**{name: None if values is None else values[:count] for name, values in columns.items()})
 
     @property
     def rate_per_s(self) -> float:
         """Mean arrival rate between the first and the last arrival; 0 if they coincide."""
         span = float(self.arrival_s[-1] - self.arrival_s[0])
-        return (len(self) - 1) / span if span > 0 else 0.0
+        return (len(self) - 1) / span if span > 1e-12 else 0.0
 
 
 class _Columns:
@@ -130,7 +133,8 @@ def _header(path: Path, names: Sequence[str]) -> int:
         if name not in known and not _CONFIDENCE.fullmatch(name)
     ]
     faults += [
-        f'{path}: header: column "{name}" stands twice' for name in sorted({n for n in names if names.count(n) > 1})
+        f'{path}: header: column "{name}" stands twice'
+        for name in sorted(name for name, count in Counter(names).items() if count > 1)
     ]
     confidences = sorted(int(match[1]) for name in names if (match := _CONFIDENCE.fullmatch(name)))
     if confidences != list(range(1, len(confidences) + 1)):
@@ -143,6 +147,8 @@ def _header(path: Path, names: Sequence[str]) -> int:
 def _split(path: Path) -> tuple[list[str], dict[str, Sequence[str]]]:
     """Header and columns of a CSV file, as text."""
     try:
+        if stat.S_ISCHR(path.stat().st_mode):
+            raise InputError(f"{path}: expected a file, found a device")
         with path.open(encoding="utf-8-sig", newline="") as stream:
             rows = list(csv.reader(stream, strict=True))
     except FileNotFoundError:
@@ -205,7 +211,7 @@ def read_trace(path: Path) -> Trace:
     return Trace(request_id, arrival, exits, table, slo)
 
 
-def write_trace(trace: Trace, path: Path) -> None:
+def write_trace(trace: Trace, path: Path, *, replace: bool = True) -> None:
     """Write a trace, whole or not at all.
 
     Parameters
@@ -214,11 +220,13 @@ def write_trace(trace: Trace, path: Path) -> None:
         Requests.
     path : Path
         Destination.
+    replace : bool
+        Whether an existing file is replaced; else it is a fault.
 
     Raises
     ------
     InputError
-        If the file system refuses.
+        If the file system refuses, or a file is in the way.
     """
     columns: dict[str, Sequence[object]] = {
         "request_id": trace.request_id.tolist(),
@@ -230,7 +238,7 @@ def write_trace(trace: Trace, path: Path) -> None:
         columns |= {f"confidence_{i + 1}": column.tolist() for i, column in enumerate(trace.confidences.T)}
     if trace.slo_s is not None:
         columns["slo_s"] = trace.slo_s.tolist()
-    write_file(path, csv_text(columns))
+    write_file(path, csv_text(columns), replace=replace)
 
 
 def csv_text(columns: dict[str, Sequence[object]]) -> str:

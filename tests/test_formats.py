@@ -43,6 +43,8 @@ def test_durations(text, seconds):
         ("-5ms", "positive number"),
         ("0s", "positive number"),
         ("1e999s", "positive number"),
+        ("1e300min", "check the unit"),
+        ("1e-320ns", "check the unit"),
         ("nan", "positive number"),
         ("1.2.3s", "positive number"),
         ("", "positive number"),
@@ -164,7 +166,7 @@ def test_a_flood_of_faults_is_counted(tmp_path):
     with pytest.raises(InputError) as caught:
         read_toml(Shelf, path)
     assert len(caught.value.faults) == 21
-    assert caught.value.faults[-1].endswith("and 30 more faults")
+    assert caught.value.faults[-1] == "and 30 more faults"
 
 
 @pytest.mark.parametrize(
@@ -177,6 +179,8 @@ def test_a_flood_of_faults_is_counted(tmp_path):
         b"\0" * 50,
         b"= 3",
         b"x = 1979-13-45",
+        b"x = " + b"9" * 5000,
+        b"x." * 20_000 + b"x = 1",
     ],
 )
 def test_what_is_no_toml_is_one_line(tmp_path, raw):
@@ -184,8 +188,8 @@ def test_what_is_no_toml_is_one_line(tmp_path, raw):
     path.write_bytes(raw)
     with pytest.raises(InputError) as caught:
         read_toml(Shelf, path)
-    assert len(caught.value.faults) == 1
-    assert str(path) in caught.value.faults[0]
+    assert len(caught.value.faults) <= 2  # what parses misses a key and has a strange one
+    assert all(fault.startswith(f"{path}: ") and len(fault) < 300 for fault in caught.value.faults)
 
 
 def test_a_huge_file_is_refused_unread(tmp_path):
@@ -233,10 +237,12 @@ def test_a_failed_folder_leaves_what_stood_there(tmp_path):
 
     write_directory(path, first)
     with pytest.raises(KeyboardInterrupt):
-        write_directory(path, broken)
+        write_directory(path, broken, replace=True)
     assert (path / "a").read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
-    write_directory(path, second)
+    with pytest.raises(InputError, match="Directory not empty"):
+        write_directory(path, second)
+    write_directory(path, second, replace=True)
     assert [item.name for item in path.iterdir()] == ["b"]
 
 

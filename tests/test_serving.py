@@ -270,12 +270,27 @@ def test_requests_unfinished_at_the_end_are_late_and_stay():
         simulate(table, trace_of([1.0]), find_policy("serial"), exits=np.array([1]), slo_s=1.0, until_s=0.5)
 
 
-def test_objectives_of_the_trace_win():
-    table = table_of([[1.0, 1.5]])
-    found = simulate(table, trace_of([0.0, 5.0], [0.5, 2.0]), find_policy("fluid"), exits=np.array([1, 1]), slo_s=9)
+def test_objectives_of_the_trace_are_each_request_s_own():
+    table, exits = table_of([[1.0, 1.5]]), np.array([1, 1])
+    found = simulate(table, trace_of([0.0, 5.0], [0.5, 2.0]), find_policy("fluid"), exits=exits)
     assert found.violated.tolist() == [True, False]
     with pytest.raises(InputError, match="slo: expected --slo, or a trace with a column slo_s"):
-        simulate(table, trace_of([0.0]), find_policy("fluid"), exits=np.array([1]))
+        simulate(table, trace_of([0.0, 5.0]), find_policy("fluid"), exits=exits)
+    with pytest.raises(InputError, match="--slo would change nothing"):
+        simulate(table, trace_of([0.0, 5.0], 1.0), find_policy("fluid"), exits=exits, slo_s=9.0)
+
+
+def test_a_latency_of_exactly_the_objective_is_no_violation():
+    """Whatever the arrival adds to rounding: the policy and the metrics see the same deadline."""
+    table = table_of([[0.05]])
+    arrivals = np.arange(1000) * 0.37
+    found = simulate(table, trace_of(arrivals), find_policy("serial"), exits=np.ones(1000, dtype=int), slo_s=0.05)
+    assert summarise(found, table).violations == 0
+
+
+def test_arrivals_so_late_that_stages_vanish_beside_them_are_refused():
+    with pytest.raises(InputError, match="start the trace near 0"):
+        simulate(table_of([[1e-6]]), trace_of([0.0, 1e9]), find_policy("serial"), exits=np.array([1, 1]), slo_s=1.0)
 
 
 def test_a_burst_is_served_in_order():
