@@ -56,7 +56,8 @@ class Trace:
     def first(self, count: int) -> Trace:
         """The first requests."""
         columns = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        return Trace(**{name: None if values is None else values[:count] for name, values in columns.items()})
+        given = {name: values[:count] for name, values in columns.items() if values is not None}
+        return dataclasses.replace(self, **given)
 
     @property
     def rate_per_s(self) -> float:

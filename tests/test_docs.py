@@ -54,11 +54,14 @@ def test_the_page_followed_literally(tmp_path, page, file):
 @pytest.mark.parametrize("page", ["docs/python-api.md", "docs/add-a-policy.md"])
 def test_the_python_of_the_page_runs(tmp_path, monkeypatch, capsys, page):
     monkeypatch.chdir(tmp_path)
+    *files, script_text = blocks(page, "python")
     if page == "docs/add-a-policy.md":
         run_fluidb("dse", "resnet50", "zc706", "-o", "r50-zc706", cwd=tmp_path)
         run_fluidb("latency", "r50-zc706", cwd=tmp_path)
+        (tmp_path / "patient.py").write_text(files[0])
+        assert run_shell(blocks(page, "sh")[0], tmp_path)
     script = tmp_path / "page.py"
-    script.write_text("\n".join(blocks(page, "python")))
+    script.write_text(script_text)
     python = Path(FLUIDB).with_name("python")
     done = subprocess.run([python, script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stderr == ""
