@@ -12,7 +12,7 @@ from fluidb.dse.workload import distinct, workload
 from fluidb.models import Gemm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import any_gemm, batches, modes, tiles, words_per_cycle
+from strategies import any_gemm, batches, huge_gemms, modes, tiles, words_per_cycle
 
 
 def cost(gemm, tile, code, b, B_R, rate, mode):
@@ -36,6 +36,14 @@ def choose(gemms, tile, b_max, rate, mode, *, stacking):
 def test_cost_of_a_layer_equals_plain_loops(gemm, tile, code, b, rate, mode, data):
     B_R = data.draw(st.sampled_from(naive.choices(mode, b, gemm[0])))
     assert cost(gemm, tile, code, b, B_R, rate, mode) == naive.layer_cost(gemm, tile, K_NAMES[code], b, B_R, rate, mode)
+
+
+@given(huge_gemms, tiles, st.integers(0, 2), st.integers(1, 256), st.floats(1e-3, 1e4), modes)
+def test_cost_of_the_largest_layers_equals_plain_loops(gemm, tile, code, b, rate, mode):
+    """Up to the bound that networks keep, where a product of int64 would have wrapped."""
+    B_R = naive.choices(mode, b, gemm[0])[-1]
+    found = cost(gemm, tile, code, b, B_R, rate, mode)
+    assert found == pytest.approx(naive.layer_cost(gemm, tile, K_NAMES[code], b, B_R, rate, mode), rel=1e-12)
 
 
 @given(any_gemm, tiles, batches, words_per_cycle, modes, st.booleans())
