@@ -2,9 +2,10 @@
 
 from .arrivals import poisson
 from .contenders import Contender, find_policy
-from .exits import resolve
+from .exits import parse_thresholds, resolve
 from .metrics import Replay, Summary, summarise
 from .policies import POLICIES
+from .samples import Samples, draw_samples, read_samples
 from .simulate import simulate, write_requests
 from .traces import Trace, read_trace, write_trace
 
@@ -12,10 +13,14 @@ __all__ = [
     "POLICIES",
     "Contender",
     "Replay",
+    "Samples",
     "Summary",
     "Trace",
+    "draw_samples",
     "find_policy",
+    "parse_thresholds",
     "poisson",
+    "read_samples",
     "read_trace",
     "resolve",
     "simulate",
