@@ -7,6 +7,7 @@ from .metrics import Replay, Summary, summarise
 from .policies import POLICIES
 from .samples import Samples, draw_samples, read_samples
 from .simulate import simulate, write_requests
+from .thresholds import ThresholdPoint, sweep_thresholds
 from .traces import Trace, read_trace, write_trace
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Replay",
     "Samples",
     "Summary",
+    "ThresholdPoint",
     "Trace",
     "draw_samples",
     "find_policy",
@@ -25,6 +27,7 @@ __all__ = [
     "resolve",
     "simulate",
     "summarise",
+    "sweep_thresholds",
     "write_requests",
     "write_trace",
 ]
