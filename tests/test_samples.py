@@ -8,6 +8,7 @@ import struct
 import tracemalloc
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def test_npz_and_csv_agree(tmp_path_factory, count, exits, all_scored, seed):
         assert len(found) == count
         assert np.array_equal(found.confidences, given_samples.confidences)
         assert np.array_equal(found.correct, given_samples.correct)
-        assert (found.confidences.dtype, found.correct.dtype) == (np.float64, np.bool_)
+        assert [str(found.confidences.dtype), str(found.correct.dtype)] == ["float64", "bool"]
 
 
 @pytest.mark.parametrize("compressed", [False, True])
@@ -59,12 +60,19 @@ def requests(count: int) -> Trace:
     return Trace(np.arange(count), np.arange(count, dtype=float))
 
 
+def drawn(trace: Trace, samples: Samples, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Confidences and answers of the samples that the requests draw."""
+    found = draw_samples(trace, samples, seed)
+    assert found.confidences is not None
+    assert found.correct is not None
+    return found.confidences, found.correct
+
+
 def test_samples_are_drawn_uniformly_and_with_replacement():
     count, kinds = 100_000, 20
     marks = np.arange(kinds)[:, None] / kinds
-    trace = draw_samples(requests(count), Samples(marks, np.ones((kinds, 2), dtype=bool)), 3)
-    drawn = np.rint(trace.confidences[:, 0] * kinds).astype(int)
-    seen = np.bincount(drawn, minlength=kinds)
+    scores, _ = drawn(requests(count), Samples(marks, np.ones((kinds, 2), dtype=bool)), 3)
+    seen = np.bincount(np.rint(scores[:, 0] * kinds).astype(int), minlength=kinds)
     # chi-squared with 19 degrees of freedom exceeds 43.8 once in a thousand
     assert ((seen - count / kinds) ** 2 / (count / kinds)).sum() < 43.8
     assert seen.min() > 0
@@ -72,19 +80,18 @@ def test_samples_are_drawn_uniformly_and_with_replacement():
 
 def test_a_sample_keeps_its_answers():
     samples = samples_of(50, 3, 2, 1)
-    trace = draw_samples(requests(500), samples, 1)
     rows = {tuple(scores): tuple(right) for scores, right in zip(samples.confidences, samples.correct, strict=True)}
-    for scores, right in zip(trace.confidences, trace.correct, strict=True):
+    for scores, right in zip(*drawn(requests(500), samples, 1), strict=True):
         assert rows[tuple(scores)] == tuple(right)
 
 
 def test_samples_follow_the_seed_and_nothing_else():
     samples = samples_of(1000, 3, 2, 0)
-    once, again, other = (draw_samples(requests(100), samples, seed).confidences for seed in (5, 5, 6))
+    once, again, other = (drawn(requests(100), samples, seed)[0] for seed in (5, 5, 6))
     assert np.array_equal(once, again)
     assert not np.array_equal(once, other)
     late = Trace(np.arange(100), poisson(3.0, 100, 9).arrival_s)
-    assert np.array_equal(draw_samples(late, samples, 5).confidences, once)
+    assert np.array_equal(drawn(late, samples, 5)[0], once)
     with pytest.raises(InputError, match="seed: expected a whole number >= 0"):
         draw_samples(requests(1), samples, -1)
 
@@ -92,10 +99,10 @@ def test_samples_follow_the_seed_and_nothing_else():
 def test_equal_seeds_tie_samples_to_neither_arrivals_nor_exits():
     count = 50_000
     ordered = Samples(np.arange(1000)[:, None] / 1000, np.ones((1000, 2), dtype=bool))
-    drawn = draw_samples(poisson(1.0, count, 7), ordered, 7).confidences[:, 0]
+    places = drawn(poisson(1.0, count, 7), ordered, 7)[0][:, 0]
     gaps = np.diff(poisson(1.0, count, 7).arrival_s, prepend=0.0)
     for others in (gaps, draw([0.25] * 4, count, 7)):
-        assert abs(np.corrcoef(drawn, others)[0, 1]) < 0.02
+        assert abs(np.corrcoef(places, others)[0, 1]) < 0.02
     purposes = [value for name, value in vars(randomness).items() if name.isupper()]
     assert len(purposes) >= 3
     assert len(set(purposes)) == len(purposes)
@@ -174,7 +181,7 @@ def npz_of(**members: bytes) -> bytes:
     return stream.getvalue()
 
 
-def saved(**arrays: object) -> bytes:
+def saved(**arrays: Any) -> bytes:
     stream = io.BytesIO()
     np.savez(stream, **arrays)
     return stream.getvalue()

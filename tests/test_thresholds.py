@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,6 +33,8 @@ def test_every_point_is_a_replay_with_its_threshold():
     trace, thresholds = workload(300), spread(0.2, 1.0, 5)
     points = sweep(TABLE, trace, find_policy("fluid"), thresholds, slo_s=5.0)
     assert [point.threshold for point in points] == thresholds
+    assert trace.confidences is not None
+    assert trace.correct is not None
     for point in points:
         exits = np.array([next((i for i, s in enumerate(row[:2], 1) if s >= point.threshold), 3)
                           for row in trace.confidences.tolist()])  # fmt: skip
@@ -83,9 +87,7 @@ def test_a_sweep_reports_its_progress_and_asks_for_answers():
     trace = workload(10)
     sweep(TABLE, trace, find_policy("serial"), [0.1, 0.2], slo_s=5.0, progress=lambda *done: seen.append(done))
     assert seen == [(1, 2), (2, 2)]
-    for missing in ("confidences", "correct"):
-        parts = {"confidences": trace.confidences, "correct": trace.correct} | {missing: None}
-        bare = Trace(trace.request_id, trace.arrival_s, **parts)
+    for bare in (replace(trace, confidences=None), replace(trace, correct=None)):
         with pytest.raises(InputError, match="trace: expected confidence_1, ... and correct_1, .*add --samples"):
             sweep(TABLE, bare, find_policy("serial"), [0.1], slo_s=5.0)
 
@@ -105,7 +107,7 @@ def test_samples_through_the_command_line(fluidb: Run, tmp_path, tiny_design):
     fluidb("trace", "poisson", "--rate", 900, "--count", 300, "-o", "t.csv")
     common = ["serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1ms"]
 
-    def outcome(*more: object) -> dict[str, object]:
+    def outcome(*more: object) -> dict[str, Any]:
         done = fluidb(*common, *more, "--json")
         assert (done.returncode, done.stderr) == (0, "")
         return dict(json.loads(done.stdout))
