@@ -103,6 +103,8 @@ def test_equal_seeds_tie_samples_to_neither_arrivals_nor_exits():
     gaps = np.diff(poisson(1.0, count, 7).arrival_s, prepend=0.0)
     for others in (gaps, draw([0.25] * 4, count, 7)):
         assert abs(np.corrcoef(places, others)[0, 1]) < 0.02
+    rows = randomness.stream(7, randomness.SAMPLES).integers(1000, size=count)
+    assert np.array_equal(places, rows / 1000)  # the stream of samples, and no other
     purposes = [value for name, value in vars(randomness).items() if name.isupper()]
     assert len(purposes) >= 3
     assert len(set(purposes)) == len(purposes)
