@@ -29,10 +29,16 @@ def command(
     slo: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Latency objective, e.g. 200ms, where the trace has none.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the exits, where the trace decides none.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the exits or samples, where the trace decides none.")] = 0,
     threshold: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Confidence from which a sample exits, where the trace has confidences."),
+        str | None,
+        typer.Option(
+            metavar="P[,P,...]", help="Confidence from which a sample exits: for all exits, or for each but the last."
+        ),
+    ] = None,
+    samples: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Confidences and answers for requests to draw from (.npz or CSV)."),
     ] = None,
     until: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Stop then; requests not yet returned count as late.")
@@ -47,8 +53,9 @@ def command(
     from ..dse.latency import read_latency
     from ..formats import check_free, parse_duration
     from ..serving.contenders import find_policy
-    from ..serving.exits import resolve
+    from ..serving.exits import parse_thresholds, resolve
     from ..serving.metrics import summarise
+    from ..serving.samples import draw_samples, read_samples
     from ..serving.simulate import simulate, write_requests
     from ..serving.traces import read_trace
 
@@ -56,10 +63,14 @@ def command(
         check_free(requests, force)
     slo_s = parse_duration(slo, "--slo") if slo is not None else None
     until_s = parse_duration(until, "--until") if until is not None else math.inf
+    levels = parse_thresholds(threshold, "--threshold") if threshold is not None else None
     contender = find_policy(policy)
     table = read_latency(directory)
     loaded = read_trace(trace)
-    exits, origin = resolve(loaded, [row.rate for row in table.exits], seed, threshold)
+    if samples is not None:
+        loaded = draw_samples(loaded, read_samples(samples), seed, trace)
+    exits, origin = resolve(loaded, [row.rate for row in table.exits], seed, levels, samples or trace)
+    origin += f" of {samples}, seed {seed}" if samples is not None else ""
     replay = simulate(table, loaded, contender, exits=exits, slo_s=slo_s, until_s=until_s)
     summary = summarise(replay, table)
     if requests is not None:

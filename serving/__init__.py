@@ -2,24 +2,32 @@
 
 from .arrivals import poisson
 from .contenders import Contender, find_policy
-from .exits import resolve
+from .exits import parse_thresholds, resolve
 from .metrics import Replay, Summary, summarise
 from .policies import POLICIES
+from .samples import Samples, draw_samples, read_samples
 from .simulate import simulate, write_requests
+from .thresholds import ThresholdPoint, sweep_thresholds
 from .traces import Trace, read_trace, write_trace
 
 __all__ = [
     "POLICIES",
     "Contender",
     "Replay",
+    "Samples",
     "Summary",
+    "ThresholdPoint",
     "Trace",
+    "draw_samples",
     "find_policy",
+    "parse_thresholds",
     "poisson",
+    "read_samples",
     "read_trace",
     "resolve",
     "simulate",
     "summarise",
+    "sweep_thresholds",
     "write_requests",
     "write_trace",
 ]

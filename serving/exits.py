@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,15 +37,15 @@ def draw(rates: Sequence[float], count: int, seed: int) -> NDArray[np.int64]:
     return np.searchsorted(bounds, stream(seed, EXITS).random(count), side="right") + 1
 
 
-def decide(confidences: NDArray[np.float64], threshold: float, exits: int) -> NDArray[np.int64]:
-    """Exits decided by confidence: the first that reaches the threshold, else the last.
+def decide(confidences: NDArray[np.float64], threshold: float | Sequence[float], exits: int) -> NDArray[np.int64]:
+    """Exits decided by confidence: the first that reaches its threshold, else the last.
 
     Parameters
     ----------
     confidences : (N, C) ndarray
-        Confidence at exits 1..C.
-    threshold : float
-        Confidence from which a sample leaves.
+        Confidence at exits 1..C; that of the last exit decides nothing.
+    threshold : float or sequence of float
+        Confidence from which a sample leaves: one for all exits, or one for each but the last.
     exits : int
         Exits of the network, the last included.
 
@@ -52,12 +53,115 @@ def decide(confidences: NDArray[np.float64], threshold: float, exits: int) -> ND
     -------
     (N,) ndarray of int64
         1-based exits.
+
+    Examples
+    --------
+    >>> decide(np.array([[0.7, 0.9], [0.9, 0.1]]), [0.8, 0.9], 3)
+    array([2, 1])
     """
-    sure = confidences[:, : exits - 1] >= threshold
-    return np.where(sure.any(axis=1), sure.argmax(axis=1) + 1, exits)
+    sure = np.ones((len(confidences), exits), dtype=np.bool_)  # at the last exit every sample leaves
+    sure[:, :-1] = confidences[:, : exits - 1] >= np.asarray(threshold)
+    first: NDArray[np.int64] = sure.argmax(axis=1) + 1
+    return first
 
 
-def resolve(trace: Trace, rates: Sequence[float], seed: int, threshold: float | None) -> tuple[NDArray[np.int64], str]:
+def parse_thresholds(text: str, what: str = "threshold") -> list[float]:
+    """Thresholds as a user writes them: one for all exits, or one for each but the last.
+
+    Parameters
+    ----------
+    text : str
+        Numbers from 0 to 1 with commas between.
+    what : str
+        Name of the option, for the fault.
+
+    Returns
+    -------
+    list of float
+        At least one.
+
+    Raises
+    ------
+    InputError
+        If one is no number from 0 to 1.
+
+    Examples
+    --------
+    >>> parse_thresholds("0.8,0.7,0.9")
+    [0.8, 0.7, 0.9]
+    """
+    try:
+        values = [float(item) for item in text.split(",")]
+    except ValueError:
+        values = []
+    if not values or not all(0 <= value <= 1 for value in values):
+        raise InputError(
+            f"{what}: expected a confidence from 0 to 1, or one for each exit but the last with commas between, "
+            f'found "{text}"; write e.g. 0.8 or 0.8,0.7,0.9'
+        )
+    return values
+
+
+def _levels(threshold: float | Sequence[float] | None, last: int) -> list[float]:
+    """One threshold, or one for each exit but the last."""
+    given = [PAPER_THRESHOLD] if threshold is None else [float(item) for item in np.atleast_1d(threshold)]
+    if len(given) != 1 and len(given) != last - 1:
+        several = f", or {last - 1}, one for each exit but the last" if last > 2 else ""
+        raise InputError(f"threshold: expected 1 value{several}, found {len(given)}")
+    if not all(0 <= item <= 1 for item in given):
+        raise InputError(f"threshold: expected confidences from 0 to 1, found {', '.join(f'{x:g}' for x in given)}")
+    return given
+
+
+def check(trace: Trace, last: int, source: Path | None = None) -> None:
+    """Refuse a trace that does not fit the exits of a network.
+
+    Parameters
+    ----------
+    trace : Trace
+        Requests.
+    last : int
+        Exits of the network.
+    source : Path, optional
+        The file that the exits, or confidences and answers, came from.
+
+    Raises
+    ------
+    InputError
+        With one line for each fault.
+    """
+    where = "trace" if source is None else str(source)
+    faults = []
+    if trace.exits is not None:
+        wrong = np.flatnonzero(trace.exits > last)
+        if wrong.size:
+            line = "" if source is None else f" (line {wrong[0] + 2})"
+            more = f" (and {wrong.size - 1} more rows)" if wrong.size > 1 else ""
+            faults.append(
+                f"{where}: row {wrong[0] + 1}{line}: exit: expected 1 to {last}, the exits of the network, "
+                f'found "{trace.exits[wrong[0]]}"{more}'
+            )
+    elif trace.confidences is not None and trace.confidences.shape[1] not in (last - 1, last):
+        expected = f"confidence_1 to confidence_{last - 1}, one for each exit but the last" if last > 1 else "none"
+        faults.append(
+            f"{where}: confidences: expected {expected}, as the network has {last}, found {trace.confidences.shape[1]}"
+        )
+    if trace.correct is not None and trace.correct.shape[1] != last:
+        faults.append(
+            f"{where}: answers: expected correct_1 to correct_{last}, one for each exit of the network, "
+            f"found {trace.correct.shape[1]}"
+        )
+    if faults:
+        raise InputError(faults)
+
+
+def resolve(
+    trace: Trace,
+    rates: Sequence[float],
+    seed: int,
+    threshold: float | Sequence[float] | None,
+    source: Path | None = None,
+) -> tuple[NDArray[np.int64], str]:
     """The exit of every request: the trace's, else by its confidences, else drawn.
 
     Parameters
@@ -68,8 +172,10 @@ def resolve(trace: Trace, rates: Sequence[float], seed: int, threshold: float | 
         The network's exit rates.
     seed : int
         For exits that are drawn.
-    threshold : float, optional
-        For exits decided by confidence; by default the paper's 0.8.
+    threshold : float or sequence of float, optional
+        For exits decided by confidence: one for all, or one for each but the last; by default the paper's 0.8.
+    source : Path, optional
+        The file that exits or confidences came from, for the faults.
 
     Returns
     -------
@@ -86,20 +192,11 @@ def resolve(trace: Trace, rates: Sequence[float], seed: int, threshold: float | 
     last = len(rates)
     if threshold is not None and (trace.confidences is None or trace.exits is not None):
         raise InputError("threshold: expected a trace whose exits are decided by confidence_1, ...; this one's are not")
+    check(trace, last, source)
     if trace.exits is not None:
-        wrong = np.flatnonzero(trace.exits > last)
-        if wrong.size:
-            raise InputError(
-                f"trace: row {wrong[0] + 1}: exit: expected 1 to {last}, the exits of the network, "
-                f"found {trace.exits[wrong[0]]}"
-            )
         return trace.exits, "trace"
     if trace.confidences is not None:
-        columns = trace.confidences.shape[1]
-        if columns not in (last - 1, last):
-            raise InputError(
-                f"trace: expected confidence_1 to confidence_{last - 1}, one for each exit, found {columns}"
-            )
-        level = PAPER_THRESHOLD if threshold is None else threshold
-        return decide(trace.confidences, level, last), f"confidence >= {level:g}"
+        levels = _levels(threshold, last)
+        origin = f"confidence >= {', '.join(f'{level:g}' for level in levels)}"
+        return decide(trace.confidences, levels, last), origin
     return draw(rates, len(trace), seed), f"exit rates, seed {seed}"

@@ -22,6 +22,15 @@ from fluidb.dse import read_design, read_latency
 from fluidb.formats import InputError
 
 GOLDEN = Path(__file__).parent / "golden"
+SAMPLES = """confidence_1,confidence_2,correct_1,correct_2,correct_3
+0.95,0.97,1,1,1
+0.85,0.96,1,1,1
+0.75,0.80,0,1,1
+0.65,0.90,1,1,0
+0.55,0.70,0,0,1
+0.30,0.60,0,0,1
+0.20,0.40,0,1,0
+"""
 
 
 def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
@@ -65,6 +74,7 @@ def test_the_chain_of_the_readme(fluidb: Run, tmp_path: Path) -> None:
         ("fbcb", ["fbcb", "DESIGN"]),
         ("serve-sim", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--seed", 3]),
         ("serve-sim-serial", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--policy", "serial"]),
+        ("thresholds", ["thresholds", "DESIGN", "--trace", "t.csv", "--samples", "s.csv", "--slo", "400us"]),
         ("models", ["models"]),
         ("model", ["models", "show", TINY]),
         ("platforms", ["platforms"]),
@@ -81,6 +91,7 @@ def test_golden_output(
         return
     (tmp_path / "tiny").symlink_to(tiny_design)
     fluidb("trace", "poisson", "--rate", 8000, "--count", 400, "--seed", 5, "-o", "t.csv")
+    (tmp_path / "s.csv").write_text(SAMPLES)
     arguments = ["tiny" if item == "DESIGN" else item for item in arguments] + (["--json"] if kind == "json" else [])
     done = fluidb(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
@@ -129,13 +140,12 @@ def test_traces_with_exits_confidences_and_objectives(fluidb: Run, tmp_path: Pat
     (tmp_path / "exits.csv").write_text(f"{header},exit,slo_s\n5,0.0,1,0.5\n6,1.0,3,1e-9\n")
     done = fluidb("serve-sim", tiny_design, "--trace", "exits.csv", "--json")
     content = json.loads(done.stdout)
-    assert [item["requests"] for item in content["exits"]] == [1, 0, 1]
-    assert (content["violations"], content["exits_from"]) == (1, "trace")
+    assert ([row["requests"] for row in content["exits"]], content["violations"]) == ([1, 0, 1], 1)
+    assert (content["exits_from"], content["accuracy"]) == ("trace", None)
     (tmp_path / "sure.csv").write_text(f"{header},confidence_1,confidence_2\n5,0.0,0.7,0.9\n6,1.0,0.1,0.2\n")
     done = fluidb("serve-sim", tiny_design, "--trace", "sure.csv", "--slo", "1s", "--threshold", 0.6, "--json")
     content = json.loads(done.stdout)
-    assert [item["requests"] for item in content["exits"]] == [1, 0, 1]
-    assert content["exits_from"] == "confidence >= 0.6"
+    assert ([row["requests"] for row in content["exits"]], content["exits_from"]) == ([1, 0, 1], "confidence >= 0.6")
 
 
 def test_backbone_bandwidth_and_weights_reach_the_search(fluidb: Run) -> None:

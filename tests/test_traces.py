@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from fluidb.formats import InputError
-from fluidb.serving import Trace, poisson, read_trace, resolve, write_trace
-from fluidb.serving.exits import draw
+from fluidb.serving import Trace, parse_thresholds, poisson, read_trace, resolve, write_trace
+from fluidb.serving.exits import decide, draw
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,9 +26,10 @@ def read_text(tmp_path, text: str) -> Trace:
     st.booleans(),
     st.integers(0, 3),
     st.booleans(),
+    st.integers(0, 3),
     st.integers(0, 9),
 )
-def test_what_was_written_is_read_back(tmp_path_factory, arrivals, exits, confidences, slos, seed):
+def test_what_was_written_is_read_back(tmp_path_factory, arrivals, exits, confidences, slos, answers, seed):
     count, rng = len(arrivals), np.random.default_rng(seed)
     trace = Trace(
         rng.permutation(10**6)[:count],
@@ -34,13 +37,15 @@ def test_what_was_written_is_read_back(tmp_path_factory, arrivals, exits, confid
         rng.integers(1, 4, count) if exits else None,
         rng.random((count, confidences)) if confidences else None,
         rng.random(count) + 1e-3 if slos else None,
+        rng.random((count, answers)) < 0.5 if answers else None,
     )
     path = tmp_path_factory.mktemp("traces") / "t.csv"
     write_trace(trace, path)
     back = read_trace(path)
-    for name in ("request_id", "arrival_s", "exits", "confidences", "slo_s"):
+    for name in ("request_id", "arrival_s", "exits", "confidences", "slo_s", "correct"):
         expected, found = getattr(trace, name), getattr(back, name)
         assert (expected is None) == (found is None)
+        assert expected is None or expected.dtype == found.dtype
         assert expected is None or np.array_equal(expected, found)
 
 
@@ -78,7 +83,18 @@ FAULTS = {
     "huge id": (f"{HEADER}\n{2**63},1\n", r"row 1 \(line 2\): request_id: expected a whole number"),
     "exit zero": (f"{HEADER},exit\n1,1,0\n", r"row 1 \(line 2\): exit: expected an exit, counted from 1"),
     "confidence above one": (f"{HEADER},confidence_1\n1,1,1.5\n", r"row 1 .*confidence_1: expected a confidence"),
+    "answer neither right nor wrong": (
+        f"{HEADER},correct_1\n1,1,1\n2,1,2\n",
+        r'row 2 \(line 3\): correct_1: expected 0 or 1, found "2"',
+    ),
+    "answer that is no number": (f"{HEADER},correct_1\n1,1,yes\n", r'row 1 \(line 2\): correct_1: .*found "yes"'),
+    "half an answer": (f"{HEADER},correct_1\n1,1,0.5\n", r'row 1 \(line 2\): correct_1: expected 0 or 1, found "0.5"'),
+    "no answer": (f"{HEADER},correct_1\n1,1,\n", r"row 1 \(line 2\): correct_1: expected 0 or 1, found nothing"),
+    "answers with a gap": (f"{HEADER},correct_1,correct_3\n1,1,0,1\n", "correct_1 to correct_2 without a gap"),
+    "answers from 0": (f"{HEADER},correct_0\n1,1,0\n", 'header: unknown column "correct_0"; .*correct_1...'),
     "no slo": (f"{HEADER},slo_s\n1,1,0\n", r"row 1 \(line 2\): slo_s: expected seconds > 0"),
+    "underscore": (f"{HEADER}\n1,1_0\n", r'row 1 \(line 2\): arrival_s: expected seconds.*"1_0"'),
+    "digits of another script": (f"{HEADER}\n\u0661,1\n", r"row 1 \(line 2\): request_id: expected a whole number"),
     "open quote": (f'{HEADER}\n1,"1\n', "not valid CSV"),
     "giant field": (f"{HEADER}\n1,{'9' * 200_000}\n", "not valid CSV|arrival_s"),
 }
@@ -170,11 +186,84 @@ def test_exits_come_from_the_trace_then_confidences_then_rates():
     assert resolve(Trace(ids, arrival, None, last), rates, 0, None)[0].tolist() == [1, 2, 3, 1]
 
 
+RATES = [0.2, 0.3, 0.5]
+
+
 def test_exits_that_do_not_fit_the_network_are_refused():
     trace = Trace(np.arange(2), np.arange(2.0), np.array([1, 4]))
-    with pytest.raises(InputError, match="row 2: exit: expected 1 to 3"):
-        resolve(trace, [0.2, 0.3, 0.5], 0, None)
+    with pytest.raises(InputError, match="trace: row 2: exit: expected 1 to 3"):
+        resolve(trace, RATES, 0, None)
     with pytest.raises(InputError, match="threshold"):
-        resolve(trace, [0.2, 0.3, 0.5], 0, 0.5)
-    with pytest.raises(InputError, match="confidence_1 to confidence_2"):
-        resolve(Trace(np.arange(2), np.arange(2.0), None, np.zeros((2, 1))), [0.2, 0.3, 0.5], 0, None)
+        resolve(trace, RATES, 0, 0.5)
+
+
+def test_a_trace_that_does_not_fit_the_network_is_named_with_its_row(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(f"{HEADER},exit\n1,0,3\n2,1,1\n3,2,4\n4,3,9\n")
+    with pytest.raises(InputError) as caught:
+        resolve(read_trace(path), RATES, 0, None, path)
+    assert caught.value.faults == (
+        f'{path}: row 3 (line 4): exit: expected 1 to 3, the exits of the network, found "4" (and 1 more rows)',
+    )
+
+
+@pytest.mark.parametrize("confidences", [1, 4])
+@pytest.mark.parametrize("answers", [2, 4])
+def test_confidences_and_answers_are_as_many_as_the_exits(confidences, answers):
+    trace = Trace(
+        np.arange(2), np.arange(2.0), None, np.zeros((2, confidences)), correct=np.ones((2, answers), dtype=bool)
+    )
+    with pytest.raises(InputError) as caught:
+        resolve(trace, RATES, 0, None, Path("t.csv"))
+    scores, right = caught.value.faults
+    each = "one for each exit but the last, as the network has 3"
+    assert scores == f"t.csv: confidences: expected confidence_1 to confidence_2, {each}, found {confidences}"
+    assert (
+        right == f"t.csv: answers: expected correct_1 to correct_3, one for each exit of the network, found {answers}"
+    )
+
+
+def test_a_network_with_a_single_exit_needs_no_confidence():
+    for columns in (0, 1):
+        trace = Trace(np.arange(3), np.arange(3.0), None, np.zeros((3, columns)))
+        assert resolve(trace, [1.0], 0, None)[0].tolist() == [1, 1, 1]
+    with pytest.raises(InputError, match="expected none, as the network has 1, found 2"):
+        resolve(Trace(np.arange(1), np.arange(1.0), None, np.zeros((1, 2))), [1.0], 0, None)
+
+
+def test_one_threshold_for_each_exit():
+    scores = np.array([[0.8, 0.9], [0.7, 0.9], [0.7, 0.6], [0.75, 0.0]])
+    assert decide(scores, [0.75, 0.9], 3).tolist() == [1, 2, 3, 1]
+    trace = Trace(np.arange(4), np.arange(4.0), None, scores)
+    exits, origin = resolve(trace, RATES, 0, [0.75, 0.6])
+    assert (exits.tolist(), origin) == ([1, 2, 2, 1], "confidence >= 0.75, 0.6")
+    assert resolve(trace, RATES, 0, [0.7])[0].tolist() == [1, 1, 1, 1]
+    for wrong, expected in (
+        ([0.5] * 3, "threshold: expected 1 value, or 2, one for each exit but the last, found 3"),
+        ([0.5, 1.5], "threshold: expected confidences from 0 to 1, found 0.5, 1.5"),
+        (float("nan"), "threshold: expected confidences from 0 to 1, found nan"),
+    ):
+        with pytest.raises(InputError) as caught:
+            resolve(trace, RATES, 0, wrong)
+        assert caught.value.faults == (expected,)
+
+
+@pytest.mark.parametrize("text", ["", "0.8,", "1.5", "-0.1", "nan", "inf", "0.5;0.6", "high", "0.5,0.6,7"])
+def test_thresholds_that_are_none(text):
+    with pytest.raises(InputError, match="--threshold: expected a confidence from 0 to 1, or one for each exit"):
+        parse_thresholds(text, "--threshold")
+
+
+@given(st.data(), st.integers(2, 5))
+def test_a_higher_threshold_never_lets_a_sample_leave_earlier(data, last):
+    confidence = st.one_of(st.floats(0, 1), st.sampled_from([0.5, 0.75]))  # ties between score and threshold
+    row = st.lists(confidence, min_size=last - 1, max_size=last - 1)
+    scores, levels = np.array(data.draw(st.lists(row, min_size=1, max_size=8))), data.draw(row)
+    raised, place = list(levels), data.draw(st.integers(0, last - 2))
+    raised[place] = data.draw(st.floats(levels[place], 1))
+    before, after = decide(scores, levels, last), decide(scores, raised, last)
+    assert np.all(after >= before)
+    assert np.all((after == before) | (before == place + 1))  # and only those move that left there
+    for sample, left in zip(scores.tolist(), before.tolist(), strict=True):
+        sure = [i for i, (score, level) in enumerate(zip(sample, levels, strict=True), 1) if score >= level]
+        assert left == min([*sure, last])
