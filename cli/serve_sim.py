@@ -40,20 +40,27 @@ def command(
     requests: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write what happened to every request, as CSV.")
     ] = None,
+    timeline: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what ran when, as JSON for ui.perfetto.dev or chrome://tracing."),
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace on a design and say what its users would experience."""
     from ..dse.latency import read_latency
-    from ..formats import check_free, parse_duration
+    from ..formats import InputError, check_free, parse_duration
     from ..serving.contenders import find_policy
     from ..serving.exits import resolve
     from ..serving.metrics import summarise
     from ..serving.simulate import simulate, write_requests
+    from ..serving.timeline import check_timeline_size, write_timeline
     from ..serving.traces import read_trace
 
-    if requests is not None:
-        check_free(requests, force)
+    for output in filter(None, (requests, timeline)):
+        check_free(output, force)
+    if requests is not None and timeline is not None and requests.absolute() == timeline.absolute():
+        raise InputError(f"--timeline: expected another file than --requests, found {timeline} for both")
     slo_s = parse_duration(slo, "--slo") if slo is not None else None
     until_s = parse_duration(until, "--until") if until is not None else math.inf
     contender = find_policy(policy)
@@ -62,6 +69,10 @@ def command(
     exits, origin = resolve(loaded, [row.rate for row in table.exits], seed, threshold)
     replay = simulate(table, loaded, contender, exits=exits, slo_s=slo_s, until_s=until_s)
     summary = summarise(replay, table)
+    if timeline is not None:
+        check_timeline_size(replay)
+        replay = simulate(table, loaded, contender, exits=exits, slo_s=slo_s, until_s=until_s, record=True)
+        write_timeline(replay, table, timeline)
     if requests is not None:
         write_requests(replay, requests)
     run = {"design": str(directory), "trace": str(trace), "policy": policy, "exits_from": origin}
@@ -69,8 +80,8 @@ def command(
         emit_json("fluidb.serve-sim-output/1", {**run, "slo_s": slo_s, **_finite(asdict(summary))})
     else:
         _emit_text(run, summary, [row.name for row in table.exits])
-    if requests is not None:
-        note(f"wrote {requests}")
+    for output in filter(None, (requests, timeline)):
+        note(f"wrote {output}")
 
 
 def _finite(value: Any) -> Any:

@@ -6,6 +6,7 @@ from .exits import resolve
 from .metrics import Replay, Summary, summarise
 from .policies import POLICIES
 from .simulate import simulate, write_requests
+from .timeline import write_timeline
 from .traces import Trace, read_trace, write_trace
 
 __all__ = [
@@ -21,5 +22,6 @@ __all__ = [
     "simulate",
     "summarise",
     "write_requests",
+    "write_timeline",
     "write_trace",
 ]
