@@ -4,16 +4,50 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 
 from .errors import InputError
 
 _DURATION_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 _BANDWIDTH_GB_S = {"MB/s": 1e-3, "GB/s": 1.0}
-_NUMBER_AND_UNIT = re.compile(r"\s*([0-9.eE+-]*[0-9.])\s*([A-Za-z/]*)\s*")
+_NUMBER_AND_UNIT = re.compile(r"\s*([0-9.eE+-]*[0-9.])\s*([A-Za-z/%]*)\s*")
 
 
-def _parse(text: str, units: dict[str, float], what: str, example: str) -> float:
-    known = ", ".join(units)
+def parse_quantity(text: str, units: Mapping[str, float], what: str, example: str, *, zero: bool = False) -> float:
+    """A quantity in the unit that counts 1.
+
+    Parameters
+    ----------
+    text : str
+        A positive number and one of ``units``.
+    units : mapping of str to float
+        Size of each unit that may stand there; ``""`` for a bare number.
+    what : str
+        Name of the option or key, for the fault.
+    example : str
+        How to write one, for the fault.
+    zero : bool
+        Whether 0 is allowed.
+
+    Returns
+    -------
+    float
+        Number times unit.
+
+    Raises
+    ------
+    InputError
+        If number or unit is missing, unknown or not positive.
+
+    Examples
+    --------
+    >>> parse_quantity("5 %", {"%": 1.0}, "share", "10 %")
+    5.0
+    """
+    known = ", ".join(filter(None, units))
+    wanted = (
+        f"a {'number >= 0' if zero else 'positive number'}{f' and a unit ({known})' if known else ' without a unit'}"
+    )
     match = _NUMBER_AND_UNIT.fullmatch(text)
     number = math.nan
     if match:
@@ -21,13 +55,12 @@ def _parse(text: str, units: dict[str, float], what: str, example: str) -> float
             number = float(match[1])
         except ValueError:
             match = None
-    if match is None or not math.isfinite(number) or number <= 0:
-        raise InputError(
-            f'{what}: expected a positive number and a unit ({known}), found "{text}"; write e.g. {example}'
-        )
+    if match is None or not math.isfinite(number) or number < 0 or (number == 0 and not zero):
+        raise InputError(f'{what}: expected {wanted}, found "{text}"; write e.g. {example}')
     if match[2] not in units:
         found = f'unit "{match[2]}"' if match[2] else "no unit"
-        raise InputError(f'{what}: expected a unit ({known}), found {found} in "{text}"; write e.g. {example}')
+        expected = f"a unit ({known})" if known else "no unit"
+        raise InputError(f'{what}: expected {expected}, found {found} in "{text}"; write e.g. {example}')
     return number * units[match[2]]
 
 
@@ -56,7 +89,7 @@ def parse_duration(text: str, what: str = "duration") -> float:
     >>> parse_duration("200ms")
     0.2
     """
-    return _parse(text, _DURATION_S, what, "200ms")
+    return parse_quantity(text, _DURATION_S, what, "200ms")
 
 
 def parse_bandwidth(text: str, what: str = "bandwidth") -> float:
@@ -84,4 +117,4 @@ def parse_bandwidth(text: str, what: str = "bandwidth") -> float:
     >>> parse_bandwidth("3200MB/s")
     3.2
     """
-    return _parse(text, _BANDWIDTH_GB_S, what, "4.267GB/s")
+    return parse_quantity(text, _BANDWIDTH_GB_S, what, "4.267GB/s")

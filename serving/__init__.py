@@ -5,6 +5,7 @@ from .contenders import Contender, find_policy
 from .exits import resolve
 from .metrics import Replay, Summary, summarise
 from .policies import POLICIES
+from .requirements import judge, parse_requirement
 from .simulate import simulate, write_requests
 from .timeline import write_timeline
 from .traces import Trace, read_trace, write_trace
@@ -16,6 +17,8 @@ __all__ = [
     "Summary",
     "Trace",
     "find_policy",
+    "judge",
+    "parse_requirement",
     "poisson",
     "read_trace",
     "resolve",
