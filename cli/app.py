@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import dse, fbcb, latency, models, platforms, serve_sim, trace
+from . import capacity, dse, fbcb, latency, models, platforms, serve_sim, trace
 from .render import fail
 
 
@@ -67,6 +67,7 @@ app.command("latency")(latency.command)
 app.command("fbcb")(fbcb.command)
 app.add_typer(trace.app, name="trace")
 app.command("serve-sim")(serve_sim.command)
+app.command("capacity")(capacity.command)
 app.add_typer(models.app, name="models")
 app.add_typer(platforms.app, name="platforms")
 

@@ -1,6 +1,7 @@
 """Run time: traces, policies, the event loop that replays them, and what it all amounts to."""
 
 from .arrivals import poisson
+from .capacity import Capacity, find_capacity
 from .contenders import Contender, find_policy
 from .exits import resolve
 from .metrics import Replay, Summary, summarise
@@ -12,10 +13,12 @@ from .traces import Trace, read_trace, write_trace
 
 __all__ = [
     "POLICIES",
+    "Capacity",
     "Contender",
     "Replay",
     "Summary",
     "Trace",
+    "find_capacity",
     "find_policy",
     "judge",
     "parse_requirement",
