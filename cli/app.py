@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import dse, fbcb, latency, models, platforms, serve_sim, thresholds, trace
+from . import capacity, dse, fbcb, latency, models, platforms, serve_sim, thresholds, trace
 from .interrupt import leave
 from .render import fail
 
@@ -70,6 +70,7 @@ app.command("fbcb")(fbcb.command)
 app.add_typer(trace.app, name="trace")
 app.command("serve-sim")(serve_sim.command)
 app.command("thresholds")(thresholds.command)
+app.command("capacity")(capacity.command)
 app.add_typer(models.app, name="models")
 app.add_typer(platforms.app, name="platforms")
 

@@ -6,9 +6,12 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from ..serving.requirements import Outcome
 
 
 def fail(lines: Sequence[str]) -> None:
@@ -55,6 +58,32 @@ def emit_list(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
     text = [[printable(str(cell)) for cell in row] for row in rows]
     typer.echo(tabulate(text, headers, tablefmt="simple", disable_numparse=True))
+
+
+def emit_outcomes(texts: Sequence[str], outcomes: Sequence[Outcome]) -> None:
+    """Requirements as the user wrote them: what was found, by how much each holds or fails, how surely."""
+    rows = []
+    for text, item in zip(texts, outcomes, strict=True):
+        by = f"{100 * abs(item.margin):.2f} points" if item.unit == "share" else quantity(abs(item.margin), item.unit)
+        sure = ""
+        if item.interval is not None:
+            low, high = (quantity(bound, item.unit) for bound in item.interval)
+            sure = "beyond doubt at 95 %"
+            if not item.certain:
+                sure = f"within the interval {low} to {high}: more requests would tell"
+        elif item.more_requests_needed:
+            sure = f"{item.more_requests_needed:,} more requests needed"
+        rows.append((text, quantity(item.value, item.unit), f"{'holds' if item.holds else 'FAILS'} by {by}", sure))
+    emit_list(["requirement", "found", "", ""], rows)
+
+
+def quantity(value: float, unit: str) -> str:
+    """A value with a unit of ``serving.requirements``."""
+    if unit == "share":
+        return percent(value)
+    if unit == "s":
+        return ms(value)
+    return f"{value:,.3f} /s" if unit == "/s" else f"{value:,.0f}"
 
 
 def blank() -> None:

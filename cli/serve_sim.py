@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .options import AsJson, DesignFolder, Force
-from .render import blank, emit_facts, emit_json, emit_table, ms, note, percent
+from .render import blank, emit_facts, emit_json, emit_outcomes, emit_table, ms, note, percent
 
 if TYPE_CHECKING:
     from ..serving.metrics import Summary
@@ -46,21 +46,37 @@ def command(
     requests: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write what happened to every request, as CSV.")
     ] = None,
+    timeline: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write what ran when, as JSON for ui.perfetto.dev or chrome://tracing."),
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="REQUIREMENT",
+            help="What must hold, e.g. 'p99 <= 200ms' (docs/capacity.md); exit code 1 if it does not. Repeatable.",
+        ),
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace on a design and say what its users would experience."""
     from ..dse.latency import read_latency
-    from ..formats import check_free, parse_duration
+    from ..formats import InputError, check_free, parse_duration
     from ..serving.contenders import find_policy
     from ..serving.exits import parse_thresholds, resolve
     from ..serving.metrics import summarise
+    from ..serving.requirements import check_answerable, judge, parse_requirement
     from ..serving.samples import draw_samples, read_samples
     from ..serving.simulate import simulate, write_requests
+    from ..serving.timeline import check_timeline_size, write_timeline
     from ..serving.traces import read_trace
 
-    if requests is not None:
-        check_free(requests, force)
+    for output in filter(None, (requests, timeline)):
+        check_free(output, force)
+    if requests is not None and timeline is not None and requests.absolute() == timeline.absolute():
+        raise InputError(f"--timeline: expected another file than --requests, found {timeline} for both")
+    required = [parse_requirement(text, "--require") for text in require or []]
     slo_s = parse_duration(slo, "--slo") if slo is not None else None
     until_s = parse_duration(until, "--until") if until is not None else math.inf
     levels = parse_thresholds(threshold, "--threshold") if threshold is not None else None
@@ -69,19 +85,31 @@ def command(
     loaded = read_trace(trace)
     if samples is not None:
         loaded = draw_samples(loaded, read_samples(samples), seed, trace)
+    check_answerable(required, loaded)
     exits, origin = resolve(loaded, [row.rate for row in table.exits], seed, levels, samples or trace)
     origin += f" of {samples}, seed {seed}" if samples is not None else ""
     replay = simulate(table, loaded, contender, exits=exits, slo_s=slo_s, until_s=until_s)
     summary = summarise(replay, table)
+    outcomes = [judge(item, summary) for item in required]
+    if timeline is not None:
+        check_timeline_size(replay)
+        replay = simulate(table, loaded, contender, exits=exits, slo_s=slo_s, until_s=until_s, record=True)
+        write_timeline(replay, table, timeline, replace=force)
     if requests is not None:
         write_requests(replay, requests, replace=force)
     run = {"design": str(directory), "trace": str(trace), "policy": policy, "exits_from": origin}
     if as_json:
-        emit_json("fluidb.serve-sim-output/1", {**run, "slo_s": slo_s, **_finite(asdict(summary))})
+        judged = {"requirements": [_finite(asdict(item)) for item in outcomes]} if outcomes else {}
+        emit_json("fluidb.serve-sim-output/1", {**run, "slo_s": slo_s, **_finite(asdict(summary)), **judged})
     else:
         _emit_text(run, summary, [row.name for row in table.exits])
-    if requests is not None:
-        note(f"wrote {requests}")
+        if outcomes:
+            blank()
+            emit_outcomes([item.text for item in required], outcomes)
+    for output in filter(None, (requests, timeline)):
+        note(f"wrote {output}")
+    if not all(item.holds for item in outcomes):
+        raise typer.Exit(1)
 
 
 def _finite(value: Any) -> Any:

@@ -6,7 +6,7 @@ The bottom of the house: it knows nothing of networks, boards or traffic.
 from .catalogue import Catalogue
 from .errors import InputError
 from .files import check_free, write_directory, write_file
-from .quantities import parse_bandwidth, parse_duration
+from .quantities import parse_bandwidth, parse_duration, parse_quantity
 from .tables import Table, read_table, write_table
 from .toml import Strict, read_toml, validate
 
@@ -18,6 +18,7 @@ __all__ = [
     "check_free",
     "parse_bandwidth",
     "parse_duration",
+    "parse_quantity",
     "read_table",
     "read_toml",
     "validate",

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from .errors import InputError
@@ -64,15 +64,15 @@ def _faults_of(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: could not be written ({error.strerror}); nothing was changed") from error
 
 
-def write_file(path: Path, text: str, *, replace: bool = True) -> None:
+def write_file(path: Path, text: str | Iterable[str], *, replace: bool = True) -> None:
     """Write a text file whole, or leave what stood there.
 
     Parameters
     ----------
     path : Path
         Destination.
-    text : str
-        Its whole content.
+    text : str or iterable of str
+        Its whole content, in pieces where it is long.
     replace : bool
         Whether an existing file is replaced, in one step; else it is a fault.
 
@@ -88,7 +88,7 @@ def write_file(path: Path, text: str, *, replace: bool = True) -> None:
         partial = Path(name)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
+                stream.writelines([text] if isinstance(text, str) else text)
                 stream.flush()
                 os.fchmod(stream.fileno(), 0o666 & ~_umask())
                 os.fsync(stream.fileno())

@@ -5,32 +5,67 @@ from __future__ import annotations
 import contextlib
 import math
 import re
+from collections.abc import Mapping
 
 from .errors import InputError
 
 _DURATION_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 _BANDWIDTH_GB_S = {"MB/s": 1e-3, "GB/s": 1.0}
 _LEAST, _MOST = 1e-12, 1e9  # beyond, a unit has gone wrong
-_NUMBER_AND_UNIT = re.compile(r"\s*([0-9.eE+-]*[0-9.])\s*([A-Za-z/]*)\s*")
+_NUMBER_AND_UNIT = re.compile(r"\s*([0-9.eE+-]*[0-9.])\s*([A-Za-z/%]*)\s*")
 
 
-def _parse(text: str, units: dict[str, float], what: str, example: str, base: str) -> float:
-    known = ", ".join(units)
+def parse_quantity(text: str, units: Mapping[str, float], what: str, example: str, *, zero: bool = False) -> float:
+    """A quantity in the unit that counts 1.
+
+    Parameters
+    ----------
+    text : str
+        A positive number and one of ``units``.
+    units : mapping of str to float
+        Size of each unit that may stand there; ``""`` for a bare number.
+    what : str
+        Name of the option or key, for the fault.
+    example : str
+        How to write one, for the fault.
+    zero : bool
+        Whether 0 is allowed.
+
+    Returns
+    -------
+    float
+        Number times unit.
+
+    Raises
+    ------
+    InputError
+        If number or unit is missing, unknown or not positive.
+
+    Examples
+    --------
+    >>> parse_quantity("5 %", {"%": 1.0}, "share", "10 %")
+    5.0
+    """
+    known = ", ".join(filter(None, units))
+    wanted = (
+        f"a {'number >= 0' if zero else 'positive number'}{f' and a unit ({known})' if known else ' without a unit'}"
+    )
     match = _NUMBER_AND_UNIT.fullmatch(text)
     number = math.nan
     if match:
         with contextlib.suppress(ValueError):
             number = float(match[1])
-    if match is None or not 0 < number < math.inf:
-        raise InputError(
-            f'{what}: expected a positive number and a unit ({known}), found "{text}"; write e.g. {example}'
-        )
+    if match is None or not 0 <= number < math.inf or (number == 0 and not zero):
+        raise InputError(f'{what}: expected {wanted}, found "{text}"; write e.g. {example}')
     if match[2] not in units:
         found = f'unit "{match[2]}"' if match[2] else "no unit"
-        raise InputError(f'{what}: expected a unit ({known}), found {found} in "{text}"; write e.g. {example}')
+        expected = f"a unit ({known})" if known else "no unit"
+        raise InputError(f'{what}: expected {expected}, found {found} in "{text}"; write e.g. {example}')
     value = number * units[match[2]]
-    if not _LEAST <= value <= _MOST:
-        raise InputError(f'{what}: expected {_LEAST:g} to {_MOST:g} {base}, found "{text}"; check the unit')
+    if value and not _LEAST <= value <= _MOST:
+        raise InputError(
+            f'{what}: expected {_LEAST:g} to {_MOST:g} once its unit counts, found "{text}"; check the unit'
+        )
     return value
 
 
@@ -59,7 +94,7 @@ def parse_duration(text: str, what: str = "duration") -> float:
     >>> parse_duration("200ms")
     0.2
     """
-    return _parse(text, _DURATION_S, what, "200ms", "s")
+    return parse_quantity(text, _DURATION_S, what, "200ms")
 
 
 def parse_bandwidth(text: str, what: str = "bandwidth") -> float:
@@ -87,4 +122,4 @@ def parse_bandwidth(text: str, what: str = "bandwidth") -> float:
     >>> parse_bandwidth("3200MB/s")
     3.2
     """
-    return _parse(text, _BANDWIDTH_GB_S, what, "4.267GB/s", "GB/s")
+    return parse_quantity(text, _BANDWIDTH_GB_S, what, "4.267GB/s")

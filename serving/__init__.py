@@ -1,17 +1,21 @@
 """Run time: traces, policies, the event loop that replays them, and what it all amounts to."""
 
 from .arrivals import poisson
+from .capacity import Capacity, find_capacity
 from .contenders import Contender, find_policy
 from .exits import parse_thresholds, resolve
 from .metrics import Replay, Summary, summarise
 from .policies import POLICIES
+from .requirements import judge, parse_requirement
 from .samples import Samples, draw_samples, read_samples
 from .simulate import simulate, write_requests
 from .thresholds import ThresholdPoint, sweep_thresholds
+from .timeline import write_timeline
 from .traces import Trace, read_trace, write_trace
 
 __all__ = [
     "POLICIES",
+    "Capacity",
     "Contender",
     "Replay",
     "Samples",
@@ -19,7 +23,10 @@ __all__ = [
     "ThresholdPoint",
     "Trace",
     "draw_samples",
+    "find_capacity",
     "find_policy",
+    "judge",
+    "parse_requirement",
     "parse_thresholds",
     "poisson",
     "read_samples",
@@ -29,5 +36,6 @@ __all__ = [
     "summarise",
     "sweep_thresholds",
     "write_requests",
+    "write_timeline",
     "write_trace",
 ]

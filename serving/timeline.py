@@ -1,0 +1,192 @@
+"""What ran when, in the Trace Event Format that Perfetto and Chrome's tracing page show.
+
+Source: Trace Event Format, Google, 2016 (phases X, i, C and M; the JSON object form).
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..dse.latency import LatencyTable
+from ..formats import InputError, write_file
+from .engine import MERGES, PREEMPTS
+from .metrics import Replay, Runs
+
+SCHEMA = "fluidb.timeline/1"
+
+MAX_EVENTS = 2_000_000
+"""A longer timeline is refused: at about 100 bytes an event, viewers fail to open it."""
+
+PROCESS, QUEUE = 1, 0
+"""Process of all lanes; lane of the queue.  A stage's lane has its number."""
+
+Event = dict[str, Any]
+
+
+def _us(seconds: float) -> float:
+    """Microseconds, to the nanosecond: what viewers keep."""
+    return round(1e9 * seconds) / 1e3
+
+
+def check_timeline_size(replay: Replay) -> None:
+    """Refuse a timeline that no viewer opens, before it is recorded.
+
+    Parameters
+    ----------
+    replay : Replay
+        What happened, recorded or not.
+
+    Raises
+    ------
+    InputError
+        If there may be more than :data:`MAX_EVENTS` events.
+    """
+    # a slice for each run; arrival, exit and at most four changes of counters for each request;
+    # a preemption and at most one merge for each time a batch was put on top
+    events = int(replay.launches.sum()) + 6 * len(replay.trace) + 2 * replay.preemptions
+    if events > MAX_EVENTS:
+        first_s = float(replay.trace.arrival_s[0])
+        until_s = first_s + 0.9 * (replay.end_s - first_s) * MAX_EVENTS / events
+        raise InputError(
+            f"timeline: expected at most {MAX_EVENTS:,} events, found about {events:,}; "
+            f"shorten the simulation, e.g. --until {until_s:.3g}s"
+        )
+
+
+def _instant(name: str, at_s: float, lane: int, args: Event) -> Event:
+    return {"name": name, "ph": "i", "s": "t", "ts": _us(at_s), "pid": PROCESS, "tid": lane, "args": args}
+
+
+def _metadata(table: LatencyTable) -> Iterator[Event]:
+    """Names of the process and its lanes, from the queue down to the last stage."""
+    yield {"name": "process_name", "ph": "M", "pid": PROCESS, "args": {"name": "NPU"}}
+    names = ["queue", *(f"stage {number}: {row.name}" for number, row in enumerate(table.exits, 1))]
+    for lane, name in enumerate(names, QUEUE):
+        yield {"name": "thread_name", "ph": "M", "pid": PROCESS, "tid": lane, "args": {"name": name}}
+        yield {"name": "thread_sort_index", "ph": "M", "pid": PROCESS, "tid": lane, "args": {"sort_index": lane}}
+
+
+def _arrivals(replay: Replay) -> Iterator[Event]:
+    for request, at_s in zip(replay.trace.request_id.tolist(), replay.trace.arrival_s.tolist(), strict=True):
+        yield _instant("arrival", at_s, QUEUE, {"request": request})
+
+
+def _runs(replay: Replay, runs: Runs, table: LatencyTable) -> Iterator[Event]:
+    """Slices, and what happened at their ends; the stack is rebuilt from levels and flags."""
+    stages = replay.segments.stage.tolist()
+    by_layer = len(stages) > len(table.exits)
+    names = [layer.name for layer in table.layers] if by_layer else [f"stage {number}" for number in stages]
+    ids = replay.trace.request_id
+    levels: list[list[int]] = [[]]  # requests of each sub-batch, bottom first
+    first = 0
+    for begin_s, end_s, segment, batch, level, flags in zip(
+        runs.begin_s.tolist(), runs.end_s.tolist(), runs.segment.tolist(), runs.batch.tolist(), runs.level.tolist(),
+        runs.flags.tolist(), strict=True,
+    ):  # fmt: skip
+        members = runs.members[first : first + batch]
+        first += batch
+        if begin_s >= replay.until_s:
+            return  # decided before the simulation was stopped, run after
+        lane = stages[segment]
+        if flags & PREEMPTS:
+            stood = ids[levels[level - 1]].tolist()
+            yield _instant("preemption", float(replay.start_s[members[0]]), lane, {"preempted": stood})
+        begin_us, end_us = _us(begin_s), _us(min(end_s, replay.until_s))
+        yield {
+            "name": names[segment], "ph": "X", "ts": begin_us, "dur": round(end_us - begin_us, 3),
+            "pid": PROCESS, "tid": lane, "args": {"batch": batch, "level": level, "requests": ids[members].tolist()},
+        }  # fmt: skip
+        if end_s > replay.until_s:
+            return
+        left = (replay.finish_s[members] == end_s) & (replay.exits[members] == lane)
+        for request in ids[members[left]].tolist():
+            yield _instant("exit", end_s, lane, {"request": request, "exit": lane})
+        del levels[level:]
+        levels.append(members[~left].tolist())
+        if flags & MERGES:
+            levels[level - 1] += levels.pop()
+            yield _instant("merge", end_s, lane, {"requests": ids[levels[level - 1]].tolist()})
+
+
+def _counter(name: str, unit: str, up_s: NDArray[np.float64], down_s: NDArray[np.float64]) -> Iterator[Event]:
+    """A counter's value after everything of an instant, wherever it changes."""
+    times = np.concatenate([up_s, down_s])
+    steps = np.repeat([1, -1], [len(up_s), len(down_s)])[np.isfinite(times)]
+    times = times[np.isfinite(times)]
+    order = np.argsort(times, kind="stable")
+    values = np.cumsum(steps[order])
+    times = times[order]
+    last = np.append(times[1:] != times[:-1], True)
+    before = 0
+    for at_s, value in zip(times[last].tolist(), values[last].tolist(), strict=True):
+        if value != before:
+            yield {"name": name, "ph": "C", "ts": _us(at_s), "pid": PROCESS, "args": {unit: value}}
+        before = value
+
+
+def timeline_events(replay: Replay, table: LatencyTable) -> Iterator[Event]:
+    """Events of a replay, in order of time.
+
+    Parameters
+    ----------
+    replay : Replay
+        What happened, with every run: ``simulate(..., record=True)``.
+    table : LatencyTable
+        What it ran on.
+
+    Yields
+    ------
+    dict
+        An event; ``ts`` and ``dur`` are microseconds.
+
+    Raises
+    ------
+    InputError
+        If the runs were not recorded.
+    """
+    if replay.runs is None:
+        raise InputError("timeline: expected a replay with its runs, found none; simulate with record=True")
+    yield from _metadata(table)
+    queue = _counter("queue", "requests", replay.trace.arrival_s, replay.start_s)
+    in_flight = _counter("on the NPU", "samples", replay.start_s, replay.finish_s)
+    parts = (_arrivals(replay), _runs(replay, replay.runs, table), queue, in_flight)
+    yield from heapq.merge(*parts, key=lambda event: float(event["ts"]))
+
+
+def _text(header: Event, events: Iterable[Event]) -> Iterator[str]:
+    """The JSON object, an event a line."""
+    yield f'{{"displayTimeUnit": "ms",\n"otherData": {json.dumps(header)},\n"traceEvents": [\n'
+    for number, event in enumerate(events):
+        yield (",\n" if number else "") + json.dumps(event, allow_nan=False)
+    yield "\n]}\n"
+
+
+def write_timeline(replay: Replay, table: LatencyTable, path: Path, *, replace: bool = True) -> None:
+    """Write a timeline (``docs/file-formats.md``), whole or not at all.
+
+    Parameters
+    ----------
+    replay : Replay
+        What happened, with every run: ``simulate(..., record=True)``.
+    table : LatencyTable
+        What it ran on.
+    path : Path
+        Destination.
+    replace : bool
+        Whether an existing file is replaced; else it is a fault.
+
+    Raises
+    ------
+    InputError
+        If it is too long, the runs were not recorded, the file system refuses, or a file is in the way.
+    """
+    check_timeline_size(replay)
+    header = {"schema": SCHEMA, "requests": len(replay.trace), "preemptions": replay.preemptions}
+    write_file(path, _text(header, timeline_events(replay, table)), replace=replace)

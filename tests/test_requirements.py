@@ -1,0 +1,205 @@
+"""Requirements: what they say, whether they hold, how surely, and with which exit code."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Run
+from fluidb.formats import InputError
+from fluidb.serving import find_policy, judge, parse_requirement, simulate, summarise
+from fluidb.serving.requirements import COMPARATORS, METRICS, check_answerable
+from fluidb.serving.statistics import Interval
+from test_serving import table_of, trace_of
+
+BOUND = {"s": "1s", "share": "50 %", "/s": "2 /s", "requests": "3"}
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "comparator", "bound"),
+    [
+        ("violation_rate <= 5 %", "violation_rate", "<=", 0.05),
+        ("p99<=200ms", "p99", "<=", 0.2),
+        ("  p99.9 < 1.5 s ", "p99.9", "<", 1.5),
+        ("mean<50us", "mean", "<", 5e-5),
+        ("goodput >= 14.5/s", "goodput", ">=", 14.5),
+        ("accuracy > 70%", "accuracy", ">", 0.7),
+        ("unfinished <= 0", "unfinished", "<=", 0.0),
+        ("violation_rate <= 0 %", "violation_rate", "<=", 0.0),
+        ("violation_rate <= 35 %", "violation_rate", "<=", 7 / 20),
+    ],
+)
+def test_what_a_requirement_says(text, name, comparator, bound):
+    found = parse_requirement(text)
+    assert (found.text, found.name, found.comparator) == (text.strip(), name, comparator)
+    assert found.bound == bound or math.isclose(found.bound, bound, rel_tol=1e-15)
+    if found.unit == "share":
+        assert found.bound == bound
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", "expected METRIC"),
+        ("p99", "expected METRIC"),
+        ("p99 = 200ms", "expected METRIC"),
+        ("p99 == 200ms", "expected METRIC"),
+        ("p99 <== 200ms", "expected METRIC"),
+        ("200ms >= p99", 'unknown metric "200ms"'),
+        ("p98 <= 200ms", 'unknown metric "p98" in "p98 <= 200ms"; known: mean, p50'),
+        ("p99 <= 200", r"p99: expected a unit \(ns, us, ms, s\), found no unit"),
+        ("p99 <= 5 %", 'found unit "%"'),
+        ("p99 <= fast", "expected a number >= 0 and a unit"),
+        ("violation_rate <= 0.05", r"expected a unit \(%\), found no unit"),
+        ("goodput >= 15", r"expected a unit \(/s\)"),
+        ("unfinished <= 5 %", 'expected no unit, found unit "%"'),
+        ("unfinished <= ", "expected a number >= 0 without a unit"),
+        ("p99 <= -5ms", "expected a number >= 0"),
+        ("p99 <= nan s", "expected a number >= 0"),
+        ("p99 <= 200ms and more", "expected"),
+    ],
+)
+def test_a_requirement_that_is_none(text, expected):
+    with pytest.raises(InputError, match=expected) as caught:
+        parse_requirement(text, "--require")
+    assert len(caught.value.faults) == 1
+    assert caught.value.faults[0].startswith("--require: ")
+
+
+def summary_of(correct=None):
+    """Ten requests a second apart, one of which takes 1 s and nine 2 s; NPU of 2 MAC-stages."""
+    table = table_of([[1.0], [1.0]])
+    exits = np.array([1] + [2] * 9)
+    trace = replace(trace_of(np.arange(10) * 3.0), correct=correct)
+    return summarise(simulate(table, trace, find_policy("serial"), exits=exits, slo_s=1.5), table)
+
+
+def test_every_metric_is_the_summary_s():
+    right = np.zeros((10, 2), dtype=bool)
+    right[:8, 1] = True
+    summary = summary_of(right)
+    expected = {
+        "mean": summary.mean_latency_s, "p50": 2.0, "p90": 2.0, "p95": 2.0, "p99": 2.0, "p99.9": 2.0, "max": 2.0,
+        "violation_rate": 0.9, "busy_share": 19 / 29, "mac_share": summary.utilisation.mac_share, "accuracy": 0.7,
+        "processing_rate": 10 / 29, "goodput": 1 / 29, "unfinished": 0.0,
+    }  # fmt: skip
+    assert list(expected) == list(METRICS)
+    for name, value in expected.items():
+        found = judge(parse_requirement(f"{name} <= {BOUND[METRICS[name]]}"), summary)
+        assert found.value == pytest.approx(value), name
+        assert found.unit == METRICS[name]
+        assert found.margin == pytest.approx(found.bound - value)
+        assert found.holds == (value <= found.bound)
+
+
+@pytest.mark.parametrize(("comparator", "holds"), [("<=", (True, True, False)), ("<", (True, False, False))])
+def test_comparators_at_above_and_below_the_bound(comparator, holds):
+    summary = summary_of()  # a median of exactly 2 s
+    bounds = ("2.5s", "2s", "1.5s")
+    found = [judge(parse_requirement(f"p50 {comparator} {bound}"), summary) for bound in bounds]
+    assert tuple(item.holds for item in found) == holds
+    assert [item.margin for item in found] == [0.5, 0.0, -0.5]
+    mirror = {"<=": ">", "<": ">="}[comparator]
+    found = [judge(parse_requirement(f"p50 {mirror} {bound}"), summary) for bound in bounds]
+    assert tuple(item.holds for item in found) == tuple(not item for item in holds)
+    assert [item.margin for item in found] == [-0.5, 0.0, 0.5]
+    assert set(COMPARATORS) == {"<=", "<", ">=", ">"}
+
+
+def test_certainty_is_what_the_interval_says():
+    summary = replace(summary_of(), violation_rate=0.05, violation_interval=Interval(0.04, 0.07))
+
+    def certain(text: str) -> tuple[bool, bool | None]:
+        found = judge(parse_requirement(text), summary)
+        return found.holds, found.certain
+
+    assert certain("violation_rate <= 8 %") == (True, True)
+    assert certain("violation_rate <= 7 %") == (True, True)
+    assert certain("violation_rate < 7 %") == (True, False)
+    assert certain("violation_rate <= 6 %") == (True, False)
+    assert certain("violation_rate <= 4.5 %") == (False, False)
+    assert certain("violation_rate < 4 %") == (False, True)
+    assert certain("violation_rate >= 3 %") == (True, True)
+    assert certain("mean <= 9s") == (True, None)
+    few = judge(parse_requirement("p99 <= 9s"), summary)
+    assert (few.holds, few.interval, few.certain, few.more_requests_needed) == (True, None, None, 358)
+
+
+def test_requests_that_never_return_fail_any_latency():
+    table = table_of([[1.0]])
+    trace = trace_of(np.zeros(10))
+    replay = simulate(table, trace, find_policy("serial"), exits=np.ones(10, dtype=int), slo_s=9, until_s=5.0)
+    summary = summarise(replay, table)
+    found = judge(parse_requirement("max <= 100s"), summary)
+    assert (found.holds, found.margin) == (False, -math.inf)
+    assert judge(parse_requirement("unfinished <= 5"), summary).holds
+    assert not judge(parse_requirement("unfinished < 5"), summary).holds
+
+
+def test_accuracy_needs_a_trace_that_knows_what_is_right():
+    accuracy, mean = parse_requirement("accuracy >= 70 %"), parse_requirement("mean <= 1s")
+    with pytest.raises(InputError, match='"accuracy >= 70 %": expected a trace that knows'):
+        check_answerable([mean, accuracy], trace_of([0.0]))
+    with pytest.raises(InputError, match="expected a trace that knows"):
+        judge(accuracy, summary_of())
+    check_answerable([mean], trace_of([0.0]))
+    check_answerable([accuracy], replace(trace_of([0.0]), correct=np.ones((1, 1), dtype=bool)))
+
+
+def test_exit_codes_and_what_is_printed(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
+    fluidb("trace", "poisson", "--rate", 8000, "--count", 400, "--seed", 5, "-o", "t.csv")
+    common = ["serve-sim", tiny_design, "--trace", "t.csv", "--slo", "400us", "--seed", 3]
+    plain = fluidb(*common).stdout
+    kept = ["--require", "violation_rate <= 5 %", "--require", "p50 < 1s"]
+    done = fluidb(*common, *kept)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(plain)
+    table = done.stdout[len(plain) :]
+    assert "violation_rate <= 5 %" in table
+    assert table.count("holds by") == table.count("beyond doubt at 95 %") == 2
+
+    done = fluidb(
+        *common, *kept, "--require", "p99 <= 1us", "--require", "violation_rate <= 2 %", "--requests", "r.csv"
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    table = done.stdout[len(plain) :]
+    assert table.count("holds by") == 3
+    assert table.count("FAILS by") == 1
+    assert "more requests would tell" in table
+    assert (tmp_path / "r.csv").exists()
+
+    done = fluidb(*common, "--require", "p99.9 <= 1s")
+    assert done.returncode == 0
+    assert "3,288 more requests needed" in done.stdout
+
+    done = fluidb(*common, *kept, "--require", "p99 <= 1us", "--json")
+    assert (done.returncode, done.stderr) == (1, "")
+    content = json.loads(done.stdout)
+    assert [item["holds"] for item in content["requirements"]] == [True, True, False]
+    rate = content["requirements"][0]
+    assert rate == {
+        "name": "violation_rate", "comparator": "<=", "unit": "share", "bound": 0.05,
+        "value": content["violation_rate"], "holds": True, "margin": 0.05 - content["violation_rate"],
+        "interval": content["violation_interval"], "certain": True, "more_requests_needed": 0,
+    }  # fmt: skip
+    assert "requirements" not in json.loads(fluidb(*common, "--json").stdout)
+
+    cut = ["--policy", "adaptb:timeout=5ms", "--until", "10ms"]  # four then wait
+    done = fluidb(*common, *cut, "--require", "unfinished <= 0", "--require", "max <= 1s", "--json")
+    assert done.returncode == 1
+    assert [item["margin"] for item in json.loads(done.stdout)["requirements"]] == [-4.0, None]
+
+
+def test_a_malformed_requirement_is_told_before_the_simulation(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
+    done = fluidb("serve-sim", "nowhere", "--trace", "no.csv", "--slo", "1s", "--require", "p99 <= 200")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        'fluidb: --require: p99: expected a unit (ns, us, ms, s), found no unit in "200"; write e.g. 200ms\n'
+    )
+    (tmp_path / "t.csv").write_text("request_id,arrival_s\n1,0.0\n")
+    done = fluidb("serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1s", "--require", "accuracy >= 1 %")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)

@@ -1,0 +1,197 @@
+"""The timeline: the paper's figure event by event, and the rules of the format for any replay."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Run
+from fluidb.formats import InputError
+from fluidb.serving import POLICIES, find_policy, simulate, timeline, write_timeline
+from fluidb.serving.timeline import check_timeline_size, timeline_events
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_serving import contender_of, table_of, ticks, trace_of, workloads
+
+
+def figure_6():
+    """What ``test_the_timeline_of_figure_6`` replays, with request ids from 1 as in the paper's figure."""
+    table = table_of([[1.0] * 8, [1.0] * 8])
+    trace = trace_of([0.0, 0.0, 0.2, 0.3, 0.5, 0.9, 1.5, 1.6])
+    trace.request_id[:] += 1
+    exits = np.array([2, 1, 2, 2, 2, 1, 2, 2])
+    return simulate(table, trace, find_policy("fluid"), exits=exits, slo_s=3.5, record=True), table
+
+
+def test_figure_6_event_by_event():
+    events = list(timeline_events(*figure_6()))
+    slices = [
+        (event["tid"], event["name"], event["ts"], event["dur"], *event["args"].values())
+        for event in events
+        if event["ph"] == "X"
+    ]
+    assert slices == [
+        (1, "stage 1", 0.0, 1e6, 2, 0, [1, 2]),
+        (1, "stage 1", 1e6, 1e6, 4, 1, [3, 4, 5, 6]),
+        (2, "stage 2", 2e6, 1e6, 4, 0, [1, 3, 4, 5]),
+        (1, "stage 1", 3e6, 1e6, 2, 0, [7, 8]),
+        (2, "stage 2", 4e6, 1e6, 2, 0, [7, 8]),
+    ]
+    instants = [
+        (event["ts"], event["tid"], event["name"], *event["args"].values())
+        for event in events
+        if event["ph"] == "i" and event["name"] != "arrival"
+    ]
+    assert instants == [
+        (1e6, 1, "exit", 2, 1),
+        (1e6, 1, "preemption", [1]),
+        (2e6, 1, "exit", 6, 1),
+        (2e6, 1, "merge", [1, 3, 4, 5]),
+        *((3e6, 2, "exit", request, 2) for request in (1, 3, 4, 5)),
+        *((5e6, 2, "exit", request, 2) for request in (7, 8)),
+    ]
+    arrivals = [(event["ts"], event["args"]["request"]) for event in events if event["name"] == "arrival"]
+    assert arrivals == [(0.0, 1), (0.0, 2), (2e5, 3), (3e5, 4), (5e5, 5), (9e5, 6), (15e5, 7), (16e5, 8)]
+
+    def counter(name: str, unit: str) -> list[tuple[float, int]]:
+        return [(event["ts"], event["args"][unit]) for event in events if event["name"] == name]
+
+    queue = [(2e5, 1), (3e5, 2), (5e5, 3), (9e5, 4), (1e6, 0), (15e5, 1), (16e5, 2), (3e6, 0)]
+    assert counter("queue", "requests") == queue
+    assert counter("on the NPU", "samples") == [(0.0, 2), (1e6, 5), (2e6, 4), (3e6, 2), (5e6, 0)]
+    lanes = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    assert lanes == {0: "queue", 1: "stage 1: e1", 2: "stage 2: e2"}
+
+
+REQUIRED = {
+    "X": {"name", "ph", "ts", "dur", "pid", "tid", "args"},
+    "i": {"name", "ph", "ts", "s", "pid", "tid", "args"},
+    "C": {"name", "ph", "ts", "pid", "args"},
+    "M": {"name", "ph", "pid", "args"},
+}
+
+
+def check_format(content: dict) -> None:
+    """The format's rules, for every event; times are whole nanoseconds."""
+    assert content["otherData"]["schema"] == "fluidb.timeline/1"
+    events = content["traceEvents"]
+    for event in events:
+        assert event.keys() - {"tid"} == REQUIRED[event["ph"]] - {"tid"}
+        assert "tid" in event or "tid" not in REQUIRED[event["ph"]]
+    times = [event["ts"] for event in events if event["ph"] != "M"]
+    assert times == sorted(times)
+    named = {event["tid"] for event in events if event["name"] == "thread_name"}
+    assert {event["tid"] for event in events if event["ph"] in "Xi"} <= named
+    free_at_ns: Counter[int] = Counter()
+    for event in events:
+        if event["ph"] == "X":
+            begin_ns = round(1e3 * event["ts"])
+            assert begin_ns >= free_at_ns[event["tid"]]
+            assert event["dur"] > 0
+            free_at_ns[event["tid"]] = begin_ns + round(1e3 * event["dur"])
+        if event["ph"] == "C":
+            assert all(value >= 0 for value in event["args"].values())
+
+
+@settings(max_examples=150)
+@given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(0, 16))
+def test_the_rules_of_the_format_hold_for_every_policy(workload, policy, call_s):
+    table, trace, exits = workload
+    replay = simulate(table, trace, contender_of(policy, call_s), exits=exits, record=True)
+    events = list(timeline_events(replay, table))
+    check_format(json.loads("".join(timeline._text({"schema": timeline.SCHEMA}, events))))
+    left = {event["args"]["request"]: event for event in events if event["name"] == "exit"}
+    assert sum(event["name"] == "exit" for event in events) == len(left) == len(trace)
+    for request, event in left.items():
+        assert (event["tid"], event["ts"]) == (exits[request], pytest.approx(1e6 * replay.finish_s[request], rel=1e-12))
+    for name in ("queue", "on the NPU"):
+        values = [
+            next(iter(event["args"].values())) for event in events if event["name"] == name and event["ph"] == "C"
+        ]
+        assert not values or values[-1] == 0
+    count = Counter(event["name"] for event in events if event["ph"] == "i")
+    assert count["preemption"] == replay.preemptions
+    assert sum(len(event["args"]["preempted"]) for event in events if event["name"] == "preemption") == sum(
+        replay.preempted
+    )
+    assert sum(event["ph"] == "X" for event in events) == replay.launches.sum()
+    assert len(events) <= replay.launches.sum() + 6 * len(trace) + 2 * replay.preemptions + 2 * len(table.exits) + 3
+
+
+def test_a_layerwise_policy_has_a_slice_for_each_layer_in_the_lane_of_its_stage():
+    table = table_of([[1.0, 1.0], [1.0, 1.0]])
+    found = simulate(table, trace_of([0.0, 0.1]), find_policy("lazy"), exits=np.array([2, 1]), slo_s=20, record=True)
+    events = list(timeline_events(found, table))
+    ran = [
+        (event["tid"], event["name"], event["ts"], event["dur"], event["args"]["requests"])
+        for event in events
+        if event["ph"] == "X"
+    ]
+    assert ran == [
+        (1, "a1", 0.0, 0.25e6, [0]),
+        (1, "a1", 0.25e6, 0.25e6, [1]),
+        (1, "b1", 0.5e6, 0.75e6, [0, 1]),
+        (2, "a2", 1.25e6, 0.25e6, [0]),
+        (2, "b2", 1.5e6, 0.75e6, [0]),
+    ]
+    assert [event["args"] for event in events if event["name"] == "merge"] == [{"requests": [0, 1]}]
+
+
+def test_what_stops_early_is_cut_there():
+    table = table_of([[1.0, 1.0], [1.0, 1.0]])
+    found = simulate(
+        table, trace_of([0.0, 0.5]), find_policy("serial"), exits=np.array([2, 2]), slo_s=9, until_s=2.5, record=True
+    )
+    events = list(timeline_events(found, table))
+    assert [(event["ts"], event["dur"]) for event in events if event["ph"] == "X"] == [(0, 1e6), (1e6, 1e6), (2e6, 5e5)]
+    assert [event["args"]["request"] for event in events if event["name"] == "exit"] == [0]
+    assert events[-1]["ts"] <= 2.5e6
+
+
+def test_too_long_a_timeline_is_refused_before_it_is_recorded(monkeypatch, tmp_path):
+    replay, table = figure_6()
+    monkeypatch.setattr(timeline, "MAX_EVENTS", 30)
+    with pytest.raises(InputError, match=r"expected at most 30 events, found about 55; .* --until 2.45s"):
+        check_timeline_size(replay)
+    with pytest.raises(InputError, match="expected at most"):
+        write_timeline(replay, table, tmp_path / "t.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_replay_without_its_runs_is_refused(tmp_path):
+    table = table_of([[1.0]])
+    replay = simulate(table, trace_of([0.0]), find_policy("serial"), exits=np.array([1]), slo_s=1)
+    with pytest.raises(InputError, match="record=True"):
+        write_timeline(replay, table, tmp_path / "t.json")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_serve_sim_writes_a_timeline(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
+    fluidb("trace", "poisson", "--rate", 8000, "--count", 300, "--seed", 5, "-o", "t.csv")
+    common = ["serve-sim", tiny_design, "--trace", "t.csv", "--slo", "400us"]
+    for policy in ("fluid", "lazy"):
+        texts = set()
+        for name in ("a.json", "b.json"):
+            done = fluidb(*common, "--policy", policy, "--timeline", name, "--force")
+            assert (done.returncode, done.stderr) == (0, "")
+            texts.add((tmp_path / name).read_text())
+        assert len(texts) == 1
+        content = json.loads(texts.pop())
+        check_format(content)
+        left = [event["args"]["request"] for event in content["traceEvents"] if event["name"] == "exit"]
+        assert sorted(left) == list(range(300))
+    assert fluidb(*common, "--timeline", "c.json").stdout == fluidb(*common).stdout
+
+
+def test_a_timeline_in_the_way_is_refused_before_any_work(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
+    (tmp_path / "mine.json").write_text("years of work")
+    done = fluidb("serve-sim", "nowhere", "--trace", "no.csv", "--timeline", "mine.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("fluidb: mine.json: output exists already")
+    done = fluidb("serve-sim", tiny_design, "--trace", "no.csv", "--timeline", "x", "--requests", "x")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "another file than --requests" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.json"]
