@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import dse, fbcb, latency, models, platforms, serve_sim, trace
+from . import compare, dse, fbcb, latency, models, platforms, serve_sim, trace
 from .render import fail
 
 
@@ -28,8 +28,8 @@ class _Group(TyperGroup):
             # the reader, say `head`, has seen enough: leave without a second fault at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise SystemExit(0) from None
-        except KeyboardInterrupt:
-            fail(["interrupted; nothing was written"])
+        except KeyboardInterrupt as stop:
+            fail([str(stop) or "interrupted; nothing was written"])
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(130)  # at once: a thread may still be inside a kernel, and nothing waits for it
@@ -67,6 +67,7 @@ app.command("latency")(latency.command)
 app.command("fbcb")(fbcb.command)
 app.add_typer(trace.app, name="trace")
 app.command("serve-sim")(serve_sim.command)
+app.command("compare")(compare.command)
 app.add_typer(models.app, name="models")
 app.add_typer(platforms.app, name="platforms")
 
