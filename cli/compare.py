@@ -23,14 +23,21 @@ class _Column(NamedTuple):
     digits: int
 
 
-COLUMNS = {
-    "mean_latency_s": _Column("mean ms", 1e3, 2),
-    "p99_latency_s": _Column("p99 ms", 1e3, 1),
-    "violation_rate": _Column("late %", 1e2, 2),
-    "processing_rate_per_s": _Column("done /s", 1.0, 2),
-    "busy_share": _Column("busy %", 1e2, 1),
-    "mac_share": _Column("MACs %", 1e2, 1),
-}
+Columns = dict[str, _Column]
+"""How each figure is shown, by its name."""
+
+
+def _columns(longest_s: float) -> Columns:
+    """Microseconds where no latency reaches 10 ms."""
+    time = ("us", 1e6) if longest_s < 0.01 else ("ms", 1e3)
+    return {
+        "mean_latency_s": _Column(f"mean {time[0]}", time[1], 2),
+        "p99_latency_s": _Column(f"p99 {time[0]}", time[1], 1),
+        "violation_rate": _Column("late %", 1e2, 2),
+        "processing_rate_per_s": _Column("done /s", 1.0, 2),
+        "busy_share": _Column("busy %", 1e2, 1),
+        "mac_share": _Column("MACs %", 1e2, 1),
+    }
 
 
 def command(
@@ -87,26 +94,26 @@ def command(
         raise typer.Exit(1)
 
 
-def _number(metric: str, value: float, *, sign: bool = False) -> str:
-    column = COLUMNS[metric]
+def _number(column: _Column, value: float, *, sign: bool = False) -> str:
     return f"{column.scale * value:{'+' if sign else ''},.{column.digits}f}"
 
 
-def _half(metric: str, low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f" ±{_number(metric, (high - low) / 2)}"
+def _half(column: _Column, low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f" ±{_number(column, (high - low) / 2)}"
 
 
-def _figures(item: Standing) -> list[str]:
-    found = item.metrics.items()
-    return [_number(metric, value.mean) + _half(metric, value.low, value.high) for metric, value in found]
+def _figures(item: Standing, columns: Columns) -> list[str]:
+    found = [(column, item.metrics[name]) for name, column in columns.items()]
+    return [_number(column, value.mean) + _half(column, value.low, value.high) for column, value in found]
 
 
-def _differences(item: Standing) -> list[str]:
-    found = (item.differences or {}).items()
+def _differences(item: Standing, columns: Columns) -> list[str]:
+    there = item.differences or {}
+    found = [(column, there[name]) for name, column in columns.items()]
     return [
-        f"{_number(metric, value.mean, sign=True)}{_half(metric, value.low, value.high)}"
+        f"{_number(column, value.mean, sign=True)}{_half(column, value.low, value.high)}"
         f"{' *' if value.beyond_noise else '  '}"
-        for metric, value in found
+        for column, value in found
     ]
 
 
@@ -152,11 +159,12 @@ def _emit_case(points: list[PointResult], baseline: str) -> None:
         ]
     )
     blank()
-    headings = [column.heading for column in COLUMNS.values()]
-    rows = [(item.name, *_where(point), *_figures(item)) for point in points for item in point.contenders]
+    columns = _columns(max(item.metrics["p99_latency_s"].mean for point in points for item in point.contenders))
+    headings = [column.heading for column in columns.values()]
+    rows = [(item.name, *_where(point), *_figures(item, columns)) for point in points for item in point.contenders]
     emit_table(["contender", "SLO ms", "req/s", *headings], rows)
     rows = [
-        (item.name, *_where(point), *_differences(item))
+        (item.name, *_where(point), *_differences(item, columns))
         for point in points
         for item in point.contenders
         if item.differences is not None
@@ -172,9 +180,7 @@ def _where(point: PointResult | Change) -> tuple[str, str]:
 
 def _emit_against(held: Against) -> None:
     blank()
-    how = {"paired": "seed by seed", "welch": "by Welch's interval, the seeds being others"}.get(
-        held.method, held.method
-    )
+    how = {"paired": "seed by seed", "welch": "by Welch's interval, the seeds being others"}
     emit_facts(
         [
             ("against", f"{held.figures:,} figures, {how.get(held.method, held.method)}"),
@@ -184,15 +190,18 @@ def _emit_against(held: Against) -> None:
     )
     if held.worse:
         blank()
-        rows = [
-            (
-                f"{item.case}: {item.contender}",
-                *_where(item),
-                COLUMNS[item.metric].heading,
-                _number(item.metric, item.earlier),
-                _number(item.metric, item.now),
-                _number(item.metric, item.difference, sign=True) + _half(item.metric, item.low, item.high),
-            )
-            for item in held.worse
-        ]
+        rows = [_worse(item) for item in held.worse]
         emit_table(["got worse", "SLO ms", "req/s", "figure", "earlier", "now", "difference"], rows)
+
+
+def _worse(item: Change) -> tuple[str, ...]:
+    longest_s = max(item.earlier, item.now) if item.metric.endswith("latency_s") else 1.0
+    column = _columns(longest_s)[item.metric]
+    return (
+        f"{item.case}: {item.contender}",
+        *_where(item),
+        column.heading,
+        _number(column, item.earlier),
+        _number(column, item.now),
+        _number(column, item.difference, sign=True) + _half(column, item.low, item.high),
+    )

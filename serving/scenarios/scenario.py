@@ -117,7 +117,7 @@ class CaseKeys(Strict):
     @field_validator("slos")
     @classmethod
     def _slos_once(cls, value: list[str]) -> list[str]:
-        times = [parse_duration(text) for text in value]
+        times = [f"{parse_duration(text):.9g}" for text in value]  # 400us and 0.4ms differ in the last bit
         again = next((text for index, text in enumerate(value) if times[index] in times[:index]), None)
         if again is not None:
             raise ValueError(f"expected every SLO once, found {again} again")
