@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import capacity, dse, fbcb, latency, models, platforms, serve_sim, thresholds, trace
+from . import capacity, compare, dse, fbcb, latency, models, platforms, serve_sim, thresholds, trace
 from .interrupt import leave
 from .render import fail
 
@@ -22,8 +22,8 @@ class _Group(TyperGroup):
 
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:  # before typer turns it into an exit of its own
-            leave()
+        except KeyboardInterrupt as stop:  # before typer turns it into an exit of its own
+            leave(str(stop))
         except InputError as error:
             fail(error.faults)
             raise SystemExit(2) from None
@@ -71,6 +71,7 @@ app.add_typer(trace.app, name="trace")
 app.command("serve-sim")(serve_sim.command)
 app.command("thresholds")(thresholds.command)
 app.command("capacity")(capacity.command)
+app.command("compare")(compare.command)
 app.add_typer(models.app, name="models")
 app.add_typer(platforms.app, name="platforms")
 

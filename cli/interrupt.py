@@ -5,9 +5,9 @@ import sys
 from typing import NoReturn
 
 
-def leave() -> NoReturn:
-    """Say so and leave at once: a thread may still be inside a kernel, and nothing waits for it."""
-    sys.stderr.write("fluidb: interrupted\n")
+def leave(what: str = "") -> NoReturn:
+    """Say so, and what stays, and leave at once: a thread may still be inside a kernel, and nothing waits for it."""
+    sys.stderr.write(f"fluidb: {what or 'interrupted'}\n")
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(130)

@@ -2,12 +2,14 @@
 
 from .arrivals import poisson
 from .capacity import Capacity, find_capacity
+from .compare import compare
 from .contenders import Contender, find_policy
 from .exits import parse_thresholds, resolve
 from .metrics import Replay, Summary, summarise
 from .policies import POLICIES
 from .requirements import judge, parse_requirement
 from .samples import Samples, draw_samples, read_samples
+from .scenarios import load_scenario
 from .simulate import simulate, write_requests
 from .thresholds import ThresholdPoint, sweep_thresholds
 from .timeline import write_timeline
@@ -22,10 +24,12 @@ __all__ = [
     "Summary",
     "ThresholdPoint",
     "Trace",
+    "compare",
     "draw_samples",
     "find_capacity",
     "find_policy",
     "judge",
+    "load_scenario",
     "parse_requirement",
     "parse_thresholds",
     "poisson",

@@ -109,15 +109,47 @@ _STUDENT_T += (2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.
 _STUDENT_T += (2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
 
 
+def _student_t(degrees: int) -> float:
+    """Student's t that leaves half of 1 - :data:`CONFIDENCE` on either side."""
+    return _STUDENT_T[degrees - 1] if degrees <= len(_STUDENT_T) else 1.96 + 2.5 / degrees
+
+
 def mean_interval(values: NDArray[np.float64]) -> Interval | None:
     """Student's interval of a mean of independent runs; ``None`` for fewer than two."""
     degrees = len(values) - 1
     if degrees < 1:
         return None
-    t = _STUDENT_T[degrees - 1] if degrees <= len(_STUDENT_T) else 1.96 + 2.5 / degrees
-    half = t * float(values.std(ddof=1)) / math.sqrt(len(values))
+    half = _student_t(degrees) * float(values.std(ddof=1)) / math.sqrt(len(values))
     mean = float(values.mean())
     return Interval(mean - half, mean + half)
+
+
+def welch_interval(values: NDArray[np.float64], others: NDArray[np.float64]) -> Interval | None:
+    """Interval of the difference of two means, ``values`` less ``others``, of independent runs (Welch, 1947).
+
+    Variances need not be equal; degrees of freedom are Satterthwaite's, rounded down.
+
+    Parameters
+    ----------
+    values, others : (N,), (M,) ndarray
+        A figure of each run.
+
+    Returns
+    -------
+    Interval or None
+        ``None`` if either has fewer than two runs.
+    """
+    if min(len(values), len(others)) < 2:
+        return None
+    difference = float(values.mean() - others.mean())
+    parts = [float(item.var(ddof=1)) / len(item) for item in (values, others)]
+    error = sum(parts)
+    if error == 0.0:
+        return Interval(difference, difference)
+    # as shares of their sum: squares of variances would underflow
+    degrees = 1 / ((parts[0] / error) ** 2 / (len(values) - 1) + (parts[1] / error) ** 2 / (len(others) - 1))
+    half = _student_t(max(1, int(degrees + 1e-9))) * math.sqrt(error)
+    return Interval(difference - half, difference + half)
 
 
 def warm_up(values: NDArray[np.float64]) -> int:
