@@ -103,6 +103,7 @@ def check_format(content: dict[str, Any]) -> None:
 def test_the_rules_of_the_format_hold_for_every_policy(workload, policy, call_s):
     table, trace, exits = workload
     replay = simulate(table, trace, contender_of(policy, call_s), exits=exits, record=True)
+    assert replay.runs is not None
     events = list(timeline_events(replay, table))
     check_format(json.loads("".join(timeline._text({"schema": timeline.SCHEMA}, events))))
     left = {event["args"]["request"]: event for event in events if event["name"] == "exit"}
