@@ -218,7 +218,7 @@ class _Search:
         broken = self.requirements[sides.index(False)].text if verdict == NOT_KEPT else None
         self.probes.append(Probe(rate_per_s, count, verdict, [estimate for estimate, _ in found], broken))
         if self.progress:
-            self.progress(len(self.probes), 0)
+            self.progress(len(self.probes), len(self.probes) + 1)
         return verdict
 
 
@@ -273,7 +273,7 @@ def find_capacity(
     threads : int, optional
         Threads to use, by default all cores; the result does not depend on it.
     progress : callable, optional
-        Called with (rates tried, 0) after each.
+        Called after each rate with (rates tried, a lower bound of how many there will be).
 
     Returns
     -------
@@ -296,10 +296,13 @@ def find_capacity(
     if not 1 <= requests <= cap:
         raise InputError(f"requests: expected at least 1 and at most {cap:,}, the most of a run, found {requests:,}")
     check_monotone(requirements, requests)
-    with ThreadPoolExecutor(threads or available_threads()) as pool:
+    pool = ThreadPoolExecutor(threads or available_threads())
+    try:
         traffic = _Traffic([row.rate for row in table.exits])
         search = _Search(table, contender, requirements, slo_s, seeds, requests, cap, pool, progress, traffic)
         _bracket(search, low, high, tolerance)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for replays
     probes = sorted(search.probes, key=lambda probe: probe.rate_per_s)
     failed = next((probe for probe in probes if probe.verdict == NOT_KEPT), None)
     below = failed.rate_per_s if failed else math.inf

@@ -51,6 +51,13 @@ def test_the_page_followed_literally(tmp_path, page, file):
 
 
 @needs_speed
+def test_the_requirements_of_the_page_hold_and_its_search_ends(tmp_path):
+    printed = run_shell("".join(blocks("docs/capacity.md", "sh")), tmp_path)
+    assert printed.count("holds by") == 2
+    assert "highest rate kept" in printed
+
+
+@needs_speed
 @pytest.mark.parametrize("page", ["docs/python-api.md", "docs/add-a-policy.md"])
 def test_the_python_of_the_page_runs(tmp_path, monkeypatch, capsys, page):
     monkeypatch.chdir(tmp_path)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from conftest import Run
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, timeline, write_timeline
+from fluidb.serving.engine import MERGES
 from fluidb.serving.timeline import check_timeline_size, timeline_events
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -74,7 +76,7 @@ REQUIRED = {
 }
 
 
-def check_format(content: dict) -> None:
+def check_format(content: dict[str, Any]) -> None:
     """The format's rules, for every event; times are whole nanoseconds."""
     assert content["otherData"]["schema"] == "fluidb.timeline/1"
     events = content["traceEvents"]
@@ -96,11 +98,12 @@ def check_format(content: dict) -> None:
             assert all(value >= 0 for value in event["args"].values())
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(0, 16))
 def test_the_rules_of_the_format_hold_for_every_policy(workload, policy, call_s):
     table, trace, exits = workload
     replay = simulate(table, trace, contender_of(policy, call_s), exits=exits, record=True)
+    assert replay.runs is not None
     events = list(timeline_events(replay, table))
     check_format(json.loads("".join(timeline._text({"schema": timeline.SCHEMA}, events))))
     left = {event["args"]["request"]: event for event in events if event["name"] == "exit"}
@@ -114,6 +117,7 @@ def test_the_rules_of_the_format_hold_for_every_policy(workload, policy, call_s)
         assert not values or values[-1] == 0
     count = Counter(event["name"] for event in events if event["ph"] == "i")
     assert count["preemption"] == replay.preemptions
+    assert count["merge"] == ((replay.runs.flags & MERGES) > 0).sum()
     assert sum(len(event["args"]["preempted"]) for event in events if event["name"] == "preemption") == sum(
         replay.preempted
     )
@@ -138,6 +142,16 @@ def test_a_layerwise_policy_has_a_slice_for_each_layer_in_the_lane_of_its_stage(
         (2, "b2", 1.5e6, 0.75e6, [0]),
     ]
     assert [event["args"] for event in events if event["name"] == "merge"] == [{"requests": [0, 1]}]
+
+
+def test_a_batch_that_preempts_may_take_several_runs_to_merge():
+    table = table_of([[1.0, 1.0], [1.0, 1.0]])
+    found = simulate(table, trace_of([0.0, 0.3]), find_policy("lazy"), exits=np.array([2, 2]), slo_s=20, record=True)
+    events = [event for event in timeline_events(found, table) if event["name"] in ("preemption", "merge")]
+    assert [(event["ts"], event["name"], event["args"]) for event in events] == [
+        (1e6, "preemption", {"preempted": [0]}),
+        (2e6, "merge", {"requests": [0, 1]}),
+    ]
 
 
 def test_what_stops_early_is_cut_there():
