@@ -62,7 +62,7 @@ def parse_quantity(text: str, units: Mapping[str, float], what: str, example: st
         expected = f"a unit ({known})" if known else "no unit"
         raise InputError(f'{what}: expected {expected}, found {found} in "{text}"; write e.g. {example}')
     value = number * units[match[2]]
-    if value and not _LEAST <= value <= _MOST:
+    if number and not _LEAST <= value <= _MOST:
         raise InputError(
             f'{what}: expected {_LEAST:g} to {_MOST:g} once its unit counts, found "{text}"; check the unit'
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,10 +54,11 @@ def _from_file(path: Path, name: str) -> Policy:
     """A user's policy, from a Python file outside the package."""
     if not path.is_file():
         raise InputError(f"policy: {path}: expected a Python file, found none")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    spec = importlib.util.spec_from_file_location(f"fluidb_policy_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # numba's cache looks a function's module up by name
     try:
         spec.loader.exec_module(module)
     except Exception as error:

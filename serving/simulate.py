@@ -111,6 +111,15 @@ def simulate(
     return found
 
 
+def _plain(decide: Decide, *arguments: Any) -> Any:
+    """The event loop as plain Python; what a user's policy raises is the user's to mend."""
+    try:
+        return replay.py_func(decide, *arguments)
+    except Exception as error:
+        name = getattr(decide, "__name__", "decide")
+        raise InputError(f"policy: {name} raised {type(error).__name__}: {error}; see docs/add-a-policy.md") from error
+
+
 def _compiled(contender: Contender) -> tuple[Decide, Any]:
     """A decision and the event loop that runs it: compiled, or as plain Python where numba cannot."""
     decide = contender.policy.decide
@@ -118,8 +127,8 @@ def _compiled(contender: Contender) -> tuple[Decide, Any]:
         return decide, replay
     try:
         return compile_policy(decide), replay
-    except numba.NumbaError:
-        return decide, replay.py_func
+    except (numba.NumbaError, TypeError):
+        return decide, _plain
 
 
 def write_requests(result: Replay, path: Path, *, replace: bool = True) -> None:

@@ -43,7 +43,8 @@ def test_cost_of_the_largest_layers_equals_plain_loops(gemm, tile, code, b, rate
     """Up to the bound that networks keep, where a product of int64 would have wrapped."""
     B_R = naive.choices(mode, b, gemm[0])[-1]
     found = cost(gemm, tile, code, b, B_R, rate, mode)
-    assert found == pytest.approx(naive.layer_cost(gemm, tile, K_NAMES[code], b, B_R, rate, mode), rel=1e-12)
+    expected = naive.layer_cost(gemm, tile, K_NAMES[code], b, B_R, rate, mode)
+    assert found == (None if expected is None else pytest.approx(expected, rel=1e-12))
 
 
 @given(any_gemm, tiles, batches, words_per_cycle, modes, st.booleans())

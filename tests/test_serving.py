@@ -81,6 +81,7 @@ def contender_of(policy: str, call_s: float = 0.0, timeout_s: float = 1.0) -> Co
 
 def expected_outcome(spec: str, table: LatencyTable, trace: Trace, exits, call_s: float, timeout_s: float):
     """What the independent simulators say, and the number of scheduler calls where they count them."""
+    assert trace.slo_s is not None
     common = (trace.arrival_s.tolist(), exits.tolist(), trace.slo_s.tolist())
     latency = table.array().tolist()
     if spec == "adaptb":
@@ -119,10 +120,11 @@ def test_contract_of_every_policy(workload, policy, call_s):
     alone = table.array()[0, exits, 1]
     assert np.all(found.finish_s - found.start_s >= alone)
     runs, stage = found.runs, found.segments.stage
+    assert runs is not None
     assert runs.batch.max() <= table.b_max
     assert np.all(runs.begin_s[1:] >= runs.end_s[:-1])
     # every segment of every request ran exactly once, in order, until its exit
-    ran = {request: [] for request in range(len(trace))}
+    ran: dict[int, list[int]] = {request: [] for request in range(len(trace))}
     for segment, members in zip(runs.segment, np.split(runs.members, np.cumsum(runs.batch)[:-1]), strict=True):
         for request in members:
             ran[request].append(segment)
@@ -352,3 +354,12 @@ def test_a_policy_may_wait():
 def test_unknown_policy_lists_the_known_ones():
     with pytest.raises(InputError, match=r'unknown policy "fluld"; .*fluid'):
         find_policy("fluld")
+
+
+def test_a_policy_that_raises_is_told_so():
+    def broken(view, latency):
+        return 0
+
+    trace = trace_of([0.0])
+    with pytest.raises(InputError, match="policy: broken raised TypeError: .*docs/add-a-policy.md"):
+        simulate(table_of([[1.0]]), trace, mine(broken), exits=np.array([1]), slo_s=1.0)
