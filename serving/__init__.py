@@ -1,6 +1,6 @@
 """Run time: traces, policies, the event loop that replays them, and what it all amounts to."""
 
-from .arrivals import poisson
+from .arrivals import cameras, daily, gamma, mmpp, poisson
 from .exits import resolve
 from .metrics import Replay, Summary, summarise
 from .policies import POLICIES, find_policy
@@ -12,7 +12,11 @@ __all__ = [
     "Replay",
     "Summary",
     "Trace",
+    "cameras",
+    "daily",
     "find_policy",
+    "gamma",
+    "mmpp",
     "poisson",
     "read_trace",
     "resolve",

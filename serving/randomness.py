@@ -6,7 +6,7 @@ import numpy as np
 
 from ..formats import InputError
 
-ARRIVALS, EXITS = 0, 1
+ARRIVALS, EXITS, GAMMA, MMPP, CAMERAS, DAILY = range(6)
 
 
 def stream(seed: int, purpose: int) -> np.random.Generator:

@@ -17,6 +17,12 @@ from ..formats import InputError, write_file
 MAX_ARRIVAL_S = 1e10
 """Three centuries: a later arrival is a unit gone wrong."""
 
+_SAME_TIME_S = 1e-100
+"""Times no further apart coincide: a rate must not overflow."""
+
+_EQUAL_GAPS_CV = 1e-9
+"""Gaps of a smaller coefficient of variation differ by the rounding of their times."""
+
 _CONFIDENCE = re.compile(r"confidence_([1-9][0-9]{0,2})")
 
 
@@ -49,9 +55,24 @@ class Trace:
 
     @property
     def rate_per_s(self) -> float:
-        """Mean arrival rate between the first and the last arrival; 0 if they coincide."""
+        """Mean arrival rate in requests/s between the first and the last arrival; 0 if they coincide."""
         span = float(self.arrival_s[-1] - self.arrival_s[0])
-        return (len(self) - 1) / span if span > 0 else 0.0
+        return (len(self) - 1) / span if span > _SAME_TIME_S else 0.0
+
+    @property
+    def gap_cv(self) -> float:
+        """Coefficient of variation (standard deviation/mean) of the gaps between arrivals; 0 if all coincide."""
+        gaps = np.diff(self.arrival_s)
+        return float(gaps.std() / gaps.mean()) if self.rate_per_s else 0.0
+
+    @property
+    def gap_lag1(self) -> float:
+        """Correlation of each gap with the next, -1 to 1; 0 if they differ by rounding only."""
+        gaps = np.diff(self.arrival_s)
+        if self.gap_cv < _EQUAL_GAPS_CV:
+            return 0.0
+        apart = gaps - gaps.mean()
+        return float(apart[1:] @ apart[:-1] / (apart @ apart))
 
 
 class _Columns:
