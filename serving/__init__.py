@@ -6,6 +6,7 @@ from .metrics import Replay, Summary, summarise
 from .policies import POLICIES, find_policy
 from .simulate import simulate, write_requests
 from .traces import Trace, read_trace, write_trace
+from .transforms import rescale_burstiness, rescale_rate, superpose
 
 __all__ = [
     "POLICIES",
@@ -19,9 +20,12 @@ __all__ = [
     "mmpp",
     "poisson",
     "read_trace",
+    "rescale_burstiness",
+    "rescale_rate",
     "resolve",
     "simulate",
     "summarise",
+    "superpose",
     "write_requests",
     "write_trace",
 ]
