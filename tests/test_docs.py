@@ -50,6 +50,11 @@ def test_the_page_followed_literally(tmp_path, page, file):
     assert run_shell(commands, tmp_path)
 
 
+def test_the_arrivals_of_the_page_are_made(tmp_path):
+    (commands,) = blocks("docs/arrivals.md", "sh")
+    assert run_shell(commands, tmp_path).count("CV of gaps") == len(list(tmp_path.glob("*.csv"))) == 7
+
+
 @needs_speed
 @pytest.mark.parametrize("page", ["docs/python-api.md", "docs/add-a-policy.md"])
 def test_the_python_of_the_page_runs(tmp_path, monkeypatch, capsys, page):
