@@ -1,6 +1,6 @@
 """Run time: traces, policies, the event loop that replays them, and what it all amounts to."""
 
-from .arrivals import poisson
+from .arrivals import cameras, daily, gamma, mmpp, poisson
 from .capacity import Capacity, find_capacity
 from .compare import compare
 from .contenders import Contender, find_policy
@@ -14,6 +14,7 @@ from .simulate import simulate, write_requests
 from .thresholds import ThresholdPoint, sweep_thresholds
 from .timeline import write_timeline
 from .traces import Trace, read_trace, write_trace
+from .transforms import rescale_burstiness, rescale_rate, superpose
 
 __all__ = [
     "POLICIES",
@@ -24,20 +25,27 @@ __all__ = [
     "Summary",
     "ThresholdPoint",
     "Trace",
+    "cameras",
     "compare",
+    "daily",
     "draw_samples",
     "find_capacity",
     "find_policy",
+    "gamma",
     "judge",
     "load_scenario",
+    "mmpp",
     "parse_requirement",
     "parse_thresholds",
     "poisson",
     "read_samples",
     "read_trace",
+    "rescale_burstiness",
+    "rescale_rate",
     "resolve",
     "simulate",
     "summarise",
+    "superpose",
     "sweep_thresholds",
     "write_requests",
     "write_timeline",

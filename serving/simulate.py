@@ -113,8 +113,9 @@ def simulate(
 
 def _plain(decide: Decide, *arguments: Any) -> Any:
     """The event loop as plain Python; what a user's policy raises is the user's to mend."""
+    loop: Any = replay
     try:
-        return replay.py_func(decide, *arguments)
+        return loop.py_func(decide, *arguments)
     except Exception as error:
         name = getattr(decide, "__name__", "decide")
         raise InputError(f"policy: {name} raised {type(error).__name__}: {error}; see docs/add-a-policy.md") from error

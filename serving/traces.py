@@ -21,6 +21,12 @@ MAX_ARRIVAL_S = 1e10
 _COLUMNS = ("request_id", "arrival_s", "exit", "slo_s")
 _NO_TRACE = "expected a trace, found no such file; make one with `fluidb trace`"
 
+_SAME_TIME_S = 1e-12
+"""Arrivals no further apart coincide: a rate must not overflow."""
+
+_EQUAL_GAPS_CV = 1e-9
+"""Gaps of a smaller coefficient of variation differ by the rounding of their times."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trace:
@@ -60,9 +66,24 @@ class Trace:
 
     @property
     def rate_per_s(self) -> float:
-        """Mean arrival rate between the first and the last arrival; 0 if they coincide."""
+        """Mean arrival rate in requests/s between the first and the last arrival; 0 if they coincide."""
         span = float(self.arrival_s[-1] - self.arrival_s[0])
-        return (len(self) - 1) / span if span > 1e-12 else 0.0
+        return (len(self) - 1) / span if span > _SAME_TIME_S else 0.0
+
+    @property
+    def gap_cv(self) -> float:
+        """Coefficient of variation (standard deviation/mean) of the gaps between arrivals; 0 if all coincide."""
+        gaps = np.diff(self.arrival_s)
+        return float(gaps.std() / gaps.mean()) if self.rate_per_s else 0.0
+
+    @property
+    def gap_lag1(self) -> float:
+        """Correlation of each gap with the next, -1 to 1; 0 if they differ by rounding only."""
+        gaps = np.diff(self.arrival_s)
+        if self.gap_cv < _EQUAL_GAPS_CV:
+            return 0.0
+        apart = gaps - gaps.mean()
+        return float(apart[1:] @ apart[:-1] / (apart @ apart))
 
 
 def read_trace(path: Path) -> Trace:

@@ -20,6 +20,7 @@ import pytest
 from conftest import FLUIDB, POCKET, TINY, Run
 from fluidb.dse import read_design, read_latency
 from fluidb.formats import InputError
+from fluidb.serving import read_trace
 
 GOLDEN = Path(__file__).parent / "golden"
 SAMPLES = """confidence_1,confidence_2,correct_1,correct_2,correct_3
@@ -31,6 +32,11 @@ SAMPLES = """confidence_1,confidence_2,correct_1,correct_2,correct_3
 0.30,0.60,0,0,1
 0.20,0.40,0,1,0
 """
+
+
+MMPP = ["--quiet-rate", 5, "--burst-rate", 50, "--quiet-dwell", "10s", "--burst-dwell", "2s"]
+CAMERAS = ["--cameras", 4, "--fps", 30, "--jitter", "5ms", "--drop", 0.1]
+DAILY = ["--rate", 0.01, "--peak-to-mean", 2, "--peak-hour", 14]
 
 
 def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
@@ -75,6 +81,14 @@ def test_the_chain_of_the_readme(fluidb: Run, tmp_path: Path) -> None:
         ("serve-sim", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--seed", 3]),
         ("serve-sim-serial", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--policy", "serial"]),
         ("thresholds", ["thresholds", "DESIGN", "--trace", "t.csv", "--samples", "s.csv", "--slo", "400us"]),
+        ("trace-poisson", ["trace", "poisson", "--rate", 15, "--count", 500, "--seed", 1, "-o", "n.csv"]),
+        ("trace-gamma", ["trace", "gamma", "--rate", 15, "--cv", 2, "--count", 500, "--seed", 1, "-o", "n.csv"]),
+        ("trace-mmpp", ["trace", "mmpp", *MMPP, "--count", 500, "--seed", 1, "-o", "n.csv"]),
+        ("trace-cameras", ["trace", "cameras", *CAMERAS, "--count", 500, "--seed", 1, "-o", "n.csv"]),
+        ("trace-daily", ["trace", "daily", *DAILY, "--count", 500, "--seed", 1, "-o", "n.csv"]),
+        ("trace-merge", ["trace", "merge", "t.csv", "t.csv", "-o", "n.csv"]),
+        ("trace-rescale", ["trace", "rescale", "t.csv", "--rate", 20, "--cv", 2, "-o", "n.csv"]),
+        ("trace-help", ["trace", "--help"]),
         ("models", ["models"]),
         ("model", ["models", "show", TINY]),
         ("platforms", ["platforms"]),
@@ -87,7 +101,7 @@ def test_golden_output(
     fluidb: Run, tmp_path: Path, tiny_design: Path, name: str, arguments: list[str], kind: str
 ) -> None:
     """What is printed, as text and as JSON; `GOLDEN=write pytest tests/test_cli.py` writes the files anew."""
-    if kind == "json" and name == "help":
+    if kind == "json" and "--help" in arguments:
         return
     (tmp_path / "tiny").symlink_to(tiny_design)
     fluidb("trace", "poisson", "--rate", 8000, "--count", 400, "--seed", 5, "-o", "t.csv")
@@ -148,6 +162,47 @@ def test_traces_with_exits_confidences_and_objectives(fluidb: Run, tmp_path: Pat
     assert ([row["requests"] for row in content["exits"]], content["exits_from"]) == ([1, 0, 1], "confidence >= 0.6")
 
 
+def test_traces_are_merged_and_rescaled(fluidb: Run, tmp_path: Path) -> None:
+    """Sources, a merge of them, the merge at another rate and burstiness: each a trace that is read again."""
+    made: dict[str, dict[str, Any]] = {}
+    steps: dict[str, list[object]] = {
+        "gamma": ["gamma", "--rate", 40, "--cv", 0.5, "--count", 300],
+        "mmpp": ["mmpp", *MMPP, "--count", 300],
+        "cameras": ["cameras", *CAMERAS, "--count", 300],
+        "merged": ["merge", "gamma.csv", "mmpp.csv", "cameras.csv"],
+        "scaled": ["rescale", "merged.csv", "--rate", 7, "--cv", 3],
+        "again": ["rescale", "merged.csv", "--rate", 7, "--cv", 3],
+    }
+    for name, arguments in steps.items():
+        done = fluidb("trace", *arguments, "-o", f"{name}.csv", "--json")
+        assert (done.returncode, done.stderr) == (0, ""), name
+        made[name] = json.loads(done.stdout)
+        assert (made[name]["process"], made[name]["output"]) == (arguments[0], f"{name}.csv")
+        trace = read_trace(tmp_path / f"{name}.csv")
+        figures = (trace.rate_per_s, trace.gap_cv, trace.gap_lag1, trace.arrival_s[-1])
+        keys = ("arrival_rate_per_s", "cv", "lag1_correlation", "last_arrival_s")
+        assert tuple(made[name][key] for key in keys) == figures
+    assert [made[name]["seed"] for name in ("gamma", "merged", "scaled")] == [0, None, None]
+    assert made["merged"]["requests"] == made["scaled"]["requests"] == 900
+    assert made["scaled"]["arrival_rate_per_s"] == pytest.approx(7)
+    assert made["scaled"]["cv"] == pytest.approx(3)
+    assert (tmp_path / "scaled.csv").read_bytes() == (tmp_path / "again.csv").read_bytes()
+    done = fluidb("trace", "merge", "scaled.csv", "-o", "scaled.csv", "--force")
+    assert (done.returncode, len(read_trace(tmp_path / "scaled.csv"))) == (0, 900)
+
+
+def test_merging_keeps_columns_that_all_have(fluidb: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("request_id,arrival_s,exit,slo_s\n7,0.5,1,0.25\n8,2.0,2,0.5\n")
+    (tmp_path / "b.csv").write_text("slo_s,request_id,arrival_s,exit\n1.0,7,0.5,3\n")
+    (tmp_path / "c.csv").write_text("request_id,arrival_s,exit\n7,0.5,3\n")
+    assert fluidb("trace", "merge", "a.csv", "b.csv", "-o", "ab.csv").returncode == 0
+    expected = "request_id,arrival_s,exit,slo_s\n0,0.5,1,0.25\n1,0.5,3,1.0\n2,2.0,2,0.5\n"
+    assert (tmp_path / "ab.csv").read_text() == expected
+    (found,) = lines(fluidb("trace", "merge", "a.csv", "b.csv", "c.csv", "-o", "abc.csv"))
+    assert "expected the column slo_s in all 3 or in none, found it only in number 1, 2" in found
+    assert not (tmp_path / "abc.csv").exists()
+
+
 def test_backbone_bandwidth_and_weights_reach_the_search(fluidb: Run) -> None:
     def found(*more: object) -> dict[str, Any]:
         return dict(json.loads(fluidb("dse", TINY, POCKET, "--b-max", 2, "--json", *more).stdout))
@@ -165,7 +220,7 @@ def test_backbone_bandwidth_and_weights_reach_the_search(fluidb: Run) -> None:
     assert {key: slow[key] for key in ("T_R", "T_P", "T_C")} == {key: base[key] for key in ("T_R", "T_P", "T_C")}
 
 
-BAD = {
+BAD: dict[str, tuple[list[object], list[str]]] = {
     "near miss of a network": (["dse", "resnet5", "zc706"], ['unknown network "resnet5"; did you mean resnet50']),
     "near miss of a board": (["dse", TINY, "zcu10"], ['unknown platform "zcu10"; did you mean zcu104']),
     "folder that is none": (["latency", "nowhere"], ["nowhere: expected the folder of a design", "fluidb dse -o"]),
@@ -200,6 +255,38 @@ BAD = {
     "output in the way": (["dse", TINY, POCKET, "-o", "t.csv"], ["t.csv: output folder exists already", "--force"]),
     "force spares strangers": (["dse", TINY, POCKET, "-o", "mine", "--force"], ["holds no design.json"]),
     "trace in the way": (["trace", "poisson", "--rate", "1", "--count", "1", "-o", "t.csv"], ["exists already"]),
+    "merged trace in the way": (["trace", "merge", "t.csv", "-o", "t.csv"], ["exists already"]),
+    "merge with a trace that is none": (
+        ["trace", "merge", "t.csv", "no.csv", "-o", "n.csv"],
+        ["no.csv", "no such file"],
+    ),
+    "no variation": (
+        ["trace", "gamma", "--rate", "1", "--cv", "0", "--count", "5", "-o", "n.csv"],
+        ["cv: expected", "from 0.001 to 20, found 0"],
+    ),
+    "dwell without a unit": (
+        ["trace", "mmpp", *MMPP[:4], "--quiet-dwell", "10", "--burst-dwell", "2s", "--count", 5, "-o", "n.csv"],
+        ["--quiet-dwell", "no unit"],
+    ),
+    "burst that is none": (
+        ["trace", "mmpp", "--quiet-rate", 9, *MMPP[2:], "--burst-rate", 3, "--count", 5, "-o", "n.csv"],
+        ["burst-rate: expected at least quiet-rate = 9, found 3"],
+    ),
+    "jitter without a unit": (
+        ["trace", "cameras", *CAMERAS[:4], "--jitter", "5", "--count", 5, "-o", "n.csv"],
+        ["--jitter", "no unit"],
+    ),
+    "drop in percent": (
+        ["trace", "cameras", *CAMERAS[:4], "--drop", "10", "--count", 5, "-o", "n.csv"],
+        ["drop: expected the share", "from 0 to 0.99, found 10"],
+    ),
+    "hour of no day": (
+        ["trace", "daily", *DAILY[:4], "--peak-hour", "25", "--count", 5, "-o", "n.csv"],
+        ["peak-hour: expected", "from 0 to 24, found 25"],
+    ),
+    "rescaled to nothing": (["trace", "rescale", "t.csv", "-o", "n.csv"], ["expected --rate, --cv or both"]),
+    "one request has no rate": (["trace", "rescale", "t.csv", "--rate", 2, "-o", "n.csv"], ["its rate is undefined"]),
+    "one request has no gaps": (["trace", "rescale", "t.csv", "--cv", 2, "-o", "n.csv"], ["it has no gaps to change"]),
 }
 
 

@@ -50,6 +50,11 @@ def test_the_page_followed_literally(tmp_path, page, file):
     assert run_shell(commands, tmp_path)
 
 
+def test_the_arrivals_of_the_page_are_made(tmp_path):
+    (commands,) = blocks("docs/arrivals.md", "sh")
+    assert run_shell(commands, tmp_path).count("CV of gaps") == len(list(tmp_path.glob("*.csv"))) == 7
+
+
 @needs_speed
 def test_the_requirements_of_the_page_hold_and_its_search_ends(tmp_path):
     printed = run_shell("".join(blocks("docs/capacity.md", "sh")), tmp_path)

@@ -1,0 +1,8 @@
+"""Arrival processes, one file a family (``docs/arrivals.md``)."""
+
+from .cameras import cameras
+from .daily import daily
+from .mmpp import mmpp
+from .renewal import gamma, poisson
+
+__all__ = ["cameras", "daily", "gamma", "mmpp", "poisson"]
