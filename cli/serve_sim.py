@@ -131,7 +131,7 @@ def _emit_text(run: dict[str, str], summary: Summary, exits: list[str]) -> None:
             ("policy", f"{run['policy']}, exits from {run['exits_from']}"),
             (
                 "requests",
-                f"{summary.requests:,} over {summary.span_s:,.1f} s, the first {summary.warm_up_requests:,} warm-up",
+                f"{summary.requests:,} over {summary.span_s:,.1f} s",
             ),
             *unfinished,
             ("arrival rate", f"{summary.arrival_rate_per_s:.3f} /s"),
