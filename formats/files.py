@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from .errors import InputError
@@ -55,15 +55,15 @@ def _faults_of(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: could not be written ({error.strerror}); nothing was changed") from error
 
 
-def write_file(path: Path, text: str) -> None:
+def write_file(path: Path, text: str | Iterable[str]) -> None:
     """Write a text file whole, or leave what stood there.
 
     Parameters
     ----------
     path : Path
         Destination; an existing file is replaced in one step.
-    text : str
-        Its whole content.
+    text : str or iterable of str
+        Its whole content, or its pieces in order.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def write_file(path: Path, text: str) -> None:
         partial = Path(name)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
-                stream.write(text)
+                stream.writelines([text] if isinstance(text, str) else text)
                 stream.flush()
                 os.fchmod(stream.fileno(), 0o666 & ~_umask())
                 os.fsync(stream.fileno())
