@@ -7,6 +7,7 @@ import numpy as np
 from ..formats import InputError
 
 ARRIVALS, EXITS = 0, 1
+WITHIN_MINUTE = 16  # of importers
 
 
 def stream(seed: int, purpose: int) -> np.random.Generator:
