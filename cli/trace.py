@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from . import trace_import
 from .options import AsJson, Force
 from .render import emit_facts, emit_json, note
 
@@ -44,3 +45,6 @@ def poisson(
             [("requests", f"{count:,}"), ("rate", f"{made.rate_per_s:.3f} /s"), ("last arrival", f"{span_s:,.3f} s")]
         )
     note(f"wrote {output}")
+
+
+app.command("import")(trace_import.command)

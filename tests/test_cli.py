@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FLUIDB, POCKET, TINY, Run
+from conftest import DATA, FLUIDB, POCKET, TINY, Run
 from fluidb.dse import read_design, read_latency
 from fluidb.formats import InputError
 
@@ -62,6 +62,7 @@ def test_the_chain_of_the_readme(fluidb: Run, tmp_path: Path) -> None:
         ("fbcb", ["fbcb", "DESIGN"]),
         ("serve-sim", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--seed", 3]),
         ("serve-sim-serial", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--policy", "serial"]),
+        ("trace-import", ["trace", "import", "azure-llm-2023", DATA / "azure-llm-2023.csv", "-o", "i.csv"]),
         ("models", ["models"]),
         ("model", ["models", "show", TINY]),
         ("platforms", ["platforms"]),
