@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from . import trace_import
 from .options import AsJson, Force
 from .render import emit_facts, emit_json, note
 
@@ -207,3 +208,6 @@ def _make(
             ]
         )
     note(f"wrote {output}")
+
+
+app.command("import")(trace_import.command)

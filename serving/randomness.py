@@ -6,7 +6,7 @@ import numpy as np
 
 from ..formats import InputError
 
-ARRIVALS, EXITS, SAMPLES, GAMMA, MMPP, CAMERAS, DAILY = range(7)
+ARRIVALS, EXITS, SAMPLES, GAMMA, MMPP, CAMERAS, DAILY, WITHIN_MINUTE = range(8)
 
 
 def stream(seed: int, purpose: int) -> np.random.Generator:

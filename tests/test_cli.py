@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import FLUIDB, POCKET, TINY, Run
+from conftest import DATA, FLUIDB, POCKET, TINY, Run
 from fluidb.dse import read_design, read_latency
 from fluidb.formats import InputError
 from fluidb.serving import read_trace
@@ -89,6 +89,7 @@ def test_the_chain_of_the_readme(fluidb: Run, tmp_path: Path) -> None:
         ("trace-merge", ["trace", "merge", "t.csv", "t.csv", "-o", "n.csv"]),
         ("trace-rescale", ["trace", "rescale", "t.csv", "--rate", 20, "--cv", 2, "-o", "n.csv"]),
         ("trace-help", ["trace", "--help"]),
+        ("trace-import", ["trace", "import", "azure-llm-2023", DATA / "azure-llm-2023.csv", "-o", "i.csv"]),
         ("models", ["models"]),
         ("model", ["models", "show", TINY]),
         ("platforms", ["platforms"]),

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fluidb.formats import InputError
-from fluidb.serving import Trace, parse_thresholds, poisson, read_trace, resolve, write_trace
+from fluidb.serving import Trace, parse_thresholds, poisson, read_trace, resolve, traces, write_trace
 from fluidb.serving.exits import decide, draw
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,6 +47,17 @@ def test_what_was_written_is_read_back(tmp_path_factory, arrivals, exits, confid
         assert (expected is None) == (found is None)
         assert expected is None or expected.dtype == found.dtype
         assert expected is None or np.array_equal(expected, found)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
+def test_pieces_make_the_same_file(tmp_path, monkeypatch, count):
+    rng = np.random.default_rng(count)
+    trace = Trace(np.arange(count), np.sort(rng.random(count)), rng.integers(1, 4, count), rng.random((count, 2)))
+    write_trace(trace, tmp_path / "whole.csv")
+    monkeypatch.setattr(traces, "PIECE", 3)
+    write_trace(trace, tmp_path / "pieces.csv")
+    assert (tmp_path / "pieces.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    assert len((tmp_path / "whole.csv").read_text().splitlines()) == count + 1
 
 
 def test_what_a_spreadsheet_writes_is_read(tmp_path):
