@@ -129,10 +129,8 @@ def _emit_text(run: dict[str, str], summary: Summary, exits: list[str]) -> None:
     emit_facts(
         [
             ("policy", f"{run['policy']}, exits from {run['exits_from']}"),
-            (
-                "requests",
-                f"{summary.requests:,} over {summary.span_s:,.1f} s",
-            ),
+            ("requests", f"{summary.requests:,} over {summary.span_s:,.1f} s"),
+            ("warm-up", f"{summary.warm_up_requests:,} requests, counted in all figures"),
             *unfinished,
             ("arrival rate", f"{summary.arrival_rate_per_s:.3f} /s"),
             ("processing rate", f"{summary.processing_rate_per_s:.3f} /s, {summary.goodput_per_s:.3f} /s in time"),

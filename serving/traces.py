@@ -26,6 +26,7 @@ _SAME_TIME_S = 1e-12
 
 _EQUAL_GAPS_CV = 1e-9
 """Gaps of a smaller coefficient of variation differ by the rounding of their times."""
+
 PIECE = 2**14
 """Rows written at a time."""
 
