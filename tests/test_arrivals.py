@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from fluidb.formats import InputError
 from fluidb.serving import Trace, cameras, daily, gamma, mmpp, poisson
+from fluidb.serving.arrivals.draws import pass_through
 from fluidb.serving.roots import bisect
 from test_theory import SEEDS, assert_mean
 
@@ -231,9 +232,9 @@ def test_cameras_ran_before_time_zero_and_run_on_after_the_end(jitter_s):
 KAPPA = 2.0
 
 
-def von_mises(hour: float) -> float:
+def von_mises(hour: float, kappa: float = KAPPA) -> float:
     """The daily curve, not yet divided by its mean, with its peak at 14:30."""
-    return math.exp(KAPPA * math.cos(2 * math.pi * (hour - 14.5) / 24))
+    return math.exp(kappa * math.cos(2 * math.pi * (hour - 14.5) / 24))
 
 
 STEPS = 200
@@ -278,6 +279,21 @@ def test_daily_peak_is_as_high_as_asked(peak_to_mean):
     assert near.sum() == pytest.approx(expected, abs=4 * math.sqrt(expected))
 
 
+def test_daily_arrivals_follow_a_steep_curve_within_its_quarters_of_an_hour():
+    """Ratio of 19: time of day on whole days, and each minute of the half hour around the peak."""
+    kappa, days, a_day = 60.0, 20, 50_000
+    edges = np.linspace(0, 24, 24 * 60 * 4 + 1)
+    done = np.cumsum([von_mises(hour, kappa) for hour in (edges[1:] + edges[:-1]) / 2])
+    share = np.concatenate([[0], done / done[-1]])
+    ratio = math.exp(kappa) / (done[-1] / len(done))
+    trace = daily(a_day / DAY_S, ratio, 14.5 + 7.5 / 60, int(1.1 * days * a_day), 9)
+    hours = (trace.arrival_s[trace.arrival_s < days * DAY_S] % DAY_S) / HOUR_S - 7.5 / 60
+    assert_distributed(hours, lambda at: np.interp(at, edges, share))
+    minutes = np.histogram(hours, edges[4 * (14 * 60 + 18) : 4 * (14 * 60 + 42) + 1 : 4])[0]
+    expected = days * a_day * np.diff(share[4 * (14 * 60 + 18) : 4 * (14 * 60 + 42) + 1 : 4])
+    assert CHI2_24[0] < np.sum((minutes - expected) ** 2 / expected) < CHI2_24[1]
+
+
 def test_daily_gaps_vary_as_the_docs_say():
     i0 = sum(CURVE_BY_HOUR) / 24  # I0(kappa) is the mean of exp(kappa cos)
     traces = [daily(0.5, PEAK_TO_MEAN, 14.5, round(4 * 0.5 * DAY_S), seed) for seed in SEEDS]
@@ -302,6 +318,13 @@ def test_figures_of_traces_that_have_none(times):
     assert trace.gap_cv == pytest.approx(0, abs=1e-12)
     assert trace.gap_lag1 == 0
     assert np.isfinite(trace.rate_per_s)
+
+
+def test_a_silent_piece_is_leapt_over():
+    """Work done exactly at an edge belongs to the piece that goes on."""
+    times_s, pieces = pass_through(np.array([0, 0.5, 1, 2]), np.array([0.0, 1, 2, 3]), np.array([1.0, 0, 2]))
+    assert times_s.tolist() == [0, 0.5, 2, 2.5]
+    assert pieces.tolist() == [0, 0, 2, 2]
 
 
 def test_bisect_finds_the_root_to_the_last_bit():

@@ -22,7 +22,7 @@ BOUND = {"s": "1s", "share": "50 %", "/s": "2 /s", "requests": "3"}
 @pytest.mark.parametrize(
     ("text", "name", "comparator", "bound"),
     [
-        ("violation_rate <= 20 %", "violation_rate", "<=", 0.05),
+        ("violation_rate <= 20 %", "violation_rate", "<=", 0.2),
         ("p99<=200ms", "p99", "<=", 0.2),
         ("  p99.9 < 1.5 s ", "p99.9", "<", 1.5),
         ("mean<50us", "mean", "<", 5e-5),
@@ -163,7 +163,7 @@ def test_exit_codes_and_what_is_printed(fluidb: Run, tmp_path: Path, tiny_design
     assert table.count("holds by") == table.count("beyond doubt at 95 %") == 2
 
     done = fluidb(
-        *common, *kept, "--require", "p99 <= 1us", "--require", "violation_rate <= 2 %", "--requests", "r.csv"
+        *common, *kept, "--require", "p99 <= 1us", "--require", "violation_rate <= 5 %", "--requests", "r.csv"
     )
     assert (done.returncode, done.stderr) == (1, "")
     table = done.stdout[len(plain) :]

@@ -13,7 +13,7 @@ from .draws import exponentials, integral, pass_through
 
 DAY_S = 86400.0
 PEAKS_TO_MEAN = (1.0, 24.0)
-_PIECES = 1440
+_PIECES = 96
 
 
 def concentration(peak_to_mean: float) -> float:
@@ -29,7 +29,7 @@ def concentration(peak_to_mean: float) -> float:
     float
         0 for a flat curve.
     """
-    # the peak of a von Mises curve is above sqrt(2 pi kappa) times its mean: 100 is enough for a ratio of 24
+    # the peak of a von Mises curve is about sqrt(2 pi kappa) times its mean: 100 is enough for a ratio of 24
     return bisect(lambda kappa: kappa - float(np.log(np.i0(kappa))) - np.log(peak_to_mean), 0.0, 100.0)
 
 
@@ -40,7 +40,7 @@ def daily(rate_per_s: float, peak_to_mean: float, peak_hour: float, count: int, 
     exp(kappa (cos(2 pi (t - peak)/day) - 1)); kappa follows from the
     peak-to-mean ratio.  Arrivals come by thinning (Lewis and Shedler, Naval
     Research Logistics 26(3), 1979) of a process whose rate is constant in each
-    minute, so that nearly all are kept; they are exact.
+    quarter of an hour, so that most are kept; they are exact.
 
     Parameters
     ----------
