@@ -45,6 +45,7 @@ check: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/commands.py
+	$(BIN)/python benchmarks/simulator.py
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist *.egg-info

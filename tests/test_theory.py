@@ -68,3 +68,23 @@ def test_utilisation_law():
     exits, _ = resolve(trace, [0.5, 0.5], 1, None)
     found = summarise(simulate(table, trace, find_policy("serial"), exits=exits, slo_s=1), table)
     assert found.busy_share == pytest.approx(12.0 * (0.5 * 0.02 + 0.5 * 0.06), rel=5 / np.sqrt(COUNT))
+
+
+@pytest.mark.parametrize("load", [0.5, 2.0, 5.0])
+def test_greedy_batches_of_any_size_have_a_closed_form(load):
+    """One stage whose time D does not depend on the batch: a batch takes everything that came during the one before.
+
+    Of the requests of a service and the idle time that may follow, load = rate * D
+    on average come during it and wait D/2 and then D; with probability exp(-load)
+    none does, and the next one finds the NPU idle and takes D.
+    """
+    service_s, batch = 0.05, 64
+    none = np.exp(-load)
+    expected = service_s * (1.5 * load + none) / (load + none)
+    table = table_of([[service_s] * batch])
+    means = []
+    for seed in SEEDS:
+        trace = poisson(load / service_s, COUNT, seed)
+        replay = simulate(table, trace, find_policy("fluid"), exits=np.ones(COUNT, dtype=np.int64), slo_s=1)
+        means.append(replay.latency_s.mean())
+    assert_mean(np.array(means), expected)
