@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -29,6 +30,14 @@ def run_fluidb(*arguments: object, cwd: Path | None = None) -> subprocess.Comple
     return subprocess.run(
         [FLUIDB, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=300, check=False
     )
+
+
+def start_fluidb(*arguments: object, cwd: Path) -> subprocess.Popen[str]:
+    """Start the installed command so that Ctrl-C reaches it: a test run in the background may have it ignored."""
+    return subprocess.Popen(
+        [FLUIDB, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import DATA, FLUIDB, POCKET, TINY, Run
+from conftest import DATA, FLUIDB, POCKET, TINY, Run, start_fluidb
 from fluidb.dse import read_design, read_latency
 from fluidb.formats import InputError
 from fluidb.serving import read_trace
@@ -531,10 +531,7 @@ def test_a_reader_that_leaves_early_is_no_fault(tmp_path: Path) -> None:
 def test_ctrl_c_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
     text = Path(POCKET).read_text().replace("dsps = 24", "dsps = 12000").replace("0.02", "400.0")
     (tmp_path / "big.toml").write_text(text)
-    running = subprocess.Popen(
-        [FLUIDB, "dse", "inception_v3", "big.toml", "-o", "d", "--b-max", "256"],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    running = start_fluidb("dse", "inception_v3", "big.toml", "-o", "d", "--b-max", "256", cwd=tmp_path)
     time.sleep(4)  # the search takes minutes: this lands in its midst
     assert running.poll() is None
     asked = time.monotonic()

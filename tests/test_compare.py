@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import COMPILED, DATA, FLUIDB, Run, run_fluidb
+from conftest import COMPILED, DATA, FLUIDB, Run, run_fluidb, start_fluidb
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.serving import load_scenario, poisson, resolve
 from fluidb.serving.compare import Comparison, against, compare, read_comparison
@@ -319,10 +319,7 @@ def test_only_our_own_folder_is_written_to(fluidb: Run, tmp_path: Path, kept: Pa
 
 def test_ctrl_c_keeps_the_runs_and_says_so(tmp_path: Path) -> None:
     path = edited(tmp_path, ("requests = 60", f"requests = {10**6 if COMPILED else 10**4}"))
-    running = subprocess.Popen(
-        [FLUIDB, "compare", path, "-o", "d"],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    running = start_fluidb("compare", path, "-o", "d", cwd=tmp_path)
     for _ in range(600):  # until the first run is kept
         if any((tmp_path / "d").glob("runs/[!.]*.json")):
             break
