@@ -113,9 +113,9 @@ def simulate(
 
 def _plain(decide: Decide, *arguments: Any) -> Any:
     """The event loop as plain Python; what a user's policy raises is the user's to mend."""
-    loop: Any = replay
+    loop: Any = getattr(replay, "py_func", replay)
     try:
-        return loop.py_func(decide, *arguments)
+        return loop(decide, *arguments)
     except Exception as error:
         name = getattr(decide, "__name__", "decide")
         raise InputError(f"policy: {name} raised {type(error).__name__}: {error}; see docs/add-a-policy.md") from error
@@ -124,8 +124,10 @@ def _plain(decide: Decide, *arguments: Any) -> Any:
 def _compiled(contender: Contender) -> tuple[Decide, Any]:
     """A decision and the event loop that runs it: compiled, or as plain Python where numba cannot."""
     decide = contender.policy.decide
-    if not is_jitted(replay) or is_jitted(decide):
+    if is_jitted(decide):
         return decide, replay
+    if not is_jitted(replay):
+        return decide, _plain
     try:
         return compile_policy(decide), replay
     except (numba.NumbaError, TypeError):

@@ -36,7 +36,7 @@ def start_fluidb(*arguments: object, cwd: Path) -> subprocess.Popen[str]:
     """Start the installed command so that Ctrl-C reaches it: a test run in the background may have it ignored."""
     return subprocess.Popen(
         [FLUIDB, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  (no threads here)
     )  # fmt: skip
 
 
