@@ -248,9 +248,16 @@ def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
     -------
     LatencyTable
         The table.
+
+    Raises
+    ------
+    InputError
+        If the FBCB stacks processing elements that the design does not have.
     """
     network = design.network.network()
     costs = layer_costs(design, fbcb)
+    if not np.isfinite(costs.time_s).all():
+        raise InputError(f"{FBCB_FILE}: k does not fit {design.tile}; make it again with `{FbcbTable.made_by}`")
     stage_of = np.array([layer.stage for layer in network.layers])
     count = len(network.exits)
     time_s = np.array([costs.time_s[stage_of == stage].sum(axis=0) for stage in range(1, count + 1)])
@@ -313,10 +320,7 @@ def write_latency(folder: Path) -> LatencyTable:
     InputError
         If the design is missing, damaged or stale, or the file system refuses.
     """
-    design, fbcb = read_design(folder)
-    if not np.isfinite(layer_costs(design, fbcb).time_s).all():
-        raise InputError(f"{folder / FBCB_FILE}: k does not fit {design.tile}; make it again with `fluidb dse`")
-    table = tabulate_latency(design, fbcb)
+    table = tabulate_latency(*read_design(folder))
     write_table(table, folder / LATENCY_FILE)
     return table
 

@@ -9,6 +9,7 @@ from conftest import POCKET, TINY
 from fluidb.dse import Batching, SearchOptions, Tile, search, tabulate_design, tabulate_latency
 from fluidb.dse.latency import layer_costs
 from fluidb.dse.search import Candidate, SearchResult
+from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 
@@ -52,3 +53,13 @@ def test_larger_batches_take_longer_in_all_but_less_for_each_sample():
     assert np.all(np.diff(full_s) > 0)
     assert np.all(np.diff(full_s / np.arange(1, 9)) < 0)
     assert layer_costs(design, fbcb).time_s.sum(axis=0) == pytest.approx(full_s, rel=1e-12)
+
+
+def test_a_control_block_that_does_not_fit_its_design_is_refused():
+    """k = 1/2 halves T_P: a design with T_P = 1 has nothing to halve."""
+    network, board, options = load_network(TINY), load_platform(POCKET), SearchOptions(b_max=1)
+    found = SearchResult([Candidate(Tile(40, 1, 8), 1.0)], 1)
+    design, fbcb = tabulate_design(network, board, options, found)
+    rows = [row.model_copy(update={"entries": ["10"]}) for row in fbcb.rows]
+    with pytest.raises(InputError, match="k does not fit <40,1,8>"):
+        tabulate_latency(design, fbcb.model_copy(update={"rows": rows}))
