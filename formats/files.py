@@ -64,15 +64,15 @@ def _faults_of(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: could not be written ({error.strerror}); nothing was changed") from error
 
 
-def write_file(path: Path, text: str | Iterable[str], *, replace: bool = True) -> None:
-    """Write a text file whole, or leave what stood there.
+def write_file(path: Path, content: str | bytes | Iterable[str], *, replace: bool = True) -> None:
+    """Write a file whole, or leave what stood there.
 
     Parameters
     ----------
     path : Path
         Destination.
-    text : str or iterable of str
-        Its whole content, in pieces where it is long.
+    content : str, bytes or iterable of str
+        Its whole content, in pieces where it is long; text is written as UTF-8.
     replace : bool
         Whether an existing file is replaced, in one step; else it is a fault.
 
@@ -83,12 +83,13 @@ def write_file(path: Path, text: str | Iterable[str], *, replace: bool = True) -
     """
     if path.is_dir():
         raise InputError(f"{path}: expected a file to write, found a folder; choose another name")
+    pieces = [content] if isinstance(content, str | bytes) else content
     with _faults_of(path):
         descriptor, name = tempfile.mkstemp(prefix=_PREFIX, suffix=".part", dir=path.absolute().parent)
         partial = Path(name)
         try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
-                stream.writelines([text] if isinstance(text, str) else text)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.writelines(piece if isinstance(piece, bytes) else piece.encode() for piece in pieces)
                 stream.flush()
                 os.fchmod(stream.fileno(), 0o666 & ~_umask())
                 os.fsync(stream.fileno())

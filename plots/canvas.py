@@ -1,0 +1,101 @@
+"""What all pictures share: the library, the look, and writing a file whole with the same bytes every time."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..formats import InputError, check_free, write_file
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SUFFIXES = (".svg", ".png")
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Okabe and Ito's palette: told apart by all eyes, and in grey."""
+
+STYLE: dict[Any, Any] = {
+    "axes.grid": True,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.constrained_layout.use": True,
+    "font.size": 9,
+    "grid.alpha": 0.3,
+    "legend.frameon": False,
+    "savefig.dpi": 150,
+    "svg.fonttype": "none",  # text stays text: it can be searched, selected and read aloud
+    "svg.hashsalt": "fluidb",  # the same identifiers in every run
+    "text.parse_math": False,  # names come from files, and a dollar in one is no formula
+}
+
+
+def check_picture(path: Path, *, replace: bool) -> None:
+    """Say early that a picture cannot be drawn, before time is spent on what it would show.
+
+    Parameters
+    ----------
+    path : Path
+        Where it is to go.
+    replace : bool
+        Whether it may replace a file.
+
+    Raises
+    ------
+    InputError
+        If the suffix names no format, the library is missing, or a file is in the way.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(f"{path}: expected a picture that ends in {' or '.join(SUFFIXES)}, found {path.name}")
+    if find_spec("matplotlib") is None:
+        raise InputError(f"{path}: pictures need the extra `plot`, which is not installed: pip install 'fluidb[plot]'")
+    check_free(path, replace)
+
+
+@contextmanager
+def canvas(width: float, height: float) -> Iterator[Figure]:
+    """A figure in the project's style, drawn on without a screen.
+
+    Parameters
+    ----------
+    width, height : float
+        Size in inches.
+
+    Yields
+    ------
+    Figure
+        To draw on and to :func:`save` inside the block.
+    """
+    import matplotlib as mpl
+    from cycler import cycler
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(STYLE | {"axes.prop_cycle": cycler(color=COLOURS)}):
+        yield Figure(figsize=(width, height))
+
+
+def save(figure: Figure, path: Path, *, replace: bool) -> None:
+    """Write a picture, whole or not at all; the same figure gives the same bytes.
+
+    Parameters
+    ----------
+    figure : Figure
+        What was drawn.
+    path : Path
+        Destination; its suffix, ``.svg`` or ``.png``, names the format.
+    replace : bool
+        Whether an existing file is replaced; else it is a fault.
+
+    Raises
+    ------
+    InputError
+        If the file system refuses, or a file is in the way.
+    """
+    kind = path.suffix.lower().lstrip(".")
+    held = io.BytesIO()
+    figure.savefig(held, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
+    write_file(path, held.getvalue(), replace=replace)
