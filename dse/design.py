@@ -32,13 +32,25 @@ class ExitRow(Strict):
 
 
 class LayerRow(Strict):
-    """A layer on the NPU; ``gemm`` is R, P, C, groups, and absent in a memory-only layer."""
+    """A layer on the NPU; ``gemm`` is R, P, C, groups, and absent in a memory-only layer.
+
+    ``per_sample`` tells a product of two activations.
+    """
 
     name: str
     stage: Count
     gemm: Annotated[list[Count], Field(min_length=4, max_length=4)] | None
+    per_sample: bool = False
     memory_words: Annotated[int, Field(ge=0, le=MAX_WORK)]
     shape: Annotated[list[Count], Field(min_length=3, max_length=3)]
+
+    def layer(self) -> Layer:
+        """The layer of a record."""
+        gemm = None
+        if self.gemm:
+            R, P, C, groups = self.gemm
+            gemm = Gemm(R, P, C, groups, self.per_sample)
+        return Layer(self.name, self.stage, gemm, self.memory_words, Shape(*self.shape))
 
 
 class NetworkRow(Strict):
@@ -67,7 +79,8 @@ class NetworkRow(Strict):
             LayerRow(
                 name=layer.name,
                 stage=layer.stage,
-                gemm=list(layer.gemm) if layer.gemm else None,
+                gemm=list(layer.gemm[:4]) if layer.gemm else None,
+                per_sample=bool(layer.gemm and layer.gemm.per_sample),
                 memory_words=layer.memory_words,
                 shape=list(layer.shape),
             )
@@ -78,12 +91,9 @@ class NetworkRow(Strict):
 
     def network(self) -> Network:
         """The network of a record."""
-        layers = [
-            Layer(row.name, row.stage, Gemm(*row.gemm) if row.gemm else None, row.memory_words, Shape(*row.shape))
-            for row in self.layers
-        ]
+        layers = tuple(row.layer() for row in self.layers)
         exits = [Exit(row.name, row.rate) for row in self.exits]
-        return Network(self.name, self.title, tuple(layers), tuple(exits), self.sources)
+        return Network(self.name, self.title, layers, tuple(exits), self.sources)
 
 
 class CandidateRow(Strict):

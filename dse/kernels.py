@@ -66,9 +66,9 @@ def gemm_cost(gemm, T_R, T_P, T_C, b, B_R, B_P, passes, words_per_cycle, literal
 
 @njit(cache=True, nogil=True)
 def search_designs(
-    designs, gemms, repeats, plan_of, plans, starts, codes, memory_words, words_per_cycle, literal, gain, objective
+    designs, gemms, kinds, repeats, plans, starts, codes, memory_words, words_per_cycle, literal, cycles
 ):
-    """Objective of each design: Equation (2), with the best (k, B_R) for each layer and batch.
+    """Cycles of each stage and batch on each design, with the best (k, B_R) for each layer and batch.
 
     Parameters
     ----------
@@ -76,35 +76,33 @@ def search_designs(
         T_R, T_P, T_C of each design.
     gemms : (U, 4) float64
         R, P, C, groups of each distinct layer.
-    repeats : (U,) float64
-        How often it occurs.
-    plan_of : (U,) int64
+    kinds : (U,) int64
         Which list of layouts it chooses from.
+    repeats : (U, S) float64
+        How often it occurs in each stage.
     plans : (N, 4) int64
         Layouts (b, B_R, B_P, passes), by b, list after list.
     starts : (lists + 1,) int64
         Where each list begins in ``plans``.
     codes : int
         Stacking codes to try: 1 for k = 1 only, 3 for all.
-    memory_words : float
-        Words that memory-only layers move for each sample.
+    memory_words : (S,) float64
+        Words that a stage's memory-only layers move for each sample.
     words_per_cycle : float
         Off-chip bandwidth.
     literal : bool
         Equation (1) as printed.
-    gain : (B_max,) float64
-        w_b * GOP of b samples * clock: the objective is the sum of gain / cycles, in GOP/s.
-    objective : (D,) float64
+    cycles : (D, S, B_max) float64
         Output.
     """
-    batches = gain.size
-    total = np.empty(batches)
+    stages, batches = cycles.shape[1], cycles.shape[2]
     best = np.empty(batches)
     tiles = np.empty(batches + 1)
     weights = np.empty(batches + 1)
     for d in range(designs.shape[0]):
-        for i in range(batches):
-            total[i] = (i + 1) * memory_words / words_per_cycle
+        for s in range(stages):
+            for i in range(batches):
+                cycles[d, s, i] = (i + 1) * memory_words[s] / words_per_cycle
         for u in range(gemms.shape[0]):
             R, P, C = gemms[u, 0], gemms[u, 1], gemms[u, 2]
             best[:] = np.inf
@@ -117,21 +115,17 @@ def search_designs(
                     tiles[n] = R * tile_passes(P, C, T_P, T_C, n, literal)
                     weights[n] = weight_words(R, P, C, T_R, n)
                 each = sample_words(R, P, C, T_C)
-                for n in range(starts[plan_of[u]], starts[plan_of[u] + 1]):
+                for n in range(starts[kinds[u]], starts[kinds[u] + 1]):
                     b, B_R, B_P, passes = plans[n, 0], plans[n, 1], plans[n, 2], plans[n, 3]
                     words = (b // passes) * each + weights[B_R]
-                    cycles = passes * max(B_R * tiles[B_P], words / words_per_cycle)
-                    best[b - 1] = min(best[b - 1], cycles)
-            for i in range(batches):
-                total[i] += repeats[u] * gemms[u, 3] * best[i]
-        value = 0.0
-        for i in range(batches):
-            value += gain[i] / total[i]
-        objective[d] = value
+                    best[b - 1] = min(best[b - 1], passes * max(B_R * tiles[B_P], words / words_per_cycle))
+            for s in range(stages):
+                for i in range(batches):
+                    cycles[d, s, i] += repeats[u, s] * gemms[u, 3] * best[i]
 
 
 @njit(cache=True, nogil=True)
-def choose_layouts(design, gemms, plan_of, plans, starts, codes, batches, words_per_cycle, literal):
+def choose_layouts(design, gemms, kinds, plans, starts, codes, batches, words_per_cycle, literal):
     """The best (k, B_R) of each layer and batch on one design, with its cycles and words.
 
     On equal cycles fewer words win, then the smaller stacking code, then the smaller B_R.
@@ -142,7 +136,7 @@ def choose_layouts(design, gemms, plan_of, plans, starts, codes, batches, words_
         T_R, T_P, T_C.
     gemms : (L, 4) float64
         R, P, C, groups of each layer.
-    plan_of, plans, starts, codes, words_per_cycle, literal
+    kinds, plans, starts, codes, words_per_cycle, literal
         As for :func:`search_designs`.
     batches : int
         B_max.
@@ -164,7 +158,7 @@ def choose_layouts(design, gemms, plan_of, plans, starts, codes, batches, words_
             T_R, T_P, T_C = stacked(design[0], design[1], design[2], code)
             if T_R == 0:
                 continue
-            for n in range(starts[plan_of[u]], starts[plan_of[u] + 1]):
+            for n in range(starts[kinds[u]], starts[kinds[u] + 1]):
                 b, B_R, B_P, passes = plans[n, 0], plans[n, 1], plans[n, 2], plans[n, 3]
                 cycles, words = gemm_cost(gemms[u], T_R, T_P, T_C, b, B_R, B_P, passes, words_per_cycle, literal)
                 i = b - 1

@@ -14,7 +14,7 @@ from ..models import MAX_WORK, Network
 from . import kernels
 from .design import FBCB_FILE, LATENCY_FILE, DesignTable, ExitRow, read_design
 from .fbcb import FbcbTable
-from .space import MAX_BATCH, Batching, arrange
+from .space import MAX_BATCH, Batching, LayerKind, arrange
 from .workload import workload
 
 Seconds = Annotated[float, Field(gt=0, le=1e9)]
@@ -206,8 +206,8 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
     codes, B_R = fbcb.unpack()
     grid = np.array(
         [
-            [arrange(options.batching, b, rows, single_row=bool(single)) for b, rows in enumerate(row, 1)]
-            for row, single in zip(B_R.tolist(), work.single_row, strict=True)
+            [arrange(options.batching, b, rows, LayerKind(kind)) for b, rows in enumerate(row, 1)]
+            for row, kind in zip(B_R.tolist(), work.kinds.tolist(), strict=True)
         ],
         dtype=np.int64,
     )

@@ -117,9 +117,12 @@ def available_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def memory_words(network: Network, options: SearchOptions) -> float:
-    """Words that memory-only layers move for each sample, 0 if they are not counted."""
-    return float(sum(layer.memory_words for layer in network.layers)) if options.memory_layers else 0.0
+def memory_words(network: Network, options: SearchOptions) -> NDArray[np.float64]:
+    """Words that each stage's memory-only layers move for each sample, 0 if they are not counted."""
+    words = np.zeros(len(network.exits))
+    for layer in network.layers:
+        words[layer.stage - 1] += layer.memory_words * options.memory_layers
+    return words
 
 
 def _rank(space: NDArray[np.int64], objective: NDArray[np.float64], top: int) -> list[Candidate]:
@@ -177,18 +180,22 @@ def search(
     options = options or SearchOptions()
     weights = options.weight_array()
     space = designs(platform, all_rows=all_rows)
-    work, plan = distinct(network.gemms), layouts(options.batching, options.b_max)
+    (work, repeats), plan = distinct(network), layouts(options.batching, options.b_max)
+    whole, words = repeats.sum(axis=1, keepdims=True), memory_words(network, options).sum(keepdims=True)
     # Equation (2): T = operations / time, two operations to a MAC, in GOP/s
     gain = weights * 2e-9 * network.macs * np.arange(1, options.b_max + 1) * platform.clock_hz
-    objective = np.empty(len(space))
+    objective = np.zeros(len(space))
 
     def evaluate(start: int) -> int:
-        part = slice(start, start + CHUNK)
+        part = space[start : start + CHUNK]
+        cycles = np.empty((len(part), 1, options.b_max))
         kernels.search_designs(
-            space[part], work.gemms, work.repeats, work.single_row, plan.plans, plan.starts, options.stacking_codes,
-            memory_words(network, options), platform.words_per_cycle, plan.literal, gain, objective[part],
+            part, work.gemms, work.kinds, whole, plan.plans, plan.starts, options.stacking_codes, words,
+            platform.words_per_cycle, plan.literal, cycles,
         )  # fmt: skip
-        return len(objective[part])
+        for i in range(options.b_max):
+            objective[start : start + CHUNK] += gain[i] / cycles[:, 0, i]
+        return len(part)
 
     done = 0
     pool = ThreadPoolExecutor(threads or available_threads())
@@ -222,7 +229,7 @@ def configure(network: Network, platform: Platform, tile: Tile, options: SearchO
     work, plan = workload(network.gemms), layouts(options.batching, options.b_max)
     return Choice(
         *kernels.choose_layouts(
-            np.array(tile, dtype=np.int64), work.gemms, work.single_row, plan.plans, plan.starts,
+            np.array(tile, dtype=np.int64), work.gemms, work.kinds, plan.plans, plan.starts,
             options.stacking_codes, options.b_max, platform.words_per_cycle, plan.literal,
         )
     )  # fmt: skip
@@ -231,6 +238,6 @@ def configure(network: Network, platform: Platform, tile: Tile, options: SearchO
 def gop_s(network: Network, platform: Platform, choice: Choice, options: SearchOptions) -> Sequence[float]:
     """Throughput in GOP/s of each batch size, b = 1..b_max, every sample running to the end."""
     batch = np.arange(1, options.b_max + 1)
-    cycles = choice.cycles.sum(axis=0) + batch * memory_words(network, options) / platform.words_per_cycle
+    cycles = choice.cycles.sum(axis=0) + batch * memory_words(network, options).sum() / platform.words_per_cycle
     found: list[float] = (2e-9 * network.macs * batch * platform.clock_hz / cycles).tolist()
     return found

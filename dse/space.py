@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..models import Gemm
 from ..platforms import Platform
 
 MAX_BATCH = 256
 """Largest B_max: the number of layouts grows with its square."""
-
 
 MAX_ALL_ROWS = 2_000_000
 """Most designs whose T_R is enumerated too: that is for a proof, on a small board."""
@@ -55,15 +55,42 @@ class Batching(StrEnum):
     EQ1 = "eq1"
 
 
+class LayerKind(IntEnum):
+    """What decides how a batch may be laid out on a layer.
+
+    ``SHARED`` has weights that all samples share, ``SINGLE_ROW`` too, and R = 1
+    (fully connected); ``PER_SAMPLE`` is a product of two activations, where each
+    sample brings both operands.
+    """
+
+    SHARED = 0
+    SINGLE_ROW = 1
+    PER_SAMPLE = 2
+
+    @classmethod
+    def of(cls, gemm: Gemm) -> LayerKind:
+        """The kind of a layer."""
+        if gemm.per_sample:
+            return cls.PER_SAMPLE
+        return cls.SINGLE_ROW if gemm.R == 1 else cls.SHARED
+
+
 class Layouts(NamedTuple):
-    """Lists of layouts (b, B_R, B_P, passes), in the form the kernels take."""
+    """Lists of layouts (b, B_R, B_P, passes), one for each kind of layer, in the form the kernels take."""
 
     plans: NDArray[np.int64]
     starts: NDArray[np.int64]
     literal: bool
 
 
-def arrange(batching: Batching, b: int, B_R: int, *, single_row: bool) -> tuple[int, int]:
+def _one_by_one(batching: Batching, kind: LayerKind) -> bool:
+    """Whether an engine runs the samples of a batch one after the other."""
+    if kind is LayerKind.PER_SAMPLE or batching is Batching.NONE:
+        return True
+    return batching is Batching.FC and kind is not LayerKind.SINGLE_ROW
+
+
+def arrange(batching: Batching, b: int, B_R: int, kind: LayerKind) -> tuple[int, int]:
     """How many samples stand side by side, and in how many passes the batch runs.
 
     Parameters
@@ -72,35 +99,36 @@ def arrange(batching: Batching, b: int, B_R: int, *, single_row: bool) -> tuple[
         The engine's mode.
     b, B_R : int
         Samples in the batch, and down the rows.
-    single_row : bool
-        Whether the layer has R = 1.
+    kind : LayerKind
+        The layer's kind.
 
     Returns
     -------
     B_P, passes : int
         Samples side by side; passes over the layer.
     """
-    if batching is Batching.NONE or (batching is Batching.FC and not single_row):
+    if _one_by_one(batching, kind):
         return 1, b
     if batching is Batching.EQ1:
         return b - B_R + 1, 1  # Equation (1)
     return -(-b // B_R), 1  # the grid of Fig. 4a
 
 
-def _rows_to_try(batching: Batching, b: int, *, single_row: bool) -> list[int]:
+def _rows_to_try(batching: Batching, b: int, kind: LayerKind) -> list[int]:
     """Every B_R that no smaller one beats.
 
     In Fluid Batching cycles and words grow with B_R at fixed B_P
     (docs/model.md, Pruning): of those with the same B_P only the smallest can
     win, and it is the one preferred on a tie.
     """
+    if _one_by_one(batching, kind):
+        return [1]
     if batching is Batching.FLUID:
         columns = [-(-b // rows) for rows in range(1, b + 1)]
         return [rows for rows in range(1, b + 1) if rows == 1 or columns[rows - 1] < columns[rows - 2]]
     if batching is Batching.EQ1:
         return list(range(1, b + 1))
-    one_by_one = batching is Batching.NONE or (batching is Batching.FC and not single_row)
-    return [1 if one_by_one else b]
+    return [b]
 
 
 def layouts(batching: Batching, b_max: int) -> Layouts:
@@ -116,18 +144,20 @@ def layouts(batching: Batching, b_max: int) -> Layouts:
     Returns
     -------
     Layouts
-        Two lists: the first for layers with R > 1, the second for R = 1.
+        A list for each kind of layer, in the order of :class:`LayerKind`.
     """
     lists = [
         [
-            (b, rows, *arrange(batching, b, rows, single_row=single_row))
+            (b, rows, *arrange(batching, b, rows, kind))
             for b in range(1, b_max + 1)
-            for rows in _rows_to_try(batching, b, single_row=single_row)
+            for rows in _rows_to_try(batching, b, kind)
         ]
-        for single_row in (False, True)
+        for kind in LayerKind
     ]
     starts = np.cumsum([0, *map(len, lists)])
-    return Layouts(np.array(lists[0] + lists[1], dtype=np.int64), starts, batching is Batching.EQ1)
+    return Layouts(
+        np.array([plan for plans in lists for plan in plans], dtype=np.int64), starts, batching is Batching.EQ1
+    )
 
 
 def largest_rows(platform: Platform, T_P: NDArray[np.int64], T_C: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -127,7 +127,7 @@ def build_network(file: NetworkFile, path: Path) -> Network:
         raise InputError(faults)
     layers = sorted([*backbone.layers, *heads], key=lambda layer: layer.stage)  # stable: a head ends its stage
     if not any(layer.gemm for layer in layers):
-        raise InputError(f"{path}: layers: expected at least one conv or linear, found none")
+        raise InputError(f"{path}: layers: expected at least one layer that multiplies, found none")
     empty = set(range(1, len(positions) + 2)) - {layer.stage for layer in layers}
     if empty:
         raise InputError(f"{path}: exits: expected work in every stage, found none in stage {min(empty)}")

@@ -6,38 +6,107 @@ import math
 from collections.abc import Sequence
 
 from .network import Gemm, Layer, Shape
-from .schema import Conv, Flatten, GlobalPool, Join, Linear, Op, Pool
+from .schema import Conv, ConvTranspose, Flatten, GlobalPool, Join, Linear, MatMul, Memory, Op, Pool, Product, View
 
 MAX_WORK = 2**43
 """Most MACs, or words of a map, of one layer: with any batch size, cycles stay exact (docs/model.md, Arithmetic)."""
 
 
-def _windows(size: int, kernel: int, stride: int, pad: int, *, ceil: bool = False) -> int:
+def _windows(size: int, kernel: int, stride: int, pads: Sequence[int], *, ceil: bool = False) -> int:
     """Window positions along one axis; a last partial window must start inside the input."""
-    span = size + 2 * pad - kernel
+    before, after = pads
+    span = size + before + after - kernel
     if span < 0:
-        raise ValueError(f"window of {kernel} does not fit into {size} with padding {pad}")
+        raise ValueError(f"window of {kernel} does not fit into {size} with padding {before} and {after}")
     count = (math.ceil(span / stride) if ceil else span // stride) + 1
-    return count - 1 if ceil and (count - 1) * stride >= size + pad else count
+    return count - 1 if ceil and (count - 1) * stride >= size + before else count
+
+
+def _sides(pad: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+    """Padding before and after, of rows and of columns."""
+    return pad[0::2], pad[1::2]
+
+
+def _check_groups(op: Conv | ConvTranspose, source: Shape) -> None:
+    if source.channels % op.groups or op.out % op.groups:
+        raise ValueError(f"groups {op.groups} must divide input channels {source.channels} and out {op.out}")
+
+
+def _reach(op: Conv | ConvTranspose) -> list[int]:
+    """Rows and columns that a dilated kernel spans."""
+    return [dilation * (kernel - 1) + 1 for kernel, dilation in zip(op.kernel, op.dilation, strict=True)]
 
 
 def _conv(op: Conv, source: Shape) -> tuple[Shape, Gemm]:
-    if source.channels % op.groups or op.out % op.groups:
-        raise ValueError(f"groups {op.groups} must divide input channels {source.channels} and out {op.out}")
-    reach = [dilation * (kernel - 1) + 1 for kernel, dilation in zip(op.kernel, op.dilation, strict=True)]
-    shape = Shape(
-        _windows(source.height, reach[0], op.stride[0], op.pad[0]),
-        _windows(source.width, reach[1], op.stride[1], op.pad[1]),
-        op.out,
+    _check_groups(op, source)
+    height, width = (
+        _windows(size, reach, stride, pads)
+        for size, reach, stride, pads in zip(source[:2], _reach(op), op.stride, _sides(op.pad), strict=True)
     )
+    shape = Shape(height, width, op.out)
     window = op.kernel[0] * op.kernel[1] * (source.channels // op.groups)
     return shape, Gemm(shape.positions, window, op.out // op.groups, op.groups)
 
 
+def _conv_transpose(op: ConvTranspose, source: Shape) -> tuple[Shape, Gemm]:
+    """Every input position times all window weights; overlapping products are added as they are written."""
+    _check_groups(op, source)
+    height, width = (
+        (size - 1) * stride + reach - sum(pads) + extra
+        for size, reach, stride, pads, extra in zip(
+            source[:2], _reach(op), op.stride, _sides(op.pad), op.extra, strict=True
+        )
+    )
+    if min(height, width) < 1:
+        raise ValueError(f"padding {op.pad} leaves nothing of the output")
+    window = op.kernel[0] * op.kernel[1] * (op.out // op.groups)
+    return Shape(height, width, op.out), Gemm(source.positions, source.channels // op.groups, window, op.groups)
+
+
+def _matmul(op: MatMul, left: Shape, right: Shape) -> tuple[Shape, Gemm]:
+    for shape in (left, right):
+        if shape.channels % op.heads:
+            raise ValueError(f"heads {op.heads} must divide the channels of both inputs, found {left} and {right}")
+    inner, columns = left.channels // op.heads, right.channels // op.heads
+    if op.transposed:
+        if inner != columns:
+            raise ValueError(f"transposed matmul needs equal channels, found {left} and {right}")
+        columns = right.positions
+    elif inner != right.positions:
+        raise ValueError(
+            f"matmul needs as many channels for each of {op.heads} heads as its second input has positions, "
+            f"found {left} and {right}"
+        )
+    gemm = Gemm(left.positions, inner, columns, op.heads, per_sample=True)
+    return Shape(left.height, left.width, op.heads * columns), gemm
+
+
+def _product(op: Product) -> tuple[Shape, Gemm]:
+    gemm = Gemm(op.rows, op.inner, op.columns, op.groups, op.per_sample)
+    shape = Shape(op.rows, 1, op.groups * op.columns)
+    if op.shape is None:
+        return shape, gemm
+    if math.prod(op.shape) != shape.words:
+        raise ValueError(f"shape says {'x'.join(map(str, op.shape))}, but the product has {shape.words} values")
+    return Shape(*op.shape), gemm
+
+
+def _memory(op: Memory, sources: Sequence[Shape]) -> tuple[Shape, int]:
+    shape = Shape(*op.shape) if op.shape else sources[0]
+    return shape, (sum(source.words for source in sources) if op.reads is None else op.reads) + shape.words
+
+
+def _view(op: View, source: Shape) -> Shape:
+    shape = Shape(*op.shape)
+    if shape.words > source.words:
+        raise ValueError(f"a view shows at most what is there, {source.words} values, found {shape}")
+    return shape
+
+
 def _pool(op: Pool, source: Shape) -> Shape:
     height, width = (
-        _windows(size, kernel, stride, pad, ceil=op.ceil)
-        for size, kernel, stride, pad in zip(source[:2], op.kernel, op.stride, op.pad, strict=True)
+        _windows(size, kernel, stride, pads, ceil=op.ceil)
+        for size, kernel, stride, pads in zip(source[:2], op.kernel, op.stride, _sides(op.pad), strict=True)
     )
     return Shape(height, width, source.channels)
 
@@ -83,7 +152,9 @@ def lower(op: Op, sources: Sequence[Shape], stage: int, prefix: str = "") -> tup
         If the shapes do not fit; the message names no file.
     """
     source = sources[0]
-    if len(sources) != 1 and not isinstance(op, Join):
+    if isinstance(op, MatMul) and len(sources) != 2:
+        raise ValueError(f"matmul takes two inputs, found {len(sources)}")
+    if len(sources) != 1 and not isinstance(op, Join | MatMul | Memory | Product):
         raise ValueError(f"{op.op} takes one input, found {len(sources)}")
     gemm, words = None, 0
     match op:
@@ -92,6 +163,16 @@ def lower(op: Op, sources: Sequence[Shape], stage: int, prefix: str = "") -> tup
         case Linear():
             shape = Shape(source.height, source.width, op.out)
             gemm = Gemm(source.positions, source.channels, op.out)
+        case ConvTranspose():
+            shape, gemm = _conv_transpose(op, source)
+        case MatMul():
+            shape, gemm = _matmul(op, source, sources[1])
+        case Product():
+            shape, gemm = _product(op)
+        case Memory():
+            shape, words = _memory(op, sources)
+        case View():
+            shape = _view(op, source)
         case Join():
             shape = _join(op, sources)
         case Flatten():

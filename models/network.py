@@ -40,12 +40,16 @@ class Gemm(NamedTuple):
         Columns: output channels of a group.
     groups : int
         How many such products, one after the other: the groups of a convolution.
+    per_sample : bool
+        Whether the right operand is an activation too, as in attention: samples
+        share nothing, and a batch runs one after the other.
     """
 
     R: int
     P: int
     C: int
     groups: int = 1
+    per_sample: bool = False
 
     @property
     def macs(self) -> int:

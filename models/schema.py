@@ -11,14 +11,16 @@ from ..formats import Strict
 Positive = Annotated[int, Field(ge=1, le=2**24)]
 NotNegative = Annotated[int, Field(ge=0, le=2**24)]
 Pair = Annotated[list[Positive], Field(min_length=2, max_length=2)]
+Sides = Annotated[list[NotNegative], Field(min_length=4, max_length=4)]
 PairOrZero = Annotated[list[NotNegative], Field(min_length=2, max_length=2)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,80}$")]
+Map = Annotated[list[Positive], Field(min_length=3, max_length=3)]
 
 
 class _Op(Strict):
     name: Name
     inputs: list[Name] | None = Field(None, alias="from")
-    shape: Annotated[list[Positive], Field(min_length=3, max_length=3)] | None = None
+    shape: Map | None = None
 
     @field_validator("inputs", mode="before")
     @classmethod
@@ -27,24 +29,47 @@ class _Op(Strict):
 
 
 class _Window(_Op):
+    """A window that slides; ``pad`` is top, left, bottom, right, or height and width for both sides."""
+
     kernel: Pair
     stride: Pair
-    pad: PairOrZero = [0, 0]
+    pad: Sides = [0, 0, 0, 0]
 
-    @field_validator("kernel", "stride", "pad", "dilation", mode="before", check_fields=False)
+    @field_validator("kernel", "stride", "dilation", "extra", mode="before", check_fields=False)
     @classmethod
     def _square(cls, value: object) -> object:
-        return [value, value] if isinstance(value, int) else value
+        return [value] * 2 if isinstance(value, int) else value
+
+    @field_validator("pad", mode="before")
+    @classmethod
+    def _all_sides(cls, value: object) -> object:
+        if isinstance(value, int):
+            return [value] * 4
+        return value * 2 if isinstance(value, list) and len(value) == 2 else value
 
 
 class Conv(_Window):
-    """2-D convolution: ``out`` channels, ``groups`` (as many as inputs: depthwise)."""
+    """2-D convolution: ``out`` channels, ``groups`` (as many as inputs: depthwise).
+
+    Over a sequence: a kernel of ``[length, 1]`` on a map one wide.
+    """
 
     op: Literal["conv"]
     out: Positive
     stride: Pair = [1, 1]
     dilation: Pair = [1, 1]
     groups: Positive = 1
+
+
+class ConvTranspose(_Window):
+    """Transposed convolution; ``extra`` rows and columns of output settle what the stride leaves open."""
+
+    op: Literal["convtranspose"]
+    out: Positive
+    stride: Pair = [1, 1]
+    dilation: Pair = [1, 1]
+    groups: Positive = 1
+    extra: PairOrZero = [0, 0]
 
 
 class Pool(_Window):
@@ -73,13 +98,60 @@ class Flatten(_Op):
     op: Literal["flatten"]
 
 
+class MatMul(_Op):
+    """Product of two activations, head by head: ``from = [a, b]``.
+
+    Transposed (attention scores): a of N x heads*d by b of M x heads*d gives N x heads*M.
+    Else (attention output): a of N x heads*M by b of M x heads*d gives N x heads*d.
+    """
+
+    op: Literal["matmul"]
+    heads: Positive = 1
+    transposed: bool = False
+
+
+class Product(_Op):
+    """A matrix product as it stands: rows x inner by inner x columns, ``groups`` times.
+
+    ``per_sample`` tells that the right operand is an activation.  The output is rows x 1 x
+    groups*columns unless ``shape`` arranges the same number of values otherwise.
+    """
+
+    op: Literal["gemm"]
+    rows: Positive
+    inner: Positive
+    columns: Positive
+    groups: Positive = 1
+    per_sample: bool = False
+
+
+class Memory(_Op):
+    """Moves data and multiplies nothing: normalisation, softmax, an addition that is not fused, an embedding.
+
+    Reads its inputs, or ``reads`` words; writes its output, of the first input's shape or of ``shape``.
+    """
+
+    op: Literal["memory"]
+    reads: NotNegative | None = None
+
+
+class View(_Op):
+    """Another look at data in place, all of it or a part: reshape, slice, transpose; moves nothing."""
+
+    op: Literal["view"]
+    shape: Map
+
+
 class Join(_Op):
     """``add`` (same shapes, fused) or ``concat`` (channels side by side, written in place)."""
 
     op: Literal["add", "concat"]
 
 
-Op = Annotated[Conv | Pool | GlobalPool | Linear | Flatten | Join, Field(discriminator="op")]
+Op = Annotated[
+    Conv | ConvTranspose | Pool | GlobalPool | Linear | MatMul | Product | Memory | View | Flatten | Join,
+    Field(discriminator="op"),
+]
 
 
 class ExitFile(Strict):

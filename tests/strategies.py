@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from fluidb.models import Exit, Gemm, Layer, Network, Shape
 from hypothesis import strategies as st
 
 gemms = st.tuples(st.integers(1, 300), st.integers(1, 200), st.integers(1, 150), st.integers(1, 3))
@@ -15,3 +18,12 @@ batches = st.integers(1, 9)
 modes = st.sampled_from(["fluid", "row", "fc", "none", "eq1"])
 words_per_cycle = st.integers(-3, 6).map(lambda power: 2.0**power)
 """Powers of two, so that sums and products are exact and equal means equal."""
+
+
+def network_of(gemms: list[Any], memory_words: int = 0, stages: list[int] | None = None) -> Network:
+    """A network of bare products, by default in one stage."""
+    stages = stages or [1] * len(gemms)
+    layers = [Layer(f"l{i}", stages[i], Gemm(*gemm), 0, Shape(1, 1, 1)) for i, gemm in enumerate(gemms)]
+    pool = [Layer("pool", stages[-1], None, memory_words, Shape(1, 1, 1))] if memory_words else []
+    exits = [Exit(f"end{stage}", 1.0 / stages[-1]) for stage in range(1, stages[-1] + 1)]
+    return Network("random", "random", (*layers, *pool), tuple(exits), {})

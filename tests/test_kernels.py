@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from fluidb.dse import Batching, kernels
 from fluidb.dse.fbcb import K_NAMES
-from fluidb.dse.space import arrange, layouts
+from fluidb.dse.space import LayerKind, arrange, layouts
 from fluidb.dse.workload import distinct, workload
 from fluidb.models import Gemm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import any_gemm, batches, huge_gemms, modes, tiles, words_per_cycle
+from strategies import any_gemm, batches, huge_gemms, modes, network_of, tiles, words_per_cycle
 
 
 def cost(gemm, tile, code, b, B_R, rate, mode):
-    B_P, passes = arrange(Batching(mode), b, B_R, single_row=gemm[0] == 1)
+    B_P, passes = arrange(Batching(mode), b, B_R, LayerKind.of(Gemm(*gemm)))
     T_R, T_P, T_C = kernels.stacked(tile[0], tile[1], tile[2], code)
     if T_R == 0:
         return None
@@ -27,7 +27,7 @@ def cost(gemm, tile, code, b, B_R, rate, mode):
 def choose(gemms, tile, b_max, rate, mode, *, stacking):
     work, plan = workload([Gemm(*gemm) for gemm in gemms]), layouts(Batching(mode), b_max)
     return kernels.choose_layouts(
-        np.array(tile), work.gemms, work.single_row, plan.plans, plan.starts, 3 if stacking else 1, b_max, rate,
+        np.array(tile), work.gemms, work.kinds, plan.plans, plan.starts, 3 if stacking else 1, b_max, rate,
         plan.literal,
     )  # fmt: skip
 
@@ -55,41 +55,49 @@ def test_chosen_layout_equals_plain_loops(gemm, tile, b_max, rate, mode, stackin
         assert (cycles[0, i], words[0, i], K_NAMES[code[0, i]], B_R[0, i]) == expected
 
 
-@given(st.lists(any_gemm, min_size=1, max_size=4), tiles, st.integers(1, 6), words_per_cycle, modes, st.booleans())
-@settings(max_examples=50)
-def test_objective_equals_plain_loops(gemms, tile, b_max, rate, mode, stacking):
-    gemms = [*gemms, gemms[0]]  # a repeated layer is evaluated once and counted twice
-    work, plan = distinct([Gemm(*gemm) for gemm in gemms]), layouts(Batching(mode), b_max)
-    weights = [1.0 + b % 2 for b in range(b_max)]
-    macs = sum(R * P * C * groups for R, P, C, groups in gemms)
-    gain = np.array([w * 2e-9 * macs * b * 1e8 for b, w in enumerate(weights, 1)])
-    found = np.empty(1)
+def stage_cycles(network, memory_words, tile, b_max, rate, mode, *, stacking=True):
+    (work, repeats), plan = distinct(network), layouts(Batching(mode), b_max)
+    found = np.empty((1, repeats.shape[1], b_max))
     kernels.search_designs(
-        np.array([tile]), work.gemms, work.repeats, work.single_row, plan.plans, plan.starts, 3 if stacking else 1,
-        100, rate, plan.literal, gain, found,
+        np.array([tile]), work.gemms, work.kinds, repeats, plan.plans, plan.starts, 3 if stacking else 1,
+        np.array(memory_words, dtype=np.float64), rate, plan.literal, found,
     )  # fmt: skip
-    expected = naive.objective(gemms, 100, tile, b_max, weights, rate, 1e8, mode, stacking)
-    assert found[0] == pytest.approx(expected, rel=1e-12)
+    return found[0]
+
+
+@given(st.lists(any_gemm, min_size=3, max_size=6), tiles, st.integers(1, 6), words_per_cycle, modes, st.booleans())
+@settings(max_examples=50)
+def test_cycles_of_each_stage_equal_plain_loops(gemms, tile, b_max, rate, mode, stacking):
+    gemms = [*gemms, gemms[0]]  # a repeated layer is evaluated once and counted twice
+    network = network_of(gemms, stages=[1, 2] + [3] * (len(gemms) - 2))
+    found = stage_cycles(network, [0, 100, 0], tile, b_max, rate, mode, stacking=stacking)
+    for stage, words, part in ((0, 0, gemms[:1]), (1, 100, gemms[1:2]), (2, 0, gemms[2:])):
+        expected = [naive.network_cycles(part, words, tile, b, rate, mode, stacking) for b in range(1, b_max + 1)]
+        assert found[stage].tolist() == expected
 
 
 @given(any_gemm, tiles, st.integers(1, 6), words_per_cycle, modes)
 def test_the_search_and_the_choice_of_layouts_never_disagree(gemm, tile, b_max, rate, mode):
     _, _, cycles, _ = choose([gemm], tile, b_max, rate, mode, stacking=True)
-    work, plan = distinct([Gemm(*gemm)]), layouts(Batching(mode), b_max)
-    for b in range(1, b_max + 1):
-        gain = np.array([float(b == i) for i in range(1, b_max + 1)])
-        found = np.empty(1)
-        kernels.search_designs(
-            np.array([tile]), work.gemms, work.repeats, work.single_row, plan.plans, plan.starts, 3, 0.0, rate,
-            plan.literal, gain, found,
-        )  # fmt: skip
-        assert found[0] == 1.0 / cycles[0, b - 1]
+    assert stage_cycles(network_of([gemm]), [0], tile, b_max, rate, mode).tolist() == cycles.tolist()
+
+
+@given(any_gemm, tiles, st.integers(1, 6), words_per_cycle, modes)
+def test_products_of_two_activations_run_sample_by_sample_in_every_mode(gemm, tile, b_max, rate, mode):
+    """Their right operands differ, so a batch saves nothing; Equation (1) as printed keeps its guard elements."""
+    per_sample = (*gemm, True)
+    _, B_R, cycles, words = choose([per_sample], tile, b_max, rate, mode, stacking=True)
+    one = naive.best(gemm, tile, 1, rate, mode, True)
+    assert B_R.tolist() == [[1] * b_max]
+    assert cycles[0].tolist() == [b * one[0] for b in range(1, b_max + 1)]
+    assert words[0].tolist() == [b * one[1] for b in range(1, b_max + 1)]
+    assert stage_cycles(network_of([per_sample]), [0], tile, b_max, rate, mode).tolist() == cycles.tolist()
 
 
 @given(any_gemm, tiles, st.integers(0, 2), batches, words_per_cycle, modes, st.data())
 def test_explicit_layouts_cost_what_the_kernel_says(gemm, tile, code, b, rate, mode, data):
     B_R = data.draw(st.sampled_from(naive.choices(mode, b, gemm[0])))
-    B_P, passes = arrange(Batching(mode), b, B_R, single_row=gemm[0] == 1)
+    B_P, passes = arrange(Batching(mode), b, B_R, LayerKind.of(Gemm(*gemm)))
 
     def column(value):
         return np.full((1, b), value)

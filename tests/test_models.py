@@ -88,6 +88,64 @@ def test_every_operator_by_hand():
     }
 
 
+ATTENTION = layers(
+    'name = "patches", op = "conv", out = 12, kernel = 2, stride = 2, shape = [4, 4, 12]',
+    'name = "tokens", op = "view", shape = [16, 1, 12]',
+    'name = "norm", op = "memory"',
+    'name = "q", op = "linear", out = 12',
+    'name = "k", op = "linear", from = "norm", out = 12',
+    'name = "v", op = "linear", from = "norm", out = 6',
+    'name = "scores", op = "matmul", from = ["q", "k"], heads = 3, transposed = true, shape = [16, 1, 48]',
+    'name = "softmax", op = "memory"',
+    'name = "context", op = "matmul", from = ["softmax", "v"], heads = 3, shape = [16, 1, 6]',
+    'name = "join", op = "memory", from = ["context", "norm"], shape = [16, 1, 18]',
+    'name = "first", op = "view", shape = [1, 1, 18]',
+    'name = "look", op = "memory", reads = 5, shape = [1, 1, 5]',
+    'name = "raw", op = "gemm", from = "first", rows = 2, inner = 7, columns = 3, groups = 5, per_sample = true',
+    'name = "raw2", op = "gemm", rows = 6, inner = 7, columns = 4, shape = [3, 2, 4]',
+)
+
+
+def test_attention_and_raw_operators_by_hand(tmp_path):
+    network = load_text(tmp_path, ATTENTION)
+    assert {layer.name: (layer.gemm, layer.memory_words) for layer in network.layers} == {
+        "patches": (Gemm(16, 16, 12), 0),
+        "norm": (None, 2 * 16 * 12),
+        "q": (Gemm(16, 12, 12), 0),
+        "k": (Gemm(16, 12, 12), 0),
+        "v": (Gemm(16, 12, 6), 0),
+        "scores": (Gemm(16, 4, 16, 3, per_sample=True), 0),
+        "softmax": (None, 2 * 16 * 48),
+        "context": (Gemm(16, 16, 2, 3, per_sample=True), 0),
+        "join": (None, 16 * 6 + 16 * 12 + 16 * 18),
+        "look": (None, 10),
+        "raw": (Gemm(2, 7, 3, 5, per_sample=True), 0),
+        "raw2": (Gemm(6, 7, 4), 0),
+    }
+    assert network.layers[-1].shape == (3, 2, 4)
+
+
+def test_padding_by_side_moves_windows_as_arithmetic_says(tmp_path):
+    """8 + 0 + 1 rows and 8 + 1 + 2 columns under a 3x3 window of stride 2."""
+    conv = 'name = "c", op = "conv", out = 4, kernel = 3, stride = 2, pad = [0, 1, 1, 2], shape = [4, 5, 4]'
+    assert load_text(tmp_path, layers(conv)).layers[0].gemm == Gemm(20, 36, 4)
+
+
+@pytest.mark.parametrize(
+    ("keys", "shape", "gemm"),
+    [
+        ("kernel = 2, stride = 2", "[16, 16, 6]", Gemm(64, 4, 4 * 6)),
+        ("kernel = 3, stride = 2, pad = 1, extra = 1", "[16, 16, 6]", Gemm(64, 4, 9 * 6)),
+        ("kernel = [3, 5], stride = [2, 1], pad = [1, 0, 0, 2], dilation = [2, 1]", "[18, 10, 6]", Gemm(64, 4, 15 * 6)),
+        ("kernel = 4, groups = 2", "[11, 11, 6]", Gemm(64, 2, 16 * 3, 2)),
+    ],
+)
+def test_transposed_convolution_by_hand(tmp_path, keys, shape, gemm):
+    """Shape by the rule of the ONNX operator: stride * (in - 1) + extra + reach - pads."""
+    network = load_text(tmp_path, layers(f'name = "up", op = "convtranspose", out = 6, {keys}, shape = {shape}'))
+    assert network.layers[0].gemm == gemm
+
+
 def test_pooling_follows_the_rule_that_a_last_window_starts_inside(tmp_path):
     """As PyTorch documents ceil_mode: a window that starts in the right padding is left out."""
     pool = 'name = "p", op = "maxpool", kernel = 1, stride = 3, pad = 0, ceil = true, shape = [3, 3, 4]'
@@ -120,11 +178,32 @@ FAULTS = {
     "add of other shapes": (layers(CONV, 'name = "a", op = "add", from = ["c", "input"]'), ["6x6x8 and 8x8x4"]),
     "concat of other sizes": (layers(CONV, 'name = "a", op = "concat", from = ["c", "input"]'), ["equal height"]),
     "add of one": (layers(CONV, 'name = "a", op = "add", from = ["c"]'), ["at least two inputs"]),
+    "scores of other widths": (
+        layers(CONV, 'name = "m", op = "matmul", from = ["c", "input"], transposed = true'),
+        ['layers[1] ("m")', "equal channels", "6x6x8 and 8x8x4"],
+    ),
+    "context of another length": (
+        layers(CONV, 'name = "m", op = "matmul", from = ["c", "c"]'),
+        ['layers[1] ("m")', "as many channels for each of 1 heads", "6x6x8"],
+    ),
+    "heads do not divide": (layers(CONV, 'name = "m", op = "matmul", from = ["c", "c"], heads = 3'), ["heads 3 must"]),
+    "matmul of one": (layers('name = "m", op = "matmul"'), ["matmul takes two inputs, found 1"]),
+    "view of more": (layers(CONV, 'name = "v", op = "view", shape = [9, 9, 9]'), ["at most", "288 values", "9x9x9"]),
+    "view of nothing": (layers(CONV, 'name = "v", op = "view"'), ['layers[1] ("v").shape: expected this key']),
+    "product arranged wrongly": (
+        layers('name = "g", op = "gemm", rows = 2, inner = 2, columns = 2, shape = [3, 1, 2]'),
+        ["shape says 3x1x2", "4 values"],
+    ),
+    "all padding": (
+        layers('name = "u", op = "convtranspose", out = 2, kernel = 1, pad = 9'),
+        ['layers[0] ("u")', "leaves nothing"],
+    ),
+    "three paddings": (layers(CONV + ", pad = [1, 2, 3]"), ['layers[0] ("c").pad', "4"]),
     "two inputs to a conv": (layers(CONV, CONV.replace('"c"', '"d", from = ["c", "c"]')), ["takes one input"]),
     "from nowhere": (layers(CONV + ', from = "x"'), ['("c").from', 'found "x"']),
     "from later": (layers(CONV + ', from = "d"', CONV.replace('"c"', '"d"')), ['("c").from', 'found "d"']),
     "name twice": (layers(CONV, CONV), ["layers[1]", "expected a new name"]),
-    "nothing to compute": (layers('name = "p", op = "globalavgpool"'), ["at least one conv or linear"]),
+    "nothing to compute": (layers('name = "p", op = "globalavgpool"'), ["at least one layer that multiplies"]),
     "exit nowhere": (TWO + exit_after("x"), ["exits[0].after", 'found "x"']),
     "exit at the end": (TWO + exit_after("d"), ["exits[0].after", "is the end"]),
     "exits out of order": (THREE + exit_after("d") + exit_after("c"), ["exits[1].after", "deeper"]),

@@ -10,11 +10,11 @@ from fluidb.dse import Batching, SearchOptions, Tile, configure, search, tabulat
 from fluidb.dse.search import Candidate, SearchResult, gop_s
 from fluidb.dse.space import designs
 from fluidb.formats import InputError
-from fluidb.models import Exit, Gemm, Layer, Network, Shape, load_network
+from fluidb.models import load_network
 from fluidb.platforms import Platform, load_platform
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import any_gemm, modes
+from strategies import any_gemm, modes, network_of
 
 full_size = pytest.mark.skipif(
     not COMPILED, reason="searches of the paper's boards take minutes as plain Python; run compiled"
@@ -26,12 +26,6 @@ PUBLISHED = [
     ("inception_v3", "zcu104", (4.8, 7.2, 9.6), (6186, 9, 192)),
     ("inception_v3", "zc706", (2.4, 3.2), (2742, 4, 225)),
 ]
-
-
-def network_of(gemms: list[tuple[int, int, int, int]], memory_words: int = 0) -> Network:
-    layers = [Layer(f"l{i}", 1, Gemm(*gemm), 0, Shape(1, 1, 1)) for i, gemm in enumerate(gemms)]
-    pool = [Layer("pool", 1, None, memory_words, Shape(1, 1, 1))] if memory_words else []
-    return Network("random", "random", (*layers, *pool), (Exit("end", 1.0),), {})
 
 
 def board_of(dsps: int, kibit: int = 40, gb_s: float = 0.8) -> Platform:
