@@ -21,6 +21,7 @@ class Engine(StrEnum):
 
     fluid = "fluid"
     row = "row"
+    column = "column"
     fc = "fc"
     none = "none"
     eq1 = "eq1"
@@ -44,6 +45,9 @@ def command(
     ] = None,
     memory_layers: Annotated[bool, typer.Option(help="Count the traffic of pooling layers.")] = True,
     backbone: Annotated[bool, typer.Option("--backbone", help="Leave out exits and heads.")] = False,
+    tile: Annotated[
+        str | None, typer.Option(metavar="T_R,T_P,T_C", help="Evaluate this design instead of searching for one.")
+    ] = None,
     all_rows: Annotated[bool, typer.Option("--all-rows", help="Enumerate T_R too: slow, same answer.")] = False,
     top: Annotated[int, typer.Option(min=1, max=1000, help="Designs to keep in the ranking.")] = 5,
     threads: Annotated[int | None, typer.Option(min=1, max=1024, help="Threads; all cores if not given.")] = None,
@@ -63,8 +67,14 @@ def command(
 
     if output is not None:
         check_output(output, force=force)
-    wanted = {"batching": batching.value, "stacking": stacking, "b_max": b_max, "memory_layers": memory_layers}
-    options = validate(SearchOptions, wanted | {"weights": _weights(weights)}, Path("options"))
+    wanted: dict[str, object] = {
+        "batching": batching.value,
+        "stacking": stacking,
+        "b_max": b_max,
+        "memory_layers": memory_layers,
+    }
+    wanted |= {"weights": _numbers(weights, "--weights", float), "tile": _numbers(tile, "--tile", int) or None}
+    options = validate(SearchOptions, wanted, Path("options"))
     board = load_platform(platform, parse_bandwidth(bandwidth, "--bandwidth") if bandwidth else None)
     net = load_network(network)
     net = net.backbone() if backbone else net
@@ -81,13 +91,14 @@ def command(
         note(f"wrote {output}; next: fluidb latency {output}")
 
 
-def _weights(text: str | None) -> list[float]:
+def _numbers(text: str | None, option: str, kind: type[float]) -> list[float]:
     from ..formats import InputError
 
     try:
-        return [float(item) for item in text.split(",")] if text else []
+        return [kind(item) for item in text.split(",")] if text else []
     except ValueError:
-        raise InputError(f'--weights: expected numbers with commas between, found "{text}"; e.g. 1,1,2,4') from None
+        what = "whole numbers" if kind is int else "numbers"
+        raise InputError(f'{option}: expected {what} with commas between, found "{text}"; e.g. 100,2,4') from None
 
 
 def _emit_json(design: DesignTable, fbcb: FbcbTable, output: Path | None) -> None:
@@ -110,6 +121,10 @@ def _emit_json(design: DesignTable, fbcb: FbcbTable, output: Path | None) -> Non
     emit_json("fluidb.dse-output/1", content)
 
 
+def _origin(design: DesignTable) -> str:
+    return "as given" if design.options.tile else f"best of {design.designs_evaluated:,}"
+
+
 def _emit_text(design: DesignTable, fbcb: FbcbTable) -> None:
     board, best = design.platform, design.ranking[0]
     peak = 2e-9 * design.peak_macs_per_s
@@ -117,7 +132,7 @@ def _emit_text(design: DesignTable, fbcb: FbcbTable) -> None:
         [
             ("network", f"{design.network.title} ({design.network.name}), {len(fbcb.rows)} GEMMs"),
             ("board", f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"),
-            ("design", f"<T_R,T_P,T_C> = {design.tile}, best of {design.designs_evaluated:,}"),
+            ("design", f"<T_R,T_P,T_C> = {design.tile}, {_origin(design)}"),
             ("objective", f"{best.objective_gop_s:,.1f} GOP/s summed over w_b, b = 1..{design.options.b_max}"),
             ("peak", f"{peak:,.1f} GOP/s"),
             ("DSPs", f"{best.tile.dsps:,} of {board.dsps:,} ({percent(design.dsp_share)})"),

@@ -15,7 +15,7 @@ from ..formats import Strict
 from ..models import Network
 from ..platforms import Platform
 from . import kernels
-from .space import MAX_BATCH, Batching, Tile, designs, layouts
+from .space import MAX_BATCH, Batching, Tile, check_fit, designs, layouts
 from .workload import distinct, workload
 
 CHUNK = 256
@@ -37,6 +37,8 @@ class SearchOptions(Strict):
         w_b of Equation (2), for b = 1..b_max; empty for all ones.
     memory_layers : bool
         Whether the traffic of memory-only layers (pooling) takes time.
+    tile : list of int or None
+        T_R, T_P, T_C of a given design, which is evaluated instead of searched for.
     """
 
     batching: Annotated[Batching, Field(strict=False)] = Batching.FLUID
@@ -44,6 +46,7 @@ class SearchOptions(Strict):
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 8
     weights: list[Annotated[float, Field(ge=0, le=1e6)]] = []
     memory_layers: bool = True
+    tile: Annotated[list[Annotated[int, Field(ge=1, le=2**31)]], Field(min_length=3, max_length=3)] | None = None
 
     @model_validator(mode="after")
     def _one_weight_for_each_batch(self) -> Self:
@@ -168,7 +171,7 @@ def search(
     Raises
     ------
     InputError
-        If no design fits, or there are too many to enumerate.
+        If no design fits or the given one does not, or there are too many to enumerate.
 
     Examples
     --------
@@ -179,7 +182,11 @@ def search(
     """
     options = options or SearchOptions()
     weights = options.weight_array()
-    space = designs(platform, all_rows=all_rows)
+    if options.tile is None:
+        space = designs(platform, all_rows=all_rows)
+    else:
+        check_fit(platform, Tile(*options.tile))
+        space = np.array([options.tile], dtype=np.int64)
     (work, repeats), plan = distinct(network), layouts(options.batching, options.b_max)
     whole, words = repeats.sum(axis=1, keepdims=True), memory_words(network, options).sum(keepdims=True)
     # Equation (2): T = operations / time, two operations to a MAC, in GOP/s

@@ -43,13 +43,15 @@ class Batching(StrEnum):
     """How a batch is laid out on the matrices of a layer (paper 000, Figs. 1 and 4a).
 
     ``FLUID`` chooses B_R for each layer and batch; ``ROW`` puts all samples
-    down the rows (B_R = b); ``FC`` does so in fully connected layers (R = 1)
+    down the rows (B_R = b); ``COLUMN`` puts them side by side (B_R = 1), the
+    figures' P; ``FC`` does as ``ROW`` in fully connected layers (R = 1)
     only and runs the others sample by sample; ``NONE`` runs everything sample
     by sample; ``EQ1`` is Fluid Batching by Equation (1) as printed.
     """
 
     FLUID = "fluid"
     ROW = "row"
+    COLUMN = "column"
     FC = "fc"
     NONE = "none"
     EQ1 = "eq1"
@@ -128,7 +130,7 @@ def _rows_to_try(batching: Batching, b: int, kind: LayerKind) -> list[int]:
         return [rows for rows in range(1, b + 1) if rows == 1 or columns[rows - 1] < columns[rows - 2]]
     if batching is Batching.EQ1:
         return list(range(1, b + 1))
-    return [b]
+    return [1 if batching is Batching.COLUMN else b]
 
 
 def layouts(batching: Batching, b_max: int) -> Layouts:
@@ -166,6 +168,24 @@ def largest_rows(platform: Platform, T_P: NDArray[np.int64], T_C: NDArray[np.int
     rows: NDArray[np.int64] = (words - T_P * T_C) // (T_P + T_C)
     even: NDArray[np.int64] = rows - rows % 2
     return even
+
+
+def check_fit(platform: Platform, tile: Tile) -> None:
+    """Refuse a design that a board cannot hold.
+
+    Raises
+    ------
+    InputError
+        If it needs more DSPs or on-chip memory than there are.
+    """
+    if tile.dsps > platform.dsps:
+        raise InputError(f"{tile}: expected at most the {platform.dsps:,} DSPs of {platform.name}, found {tile.dsps:,}")
+    bits = tile.buffer_bits(platform.word_bits)
+    if bits > platform.on_chip_bits:
+        raise InputError(
+            f"{tile}: expected at most the {platform.on_chip_mbit:g} Mb on chip of {platform.name}, "
+            f"found {bits / 2**20:.3f} Mb of double buffers; lower T_R"
+        )
 
 
 def designs(platform: Platform, *, all_rows: bool = False) -> NDArray[np.int64]:

@@ -232,7 +232,9 @@ def compare(
     for name, (site, options) in wanted.items():
         searched[name] = find_engine(site, options, store, threads)
         report(len(searched), total)
-    engines = [tuple(searched[_npu(p.site, item.options)] for item in scenario.entrants) for p in scenario.points]
+    engines = [
+        tuple(searched[_npu(p.site, p.site.options(item))] for item in scenario.entrants) for p in scenario.points
+    ]
     grid = [
         (point, entrant, engine, seed, store)
         for point, there in zip(scenario.points, engines, strict=True)
@@ -278,7 +280,7 @@ def _npu(site: Site, options: SearchOptions) -> str:
 def _wanted(scenario: Scenario) -> dict[str, tuple[Site, SearchOptions]]:
     """The searches of a scenario, each once."""
     return {
-        _npu(point.site, item.options): (point.site, item.options)
+        _npu(point.site, point.site.options(item)): (point.site, point.site.options(item))
         for point in scenario.points
         for item in scenario.entrants
     }

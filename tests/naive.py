@@ -13,7 +13,7 @@ Gemm = tuple[int, int, int, int]
 Tile = tuple[int, int, int]
 
 STACKS = ("1", "2", "1/2")
-MODES = ("fluid", "row", "eq1", "none", "fc")
+MODES = ("fluid", "row", "column", "eq1", "none", "fc")
 TIE = 1e-12
 
 
@@ -113,7 +113,7 @@ def choices(mode: str, b: int, R: int) -> list[int]:
         return list(range(1, b + 1))
     if mode == "row":
         return [b]
-    if mode == "none":
+    if mode in ("none", "column"):
         return [1]
     if mode == "fc":
         return [b] if R == 1 else [1]

@@ -216,6 +216,10 @@ def test_backbone_bandwidth_and_weights_reach_the_search(fluidb: Run) -> None:
     assert found("--no-memory-layers")["objective_gop_s"] > base["objective_gop_s"]
     assert found("--no-stacking")["objective_gop_s"] <= base["objective_gop_s"]
     assert found("--batching", "eq1")["options"]["batching"] == "eq1"
+    given = found("--tile", "8,2,3")
+    assert (given["T_R"], given["T_P"], given["T_C"], given["designs_evaluated"]) == (8, 2, 3, 1)
+    assert given["objective_gop_s"] < base["objective_gop_s"]
+    assert found("--tile", ",".join(str(base[key]) for key in ("T_R", "T_P", "T_C")))["gop_s"] == base["gop_s"]
     slow = found("--all-rows")
     assert slow["designs_evaluated"] > base["designs_evaluated"]
     assert {key: slow[key] for key in ("T_R", "T_P", "T_C")} == {key: base[key] for key in ("T_R", "T_P", "T_C")}
@@ -242,6 +246,13 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
         ["options: weights: expected at least one"],
     ),
     "too few weights": (["dse", TINY, POCKET, "--weights", "1,2"], ["expected 8 values", "found 2"]),
+    "tile of two": (["dse", TINY, POCKET, "--tile", "8,2"], ["options: tile", "3", "[8, 2]"]),
+    "tile of halves": (["dse", TINY, POCKET, "--tile", "8,2,0.5"], ["--tile", "whole numbers", '"8,2,0.5"']),
+    "tile of too many DSPs": (["dse", TINY, POCKET, "--tile", "2,99,99"], ["<2,99,99>", "DSPs of pocket", "9,801"]),
+    "tile too deep": (
+        ["dse", TINY, POCKET, "--tile", "99998,2,2"],
+        ["<99998,2,2>", "Mb on chip of pocket", "lower T_R"],
+    ),
     "bandwidth without a unit": (["dse", TINY, POCKET, "--bandwidth", "3.2"], ["--bandwidth", "no unit"]),
     "negative rate": (
         ["trace", "poisson", "--rate", "-1", "--count", "5", "-o", "n.csv"],

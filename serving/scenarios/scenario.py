@@ -12,7 +12,7 @@ from typing import Annotated, Literal, NamedTuple, TypeVar
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from ...dse.search import SearchOptions
-from ...dse.space import MAX_BATCH, Batching
+from ...dse.space import MAX_BATCH, Batching, Tile, check_fit
 from ...formats import Catalogue, InputError, Strict, parse_bandwidth, parse_duration, read_toml
 from ...models import NETWORKS, Network, load_network
 from ...platforms import PLATFORMS, Platform, load_platform
@@ -104,7 +104,10 @@ class ContenderKeys(Strict):
 
 
 class CaseKeys(Strict):
-    """A network on a board, its objectives and its traffic: Poisson ``rates`` in requests/s, or a ``trace``."""
+    """A network on a board, its objectives and its traffic: Poisson ``rates`` in requests/s, or a ``trace``.
+
+    ``tiles`` gives a contender's design <T_R,T_P,T_C> here, in place of a search.
+    """
 
     name: Name | None = None
     network: Name
@@ -113,6 +116,7 @@ class CaseKeys(Strict):
     slos: Annotated[list[Annotated[str, AfterValidator(_duration)]], Field(min_length=1)]
     rates: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)] | None = None
     trace: Name | None = None
+    tiles: dict[str, Annotated[list[Annotated[int, Field(ge=1, le=2**31)]], Field(min_length=3, max_length=3)]] = {}
 
     @field_validator("slos")
     @classmethod
@@ -198,6 +202,10 @@ class ScenarioFile(Strict):
         _once("name (by default NETWORK on PLATFORM)", [item.label for item in value])
         if "requests" in info.data and info.data["requests"] is None and any(item.rates for item in value):
             raise ValueError("rates need the key requests at the top of the file, found none")
+        names = [item.name for item in info.data.get("contenders", [])]
+        strangers = [name for item in value for name in item.tiles if names and name not in names]
+        if strangers:
+            raise ValueError(f'tiles: expected the names of contenders ({", ".join(names)}), found "{strangers[0]}"')
         return value
 
 
@@ -228,7 +236,10 @@ class Entrant:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A case, loaded: a network on a board; ``trace`` where it has one, with its name in the scenario and digest."""
+    """A case, loaded: a network on a board; ``trace`` where it has one, with its name in the scenario and digest.
+
+    ``tiles`` are the designs that are given, by contender.
+    """
 
     name: str
     network: Network
@@ -236,6 +247,11 @@ class Site:
     trace: Trace | None
     trace_name: str | None
     trace_sha256: str | None
+    tiles: dict[str, list[int]]
+
+    def options(self, entrant: Entrant) -> SearchOptions:
+        """What a contender's NPU is searched for here."""
+        return entrant.options.model_copy(update={"tile": self.tiles.get(entrant.name)})
 
 
 class Point(NamedTuple):
@@ -344,7 +360,9 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
             faults.catch(f"{where}.trace: {file}", lambda: resolve(trace, rates, 0, None))
     if network is None or platform is None:
         return None
-    return Site(keys.label, network, platform, trace, keys.trace, digest)
+    for name, tile in keys.tiles.items():
+        faults.catch(f"{where}.tiles.{name}", lambda tile=tile: check_fit(platform, Tile(*tile)))  # type: ignore[misc]
+    return Site(keys.label, network, platform, trace, keys.trace, digest, keys.tiles)
 
 
 def load_scenario(name: str) -> Scenario:
