@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from conftest import POCKET
+from conftest import DATA, POCKET, TINY
 from fluidb.formats import InputError
 from fluidb.platforms import PLATFORMS, load_platform
 
@@ -42,14 +44,23 @@ def test_every_fault_at_once_with_its_key(tmp_path):
         "schema: expected 'fluidb.platform/1', found \"fluidb.platform/2\"",
         "dsps: expected greater than or equal to 1, found -1",
         'on_chip_mbit: expected a valid number, found "fast"',
-        "flip_flops: expected this key, found none",
         "clock_mhz: expected a finite number",
         "bandwidth_gb_s: expected this key, found none",
         "bandwith_gb_s: unknown key; did you mean bandwidth_gb_s?",
         "sources: expected the keys of this file, found colour",
     ):
         assert f"{path}: {part}" in text
-    assert len(caught.value.faults) == 8
+    assert len(caught.value.faults) == 7
+
+
+def test_a_board_without_flip_flops_shares_none(fluidb, tmp_path):
+    """An ASIC has neither flip-flops nor look-up tables to share: commands print a dash, JSON null."""
+    text = (DATA / "pocket.toml").read_text()
+    (tmp_path / "chip.toml").write_text(text.replace("flip_flops = 10_000\nluts = 5_000\n", ""))
+    assert "flip_flops      -" in fluidb("platforms", "show", "chip.toml").stdout
+    assert "flip-flops (-)" in fluidb("dse", TINY, "chip.toml", "--b-max", 2, "-o", "tiny").stdout
+    assert "flip-flops (- of pocket)" in fluidb("fbcb", "tiny").stdout
+    assert json.loads(fluidb("fbcb", "tiny", "--json").stdout)["register_share"] is None
 
 
 def test_near_misses_of_a_name():
