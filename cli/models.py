@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import AsJson
-from .render import blank, emit_facts, emit_json, emit_list, emit_table, percent
+from .options import AsJson, Force
+from .render import blank, emit_facts, emit_json, emit_list, emit_table, note, percent
 
 if TYPE_CHECKING:
     from ..models import Network
+
+FORMATS = "auto (by how FILE ends) or scalesim (docs/import-networks.md)."
 
 app = typer.Typer(invoke_without_command=True, help="List and show networks.")
 
@@ -48,15 +51,7 @@ def show(
         ]
         emit_json("fluidb.model-output/1", {**_facts(net), "layers": layers, "sources": net.sources})
         return
-    facts = _facts(net)
-    emit_facts(
-        [
-            ("network", f"{net.title} ({net.name})"),
-            ("backbone", f"{facts['backbone_gemms']} GEMMs, {facts['backbone_macs']:,} MACs"),
-            ("with heads", f"{facts['gemms']} GEMMs, {facts['macs']:,} MACs"),
-            *((f"source of {key}", text) for key, text in net.sources.items()),
-        ]
-    )
+    emit_facts(_lines(net))
     blank()
     emit_list(
         ["exit", "after", "share of samples"], [(i, e.name, percent(e.rate, 1)) for i, e in enumerate(net.exits, 1)]
@@ -75,6 +70,46 @@ def show(
         for layer in net.layers
     ]
     emit_table(["layer", "stage", "R x P x C", "MACs", "output"], rows)
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The network to import.")],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT.toml", help="The network file to write.")],
+    format_: Annotated[str, typer.Option("--format", help=FORMATS)] = "auto",
+    name: Annotated[str | None, typer.Option(help="Its name; the file's if not given.")] = None,
+    title: Annotated[str | None, typer.Option(help="A line for people.")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a network file of a network that another tool describes."""
+    from ..formats import check_free, write_file
+    from ..models.importers import detect_format, import_network
+    from ..models.loader import build_network
+    from ..models.writer import network_text
+
+    check_free(output, force)
+    chosen = detect_format(file) if format_ == "auto" else format_
+    made = import_network(file, chosen, name=name, title=title)
+    net = build_network(made, file)
+    write_file(output, network_text(made))
+    facts = _facts(net)
+    if as_json:
+        run = {"output": str(output), "format": chosen}
+        emit_json("fluidb.model-import-output/1", run | facts | {"sources": net.sources})
+        return
+    emit_facts([("format", chosen), *_lines(net)])
+    note(f"wrote {output}; next: fluidb dse {output} BOARD")
+
+
+def _lines(network: Network) -> list[tuple[str, str]]:
+    facts = _facts(network)
+    return [
+        ("network", f"{network.title} ({network.name})"),
+        ("backbone", f"{facts['backbone_gemms']} GEMMs, {facts['backbone_macs']:,} MACs"),
+        ("with heads", f"{facts['gemms']} GEMMs, {facts['macs']:,} MACs"),
+        *((f"source of {key}", text) for key, text in network.sources.items()),
+    ]
 
 
 def _facts(network: Network) -> dict[str, object]:

@@ -47,4 +47,5 @@ def show(
     sources = content.pop("sources")
     emit_facts([("board", f"{content.pop('title')} ({content.pop('name')})")])
     blank()
-    emit_list(["key", "value", "source"], [(key, value, sources.get(key, "")) for key, value in content.items()])
+    rows = [(key, "-" if value is None else value, sources.get(key, "")) for key, value in content.items()]
+    emit_list(["key", "value", "source"], rows)

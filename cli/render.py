@@ -106,9 +106,9 @@ def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
         yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def percent(share: float, digits: int = 2) -> str:
-    """A share as a percentage."""
-    return f"{100 * share:.{digits}f} %"
+def percent(share: float | None, digits: int = 2) -> str:
+    """A share as a percentage, or a dash where there is nothing to share."""
+    return "-" if share is None else f"{100 * share:.{digits}f} %"
 
 
 def ms(seconds: float) -> str:

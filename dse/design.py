@@ -155,9 +155,9 @@ class DesignTable(Table):
         """MACs a second with every unit busy."""
         return self.tile.dsps * self.platform.clock_hz
 
-    def register_share(self, fbcb: FbcbTable) -> float:
-        """Share of the board's flip-flops that the FBCB takes."""
-        return fbcb.register_bits / self.platform.flip_flops
+    def register_share(self, fbcb: FbcbTable) -> float | None:
+        """Share of the board's flip-flops that the FBCB takes; ``None`` where the board names none."""
+        return fbcb.register_bits / self.platform.flip_flops if self.platform.flip_flops else None
 
 
 def tabulate_design(

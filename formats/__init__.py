@@ -5,10 +5,10 @@ The bottom of the house: it knows nothing of networks, boards or traffic.
 
 from .catalogue import Catalogue
 from .errors import InputError
-from .files import check_free, write_directory, write_file
+from .files import check_free, read_text, write_directory, write_file
 from .quantities import parse_bandwidth, parse_duration, parse_quantity
 from .tables import Table, read_table, write_table
-from .toml import Strict, read_toml, validate
+from .toml import Strict, read_toml, toml_inline, toml_key, validate
 
 __all__ = [
     "Catalogue",
@@ -20,7 +20,10 @@ __all__ = [
     "parse_duration",
     "parse_quantity",
     "read_table",
+    "read_text",
     "read_toml",
+    "toml_inline",
+    "toml_key",
     "validate",
     "write_directory",
     "write_file",

@@ -1,4 +1,4 @@
-"""Outputs are written whole or not at all."""
+"""Text is read whole; outputs are written whole or not at all."""
 
 from __future__ import annotations
 
@@ -41,6 +41,41 @@ def check_free(path: Path, force: bool, what: str = "output") -> None:
         raise InputError(f"{path}: expected the folder {parent} to exist, found none; create it first")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise InputError(f"{path}: the folder {parent} is not writable; choose another place")
+
+
+def read_text(path: Path, max_bytes: int) -> str:
+    """A text file, whole.
+
+    Parameters
+    ----------
+    path : Path
+        An existing file.
+    max_bytes : int
+        Most bytes to read; a larger file is refused.
+
+    Returns
+    -------
+    str
+        Its content, line ends as they are.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is too large, or is no UTF-8.
+    """
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(max_bytes + 1)
+    except OSError as error:
+        raise InputError(f"{path}: could not be read ({error.strerror})") from error
+    if len(raw) > max_bytes:
+        raise InputError(f"{path}: expected at most {max_bytes // 2**20} MiB, found more")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{path}: expected UTF-8 text, found byte 0x{raw[error.start]:02x} at {error.start}"
+        ) from error
 
 
 def _sync(path: Path) -> None:

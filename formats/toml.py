@@ -1,9 +1,10 @@
-"""TOML files that a person writes: every fault at once, each with its key."""
+"""TOML files that a person writes: every fault at once, each with its key; and how to write one."""
 
 from __future__ import annotations
 
 import difflib
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 import pydantic
 
 from .errors import InputError
+from .files import read_text
 
 MAX_BYTES = 16 * 2**20
 """A larger TOML file is refused unread: no hand-written one comes near."""
@@ -98,6 +100,42 @@ def validate(model: type[Model], data: object, path: Path) -> Model:
         raise InputError(f"{path}: {_fault(item, data, known)}" for item in error.errors(include_url=False)) from None
 
 
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def toml_key(key: str) -> str:
+    """A key as TOML writes it: bare where it can be."""
+    return key if _BARE.fullmatch(key) else toml_inline(key)
+
+
+def toml_inline(value: object) -> str:
+    """A value as TOML writes it on one line.
+
+    Parameters
+    ----------
+    value : str, bool, int, float, list or dict
+        What to write; a text that is no Unicode (of a damaged file name) has its faults replaced.
+
+    Returns
+    -------
+    str
+        TOML.
+
+    Examples
+    --------
+    >>> toml_inline({"name": "a", "sizes": [1, 2.5], "deep": False})
+    '{ name = "a", sizes = [1, 2.5], deep = false }'
+    """
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{toml_key(key)} = {toml_inline(item)}' for key, item in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_inline, value))}]"
+    if isinstance(value, str):  # JSON's escapes are TOML's, but for DEL
+        text = value.encode(errors="replace").decode()
+        return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return json.dumps(value, allow_nan=False)
+
+
 def read_toml(model: type[Model], path: Path) -> Model:
     """Read a TOML file against a schema.
 
@@ -118,20 +156,9 @@ def read_toml(model: type[Model], path: Path) -> Model:
     InputError
         If it is unreadable, no TOML, or breaks the schema.
     """
+    text = read_text(path, MAX_BYTES)
     try:
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
-        if len(raw) > MAX_BYTES:
-            raise InputError(f"{path}: expected at most {MAX_BYTES // 2**20} MiB of TOML, found more")
-        data = tomllib.loads(raw.decode("utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: could not be read ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path}: expected UTF-8 text, found byte 0x{raw[error.start]:02x} at {error.start}"
-        ) from error
-    except InputError:
-        raise
+        data = tomllib.loads(text)
     except ValueError as error:
         raise InputError(f"{path}: not valid TOML: {error}") from error
     except RecursionError:

@@ -19,7 +19,7 @@ Map = Annotated[list[Positive], Field(min_length=3, max_length=3)]
 
 class _Op(Strict):
     name: Name
-    inputs: list[Name] | None = Field(None, alias="from")
+    inputs: Annotated[list[Name], Field(min_length=1)] | None = Field(None, alias="from")
     shape: Map | None = None
 
     @field_validator("inputs", mode="before")

@@ -26,8 +26,8 @@ class Platform(Strict):
         Multiply-accumulate units: one DSP makes one ``word_bits`` MAC a cycle.
     on_chip_mbit : float
         On-chip buffer memory in Mb of 2**20 bits, as data sheets count.
-    flip_flops, luts : int
-        Registers and look-up tables, for resource shares.
+    flip_flops, luts : int, optional
+        Registers and look-up tables, for resource shares; ``None`` on an ASIC, which has none to share.
     clock_mhz : float
         Clock of the NPU.
     bandwidth_gb_s : float
@@ -43,8 +43,8 @@ class Platform(Strict):
     title: str
     dsps: Annotated[int, Field(ge=1, le=10**6)]
     on_chip_mbit: Amount
-    flip_flops: Count
-    luts: Count
+    flip_flops: Count | None = None
+    luts: Count | None = None
     clock_mhz: Amount
     bandwidth_gb_s: Amount
     word_bits: Annotated[int, Field(ge=1, le=64)]

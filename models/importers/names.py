@@ -1,0 +1,36 @@
+"""Names that a network file allows."""
+
+from __future__ import annotations
+
+import re
+
+MAX_NAME = 80
+
+
+def plain_name(text: str) -> str:
+    """A text with every character that a name may not hold replaced by ``_``.
+
+    Examples
+    --------
+    >>> plain_name("Test 1/conv")
+    'Test_1_conv'
+    """
+    return re.sub(r"[^A-Za-z0-9_.:-]", "_", text)[:MAX_NAME] or "_"
+
+
+class LayerNames:
+    """Gives each layer a plain name of its own: a second ``conv`` becomes ``conv.2``."""
+
+    def __init__(self) -> None:
+        self._taken = {"input"}  # the sample itself
+        self._count: dict[str, int] = {}
+
+    def give(self, text: str) -> str:
+        """The name of one more layer."""
+        name = plain = plain_name(text)
+        while name in self._taken:
+            self._count[plain] = self._count.get(plain, 1) + 1
+            ending = f".{self._count[plain]}"
+            name = plain[: MAX_NAME - len(ending)] + ending
+        self._taken.add(name)
+        return name

@@ -1,0 +1,236 @@
+"""SCALE-Sim's topology files: a convolution or a matrix product a row, and no graph.
+
+Source: SCALE-Sim, https://github.com/scalesim-project/SCALE-Sim, ``scalesim/topology_utils.py`` for what a
+row means, ``topologies/`` for how rows are written (``docs/import-networks.md``).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...formats import InputError, read_text, validate
+from ..schema import NetworkFile
+from .names import LayerNames
+
+MAX_BYTES = 16 * 2**20
+MAX_VALUE = 2**24
+"""Most rows, columns, channels or filters; the schema's bound."""
+
+CONV = ("IFMAP Height", "IFMAP Width", "Filter Height", "Filter Width", "Channels", "Num Filter", "Strides")
+GEMM = ("M", "N", "K")
+_STRIDE_WIDTH = "stridewidth"  # a second column of strides, as SCALE-Sim itself writes it
+_BATCH = re.compile("batch(size)?")
+_DEPTHWISE = re.compile(r"dw(?![a-z])|dw_?conv|depthwise", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A layer as its row describes it.
+
+    Attributes
+    ----------
+    label : str
+        File, line and name, for faults.
+    name : str
+        Its first cell.
+    values : tuple of int
+        Its numbers, in the order of ``CONV`` or ``GEMM``.
+    rest : tuple of str
+        Further cells.
+    """
+
+    label: str
+    name: str
+    values: tuple[int, ...]
+    rest: tuple[str, ...]
+
+
+def _number(cell: str) -> int | None:
+    """A whole number from 1 to ``MAX_VALUE``, if the cell holds one."""
+    value = int(cell) if re.fullmatch("[0-9]{1,9}", cell) else 0
+    return value if 1 <= value <= MAX_VALUE else None
+
+
+def _cells(path: Path) -> list[tuple[int, list[str]]]:
+    """Rows that hold anything, each with its line."""
+    text = read_text(path, MAX_BYTES).removeprefix("\ufeff")
+    lines = re.split("\r\n|\r|\n", text)
+    rows = [(number, [cell.strip() for cell in line.split(",")]) for number, line in enumerate(lines, 1)]
+    return [(number, cells) for number, cells in rows if any(cells)]
+
+
+def _columns(path: Path, first: list[str]) -> tuple[tuple[str, ...], bool]:
+    """The columns of a file and whether its first row is a header."""
+    words = [re.sub("[^a-z]", "", cell.lower()) for cell in first]
+    if words[1:4] == ["m", "n", "k"]:
+        return GEMM, True
+    if "ifmap" in "".join(words[1:2]):
+        return CONV, True
+    if len(first) > len(GEMM) and all(map(_number, first[1:4])):
+        return (CONV if len(first) > len(CONV) and _number(first[len(CONV)]) else GEMM), False
+    found = ",".join(first)[:100]
+    raise InputError(
+        f'{path}: header: expected "Layer name, {", ".join(CONV)}" or "Layer, {", ".join(GEMM)}", found "{found}"'
+    )
+
+
+def _rows(path: Path, lines: list[tuple[int, list[str]]], columns: tuple[str, ...]) -> list[_Row]:
+    """The layers' rows; every fault at once."""
+    rows, faults = [], []
+    for number, cells in lines:
+        label = f'{path}: line {number} ("{cells[0][:40]}")'
+        given = dict(zip(columns, cells[1:], strict=False))
+        values = {key: _number(given.get(key, "")) for key in columns}
+        faults += [
+            f'{label}: {key}: expected a whole number from 1 to {MAX_VALUE}, found "{given.get(key, "")[:40]}"'
+            for key, value in values.items()
+            if value is None
+        ]
+        known = tuple(value for value in values.values() if value is not None)
+        rows.append(_Row(label, cells[0], known, tuple(cells[len(columns) + 1 :])))
+    if faults:
+        raise InputError(faults)
+    return rows
+
+
+def _extra(header: list[str], row: _Row, wanted: str | re.Pattern[str]) -> int | None:
+    """The number in a further column, found by its heading."""
+    for word, cell in zip(header, row.rest, strict=False):
+        if re.fullmatch(wanted, word):
+            return _number(cell)
+    return None
+
+
+def _product(rows: int, inner: int, columns: int, groups: int = 1) -> dict[str, Any]:
+    content = {"op": "gemm", "rows": rows, "inner": inner, "columns": columns}
+    return content | ({"groups": groups} if groups > 1 else {})
+
+
+def _gemm(row: _Row) -> dict[str, Any]:
+    """M x K by K x N; a whole number in the fifth or sixth column is a batch: heads of activations, not samples."""
+    M, N, K = row.values
+    batch = next((count for cell in row.rest[:2] if (count := _number(cell))), 1)
+    return _product(M, K, N, batch) | ({"per_sample": True} if batch > 1 else {})
+
+
+def _depthwise_channels(rows: list[_Row], index: int) -> tuple[int, int]:
+    """Groups of a depthwise row, and filters for each of them; 0 groups for an ordinary row.
+
+    Raises
+    ------
+    ValueError
+        If its numbers do not tell.
+    """
+    row = rows[index]
+    channels, filters = row.values[4:6]
+    if "DP" in row.name:  # SCALE-Sim's own mark: filters count for each channel
+        return channels, filters
+    if not _DEPTHWISE.search(" ".join((row.name, *row.rest))):
+        return 0, filters
+    if channels == filters == 1:  # one channel stands for all of them
+        around = {rows[index - 1].values[5]} if index else set()
+        around |= {rows[index + 1].values[4]} if index + 1 < len(rows) else set()
+        if len(around) != 1:
+            raise ValueError(
+                "a depthwise row of one channel stands for all of them, and the rows around it disagree on how many "
+                f"({', '.join(map(str, sorted(around))) or 'none'}); write its Channels"
+            )
+        return around.pop(), 1
+    if filters > 1 and filters % channels:
+        raise ValueError(f"expected a depthwise row of 1 filter, or of a multiple of its {channels} channels")
+    return channels, max(1, filters // channels)
+
+
+def _conv(header: list[str], rows: list[_Row], index: int) -> dict[str, Any]:
+    """A convolution as SCALE-Sim computes it, of an input that is padded already."""
+    row = rows[index]
+    height, width, filter_height, filter_width, channels, filters, stride = row.values
+    if filter_height > height or filter_width > width:
+        raise ValueError(f"filter {filter_height}x{filter_width} does not fit into IFMAP {height}x{width}")
+    stride_width = _extra(header, row, _STRIDE_WIDTH) or stride
+    out = [
+        math.ceil((height - filter_height + stride) / stride),
+        math.ceil((width - filter_width + stride_width) / stride_width),
+    ]
+    if "pool" in row.name.lower() and filters == 1:
+        return {"op": "memory", "reads": height * width * channels, "shape": [*out, channels]}
+    if (_extra(header, row, _BATCH) or 1) > 1:
+        raise ValueError("expected a batch of 1, found more; fluidb batches samples by itself")
+    groups, filters = _depthwise_channels(rows, index)
+    inner = filter_height * filter_width * (1 if groups else channels)
+    groups = groups or 1
+    return _product(out[0] * out[1], inner, filters, groups) | {"shape": [*out, groups * filters]}
+
+
+def read(path: Path, name: str) -> NetworkFile:
+    """A topology file as a network: its rows in sequence, each a product as it stands.
+
+    Parameters
+    ----------
+    path : Path
+        The CSV file.
+    name : str
+        The network's name.
+
+    Returns
+    -------
+    NetworkFile
+        Its sources say how rows were read.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, its form is not known, or rows have faults, each with a line.
+    """
+    lines = _cells(path)
+    if not lines:
+        raise InputError(f"{path}: expected a SCALE-Sim topology, found an empty file")
+    columns, has_header = _columns(path, lines[0][1])
+    rows = _rows(path, lines[has_header:], columns)
+    if not rows:
+        raise InputError(f"{path}: expected a layer below the header, found none")
+    words = [re.sub("[^a-z]", "", cell.lower()) for cell in lines[0][1][len(columns) + 1 :]] if has_header else []
+    names, layers, faults = LayerNames(), [], []
+    for index, row in enumerate(rows):
+        try:
+            content = _gemm(row) if columns is GEMM else _conv(words, rows, index)
+        except ValueError as error:
+            faults.append(f"{row.label}: {error}")
+            continue
+        layers.append({"name": names.give(row.name), **content})
+    if faults:
+        raise InputError(faults)
+    first = rows[0].values
+    height, width, channels = (first[0], 1, first[2]) if columns is GEMM else (first[0], first[1], first[4])
+    content = {
+        "schema": "fluidb.network/1",
+        "name": name,
+        "title": f"{name}, from a SCALE-Sim topology",
+        "input": {"height": height, "width": width, "channels": channels},
+        "layers": layers,
+        "sources": _sources(path, rows, columns, layers),
+    }
+    return validate(NetworkFile, content, path)
+
+
+def _sources(path: Path, rows: list[_Row], columns: tuple[str, ...], layers: list[dict[str, Any]]) -> dict[str, str]:
+    """Where the figures come from, and what was decided."""
+    form = "GEMM" if columns is GEMM else "convolution"
+    sources = {"layers": f"SCALE-Sim topology {path.name}, {form} form; it has no graph: layers follow one another"}
+    if columns is CONV:
+        sources["sizes"] = "output is ceil((IFMAP - filter + stride) / stride): padding counts where IFMAP includes it"
+    groups = sum("groups" in layer for layer in layers)
+    if groups:
+        what = "batched products of activations" if columns is GEMM else "depthwise rows, a product for each channel"
+        sources["groups"] = f"{groups} {what}"
+    pools = sum(layer["op"] == "memory" for layer in layers)
+    if pools:
+        sources["pooling"] = f"{pools} rows move data and multiply nothing"
+    sparse = sum(any(re.fullmatch("[0-9]+ *: *[0-9]+", cell) for cell in row.rest) for row in rows)
+    if sparse:
+        sources["sparsity"] = f"N:M of {sparse} rows left out: products are dense"
+    return sources

@@ -1,0 +1,64 @@
+"""Writing network files, as a person would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..formats import toml_inline, toml_key
+from .schema import NetworkFile, Op
+
+
+def _short(value: list[int]) -> int | list[int]:
+    """The shortest way to write a size for each axis or side."""
+    if len(set(value)) == 1:
+        return value[0]
+    return value[:2] if value[:2] == value[2:] else value
+
+
+def _operator(op: Op) -> dict[str, Any]:
+    """What must be said of an operator, its name first and its shape last."""
+    content = op.model_dump(by_alias=True, exclude_defaults=True)
+    sizes = {"kernel", "stride", "pad", "dilation", "extra"} & content.keys()
+    content |= {key: _short(content[key]) for key in sizes}
+    first = {key: content.pop(key) for key in ("name", "op", "from") if key in content}
+    if len(first.get("from", ())) == 1:
+        first["from"] = first["from"][0]
+    last = {"shape": content.pop("shape")} if "shape" in content else {}
+    return first | content | last
+
+
+def _operators(ops: list[Op]) -> list[str]:
+    return ["layers = [", *(f"  {toml_inline(_operator(op))}," for op in ops), "]"]
+
+
+def network_text(file: NetworkFile) -> str:
+    """A network file's text, one layer a line.
+
+    Parameters
+    ----------
+    file : NetworkFile
+        The content.
+
+    Returns
+    -------
+    str
+        TOML that reads back to an equal ``file``; what has its default value is left out.
+
+    Examples
+    --------
+    >>> from fluidb.formats import read_toml
+    >>> from fluidb.models import NETWORKS
+    >>> print(network_text(read_toml(NetworkFile, NETWORKS.find("resnet50"))).splitlines()[6])
+      { name = "conv1", op = "conv", kernel = 7, stride = 2, pad = 3, out = 64, shape = [112, 112, 64] },
+    """
+    head = {"schema": file.schema_, "name": file.name, "title": file.title, "input": file.input.model_dump()}
+    lines = [f"{key} = {toml_inline(value)}" for key, value in head.items()]
+    lines += ["", *_operators(file.layers)]
+    for item in file.exits:
+        content = item.model_dump(exclude={"layers"}, exclude_none=True)
+        lines += ["", "[[exits]]", *(f"{key} = {toml_inline(value)}" for key, value in content.items())]
+        if item.layers is not None:
+            lines += _operators(item.layers)
+    if file.sources:
+        lines += ["", "[sources]", *(f"{toml_key(key)} = {toml_inline(text)}" for key, text in file.sources.items())]
+    return "\n".join(lines) + "\n"
