@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import capacity, compare, dse, fbcb, latency, models, platforms, serve_sim, thresholds, trace
+from . import capacity, compare, dse, fbcb, latency, models, platforms, reproduce, serve_sim, thresholds, trace
 from .interrupt import leave
 from .render import fail
 
@@ -72,6 +72,7 @@ app.command("serve-sim")(serve_sim.command)
 app.command("thresholds")(thresholds.command)
 app.command("capacity")(capacity.command)
 app.command("compare")(compare.command)
+app.command("reproduce")(reproduce.command)
 app.add_typer(models.app, name="models")
 app.add_typer(platforms.app, name="platforms")
 
