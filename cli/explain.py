@@ -54,15 +54,15 @@ def command(
         raise InputError(f"--batch: expected 1 to {b_max}, the design's largest batch size, found {batch}")
     found = explain(design, fbcb)
     index = None if layer is None else found.index(layer)
-    weighed = None if index is None else candidates(design, found.layers[index])
+    weighed = [] if index is None else candidates(design, found.layers[index])
     if plot is not None:
         draw_explanation(found, batch or b_max, plot, replace=force)
     if as_json:
         _emit_json(found, directory, index, weighed)
-    elif index is not None and weighed is not None:
-        _emit_layer(found, index, weighed)
-    else:
+    elif index is None:
         _emit_network(found, batch or b_max, top)
+    else:
+        _emit_layer(found, index, weighed)
     if plot is not None:
         note(f"wrote {plot}")
 
@@ -126,12 +126,9 @@ def _choice(found: Explanation, index: int, at: int) -> tuple[str, str, str]:
         return f"{K_NAMES[codes[index, at]]}:{B_R[index, at]}" if B_R[index, at] else ""
 
     chosen, following = found.chosen, found.runner_up
-    more = (
-        f"{100 * (following.time_s[index, at] / chosen.time_s[index, at] - 1):+.1f} %"
-        if following.B_R[index, at]
-        else ""
-    )
-    next_best = f"{pair(following.codes, following.B_R)} {more}" if more else ""
+    next_best = pair(following.codes, following.B_R)
+    if next_best:
+        next_best += f" {100 * (following.time_s[index, at] / chosen.time_s[index, at] - 1):+.1f} %"
     return found.bound[index, at].label, pair(chosen.codes, chosen.B_R), next_best
 
 
@@ -197,7 +194,7 @@ def _emit_layer(found: Explanation, index: int, weighed: list[list[Candidate]]) 
         emit_table(["ms by k:B_R", *(f"b={b}" for b in range(1, len(cost) + 1))], cells)
 
 
-def _emit_json(found: Explanation, directory: Path, index: int | None, weighed: list[list[Candidate]] | None) -> None:
+def _emit_json(found: Explanation, directory: Path, index: int | None, weighed: list[list[Candidate]]) -> None:
     from ..dse.fbcb import K_NAMES
 
     design = found.design
@@ -228,7 +225,7 @@ def _emit_json(found: Explanation, directory: Path, index: int | None, weighed: 
         return {"k": item.k, "B_R": item.B_R, "time_s": item.time_s.tolist(), "gop_s_sum": item.gop_s}
 
     layers = [row(i) for i in (range(len(found.layers)) if index is None else [index])]
-    if weighed is not None:
+    if index is not None:
         layers[0]["candidates"] = [{"b": b, **item._asdict()} for b, column in enumerate(weighed, 1) for item in column]
     content = {
         "design": str(directory),

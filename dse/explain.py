@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,14 +173,14 @@ def _weigh(design: DesignTable, layers: list[Layer]) -> list[_Weighed]:
     return found
 
 
-def _runner_up(weighed: _Weighed, codes: NDArray[np.int64], B_R: NDArray[np.int64]) -> Pairs:
-    """The best pair of each layer that is not the chosen one."""
+def _runner_up(weighed: _Weighed, codes: NDArray[np.int64], B_R: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
+    """Code, B_R and cycles of the best pair of each layer but the chosen one; 0, 0 and infinite if there is none."""
     chosen = (codes[:, None] == weighed.codes) & (B_R[:, None] == weighed.B_R)
     others = weighed._replace(cycles=np.where(chosen, np.inf, weighed.cycles))
     first = others.order()[:, 0]
     cycles = others.cycles[np.arange(len(first)), first]
     exists = np.isfinite(cycles)
-    return Pairs(np.where(exists, weighed.codes[first], 0), np.where(exists, weighed.B_R[first], 0), cycles)
+    return np.where(exists, weighed.codes[first], 0), np.where(exists, weighed.B_R[first], 0), cycles
 
 
 def _fixed(
@@ -234,21 +234,17 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
     products = [index for index, layer in enumerate(network.layers) if layer.gemm]
     weighed = _weigh(design, list(network.layers))
     codes, B_R = fbcb.unpack()
-    others = [_runner_up(item, codes[:, i], B_R[:, i]) for i, item in enumerate(weighed)]
+    following = [_runner_up(item, codes[:, i], B_R[:, i]) for i, item in enumerate(weighed)]
+    next_codes, next_B_R, next_cycles = (np.column_stack(columns) for columns in zip(*following, strict=True))
 
-    def spread(table: NDArray[np.int64]) -> NDArray[np.int64]:
-        found = np.zeros(costs.time_s.shape, dtype=np.int64)
+    def spread(table: NDArray[Any], rest: float = 0) -> NDArray[Any]:
+        found = np.full(costs.time_s.shape, rest, dtype=table.dtype)
         found[products] = table
         return found
 
-    next_s = np.full(costs.time_s.shape, np.inf)
-    next_s[products] = np.column_stack([item.time_s for item in others]) / platform.clock_hz
-    runner_up = Pairs(
-        spread(np.column_stack([item.codes for item in others])),
-        spread(np.column_stack([item.B_R for item in others])),
-        next_s,
-    )
     chosen = Pairs(spread(codes), spread(B_R), costs.time_s)
+    next_s = spread(next_cycles / platform.clock_hz, np.inf)
+    runner_up = Pairs(spread(next_codes), spread(next_B_R), next_s)
     bound = np.array(list(Cause), dtype=object)[np.argmax(list(costs.parts_s.values()), axis=0)]
     takes_time = np.flatnonzero(costs.time_s.any(axis=1))
     return Explanation(

@@ -82,7 +82,7 @@ def _roofline(axes: Axes, found: Explanation, b: int) -> None:
     ridge = peak / bandwidth
     ends = min(intensity[products].min(), ridge) / 2, max(intensity[products].max(), ridge) * 2
     axes.plot([ends[0], ridge, ends[1]], [bandwidth * ends[0], peak, peak], color="black", linewidth=1, zorder=0)
-    axes.annotate(f"{peak:,.0f} GOP/s", (ends[1], peak), (0, 5), textcoords="offset points", ha="right")
+    axes.annotate(f"{peak:,.1f} GOP/s", (ends[1], peak), (0, 5), textcoords="offset points", ha="right")
     axes.annotate(
         f"{bandwidth:g} GB/s", (np.sqrt(ends[0] * ridge), bandwidth * np.sqrt(ends[0] * ridge)), (-5, 3),
         textcoords="offset points", ha="right",
