@@ -9,7 +9,20 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from . import capacity, compare, dse, fbcb, latency, models, platforms, reproduce, serve_sim, thresholds, trace
+from . import (
+    capacity,
+    compare,
+    dse,
+    explain,
+    fbcb,
+    latency,
+    models,
+    platforms,
+    reproduce,
+    serve_sim,
+    thresholds,
+    trace,
+)
 from .interrupt import leave
 from .render import fail
 
@@ -67,6 +80,7 @@ def _main(
 app.command("dse")(dse.command)
 app.command("latency")(latency.command)
 app.command("fbcb")(fbcb.command)
+app.command("explain")(explain.command)
 app.add_typer(trace.app, name="trace")
 app.command("serve-sim")(serve_sim.command)
 app.command("thresholds")(thresholds.command)

@@ -143,10 +143,16 @@ def _emit_text(design: DesignTable, fbcb: FbcbTable) -> None:
     blank()
     rows = [(b, f"{value:,.1f}", percent(value / peak, 1)) for b, value in enumerate(design.gop_s, 1)]
     emit_table(["batch", "GOP/s", "of peak"], rows)
+    emit_ranking(design)
+
+
+def emit_ranking(design: DesignTable) -> None:
+    """The designs that came next, if the search kept any."""
     if len(design.ranking) > 1:
         blank()
+        best = design.ranking[0].objective_gop_s
         ranking = [
-            (item.tile, f"{item.objective_gop_s:,.1f}", percent(item.objective_gop_s / best.objective_gop_s - 1))
+            (item.tile, f"{item.objective_gop_s:,.1f}", percent(item.objective_gop_s / best - 1))
             for item in design.ranking
         ]
         emit_table(["ranking", "GOP/s", "to the best"], ranking)

@@ -111,6 +111,16 @@ def percent(share: float | None, digits: int = 2) -> str:
     return "-" if share is None else f"{100 * share:.{digits}f} %"
 
 
+def percents(parts: Sequence[float]) -> list[str]:
+    """Parts of a whole in per cent to one digit, rounded by largest remainder: what is printed sums to 100.0."""
+    exact = [1000 * part / sum(parts) for part in parts]
+    tenths = [int(value) for value in exact]
+    by_remainder = sorted(range(len(exact)), key=lambda i: tenths[i] - exact[i])
+    for i in by_remainder[: 1000 - sum(tenths)]:
+        tenths[i] += 1
+    return [f"{value / 10:.1f}" for value in tenths]
+
+
 def ms(seconds: float) -> str:
     """A duration in milliseconds."""
     value = 1e3 * seconds

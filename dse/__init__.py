@@ -5,6 +5,7 @@ if __name__ != "fluidb.dse":
     raise ImportError(f"import this package as fluidb.dse, not as {__name__}")
 
 from .design import read_design, tabulate_design, write_design
+from .explain import explain
 from .latency import read_latency, tabulate_latency, write_latency
 from .search import SearchOptions, SearchResult, configure, search
 from .space import Batching, Tile
@@ -15,6 +16,7 @@ __all__ = [
     "SearchResult",
     "Tile",
     "configure",
+    "explain",
     "read_design",
     "read_latency",
     "search",

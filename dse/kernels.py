@@ -19,6 +19,8 @@ from numba import njit
 
 # k = 1, 2, 1/2 in the order of their codes, which is also the order of preference on a tie
 K_CODES = 3
+# causes that a layer's cycles are split into
+PARTS = 7
 
 
 @njit(cache=True, nogil=True)
@@ -34,12 +36,24 @@ def stacked(T_R, T_P, T_C, code):
 
 
 @njit(cache=True, nogil=True)
-def tile_passes(P, C, T_P, T_C, B_P, literal):
-    """Tiles that a row of the output needs: rounded up in P and in C."""
+def inner_tiles(P, T_P, B_P, literal):
+    """Tiles along P, rounded up."""
     if literal:
         # Equation (1) as printed: samples side by side along P, each with P % T_P guard elements
-        return math.ceil(B_P * (P + P % T_P) / T_P) * math.ceil(C / T_C)
-    return math.ceil(P / T_P) * math.ceil(B_P * C / T_C)
+        return math.ceil(B_P * (P + P % T_P) / T_P)
+    return math.ceil(P / T_P)
+
+
+@njit(cache=True, nogil=True)
+def column_tiles(C, T_C, B_P, literal):
+    """Tiles along the columns, rounded up; samples side by side share them, but in Equation (1) as printed."""
+    return math.ceil((C if literal else B_P * C) / T_C)
+
+
+@njit(cache=True, nogil=True)
+def tile_passes(P, C, T_P, T_C, B_P, literal):
+    """Tiles that a row of the output needs: rounded up in P and in C."""
+    return inner_tiles(P, T_P, B_P, literal) * column_tiles(C, T_C, B_P, literal)
 
 
 @njit(cache=True, nogil=True)
@@ -169,8 +183,37 @@ def choose_layouts(design, gemms, kinds, plans, starts, codes, batches, words_pe
 
 
 @njit(cache=True, nogil=True)
+def gemm_parts(gemm, T_R, T_P, T_C, units, b, B_R, B_P, passes, words_per_cycle, literal):
+    """Where the cycles of :func:`gemm_cost` go (docs/model.md, Where time goes); they sum to them.
+
+    ``units`` are the multipliers of the design before stacking, ``T_R, T_P, T_C`` its tile after.
+    """
+    R, P, C, groups = gemm[0], gemm[1], gemm[2], gemm[3]
+    cycles, words = gemm_cost(gemm, T_R, T_P, T_C, b, B_R, B_P, passes, words_per_cycle, literal)
+    rows = groups * passes * B_R * R
+    inner, columns = inner_tiles(P, T_P, B_P, literal), column_tiles(C, T_C, B_P, literal)
+    made = groups * b * R * P * C / units
+    grid = rows * B_P * P * C / units
+    inner_filled = rows * inner * T_P * (C if literal else B_P * C) / units
+    filled = rows * inner * T_P * columns * T_C / units
+    compute = rows * inner * columns
+    # as if every reading of the weights served the T_R rows that the buffers hold
+    spared = groups * passes * (weight_words(R, P, C, T_R, B_R) - P * C * B_R * R / T_R)
+    amortised = max(compute, (words - spared) / words_per_cycle)
+    return (
+        made,
+        max(grid - made, 0.0),
+        max(inner_filled - grid, 0.0),
+        max(filled - inner_filled, 0.0),
+        max(compute - filled, 0.0),
+        max(amortised - compute, 0.0),
+        max(cycles - amortised, 0.0),
+    )
+
+
+@njit(cache=True, nogil=True)
 def cost_layouts(design, gemms, code_of, rows_of, columns_of, passes_of, words_per_cycle, literal):
-    """Cycles and words of each layer and batch under a given choice of (k, B_R).
+    """Cycles and words of each layer and batch under a given choice of (k, B_R), and where the cycles go.
 
     Parameters
     ----------
@@ -183,24 +226,53 @@ def cost_layouts(design, gemms, code_of, rows_of, columns_of, passes_of, words_p
     -------
     cycles, words : (L, B_max) float64
         What it costs; infinite where the stacking code does not fit the design.
+    parts : (PARTS, L, B_max) float64
+        Cycles by cause, in the order of :func:`gemm_parts`.
     """
     cycles_of = np.full(code_of.shape, np.inf)
     words_of = np.full(code_of.shape, np.inf)
+    parts_of = np.zeros((PARTS, *code_of.shape))
     for u in range(gemms.shape[0]):
         for i in range(code_of.shape[1]):
             T_R, T_P, T_C = stacked(design[0], design[1], design[2], code_of[u, i])
             if T_R == 0:
                 continue
+            b, B_R, B_P, passes = i + 1, rows_of[u, i], columns_of[u, i], passes_of[u, i]
             cycles_of[u, i], words_of[u, i] = gemm_cost(
-                gemms[u],
-                T_R,
-                T_P,
-                T_C,
-                i + 1,
-                rows_of[u, i],
-                columns_of[u, i],
-                passes_of[u, i],
-                words_per_cycle,
-                literal,
+                gemms[u], T_R, T_P, T_C, b, B_R, B_P, passes, words_per_cycle, literal
             )
+            parts = gemm_parts(
+                gemms[u], T_R, T_P, T_C, design[1] * design[2], b, B_R, B_P, passes, words_per_cycle, literal
+            )
+            for part in range(PARTS):
+                parts_of[part, u, i] = parts[part]
+    return cycles_of, words_of, parts_of
+
+
+@njit(cache=True, nogil=True)
+def cost_candidates(design, gemms, kinds, plans, starts, codes, words_per_cycle, literal):
+    """Cycles and words of every (k, B_R) that :func:`choose_layouts` weighs.
+
+    Parameters
+    ----------
+    design, gemms, kinds, plans, starts, codes, words_per_cycle, literal
+        As for :func:`choose_layouts`.
+
+    Returns
+    -------
+    cycles, words : (L, N, codes) float64
+        By layer, layout of ``plans`` and stacking code; infinite where a layer has no such choice.
+    """
+    cycles_of = np.full((gemms.shape[0], plans.shape[0], codes), np.inf)
+    words_of = np.full(cycles_of.shape, np.inf)
+    for u in range(gemms.shape[0]):
+        for code in range(codes):
+            T_R, T_P, T_C = stacked(design[0], design[1], design[2], code)
+            if T_R == 0:
+                continue
+            for n in range(starts[kinds[u]], starts[kinds[u] + 1]):
+                b, B_R, B_P, passes = plans[n, 0], plans[n, 1], plans[n, 2], plans[n, 3]
+                cycles_of[u, n, code], words_of[u, n, code] = gemm_cost(
+                    gemms[u], T_R, T_P, T_C, b, B_R, B_P, passes, words_per_cycle, literal
+                )
     return cycles_of, words_of

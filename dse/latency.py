@@ -11,11 +11,10 @@ from pydantic import Field, model_validator
 
 from ..formats import InputError, Strict, Table, read_table, write_table
 from ..models import MAX_WORK, Network
-from . import kernels
-from .design import FBCB_FILE, LATENCY_FILE, DesignTable, ExitRow, read_design
+from .costs import Cause, LayerCosts, layer_costs
+from .design import LATENCY_FILE, DesignTable, ExitRow, read_design
 from .fbcb import FbcbTable
-from .space import MAX_BATCH, Batching, LayerKind, arrange
-from .workload import workload
+from .space import MAX_BATCH
 
 Seconds = Annotated[float, Field(gt=0, le=1e9)]
 
@@ -167,75 +166,6 @@ class LatencyTable(Table):
         return Segments(stage, *(np.pad(table, ((0, 0), (1, 0))) for table in tables))
 
 
-class LayerCosts(NamedTuple):
-    """Cost of each layer and batch on a design, memory-only layers included, in execution order.
-
-    Attributes
-    ----------
-    time_s : (L, b_max) ndarray of float64
-        Time.
-    compute_s : (L, b_max) ndarray of float64
-        Time in which units multiply, if only for padding; the rest waits for memory.
-    useful_s : (L, b_max) ndarray of float64
-        MACs of the b samples over MACs a second at full use.
-    grid_s : (L, b_max) ndarray of float64
-        The same for the B_R * B_P places of the grid, those without a sample included.
-    """
-
-    time_s: NDArray[np.float64]
-    compute_s: NDArray[np.float64]
-    useful_s: NDArray[np.float64]
-    grid_s: NDArray[np.float64]
-
-
-def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
-    """Cost of each layer and batch on a design, as its FBCB configures it.
-
-    Parameters
-    ----------
-    design, fbcb
-        The design's tables.
-
-    Returns
-    -------
-    LayerCosts
-        Seconds, memory-only layers included, in execution order.
-    """
-    options, platform, network = design.options, design.platform, design.network.network()
-    work = workload(network.gemms)
-    codes, B_R = fbcb.unpack()
-    grid = np.array(
-        [
-            [arrange(options.batching, b, rows, LayerKind(kind)) for b, rows in enumerate(row, 1)]
-            for row, kind in zip(B_R.tolist(), work.kinds.tolist(), strict=True)
-        ],
-        dtype=np.int64,
-    )
-    B_P, passes = np.ascontiguousarray(grid[..., 0]), np.ascontiguousarray(grid[..., 1])
-    layout = (np.array(design.tile, dtype=np.int64), work.gemms, codes, B_R, B_P, passes)
-    literal = options.batching is Batching.EQ1
-    cycles, _ = kernels.cost_layouts(*layout, platform.words_per_cycle, literal)
-    compute, _ = kernels.cost_layouts(*layout, np.inf, literal)  # as if memory were free
-    batch = np.arange(1, options.b_max + 1)
-    words = np.array([layer.memory_words for layer in network.layers]) * options.memory_layers
-    has_gemm = np.array([layer.gemm is not None for layer in network.layers])
-
-    def spread(products: NDArray[np.float64], rest: NDArray[np.float64] | float = 0.0) -> NDArray[np.float64]:
-        table = np.zeros((len(network.layers), options.b_max)) + rest
-        table[has_gemm] = products
-        return table
-
-    macs = np.array([gemm.macs for gemm in network.gemms], dtype=np.float64)[:, None] / design.tile.dsps
-    memory = np.outer(words, batch) / platform.words_per_cycle
-    costs = (
-        spread(cycles, memory),
-        spread(compute, 0.0),
-        spread(macs * batch, 0.0),
-        spread(macs * B_R * B_P * passes, 0.0),
-    )
-    return LayerCosts(*(table / platform.clock_hz for table in costs))
-
-
 def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
     """Time between every two exits, for every batch size.
 
@@ -256,8 +186,6 @@ def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
     """
     network = design.network.network()
     costs = layer_costs(design, fbcb)
-    if not np.isfinite(costs.time_s).all():
-        raise InputError(f"{FBCB_FILE}: k does not fit {design.tile}; make it again with `{FbcbTable.made_by}`")
     stage_of = np.array([layer.stage for layer in network.layers])
     count = len(network.exits)
     time_s = np.array([costs.time_s[stage_of == stage].sum(axis=0) for stage in range(1, count + 1)])
@@ -284,21 +212,19 @@ def _layer_uses(network: Network, costs: LayerCosts) -> list[LayerUse]:
             groups[-1].append(index)
         else:
             groups.append([index])
+    parts = costs.parts_s
+    tables = {
+        "time_s": costs.time_s,
+        "tile_padding_s": parts[Cause.P_PADDING] + parts[Cause.C_PADDING] + parts[Cause.STACKING],
+        "batch_padding_s": parts[Cause.BATCH_PADDING],
+        "memory_bound_s": parts[Cause.MEMORY] + parts[Cause.FEW_ROWS],
+    }
     found = []
     for group in groups:
         first = network.layers[group[0]]
-        time_s, compute_s, useful_s, grid_s = (table[group].sum(axis=0) for table in costs)
-        found.append(
-            LayerUse(
-                name=first.name,
-                stage=first.stage,
-                macs=first.gemm.macs if first.gemm else 0,
-                time_s=time_s.tolist(),
-                tile_padding_s=np.maximum(compute_s - grid_s, 0.0).tolist(),
-                batch_padding_s=np.maximum(grid_s - useful_s, 0.0).tolist(),
-                memory_bound_s=np.maximum(time_s - compute_s, 0.0).tolist(),
-            )
-        )
+        columns = {name: table[group].sum(axis=0).tolist() for name, table in tables.items()}
+        macs = first.gemm.macs if first.gemm else 0
+        found.append(LayerUse(name=first.name, stage=first.stage, macs=macs, **columns))
     return found
 
 

@@ -34,6 +34,12 @@ STYLE: dict[Any, Any] = {
 }
 
 
+def legible(text: str) -> str:
+    """A name from a file as a picture can show it: no control characters, nothing the font lacks, not too long."""
+    plain = text.encode("unicode_escape").decode()
+    return plain if len(plain) <= 32 else f"{plain[:29]}..."
+
+
 def check_picture(path: Path, *, replace: bool) -> None:
     """Say early that a picture cannot be drawn, before time is spent on what it would show.
 

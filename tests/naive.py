@@ -8,6 +8,7 @@ A GEMM is (R, P, C, count), a design or tile is (T_R, T_P, T_C).  Traffic is in 
 """
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 Gemm = tuple[int, int, int, int]
 Tile = tuple[int, int, int]
@@ -193,3 +194,53 @@ def search(
     top = max(value for _, value in rated)
     tied = [(tile, value) for tile, value in rated if top - value <= TIE * abs(top)]
     return min(tied, key=lambda one: (-one[0][1] * one[0][2], -one[0][0], one[0][1]))
+
+
+def layer_parts(
+    gemm: Gemm, tile: Tile, k: str, b: int, B_R: int, words_per_cycle: float, mode: str
+) -> list[Fraction] | None:
+    """Where the cycles of :func:`layer_cost` go, by counting multipliers; None if `k` is not possible.
+
+    MACs; places of the batch's grid without a sample; idle along P; idle along C; multipliers that stacking leaves out;
+    waiting for memory in any case; waiting because weights are read for fewer rows than fit.  All but the two waits are
+    multiplier-cycles over the number of multipliers before stacking.
+    """
+    R, P, C, count = gemm
+    if mode == "none" or (mode == "fc" and R != 1):
+        single = layer_parts(gemm, tile, k, 1, 1, words_per_cycle, "row")
+        return None if single is None else [b * part for part in single]
+    if mode == "fc":
+        B_R = b
+    stacked = stack(*tile, k)
+    if stacked is None:
+        return None
+    T_R, T_P, T_C = stacked
+    multipliers = tile[1] * tile[2]
+    B_P = b - B_R + 1 if mode == "eq1" else ceil_div(b, B_R)
+    # elements of the two dimensions that hold data, and the tiles that cover them and the guards of Equation (1)
+    inner, columns = (B_P * P, C) if mode == "eq1" else (P, B_P * C)
+    inner_tiles = ceil_div(B_P * (P + P % T_P), T_P) if mode == "eq1" else ceil_div(P, T_P)
+    column_tiles = ceil_div(columns, T_C)
+    idle_inner = idle_columns = 0
+    for c in range(column_tiles):
+        held = min(T_C, columns - c * T_C)
+        idle_inner += (inner_tiles * T_P - inner) * held
+        idle_columns += inner_tiles * T_P * (T_C - held)
+    left_out = inner_tiles * column_tiles * (multipliers - T_P * T_C)
+    compute = B_R * R * inner_tiles * column_tiles
+
+    weights = P * C * ceil_div(B_R * R, T_R)
+    others = b * R * P * ceil_div(C, T_C) + b * R * C
+    rate = Fraction(words_per_cycle)
+    wait = max(Fraction(0), (weights + others) / rate - compute)
+    full_weights = Fraction(P * C * B_R * R, T_R)  # had every reading served T_R rows
+    wait_anyway = max(Fraction(0), (full_weights + others) / rate - compute)
+
+    spent = [
+        b * R * P * C,
+        (B_R * B_P - b) * R * P * C,
+        B_R * R * idle_inner,
+        B_R * R * idle_columns,
+        B_R * R * left_out,
+    ]
+    return [count * Fraction(work, multipliers) for work in spent] + [count * wait_anyway, count * (wait - wait_anyway)]

@@ -78,6 +78,8 @@ def test_the_chain_of_the_readme(fluidb: Run, tmp_path: Path) -> None:
         ("dse-row", ["dse", TINY, POCKET, "--b-max", 2, "--batching", "row", "--no-stacking", "--top", 2]),
         ("latency", ["latency", "DESIGN"]),
         ("fbcb", ["fbcb", "DESIGN"]),
+        ("explain", ["explain", "DESIGN", "--batch", 2, "--top", 5]),
+        ("explain-layer", ["explain", "DESIGN", "--layer", "expand"]),
         ("serve-sim", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--seed", 3]),
         ("serve-sim-serial", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--policy", "serial"]),
         ("thresholds", ["thresholds", "DESIGN", "--trace", "t.csv", "--samples", "s.csv", "--slo", "400us"]),

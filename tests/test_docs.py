@@ -40,6 +40,13 @@ def test_the_readme_prints_what_it_says(tmp_path):
 
 
 @needs_speed
+def test_the_page_on_explain_prints_what_it_says(tmp_path):
+    printed = run_shell("".join(blocks("docs/explain.md", "sh")), tmp_path)
+    for line in "".join(blocks("docs/explain.md", "text")).splitlines():
+        assert line in printed.splitlines()
+
+
+@needs_speed
 @pytest.mark.parametrize(
     ("page", "file"), [("docs/add-a-network.md", "small.toml"), ("docs/add-a-board.md", "myboard.toml")]
 )
@@ -100,6 +107,6 @@ def test_every_command_is_in_the_docs():
     listed = subprocess.run([FLUIDB, "--help"], capture_output=True, text=True, check=True, env=os.environ)
     commands = re.findall(r"^  ([a-z-]+)  ", listed.stdout.split("Commands:")[1], flags=re.MULTILINE)
     formats = (ROOT / "docs" / "file-formats.md").read_text()
-    assert len(commands) == 10
+    assert len(commands) == 11
     for command in commands:
         assert f"`{command}`" in formats

@@ -102,7 +102,7 @@ def test_explicit_layouts_cost_what_the_kernel_says(gemm, tile, code, b, rate, m
     def column(value):
         return np.full((1, b), value)
 
-    cycles, words = kernels.cost_layouts(
+    cycles, words, _ = kernels.cost_layouts(
         np.array(tile), np.array([gemm], dtype=np.float64), column(code), column(B_R), column(B_P), column(passes),
         rate, mode == "eq1",
     )  # fmt: skip

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from conftest import POCKET, TINY
 from fluidb.dse import Batching, SearchOptions, Tile, search, tabulate_design, tabulate_latency
-from fluidb.dse.latency import layer_costs
+from fluidb.dse.costs import layer_costs
 from fluidb.dse.search import Candidate, SearchResult
 from fluidb.formats import InputError
 from fluidb.models import load_network

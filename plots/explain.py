@@ -1,0 +1,144 @@
+"""Picture of ``fluidb explain``: roofline, what the time goes into, and utilisation of layers by batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..dse.costs import Cause
+from ..dse.explain import Explanation
+from .canvas import COLOURS, canvas, legible, save
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+
+LOOKS = {
+    Cause.COMPUTE: (COLOURS[0], "o"),
+    Cause.BATCH_PADDING: (COLOURS[5], "^"),
+    Cause.P_PADDING: (COLOURS[2], "v"),
+    Cause.C_PADDING: (COLOURS[3], "s"),
+    Cause.STACKING: (COLOURS[6], "D"),
+    Cause.MEMORY: (COLOURS[1], "P"),
+    Cause.FEW_ROWS: (COLOURS[4], "X"),
+}
+"""Colour and marker of each cause: told apart without colour too."""
+
+MAX_NAMES = 170
+"""Most layers that are named under the heat map, one by one; of more, every second, third, ..."""
+
+
+def draw_explanation(found: Explanation, b: int, path: Path, *, replace: bool = False) -> None:
+    """Draw what bounds a design.
+
+    Above, the roofline with every layer at one batch size, beside what the time
+    of each batch size goes into; below, the share of the time in which each
+    layer makes MACs, for every batch size.
+
+    Parameters
+    ----------
+    found : Explanation
+        What to draw.
+    b : int
+        Batch size of the roofline.
+    path : Path
+        Destination, ``.svg`` or ``.png``.
+    replace : bool
+        Whether an existing file is replaced.
+
+    Raises
+    ------
+    InputError
+        If the file system refuses, or a file is in the way.
+    """
+    design = found.design
+    width = float(np.clip(0.095 * len(found.layers) + 1.2, 8.0, 17.0))
+    with canvas(width, 6.8) as figure:
+        above, below = figure.subfigures(2, 1, squeeze=False)[:, 0]
+        above.suptitle(f"{legible(design.network.name)} on {legible(design.platform.name)}, {design.tile}", fontsize=11)
+        roofline, causes = above.subplots(1, 2)
+        _roofline(roofline, found, b)
+        _causes(causes, found)
+        _heat(below.subplots(), found)
+        save(figure, path, replace=replace)
+
+
+def _roofline(axes: Axes, found: Explanation, b: int) -> None:
+    """Layers at batch ``b`` under the roofs; the larger a point, the more time."""
+    peak, bandwidth = 2e-9 * found.design.peak_macs_per_s, found.design.platform.bandwidth_gb_s
+    operations = 2.0 * b * np.array([layer.gemm.macs if layer.gemm else 0 for layer in found.layers])
+    time_s = found.time_s[:, b - 1]
+    intensity, gop_s = operations / found.dram_bytes[:, b - 1], operations / time_s / 1e9
+    products = operations > 0
+    for cause, (colour, marker) in LOOKS.items():
+        here = products & (found.bound[:, b - 1] == cause)
+        area = 15 + 900 * time_s[here] / time_s.sum()
+        axes.scatter(
+            intensity[here], gop_s[here], area, color=colour, marker=marker, alpha=0.6, linewidths=0.5,
+            edgecolors="white",
+        )  # fmt: skip
+    ridge = peak / bandwidth
+    ends = min(intensity[products].min(), ridge) / 2, max(intensity[products].max(), ridge) * 2
+    axes.plot([ends[0], ridge, ends[1]], [bandwidth * ends[0], peak, peak], color="black", linewidth=1, zorder=0)
+    axes.annotate(f"{peak:,.1f} GOP/s", (ends[1], peak), (0, 5), textcoords="offset points", ha="right")
+    axes.annotate(
+        f"{bandwidth:g} GB/s", (np.sqrt(ends[0] * ridge), bandwidth * np.sqrt(ends[0] * ridge)), (-5, 3),
+        textcoords="offset points", ha="right",
+    )  # fmt: skip
+    axes.set(
+        xscale="log", yscale="log", xlim=ends, ylim=(min(gop_s[products].min() / 1.5, peak / 10), peak * 1.8),
+        xlabel="operations per off-chip byte", ylabel="GOP/s", title=f"layers at batch {b}",
+    )  # fmt: skip
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("")
+
+
+def _causes(axes: Axes, found: Explanation) -> None:
+    """Shares of the time, batch by batch."""
+    total_s = found.time_s.sum(axis=0)
+    batches = np.arange(1, len(total_s) + 1)
+    bottom = np.zeros(len(total_s))
+    width = 0.8 if len(total_s) <= 32 else 1.0  # narrower gaps would shimmer
+    for cause, part_s in found.parts_s.items():
+        share = 100 * part_s.sum(axis=0) / total_s
+        axes.bar(batches, share, width, bottom, color=LOOKS[cause][0])
+        bottom += share
+    handles = [
+        axes.scatter([], [], 40, color=colour, marker=marker, label=cause.label)
+        for cause, (colour, marker) in LOOKS.items()
+    ]
+    axes.legend(handles=handles[::-1], loc="center left", bbox_to_anchor=(1, 0.5), title="bound by, goes into")
+    axes.grid(visible=False)
+    axes.set(ylim=(0, 100), xlabel="batch", ylabel="% of the time", title="what the time goes into")
+    _whole_numbers(axes.xaxis)
+
+
+def _heat(axes: Axes, found: Explanation) -> None:
+    """Share of each layer's time that makes MACs; lines after the exits."""
+    share = 100 * found.parts_s[Cause.COMPUTE] / found.time_s
+    layers, b_max = share.shape
+    image = axes.imshow(
+        share.T, cmap="cividis", vmin=0, vmax=100, aspect="auto", origin="lower", interpolation="nearest",
+        extent=(-0.5, layers - 0.5, 0.5, b_max + 0.5),
+    )  # fmt: skip
+    axes.figure.colorbar(image, ax=axes, label="% of the time that makes MACs", pad=0.01)
+    step = -(-layers // MAX_NAMES)
+    shown = range(0, layers, step)
+    axes.set_xticks(list(shown), [legible(found.layers[index].name) for index in shown], rotation=90, fontsize=5)
+    stages = [layer.stage for layer in found.layers]
+    for index in range(1, layers):
+        if stages[index] != stages[index - 1]:
+            axes.axvline(index - 0.5, color="white", linewidth=1.5)
+    axes.grid(visible=False)
+    axes.set(ylabel="batch", title="utilisation, layer by layer")
+    _whole_numbers(axes.yaxis)
+
+
+def _whole_numbers(axis: Axis) -> None:
+    """Batch sizes come in whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
