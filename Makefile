@@ -6,7 +6,7 @@ DEMO ?= demo
 # pytest and hypothesis give tests their arguments
 UNTYPED := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --allow-untyped-decorators
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench reproduce clean
 
 # the environment, made once and again when the project's requirements change
 $(VENV)/ready: pyproject.toml
@@ -46,6 +46,10 @@ check: $(VENV)/ready
 bench: $(VENV)/ready
 	$(BIN)/python benchmarks/commands.py
 	$(BIN)/python benchmarks/simulator.py
+
+# the paper's tables and figures beside ours, into results/
+reproduce: $(VENV)/ready
+	$(BIN)/fluidb reproduce all -o results
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist *.egg-info

@@ -22,6 +22,8 @@ from .tables import CELLS
 SEEDS = 5
 """Seeds of a study: enough to see what an assumption is worth."""
 
+FEWER = f"The first {SEEDS} seeds of Table II."
+
 DEEPER = {"inception_v3": ("maxpool2", "Mixed_6a", "Mixed_6d")}
 """The exits nearest to equal MACs if they need not end an Inception block (/docs/model.md, Exits)."""
 
@@ -135,7 +137,7 @@ Change = Callable[[Cell], Cell]
 
 ABLATION: dict[str, Change] = {
     "all as assumed": lambda cell: cell,
-    "heads: pool and linear only": _on(_head("pool-linear")),
+    "heads: pool, linear": _on(_head("pool-linear")),
     "heads: none": _on(_head("none")),
     "exits of inception_v3 after its stem": _on(_placed_deeper),
     "pooling moves nothing": lambda cell: cell.engine(memory_layers=False),
@@ -152,7 +154,7 @@ SENSITIVITY: dict[str, Change] = {
     "bandwidth +20 %": lambda cell: cell.bandwidth(1.2),
     "exit rates -20 %": _on(_exit_rates(0.8)),
     "exit rates +20 %": _on(_exit_rates(1.2)),
-    "heads: pool and linear only": _on(_head("pool-linear")),
+    "heads: pool, linear": _on(_head("pool-linear")),
     "heads twice as wide": _on(_wide_heads),
     "scheduler call 0 us": lambda cell: cell.call(0),
     "scheduler call 100 us": lambda cell: cell.call(100),
@@ -185,11 +187,8 @@ def ablation(lab: Lab) -> Item:
     for name, cell, values in _study(lab, "FluidB", ABLATION):
         for key, (quantity, unit, _, _) in CELLS.items():
             rows.append(row(quantity, name, cell, unit, values[key], paper[cell][key]))
-    notes = [
-        "One assumption at a time is replaced; the design stays, but in the rows that say otherwise. "
-        f"The first {SEEDS} seeds of Table II."
-    ]
-    return Item("ablation", "What each assumption contributes to Table II", notes, rows)
+    note = "One assumption at a time is replaced; the design stays, but in the rows that say otherwise."
+    return Item("ablation", "What each assumption contributes to Table II", [note, FEWER], rows)
 
 
 CALLS_US = (0, 25, 50, 75, 100, 125, 150)
@@ -220,13 +219,14 @@ def calls(lab: Lab) -> Item:
     }
     best = {quantity: CALLS_US[int(np.argmin(values))] for quantity, values in errors.items()}
     chosen = CALLS_US.index(50)
-    notes = [
-        "No one time of a call brings LazyBatching near the paper in latency and in violations: the root mean square "
-        f"difference over the four cells is least at {best['mean latency']} us for latency and at {best['violations']} us "
-        f"for violations. The scenarios take 50 us: {errors['mean latency'][chosen]:.0f} % and "
-        f"{errors['violations'][chosen]:.1f} points. The first {SEEDS} seeds of Table II."
-    ]
-    return Item("calls", "LazyBatching in Table II by the time of a scheduler call", notes, rows, "scheduler call, us")
+    note = (
+        "No one time of a call brings LazyBatching near the paper in latency and in violations: the root mean "
+        f"square difference over the four cells is least at {best['mean latency']} us for latency and at "
+        f"{best['violations']} us for violations. The scenarios take 50 us: {errors['mean latency'][chosen]:.0f} % "
+        f"and {errors['violations'][chosen]:.1f} points."
+    )
+    title = "LazyBatching in Table II by the time of a scheduler call; the paper's figure dashed"
+    return Item("calls", title, [note, FEWER], rows, "scheduler call, us")
 
 
 def sensitivity(lab: Lab) -> Item:
@@ -239,8 +239,8 @@ def sensitivity(lab: Lab) -> Item:
             rows.append(row("change of mean latency", f"{contender}, {name}", cell, "%", latency))
             late = values["late_percent"] - base[cell]["late_percent"]
             rows.append(row("change of violations", f"{contender}, {name}", cell, "points", late))
-    notes = [
-        "Changes to Table II's cells, paired by seed, on the same designs; a scheduler call is taken to last 0 us for FluidB and "
-        f"50 us for LazyBatching. The first {SEEDS} seeds of Table II."
-    ]
-    return Item("sensitivity", "How Table II moves with its inputs", notes, rows)
+    note = (
+        "Changes to Table II's cells, paired by seed, on the same designs; a scheduler call is taken to last 0 us "
+        "for FluidB and 50 us for LazyBatching."
+    )
+    return Item("sensitivity", "How Table II moves with its inputs", [note, FEWER], rows)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dse.search import SearchOptions, configure, gop_s, search
 from ..dse.design import tabulate_design
+from ..dse.search import SearchOptions, configure, gop_s, search
 from ..dse.space import Batching, Tile
 from ..models import load_network
 from ..platforms import load_platform
 from ..serving.compare import Comparison
-from ..serving.contenders import find_policy
 from ..serving.runs import traffic
 from ..serving.simulate import simulate
 from .lab import Lab, published
@@ -25,11 +24,9 @@ def _near(ours: float, paper: float) -> bool:
 def _registers() -> list[Claim]:
     claims = []
     for at, paper in published()["fbcb_percent"].items():
-        network, platform = (
-            load(name) for load, name in zip((load_network, load_platform), at.split(" on "), strict=True)
-        )
-        options = SearchOptions()
-        design, fbcb = tabulate_design(network, platform, options, search(network, platform, options, top=1))
+        network, platform = at.split(" on ")
+        net, board, options = load_network(network), load_platform(platform), SearchOptions()
+        design, fbcb = tabulate_design(net, board, options, search(net, board, options, top=1))
         ours = 100 * (design.register_share(fbcb) or 0.0)
         # the paper truncates
         holds = int(100 * ours) == round(100 * paper)
@@ -64,12 +61,12 @@ def _scheduler_calls(lab: Lab) -> Claim:
         calls[entrant.name] = simulate(table, trace, entrant.contender, exits=exits, slo_s=point.slo_s).scheduler_calls
     ours, paper = calls["LazyBatching"] / calls["FluidB"], published()["text"]["scheduler_call_ratio"]
     reason = (
-        "16.6 is 50 weighted layers over 3 exits. Our network runs 63 products, heads and downsampling included, LazyBatching is asked "
-        "after each, and sub-batches multiply that"
+        "16.6 is 50 weighted layers over 3 exits. Our network runs 63 products, heads and downsampling included, "
+        "LazyBatching is asked after each, and sub-batches multiply that"
     )
     return Claim(
-        "LazyBatching calls its scheduler so many times as often as FluidB", "III-B, Preemptible Points", f"{paper:g} x",
-        f"{ours:.1f} x", _near(ours, paper), reason,
+        "LazyBatching calls its scheduler so many times as often as FluidB", "III-B, Preemptible Points",
+        f"{paper:g} x", f"{ours:.1f} x", _near(ours, paper), reason,
     )  # fmt: skip
 
 
@@ -99,7 +96,10 @@ def _sustained(lab: Lab, found: Comparison, board: str) -> list[Claim]:
         reason = f"pooling traffic, which Table II asks for, takes the difference: without it {rate:.1f} /s"
     where = "IV, Mid-to-high traffic"
     return [
-        Claim(f"FluidB sustains more than so much on {board}", where, f"{paper:g} /s", f"{ours:.1f} /s", ours > paper, reason),
+        Claim(
+            f"FluidB sustains more than so much on {board}", where, f"{paper:g} /s", f"{ours:.1f} /s", ours > paper,
+            reason,
+        ),
         Claim(
             f"FluidB sustains a higher rate than every other approach on {board}", where, "highest",
             f"{ours:.1f} of {top:g} /s; next {best} with {rates[best]:.1f} /s", ours > rates[best],
@@ -153,8 +153,8 @@ def _gains(found: Comparison) -> list[Claim]:
         )
         paper = published()["text"][key]
         reason = (
-            f"ours is the geometric mean over LazyBatching in Table II's cells, where the paper's own cells give {own:.2f} x: "
-            "it does not say over which systems, SLOs and rates it averages"
+            "ours is the geometric mean over LazyBatching in Table II's cells, where the paper's own cells give "
+            f"{own:.2f} x: it does not say over which systems, SLOs and rates it averages"
         )
         claims.append(Claim(what, "Abstract", f"{paper:g} x", f"{ours:.2f} x", _near(ours, paper), reason))
     return claims

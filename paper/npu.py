@@ -37,11 +37,11 @@ def fig1b(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)
             rows.append(Row("throughput", name, f"subnet {stage}", "GOP/s", 2e-9 * macs * BATCH / time_s))
     peak = 2e-9 * platform.dsps * platform.clock_hz
     rows += [Row("throughput", "peak", f"subnet {stage}", "GOP/s", peak) for stage in range(1, 5)]
-    notes = [
-        "The paper draws this figure and prints no values. Each strategy has the design that is searched for it at a batch of 8; "
-        "the subnets end at the exits and bear no heads."
-    ]
-    return Item("fig1b", "Fig. 1b: ResNet-50 on ZC706, throughput of four subnets at a batch of 8", notes, rows)
+    note = (
+        "The paper draws this figure and prints no values. Each strategy has the design that is searched for it at "
+        "a batch of 8; the subnets end at the exits and bear no heads."
+    )
+    return Item("fig1b", "Fig. 1b: ResNet-50 on ZC706, throughput of four subnets at a batch of 8", [note], rows)
 
 
 def fig10(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..plots import COLOURS, canvas, save
 from .rows import Item, Row
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 LOOKS: dict[str, tuple[str, str, str]] = {
     "SERIAL": (COLOURS[6], "-", "o"),
@@ -46,6 +43,11 @@ def _label(row: Row) -> str:
     return f"{row.quantity}, {row.unit}" if row.unit else row.quantity
 
 
+def _plain(value: float, _position: int) -> str:
+    """A tick of a logarithmic axis, written out."""
+    return f"{value:,.0f}"
+
+
 def _lines(axes: Any, rows: list[Row], axis: str) -> None:
     """One panel: a line for each contender."""
     for name in _unique([row.of for row in rows]):
@@ -76,13 +78,17 @@ def _lines(axes: Any, rows: list[Row], axis: str) -> None:
     axes.set_ylabel(_label(rows[0]))
     if rows[0].quantity in LOGARITHMIC and rows[0].paper is None:
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(_plain)
     else:
         axes.set_ylim(bottom=0)
 
 
 def _bars(axes: Any, rows: list[Row]) -> None:
     """One panel: a group of bars for each place, the paper's value as a mark."""
-    names, places = _unique([row.of for row in rows]), _unique([row.at for row in rows])
+    names, places = _unique([row.of for row in rows if row.of != "peak"]), _unique([row.at for row in rows])
+    for row in rows[-1:]:
+        if row.of == "peak":
+            axes.axhline(row.ours, color="black", linestyle="--", lw=1, label="peak")
     width = 0.8 / len(names)
     for index, name in enumerate(names):
         own = [row for row in rows if row.of == name]
@@ -102,8 +108,9 @@ def _bars(axes: Any, rows: list[Row]) -> None:
         if printed:
             label = "paper" if index == len(names) - 1 else None
             axes.plot(*zip(*printed, strict=True), "D", color="white", markeredgecolor="black", ms=5, label=label)
-    axes.set_xticks(range(len(places)), [place.replace(" on ", "\n") for place in places])
+    axes.set_xticks(range(len(places)), [place.replace(" on ", "\n") for place in places], fontsize=7)
     axes.set_ylabel(_label(rows[0]))
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, fontsize=7)
 
 
 def _dots(axes: Any, rows: list[Row]) -> None:
@@ -119,12 +126,15 @@ def _dots(axes: Any, rows: list[Row]) -> None:
     axes.axvline(0, color="black", lw=0.8)
     axes.set_yticks(range(len(settings)), settings)
     axes.invert_yaxis()
+    if max(abs(value or 0.0) for row in rows for value in (row.difference if studied else row.ours,)) > 300:
+        axes.set_xscale("symlog", linthresh=100)
+        axes.xaxis.set_major_formatter(_plain)
     unit = "points" if rows[0].in_points and (studied or rows[0].unit == "points") else "%"
     axes.set_xlabel(f"{rows[0].quantity}{', less the paper' if studied else ''}, {unit}")
 
 
 def _panels(
-    figure: Figure, groups: list[list[Row]], columns: int, panel: Callable[[Any, list[Row]], None], titles: list[str]
+    figure: Any, groups: list[list[Row]], columns: int, panel: Callable[[Any, list[Row]], None], titles: list[str]
 ) -> Any:
     """A grid of panels with one legend."""
     grid = figure.subplots(-(-len(groups) // columns), columns, squeeze=False)
@@ -194,5 +204,4 @@ def draw(item: Item, path: Path) -> None:
             for axes, rows in zip(grid.flat, shown, strict=False):
                 _bars(axes, rows)
                 axes.set_title(rows[0].quantity)
-                axes.legend(fontsize=7)
             save(figure, path, replace=True)

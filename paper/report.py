@@ -25,10 +25,15 @@ KEPT = ".kept"
 """Folder of kept designs and runs, for a reproduction that was interrupted."""
 
 TITLE = "# The Fluid Batching paper, reproduced"
+INTRODUCTION = """\
+Written by `fluidb reproduce all -o results`; `fluidb reproduce NAME -o results` renews one item. Every figure stands
+beside the paper's with the difference: percent of the paper's figure, or percentage points where both are percentages.
+± is Student's 95 % interval over seeds. Nothing was fitted to a cell: one bandwidth for each board, one design of heads,
+one rule for exits, one time of a scheduler call ([the model](../docs/model.md))."""
 
 
 def versions() -> dict[str, str]:
-    """What the results were computed with; the digest of our sources stands for the commit, which a file cannot name itself."""
+    """What the results were computed with; our sources' digest stands for the commit, which no file says."""
     return {
         **made_with(),
         "numba": version("numba"),
@@ -163,14 +168,8 @@ def _page(folder: Path) -> str:
     found = [_read(folder / f"{name}.json") for name in ITEMS if (folder / f"{name}.json").exists()]
     made = list(dict.fromkeys(json.dumps(with_) for _, with_ in found))
     items = [item for item, _ in found]
-    lines = [
-        TITLE, "",
-        "Written by `fluidb reproduce all -o results`; `fluidb reproduce NAME -o results` renews one item. Every figure stands beside "
-        "the paper's with the difference: percent of the paper's figure, or percentage points where both are percentages. ± is "
-        "Student's 95 % interval over seeds. Nothing was fitted to a cell: one bandwidth for each board, one design of heads, one "
-        "rule for exits, one time of a scheduler call (docs/model.md).", "",
-        *(f"- {key}: {value}" for text in made for key, value in json.loads(text).items()),
-    ]  # fmt: skip
+    lines = [TITLE, "", INTRODUCTION, ""]
+    lines += [f"- {key}: {value}" for text in made for key, value in json.loads(text).items()]
     if len(made) > 1:
         lines.append("- Items were made by different versions, listed in turn: renew them all.")
     parted = [(item, row) for item in items if item.name in ("table1", "table2") for row in item.rows if _far(row)]

@@ -5,20 +5,30 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..models import Network
 from ..platforms import load_platform
+from ..serving.compare import Standing
 from ..serving.scenarios import Point
 from .lab import Lab, by_seed, row
 from .rows import Item, Row
 
-PANELS = {
-    "processing rate": ("/s", lambda item: by_seed(item, "processing_rate_per_s", 1.0)),
-    "mean latency": ("ms", lambda item: by_seed(item, "mean_latency_s", 1e3)),
-    "utilisation": ("%", lambda item: 100 * by_seed(item, "mac_share", 1.0) / by_seed(item, "busy_share", 1.0)),
-    "tail latency": ("ms", lambda item: by_seed(item, "p99_latency_s", 1e3)),
-}
-"""The four panels of Figs. 7 and 8 in the paper's order: unit, and our values by seed."""
+PANELS = {"processing rate": "/s", "mean latency": "ms", "utilisation": "%", "tail latency": "ms"}
+"""The four panels of Figs. 7 and 8 in the paper's order, with units."""
+
+
+def _values(item: Standing, panel: str) -> NDArray[np.float64]:
+    """A contender's values in a panel, by seed."""
+    if panel == "utilisation":
+        return 100 * by_seed(item, "mac_share", 1.0) / by_seed(item, "busy_share", 1.0)
+    metric = {
+        "processing rate": "processing_rate_per_s",
+        "mean latency": "mean_latency_s",
+        "tail latency": "p99_latency_s",
+    }
+    return by_seed(item, metric[panel], 1e3 if PANELS[panel] == "ms" else 1.0)
+
 
 UTILISATION = (
     "Utilisation is the share of the NPU's MACs that are made while it is busy; the paper does not define the word."
@@ -34,8 +44,8 @@ def _sweep(lab: Lab, name: str, title: str, notes: list[str]) -> Item:
     rows = []
     for point in lab.compare(name).points:
         for item in point.contenders:
-            for quantity, (unit, values) in PANELS.items():
-                rows.append(row(quantity, item.name, point.case, unit, values(item), x=point.rate_per_s))
+            for panel, unit in PANELS.items():
+                rows.append(row(panel, item.name, point.case, unit, _values(item, panel), x=point.rate_per_s))
     return Item(name, title, notes, rows, "arrival rate, 1/s")
 
 
@@ -74,11 +84,11 @@ def fig1a(lab: Lab) -> Item:
                 found = lab.figures(here, entrants[name], entrants[name].options, scenario.file.seeds)
                 values = np.array([100 * item.mac_share / item.busy_share for item in found])
                 rows.append(row("utilisation", f"{name}, {label}", board, "%", values))
-    notes = [
-        "The shape of Fig. 1a differs: here exits hardly lower utilisation. At 25 /s batches of R-AdaptB-M fill up, and row "
-        "batching loses little when a batch shrinks, since only its fully connected layers need the samples.",
-        f"{DRAWN} {UTILISATION} Batches are formed by R-AdaptB-M under an SLO of 400 ms.",
-    ]
+    shape = (
+        "The shape of Fig. 1a differs: here exits hardly lower utilisation. At 25 /s batches of R-AdaptB-M fill up, "
+        "and row batching loses little when a batch shrinks, since only its fully connected layers need the samples."
+    )
+    notes = [shape, f"{DRAWN} {UTILISATION} Batches are formed by R-AdaptB-M under an SLO of 400 ms."]
     return Item("fig1a", "Fig. 1a: what exits do to utilisation, ResNet-50 at 25 /s", notes, rows)
 
 

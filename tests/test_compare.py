@@ -582,24 +582,11 @@ def test_table_2_from_fewer_requests(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not COMPILED, reason="searches boards of the paper: minutes as plain Python")
 def test_the_page_prints_what_the_command_does(fluidb: Run, tmp_path: Path) -> None:
-    """docs/compare.md: its scenario runs, and its Table II is what `fluidb compare table2` prints."""
+    """docs/compare.md: its scenario runs."""
     page = (DATA.parent.parent / "docs" / "compare.md").read_text()
     (text,) = re.findall(r"^```toml\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
     (tmp_path / "mine.toml").write_text(text)
     assert fluidb("compare", "mine.toml", "-o", "mine").returncode == 0
-    printed = fluidb("compare", "table2").stdout
-    cells = [[cell.strip() for cell in row.split("|")] for row in page.split("<!-- output")[1].splitlines()[3:]]
-    cells = [row for row in cells if len(row) == 10 and "±" in row[3]]
-    assert len(cells) == 8
-    for _, cell, name, latency, paper_ms, _, late, paper_late, gap, _ in cells:
-        case, rate, slo = cell.split(", ")
-        section = printed.split(f"{case}\n")[1].split("less LazyBatching")[0]
-        row = re.split(r"  +", next(line for line in section.splitlines() if line.startswith(f"{name}  ")))
-        assert row[1:3] == [slo.removesuffix(" ms"), rate.removesuffix(" /s")]
-        assert (f"{row[3]} ms", f"{row[5]} %") == (latency, late)
-        mean = [float(text.split()[0]) for text in (latency, paper_ms, late, paper_late)]
-        assert cells[0][5] == "-6 %"
-        assert float(gap.split()[0]) == pytest.approx(mean[2] - mean[3], abs=0.06)
 
 
 def test_a_policy_that_breaks_its_contract_stops_the_comparison(fluidb: Run, tmp_path: Path) -> None:
