@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 FORMATS = "auto (by how FILE ends) or scalesim (docs/import-networks.md)."
 
-app = typer.Typer(invoke_without_command=True, help="List and show networks.")
+app = typer.Typer(invoke_without_command=True, help="List, show, check and import networks.")
 
 
 @app.callback()
 def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """List and show networks."""
+    """List, show, check and import networks."""
     if ctx.invoked_subcommand is not None:
         if as_json:
-            raise typer.BadParameter("--json stands behind show", ctx)
+            raise typer.BadParameter("--json stands behind the command after it, e.g. show", ctx)
         return
     from ..models import NETWORKS, load_network
 

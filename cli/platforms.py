@@ -13,15 +13,15 @@ from .render import blank, emit_facts, emit_json, emit_list, every_fault, note, 
 if TYPE_CHECKING:
     from ..platforms import Platform
 
-app = typer.Typer(invoke_without_command=True, help="List and show boards.")
+app = typer.Typer(invoke_without_command=True, help="List, show, check and import boards.")
 
 
 @app.callback()
 def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """List and show boards."""
+    """List, show, check and import boards."""
     if ctx.invoked_subcommand is not None:
         if as_json:
-            raise typer.BadParameter("--json stands behind show", ctx)
+            raise typer.BadParameter("--json stands behind the command after it, e.g. show", ctx)
         return
     from ..platforms import PLATFORMS, load_platform
 
