@@ -38,7 +38,7 @@ class _Group(TyperGroup):
         except KeyboardInterrupt as stop:  # before typer turns it into an exit of its own
             leave(str(stop))
         except InputError as error:
-            fail(error.faults)
+            fail(error.first_faults)
             raise SystemExit(2) from None
         except BrokenPipeError:
             # the reader, say `head`, has seen enough: leave without a second fault at exit

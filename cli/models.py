@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .options import AsJson, Force
-from .render import blank, emit_facts, emit_json, emit_list, emit_table, note, percent
+from .render import blank, emit_facts, emit_json, emit_list, emit_table, every_fault, note, percent, printable
 
 if TYPE_CHECKING:
     from ..models import Network
 
 FORMATS = "auto (by how FILE ends) or scalesim (docs/import-networks.md)."
 
-app = typer.Typer(invoke_without_command=True, help="List and show networks.")
+app = typer.Typer(invoke_without_command=True, help="List, show, check and import networks.")
 
 
 @app.callback()
 def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """List and show networks."""
+    """List, show, check and import networks."""
     if ctx.invoked_subcommand is not None:
         if as_json:
-            raise typer.BadParameter("--json stands behind show", ctx)
+            raise typer.BadParameter("--json stands behind the command after it, e.g. show", ctx)
         return
     from ..models import NETWORKS, load_network
 
@@ -100,6 +100,22 @@ def import_(
         return
     emit_facts([("format", chosen), *_lines(net)])
     note(f"wrote {output}; next: fluidb dse {output} BOARD")
+
+
+@app.command()
+def check(
+    network: Annotated[str, typer.Argument(help="A network: a name, or a TOML file.")], as_json: AsJson = False
+) -> None:
+    """Check a network file: every fault at once, each with its key, and exit code 2; or its facts."""
+    from ..models import load_network
+
+    with every_fault():
+        net = load_network(network)
+    if as_json:
+        emit_json("fluidb.model-check-output/1", {"file": network, **_facts(net)})
+        return
+    ends = f"{len(net.exits)} exits" if len(net.exits) > 1 else "1 exit"
+    typer.echo(f"{printable(network)}: no faults; {len(net.gemms)} GEMMs, {net.macs:,} MACs, {ends}")
 
 
 def _lines(network: Network) -> list[tuple[str, str]]:

@@ -20,6 +20,18 @@ def fail(lines: Sequence[str]) -> None:
         typer.echo(f"fluidb: {printable(line)}", err=True)
 
 
+@contextmanager
+def every_fault() -> Iterator[None]:
+    """Show all faults, however many; elsewhere the first are enough."""
+    from ..formats.errors import InputError
+
+    try:
+        yield
+    except InputError as error:
+        fail(error.faults)
+        raise SystemExit(2) from None
+
+
 def note(line: str) -> None:
     """A remark, on stderr, for people only."""
     if sys.stderr.isatty():

@@ -6,7 +6,7 @@ The bottom of the house: it knows nothing of networks, boards or traffic.
 from .catalogue import Catalogue
 from .errors import InputError
 from .files import check_free, read_text, write_directory, write_file
-from .quantities import parse_bandwidth, parse_duration, parse_quantity
+from .quantities import parse_bandwidth, parse_clock, parse_duration, parse_quantity
 from .tables import Table, read_table, write_table
 from .toml import Strict, read_toml, toml_inline, toml_key, validate
 
@@ -17,6 +17,7 @@ __all__ = [
     "Table",
     "check_free",
     "parse_bandwidth",
+    "parse_clock",
     "parse_duration",
     "parse_quantity",
     "read_table",

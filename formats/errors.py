@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 MAX_FAULTS = 20
-"""Faults shown of one input; the rest are counted."""
+"""Faults shown of one input, unless a command is asked for all; the rest are counted."""
 
 
 class InputError(ValueError):
@@ -15,11 +15,19 @@ class InputError(ValueError):
     ----------
     faults : str or iterable of str
         One line for each fault: where it is, what was expected, what was found.
+
+    Attributes
+    ----------
+    faults : tuple of str
+        All of them.
     """
 
     def __init__(self, faults: str | Iterable[str]) -> None:
-        lines = [faults] if isinstance(faults, str) else list(faults)
-        if len(lines) > MAX_FAULTS:
-            lines[MAX_FAULTS:] = [f"and {len(lines) - MAX_FAULTS} more faults"]
-        self.faults = tuple(lines)
-        super().__init__("\n".join(self.faults))
+        self.faults = (faults,) if isinstance(faults, str) else tuple(faults)
+        super().__init__("\n".join(self.first_faults))
+
+    @property
+    def first_faults(self) -> tuple[str, ...]:
+        """As many as a person reads, and how many more there are."""
+        more = len(self.faults) - MAX_FAULTS
+        return self.faults if more <= 0 else (*self.faults[:MAX_FAULTS], f"and {more} more faults")

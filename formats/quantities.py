@@ -11,6 +11,7 @@ from .errors import InputError
 
 _DURATION_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 _BANDWIDTH_GB_S = {"MB/s": 1e-3, "GB/s": 1.0}
+_CLOCK_MHZ = {"MHz": 1.0, "GHz": 1e3}
 _LEAST, _MOST = 1e-12, 1e9  # beyond, a unit has gone wrong
 _NUMBER_AND_UNIT = re.compile(r"\s*([0-9.eE+-]*[0-9.])\s*([A-Za-z/%]*)\s*")
 
@@ -123,3 +124,31 @@ def parse_bandwidth(text: str, what: str = "bandwidth") -> float:
     3.2
     """
     return parse_quantity(text, _BANDWIDTH_GB_S, what, "4.267GB/s")
+
+
+def parse_clock(text: str, what: str = "clock") -> float:
+    """Megahertz in a text such as ``150MHz``.
+
+    Parameters
+    ----------
+    text : str
+        A positive number followed by ``MHz`` or ``GHz``.
+    what : str
+        Name of the option or key, for the fault.
+
+    Returns
+    -------
+    float
+        Clock in MHz.
+
+    Raises
+    ------
+    InputError
+        If number or unit is missing, unknown or not positive.
+
+    Examples
+    --------
+    >>> parse_clock("1.2GHz")
+    1200.0
+    """
+    return parse_quantity(text, _CLOCK_MHZ, what, "150MHz")

@@ -62,8 +62,8 @@ def _head(item: ExitFile, source: Shape) -> list[Op]:
     return HEADS[item.head](source, item.classes)
 
 
-def _exit_positions(file: NetworkFile, path: Path) -> list[int]:
-    """Index of the layer each exit follows, in file order."""
+def _exit_positions(file: NetworkFile, path: Path) -> tuple[list[int], list[str]]:
+    """Index of the layer each exit follows, in file order, and what is wrong with the exits."""
     order = {op.name: index for index, op in enumerate(file.layers)}
     faults: list[str] = []
     positions: list[int] = []
@@ -81,9 +81,7 @@ def _exit_positions(file: NetworkFile, path: Path) -> list[int]:
     total = sum(item.rate for item in file.exits)
     if total > 1 + 1e-9:
         faults.append(f"{path}: exits: expected rates that sum to at most 1, found {total:g}")
-    if faults:
-        raise InputError(faults)
-    return positions
+    return positions, faults
 
 
 def build_network(file: NetworkFile, path: Path) -> Network:
@@ -106,11 +104,11 @@ def build_network(file: NetworkFile, path: Path) -> Network:
     InputError
         With a line for every name, shape, exit or rate that does not fit.
     """
-    positions = _exit_positions(file, path)
+    positions, faults = _exit_positions(file, path)
     stage_of = [1 + sum(position < index for position in positions) for index in range(len(file.layers))]
     backbone = _Builder(path, Shape(file.input.height, file.input.width, file.input.channels))
     shapes = backbone.run(file.layers, stage_of, "layers", "")
-    faults, heads = backbone.faults, []
+    faults, heads = backbone.faults + faults, []
     for index, item in enumerate(file.exits):
         source = shapes.get(item.after)
         if source is None:

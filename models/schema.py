@@ -13,7 +13,8 @@ NotNegative = Annotated[int, Field(ge=0, le=2**24)]
 Pair = Annotated[list[Positive], Field(min_length=2, max_length=2)]
 Sides = Annotated[list[NotNegative], Field(min_length=4, max_length=4)]
 PairOrZero = Annotated[list[NotNegative], Field(min_length=2, max_length=2)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,80}$")]
+NAME = r"[A-Za-z0-9_.:-]{1,80}"
+Name = Annotated[str, Field(pattern=f"^{NAME}$")]
 Map = Annotated[list[Positive], Field(min_length=3, max_length=3)]
 
 

@@ -11,6 +11,7 @@ from ..formats import Catalogue, Strict, read_toml, validate
 
 PLATFORMS = Catalogue("platform", Path(__file__).parent, "fluidb platforms")
 
+NAME = r"[A-Za-z0-9_.-]{1,80}"
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Amount = Annotated[float, Field(ge=1e-6, le=1e6)]
 
@@ -39,7 +40,7 @@ class Platform(Strict):
     """
 
     schema_: Literal["fluidb.platform/1"] = Field("fluidb.platform/1", alias="schema")
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,80}$")]
+    name: Annotated[str, Field(pattern=f"^{NAME}$")]
     title: str
     dsps: Annotated[int, Field(ge=1, le=10**6)]
     on_chip_mbit: Amount
@@ -57,6 +58,12 @@ class Platform(Strict):
         if strangers:
             raise ValueError(f"expected the keys of this file, found {', '.join(strangers)}")
         return value
+
+    @property
+    def unsourced(self) -> list[str]:
+        """Keys of the numbers that name no source."""
+        numbers = self.model_dump(exclude={"schema_", "name", "title", "sources"}, exclude_none=True)
+        return [key for key in numbers if key not in self.sources]
 
     @property
     def on_chip_bits(self) -> int:

@@ -27,3 +27,13 @@ def network_of(gemms: list[Any], memory_words: int = 0, stages: list[int] | None
     pool = [Layer("pool", stages[-1], None, memory_words, Shape(1, 1, 1))] if memory_words else []
     exits = [Exit(f"end{stage}", 1.0 / stages[-1]) for stage in range(1, stages[-1] + 1)]
     return Network("random", "random", (*layers, *pool), tuple(exits), {})
+
+
+edits = st.lists(st.tuples(st.integers(0, 10**4), st.binary(max_size=3)), min_size=1, max_size=6)
+
+
+def edited(raw: bytes, changes: list[tuple[int, bytes]]) -> bytes:
+    """A file with some bytes replaced, each by none or by several."""
+    for place, new in changes:
+        raw = raw[: place % len(raw)] + new + raw[place % len(raw) + 1 :]
+    return raw

@@ -94,8 +94,12 @@ def test_the_chain_of_the_readme(fluidb: Run, tmp_path: Path) -> None:
         ("trace-import", ["trace", "import", "azure-llm-2023", DATA / "azure-llm-2023.csv", "-o", "i.csv"]),
         ("models", ["models"]),
         ("model", ["models", "show", TINY]),
+        ("model-import", ["models", "import", DATA / "scalesim" / "vww.csv", "-o", "n.toml"]),
+        ("model-check", ["models", "check", "resnet50"]),
         ("platforms", ["platforms"]),
         ("platform", ["platforms", "show", "zc706"]),
+        ("platform-import", ["platforms", "import", DATA / "fpgaconvnet" / "zc706.toml", "-o", "n.toml"]),
+        ("platform-check", ["platforms", "check", "nvdla"]),
         ("help", ["--help"]),
     ],
 )

@@ -57,6 +57,15 @@ def test_the_page_followed_literally(tmp_path, page, file):
     assert run_shell(commands, tmp_path)
 
 
+@needs_speed
+def test_the_import_of_the_page_prints_what_it_says(tmp_path):
+    (table,) = blocks("docs/import-networks.md", "csv")
+    (tmp_path / "small.csv").write_text(table)
+    (commands,) = blocks("docs/import-networks.md", "sh")
+    (claimed,) = blocks("docs/import-networks.md", "text")
+    assert run_shell(commands, tmp_path).startswith(claimed)
+
+
 def test_the_arrivals_of_the_page_are_made(tmp_path):
     (commands,) = blocks("docs/arrivals.md", "sh")
     assert run_shell(commands, tmp_path).count("CV of gaps") == len(list(tmp_path.glob("*.csv"))) == 7

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from conftest import COMPILED, DATA, POCKET, TINY
@@ -11,15 +12,18 @@ from fluidb.dse.search import SearchOptions, search
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import PLATFORMS, load_platform
-
-NUMBERS = ("dsps", "on_chip_mbit", "flip_flops", "luts", "clock_mhz", "bandwidth_gb_s", "word_bits")
+from fluidb.platforms.fpgaconvnet import import_platform
+from fluidb.platforms.writer import platform_text
+from hypothesis import given
+from hypothesis import strategies as st
+from strategies import edited, edits
 
 
 @pytest.mark.parametrize("name", PLATFORMS.names())
 def test_every_number_that_ships_has_a_source(name):
     board = load_platform(name)
     assert board.name == name
-    assert set(board.sources) == {key for key in NUMBERS if getattr(board, key) is not None}
+    assert board.unsourced == []
 
 
 @pytest.mark.parametrize("name", sorted({*PLATFORMS.names()} - {"nvdla"}))
@@ -111,3 +115,121 @@ def test_a_board_without_flip_flops_shares_none(fluidb, tmp_path):
 def test_near_misses_of_a_name():
     with pytest.raises(InputError, match=r'unknown platform "zc760"; did you mean zc706'):
         load_platform("zc760")
+
+
+# --- fpgaConvNet's platform files ---
+
+FOREIGN = DATA / "fpgaconvnet" / "zc706.toml"
+
+
+def test_a_board_of_fpgaconvnet_is_ours(fluidb, tmp_path):
+    """Its ZC706 with the paper's clock and bandwidth, beside ours."""
+    done = fluidb("platforms", "import", FOREIGN, "-o", "board.toml")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["board.toml"]
+    ours, theirs = load_platform("zc706"), load_platform(str(tmp_path / "board.toml"))
+    for key in ("name", "dsps", "flip_flops", "luts", "clock_mhz", "bandwidth_gb_s", "word_bits"):
+        assert getattr(theirs, key) == getattr(ours, key)
+    assert theirs.on_chip_mbit == 1090 * 18 / 1024 == pytest.approx(ours.on_chip_mbit, abs=0.1)
+    assert theirs.title == "zc706 (xc7z045ffg900-2)"
+    assert theirs.unsourced == []
+    assert theirs.sources["bandwidth_gb_s"] == "fpgaConvNet platform zc706.toml: memory_bandwidth 34.136 Gb/s / 8"
+    assert "1090 blocks * 18 Kb" in fluidb("platforms", "show", "board.toml").stdout
+
+
+def test_options_stand_in_for_what_the_file_does_not_say(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('[device]\nname = "my board"\n[resources]\nDSP = 5\nBRAM = 64\nURAM = 2\n')
+    board = import_platform(path, clock_mhz=150.0, bandwidth_gb_s=3.2, word_bits=8, bram_kbit=36)
+    assert (board.name, board.title) == ("my_board", "my board")
+    assert (board.clock_mhz, board.bandwidth_gb_s, board.word_bits) == (150.0, 3.2, 8)
+    assert board.on_chip_mbit == (64 * 36 + 2 * 288) / 1024
+    assert board.flip_flops is None
+    assert {key for key, source in board.sources.items() if source == "given by the user"} == {
+        "clock_mhz", "bandwidth_gb_s", "word_bits",
+    }  # fmt: skip
+    assert import_platform(path, name="b", clock_mhz=1.0, bandwidth_gb_s=1.0).on_chip_mbit == (64 * 18 + 576) / 1024
+
+
+FOREIGN_FAULTS = {
+    "no clock, no bandwidth": (
+        "[system]\n",
+        ["system.board_frequency: expected this key, found none; or give --clock", "or give --bandwidth"],
+    ),
+    "no system at all": ("", ["or give --clock", "or give --bandwidth"]),
+    "text": ('[system]\nboard_frequency = "fast"\n', ["system.board_frequency: expected a valid number"]),
+    "nothing": ("[system]\nboard_frequency = 0\n", ["system.board_frequency: expected greater than 0"]),
+    "not a number": ("[system]\nmemory_bandwidth = nan\n", ["system.memory_bandwidth: expected a finite number"]),
+    "endless": (f"[system]\nboard_frequency = {10**400}\n", ["system.board_frequency: expected"]),
+}
+
+
+@pytest.mark.parametrize("case", FOREIGN_FAULTS)
+def test_a_fault_of_a_foreign_file_names_its_key(tmp_path, case):
+    text, parts = FOREIGN_FAULTS[case]
+    path = tmp_path / "x.toml"
+    path.write_text('[device]\nname = "a"\n[resources]\nDSP = 5\nBRAM = 64\n' + text)
+    with pytest.raises(InputError) as caught:
+        import_platform(path)
+    assert len(caught.value.faults) == len(parts)
+    for line, part in zip(caught.value.faults, parts, strict=True):
+        assert line.startswith(f"{path}: ")
+        assert part in line
+
+
+def test_every_fault_of_a_foreign_file_at_once(tmp_path):
+    path = tmp_path / "x.toml"
+    path.write_text('[device]\n[resources]\nDSP = -5\nBRAM = "many"\n')
+    with pytest.raises(InputError) as caught:
+        import_platform(path)
+    assert [fault.split(": ")[1] for fault in caught.value.faults] == ["device.name", "resources.DSP", "resources.BRAM"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["nowhere.toml"], "nowhere.toml: expected a file to import, found none"),
+        ([FOREIGN, "--clock", "150"], "--clock: expected a unit (MHz, GHz)"),
+        ([FOREIGN, "--name", "a/b"], "--name: expected at most 80 letters"),
+        ([FOREIGN, "-o", "there.toml"], "there.toml: output exists already"),
+    ],
+)
+def test_a_refused_import_leaves_nothing(fluidb, tmp_path, arguments, expected):
+    (tmp_path / "there.toml").write_text("mine")
+    done = fluidb("platforms", "import", *arguments, *([] if "-o" in arguments else ["-o", "out.toml"]))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"fluidb: {expected}"), done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["there.toml"]
+    assert (tmp_path / "there.toml").read_text() == "mine"
+
+
+@given(edits, st.booleans())
+def test_no_bytes_break_the_readers(tmp_path_factory, changes, foreign):
+    raw = edited((FOREIGN if foreign else Path(POCKET)).read_bytes(), changes)
+    path = tmp_path_factory.getbasetemp() / "edited.toml"
+    path.write_bytes(raw)
+    try:
+        assert (import_platform(path) if foreign else load_platform(str(path))).dsps >= 1
+    except InputError as error:
+        assert all(fault.startswith(f"{path}: ") for fault in error.faults)
+
+
+@pytest.mark.parametrize("name", [*PLATFORMS.names(), POCKET])
+def test_what_is_written_reads_back(tmp_path, name):
+    path = tmp_path / "back.toml"
+    path.write_text(platform_text(load_platform(name)))
+    assert load_platform(str(path)) == load_platform(name)
+
+
+def test_check(fluidb, tmp_path):
+    assert fluidb("platforms", "check", "zc706").stdout == (
+        "zc706: no faults; 900 DSPs, 19.2 Mb, 150 MHz, 4.267 GB/s; a source for every number\n"
+    )
+    assert "no source for dsps, on_chip_mbit, flip_flops" in fluidb("platforms", "check", POCKET).stdout
+    content = json.loads(fluidb("platforms", "check", POCKET, "--json").stdout)
+    assert (content["schema"], content["dsps"]) == ("fluidb.platform-check-output/1", 24)
+    assert len(content["unsourced"]) == 7
+    (tmp_path / "bad.toml").write_text("".join(f"key{i} = 1\n" for i in range(30)))
+    done = fluidb("platforms", "check", "bad.toml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("unknown key") == 30

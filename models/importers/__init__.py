@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...formats import InputError
-from ..schema import NetworkFile
+from ..schema import NAME, NetworkFile
 from . import scalesim
 from .names import plain_name
 
@@ -78,7 +78,7 @@ def import_network(path: Path, format_name: str, *, name: str | None = None, tit
     """
     if format_name not in IMPORTERS:
         raise InputError(f'--format: expected auto, {", ".join(IMPORTERS)}, found "{format_name}"')
-    if name is not None and not re.fullmatch(r"[A-Za-z0-9_.:-]{1,80}", name):
+    if name is not None and not re.fullmatch(NAME, name):
         raise InputError(f'--name: expected at most 80 letters, digits and any of _ . : -, found "{name}"')
     if not path.is_file():
         raise InputError(f"{path}: expected a file to import, found none")

@@ -23,7 +23,7 @@ MAX_VALUE = 2**24
 CONV = ("IFMAP Height", "IFMAP Width", "Filter Height", "Filter Width", "Channels", "Num Filter", "Strides")
 GEMM = ("M", "N", "K")
 _STRIDE_WIDTH = "stridewidth"  # a second column of strides, as SCALE-Sim itself writes it
-_BATCH = re.compile("batch(size)?")
+_BATCH = "batch(size)?"
 _DEPTHWISE = re.compile(r"dw(?![a-z])|dw_?conv|depthwise", re.IGNORECASE)
 
 
@@ -71,7 +71,8 @@ def _columns(path: Path, first: list[str]) -> tuple[tuple[str, ...], bool]:
     if "ifmap" in "".join(words[1:2]):
         return CONV, True
     if len(first) > len(GEMM) and all(map(_number, first[1:4])):
-        return (CONV if len(first) > len(CONV) and _number(first[len(CONV)]) else GEMM), False
+        filled = sum(map(bool, first[len(GEMM) + 1 : len(CONV) + 1]))
+        return (CONV if filled > 2 else GEMM), False  # behind a product stand sparsity and batch at most
     found = ",".join(first)[:100]
     raise InputError(
         f'{path}: header: expected "Layer name, {", ".join(CONV)}" or "Layer, {", ".join(GEMM)}", found "{found}"'
@@ -97,7 +98,7 @@ def _rows(path: Path, lines: list[tuple[int, list[str]]], columns: tuple[str, ..
     return rows
 
 
-def _extra(header: list[str], row: _Row, wanted: str | re.Pattern[str]) -> int | None:
+def _extra(header: list[str], row: _Row, wanted: str) -> int | None:
     """The number in a further column, found by its heading."""
     for word, cell in zip(header, row.rest, strict=False):
         if re.fullmatch(wanted, word):
@@ -225,12 +226,12 @@ def _sources(path: Path, rows: list[_Row], columns: tuple[str, ...], layers: lis
         sources["sizes"] = "output is ceil((IFMAP - filter + stride) / stride): padding counts where IFMAP includes it"
     groups = sum("groups" in layer for layer in layers)
     if groups:
-        what = "batched products of activations" if columns is GEMM else "depthwise rows, a product for each channel"
-        sources["groups"] = f"{groups} {what}"
+        what = "batched products, of activations" if columns is GEMM else "depthwise rows, a product for each channel"
+        sources["groups"] = f"{what}: {groups}"
     pools = sum(layer["op"] == "memory" for layer in layers)
     if pools:
-        sources["pooling"] = f"{pools} rows move data and multiply nothing"
+        sources["pooling"] = f"rows that move data and multiply nothing: {pools}"
     sparse = sum(any(re.fullmatch("[0-9]+ *: *[0-9]+", cell) for cell in row.rest) for row in rows)
     if sparse:
-        sources["sparsity"] = f"N:M of {sparse} rows left out: products are dense"
+        sources["sparsity"] = f"products are dense; rows with N:M left out: {sparse}"
     return sources
