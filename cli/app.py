@@ -18,6 +18,7 @@ from . import (
     latency,
     models,
     platforms,
+    report,
     reproduce,
     serve_sim,
     thresholds,
@@ -87,6 +88,7 @@ app.command("thresholds")(thresholds.command)
 app.command("capacity")(capacity.command)
 app.command("compare")(compare.command)
 app.command("reproduce")(reproduce.command)
+app.command("report")(report.command)
 app.add_typer(models.app, name="models")
 app.add_typer(platforms.app, name="platforms")
 

@@ -121,10 +121,6 @@ def _emit_json(design: DesignTable, fbcb: FbcbTable, output: Path | None) -> Non
     emit_json("fluidb.dse-output/1", content)
 
 
-def _origin(design: DesignTable) -> str:
-    return "as given" if design.options.tile else f"best of {design.designs_evaluated:,}"
-
-
 def _emit_text(design: DesignTable, fbcb: FbcbTable) -> None:
     board, best = design.platform, design.ranking[0]
     peak = 2e-9 * design.peak_macs_per_s
@@ -132,7 +128,7 @@ def _emit_text(design: DesignTable, fbcb: FbcbTable) -> None:
         [
             ("network", f"{design.network.title} ({design.network.name}), {len(fbcb.rows)} GEMMs"),
             ("board", f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"),
-            ("design", f"<T_R,T_P,T_C> = {design.tile}, {_origin(design)}"),
+            ("design", f"<T_R,T_P,T_C> = {design.tile}, {design.origin}"),
             ("objective", f"{best.objective_gop_s:,.1f} GOP/s summed over w_b, b = 1..{design.options.b_max}"),
             ("peak", f"{peak:,.1f} GOP/s"),
             ("DSPs", f"{best.tile.dsps:,} of {board.dsps:,} ({percent(design.dsp_share)})"),

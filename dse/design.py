@@ -141,6 +141,11 @@ class DesignTable(Table):
         return self.ranking[0].tile
 
     @property
+    def origin(self) -> str:
+        """Where the design comes from, for people."""
+        return "as given" if self.options.tile else f"best of {self.designs_evaluated:,}"
+
+    @property
     def dsp_share(self) -> float:
         """Share of the board's DSPs in use."""
         return self.tile.dsps / self.platform.dsps

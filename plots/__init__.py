@@ -1,4 +1,4 @@
-"""Pictures of tables that other storeys made: one file a picture; needs the extra ``[plot]``."""
+"""Pictures of tables that other storeys made: one file a picture.  All but ``report`` need the extra ``[plot]``."""
 
 from .canvas import COLOURS, canvas, check_picture, legible, save
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -30,6 +31,16 @@ def run_fluidb(*arguments: object, cwd: Path | None = None) -> subprocess.Comple
     return subprocess.run(
         [FLUIDB, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=300, check=False
     )
+
+
+def tool(name: str) -> str:
+    """Path of a program that a test needs; without it the test is skipped, or fails where all must be there."""
+    found = shutil.which(name)
+    if found is None and os.environ.get("FLUIDB_REQUIRE_TOOLS") == "1":
+        pytest.fail(f"{name} is missing: apt-get install {name}")
+    if found is None:
+        pytest.skip(f"needs {name}: apt-get install {name}")
+    return found
 
 
 def start_fluidb(*arguments: object, cwd: Path) -> subprocess.Popen[str]:

@@ -1,0 +1,160 @@
+"""What a report shows: the records that the other commands print, read and simulated as they do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...dse.design import DesignTable, read_design
+from ...dse.fbcb import FbcbTable
+from ...dse.latency import LatencyTable, read_latency
+from ...serving import Contender, Replay, Summary, Trace, resolve, simulate, summarise
+from ...serving.compare import COMPARE_FILE, Comparison, read_comparison
+
+OPENING_PASSES = 20
+"""Length of a timeline's thumbnail, in times that one sample takes through the whole network."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What all designs and policies serve.
+
+    Attributes
+    ----------
+    name : str
+        The trace's file, as the user wrote it.
+    trace : Trace
+        Its requests.
+    slo_s : float or None
+        Latency objective in seconds, where the trace has none of its own.
+    seed : int
+        Of the exits, where the trace decides none.
+    """
+
+    name: str
+    trace: Trace
+    slo_s: float | None
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A policy's replay of the trace on a design.
+
+    Attributes
+    ----------
+    policy : str
+        As the user wrote it.
+    exits_from : str
+        Where the requests' exits came from.
+    replay : Replay
+        What happened to every request.
+    summary : Summary
+        Its figures.
+    opening : Replay
+        The first moments again, with every run recorded.
+    """
+
+    policy: str
+    exits_from: str
+    replay: Replay
+    summary: Summary
+    opening: Replay
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A design, and what was simulated on it.
+
+    Attributes
+    ----------
+    name : str
+        Its folder, as the user wrote it.
+    design, fbcb, table
+        Its tables.
+    served : list of Served
+        One for each policy; none without a trace.
+    """
+
+    name: str
+    design: DesignTable
+    fbcb: FbcbTable
+    table: LatencyTable
+    served: list[Served] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What ``fluidb compare -o`` left in a folder.
+
+    Attributes
+    ----------
+    name : str
+        The folder, as the user wrote it.
+    found : Comparison
+        The outcome.
+    """
+
+    name: str
+    found: Comparison
+
+
+Entry = Shown | Compared
+"""A section of the report."""
+
+
+def read_entry(folder: Path) -> Entry:
+    """Read a folder for a report.
+
+    Parameters
+    ----------
+    folder : Path
+        Of a design with its latency table, or of a comparison.
+
+    Returns
+    -------
+    Shown or Compared
+        A design with nothing simulated yet, or a comparison.
+
+    Raises
+    ------
+    InputError
+        If a table is missing, damaged or stale.
+    """
+    if (folder / COMPARE_FILE).exists():
+        return Compared(str(folder), read_comparison(folder / COMPARE_FILE))
+    return Shown(str(folder), *read_design(folder), read_latency(folder))
+
+
+def serve(table: LatencyTable, traffic: Traffic, contenders: list[Contender]) -> list[Served]:
+    """Replay a trace under several policies, the same exits for all of them.
+
+    Parameters
+    ----------
+    table : LatencyTable
+        The design that serves it.
+    traffic : Traffic
+        Requests, their objective, the seed of their exits.
+    contenders : list of Contender
+        Policies.
+
+    Returns
+    -------
+    list of Served
+        One for each policy, in order.
+
+    Raises
+    ------
+    InputError
+        If the trace does not fit the network, there is no SLO, or a policy broke its contract.
+    """
+    trace, slo_s = traffic.trace, traffic.slo_s
+    exits, origin = resolve(trace, [row.rate for row in table.exits], traffic.seed, None, Path(traffic.name))
+    # no policy sees the future: stopped early, it does at first what it does in the whole
+    opening_s = float(trace.arrival_s[0]) + OPENING_PASSES * float(table.array()[0, -1, 1])
+    found = []
+    for contender in contenders:
+        replay = simulate(table, trace, contender, exits=exits, slo_s=slo_s)
+        opening = simulate(table, trace, contender, exits=exits, slo_s=slo_s, until_s=opening_s, record=True)
+        found.append(Served(contender.spec, origin, replay, summarise(replay, table), opening))
+    return found

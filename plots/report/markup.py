@@ -1,0 +1,114 @@
+"""HTML and SVG as a tree of elements.
+
+Nothing here is pasted from strings: the standard library's serialiser escapes
+every text and attribute, so that no name from a file becomes markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from xml.etree.ElementTree import Element, tostring
+
+Node = Element | str
+
+_OWN_LINE = {"body", "dd", "details", "figure", "head", "link", "main", "meta", "nav", "path", "rect", "section"}
+_OWN_LINE |= {"style", "summary", "svg", "table", "text", "title", "tr"}
+"""Followed by a line break: a diff shows what moved."""
+
+
+def _visible(text: str) -> str:
+    """Text without control characters, which could reorder or hide what stands beside them."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def element(tag: str, *children: Node, **attributes: object) -> Element:
+    """An element of HTML or SVG.
+
+    Parameters
+    ----------
+    tag : str
+        Its name.
+    *children : Element or str
+        Its content; texts lose their control characters.
+    **attributes : object
+        ``class_`` stands for ``class``, ``aria_label`` for ``aria-label``; ``None`` leaves an attribute out.
+
+    Returns
+    -------
+    Element
+        The element.
+
+    Examples
+    --------
+    >>> tostring(element("b", "<i>", class_="x"), encoding="unicode", method="html")
+    '<b class="x">&lt;i&gt;</b>'
+    """
+    given = {key.rstrip("_").replace("_", "-"): value for key, value in attributes.items() if value is not None}
+    made = Element(tag, {key: _visible(str(value)) for key, value in given.items()})
+    if tag in _OWN_LINE:
+        made.tail = "\n"
+    last: Element | None = None
+    for child in children:
+        if isinstance(child, Element):
+            made.append(child)
+            last = child
+        elif last is None:
+            made.text = (made.text or "") + _visible(child)
+        else:
+            last.tail = (last.tail or "") + _visible(child)
+    return made
+
+
+def style_sheet(css: str) -> Element:
+    """A style element; its text is ours and stands as it is."""
+    made = element("style")
+    made.text = css
+    return made
+
+
+def document(head: Iterable[Element], body: Iterable[Element]) -> str:
+    """A whole page as text."""
+    page = element("html", element("head", *head), element("body", *body), lang="en")
+    return f"<!DOCTYPE html>\n{tostring(page, encoding='unicode', method='html')}\n"
+
+
+def named(text: str) -> Element:
+    """A name from a file, isolated: one in another direction does not turn its neighbours round."""
+    return element("bdi", text)
+
+
+def shortened(text: str, most: int) -> str:
+    """A name that fits beside a picture; the table below has it whole."""
+    visible = _visible(text)
+    return visible if len(visible) <= most else f"{visible[: most - 1]}…"
+
+
+def table(caption: str, headers: Sequence[str], rows: Iterable[tuple[Node, Sequence[str]]]) -> Element:
+    """A table: the first column names the rows, the others hold figures.
+
+    Parameters
+    ----------
+    caption : str
+        What it shows.
+    headers : sequence of str
+        Of the columns, units included.
+    rows : iterable of (Element or str, sequence of str)
+        Name and cells of each.
+
+    Returns
+    -------
+    Element
+        The table, in a region that scrolls by itself where a screen is narrow, by keyboard too.
+    """
+    head = element("thead", element("tr", *(element("th", name, scope="col") for name in headers)))
+    body = element("tbody")
+    for name, cells in rows:
+        body.append(element("tr", element("th", name, scope="row"), *(element("td", cell) for cell in cells)))
+    held = element("table", element("caption", caption), head, body)
+    return element("div", held, class_="scroll", role="region", tabindex=0, aria_label=caption)
+
+
+def figure(title: str, remark: str, picture: Element, data: Element) -> Element:
+    """A picture with its caption, and the data table under it."""
+    caption = element("figcaption", element("strong", title), " ", remark)
+    return element("figure", caption, picture, element("details", element("summary", "Data: ", title), data))
