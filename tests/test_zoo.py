@@ -1,9 +1,12 @@
-"""The zoo: MACs against the papers' tables and against what is printed."""
+"""The zoo: MACs against the papers' tables, against what is printed, and against torch."""
 
 from __future__ import annotations
 
+import importlib
+import os
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -241,6 +244,58 @@ def test_attention_moves_what_its_parts_move(name, heads, embedding, norms, soft
     """Layer norm and softmax read and write all their values; each head is a product of its own."""
     assert moved(name) == embedding + 2 * (norms + softmaxes)
     assert {gemm.groups for gemm in load_network(name).gemms if gemm.per_sample} == {heads}
+
+
+TRANSFORMERS: dict[str, tuple[str, dict[str, Any]]] = {  # the model and its configuration, as the library builds it
+    "resnet18": ("ResNet", {"depths": [2, 2, 2, 2], "hidden_sizes": [64, 128, 256, 512], "layer_type": "basic"}),
+    "resnet34": ("ResNet", {"depths": [3, 4, 6, 3], "hidden_sizes": [64, 128, 256, 512], "layer_type": "basic"}),
+    "resnet50": ("ResNet", {"depths": [3, 4, 6, 3]}),
+    "resnet101": ("ResNet", {"depths": [3, 4, 23, 3]}),
+    "resnet152": ("ResNet", {"depths": [3, 8, 36, 3]}),
+    "mobilenet_v1": ("MobileNetV1", {}),
+    "mobilenet_v2": ("MobileNetV2", {}),
+    "efficientnet_b0": (
+        "EfficientNet", {"image_size": 224, "width_coefficient": 1.0, "depth_coefficient": 1.0, "hidden_dim": 1280}
+    ),
+    "vit_b_16": ("ViT", {}),
+}  # fmt: skip
+
+
+def need(module: str) -> Any:
+    """A library of the extra ``exporters``; without it the test is skipped, or fails if it was asked for."""
+    if os.environ.get("FLUIDB_REQUIRE_EXPORTERS") == "1":
+        return importlib.import_module(module)
+    return pytest.importorskip(module, reason="pip install 'fluidb[exporters]' for the count by torch")
+
+
+def macs_by_torch(model, *arguments) -> int:
+    """What torch counts while the model runs on tensors without values."""
+    with need("torch.utils.flop_counter").FlopCounterMode(display=False) as counter:
+        model.eval()(*arguments)
+    return int(counter.get_total_flops()) // 2
+
+
+@full_size
+@pytest.mark.parametrize("name", TRANSFORMERS)
+def test_macs_equal_torch_s_count_of_images(name):
+    torch, transformers = need("torch"), need("transformers")
+    kind, keys = TRANSFORMERS[name]
+    with torch.device("meta"):
+        config = getattr(transformers, f"{kind}Config")(num_labels=1000, **keys)
+        model = getattr(transformers, f"{kind}ForImageClassification")(config)
+        assert macs_by_torch(model, torch.empty(1, 3, 224, 224)) == load_network(name).backbone().macs
+
+
+@full_size
+def test_macs_equal_torch_s_count_of_tokens():
+    torch, transformers = need("torch"), need("transformers")
+    with torch.device("meta"):
+        bert = transformers.BertModel(transformers.BertConfig())
+        assert macs_by_torch(bert, torch.zeros(1, 128, dtype=torch.long)) == load_network("bert_base").macs
+        tokens = torch.empty(1, 30, 512)
+        blocks = macs_by_torch(torch.nn.Transformer(batch_first=True), tokens, tokens)
+        words = macs_by_torch(torch.nn.Linear(512, 37_000), tokens)
+        assert blocks + words == load_network("transformer_base").macs
 
 
 @full_size
