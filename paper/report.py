@@ -28,8 +28,8 @@ TITLE = "# The Fluid Batching paper, reproduced"
 INTRODUCTION = """\
 Written by `fluidb reproduce all -o results`; `fluidb reproduce NAME -o results` renews one item. Every figure stands
 beside the paper's with the difference: percent of the paper's figure, or percentage points where both are percentages.
-± is Student's 95 % interval over seeds. Nothing was fitted to a cell: one bandwidth for each board, one design of heads,
-one rule for exits, one time of a scheduler call ([the model](../docs/model.md))."""
+± is Student's 95 % interval over seeds. Nothing was fitted to a cell: one bandwidth for each board, one design of
+heads, one rule for exits, one time of a scheduler call ([the model](../docs/model.md))."""
 
 
 def versions() -> dict[str, str]:
