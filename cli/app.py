@@ -17,6 +17,7 @@ from . import (
     fbcb,
     latency,
     models,
+    pareto,
     platforms,
     report,
     reproduce,
@@ -79,6 +80,7 @@ def _main(
 
 
 app.command("dse")(dse.command)
+app.command("pareto")(pareto.command)
 app.command("latency")(latency.command)
 app.command("fbcb")(fbcb.command)
 app.command("explain")(explain.command)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import AsJson, Force
+from . import options as shared
+from .problem import numbers, problem
 from .render import blank, emit_facts, emit_json, emit_table, note, percent, progress
 
 if TYPE_CHECKING:
@@ -16,68 +16,50 @@ if TYPE_CHECKING:
     from ..dse.fbcb import FbcbTable
 
 
-class Engine(StrEnum):
-    """The values of ``--batching``; ``dse.space.Batching`` says what they mean."""
-
-    fluid = "fluid"
-    row = "row"
-    column = "column"
-    fc = "fc"
-    none = "none"
-    eq1 = "eq1"
-
-
 def command(
-    network: Annotated[str, typer.Argument(help="A network: a name from `fluidb models`, or a TOML file.")],
-    platform: Annotated[str, typer.Argument(help="A board: a name from `fluidb platforms`, or a TOML file.")],
+    network: shared.NetworkName,
+    platform: shared.PlatformName,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Write the design and its FBCB into this folder."),
     ] = None,
-    batching: Annotated[Engine, typer.Option(help="How the engine lays out a batch.")] = Engine.fluid,
-    stacking: Annotated[bool, typer.Option(help="Stackable PEs: k in {1/2, 1, 2}, or k = 1 only.")] = True,
-    b_max: Annotated[int, typer.Option(min=1, max=256, help="Largest batch size B_max.")] = 8,
-    weights: Annotated[
-        str | None, typer.Option(metavar="W1,W2,...", help="w_b for b = 1..B_max; all 1 if not given.")
-    ] = None,
-    bandwidth: Annotated[
-        str | None, typer.Option(metavar="QUANTITY", help="Off-chip bandwidth instead of the board's, e.g. 3.2GB/s.")
-    ] = None,
-    memory_layers: Annotated[bool, typer.Option(help="Count the traffic of pooling layers.")] = True,
-    backbone: Annotated[bool, typer.Option("--backbone", help="Leave out exits and heads.")] = False,
+    batching: shared.Batching = shared.Engine.fluid,
+    stacking: shared.Stacking = True,
+    b_max: shared.BMax = 8,
+    weights: shared.Weights = None,
+    bandwidth: shared.Bandwidth = None,
+    memory_layers: shared.MemoryLayers = True,
+    backbone: shared.Backbone = False,
+    objective: shared.Objective = shared.Goal.gop_s,
+    max_dsp: shared.MaxDsp = None,
+    max_ram: shared.MaxRam = None,
+    max_lut: shared.MaxLut = None,
     tile: Annotated[
         str | None, typer.Option(metavar="T_R,T_P,T_C", help="Evaluate this design instead of searching for one.")
     ] = None,
-    all_rows: Annotated[bool, typer.Option("--all-rows", help="Enumerate T_R too: slow, same answer.")] = False,
+    all_rows: Annotated[
+        bool, typer.Option("--all-rows", help="Enumerate T_R too: slow, same answer but for energy.")
+    ] = False,
     top: Annotated[int, typer.Option(min=1, max=1000, help="Designs to keep in the ranking.")] = 5,
-    threads: Annotated[int | None, typer.Option(min=1, max=1024, help="Threads; all cores if not given.")] = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    threads: shared.Threads = None,
+    force: shared.Force = False,
+    as_json: shared.AsJson = False,
 ) -> None:
-    """Search every NPU <T_R,T_P,T_C> that fits a board for the one that runs a network fastest.
+    """Search every NPU <T_R,T_P,T_C> that fits a board for the one that runs a network best.
 
     Prints the design with its shares of the board and its throughput; with -o,
     writes design.json and fbcb.json, which the other commands read.
     """
     from ..dse.design import check_output, tabulate_design, write_design
-    from ..dse.search import SearchOptions, search
-    from ..formats import parse_bandwidth, validate
-    from ..models import load_network
-    from ..platforms import load_platform
+    from ..dse.search import search
 
     if output is not None:
         check_output(output, force=force)
-    wanted: dict[str, object] = {
-        "batching": batching.value,
-        "stacking": stacking,
-        "b_max": b_max,
-        "memory_layers": memory_layers,
-    }
-    wanted |= {"weights": _numbers(weights, "--weights", float), "tile": _numbers(tile, "--tile", int) or None}
-    options = validate(SearchOptions, wanted, Path("options"))
-    board = load_platform(platform, parse_bandwidth(bandwidth, "--bandwidth") if bandwidth else None)
-    net = load_network(network)
-    net = net.backbone() if backbone else net
+    net, board, options = problem(
+        network, platform, bandwidth=bandwidth, backbone=backbone, weights=weights, max_dsp=max_dsp, max_ram=max_ram,
+        max_lut=max_lut, batching=batching.value, stacking=stacking, b_max=b_max, memory_layers=memory_layers,
+        objective=objective.value, tile=numbers(tile, "--tile", int) or None,
+    )  # fmt: skip
     with progress("designs") as report:
         found = search(net, board, options, top=top, all_rows=all_rows, threads=threads, progress=report)
     design, fbcb = tabulate_design(net, board, options, found)
@@ -91,17 +73,9 @@ def command(
         note(f"wrote {output}; next: fluidb latency {output}")
 
 
-def _numbers(text: str | None, option: str, kind: type[float]) -> list[float]:
-    from ..formats import InputError
-
-    try:
-        return [kind(item) for item in text.split(",")] if text else []
-    except ValueError:
-        what = "whole numbers" if kind is int else "numbers"
-        raise InputError(f'{option}: expected {what} with commas between, found "{text}"; e.g. 100,2,4') from None
-
-
 def _emit_json(design: DesignTable, fbcb: FbcbTable, output: Path | None) -> None:
+    from ..dse.objectives import OBJECTIVES
+
     best, *others = (row.model_dump() for row in design.ranking)
     content = {
         "network": design.network.name,
@@ -109,9 +83,12 @@ def _emit_json(design: DesignTable, fbcb: FbcbTable, output: Path | None) -> Non
         "bandwidth_gb_s": design.platform.bandwidth_gb_s,
         "options": design.options.model_dump(mode="json"),
         **best,
+        "objective_unit": OBJECTIVES[design.options.objective].unit,
         "gop_s": design.gop_s,
+        "energy_j": design.energy_j,
         "dsp_share": design.dsp_share,
         "ram_share": design.ram_share,
+        "lut_share": design.lut_share,
         "fbcb_register_bits": fbcb.register_bits,
         "fbcb_register_share": design.register_share(fbcb),
         "designs_evaluated": design.designs_evaluated,
@@ -122,33 +99,41 @@ def _emit_json(design: DesignTable, fbcb: FbcbTable, output: Path | None) -> Non
 
 
 def _emit_text(design: DesignTable, fbcb: FbcbTable) -> None:
-    board, best = design.platform, design.ranking[0]
+    from ..dse.objectives import OBJECTIVES, Objective
+
+    board, best, goal = design.platform, design.ranking[0], OBJECTIVES[design.options.objective]
     peak = 2e-9 * design.peak_macs_per_s
-    emit_facts(
-        [
-            ("network", f"{design.network.title} ({design.network.name}), {len(fbcb.rows)} GEMMs"),
-            ("board", f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"),
-            ("design", f"<T_R,T_P,T_C> = {design.tile}, {design.origin}"),
-            ("objective", f"{best.objective_gop_s:,.1f} GOP/s summed over w_b, b = 1..{design.options.b_max}"),
-            ("peak", f"{peak:,.1f} GOP/s"),
-            ("DSPs", f"{best.tile.dsps:,} of {board.dsps:,} ({percent(design.dsp_share)})"),
-            ("on-chip RAM", percent(design.ram_share)),
-            ("FBCB", f"{fbcb.register_bits:,} flip-flops ({percent(design.register_share(fbcb), 3)})"),
-        ]
-    )
+    facts = [
+        ("network", f"{design.network.title} ({design.network.name}), {len(fbcb.rows)} GEMMs"),
+        ("board", f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"),
+        ("design", f"<T_R,T_P,T_C> = {design.tile}, {design.origin}"),
+        ("objective", f"{goal.text(best.objective)} {goal.summary.format(design.options.b_max)}"),
+        ("peak", f"{peak:,.1f} GOP/s"),
+        ("DSPs", f"{best.tile.dsps:,} of {board.dsps:,} ({percent(design.dsp_share)})"),
+        ("on-chip RAM", percent(design.ram_share)),
+        ("LUTs", f"{percent(design.lut_share, 1)} (a fit: docs/model.md, Resources)"),
+        ("FBCB", f"{fbcb.register_bits:,} flip-flops ({percent(design.register_share(fbcb), 3)})"),
+    ]
+    emit_facts([fact for fact in facts if fact[0] != "LUTs" or design.lut_share is not None])
     blank()
-    rows = [(b, f"{value:,.1f}", percent(value / peak, 1)) for b, value in enumerate(design.gop_s, 1)]
-    emit_table(["batch", "GOP/s", "of peak"], rows)
+    headers = ["batch", "GOP/s", "of peak"]
+    rows = [[b, f"{value:,.1f}", percent(value / peak, 1)] for b, value in enumerate(design.gop_s, 1)]
+    if design.energy_j is not None:
+        headers.append("energy an inference")
+        for row, value in zip(rows, design.energy_j, strict=True):
+            row.append(OBJECTIVES[Objective.ENERGY].text(value))
+    emit_table(headers, rows)
     emit_ranking(design)
 
 
 def emit_ranking(design: DesignTable) -> None:
     """The designs that came next, if the search kept any."""
+    from ..dse.objectives import OBJECTIVES
+
     if len(design.ranking) > 1:
         blank()
-        best = design.ranking[0].objective_gop_s
+        best, goal = design.ranking[0].objective, OBJECTIVES[design.options.objective]
         ranking = [
-            (item.tile, f"{item.objective_gop_s:,.1f}", percent(item.objective_gop_s / best - 1))
-            for item in design.ranking
+            (item.tile, goal.text(item.objective), percent(item.objective / best - 1)) for item in design.ranking
         ]
-        emit_table(["ranking", "GOP/s", "to the best"], ranking)
+        emit_table(["ranking", "objective", "to the best"], ranking)

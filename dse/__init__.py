@@ -7,16 +7,23 @@ if __name__ != "fluidb.dse":
 from .design import read_design, tabulate_design, write_design
 from .explain import explain
 from .latency import read_latency, tabulate_latency, write_latency
+from .objectives import OBJECTIVES, Objective
+from .pareto import Axis, find_front
 from .search import SearchOptions, SearchResult, configure, search
-from .space import Batching, Tile
+from .space import Batching, Limits, Tile
 
 __all__ = [
+    "OBJECTIVES",
+    "Axis",
     "Batching",
+    "Limits",
+    "Objective",
     "SearchOptions",
     "SearchResult",
     "Tile",
     "configure",
     "explain",
+    "find_front",
     "read_design",
     "read_latency",
     "search",

@@ -6,14 +6,15 @@ import math
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from ..formats import InputError, Strict, Table, check_free, read_table, write_directory, write_table
 from ..models import MAX_WORK, Exit, Gemm, Layer, Network, Shape
-from ..platforms import Platform
+from ..platforms import ENERGY_KEYS, LUT_KEYS, Platform
 from .fbcb import FbcbTable, encode
-from .search import Choice, SearchOptions, SearchResult, configure, gop_s
-from .space import Tile
+from .search import Choice, Evaluator, SearchOptions, SearchResult, configure
+from .space import Tile, luts
 
 DESIGN_FILE = "design.json"
 FBCB_FILE = "fbcb.json"
@@ -97,12 +98,12 @@ class NetworkRow(Strict):
 
 
 class CandidateRow(Strict):
-    """A design and its objective."""
+    """A design and its objective, in the unit of ``options.objective``."""
 
     T_R: Count
     T_P: Count
     T_C: Count
-    objective_gop_s: float
+    objective: float
 
     @property
     def tile(self) -> Tile:
@@ -121,6 +122,8 @@ class DesignTable(Table):
         The best designs, best first; the first is the design.
     gop_s : list of float
         Its throughput for b = 1..b_max.
+    energy_j : list of float, optional
+        Its energy an inference for b = 1..b_max, if the board states what it takes.
     designs_evaluated : int
         How many designs were looked at.
     """
@@ -133,6 +136,7 @@ class DesignTable(Table):
     options: SearchOptions
     ranking: Annotated[list[CandidateRow], Field(min_length=1)]
     gop_s: list[float]
+    energy_j: list[float] | None = None
     designs_evaluated: Count
 
     @property
@@ -154,6 +158,14 @@ class DesignTable(Table):
     def ram_share(self) -> float:
         """Share of its on-chip memory in use."""
         return self.tile.buffer_bits(self.platform.word_bits) / self.platform.on_chip_bits
+
+    @property
+    def lut_share(self) -> float | None:
+        """Share of its look-up tables in use, if it states what an NPU takes of them."""
+        board = self.platform
+        if not (board.luts and board.states(LUT_KEYS)):
+            return None
+        return float(luts(board, self.tile.T_P, self.tile.T_C) / board.luts)
 
     @property
     def peak_macs_per_s(self) -> float:
@@ -185,13 +197,16 @@ def tabulate_design(
         Its control block.
     """
     choice: Choice = configure(network, platform, found.best.tile, options)
-    ranking = [CandidateRow(**item.tile._asdict(), objective_gop_s=item.objective_gop_s) for item in found.ranking]
+    ranking = [CandidateRow(**item.tile._asdict(), objective=item.objective) for item in found.ranking]
+    counted = platform.states(ENERGY_KEYS)
+    cost = Evaluator(network, platform, options).cost(np.array([found.best.tile]), traffic=counted)
     design = DesignTable(
         network=NetworkRow.of(network),
         platform=platform,
         options=options,
         ranking=ranking,
-        gop_s=list(gop_s(network, platform, choice, options)),
+        gop_s=cost.gop_s[0].tolist(),
+        energy_j=cost.energy_j[0].tolist() if counted else None,
         designs_evaluated=found.designs_evaluated,
     )
     names = [layer.name for layer in network.layers if layer.gemm]

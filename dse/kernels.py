@@ -69,6 +69,12 @@ def weight_words(R, P, C, T_R, B_R):
 
 
 @njit(cache=True, nogil=True)
+def partial_words(R, P, C, T_P):
+    """Partial sums that return to the output buffer for each sample: after every tile along P but the last."""
+    return R * C * (math.ceil(P / T_P) - 1)
+
+
+@njit(cache=True, nogil=True)
 def gemm_cost(gemm, T_R, T_P, T_C, b, B_R, B_P, passes, words_per_cycle, literal):
     """Cycles and words of one layer for b samples, laid out B_R x B_P in each of ``passes`` passes."""
     R, P, C, groups = gemm[0], gemm[1], gemm[2], gemm[3]
@@ -209,6 +215,55 @@ def gemm_parts(gemm, T_R, T_P, T_C, units, b, B_R, B_P, passes, words_per_cycle,
         max(amortised - compute, 0.0),
         max(cycles - amortised, 0.0),
     )
+
+
+@njit(cache=True, nogil=True)
+def account_designs(
+    designs,
+    gemms,
+    kinds,
+    repeats,
+    plans,
+    starts,
+    codes,
+    memory_words,
+    words_per_cycle,
+    literal,
+    cycles,
+    words,
+    accesses,
+):
+    """What :func:`search_designs` finds and, of the same layouts, words moved off chip and accesses to buffers.
+
+    Slower: a layout is chosen as :func:`choose_layouts` does, by words too, where cycles are equal.
+
+    Parameters
+    ----------
+    designs, gemms, kinds, repeats, plans, starts, codes, memory_words, words_per_cycle, literal
+        As for :func:`search_designs`.
+    cycles, words, accesses : (D, S, B_max) float64
+        Output.
+    """
+    stages, batches = cycles.shape[1], cycles.shape[2]
+    for d in range(designs.shape[0]):
+        code_of, _, cycles_of, words_of = choose_layouts(
+            designs[d], gemms, kinds, plans, starts, codes, batches, words_per_cycle, literal
+        )
+        for s in range(stages):
+            for i in range(batches):
+                words[d, s, i] = (i + 1) * memory_words[s]
+                cycles[d, s, i] = words[d, s, i] / words_per_cycle
+                accesses[d, s, i] = 2 * words[d, s, i]
+        for u in range(gemms.shape[0]):
+            R, P, C, groups = gemms[u, 0], gemms[u, 1], gemms[u, 2], gemms[u, 3]
+            for i in range(batches):
+                _, T_P, _ = stacked(designs[d, 0], designs[d, 1], designs[d, 2], code_of[u, i])
+                returned = groups * (i + 1) * partial_words(R, P, C, T_P)
+                for s in range(stages):
+                    cycles[d, s, i] += repeats[u, s] * cycles_of[u, i]
+                    words[d, s, i] += repeats[u, s] * words_of[u, i]
+                    # each word is written to a buffer once and read once (docs/model.md, Energy)
+                    accesses[d, s, i] += 2 * repeats[u, s] * (words_of[u, i] + returned)
 
 
 @njit(cache=True, nogil=True)

@@ -15,7 +15,8 @@ from ..formats import Strict
 from ..models import Network
 from ..platforms import Platform
 from . import kernels
-from .space import MAX_BATCH, Batching, Tile, check_fit, designs, layouts
+from .objectives import OBJECTIVES, Cost, Objective, check_objectives
+from .space import MAX_BATCH, Batching, Limits, Tile, check_fit, designs, layouts
 from .workload import distinct, workload
 
 CHUNK = 256
@@ -39,6 +40,10 @@ class SearchOptions(Strict):
         Whether the traffic of memory-only layers (pooling) takes time.
     tile : list of int or None
         T_R, T_P, T_C of a given design, which is evaluated instead of searched for.
+    objective : Objective
+        What is maximised or minimised.
+    limits : Limits
+        What a design may take of the board.
     """
 
     batching: Annotated[Batching, Field(strict=False)] = Batching.FLUID
@@ -47,6 +52,8 @@ class SearchOptions(Strict):
     weights: list[Annotated[float, Field(ge=0, le=1e6)]] = []
     memory_layers: bool = True
     tile: Annotated[list[Annotated[int, Field(ge=1, le=2**31)]], Field(min_length=3, max_length=3)] | None = None
+    objective: Annotated[Objective, Field(strict=False)] = Objective.GOP_S
+    limits: Limits = Limits()
 
     @model_validator(mode="after")
     def _one_weight_for_each_batch(self) -> Self:
@@ -70,10 +77,10 @@ class SearchOptions(Strict):
 
 
 class Candidate(NamedTuple):
-    """A design and its objective in GOP/s, summed over batch sizes with their weights."""
+    """A design and its objective, in the unit of :data:`.objectives.OBJECTIVES`."""
 
     tile: Tile
-    objective_gop_s: float
+    objective: float
 
 
 class Choice(NamedTuple):
@@ -128,10 +135,85 @@ def memory_words(network: Network, options: SearchOptions) -> NDArray[np.float64
     return words
 
 
-def _rank(space: NDArray[np.int64], objective: NDArray[np.float64], top: int) -> list[Candidate]:
+class Evaluator:
+    """What designs cost, and how objectives rate them.
+
+    Parameters
+    ----------
+    network : Network
+        What runs, heads included.
+    platform : Platform
+        What it runs on.
+    options : SearchOptions
+        Engine, batch sizes, weights.
+    """
+
+    def __init__(self, network: Network, platform: Platform, options: SearchOptions) -> None:
+        (work, repeats), plan = distinct(network), layouts(options.batching, options.b_max)
+        self._macs, self._platform, self._b_max = network.macs, platform, options.b_max
+        self._weights = options.weight_array()
+        self._arguments = (
+            work.gemms, work.kinds, repeats.sum(axis=1, keepdims=True), plan.plans, plan.starts,
+            options.stacking_codes, memory_words(network, options).sum(keepdims=True), platform.words_per_cycle,
+            plan.literal,
+        )  # fmt: skip
+
+    def cost(self, space: NDArray[np.int64], *, traffic: bool) -> Cost:
+        """Time of D designs and, if asked for, their traffic off chip and on."""
+        found = [np.empty((len(space), 1, self._b_max)) for _ in range(3 if traffic else 1)]
+        kernel = kernels.account_designs if traffic else kernels.search_designs
+        kernel(space, *self._arguments, *found)
+        return Cost(self._macs, self._platform, *(array[:, 0] for array in found))
+
+    def rate(
+        self,
+        space: NDArray[np.int64],
+        objectives: Sequence[Objective],
+        threads: int | None = None,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> NDArray[np.float64]:
+        """Values of designs, on all threads.
+
+        Parameters
+        ----------
+        space : (D, 3) ndarray of int64
+            T_R, T_P, T_C of each.
+        objectives : sequence of Objective
+            What is asked of them.
+        threads, progress
+            As for :func:`search`.
+
+        Returns
+        -------
+        (D, len(objectives)) ndarray of float64
+            In the units of the objectives.
+        """
+        asked = [OBJECTIVES[name] for name in objectives]
+        traffic = any(item.needs for item in asked)
+        values = np.empty((len(space), len(asked)))
+
+        def evaluate(start: int) -> int:
+            part = space[start : start + CHUNK]
+            cost = self.cost(part, traffic=traffic)
+            for i, item in enumerate(asked):
+                values[start : start + CHUNK, i] = item.evaluate(cost, self._weights)
+            return len(part)
+
+        done = 0
+        pool = ThreadPoolExecutor(threads or available_threads())
+        try:
+            for part in as_completed([pool.submit(evaluate, start) for start in range(0, len(space), CHUNK)]):
+                done += part.result()
+                if progress:
+                    progress(done, len(space))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for kernels
+        return values
+
+
+def _rank(space: NDArray[np.int64], losses: NDArray[np.float64], top: int) -> NDArray[np.int64]:
     """Best first; on a tie more DSPs, then the larger T_R, then the smaller T_P (docs/model.md, Ties)."""
-    order = np.lexsort((space[:, 1], -space[:, 0], -space[:, 1] * space[:, 2], -objective))[:top]
-    return [Candidate(Tile(*space[i].tolist()), float(objective[i])) for i in order]
+    return np.lexsort((space[:, 1], -space[:, 0], -space[:, 1] * space[:, 2], losses))[:top]
 
 
 def search(
@@ -144,7 +226,7 @@ def search(
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> SearchResult:
-    """Evaluate every design that fits a board and rank them by Equation (2).
+    """Evaluate every design that fits a board and rank them by an objective, by default Equation (2).
 
     Parameters
     ----------
@@ -153,11 +235,12 @@ def search(
     platform : Platform
         What it runs on.
     options : SearchOptions, optional
-        Engine, batch sizes, weights; by default Fluid Batching with Stackable PEs up to 8.
+        Engine, batch sizes, objective; by default Fluid Batching with Stackable PEs up to 8.
     top : int
         How many of the best to return.
     all_rows : bool
-        Enumerate T_R too instead of taking the largest: slow, same answer.
+        Enumerate T_R too instead of taking the largest: slow, and the same answer
+        unless the objective is one of energy (docs/model.md, Pruning).
     threads : int, optional
         Threads to use, by default all cores; the result does not depend on it.
     progress : callable, optional
@@ -171,7 +254,8 @@ def search(
     Raises
     ------
     InputError
-        If no design fits or the given one does not, or there are too many to enumerate.
+        If no design fits or the given one does not, there are too many to
+        enumerate, or the board does not state what the objective needs.
 
     Examples
     --------
@@ -181,39 +265,16 @@ def search(
     '<4652,7,128>'
     """
     options = options or SearchOptions()
-    weights = options.weight_array()
+    check_objectives(platform, [options.objective])
     if options.tile is None:
-        space = designs(platform, all_rows=all_rows)
+        space = designs(platform, options.limits, all_rows=all_rows)
     else:
-        check_fit(platform, Tile(*options.tile))
+        check_fit(platform, Tile(*options.tile), options.limits)
         space = np.array([options.tile], dtype=np.int64)
-    (work, repeats), plan = distinct(network), layouts(options.batching, options.b_max)
-    whole, words = repeats.sum(axis=1, keepdims=True), memory_words(network, options).sum(keepdims=True)
-    # Equation (2): T = operations / time, two operations to a MAC, in GOP/s
-    gain = weights * 2e-9 * network.macs * np.arange(1, options.b_max + 1) * platform.clock_hz
-    objective = np.zeros(len(space))
-
-    def evaluate(start: int) -> int:
-        part = space[start : start + CHUNK]
-        cycles = np.empty((len(part), 1, options.b_max))
-        kernels.search_designs(
-            part, work.gemms, work.kinds, whole, plan.plans, plan.starts, options.stacking_codes, words,
-            platform.words_per_cycle, plan.literal, cycles,
-        )  # fmt: skip
-        for i in range(options.b_max):
-            objective[start : start + CHUNK] += gain[i] / cycles[:, 0, i]
-        return len(part)
-
-    done = 0
-    pool = ThreadPoolExecutor(threads or available_threads())
-    try:
-        for part in as_completed([pool.submit(evaluate, start) for start in range(0, len(space), CHUNK)]):
-            done += part.result()
-            if progress:
-                progress(done, len(space))
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for kernels
-    return SearchResult(_rank(space, objective, top), len(space))
+    evaluator = Evaluator(network, platform, options)
+    values = evaluator.rate(space, [options.objective], threads, progress)[:, 0]
+    order = _rank(space, OBJECTIVES[options.objective].losses(values), top)
+    return SearchResult([Candidate(Tile(*space[i].tolist()), float(values[i])) for i in order], len(space))
 
 
 def configure(network: Network, platform: Platform, tile: Tile, options: SearchOptions) -> Choice:
@@ -240,11 +301,3 @@ def configure(network: Network, platform: Platform, tile: Tile, options: SearchO
             options.stacking_codes, options.b_max, platform.words_per_cycle, plan.literal,
         )
     )  # fmt: skip
-
-
-def gop_s(network: Network, platform: Platform, choice: Choice, options: SearchOptions) -> Sequence[float]:
-    """Throughput in GOP/s of each batch size, b = 1..b_max, every sample running to the end."""
-    batch = np.arange(1, options.b_max + 1)
-    cycles = choice.cycles.sum(axis=0) + batch * memory_words(network, options).sum() / platform.words_per_cycle
-    found: list[float] = (2e-9 * network.macs * batch * platform.clock_hz / cycles).tolist()
-    return found

@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
-from typing import NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from ..formats import InputError
+from ..formats import InputError, Strict
 from ..models import Gemm
-from ..platforms import Platform
+from ..platforms import LUT_KEYS, Platform
 
 MAX_BATCH = 256
 """Largest B_max: the number of layouts grows with its square."""
 
 MAX_ALL_ROWS = 2_000_000
 """Most designs whose T_R is enumerated too: that is for a proof, on a small board."""
+
+
+Whole = TypeVar("Whole", int, NDArray[np.int64])
+
+
+def buffer_bits(word_bits: int, T_R: Whole, T_P: Whole, T_C: Whole) -> Whole:
+    """On-chip bits of the input, weight and output buffers, each doubled (Section II-C)."""
+    bits: Whole = 2 * word_bits * (T_R * T_P + T_P * T_C + T_R * T_C)
+    return bits
+
+
+def luts(platform: Platform, T_P: Whole, T_C: Whole) -> Any:
+    """Look-up tables by a board's fit: T_C trees have T_P - 1 adders each (docs/model.md, Resources).
+
+    Raises
+    ------
+    InputError
+        If the board states none.
+    """
+    _, fixed, per_adder = platform.require(LUT_KEYS, "a figure of LUTs")
+    return fixed + per_adder * (T_C * (T_P - 1))
 
 
 class Tile(NamedTuple):
@@ -35,8 +57,35 @@ class Tile(NamedTuple):
         return self.T_P * self.T_C
 
     def buffer_bits(self, word_bits: int) -> int:
-        """On-chip bits of the input, weight and output buffers, each doubled (Section II-C)."""
-        return 2 * word_bits * (self.T_R * self.T_P + self.T_P * self.T_C + self.T_R * self.T_C)
+        """On-chip bits of its buffers."""
+        return buffer_bits(word_bits, *self)
+
+
+class Limits(Strict):
+    """What a design may take of a board at most; ``None`` is all of it.
+
+    Attributes
+    ----------
+    max_dsps : int, optional
+        DSPs.
+    max_ram_mbit : float, optional
+        On-chip buffer memory in Mb of 2**20 bits.
+    max_luts : int, optional
+        Look-up tables, by :func:`luts`.
+    """
+
+    max_dsps: Annotated[int, Field(ge=1)] | None = None
+    max_ram_mbit: Annotated[float, Field(gt=0)] | None = None
+    max_luts: Annotated[int, Field(ge=1)] | None = None
+
+    def confine(self, platform: Platform) -> Platform:
+        """The part of a board whose DSPs and memory a design may take, as a board."""
+        return platform.model_copy(
+            update={
+                "dsps": min(platform.dsps, self.max_dsps or platform.dsps),
+                "on_chip_mbit": min(platform.on_chip_mbit, self.max_ram_mbit or platform.on_chip_mbit),
+            }
+        )
 
 
 class Batching(StrEnum):
@@ -170,33 +219,43 @@ def largest_rows(platform: Platform, T_P: NDArray[np.int64], T_C: NDArray[np.int
     return even
 
 
-def check_fit(platform: Platform, tile: Tile) -> None:
-    """Refuse a design that a board cannot hold.
+def check_fit(platform: Platform, tile: Tile, limits: Limits | None = None) -> None:
+    """Refuse a design that a board, or what it may take of it, cannot hold.
 
     Raises
     ------
     InputError
-        If it needs more DSPs or on-chip memory than there are.
+        If it needs more DSPs, on-chip memory or look-up tables.
     """
-    if tile.dsps > platform.dsps:
-        raise InputError(f"{tile}: expected at most the {platform.dsps:,} DSPs of {platform.name}, found {tile.dsps:,}")
+    limits = limits or Limits()
+    board = limits.confine(platform)
+    if tile.dsps > board.dsps:
+        raise InputError(f"{tile}: expected at most {board.dsps:,} DSPs of {platform.name}, found {tile.dsps:,}")
     bits = tile.buffer_bits(platform.word_bits)
-    if bits > platform.on_chip_bits:
+    if bits > board.on_chip_bits:
         raise InputError(
-            f"{tile}: expected at most the {platform.on_chip_mbit:g} Mb on chip of {platform.name}, "
+            f"{tile}: expected at most {board.on_chip_mbit:g} Mb on chip of {platform.name}, "
             f"found {bits / 2**20:.3f} Mb of double buffers; lower T_R"
         )
+    if limits.max_luts is not None:
+        found = luts(platform, tile.T_P, tile.T_C)
+        if found > limits.max_luts:
+            raise InputError(
+                f"{tile}: expected at most {limits.max_luts:,} LUTs of {platform.name}, found {found:,.0f}"
+            )
 
 
-def designs(platform: Platform, *, all_rows: bool = False) -> NDArray[np.int64]:
+def designs(platform: Platform, limits: Limits | None = None, *, all_rows: bool = False) -> NDArray[np.int64]:
     """Every design that fits a board.
 
     Parameters
     ----------
     platform : Platform
         The board.
+    limits : Limits, optional
+        What a design may take of it; by default all.
     all_rows : bool
-        Enumerate every even T_R instead of the largest, which is never worse
+        Enumerate every even T_R instead of the largest, which is never slower
         (docs/model.md, Pruning): a slow path, to prove that on a small board.
 
     Returns
@@ -207,18 +266,27 @@ def designs(platform: Platform, *, all_rows: bool = False) -> NDArray[np.int64]:
     Raises
     ------
     InputError
-        If no design fits, or there are too many to enumerate.
+        If no design fits, there are too many to enumerate, or the board says
+        nothing of look-up tables and they are limited.
     """
-    widths = np.arange(1, platform.dsps + 1)
-    columns = platform.dsps // widths  # how many T_C go with each T_P
+    limits = limits or Limits()
+    board = limits.confine(platform)
+    widths = np.arange(1, board.dsps + 1)
+    columns = board.dsps // widths  # how many T_C go with each T_P
     T_P = np.repeat(widths, columns)
     T_C = np.arange(1, T_P.size + 1) - np.repeat(np.cumsum(columns) - columns, columns)
-    T_R = largest_rows(platform, T_P, T_C)
-    found = np.column_stack([T_R, T_P, T_C])[T_R >= 2]
+    T_R = largest_rows(board, T_P, T_C)
+    fits = T_R >= 2
+    within = f"{board.on_chip_mbit:g} Mb on chip and {board.dsps} DSPs"
+    if limits.max_luts is not None:
+        fits &= luts(platform, T_P, T_C) <= limits.max_luts
+        within += f" and {limits.max_luts:,} LUTs ({platform.luts_fixed:,.0f} of them taken by no adder)"
+    found = np.column_stack([T_R, T_P, T_C])[fits]
     if not found.size:
+        hint = "loosen the limits" if limits != Limits() else "check on_chip_mbit"
         raise InputError(
-            f"{platform.name}: no design fits: {platform.on_chip_mbit:g} Mb on chip and {platform.dsps} DSPs "
-            f"hold no double-buffered tile of {platform.word_bits}-bit words; check on_chip_mbit"
+            f"{platform.name}: no design fits: {within} "
+            f"hold no double-buffered tile of {platform.word_bits}-bit words; {hint}"
         )
     if all_rows:
         total = int(found[:, 0].sum()) // 2

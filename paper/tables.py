@@ -26,7 +26,7 @@ def table1(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)
             continue
         given = SearchOptions(tile=line["tile"])
         printed, best = (search(network, platform, options, top=1).best for options in (given, SearchOptions()))
-        loss = 100 * (1 - printed.objective_gop_s / best.objective_gop_s)
+        loss = 100 * (1 - printed.objective / best.objective)
         theirs = design(network, platform, given)
         rows.append(Row("DSPs", "printed design", at, "%", 100 * theirs.dsp_share, paper=line["dsp_percent"]))
         rows.append(Row("on-chip RAM", "printed design", at, "%", 100 * theirs.ram_share, paper=line["ram_percent"]))

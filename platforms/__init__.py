@@ -1,5 +1,5 @@
 """What it runs on: boards and their resources."""
 
-from .platform import PLATFORMS, Platform, load_platform
+from .platform import ENERGY_KEYS, LUT_KEYS, PLATFORMS, Platform, load_platform
 
-__all__ = ["PLATFORMS", "Platform", "load_platform"]
+__all__ = ["ENERGY_KEYS", "LUT_KEYS", "PLATFORMS", "Platform", "load_platform"]

@@ -212,7 +212,7 @@ def find_engine(site: Site, options: SearchOptions, store: Store, threads: int |
     path = store.path(DESIGNS, [*(item.model_dump(mode="json") for item in asked), made_with()])
     kept = store.read(DesignTable, path)
     if kept is not None and (kept.network, kept.platform, kept.options) == asked:
-        ranking = [Candidate(row.tile, row.objective_gop_s) for row in kept.ranking]
+        ranking = [Candidate(row.tile, row.objective) for row in kept.ranking]
         found = SearchResult(ranking, kept.designs_evaluated)
     else:
         kept, found = None, search(site.network, site.platform, options, threads=threads)

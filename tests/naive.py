@@ -148,6 +148,64 @@ def network_cycles(
     return cycles + b * memory_words / words_per_cycle
 
 
+def buffer_accesses(gemm: Gemm, tile: Tile, b: int, B_R: int, mode: str) -> int:
+    """Words read from and written to on-chip buffers by one layer on an array already stacked.
+
+    Walks the tiles: whatever comes from off chip is written to a buffer and read from it once; a sum is written after
+    each tile along P, and read again either for the next tile or to leave the chip.
+    """
+    R, P, C, count = gemm
+    if mode == "none" or (mode == "fc" and R != 1):
+        return b * buffer_accesses(gemm, tile, 1, 1, "row")
+    T_R, T_P, T_C = tile
+    accesses = 0
+    for _sample in range(b):
+        for _column_tile in range(0, C, T_C):
+            accesses += R * P + R * P  # inputs in, inputs to the processing elements
+        for _depth_tile in range(0, P, T_P):
+            accesses += R * C + R * C  # sums in, sums out
+    for _row_tile in range(0, (b if mode == "fc" else B_R) * R, T_R):
+        accesses += P * C + P * C  # weights in, weights to the processing elements
+    return count * accesses
+
+
+def energy(
+    gemms: Sequence[Gemm],
+    memory_words: int,
+    tile: Tile,
+    b: int,
+    words_per_cycle: float,
+    clock_hz: float,
+    mode: str,
+    stacking: bool,
+    mac_pj: float,
+    on_chip_pj: float,
+    off_chip_pj: float,
+    static_w: float,
+) -> float:
+    """Joules of one inference in a batch of `b`, each layer laid out as `best` says."""
+    picojoules = b * memory_words * (off_chip_pj + 2 * on_chip_pj)
+    cycles = b * memory_words / words_per_cycle
+    for gemm in gemms:
+        R, P, C, count = gemm
+        time, words, k, B_R = best(gemm, tile, b, words_per_cycle, mode, stacking)
+        stacked = stack(*tile, k)
+        assert stacked is not None
+        cycles += time
+        picojoules += b * R * P * C * count * mac_pj + words * off_chip_pj
+        picojoules += buffer_accesses(gemm, stacked, b, B_R, mode) * on_chip_pj
+    return (picojoules * 1e-12 + static_w * cycles / clock_hz) / b
+
+
+def front(points: Sequence[tuple[float, ...]]) -> set[tuple[float, ...]]:
+    """Those that no other matches or beats in every coordinate, the less the better; equal ones once."""
+    found = set()
+    for one in set(points):
+        if not any(other != one and all(o <= x for o, x in zip(other, one, strict=True)) for other in set(points)):
+            found.add(one)
+    return found
+
+
 def objective(
     gemms: Sequence[Gemm],
     memory_words: int,

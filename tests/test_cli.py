@@ -76,6 +76,7 @@ def test_the_chain_of_the_readme(fluidb: Run, tmp_path: Path) -> None:
     [
         ("dse", ["dse", TINY, POCKET, "--b-max", 4]),
         ("dse-row", ["dse", TINY, POCKET, "--b-max", 2, "--batching", "row", "--no-stacking", "--top", 2]),
+        ("pareto", ["pareto", TINY, POCKET, "--b-max", 2, "--over", "dsp", "--max-dsp", "50%"]),
         ("latency", ["latency", "DESIGN"]),
         ("fbcb", ["fbcb", "DESIGN"]),
         ("explain", ["explain", "DESIGN", "--batch", 2, "--top", 5]),
@@ -216,15 +217,15 @@ def test_backbone_bandwidth_and_weights_reach_the_search(fluidb: Run) -> None:
 
     base = found()
     assert found("--bandwidth", "800MB/s")["bandwidth_gb_s"] == 0.8
-    assert found("--bandwidth", "800MB/s")["objective_gop_s"] > base["objective_gop_s"]
+    assert found("--bandwidth", "800MB/s")["objective"] > base["objective"]
     assert found("--backbone")["fbcb_register_bits"] < base["fbcb_register_bits"]
-    assert found("--weights", "1,0")["objective_gop_s"] < base["objective_gop_s"]
-    assert found("--no-memory-layers")["objective_gop_s"] > base["objective_gop_s"]
-    assert found("--no-stacking")["objective_gop_s"] <= base["objective_gop_s"]
+    assert found("--weights", "1,0")["objective"] < base["objective"]
+    assert found("--no-memory-layers")["objective"] > base["objective"]
+    assert found("--no-stacking")["objective"] <= base["objective"]
     assert found("--batching", "eq1")["options"]["batching"] == "eq1"
     given = found("--tile", "8,2,3")
     assert (given["T_R"], given["T_P"], given["T_C"], given["designs_evaluated"]) == (8, 2, 3, 1)
-    assert given["objective_gop_s"] < base["objective_gop_s"]
+    assert given["objective"] < base["objective"]
     assert found("--tile", ",".join(str(base[key]) for key in ("T_R", "T_P", "T_C")))["gop_s"] == base["gop_s"]
     slow = found("--all-rows")
     assert slow["designs_evaluated"] > base["designs_evaluated"]

@@ -40,9 +40,10 @@ def test_the_readme_prints_what_it_says(tmp_path):
 
 
 @needs_speed
-def test_the_page_on_explain_prints_what_it_says(tmp_path):
-    printed = run_shell("".join(blocks("docs/explain.md", "sh")), tmp_path)
-    for line in "".join(blocks("docs/explain.md", "text")).splitlines():
+@pytest.mark.parametrize("page", ["docs/explain.md", "docs/pareto.md"])
+def test_the_page_prints_what_it_says(tmp_path, page):
+    printed = run_shell("".join(blocks(page, "sh")), tmp_path)
+    for line in "".join(blocks(page, "text")).splitlines():
         assert line in printed.splitlines()
 
 
@@ -116,6 +117,6 @@ def test_every_command_is_in_the_docs():
     listed = subprocess.run([FLUIDB, "--help"], capture_output=True, text=True, check=True, env=os.environ)
     commands = re.findall(r"^  ([a-z-]+)  ", listed.stdout.split("Commands:")[1], flags=re.MULTILINE)
     formats = (ROOT / "docs" / "file-formats.md").read_text()
-    assert len(commands) == 13
+    assert len(commands) == 14
     for command in commands:
         assert f"`{command}`" in formats

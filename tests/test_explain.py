@@ -94,7 +94,7 @@ def test_the_choice_is_that_of_search_and_control_block(mode, stacking):
     assert (found.chosen.B_R[products] == B_R).all()
     assert found.time_s[products] == pytest.approx(choice.cycles / board.clock_hz, rel=1e-12)
     assert found.dram_bytes[products] == pytest.approx(2 * choice.words, rel=1e-12)
-    assert found.gop_s == pytest.approx(result.best.objective_gop_s, rel=1e-12)
+    assert found.gop_s == pytest.approx(result.best.objective, rel=1e-12)
     for index in products:
         for b, column in enumerate(candidates(design, found.layers[index]), 1):
             best = column[0]

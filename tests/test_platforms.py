@@ -106,7 +106,7 @@ def test_a_board_without_flip_flops_shares_none(fluidb, tmp_path):
     """An ASIC has neither flip-flops nor look-up tables to share: commands print a dash, JSON null."""
     text = (DATA / "pocket.toml").read_text()
     (tmp_path / "chip.toml").write_text(text.replace("flip_flops = 10_000\nluts = 5_000\n", ""))
-    assert "flip_flops      -" in fluidb("platforms", "show", "chip.toml").stdout
+    assert re.search(r"^flip_flops +-$", fluidb("platforms", "show", "chip.toml").stdout, re.MULTILINE)
     assert "flip-flops (-)" in fluidb("dse", TINY, "chip.toml", "--b-max", 2, "-o", "tiny").stdout
     assert "flip-flops (- of pocket)" in fluidb("fbcb", "tiny").stdout
     assert json.loads(fluidb("fbcb", "tiny", "--json").stdout)["register_share"] is None
@@ -228,7 +228,7 @@ def test_check(fluidb, tmp_path):
     assert "no source for dsps, on_chip_mbit, flip_flops" in fluidb("platforms", "check", POCKET).stdout
     content = json.loads(fluidb("platforms", "check", POCKET, "--json").stdout)
     assert (content["schema"], content["dsps"]) == ("fluidb.platform-check-output/1", 24)
-    assert len(content["unsourced"]) == 7
+    assert len(content["unsourced"]) == 13
     (tmp_path / "bad.toml").write_text("".join(f"key{i} = 1\n" for i in range(30)))
     done = fluidb("platforms", "check", "bad.toml")
     assert (done.returncode, done.stdout) == (2, "")

@@ -6,6 +6,7 @@ from xml.etree.ElementTree import Element
 
 from ...dse.design import DesignTable
 from ...dse.latency import LatencyTable
+from ...dse.objectives import OBJECTIVES
 from .bars import Bar, draw_bars
 from .chart import time_unit
 from .content import Shown
@@ -51,6 +52,7 @@ def _batches(b_max: int) -> list[int]:
 
 def _facts(design: DesignTable) -> Element:
     board, options, best = design.platform, design.options, design.ranking[0]
+    goal = OBJECTIVES[options.objective]
     stacking = "with stacking" if options.stacking else "no stacking"
     facts: list[tuple[str, tuple[Element | str, ...]]] = [
         (
@@ -60,7 +62,7 @@ def _facts(design: DesignTable) -> Element:
         ("board", (named(board.title), f", {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s")),
         ("design", (f"<T_R,T_P,T_C> = {design.tile}, {design.origin}",)),
         ("engine", (f"{options.batching.value} batching, {stacking}, b = 1..{options.b_max}",)),
-        ("objective", (f"{best.objective_gop_s:,.1f} GOP/s, summed over batch sizes by weight",)),
+        ("objective", (f"{goal.text(best.objective)} {goal.summary.format(options.b_max)}",)),
         ("peak", (f"{2e-9 * design.peak_macs_per_s:,.1f} GOP/s",)),
     ]
     return element("dl", *(item for name, text in facts for item in (element("dt", name), element("dd", *text))))
@@ -107,13 +109,12 @@ def _utilisation(ident: str, latency: LatencyTable) -> Element:
 
 
 def _ranking(design: DesignTable) -> Element:
-    best = design.ranking[0].objective_gop_s
+    best, goal = design.ranking[0].objective, OBJECTIVES[design.options.objective]
     rows = [
-        (str(row.tile), [f"{row.objective_gop_s:,.1f}", f"{100 * (row.objective_gop_s / best - 1):.2f}"])
-        for row in design.ranking
+        (str(row.tile), [goal.text(row.objective), f"{100 * (row.objective / best - 1):.2f}"]) for row in design.ranking
     ]
     caption = element("figcaption", element("strong", "Ranking"), " The best designs of the search.")
-    return element("figure", caption, table("By objective", ["<T_R,T_P,T_C>", "GOP/s", "% to the best"], rows))
+    return element("figure", caption, table("By objective", ["<T_R,T_P,T_C>", "objective", "% to the best"], rows))
 
 
 def _latency(latency: LatencyTable) -> Element:

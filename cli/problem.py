@@ -1,0 +1,74 @@
+"""What `dse` and `pareto` search: the network, the board and the options of their command lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from ..dse import SearchOptions
+    from ..models import Network
+    from ..platforms import Platform
+
+
+class Problem(NamedTuple):
+    """A search as the user stated it."""
+
+    network: Network
+    platform: Platform
+    options: SearchOptions
+
+
+def problem(
+    network: str,
+    platform: str,
+    *,
+    bandwidth: str | None,
+    backbone: bool,
+    weights: str | None,
+    max_dsp: str | None,
+    max_ram: str | None,
+    max_lut: str | None,
+    **options: Any,
+) -> Problem:
+    """Read what was typed: names, quantities, limits; ``options`` are those of ``SearchOptions`` as they stand."""
+    from ..dse import SearchOptions
+    from ..formats import parse_bandwidth, validate
+    from ..models import load_network
+    from ..platforms import LUT_KEYS, load_platform
+
+    board = load_platform(platform, parse_bandwidth(bandwidth, "--bandwidth") if bandwidth else None)
+    if max_lut is not None:
+        board.require(LUT_KEYS, "--max-lut")
+    limits: dict[str, object] = {
+        "max_dsps": _limit(max_dsp, "--max-dsp", board.dsps, "", "80% or 720"),
+        "max_ram_mbit": _limit(max_ram, "--max-ram", board.on_chip_mbit, "Mb", "80% or 15Mb"),
+        "max_luts": _limit(max_lut, "--max-lut", board.luts, "", "76% or 166000"),
+    }
+    options |= {"weights": numbers(weights, "--weights", float), "limits": limits}
+    asked = validate(SearchOptions, options, Path("options"))
+    net = load_network(network)
+    return Problem(net.backbone() if backbone else net, board, asked)
+
+
+def numbers(text: str | None, option: str, kind: type[float]) -> list[float]:
+    """Numbers with commas between; none in no text."""
+    from ..formats import InputError
+
+    try:
+        return [kind(item) for item in text.split(",")] if text else []
+    except ValueError:
+        what = "whole numbers" if kind is int else "numbers"
+        raise InputError(f'{option}: expected {what} with commas between, found "{text}"; e.g. 100,2,4') from None
+
+
+def _limit(text: str | None, what: str, total: float | None, unit: str, example: str) -> float | None:
+    from ..formats import InputError, parse_quantity
+
+    if text is None:
+        return None
+    units = {unit: 1.0} if total is None else {unit: 1.0, "%": total / 100}
+    value = round(parse_quantity(text, units, what, example), 9)  # 100 % is all of it
+    if unit or value >= 1:
+        return value if unit else int(value)
+    raise InputError(f'{what}: expected room for at least 1, found "{text}"; write e.g. {example}')

@@ -1,0 +1,80 @@
+"""The front of a board: an objective against what a design takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..dse.objectives import OBJECTIVES
+from ..dse.pareto import SCALES, Front
+from ..dse.search import SearchOptions
+from ..models import Network
+from ..platforms import Platform
+from .canvas import COLOURS, canvas, save
+
+BUDGETS = (0.1, 0.3, 0.6, 1.0)
+"""Quantiles of the second axis for which a step line shows the best within."""
+
+
+def draw_front(
+    front: Front, network: Network, platform: Platform, options: SearchOptions, path: Path, *, replace: bool
+) -> None:
+    """Draw each point of a front, and in steps the best objective within what is spent.
+
+    Parameters
+    ----------
+    front : Front
+        What was found.
+    network, platform, options
+        What it was found for.
+    path : Path
+        Destination, ``.svg`` or ``.png``.
+    replace : bool
+        Whether an existing file is replaced.
+
+    Raises
+    ------
+    InputError
+        If the file system refuses, or a file is in the way.
+    """
+    goal, scales = OBJECTIVES[options.objective], [SCALES[axis] for axis in front.over]
+    takes = np.array([point.takes for point in front.points]) * [scale.factor for scale in scales]
+    values = np.array([point.objective for point in front.points])
+    best = np.maximum if goal.higher_is_better else np.minimum
+    with canvas(7, 4.2) as figure:
+        from matplotlib.colors import LogNorm
+        from matplotlib.ticker import LogLocator, StrMethodFormatter
+
+        plain = StrMethodFormatter("{x:,g}")
+        axes = figure.subplots()
+        # thousands of points: as a picture inside the picture
+        style: dict[str, Any] = {"s": 5, "linewidths": 0, "rasterized": True, "alpha": 0.5}
+        if len(scales) == 1:
+            axes.scatter(takes[:, 0], values, color=COLOURS[0], **style)
+            axes.step(takes[:, 0], best.accumulate(values), where="post", color=COLOURS[0], label="best within")
+        else:
+            norm = LogNorm(takes[:, 1].min(), takes[:, 1].max())
+            dots = axes.scatter(takes[:, 0], values, c=takes[:, 1], cmap="viridis_r", norm=norm, **style)
+            figure.colorbar(dots, ax=axes, label=scales[1].label, format=plain)
+            for colour, budget in zip(COLOURS, np.quantile(takes[:, 1], BUDGETS), strict=False):
+                inside = takes[:, 1] <= budget
+                axes.step(
+                    takes[inside, 0], best.accumulate(values[inside]), where="post", linewidth=1.5,
+                    color=colour, label=f"best within {budget:,.3g} {scales[1].label}",
+                )  # fmt: skip
+        knee = front.points[front.knee]
+        axes.plot(
+            takes[front.knee, 0], knee.objective, "o", color=COLOURS[-1], fillstyle="none", linestyle="none",
+            label=f"knee {knee.tile}",
+        )  # fmt: skip
+        if not goal.higher_is_better:  # the smallest designs take a thousand times the best
+            axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            axes.yaxis.set_major_formatter(plain)
+        axes.set_xlabel(scales[0].label)
+        axes.set_ylabel(f"{goal.title}, {goal.unit} {goal.summary.format(options.b_max)}")
+        axes.set_title(f"{network.name} on {platform.name}")
+        axes.legend()
+        save(figure, path, replace=replace)
