@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from .render import blank, emit_facts, emit_json, emit_list, emit_table, every_f
 if TYPE_CHECKING:
     from ..models import Network
 
-FORMATS = "auto (by how FILE ends) or scalesim (docs/import-networks.md)."
+FORMATS = "auto (by how FILE ends), onnx or scalesim (docs/import-networks.md, docs/import-onnx.md)."
 
 app = typer.Typer(invoke_without_command=True, help="List, show, check and import networks.")
 
@@ -79,19 +80,50 @@ def import_(
     format_: Annotated[str, typer.Option("--format", help=FORMATS)] = "auto",
     name: Annotated[str | None, typer.Option(help="Its name; the file's if not given.")] = None,
     title: Annotated[str | None, typer.Option(help="A line for people.")] = None,
+    dim: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=SIZE", help="onnx: size of a dimension that the file leaves open; repeat for more."),
+    ] = None,
+    exits: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|NAMES", help="Exits to add: how many, at block boundaries near equal shares of MACs; or layers."
+        ),
+    ] = None,
+    head: Annotated[
+        str | None, typer.Option(help="Head of these exits: msdnet (if not given), pool-linear or none.")
+    ] = None,
+    classes: Annotated[
+        int | None, typer.Option(min=1, help="Classes it tells apart; the network's own outputs if not given.")
+    ] = None,
+    rates: Annotated[
+        str | None,
+        typer.Option(metavar="R1,R2,..", help="Share of samples that leave at each exit but the last; else equal."),
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a network file of a network that another tool describes."""
     from ..formats import check_free, write_file
-    from ..models.importers import detect_format, import_network
+    from ..models.importers import Placement, detect_format, import_network
     from ..models.loader import build_network
     from ..models.writer import network_text
 
     check_free(output, force)
     chosen = detect_format(file) if format_ == "auto" else format_
-    made = import_network(file, chosen, name=name, title=title)
-    net = build_network(made, file)
+    if exits is None and (head or classes):
+        raise typer.BadParameter("--head and --classes describe what --exits places; add it, or leave them out")
+    with every_fault():
+        made = import_network(
+            file,
+            chosen,
+            name=name,
+            title=title,
+            dims=dict(map(_dimension, dim or [])),
+            exits=None if exits is None else Placement(_places(exits), head or "msdnet", classes),
+            rates=None if rates is None else _rates(rates),
+        )
+        net = build_network(made, file)
     write_file(output, network_text(made))
     facts = _facts(net)
     if as_json:
@@ -116,6 +148,27 @@ def check(
         return
     ends = f"{len(net.exits)} exits" if len(net.exits) > 1 else "1 exit"
     typer.echo(f"{printable(network)}: no faults; {len(net.gemms)} GEMMs, {net.macs:,} MACs, {ends}")
+
+
+def _dimension(text: str) -> tuple[str, int]:
+    name, _, size = text.rpartition("=")
+    if not name or not re.fullmatch("[0-9]{1,9}", size) or int(size) < 1:
+        raise typer.BadParameter(f'--dim: expected NAME=SIZE, such as batch=1, found "{text}"')
+    return name, int(size)
+
+
+def _places(text: str) -> int | tuple[str, ...]:
+    names = tuple(part.strip() for part in text.split(","))
+    if not all(names):
+        raise typer.BadParameter(f'--exits: expected a number, or names with commas between, found "{text}"')
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else names
+
+
+def _rates(text: str) -> list[float]:
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(f'--rates: expected numbers with commas between, found "{text}"') from None
 
 
 def _lines(network: Network) -> list[tuple[str, str]]:

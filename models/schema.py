@@ -8,6 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from ..formats import Strict
 
+MAX_EXITS = 64
 Positive = Annotated[int, Field(ge=1, le=2**24)]
 NotNegative = Annotated[int, Field(ge=0, le=2**24)]
 Pair = Annotated[list[Positive], Field(min_length=2, max_length=2)]
@@ -187,5 +188,5 @@ class NetworkFile(Strict):
     title: str
     input: InputShape
     layers: Annotated[list[Op], Field(min_length=1, max_length=100_000)]
-    exits: Annotated[list[ExitFile], Field(max_length=64)] = []
+    exits: Annotated[list[ExitFile], Field(max_length=MAX_EXITS)] = []
     sources: dict[str, str] = {}

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 
+import onnx
 import pytest
 from conftest import COMPILED, FLUIDB, run_fluidb
 
@@ -34,9 +36,21 @@ def run_shell(block: str, folder: Path) -> str:
 @needs_speed
 def test_the_readme_prints_what_it_says(tmp_path):
     printed = run_shell(blocks("README.md", "sh")[1], tmp_path)
-    (claimed,) = blocks("README.md", "text")
+    claimed = blocks("README.md", "text")[0]
     for line in claimed.splitlines():
         assert line in printed.splitlines()
+
+
+@needs_speed
+def test_the_readme_goes_from_an_onnx_file_to_a_slo_in_four_commands(tmp_path):
+    light = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_resnet50.onnx"
+    shutil.copy(light, tmp_path / "net.onnx")
+    commands, claimed = blocks("README.md", "sh")[2], blocks("README.md", "text")[1]
+    assert len(commands.splitlines()) == 4
+    printed = run_shell(commands, tmp_path)
+    for line in claimed.splitlines():
+        assert line in printed.splitlines()
+    assert run_shell(blocks("docs/import-onnx.md", "sh")[0], tmp_path)
 
 
 @needs_speed

@@ -388,10 +388,10 @@ def test_same_table_same_bytes(fluidb: Run, tmp_path: Path) -> None:
     ("arguments", "expected"),
     [
         (["bad.csv"], 'bad.csv: line 1 ("a"): Strides: expected a whole number'),
-        (["net.bin"], "net.bin: expected a name that ends in .csv (scalesim)"),
+        (["net.bin"], "net.bin: expected a name that ends in .onnx (onnx), .csv (scalesim)"),
         (["nowhere.csv"], "nowhere.csv: expected a file to import, found none"),
         ([".", "--format", "scalesim"], ".: expected a file to import"),
-        (["bad.csv", "--format", "yaml"], "--format: expected auto, scalesim"),
+        (["bad.csv", "--format", "yaml"], "--format: expected auto, onnx, scalesim"),
         (["bad.csv", "--name", "a b"], "--name: expected at most 80 letters"),
         (["bad.csv", "-o", "there.toml"], "there.toml: output exists already"),
     ],

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from ...formats import InputError
 from ..schema import NAME, NetworkFile
 from . import scalesim
+from .exits import Placement, place_exits, with_rates
+from .imported import Imported
 from .names import plain_name
 
 
@@ -24,17 +27,34 @@ class Importer:
     suffixes : tuple of str
         How its files end, in lower case.
     read : callable
-        The network file of a path, under a given name; its ``sources`` say what was decided.
+        The network of a path, under a given name, with sizes for the dimensions that the file leaves open.
         Raises `InputError` with a line for every fault.
     """
 
     title: str
     suffixes: tuple[str, ...]
-    read: Callable[[Path, str], NetworkFile]
+    read: Callable[[Path, str, Mapping[str, int]], Imported]
 
+
+def _scalesim(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
+    if dims:
+        raise InputError(f"{path}: --dim: a SCALE-Sim topology leaves no dimension open; leave it out")
+    return Imported(scalesim.read(path, name))
+
+
+def _onnx(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
+    if find_spec("onnx") is None:
+        raise InputError(f"{path}: ONNX needs the extra `onnx`, which is not installed: pip install 'fluidb[onnx]'")
+    from .onnx import read
+
+    return read(path, name, dims)
+
+
+__all__ = ["IMPORTERS", "Placement", "detect_format", "import_network"]
 
 IMPORTERS: dict[str, Importer] = {
-    "scalesim": Importer("SCALE-Sim topology", (".csv",), scalesim.read),
+    "onnx": Importer("ONNX model", (".onnx",), _onnx),
+    "scalesim": Importer("SCALE-Sim topology", (".csv",), _scalesim),
 }
 """Every format, by the name that a user gives (``docs/import-networks.md``)."""
 
@@ -54,7 +74,16 @@ def detect_format(path: Path) -> str:
     raise InputError(f"{path}: expected a name that ends in {known}, found another; add --format")
 
 
-def import_network(path: Path, format_name: str, *, name: str | None = None, title: str | None = None) -> NetworkFile:
+def import_network(
+    path: Path,
+    format_name: str,
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    dims: Mapping[str, int] | None = None,
+    exits: Placement | None = None,
+    rates: Sequence[float] | None = None,
+) -> NetworkFile:
     """Make a network file of one that another tool wrote.
 
     Parameters
@@ -65,6 +94,12 @@ def import_network(path: Path, format_name: str, *, name: str | None = None, tit
         A key of ``IMPORTERS``.
     name, title : str, optional
         The network's name, else the file's without its ending; and its line for people.
+    dims : mapping of str to int, optional
+        Sizes of dimensions that the file leaves open.
+    exits : Placement, optional
+        Exits to add, to a network that has none of its own.
+    rates : sequence of float, optional
+        Share of samples that leave at each exit but the last; equal shares, the last exit's too, if not given.
 
     Returns
     -------
@@ -82,5 +117,10 @@ def import_network(path: Path, format_name: str, *, name: str | None = None, tit
         raise InputError(f'--name: expected at most 80 letters, digits and any of _ . : -, found "{name}"')
     if not path.is_file():
         raise InputError(f"{path}: expected a file to import, found none")
-    file = IMPORTERS[format_name].read(path, name or plain_name(path.stem))
-    return file if title is None else file.model_copy(update={"title": title})
+    made = IMPORTERS[format_name].read(path, name or plain_name(path.stem), dims or {})
+    file = made.file if title is None else made.file.model_copy(update={"title": title})
+    if exits is not None:
+        if file.exits:
+            raise InputError(f"{path}: --exits: its outputs are {len(file.exits)} exits already; leave the option out")
+        file = place_exits(file, path, exits, made.aside, made.layer_of)
+    return file if rates is None else with_rates(file, path, rates)

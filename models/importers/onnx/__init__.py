@@ -1,0 +1,83 @@
+"""ONNX models as networks (``docs/import-onnx.md``)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ....formats import InputError, validate
+from ...loader import build_network
+from ...schema import NetworkFile
+from ..imported import Imported
+from .graph import Graph, read_graph
+from .outputs import own_exits
+from .walk import KINDS, Walk, walk
+
+
+def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
+    """A model as a network: what it multiplies, and what only moves data.
+
+    Parameters
+    ----------
+    path : Path
+        The ONNX file.
+    name : str
+        The network's name.
+    dims : mapping of str to int
+        Sizes of dimensions that the file leaves open.
+
+    Returns
+    -------
+    Imported
+        Several outputs become exits, taken equally often, where they hang on block boundaries.
+
+    Raises
+    ------
+    InputError
+        With a line for everything that is damaged, open or not understood.
+    """
+    graph = read_graph(path, dims)
+    made = walk(graph, path)
+    if not made.layers:
+        raise InputError(f"{path}: expected at least one node that multiplies, found none")
+    source = made.source._asdict()
+    content: dict[str, Any] = {
+        "schema": "fluidb.network/1",
+        "name": name,
+        "title": f"{name}, from an ONNX model",
+        "input": source,
+        "layers": list(made.layers.values()),
+        "sources": _sources(path, graph, made),
+    }
+    file = validate(NetworkFile, content, path)
+    macs = {layer.name: layer.gemm.macs for layer in build_network(file, path).layers if layer.gemm}
+    own = own_exits(file.layers, made.outputs, macs, made.aside)
+    if own.remarks:
+        content["sources"]["outputs"] = "; ".join(own.remarks)
+    content["layers"] = [op.model_dump(by_alias=True, exclude_defaults=True) for op in own.backbone]
+    rate = 1 / (len(own.heads) + 1)
+    content["exits"] = [
+        {"after": foot, "rate": rate}
+        | ({"layers": [op.model_dump(by_alias=True, exclude_defaults=True) for op in ops]} if ops else {"head": "none"})
+        for foot, ops in own.heads.items()
+    ]
+    return Imported(validate(NetworkFile, content, path), made.layer_of, frozenset(made.aside))
+
+
+def _sources(path: Path, graph: Graph, made: Walk) -> dict[str, str]:
+    """Where the figures come from, and what became of every node."""
+    shapes = ", ".join(f"{name} {'x'.join(map(str, graph.sizes[name])) or 'scalar'}" for name in graph.inputs)
+    nodes = f"{len(graph.nodes)} nodes"
+    nodes += f", {graph.folded} more that give constants" if graph.folded else ""
+    nodes += f", {graph.unused} more that no output needs" if graph.unused else ""
+    sources = {"layers": f"ONNX model {path.name}, written by {graph.producer or 'an unnamed tool'}; {nodes}"}
+    sources["sample"] = f"one run of the model, with {shapes}"
+    for kind, meaning in KINDS.items():
+        counts: Counter[str] = made.kinds[kind]
+        if counts:
+            ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+            listed = ", ".join(f"{count} {op}" for op, count in ordered)
+            sources[kind] = f"{sum(counts.values())} nodes {meaning}: {listed}"
+    return sources

@@ -1,0 +1,50 @@
+"""What each ONNX operator is to the NPU; the readings stand in docs/import-onnx.md."""
+
+from __future__ import annotations
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+PRODUCTS = _names("Attention Conv ConvInteger ConvTranspose Einsum Gemm MatMul MatMulInteger QLinearConv QLinearMatMul")
+"""They multiply: layers of the network."""
+
+POOLS = _names("AveragePool GlobalAveragePool MaxPool")
+"""Pools that a network file has an operator for."""
+
+ELEMENTWISE = _names(
+    """Abs Acos Acosh Add And Asin Asinh Atan Atanh BatchNormalization BitShift BitwiseAnd BitwiseNot BitwiseOr
+    BitwiseXor Cast CastLike Ceil Celu Clip Cos Cosh DequantizeLinear Div Dropout Elu Equal Erf Exp Floor Gelu Greater
+    GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul
+    Neg Not Or PRelu Pow QuantizeLinear Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt
+    Sub Sum Swish Tan Tanh ThresholdedRelu Trilu Where Xor"""
+)
+"""Each value of the output depends on the values in the same place."""
+
+ARRANGING = _names("""DepthToSpace Expand Flatten Reshape Slice SpaceToDepth Split Squeeze Tile Transpose Unsqueeze""")
+"""The same values elsewhere: whoever reads them next finds them where they are."""
+
+KEEPING = _names("DepthToSpace Flatten Reshape SpaceToDepth Squeeze Transpose Unsqueeze")
+"""Of these, those that keep every value: exporters that trace a run write sizes down, which fit that run only."""
+
+MOVING = _names(
+    """ArgMax ArgMin CumSum DynamicQuantizeLinear Gather GatherElements GatherND GlobalLpPool GlobalMaxPool
+    GridSample GroupNormalization Hardmax InstanceNormalization LRN LayerNormalization LogSoftmax LpNormalization
+    LpPool MaxRoiPool MaxUnpool MeanVarianceNormalization OneHot Pad RMSNormalization ReduceL1 ReduceL2 ReduceLogSum
+    ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Resize ReverseSequence
+    RoiAlign RotaryEmbedding ScatterElements ScatterND Softmax TopK Upsample"""
+)
+"""An output value depends on values all over the input: traffic."""
+
+JOINING = _names("Concat")
+"""Maps side by side, each written where it belongs."""
+
+SHAPES = _names(
+    """Add And Cast Ceil Concat Constant ConstantOfShape Cos Div Equal Exp Expand Floor Gather Greater GreaterOrEqual
+    Identity Less LessOrEqual Log Max Min Mod Mul Neg Not Or Pow Range Reciprocal ReduceMax ReduceMin ReduceProd
+    ReduceSum Reshape Round Shape Sin Size Slice Split Sqrt Squeeze Sub Tile Transpose Trilu Unsqueeze Where"""
+)
+"""Computed on the spot where all inputs are known: the arithmetic of shapes that exporters write out."""
+
+KNOWN = PRODUCTS | POOLS | ELEMENTWISE | ARRANGING | MOVING | JOINING | SHAPES

@@ -1,0 +1,99 @@
+"""The exits that a graph with several outputs has of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...schema import Op
+from ..exits import block_boundaries
+
+MAX_ROUNDS = 4
+"""After so many rounds in which outputs turned out to be no exits, none of them is."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnExits:
+    """A graph cut at its outputs.
+
+    Attributes
+    ----------
+    backbone : list of Op
+        What the deepest output needs, and every output that is no exit.
+    heads : dict of str to list of Op
+        For each exit, by the layer it follows and in order of depth, what its output needs beyond that layer.
+    remarks : list of str
+        Why an output is no exit, a line each.
+    """
+
+    backbone: list[Op]
+    heads: dict[str, list[Op]]
+    remarks: list[str]
+
+
+def own_exits(
+    layers: Sequence[Op], outputs: Mapping[str, str], macs: Mapping[str, int], aside: Collection[str]
+) -> OwnExits:
+    """Tell exits from outputs that only come with the rest.
+
+    Parameters
+    ----------
+    layers : sequence of Op
+        In execution order, each with its inputs.
+    outputs : mapping of str to str
+        The layer that holds each output.
+    macs : mapping of str to int
+        Of the layers that multiply.
+    aside : collection of str
+        Layers that do not count, see `block_boundaries`.
+
+    Returns
+    -------
+    OwnExits
+        The last exit is the output that takes the most MACs, of equal ones the last.  Another output is an exit
+        if all it needs beyond the backbone hangs on one block boundary of it, with products to come.
+    """
+    reach = {name: _needed(layers, layer) for name, layer in outputs.items()}
+    cost = {name: sum(macs.get(layer, 0) for layer in found) for name, found in reach.items()}
+    final = max(reversed(list(outputs)), key=cost.__getitem__)
+    backbone = set(reach[final])
+    waiting = {name: layer for name, layer in outputs.items() if layer != outputs[final]}
+    heads: dict[str, set[str]] = {}
+    remarks: dict[str, str] = {}
+    for round_ in range(MAX_ROUNDS + 1):
+        chain = [op for op in layers if op.name in backbone]
+        boundaries = {chain[place].name: place for place in block_boundaries(chain, aside)}
+        heads = {}
+        for name in [name for name in waiting if name not in remarks]:
+            branch = reach[name] - backbone
+            feet = {source for op in layers if op.name in branch for source in op.inputs or ()} - branch
+            (foot, *others) = sorted(feet or {waiting[name]})
+            if others or foot not in boundaries or round_ == MAX_ROUNDS:
+                remarks[name] = "does not hang on a single block boundary"
+            elif not any(op.name in macs for op in chain[boundaries[foot] + 1 :]):
+                remarks[name] = "has no product behind it"
+            else:
+                heads[foot] = heads.get(foot, set()) | branch
+        grown = backbone.union(*(reach[name] for name in remarks))
+        if grown == backbone:
+            break
+        backbone = grown
+    return OwnExits(
+        [op for op in layers if op.name in backbone],
+        {foot: [_on_foot(op, foot) for op in layers if op.name in heads[foot]] for foot in boundaries if foot in heads},
+        [f'output "{name}" {why}: no exit, part of the backbone' for name, why in remarks.items()],
+    )
+
+
+def _needed(layers: Sequence[Op], last: str) -> set[str]:
+    """A layer and all that it is made from."""
+    found = {last}
+    for op in reversed(layers):
+        if op.name in found:
+            found |= set(op.inputs or ())
+    return found - {"input"}
+
+
+def _on_foot(op: Op, foot: str) -> Op:
+    """A layer of a head, which calls the layer that the exit follows its input."""
+    return op.model_copy(update={"inputs": ["input" if name == foot else name for name in op.inputs or ()]})

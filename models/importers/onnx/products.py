@@ -1,0 +1,238 @@
+"""What the multiplying operators of ONNX multiply."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ...network import Shape
+from .graph import Graph, Node
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """``groups`` products of rows x inner by inner x columns.
+
+    Attributes
+    ----------
+    operands : tuple of str
+        The tensors that are activations, the left one first.
+    rows, inner, columns, groups : int
+        Its sizes.
+    """
+
+    operands: tuple[str, ...]
+    rows: int
+    inner: int
+    columns: int
+    groups: int = 1
+
+    @property
+    def layer(self) -> dict[str, Any]:
+        """The layer of a network file, without its name."""
+        content = {"op": "gemm", "rows": self.rows, "inner": self.inner, "columns": self.columns}
+        return content | self.repeated
+
+    @property
+    def repeated(self) -> dict[str, Any]:
+        """Keys that only a product of several groups, or of two activations, has."""
+        several = {"groups": self.groups} if self.groups > 1 else {}
+        return several | ({"per_sample": True} if len(self.operands) > 1 else {})
+
+
+def matrix_product(node: Node, graph: Graph) -> Product:
+    """The product of a Gemm, MatMul or Einsum, or one of their quantised forms.
+
+    Parameters
+    ----------
+    node : Node
+        One of these operators.
+    graph : Graph
+        Where it stands.
+
+    Returns
+    -------
+    Product
+        A constant factor is the right one, whichever side it stands on: (AB)^T = B^T A^T.
+
+    Raises
+    ------
+    ValueError
+        If an Einsum is no product of two matrices.
+    """
+    left, right = node.inputs[0], node.inputs[3 if node.op == "QLinearMatMul" else 1]
+    if node.op == "Einsum":
+        terms = _einsum(node, graph)
+    elif node.op == "Gemm":
+        terms = _terms("ka" if node.attributes.get("transA") else "ak", "bk" if node.attributes.get("transB") else "kb")
+    else:
+        terms = _matmul(len(graph.sizes[left]), len(graph.sizes[right]))
+    return _contract(graph, left, right, *terms)
+
+
+def _terms(left: str, right: str) -> tuple[str, str, str]:
+    return left, right, "ab"
+
+
+def _matmul(left: int, right: int) -> tuple[str, str, str]:
+    """numpy.matmul as an Einsum: capital letters are the dimensions that are broadcast, the last one Z."""
+    batch = [chr(ord("Z") - index) for index in range(max(left, right, 2) - 2)][::-1]
+    a = "k" if left == 1 else "".join(batch[len(batch) - left + 2 :]) + "ak"
+    b = "k" if right == 1 else "".join(batch[len(batch) - right + 2 :]) + "kb"
+    return a, b, "".join(batch) + "ab"
+
+
+def _einsum(node: Node, graph: Graph) -> tuple[str, str, str]:
+    equation = node.attributes["equation"].decode().replace(" ", "")
+    inputs, arrow, out = equation.partition("->")
+    parts = inputs.split(",")
+    if not arrow:
+        letters = "".join(parts)
+        out = "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
+    sized = [len(part) == len(graph.sizes[name]) for part, name in zip(parts, node.inputs, strict=False)]
+    once = all(len(set(part)) == len(part) for part in [*parts, out])
+    if len(parts) != 2 or len(node.inputs) != 2 or not all(sized) or not once or "." in equation:
+        raise ValueError(f'expected an equation of two operands, each letter once in each, found "{equation[:60]}"')
+    if any(letter not in parts[1] + out for letter in parts[0]) or any(c not in parts[0] + out for c in parts[1]):
+        raise ValueError(f'expected no sum over a letter of one operand only, found "{equation[:60]}"')
+    return parts[0], parts[1], out
+
+
+def _contract(graph: Graph, left: str, right: str, a: str, b: str, out: str) -> Product:
+    """The product behind an Einsum of two operands; a dimension of one value is none, so that it is broadcast."""
+    if left in graph.constants:
+        left, right, a, b = right, left, b, a
+    of_left = {letter: size for letter, size in zip(a, graph.sizes[left], strict=True) if size > 1}
+    of_right = {letter: size for letter, size in zip(b, graph.sizes[right], strict=True) if size > 1}
+    both = of_left.keys() & of_right.keys()
+
+    def count(sizes: dict[str, int], chosen: set[str]) -> int:
+        return math.prod(sizes[letter] for letter in chosen)
+
+    return Product(
+        (left,) if right in graph.constants else (left, right),
+        rows=count(of_left, of_left.keys() - both),
+        inner=count(of_left, both - set(out)),
+        columns=count(of_right, of_right.keys() - both),
+        groups=count(of_right, both & set(out)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A convolution, transposed or not.
+
+    Attributes
+    ----------
+    operands : tuple of str
+        The map, and the weights if they are an activation too.
+    source, shape : Shape or None
+        The input and output map; ``None`` if a network file has no operator for it.
+    layer : dict
+        The layer of a network file, without its name.
+    """
+
+    operands: tuple[str, ...]
+    source: Shape | None
+    shape: Shape
+    layer: dict[str, Any]
+
+
+def map_of(sizes: tuple[int, ...]) -> Shape | None:
+    """A map of one sample over one or two axes, channels first in the file; ``None`` for any other tensor."""
+    if len(sizes) not in (3, 4) or sizes[0] != 1:
+        return None
+    return Shape(sizes[2], sizes[3] if len(sizes) == 4 else 1, sizes[1])
+
+
+def window(node: Node, kernel: tuple[int, ...], source: tuple[int, ...], out: tuple[int, ...]) -> dict[str, Any]:
+    """Kernel, stride, padding and dilation for rows and columns; along a sequence, columns are 1 wide.
+
+    Parameters
+    ----------
+    node : Node
+        A convolution or pool over one or two axes.
+    kernel, source, out : tuple of int
+        Sizes of its window, and of its input and output, along these axes.
+
+    Returns
+    -------
+    dict
+        Keys of a network file; those that have their default value stay out.
+    """
+    axes = range(len(kernel))
+    stride = node.attributes.get("strides", [1 for _ in axes])
+    dilation = node.attributes.get("dilations", [1 for _ in axes])
+    pads = node.attributes.get("pads", [0 for _ in axes] * 2)
+    auto = node.attributes.get("auto_pad", b"NOTSET").decode()
+    if auto.startswith("SAME"):
+        total = [
+            max(0, (out[axis] - 1) * stride[axis] + dilation[axis] * (kernel[axis] - 1) + 1 - source[axis])
+            for axis in axes
+        ]
+        less, more = [size // 2 for size in total], [size - size // 2 for size in total]
+        pads = less + more if auto == "SAME_UPPER" else more + less
+    elif auto == "VALID":
+        pads = [0 for _ in axes] * 2
+    fill = [1] * (2 - len(kernel))
+    before, after = (list(side) + [0] * len(fill) for side in (pads[: len(kernel)], pads[len(kernel) :]))
+    content = {"stride": [*stride, *fill], "pad": before + after, "dilation": [*dilation, *fill]}
+    plain = {"stride": [1, 1], "pad": [0, 0, 0, 0], "dilation": [1, 1]}
+    return {"kernel": [*kernel, *fill]} | {key: value for key, value in content.items() if value != plain[key]}
+
+
+def convolution(node: Node, graph: Graph) -> Convolution:
+    """The convolution of a Conv or ConvTranspose, or of a quantised form.
+
+    Parameters
+    ----------
+    node : Node
+        One of these operators.
+    graph : Graph
+        Where it stands.
+
+    Returns
+    -------
+    Convolution
+        As the operator of the network file; over three axes, with weights that are computed, or for several
+        maps at once, as a plain product.
+    """
+    image, weights = node.inputs[0], node.inputs[3 if node.op == "QLinearConv" else 1]
+    sizes, filters, out = graph.sizes[image], graph.sizes[weights], graph.sizes[node.outputs[0]]
+    transposed = node.op == "ConvTranspose"
+    groups = node.attributes.get("group", 1)
+    kernel, channels = filters[2:], out[1]
+    operands = (image,) if weights in graph.constants else (image, weights)
+    source = map_of(sizes)
+    if source is None or len(operands) > 1:
+        taps = math.prod(kernel)
+        rows = math.prod((sizes if transposed else out)[2:]) * sizes[0]
+        inner = sizes[1] // groups if transposed else taps * filters[1]
+        columns = taps * filters[1] if transposed else channels // groups
+        shape = Shape(math.prod(out[2:]) * out[0], 1, channels)
+        product = Product(operands, rows, inner, columns, groups)
+        if rows * columns * groups == shape.words:
+            return Convolution(operands, None, shape, product.layer | {"shape": list(shape)})
+        return Convolution(operands, None, Shape(rows, 1, columns * groups), product.layer)
+    mapped = map_of(out)
+    assert mapped is not None  # as many axes as the input, and as many maps
+    content: dict[str, Any] = {"op": "convtranspose" if transposed else "conv", "out": channels}
+    if transposed:
+        content |= _upward(node, kernel, sizes[2:], out[2:])
+    else:
+        content |= window(node, kernel, sizes[2:], out[2:])
+    content |= {"groups": groups} if groups > 1 else {}
+    return Convolution(operands, source, mapped, content | {"shape": list(mapped)})
+
+
+def _upward(node: Node, kernel: tuple[int, ...], source: tuple[int, ...], out: tuple[int, ...]) -> dict[str, Any]:
+    """Window of a transposed convolution; what is cut off or added follows from the size of its output."""
+    content = window(node, kernel, source, out)
+    content.pop("pad", None)
+    stride, dilation = content.get("stride", [1, 1]), content.get("dilation", [1, 1])
+    full = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(source, stride, dilation, kernel, strict=False)]
+    cut = [size - wanted for size, wanted in zip(full, out, strict=True)] + [0] * (2 - len(kernel))
+    pad = [max(0, size) // 2 for size in cut] + [max(0, size) - max(0, size) // 2 for size in cut]
+    extra = [max(0, -size) for size in cut]
+    return content | ({"pad": pad} if any(pad) else {}) | ({"extra": extra} if any(extra) else {})
