@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from ..formats import InputError, Strict, Table, check_free, read_table, write_directory, write_table
+from ..formats import InputError, Strict, Table, check_own_folder, read_table, write_directory, write_table
 from ..models import MAX_WORK, Exit, Gemm, Layer, Network, Shape
 from ..platforms import ENERGY_KEYS, LUT_KEYS, Platform
 from .fbcb import FbcbTable, encode
@@ -228,17 +228,7 @@ def check_output(folder: Path, *, force: bool) -> None:
     InputError
         If the folder exists and may not be replaced, or its parent does not.
     """
-    check_free(folder, force, "output folder")
-    if not folder.exists():
-        return
-    held = {item.name for item in folder.iterdir()} if folder.is_dir() else set()
-    if DESIGN_FILE not in held:
-        raise InputError(
-            f"{folder}: --force replaces a design only, and this holds no {DESIGN_FILE}; choose another name"
-        )
-    strangers = sorted(held - OWN_FILES)
-    if strangers:
-        raise InputError(f"{folder}: --force replaces a design only, and this holds {strangers[0]} too; move it away")
+    check_own_folder(folder, force, "a design", DESIGN_FILE, OWN_FILES)
 
 
 def write_design(folder: Path, design: DesignTable, fbcb: FbcbTable, *, replace: bool = False) -> None:

@@ -134,8 +134,8 @@ class Layouts(NamedTuple):
     literal: bool
 
 
-def _one_by_one(batching: Batching, kind: LayerKind) -> bool:
-    """Whether an engine runs the samples of a batch one after the other."""
+def one_by_one(batching: Batching, kind: LayerKind) -> bool:
+    """Whether an engine runs the samples of a batch one after the other on a kind of layer."""
     if kind is LayerKind.PER_SAMPLE or batching is Batching.NONE:
         return True
     return batching is Batching.FC and kind is not LayerKind.SINGLE_ROW
@@ -158,7 +158,7 @@ def arrange(batching: Batching, b: int, B_R: int, kind: LayerKind) -> tuple[int,
     B_P, passes : int
         Samples side by side; passes over the layer.
     """
-    if _one_by_one(batching, kind):
+    if one_by_one(batching, kind):
         return 1, b
     if batching is Batching.EQ1:
         return b - B_R + 1, 1  # Equation (1)
@@ -172,7 +172,7 @@ def _rows_to_try(batching: Batching, b: int, kind: LayerKind) -> list[int]:
     (docs/model.md, Pruning): of those with the same B_P only the smallest can
     win, and it is the one preferred on a tie.
     """
-    if _one_by_one(batching, kind):
+    if one_by_one(batching, kind):
         return [1]
     if batching is Batching.FLUID:
         columns = [-(-b // rows) for rows in range(1, b + 1)]

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from .errors import InputError
@@ -41,6 +41,38 @@ def check_free(path: Path, force: bool, what: str = "output") -> None:
         raise InputError(f"{path}: expected the folder {parent} to exist, found none; create it first")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise InputError(f"{path}: the folder {parent} is not writable; choose another place")
+
+
+def check_own_folder(folder: Path, force: bool, kind: str, mark: str, own: Collection[str]) -> None:
+    """Refuse, before any work is done, an output folder that is not fluidb's to write.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the output will go.
+    force : bool
+        Whether the user allowed an existing folder of this kind to be replaced; nothing else ever is.
+    kind : str
+        What the folder holds, for the fault: ``"a design"``.
+    mark : str
+        The file that tells a folder of this kind.
+    own : collection of str
+        All files that such a folder may hold.
+
+    Raises
+    ------
+    InputError
+        If the folder exists and may not be replaced, or its parent does not.
+    """
+    check_free(folder, force, "output folder")
+    if not folder.exists():
+        return
+    held = {item.name for item in folder.iterdir()} if folder.is_dir() else set()
+    if mark not in held:
+        raise InputError(f"{folder}: --force replaces {kind} only, and this holds no {mark}; choose another name")
+    strangers = sorted(held.difference(own))
+    if strangers:
+        raise InputError(f"{folder}: --force replaces {kind} only, and this holds {strangers[0]} too; move it away")
 
 
 def read_text(path: Path, max_bytes: int) -> str:

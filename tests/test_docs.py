@@ -94,6 +94,12 @@ def test_the_requirements_of_the_page_hold_and_its_search_ends(tmp_path):
 
 
 @needs_speed
+def test_the_files_for_hardware_of_the_page_are_written(tmp_path):
+    assert run_shell(blocks("docs/hardware.md", "sh")[0], tmp_path).count("wrote") == 8
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fbcb.mem", "fluidb_latency.h", "r50-zc706", "rtl"]
+
+
+@needs_speed
 @pytest.mark.parametrize("page", ["docs/python-api.md", "docs/add-a-policy.md"])
 def test_the_python_of_the_page_runs(tmp_path, monkeypatch, capsys, page):
     monkeypatch.chdir(tmp_path)

@@ -1,0 +1,136 @@
+// Fluid Batching Engine: the control block and its control unit
+// (Fluid Batching, Section III-A, Fig. 5).
+//
+// The control unit keeps the active batch size and the active layer.  Two clock
+// edges after a change of either (one to fetch the entry, one to derive B_P), it
+// states how the NPU is to run that layer: stacking k, B_R samples down the rows,
+// B_P side by side, in so many passes.
+
+`default_nettype none
+
+module fbe (
+    input  wire                              clk,
+    input  wire                              rst,  // synchronous, active high
+
+    // the batch: B_act <= B_act - B_exit + B_incr
+    input  wire                              update,
+    input  wire  [  fbe_pkg::COUNT_BITS-1:0] b_exit,
+    input  wire  [  fbe_pkg::COUNT_BITS-1:0] b_incr,
+
+    // the layer: back to the first, or on to the next; the first follows the last
+    input  wire                              restart,
+    input  wire                              advance,
+
+    // an entry in place of the one that reset loads
+    input  wire                              write,
+    input  wire  [fbe_pkg::ADDRESS_BITS-1:0] write_address,
+    input  wire  [  fbe_pkg::ENTRY_BITS-1:0] write_entry,
+
+    output logic [  fbe_pkg::COUNT_BITS-1:0] b_act,
+    output logic [  fbe_pkg::LAYER_BITS-1:0] layer,
+    output logic                             fault,  // an update was out of range since reset
+
+    // how to run this layer with this batch
+    output logic                             valid,
+    output logic [      fbe_pkg::K_BITS-1:0] k,
+    output logic [  fbe_pkg::COUNT_BITS-1:0] b_r,
+    output logic [  fbe_pkg::COUNT_BITS-1:0] b_p,
+    output logic [  fbe_pkg::COUNT_BITS-1:0] passes
+);
+
+  localparam int B_MAX = fbe_pkg::B_MAX;
+  localparam int K_BITS = fbe_pkg::K_BITS;
+  localparam int BATCH_BITS = fbe_pkg::BATCH_BITS;
+  localparam int ENTRY_BITS = fbe_pkg::ENTRY_BITS;
+  localparam int ADDRESS_BITS = fbe_pkg::ADDRESS_BITS;
+  localparam int COUNT_BITS = fbe_pkg::COUNT_BITS;
+  localparam int LAYER_BITS = fbe_pkg::LAYER_BITS;
+  localparam logic [LAYER_BITS-1:0] LAST_LAYER = LAYER_BITS'(fbe_pkg::LAYERS - 1);
+
+  // Active batch.  More exits than samples leave none, more samples than B_MAX leave B_MAX.
+  logic too_few, too_many;
+  logic [COUNT_BITS-1:0] remaining;
+  logic [COUNT_BITS:0] merged;
+
+  assign too_few   = b_exit > b_act;
+  assign remaining = too_few ? '0 : b_act - b_exit;
+  assign merged    = {1'b0, remaining} + {1'b0, b_incr};
+  assign too_many  = merged > (COUNT_BITS + 1)'(B_MAX);
+
+  always_ff @(posedge clk) begin
+    if (rst) begin
+      b_act <= '0;
+      fault <= 1'b0;
+    end else if (update) begin
+      b_act <= too_many ? COUNT_BITS'(B_MAX) : merged[COUNT_BITS-1:0];
+      fault <= fault || too_few || too_many;
+    end
+  end
+
+  // Active layer.
+  always_ff @(posedge clk) begin
+    if (rst || restart) layer <= '0;
+    else if (advance) layer <= (layer == LAST_LAYER) ? '0 : layer + 1'b1;
+  end
+
+  // The entry of both; without samples the first of the layer, which is then not valid.
+  logic [COUNT_BITS-1:0] last;  // b - 1
+  logic [ADDRESS_BITS-1:0] address;
+  logic [ENTRY_BITS-1:0] read_entry, entry;
+  logic changes, fetched;
+
+  assign last    = (b_act == '0) ? '0 : b_act - 1'b1;
+  assign address = ADDRESS_BITS'(layer) * ADDRESS_BITS'(B_MAX) + ADDRESS_BITS'(last);
+
+  fbcb control_block (
+      .clk          (clk),
+      .rst          (rst),
+      .write        (write),
+      .write_address(write_address),
+      .write_entry  (write_entry),
+      .read_address (address),
+      .read_entry   (read_entry)
+  );
+
+  assign changes = rst || update || restart || advance || write;
+
+  always_ff @(posedge clk) begin
+    entry   <= read_entry;
+    fetched <= !changes && b_act != '0;
+  end
+
+  // B_P = ceil(b / B_R) = floor((b - 1) / B_R) + 1, without a divider: one bit of the quotient a step,
+  // the highest first, each a comparison and a subtraction; as many steps as B_R has bits.
+  logic [COUNT_BITS-1:0] rows, columns;
+  logic [COUNT_BITS+BATCH_BITS-1:0] rest, part;
+
+  assign rows = COUNT_BITS'(entry & ENTRY_BITS'((1 << BATCH_BITS) - 1)) + 1'b1;
+
+  always_comb begin
+    columns = COUNT_BITS'(1);
+    rest = (COUNT_BITS + BATCH_BITS)'(last);
+    part = '0;
+    for (int step = BATCH_BITS - 1; step >= 0; step--) begin
+      part = (COUNT_BITS + BATCH_BITS)'(rows) << step;
+      if (rest >= part) begin
+        rest = rest - part;
+        columns = columns + COUNT_BITS'(1 << step);
+      end
+    end
+    if (fbe_pkg::EQUATION_1) columns = b_act - rows + 1'b1;  // Equation (1) as printed
+  end
+
+  logic one_by_one;
+  assign one_by_one = fbe_pkg::ONE_BY_ONE[layer];
+
+  always_ff @(posedge clk) begin
+    valid  <= !changes && fetched;
+    k      <= entry[ENTRY_BITS-1-:K_BITS];
+    b_r    <= rows;
+    b_p    <= one_by_one ? COUNT_BITS'(1) : columns;
+    passes <= one_by_one ? b_act : COUNT_BITS'(1);
+  end
+
+endmodule
+
+`default_nettype wire
