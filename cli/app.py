@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from . import (
     capacity,
+    codesign,
     compare,
     dse,
     explain,
@@ -81,6 +82,7 @@ def _main(
 
 app.command("dse")(dse.command)
 app.command("pareto")(pareto.command)
+app.command("codesign")(codesign.command)
 app.command("latency")(latency.command)
 app.command("fbcb")(fbcb.command)
 app.command("explain")(explain.command)

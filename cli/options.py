@@ -41,7 +41,13 @@ PlatformName = Annotated[str, typer.Argument(help="A board: a name from `fluidb 
 Batching = Annotated[Engine, typer.Option(help="How the engine lays out a batch.")]
 Stacking = Annotated[bool, typer.Option(help="Stackable PEs: k in {1/2, 1, 2}, or k = 1 only.")]
 BMax = Annotated[int, typer.Option(min=1, max=256, help="Largest batch size B_max.")]
-Weights = Annotated[str | None, typer.Option(metavar="W1,W2,...", help="w_b for b = 1..B_max; all 1 if not given.")]
+Weights = Annotated[
+    str | None,
+    typer.Option(
+        metavar="W1,W2,...|FILE",
+        help="w_b for b = 1..B_max, or results.json of `serve-sim --json` for the batches that it saw; else all 1.",
+    ),
+]
 Bandwidth = Annotated[
     str | None, typer.Option(metavar="QUANTITY", help="Off-chip bandwidth instead of the board's, e.g. 3.2GB/s.")
 ]

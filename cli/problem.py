@@ -45,10 +45,23 @@ def problem(
         "max_ram_mbit": _limit(max_ram, "--max-ram", board.on_chip_mbit, "Mb", "80% or 15Mb"),
         "max_luts": _limit(max_lut, "--max-lut", board.luts, "", "76% or 166000"),
     }
-    options |= {"weights": numbers(weights, "--weights", float), "limits": limits}
+    options |= {"limits": limits, **_weighted(weights, options)}
     asked = validate(SearchOptions, options, Path("options"))
     net = load_network(network)
     return Problem(net.backbone() if backbone else net, board, asked)
+
+
+def _weighted(weights: str | None, options: dict[str, Any]) -> dict[str, object]:
+    """w_b as typed, or the runs of a simulation from its results."""
+    from ..formats import InputError
+
+    if weights is None or not weights.endswith(".json"):
+        return {"weights": numbers(weights, "--weights", float)}
+    from ..serving.launches import read_launches
+
+    if options["objective"] != "gop_s":
+        raise InputError(f"--weights: a simulation's runs go with the objective gop_s, found {options['objective']}")
+    return {"objective": "traffic", "launches": read_launches(Path(weights), options["b_max"])}
 
 
 def numbers(text: str | None, option: str, kind: type[float]) -> list[float]:

@@ -28,6 +28,10 @@ class Cost(NamedTuple):
         Time.
     words, accesses : (D, B_max) ndarray of float64, or None
         Words moved off chip, and accesses to buffers on chip, if they were counted.
+    launched_macs : float
+        Multiply-accumulates of the runs that a simulation saw, if there was one.
+    busy_cycles : (D,) ndarray of float64, or None
+        Time of those runs.
     """
 
     macs: int
@@ -35,6 +39,8 @@ class Cost(NamedTuple):
     cycles: Values
     words: Values | None = None
     accesses: Values | None = None
+    launched_macs: float = 0.0
+    busy_cycles: Values | None = None
 
     @property
     def batch(self) -> NDArray[np.int64]:
@@ -52,6 +58,12 @@ class Cost(NamedTuple):
         return 2e-9 * self.macs * self.batch * self.platform.clock_hz / self.cycles
 
     @property
+    def traffic_gop_s(self) -> Values:
+        """Throughput over the runs that a simulation saw (docs/model.md, Weights from traffic)."""
+        assert self.busy_cycles is not None
+        return 2e-9 * self.launched_macs * self.platform.clock_hz / self.busy_cycles[:, None]
+
+    @property
     def energy_j(self) -> Values:
         """Energy of each inference in each batch (docs/model.md, Energy)."""
         assert self.words is not None
@@ -66,8 +78,8 @@ class Cost(NamedTuple):
         return 2e-9 * self.macs / self.energy_j
 
 
-def _sum(weights: Values, values: Values) -> Values:
-    """Equation (2): the sum over b, weighted with w_b."""
+def weighted(weights: Values, values: Values) -> Values:
+    """Equation (2): the sum over the columns of ``values``, weighted."""
     total = np.zeros(len(values))
     for i in range(len(weights)):  # in this order for any number of designs: ties must stay ties
         total += weights[i] * values[:, i]
@@ -75,7 +87,7 @@ def _sum(weights: Values, values: Values) -> Values:
 
 
 def _mean(weights: Values, values: Values) -> Values:
-    return _sum(weights, values) / float(weights.sum())
+    return weighted(weights, values) / float(weights.sum())
 
 
 def _single(_: Values, values: Values) -> Values:
@@ -89,6 +101,7 @@ class Objective(StrEnum):
     LATENCY = "latency"
     ENERGY = "energy"
     GOP_S_W = "gop_s_w"
+    TRAFFIC = "traffic"
 
 
 @dataclass(frozen=True)
@@ -133,10 +146,20 @@ class Definition:
 _SUM, _MEAN = "summed over w_b, b = 1..{}", "an inference, averaged over w_b, b = 1..{}"
 
 OBJECTIVES = {
-    Objective.GOP_S: Definition("throughput", "GOP/s", _SUM, True, lambda cost: cost.gop_s, _sum),
+    Objective.GOP_S: Definition("throughput", "GOP/s", _SUM, True, lambda cost: cost.gop_s, weighted),
     Objective.LATENCY: Definition("latency", "s", "at b = 1", False, lambda cost: cost.time_s, _single),
     Objective.ENERGY: Definition("energy", "J", _MEAN, False, lambda cost: cost.energy_j, _mean, ENERGY_KEYS),
-    Objective.GOP_S_W: Definition("efficiency", "GOP/s/W", _SUM, True, lambda cost: cost.gop_s_w, _sum, ENERGY_KEYS),
+    Objective.GOP_S_W: Definition(
+        "efficiency", "GOP/s/W", _SUM, True, lambda cost: cost.gop_s_w, weighted, ENERGY_KEYS
+    ),
+    Objective.TRAFFIC: Definition(
+        "throughput on the traffic",
+        "GOP/s",
+        "over the runs that a simulation saw",
+        True,
+        lambda cost: cost.traffic_gop_s,
+        _single,
+    ),
 }
 
 

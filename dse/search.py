@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ..formats import Strict
+from ..formats import InputError, Strict
 from ..models import Network
 from ..platforms import Platform
 from . import kernels
-from .objectives import OBJECTIVES, Cost, Objective, check_objectives
+from .objectives import OBJECTIVES, Cost, Objective, check_objectives, weighted
 from .space import MAX_BATCH, Batching, Limits, Tile, check_fit, designs, layouts
 from .workload import distinct, workload
 
@@ -44,6 +44,9 @@ class SearchOptions(Strict):
         What is maximised or minimised.
     limits : Limits
         What a design may take of the board.
+    launches : list of list of float
+        For the objective ``traffic``: how often a simulation ran each stage with
+        b = 1..b_max samples.
     """
 
     batching: Annotated[Batching, Field(strict=False)] = Batching.FLUID
@@ -54,6 +57,7 @@ class SearchOptions(Strict):
     tile: Annotated[list[Annotated[int, Field(ge=1, le=2**31)]], Field(min_length=3, max_length=3)] | None = None
     objective: Annotated[Objective, Field(strict=False)] = Objective.GOP_S
     limits: Limits = Limits()
+    launches: list[list[Annotated[float, Field(ge=0, le=1e15)]]] = []
 
     @model_validator(mode="after")
     def _one_weight_for_each_batch(self) -> Self:
@@ -64,6 +68,18 @@ class SearchOptions(Strict):
             )
         if self.weights and max(self.weights) < 1e-6:
             raise ValueError("weights: expected at least one of 1e-6 or more, found none")
+        return self
+
+    @model_validator(mode="after")
+    def _launches_with_their_objective(self) -> Self:
+        if (self.objective is Objective.TRAFFIC) != bool(self.launches):
+            raise ValueError("objective: traffic goes with the launches of a simulation, and with nothing else")
+        if self.launches and self.weights:
+            raise ValueError("weights: expected either w_b or launches, found both")
+        if any(len(row) != self.b_max for row in self.launches):
+            raise ValueError(f"launches: expected {self.b_max} counts for each stage, one for each batch size")
+        if self.launches and not any(any(row) for row in self.launches):
+            raise ValueError("launches: expected at least one run, found none")
         return self
 
     def weight_array(self) -> NDArray[np.float64]:
@@ -152,18 +168,35 @@ class Evaluator:
         (work, repeats), plan = distinct(network), layouts(options.batching, options.b_max)
         self._macs, self._platform, self._b_max = network.macs, platform, options.b_max
         self._weights = options.weight_array()
+        words = memory_words(network, options)
+        self._launches = np.array(options.launches)
+        self._launched_macs = 0.0
+        if options.launches:
+            if len(options.launches) != len(network.exits):
+                raise InputError(
+                    f"launches: expected {len(network.exits)} stages, those of {network.name}, "
+                    f"found {len(options.launches)}; take the results of a simulation of this network"
+                )
+            samples = self._launches @ np.arange(1, options.b_max + 1)
+            self._launched_macs = float(samples @ (repeats.T @ work.gemms.prod(axis=1)))
+        else:  # the network as one stage
+            repeats, words = repeats.sum(axis=1, keepdims=True), words.sum(keepdims=True)
         self._arguments = (
-            work.gemms, work.kinds, repeats.sum(axis=1, keepdims=True), plan.plans, plan.starts,
-            options.stacking_codes, memory_words(network, options).sum(keepdims=True), platform.words_per_cycle,
-            plan.literal,
+            work.gemms, work.kinds, repeats, plan.plans, plan.starts, options.stacking_codes, words,
+            platform.words_per_cycle, plan.literal,
         )  # fmt: skip
 
     def cost(self, space: NDArray[np.int64], *, traffic: bool) -> Cost:
         """Time of D designs and, if asked for, their traffic off chip and on."""
-        found = [np.empty((len(space), 1, self._b_max)) for _ in range(3 if traffic else 1)]
+        stages = self._arguments[2].shape[1]
+        found = [np.empty((len(space), stages, self._b_max)) for _ in range(3 if traffic else 1)]
         kernel = kernels.account_designs if traffic else kernels.search_designs
         kernel(space, *self._arguments, *found)
-        return Cost(self._macs, self._platform, *(array[:, 0] for array in found))
+        cost = Cost(self._macs, self._platform, *(array.sum(axis=1) for array in found))
+        if not self._launches.size:
+            return cost
+        busy = weighted(self._launches.ravel(), found[0].reshape(len(space), -1))
+        return cost._replace(launched_macs=self._launched_macs, busy_cycles=busy)
 
     def rate(
         self,

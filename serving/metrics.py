@@ -127,9 +127,13 @@ class Percentile:
 
 @dataclass(frozen=True, slots=True)
 class StageSummary:
-    """How a stage was used: its share of the span, runs of its segments, their batches, runs by b = 1..b_max."""
+    """How a stage was used: its share of the span, runs of its segments, their batches, runs by b = 1..b_max.
+
+    ``segments`` is what it is cut into: one, or its layers for a policy that is asked after each.
+    """
 
     stage: int
+    segments: int
     busy_share: float
     runs: int
     mean_batch: float
@@ -264,7 +268,7 @@ def _stage(replay: Replay, stage: int, run_s: NDArray[np.float64], span_s: float
     by_batch = replay.launches[here].sum(axis=0)
     runs = int(by_batch.sum())
     mean = float(by_batch @ np.arange(len(by_batch))) / runs if runs else 0.0
-    return StageSummary(stage, float(run_s[here].sum()) / span_s, runs, mean, by_batch[1:].tolist())
+    return StageSummary(stage, int(here.sum()), float(run_s[here].sum()) / span_s, runs, mean, by_batch[1:].tolist())
 
 
 def _exits(replay: Replay, table: LatencyTable, right: NDArray[np.bool_] | None) -> list[ExitSummary]:

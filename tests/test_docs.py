@@ -54,7 +54,7 @@ def test_the_readme_goes_from_an_onnx_file_to_a_slo_in_four_commands(tmp_path):
 
 
 @needs_speed
-@pytest.mark.parametrize("page", ["docs/explain.md", "docs/pareto.md"])
+@pytest.mark.parametrize("page", ["docs/codesign.md", "docs/explain.md", "docs/pareto.md"])
 def test_the_page_prints_what_it_says(tmp_path, page):
     printed = run_shell("".join(blocks(page, "sh")), tmp_path)
     for line in "".join(blocks(page, "text")).splitlines():
@@ -137,6 +137,6 @@ def test_every_command_is_in_the_docs():
     listed = subprocess.run([FLUIDB, "--help"], capture_output=True, text=True, check=True, env=os.environ)
     commands = re.findall(r"^  ([a-z-]+)  ", listed.stdout.split("Commands:")[1], flags=re.MULTILINE)
     formats = (ROOT / "docs" / "file-formats.md").read_text()
-    assert len(commands) == 14
+    assert len(commands) == 15
     for command in commands:
         assert f"`{command}`" in formats

@@ -1,0 +1,101 @@
+"""Batch sizes that a simulation saw, as weights of a search."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal, Protocol
+
+import pydantic
+from pydantic import Field
+
+from ..formats import InputError, Strict, validate
+from ..formats.tables import MAX_BYTES
+
+Launches = list[list[float]]
+"""How often each stage ran with b = 1..b_max samples."""
+
+
+class Stage(Protocol):
+    """What counts of a stage: what it is cut into, and how often those ran with each batch size."""
+
+    @property
+    def segments(self) -> int: ...  # noqa: D102
+
+    @property
+    def runs_by_batch(self) -> Sequence[int]: ...  # noqa: D102
+
+
+def launches_of(stages: Sequence[Stage]) -> Launches:
+    """How often each stage ran, as a whole, with each batch size.
+
+    Parameters
+    ----------
+    stages : sequence of Stage
+        Of a simulation's summary; where its policy ran layer by layer, a stage has run as
+        often as its layers have on average.
+
+    Returns
+    -------
+    list of list of float
+        By stage, for b = 1..b_max.
+    """
+    return [[count / stage.segments for count in stage.runs_by_batch] for stage in stages]
+
+
+class _Kept(Strict):
+    """The part of ``serve-sim --json`` that matters here; the rest is passed over."""
+
+    model_config = pydantic.ConfigDict(extra="ignore")
+
+
+class _Stage(_Kept):
+    segments: Annotated[int, Field(ge=1)]
+    runs_by_batch: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+
+
+class _Results(_Kept):
+    schema_: Literal["fluidb.serve-sim-output/1"] = Field(alias="schema")
+    stages: Annotated[list[_Stage], Field(min_length=1)]
+
+
+def read_launches(path: Path, b_max: int) -> Launches:
+    """Read how often stages ran from what ``fluidb serve-sim --json`` printed.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    b_max : int
+        Largest batch size of the search that takes them.
+
+    Returns
+    -------
+    list of list of float
+        By stage, for b = 1..b_max.
+
+    Raises
+    ------
+    InputError
+        If it is missing, no such output, or saw larger batches.
+    """
+    again = "; make it with `fluidb serve-sim ... --json`"
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"{path}: expected at most {MAX_BYTES // 2**20} MiB, found more{again}")
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: expected the results of a simulation, found no such file{again}") from None
+    except OSError as error:
+        raise InputError(f"{path}: could not be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: no JSON ({error}){again}") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: expected an object, found {type(content).__name__}{again}")
+    stages = validate(_Results, content, path).stages
+    found = launches_of(stages)
+    for row in found:
+        if any(row[b_max:]):
+            raise InputError(f"{path}: saw batches of more than {b_max}; add --b-max {len(row)}")
+    return [row[:b_max] + [0.0] * (b_max - len(row)) for row in found]
