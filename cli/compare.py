@@ -34,6 +34,7 @@ def _columns(longest_s: float) -> Columns:
         "mean_latency_s": _Column(f"mean {time[0]}", time[1], 2),
         "p99_latency_s": _Column(f"p99 {time[0]}", time[1], 1),
         "violation_rate": _Column("late %", 1e2, 2),
+        "unavoidable_rate": _Column("least %", 1e2, 2),
         "processing_rate_per_s": _Column("done /s", 1.0, 2),
         "busy_share": _Column("busy %", 1e2, 1),
         "mac_share": _Column("MACs %", 1e2, 1),
@@ -42,7 +43,11 @@ def _columns(longest_s: float) -> Columns:
 
 def command(
     scenario: Annotated[
-        str, typer.Argument(help="A scenario: table2, fig7, fig8, fig9, or a TOML file (docs/compare.md).")
+        str,
+        typer.Argument(
+            help="A scenario: fluid-slack, fluid-slack-parts, table2, fig7, fig8, fig9, or a TOML file "
+            "(docs/compare.md)."
+        ),
     ],
     output: Annotated[
         Path | None,
@@ -145,7 +150,8 @@ def _engine(options: dict[str, object]) -> str:
 
 def _emit_case(points: list[PointResult], baseline: str) -> None:
     first = points[0]
-    traffic = f"trace {first.trace}" if first.trace else "Poisson arrivals"
+    drawn = "Poisson arrivals" if first.cv is None else f"gamma arrivals, CV {first.cv:g}"
+    traffic = f"trace {first.trace}" if first.trace else drawn
     where = f"{first.network} on {first.platform}"
     designs: dict[str, list[str]] = {}
     for item in first.contenders:

@@ -23,7 +23,8 @@ def command(
         str,
         typer.Option(
             metavar="NAME[:KEY=VALUE,...]",
-            help="serial, adaptb, lazy, fluid or path/to/file.py:NAME (docs/policies.md), e.g. adaptb:timeout=M.",
+            help="serial, adaptb, lazy, fluid, fluid-slack or path/to/file.py:NAME, e.g. adaptb:timeout=M "
+            "(docs/policies.md).",
         ),
     ] = "fluid",
     slo: Annotated[
@@ -63,6 +64,7 @@ def command(
     """Replay a trace on a design and say what its users would experience."""
     from ..dse.latency import read_latency
     from ..formats import InputError, check_free, parse_duration
+    from ..serving.clairvoyant import least_violations
     from ..serving.contenders import find_policy
     from ..serving.exits import parse_thresholds, resolve
     from ..serving.metrics import summarise
@@ -90,6 +92,7 @@ def command(
     origin += f" of {samples}, seed {seed}" if samples is not None else ""
     replay = simulate(table, loaded, contender, exits=exits, slo_s=slo_s, until_s=until_s)
     summary = summarise(replay, table)
+    unavoidable = least_violations(replay, table)
     outcomes = [judge(item, summary) for item in required]
     if timeline is not None:
         check_timeline_size(replay)
@@ -100,9 +103,12 @@ def command(
     run = {"design": str(directory), "trace": str(trace), "policy": policy, "exits_from": origin}
     if as_json:
         judged = {"requirements": [_finite(asdict(item)) for item in outcomes]} if outcomes else {}
-        emit_json("fluidb.serve-sim-output/1", {**run, "slo_s": slo_s, **_finite(asdict(summary)), **judged})
+        emit_json(
+            "fluidb.serve-sim-output/1",
+            {**run, "slo_s": slo_s, **_finite(asdict(summary)), "unavoidable_violations": unavoidable, **judged},
+        )
     else:
-        _emit_text(run, summary, [row.name for row in table.exits])
+        _emit_text(run, summary, unavoidable, [row.name for row in table.exits])
         if outcomes:
             blank()
             emit_outcomes([item.text for item in required], outcomes)
@@ -121,7 +127,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _emit_text(run: dict[str, str], summary: Summary, exits: list[str]) -> None:
+def _emit_text(run: dict[str, str], summary: Summary, unavoidable: int, exits: list[str]) -> None:
     low, high = summary.violation_interval
     unfinished = [("unfinished", f"{summary.unfinished:,} requests, counted as late")] if summary.unfinished else []
     accuracy = [("accuracy", percent(summary.accuracy))] if summary.accuracy is not None else []
@@ -137,6 +143,7 @@ def _emit_text(run: dict[str, str], summary: Summary, exits: list[str]) -> None:
             ("average latency", f"{ms(summary.mean_latency_s)}, of which {ms(summary.mean_wait_s)} in the queue"),
             ("violations", f"{percent(summary.violation_rate)} ({summary.violations:,} requests)"),
             ("95 % interval", f"{percent(low)} to {percent(high)}"),
+            ("any scheduler", f"at least {percent(unavoidable / summary.requests)} ({unavoidable:,} requests)"),
             *accuracy,
             ("NPU busy", f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average"),
             ("preemptions", f"{summary.preemptions:,}, {ms(summary.stalled_s)} stood still on average"),

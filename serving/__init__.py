@@ -2,6 +2,7 @@
 
 from .arrivals import cameras, daily, gamma, mmpp, poisson
 from .capacity import Capacity, find_capacity
+from .clairvoyant import least_violations
 from .compare import compare
 from .contenders import Contender, find_policy
 from .exits import parse_thresholds, resolve
@@ -33,6 +34,7 @@ __all__ = [
     "find_policy",
     "gamma",
     "judge",
+    "least_violations",
     "load_scenario",
     "mmpp",
     "parse_requirement",

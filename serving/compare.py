@@ -87,6 +87,7 @@ class PointResult(Kept):
     bandwidth_gb_s: float
     slo_s: float
     rate_per_s: float | None
+    cv: float | None = None
     trace: str | None
     trace_sha256: str | None
     requests: int
@@ -95,7 +96,7 @@ class PointResult(Kept):
     @property
     def key(self) -> PointKey:
         """What it is matched by."""
-        return PointKey(self.case, self.slo_s, self.rate_per_s, self.trace_sha256, self.requests)
+        return PointKey(self.case, self.slo_s, self.rate_per_s, self.cv, self.trace_sha256, self.requests)
 
 
 class PointKey(NamedTuple):
@@ -104,6 +105,7 @@ class PointKey(NamedTuple):
     case: str
     slo_s: float
     rate_per_s: float | None
+    cv: float | None
     trace_sha256: str | None
     requests: int
 
@@ -330,6 +332,7 @@ def _point(scenario: Scenario, point: Point, engines: tuple[Engine, ...], runs: 
         bandwidth_gb_s=site.platform.bandwidth_gb_s,
         slo_s=point.slo_s,
         rate_per_s=point.rate_per_s,
+        cv=site.cv,
         trace=site.trace_name,
         trace_sha256=site.trace_sha256,
         requests=point.requests,
@@ -437,7 +440,8 @@ def check_match(scenario: Scenario, earlier: Comparison, path: Path) -> None:
     """
     names = [item.name for item in scenario.entrants]
     here = {
-        PointKey(p.site.name, p.slo_s, p.rate_per_s, p.site.trace_sha256, p.requests): names for p in scenario.points
+        PointKey(p.site.name, p.slo_s, p.rate_per_s, p.site.cv, p.site.trace_sha256, p.requests): names
+        for p in scenario.points
     }
     there = {point.key: [item.name for item in point.contenders] for point in earlier.points}
     faults = [f"{path}: does not match: has no {key}" for key in here if key not in there]
@@ -447,11 +451,12 @@ def check_match(scenario: Scenario, earlier: Comparison, path: Path) -> None:
         if missing:
             faults.append(f"{path}: does not match: {key}: contender {', '.join(missing)} is in one of the two only")
     figures = [item.metrics.keys() for point in earlier.points for item in point.contenders]
-    if any(not BETTER.keys() <= keys for keys in figures):
-        faults.append(f"{path}: does not match: expected the figures {', '.join(BETTER)} of every contender")
+    judged = [name for name, way in BETTER.items() if way != 0]
+    if any(not keys >= set(judged) for keys in figures):
+        faults.append(f"{path}: does not match: expected the figures {', '.join(judged)} of every contender")
     if faults:
         raise InputError(sorted(faults)[:1])
-    counts = [len(item.metrics[m].seeds) for p in earlier.points for item in p.contenders for m in BETTER]
+    counts = [len(item.metrics[m].seeds) for p in earlier.points for item in p.contenders for m in judged]
     if min([len(scenario.file.seeds), *counts]) < 2:
         raise InputError(f"{path}: expected two seeds or more, here and there, to tell a change from noise")
 

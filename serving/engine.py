@@ -3,6 +3,10 @@
 Order of events at one instant: segments end, then requests arrive, then the
 policy decides.  A sample that exits returns at the end of its stage, whatever
 the rest of its batch does.
+
+Waiting requests are those from ``head`` to ``tail`` and, before them by
+arrival, those in ``late``: under a policy that lets requests overtake, the
+oldest step aside once they could not meet their deadline even alone.
 """
 
 import math
@@ -10,11 +14,11 @@ import math
 import numpy as np
 from numba import njit, types
 
-from .policies.interface import DECIDE, View
+from .policies.interface import DECIDE, RUNNING, WAITING, View
 
 OK, OVERFULL, NO_PROGRESS = 0, 1, 2
 FAULTS = {
-    OVERFULL: "admitted more requests than wait or than fit beside those on the NPU",
+    OVERFULL: "admitted more requests than wait or than fit beside those on the NPU, or a negative number",
     NO_PROGRESS: "neither ran, nor admitted, nor named a time to be asked again",
 }
 
@@ -24,7 +28,7 @@ PREEMPTS, MERGES = 1, 2
 _f, _i = types.float64[::1], types.int64[::1]
 _RESULT = types.UniTuple(types.int64, 3)
 _SIGNATURE = _RESULT(
-    types.FunctionType(DECIDE), _f, types.float64, types.int64, types.float64,
+    types.FunctionType(DECIDE), _f, types.boolean, types.float64, types.int64, types.float64,
     _f, _i, _f, types.float64[:, :, ::1], types.float64[:, ::1], _i,
     _f, _f, _f, _i, types.int64[:, ::1], types.float64[:, ::1], types.int64[:, ::1], _i,
 )  # fmt: skip
@@ -32,8 +36,8 @@ _SIGNATURE = _RESULT(
 
 @njit(_SIGNATURE, cache=True, nogil=True)
 def replay(
-    decide, settings, call_s, b_max, until_s, arrival_s, exit_of, deadline_s, latency, segment_s, stage_after,
-    start_s, finish_s, stalled_s, preempted, launches, run_s, runs, members_of,
+    decide, settings, overtaking, call_s, b_max, until_s, arrival_s, exit_of, deadline_s, latency, segment_s,
+    stage_after, start_s, finish_s, stalled_s, preempted, launches, run_s, runs, members_of,
 ):  # fmt: skip
     """Replay a trace under a policy.
 
@@ -43,6 +47,8 @@ def replay(
         See ``policies.interface``.
     settings : (K,) float64
         Its parameters.
+    overtaking : bool
+        Whether it lets requests overtake those that are late.
     call_s : float
         Time of each call of the policy with samples on the NPU.
     b_max : int
@@ -85,32 +91,60 @@ def replay(
     began_with = np.zeros(b_max + 1, dtype=np.int64)
     place = np.zeros(b_max + 1, dtype=np.int64)  # segments it has completed
     paused_s = np.zeros(b_max + 1)
+    late = np.empty(count if overtaking else 0, dtype=np.int64)
+    due_s = np.full((2, b_max), math.inf)
+    alone_s = latency[0, latency.shape[1] - 1, 1]
     depth = in_flight = admitted = head = tail = finished = preemptions = calls = run = member = 0
-    now = 0.0
+    late_head = late_tail = 0
+    now = turn_s = 0.0
     while finished < count and now < until_s:
         while tail < count and arrival_s[tail] <= now:
             tail += 1
-        if depth == 0 and head == tail:
+        while overtaking and head < tail and deadline_s[head] < now + alone_s:
+            late[late_tail] = head
+            late_tail += 1
+            head += 1
+        aside = late_tail - late_head
+        waiting = tail - head + aside
+        if depth == 0 and waiting == 0:
             now = arrival_s[tail]
             continue
         due = math.inf
         for level in range(depth):
             for m in range(size[level]):
                 due = min(due, deadline_s[members[level, m]])
+        if overtaking:
+            n = 0
+            for level in range(depth):
+                for m in range(size[level]):
+                    due_s[RUNNING, n] = deadline_s[members[level, m]]
+                    n += 1
+            for m in range(min(tail - head, b_max)):
+                due_s[WAITING, m] = deadline_s[head + m]
+        oldest_s = oldest_due_s = math.inf
+        if waiting > 0:
+            oldest = late[late_head] if aside > 0 else head
+            oldest_s, oldest_due_s = arrival_s[oldest], deadline_s[oldest]
         top = depth - 1
-        oldest = arrival_s[head] if head < tail else math.inf
+        samples = stage = segment = 0  # of the top sub-batch
         if depth > 0:
             calls += 1
-            stage = stage_after[place[top] - 1] if place[top] > 0 else 0
-            view = View(now, b_max, tail - head, oldest, depth, in_flight, admitted, due, size[top], stage, place[top])
-        else:
-            view = View(now, b_max, tail - head, oldest, 0, 0, 0, due, 0, 0, 0)
-        admit, segments, wake_s = decide(view, latency, settings)
+            samples, segment = size[top], place[top]
+            stage = stage_after[segment - 1] if segment > 0 else 0
+        view = View(
+            now, b_max, waiting, aside, oldest_s, oldest_due_s, turn_s,
+            depth, in_flight, admitted, due, samples, stage, segment,
+        )  # fmt: skip
+        admit, segments, wake_s = decide(view, latency, settings, due_s)
 
-        if admit < 0 or admit > tail - head or admit + in_flight > b_max:
+        by_arrival = admit < 0
+        admit = abs(admit)
+        if admit > waiting or admit + in_flight > b_max or (by_arrival and not overtaking):
             return OVERFULL, preemptions, calls
         flags = 0
         if admit > 0:
+            if depth == 0 and (by_arrival or aside == 0):
+                turn_s = now
             if depth > 0:
                 flags = PREEMPTS
                 preemptions += 1
@@ -119,10 +153,16 @@ def replay(
                     preempted[members[top, m]] += 1
             top, depth = depth, depth + 1
             size[top], began_with[top], place[top] = admit, admit, 0
+            first_late = 0 if by_arrival else tail - head
             for m in range(admit):
-                members[top, m] = head
-                start_s[head] = now
-                head += 1
+                if m >= first_late and late_head < late_tail:
+                    request = late[late_head]
+                    late_head += 1
+                else:
+                    request = head
+                    head += 1
+                members[top, m] = request
+                start_s[request] = now
             in_flight += admit
             admitted += admit
         elif depth == 0:

@@ -17,7 +17,8 @@ from ..dse.design import DesignTable, NetworkRow, tabulate_design
 from ..dse.latency import LatencyTable, tabulate_latency
 from ..dse.search import Candidate, SearchOptions, SearchResult, search
 from ..formats import InputError, Strict, Table, read_table, write_table
-from .arrivals import poisson
+from .arrivals import gamma, poisson
+from .clairvoyant import least_violations
 from .exits import resolve
 from .metrics import Summary, summarise
 from .scenarios import Entrant, Point, Site
@@ -34,17 +35,19 @@ class Figures(Strict):
     mean_latency_s: float
     p99_latency_s: float
     violation_rate: float
+    unavoidable_rate: float
     processing_rate_per_s: float
     busy_share: float
     mac_share: float
 
     @classmethod
-    def of(cls, summary: Summary) -> Figures:
-        """The figures of a summary."""
+    def of(cls, summary: Summary, unavoidable: int) -> Figures:
+        """The figures of a summary, and of the violations that no scheduler could prevent."""
         return cls(
             mean_latency_s=summary.mean_latency_s,
             p99_latency_s=summary.percentile("p99").latency_s,
             violation_rate=summary.violation_rate,
+            unavoidable_rate=unavoidable / summary.requests,
             processing_rate_per_s=summary.processing_rate_per_s,
             busy_share=summary.busy_share,
             mac_share=summary.utilisation.mac_share,
@@ -55,11 +58,12 @@ BETTER: dict[str, int] = {
     "mean_latency_s": -1,
     "p99_latency_s": -1,
     "violation_rate": -1,
+    "unavoidable_rate": 0,
     "processing_rate_per_s": 1,
     "busy_share": 0,
     "mac_share": 1,
 }
-"""Which way each figure gets better: down, up, or (busy) neither by itself."""
+"""Which way each figure gets better: down, up, or (busy; what no scheduler can prevent) neither by itself."""
 
 
 class RunKey(Strict):
@@ -74,7 +78,9 @@ class RunKey(Strict):
     slo_s : float
         Latency objective.
     rate_per_s : float or None
-        Rate of the Poisson arrivals; ``None`` if a trace is replayed.
+        Rate of the drawn arrivals; ``None`` if a trace is replayed.
+    cv : float or None
+        Coefficient of variation of their gaps; ``None`` for Poisson arrivals.
     trace_sha256 : str or None
         Digest of that trace's file.
     requests, seed : int
@@ -87,6 +93,7 @@ class RunKey(Strict):
     policy_sha256: str | None
     slo_s: float
     rate_per_s: float | None
+    cv: float | None
     trace_sha256: str | None
     requests: int
     seed: int
@@ -239,11 +246,13 @@ def traffic(point: Point, seed: int) -> tuple[Trace, NDArray[np.int64]]:
     exits : (N,) ndarray of int64
         1-based exit of each.
     """
-    if point.rate_per_s is not None:
-        trace = poisson(point.rate_per_s, point.requests, seed)
-    else:
+    if point.rate_per_s is None:
         assert point.site.trace is not None
         trace = point.site.trace
+    elif point.site.cv is not None:
+        trace = gamma(point.rate_per_s, point.site.cv, point.requests, seed)
+    else:
+        trace = poisson(point.rate_per_s, point.requests, seed)
     return trace, resolve(trace, [item.rate for item in point.site.network.exits], seed, None)[0]
 
 
@@ -280,6 +289,7 @@ def run(point: Point, entrant: Entrant, engine: Engine, seed: int, store: Store)
         policy_sha256=entrant.source_sha256,
         slo_s=point.slo_s,
         rate_per_s=point.rate_per_s,
+        cv=point.site.cv,
         trace_sha256=point.site.trace_sha256,
         requests=point.requests,
         seed=seed,
@@ -292,7 +302,7 @@ def run(point: Point, entrant: Entrant, engine: Engine, seed: int, store: Store)
     trace, exits = traffic(point, seed)
     replay = simulate(engine.table, trace, entrant.contender, exits=exits, slo_s=point.slo_s)
     digest = hashlib.sha256(trace.arrival_s.tobytes() + exits.tobytes()).hexdigest()
-    figures = Figures.of(summarise(replay, engine.table))
+    figures = Figures.of(summarise(replay, engine.table), least_violations(replay, engine.table))
     table = RunTable(inputs=engine.inputs, key=key, traffic_sha256=digest, figures=figures)
     store.keep(table, path)
     return table, False

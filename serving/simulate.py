@@ -89,9 +89,9 @@ def simulate(
         run_s, runs = np.zeros((slots, 2)), np.zeros((slots, 4), dtype=np.int64)
         members = np.zeros(places, dtype=np.int64)
         status, preemptions, calls = loop(
-            decide, settings, contender.call_s, b_max, until_s, trace.arrival_s, exits, trace.arrival_s + slo,
-            table.array(), segments.time_s, stage_after, start_s, finish_s, stalled_s, preempted, launches, run_s, runs,
-            members,
+            decide, settings, contender.policy.overtaking, contender.call_s, b_max, until_s, trace.arrival_s, exits,
+            trace.arrival_s + slo, table.array(), segments.time_s, stage_after, start_s, finish_s, stalled_s, preempted,
+            launches, run_s, runs, members,
         )  # fmt: skip
         finish_s[finish_s > until_s] = math.inf  # it ended after the simulation did
         kept = (

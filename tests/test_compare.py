@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from conftest import COMPILED, DATA, FLUIDB, Run, run_fluidb, start_fluidb
 from fluidb.formats import InputError, read_table, write_table
-from fluidb.serving import load_scenario, poisson, resolve
+from fluidb.serving import gamma, load_scenario, poisson, resolve
 from fluidb.serving.compare import Comparison, against, compare, read_comparison
 from fluidb.serving.runs import BETTER, Figures, RunTable, Store, find_engine, run, traffic
 from fluidb.serving.scenarios import SCENARIOS
@@ -105,6 +105,16 @@ def test_arrivals_and_exits_are_those_of_the_single_commands() -> None:
     assert exits.tolist() == resolve(expected, [0.25, 0.35, 0.4], 2, None)[0].tolist()
 
 
+def test_bursty_arrivals_are_those_of_the_process_gamma(tmp_path: Path) -> None:
+    path = edited(tmp_path, ("[2000, 8000]", "[2000, 8000]\ncv = 2.0"))
+    scenario = load_scenario(str(path))
+    trace, _ = traffic(scenario.points[1], 2)
+    assert trace.arrival_s.tolist() == gamma(8000.0, 2.0, 60, 2).arrival_s.tolist()
+    found, _ = compare(scenario)
+    assert [point.cv for point in found.points] == [2.0] * 4 + [None]
+    assert found.points[0].key != compare(load_scenario(str(DUEL)))[0].points[0].key
+
+
 def test_figures_are_those_of_dse_latency_trace_and_serve_sim(fluidb: Run, tmp_path: Path, outcome: Comparison) -> None:
     """One run of the grid by hand, through the other commands."""
     engine = ["--batching", "row", "--no-stacking", "--b-max", 2, "--weights", "0,1"]
@@ -116,6 +126,7 @@ def test_figures_are_those_of_dse_latency_trace_and_serve_sim(fluidb: Run, tmp_p
     found = {name: value.seeds["1"] for name, value in outcome.points[3].contenders[1].metrics.items()}
     assert found["p99_latency_s"] == next(x["latency_s"] for x in done["percentiles"] if x["name"] == "p99")
     assert found["mac_share"] == done["utilisation"]["mac_share"]
+    assert found["unavoidable_rate"] == done["unavoidable_violations"] / done["requests"]
     for name in ("mean_latency_s", "violation_rate", "processing_rate_per_s", "busy_share"):
         assert found[name] == done[name]
 
@@ -291,7 +302,7 @@ def test_a_run_is_kept_under_all_it_depends_on(tmp_path: Path) -> None:
 
 
 def test_an_edited_policy_file_is_another_run(tmp_path: Path) -> None:
-    policy = "def mine(view, latency, settings):\n    return (1 if view.depth == 0 else 0), 99, 1e9\n"
+    policy = "def mine(view, latency, settings, due_s):\n    return (1 if view.depth == 0 else 0), 99, 1e9\n"
     path = edited(tmp_path, ('"serial"', '"mine.py:mine"'))
     (tmp_path / "mine.py").write_text(policy)
     _, reused = compare(load_scenario(str(path)), tmp_path / "d")
@@ -479,6 +490,8 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     "no weight": ([("[1.0, 2.0]", "[0.0, 0.0]")], 'contenders[2] ("fluid").engine.weights: expected at least one'),
     "both": ([("weights", "search_batch = 1, weights")], "engine.search_batch: expected weights or search_batch"),
     "network": ([('"tiny.toml"', '"teeny.toml"')], 'cases[0] ("light and heavy").network: '),
+    "cv": ([('trace = "duel.csv"', 'trace = "duel.csv"\ncv = 2.0')], "cases[1]: expected cv with rates only"),
+    "no cv": ([("[2000, 8000]", "[2000, 8000]\ncv = 0")], 'cases[0] ("light and heavy").cv: expected greater than'),
     "near miss": ([('"tiny.toml"', '"resnet5"')], 'unknown network "resnet5"; did you mean resnet50?'),
     "platform": ([('"pocket.toml"', '"zc70"')], 'cases[1].platform: unknown platform "zc70"; did you mean zc706'),
     "bandwidth": ([('"0.8GB/s"', '"0.8"')], "cases[1].bandwidth: bandwidth: expected a unit (MB/s, GB/s), found no"),
@@ -546,11 +559,14 @@ def test_near_miss_of_a_scenario(fluidb: Run) -> None:
 
 
 def test_shipped_scenarios_load_and_are_listed(fluidb: Run) -> None:
-    assert SCENARIOS.names() == ["fig7", "fig8", "fig9", "table2"]
+    paper = ["fig7", "fig8", "fig9", "table2"]
+    assert SCENARIOS.names() == [*paper[:3], "fluid-slack", "fluid-slack-parts", "table2"]
     told = " ".join(fluidb("compare", "--help").stdout.split())
     for name in SCENARIOS.names():
         scenario = load_scenario(name)
         assert name in told
+        if name not in paper:
+            continue  # tests/test_slack.py
         assert len(scenario.file.seeds) >= 3  # Section IV
         assert scenario.file.sources
         for entrant in scenario.entrants:
@@ -591,7 +607,9 @@ def test_the_page_prints_what_the_command_does(fluidb: Run, tmp_path: Path) -> N
 
 def test_a_policy_that_breaks_its_contract_stops_the_comparison(fluidb: Run, tmp_path: Path) -> None:
     edited(tmp_path, ('"serial"', '"bad.py:greedy"'))
-    (tmp_path / "bad.py").write_text("def greedy(view, latency, settings):\n    return view.waiting + 1, 1, 0.0\n")
+    (tmp_path / "bad.py").write_text(
+        "def greedy(view, latency, settings, due_s):\n    return view.waiting + 1, 1, 0.0\n"
+    )
     (found,) = lines(fluidb("compare", "mine.toml"))
     assert "greedy: admitted more requests than wait" in found
 

@@ -3,14 +3,15 @@
 ``POLICIES`` is the list: a new policy is a file beside the others and a line here.
 """
 
-from . import adaptb, fluid, lazy, serial
-from .interface import DECIDE, Decide, Decision, Parameter, Policy, View, choice, compile_policy, duration
+from . import adaptb, fluid, fluid_slack, lazy, serial
+from .interface import DECIDE, Decide, Decision, Parameter, Policy, View, at_least, choice, compile_policy, duration
 
 POLICIES: dict[str, Policy] = {
     "serial": serial.POLICY,
     "adaptb": adaptb.POLICY,
     "lazy": lazy.POLICY,
     "fluid": fluid.POLICY,
+    "fluid-slack": fluid_slack.POLICY,
 }
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "Parameter",
     "Policy",
     "View",
+    "at_least",
     "choice",
     "compile_policy",
     "duration",

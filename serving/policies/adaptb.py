@@ -8,7 +8,7 @@ TIMEOUT = 0  # place in settings
 
 
 @compile_policy
-def decide(view, latency, settings):
+def decide(view, latency, settings, due_s):
     """Dispatch when B_max wait or the oldest has waited for the timeout; run to the end with who has not exited.
 
     Source: paper 000, Sections II-A and IV, baselines (ii) and (iii); which layers

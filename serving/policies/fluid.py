@@ -8,7 +8,7 @@ EXITS, CRITERION, ESTIMATE = 0, 1, 2  # places in settings
 
 
 @compile_policy
-def decide(view, latency, settings):
+def decide(view, latency, settings, due_s):
     """Launch at once with what waits; at each exit backfill the room in the batch if the SLO allows.
 
     A backfilling batch runs up to the exit where the preempted one stands, without

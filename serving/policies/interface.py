@@ -1,7 +1,7 @@
 """What a scheduling policy sees, what it may decide, and how its parameters are written.
 
-A policy decides with one function ``decide(view, latency, settings)``, which
-the event loop calls whenever the NPU could do something else:
+A policy decides with one function ``decide(view, latency, settings, due_s)``,
+which the event loop calls whenever the NPU could do something else:
 
 * the NPU is idle and a request waits;
 * the running sub-batch has come to the end of the segments it was given, has
@@ -12,7 +12,9 @@ policy asks for layers.  The answer is a tuple of
 
 ``admit``
     how many waiting requests, oldest first, enter as a new sub-batch on top of
-    the stack; what was running is thereby preempted.  0 admits none.
+    the stack; what was running is thereby preempted.  0 admits none.  If the
+    policy lets requests overtake, those that are late already come last; a
+    negative number -n admits the n oldest, late or not.
 ``segments``
     for how many segments the top sub-batch now runs before the policy is asked
     again.  It is asked earlier if all its samples exit, or if it reaches the
@@ -21,12 +23,17 @@ policy asks for layers.  The answer is a tuple of
     if nothing is admitted and the NPU is idle: the time to be asked again,
     unless a request arrives earlier.  Infinity waits for the next arrival.
 
+If the policy lets requests overtake, ``due_s`` holds deadlines, arrival plus
+SLO: in row ``WAITING`` those of the waiting requests that are not late, oldest
+request first, at most b_max; in row ``RUNNING`` those of the samples on the NPU.
+
 The function is compiled by numba with :data:`DECIDE`, and must also run as
 plain Python.  It can see nothing of the future: no arrival, no exit.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -49,8 +56,13 @@ class View(NamedTuple):
         Most samples that may be on the NPU at once.
     waiting : int
         Requests in the queue.
-    head_arrival_s : float
-        Arrival of the oldest of them; infinity if none waits.
+    late : int
+        Of these, how many let the others pass, because not even alone could they
+        meet their deadline any more; 0 unless the policy lets requests overtake.
+    head_arrival_s, head_due_s : float
+        Arrival and deadline of the oldest of all; infinity if none waits.
+    turn_s : float
+        When requests last entered an idle NPU strictly by arrival; 0 if they never did.
     depth : int
         Sub-batches on the NPU: 0 when idle.
     in_flight : int
@@ -70,7 +82,10 @@ class View(NamedTuple):
     now_s: float
     b_max: int
     waiting: int
+    late: int
     head_arrival_s: float
+    head_due_s: float
+    turn_s: float
     depth: int
     in_flight: int
     admitted: int
@@ -81,12 +96,15 @@ class View(NamedTuple):
 
 
 Decision = tuple[int, int, float]
-Decide = Callable[[View, NDArray[np.float64], NDArray[np.float64]], Decision]
+Decide = Callable[[View, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], Decision]
 
 _f, _i = types.float64, types.int64
-_view = types.NamedTuple((_f, _i, _i, _f, _i, _i, _i, _f, _i, _i, _i), View)
-DECIDE = types.Tuple((_i, _i, _f))(_view, types.float64[:, :, ::1], types.float64[::1])
+_view = types.NamedTuple((_f, _i, _i, _i, _f, _f, _f, _i, _i, _i, _f, _i, _i, _i), View)
+DECIDE = types.Tuple((_i, _i, _f))(_view, types.float64[:, :, ::1], types.float64[::1], types.float64[:, ::1])
 """numba signature of every decision: ``latency[i, j, b]`` is T_{i:j}^b in seconds, ``settings`` the parameters."""
+
+WAITING, RUNNING = 0, 1
+"""Rows of ``due_s``."""
 
 compile_policy = njit(DECIDE, cache=True, nogil=True)
 """Decorator of a policy's function."""
@@ -128,12 +146,15 @@ class Policy:
         Whether segments are layers instead of stages.
     work_conserving : bool
         Whether it claims to run whenever a request waits.
+    overtaking : bool
+        Whether requests that are late already let the others pass; else the queue is first come, first served.
     """
 
     decide: Decide
     parameters: tuple[Parameter, ...] = ()
     by_layer: bool = False
     work_conserving: bool = True
+    overtaking: bool = False
 
     def settings(self, texts: Mapping[str, str], slo_s: float | None) -> NDArray[np.float64]:
         """The parameters as ``decide`` gets them.
@@ -183,5 +204,20 @@ def choice(name: str, *options: str) -> ReadParameter:
         if text not in options:
             raise InputError(f'policy: {name}: expected {" or ".join(options)}, found "{text}"')
         return float(options.index(text))
+
+    return read
+
+
+def at_least(name: str, least: float) -> ReadParameter:
+    """A reader of numbers from ``least`` on, infinity included."""
+
+    def read(text: str, _: float | None) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not value >= least:
+            raise InputError(f'policy: {name}: expected a number >= {least:g} or inf, found "{text}"')
+        return value
 
     return read

@@ -6,7 +6,7 @@ from .interface import Policy, compile_policy
 
 
 @compile_policy
-def decide(view, latency, settings):
+def decide(view, latency, settings, due_s):
     """At every layer admit waiting requests, one after the other, while every request on the NPU keeps its slack.
 
     A request's slack is its SLO less what it has waited so far and less the

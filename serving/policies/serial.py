@@ -6,7 +6,7 @@ from .interface import Policy, compile_policy
 
 
 @compile_policy
-def decide(view, latency, settings):
+def decide(view, latency, settings, due_s):
     """Take the oldest request when idle and run it until it exits.
 
     Source: paper 000, Section IV, baseline (i).  No parameters.  Work-conserving.

@@ -16,6 +16,7 @@ from ...dse.space import MAX_BATCH, Batching, Tile, check_fit
 from ...formats import Catalogue, InputError, Strict, parse_bandwidth, parse_duration, read_toml
 from ...models import NETWORKS, Network, load_network
 from ...platforms import PLATFORMS, Platform, load_platform
+from ..arrivals.renewal import CVS
 from ..contenders import Contender, find_policy
 from ..exits import resolve
 from ..traces import Trace, read_trace
@@ -104,8 +105,9 @@ class ContenderKeys(Strict):
 
 
 class CaseKeys(Strict):
-    """A network on a board, its objectives and its traffic: Poisson ``rates`` in requests/s, or a ``trace``.
+    """A network on a board, its objectives and its traffic: ``rates`` in requests/s, or a ``trace``.
 
+    Arrivals are Poisson, or of the process ``gamma`` with a coefficient of variation ``cv``.
     ``tiles`` gives a contender's design <T_R,T_P,T_C> here, in place of a search.
     """
 
@@ -115,6 +117,7 @@ class CaseKeys(Strict):
     bandwidth: Annotated[str, AfterValidator(_bandwidth)] | None = None
     slos: Annotated[list[Annotated[str, AfterValidator(_duration)]], Field(min_length=1)]
     rates: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)] | None = None
+    cv: Annotated[float, Field(ge=CVS[0], le=CVS[1])] | None = None
     trace: Name | None = None
     tiles: dict[str, Annotated[list[Annotated[int, Field(ge=1, le=2**31)]], Field(min_length=3, max_length=3)]] = {}
 
@@ -137,6 +140,8 @@ class CaseKeys(Strict):
     def _one_traffic(self) -> CaseKeys:
         if (self.rates is None) == (self.trace is None):
             raise ValueError(f"expected rates or trace, found {'neither' if self.rates is None else 'both'}")
+        if self.cv is not None and self.rates is None:
+            raise ValueError("expected cv with rates only, found it with trace")
         return self
 
     @property
@@ -154,7 +159,7 @@ class ScenarioFile(Strict):
     title : str
         A line for people.
     requests : int or None
-        Requests of a run with Poisson arrivals; a trace is replayed whole.
+        Requests of a run with drawn arrivals; a trace is replayed whole.
     seeds : list of int
         A run of every point and contender for each.
     baseline : str
@@ -244,6 +249,7 @@ class Site:
     name: str
     network: Network
     platform: Platform
+    cv: float | None
     trace: Trace | None
     trace_name: str | None
     trace_sha256: str | None
@@ -264,7 +270,7 @@ class Point(NamedTuple):
     slo_s : float
         Latency objective in seconds.
     rate_per_s : float or None
-        Rate of the Poisson arrivals; ``None`` where a trace is replayed.
+        Rate of the drawn arrivals; ``None`` where a trace is replayed.
     requests : int
         Requests of a run.
     """
@@ -362,7 +368,7 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
         return None
     for name, tile in keys.tiles.items():
         faults.catch(f"{where}.tiles.{name}", lambda tile=tile: check_fit(platform, Tile(*tile)))  # type: ignore[misc]
-    return Site(keys.label, network, platform, trace, keys.trace, digest, keys.tiles)
+    return Site(keys.label, network, platform, keys.cv, trace, keys.trace, digest, keys.tiles)
 
 
 def load_scenario(name: str) -> Scenario:
