@@ -7,12 +7,13 @@ from .catalogue import Catalogue
 from .errors import InputError
 from .files import check_free, check_own_folder, read_text, write_directory, write_file
 from .quantities import parse_bandwidth, parse_clock, parse_duration, parse_quantity
-from .tables import Table, read_table, write_table
+from .tables import Printed, Table, read_printed, read_table, write_table
 from .toml import Strict, read_toml, toml_inline, toml_key, validate
 
 __all__ = [
     "Catalogue",
     "InputError",
+    "Printed",
     "Strict",
     "Table",
     "check_free",
@@ -21,6 +22,7 @@ __all__ = [
     "parse_clock",
     "parse_duration",
     "parse_quantity",
+    "read_printed",
     "read_table",
     "read_text",
     "read_toml",

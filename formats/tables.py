@@ -21,6 +21,8 @@ import stat
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
+import pydantic
+
 from .errors import InputError
 from .files import write_file
 from .toml import Strict, validate
@@ -60,6 +62,15 @@ class Table(Strict):
 AnyTable = TypeVar("AnyTable", bound=Table)
 
 
+class Printed(Strict):
+    """Base of what a command prints under ``--json`` and another reads: a later version may have added keys."""
+
+    model_config = pydantic.ConfigDict(extra="ignore")
+
+
+AnyPrinted = TypeVar("AnyPrinted", bound=Printed)
+
+
 def _finite(text: str) -> float:
     """A number; ``NaN`` and infinities are no JSON, and no table holds one."""
     value = float(text)
@@ -97,6 +108,47 @@ def write_table(table: Table, path: Path) -> None:
     """
     content = {"schema": table.schema_name, **table.model_dump(mode="json", by_alias=True)}
     write_file(path, _dump(content | {"sha256": _digest(content)}))
+
+
+def read_printed(model: type[AnyPrinted], path: Path, schema: str, what: str, command: str) -> AnyPrinted:
+    """Read what a command printed under ``--json``.
+
+    Parameters
+    ----------
+    model : type
+        What is to be taken from it.
+    path : Path
+        The file.
+    schema : str
+        The output's schema.
+    what, command : str
+        What the file is, and the command that makes it, for faults.
+
+    Returns
+    -------
+    model
+        The content.
+
+    Raises
+    ------
+    InputError
+        If it is missing, no JSON, or of another schema.
+    """
+    again = f"; make it with `{command}`"
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"{path}: expected at most {MAX_BYTES // 2**20} MiB, found more")
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path}: expected {what}, found no such file{again}") from None
+    except OSError as error:
+        raise InputError(f"{path}: could not be read ({error.strerror})") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: no JSON ({error}){again}") from None
+    found = content.get("schema") if isinstance(content, dict) else type(content).__name__
+    if found != schema:
+        raise InputError(f'{path}: expected schema "{schema}", found {json.dumps(found)[:60]}{again}')
+    return validate(model, content, path)
 
 
 def read_table(model: type[AnyTable], path: Path, *inputs: Table) -> AnyTable:

@@ -18,7 +18,7 @@ from .traffic import fig1a
 
 
 def _near(ours: float, paper: float) -> bool:
-    return abs(ours / paper - 1) <= NEAR
+    return bool(abs(ours / paper - 1) <= NEAR)
 
 
 def _registers() -> list[Claim]:

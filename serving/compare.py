@@ -14,13 +14,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pydantic
 from numpy.typing import NDArray
 
 from .. import __version__
 from ..dse.search import SearchOptions, available_threads
-from ..formats import InputError, Strict, validate, write_file
-from ..formats.tables import MAX_BYTES
+from ..formats import InputError, Printed, read_printed, write_file
 from .runs import BETTER, DESIGNS, RUNS, Engine, RunTable, Store, find_engine, run
 from .scenarios import Point, Scenario, Site
 from .statistics import Interval, mean_interval, welch_interval
@@ -34,13 +32,7 @@ ROUNDING = 1e-9
 Progress = Callable[[int, int], None]
 
 
-class Kept(Strict):
-    """Base of what ``--json`` prints and ``--against`` reads: a later version may have added keys."""
-
-    model_config = pydantic.ConfigDict(extra="ignore")
-
-
-class Estimate(Kept):
+class Estimate(Printed):
     """A figure over seeds: its mean, Student's 95 % interval (``None`` with one seed), and its value by seed."""
 
     mean: float
@@ -49,7 +41,7 @@ class Estimate(Kept):
     seeds: dict[str, float]
 
 
-class Difference(Kept):
+class Difference(Printed):
     """A contender's figure less the baseline's, paired by seed; ``beyond_noise`` if the interval excludes 0."""
 
     mean: float
@@ -58,7 +50,7 @@ class Difference(Kept):
     beyond_noise: bool | None
 
 
-class DesignPoint(Kept):
+class DesignPoint(Printed):
     """The NPU <T_R,T_P,T_C> that was found for a contender."""
 
     T_R: int
@@ -69,7 +61,7 @@ class DesignPoint(Kept):
         return f"<{self.T_R},{self.T_P},{self.T_C}>"
 
 
-class Standing(Kept):
+class Standing(Printed):
     """A contender at a point: its NPU, its figures, and their differences to the baseline's (not for itself)."""
 
     name: str
@@ -78,7 +70,7 @@ class Standing(Kept):
     differences: dict[str, Difference] | None
 
 
-class PointResult(Kept):
+class PointResult(Printed):
     """A point of the grid, and every contender there, in the order of the scenario."""
 
     case: str
@@ -114,7 +106,7 @@ class PointKey(NamedTuple):
         return f'case "{self.case}", SLO {1e3 * self.slo_s:g} ms, {traffic}, {self.requests:,} requests'
 
 
-class ContenderRow(Kept):
+class ContenderRow(Printed):
     """A contender as the scenario has it: its policy, and what its NPU was searched for."""
 
     name: str
@@ -122,7 +114,7 @@ class ContenderRow(Kept):
     engine: dict[str, Any]
 
 
-class Comparison(Kept):
+class Comparison(Printed):
     """The outcome of a scenario, ``fluidb.compare-output/1``.
 
     Attributes
@@ -358,24 +350,10 @@ def read_comparison(path: Path) -> Comparison:
     InputError
         If it is missing, no JSON, or of another schema.
     """
-    again = "; make it with `fluidb compare SCENARIO --json`"
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: expected at most {MAX_BYTES // 2**20} MiB, found more")
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: expected an earlier comparison, found no such file{again}") from None
-    except OSError as error:
-        raise InputError(f"{path}: could not be read ({error.strerror})") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: no JSON ({error}){again}") from None
-    schema = content.get("schema") if isinstance(content, dict) else type(content).__name__
-    if schema != SCHEMA:
-        raise InputError(f'{path}: expected schema "{SCHEMA}", found {json.dumps(schema)[:60]}{again}')
-    return validate(Comparison, content, path)
+    return read_printed(Comparison, path, SCHEMA, "an earlier comparison", "fluidb compare SCENARIO --json")
 
 
-class Change(Kept):
+class Change(Printed):
     """A figure that moved against an earlier comparison, beyond noise.
 
     Attributes
@@ -402,7 +380,7 @@ class Change(Kept):
     high: float
 
 
-class Against(Kept):
+class Against(Printed):
     """A comparison held against an earlier one.
 
     Attributes

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Protocol
 
-import pydantic
 from pydantic import Field
 
-from ..formats import InputError, Strict, validate
-from ..formats.tables import MAX_BYTES
+from ..formats import InputError, Printed, read_printed
 
 Launches = list[list[float]]
 """How often each stage ran with b = 1..b_max samples."""
@@ -44,19 +41,12 @@ def launches_of(stages: Sequence[Stage]) -> Launches:
     return [[count / stage.segments for count in stage.runs_by_batch] for stage in stages]
 
 
-class _Kept(Strict):
-    """The part of ``serve-sim --json`` that matters here; the rest is passed over."""
-
-    model_config = pydantic.ConfigDict(extra="ignore")
-
-
-class _Stage(_Kept):
+class _Stage(Printed):
     segments: Annotated[int, Field(ge=1)]
     runs_by_batch: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
 
 
-class _Results(_Kept):
-    schema_: Literal["fluidb.serve-sim-output/1"] = Field(alias="schema")
+class _Results(Printed):
     stages: Annotated[list[_Stage], Field(min_length=1)]
 
 
@@ -80,20 +70,8 @@ def read_launches(path: Path, b_max: int) -> Launches:
     InputError
         If it is missing, no such output, or saw larger batches.
     """
-    again = "; make it with `fluidb serve-sim ... --json`"
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: expected at most {MAX_BYTES // 2**20} MiB, found more{again}")
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: expected the results of a simulation, found no such file{again}") from None
-    except OSError as error:
-        raise InputError(f"{path}: could not be read ({error.strerror})") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: no JSON ({error}){again}") from None
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: expected an object, found {type(content).__name__}{again}")
-    stages = validate(_Results, content, path).stages
+    what, command = "the results of a simulation", "fluidb serve-sim ... --json"
+    stages = read_printed(_Results, path, "fluidb.serve-sim-output/1", what, command).stages
     found = launches_of(stages)
     for row in found:
         if any(row[b_max:]):

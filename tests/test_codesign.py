@@ -105,9 +105,13 @@ def test_codesign_in_words(first: Path, fluidb: Run):
 FAULTS = {
     "no file": ([], "none.json", "none.json: expected the results of a simulation, found no such file; make it with"),
     "no JSON": ([("{", "")], "results.json", "results.json: no JSON"),
-    "other schema": ([("serve-sim-output/1", "dse-output/1")], "results.json", "results.json: schema: expected"),
+    "other schema": (
+        [("serve-sim-output/1", "dse-output/1")],
+        "results.json",
+        'results.json: expected schema "fluidb.serve-sim-output/1", found',
+    ),
     "no stages": ([('"stages"', '"stage"')], "results.json", "results.json: stages: expected this key"),
-    "no object": ([], "list.json", "list.json: expected an object, found list"),
+    "no object": ([], "list.json", 'list.json: expected schema "fluidb.serve-sim-output/1", found "list"'),
 }
 
 

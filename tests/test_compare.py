@@ -492,7 +492,7 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     "network": ([('"tiny.toml"', '"teeny.toml"')], 'cases[0] ("light and heavy").network: '),
     "cv": ([('trace = "duel.csv"', 'trace = "duel.csv"\ncv = 2.0')], "cases[1]: expected cv with rates only"),
     "no cv": ([("[2000, 8000]", "[2000, 8000]\ncv = 0")], 'cases[0] ("light and heavy").cv: expected greater than'),
-    "near miss": ([('"tiny.toml"', '"resnet5"')], 'unknown network "resnet5"; did you mean resnet50?'),
+    "near miss": ([('"tiny.toml"', '"resnet5"')], 'unknown network "resnet5"; did you mean resnet50'),
     "platform": ([('"pocket.toml"', '"zc70"')], 'cases[1].platform: unknown platform "zc70"; did you mean zc706'),
     "bandwidth": ([('"0.8GB/s"', '"0.8"')], "cases[1].bandwidth: bandwidth: expected a unit (MB/s, GB/s), found no"),
     "slo": ([('"400us"', '"400"')], 'cases[0] ("light and heavy").slos[0]: duration: expected a unit'),
@@ -513,7 +513,7 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     ),
     "tile too large": (
         [('trace = "duel.csv"', 'trace = "duel.csv"\ntiles = { fluid = [8, 1000, 1] }')],
-        "cases[1].tiles.fluid: <8,1000,1>: expected at most the",
+        "cases[1].tiles.fluid: <8,1000,1>: expected at most 24 DSPs",
     ),
     "no TOML": ([("seeds = [", "seeds = ")], "not valid TOML"),
 }
