@@ -12,11 +12,14 @@ from pydantic import Field, model_validator
 from ..formats import InputError, Strict, Table, read_table, write_table
 from ..models import MAX_WORK, Network
 from .costs import Cause, LayerCosts, layer_costs
-from .design import LATENCY_FILE, DesignTable, ExitRow, read_design
+from .design import DESIGN_FILE, LATENCY_FILE, DesignTable, ExitRow, read_design
 from .fbcb import FbcbTable
 from .space import MAX_BATCH
 
-Seconds = Annotated[float, Field(gt=0, le=1e9)]
+MAX_S = 1e9
+"""Longest pass through a network: thirty years."""
+
+Seconds = Annotated[float, Field(gt=0, le=MAX_S)]
 
 
 class LatencyRow(Strict):
@@ -186,6 +189,12 @@ def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
     """
     network = design.network.network()
     costs = layer_costs(design, fbcb)
+    longest = float(costs.time_s.sum(axis=0).max())
+    if longest > MAX_S:
+        raise InputError(
+            f"{DESIGN_FILE}: expected a pass of at most {MAX_S:g} s, found {longest:.3g} s; "
+            f"check clock_mhz and bandwidth_gb_s of {design.platform.name}, and the network's layers"
+        )
     stage_of = np.array([layer.stage for layer in network.layers])
     count = len(network.exits)
     time_s = np.array([costs.time_s[stage_of == stage].sum(axis=0) for stage in range(1, count + 1)])

@@ -57,5 +57,8 @@ def fig10(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)
             rows += [Row("throughput", name, at, "GOP/s", value, x=b) for b, value in enumerate(found.gop_s, 1)]
         peak = 2e-9 * platform.dsps * platform.clock_hz
         rows += [Row("throughput", "peak", at, "GOP/s", peak, x=b) for b in range(1, BATCH + 1)]
-    notes = ["The paper draws this figure and prints no values. Every strategy's design is searched with all w_b = 1."]
+    notes = [
+        "P lies under Fluid Batching here: on nearly all layers of a backbone the best layout is B_R = 1 (see claims).",
+        "The paper draws this figure and prints no values. Every strategy's design is searched with all w_b = 1.",
+    ]
     return Item("fig10", "Fig. 10: throughput by batch size on backbones without exits", notes, rows, "batch size")

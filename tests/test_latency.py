@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import naive
 import numpy as np
 import pytest
@@ -63,3 +66,18 @@ def test_a_control_block_that_does_not_fit_its_design_is_refused():
     rows = [row.model_copy(update={"entries": ["10"]}) for row in fbcb.rows]
     with pytest.raises(InputError, match="k does not fit <40,1,8>"):
         tabulate_latency(design, fbcb.model_copy(update={"rows": rows}))
+
+
+def test_a_pass_of_centuries_is_a_fault_of_one_line(fluidb, tmp_path):
+    (tmp_path / "vast.toml").write_text(
+        'schema = "fluidb.network/1"\nname = "vast"\ntitle = "vast"\n'
+        "input = { height = 1, width = 1, channels = 65536 }\n"
+        'layers = [{ name = "fc", op = "linear", out = 16777216 }]\n'
+    )
+    board = Path(POCKET).read_text()
+    (tmp_path / "slow.toml").write_text(re.sub(r"(?m)^clock_mhz = .*$", "clock_mhz = 0.000001", board))
+    assert fluidb("dse", "vast.toml", "slow.toml", "-o", "vast", "--b-max", 1).returncode == 0
+    done = fluidb("latency", "vast")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("fluidb: design.json: expected a pass of at most 1e+09 s, found")
+    assert done.stderr.count("\n") == 1
