@@ -20,7 +20,7 @@ import pytest
 from conftest import DATA, FLUIDB, POCKET, TINY, Run, start_fluidb
 from fluidb.dse import read_design, read_latency
 from fluidb.formats import InputError
-from fluidb.serving import read_trace
+from fluidb.serving import poisson, read_trace, write_trace
 
 GOLDEN = Path(__file__).parent / "golden"
 SAMPLES = """confidence_1,confidence_2,correct_1,correct_2,correct_3
@@ -112,7 +112,7 @@ def test_golden_output(
     if kind == "json" and "--help" in arguments:
         return
     (tmp_path / "tiny").symlink_to(tiny_design)
-    fluidb("trace", "poisson", "--rate", 8000, "--count", 400, "--seed", 5, "-o", "t.csv")
+    write_trace(poisson(8000, 400, 5), tmp_path / "t.csv")
     (tmp_path / "s.csv").write_text(SAMPLES)
     arguments = ["tiny" if item == "DESIGN" else item for item in arguments] + (["--json"] if kind == "json" else [])
     done = fluidb(*arguments)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import naive
 import pytest
-from conftest import POCKET, TINY, Run
-from fluidb.dse import SearchOptions, search
+from conftest import POCKET, TINY, Run, run_fluidb
+from fluidb.dse import Objective, SearchOptions, search
 from fluidb.formats import InputError
+from fluidb.serving import poisson, write_trace
 from fluidb.serving.launches import launches_of, read_launches
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,7 +28,7 @@ def test_the_design_for_a_traffic_is_that_of_brute_force(gemms, launches, memory
         launches[0][0] = 1.0
     board, stages = board_of(9), [1] + [2] * (len(gemms) - 1)
     network = network_of(gemms, memory_words, stages)
-    found = search(network, board, SearchOptions(b_max=3, objective="traffic", launches=launches)).best
+    found = search(network, board, SearchOptions(b_max=3, objective=Objective.TRAFFIC, launches=launches)).best
     parts = ((gemms[:1], 0), (gemms[1:], memory_words))
 
     def rate(tile):
@@ -51,17 +52,19 @@ def test_layer_by_layer_a_stage_counts_as_often_as_its_layers_on_average():
     assert launches_of([Stage()]) == [[2.0, 0.5]]
 
 
+@pytest.fixture(scope="session")
+def results(tiny_design: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What a simulation of the design with all weights 1 prints."""
+    folder = tmp_path_factory.mktemp("results")
+    write_trace(poisson(9000, 300, 1), folder / "t.csv")
+    return run_fluidb("serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1ms", "--json", cwd=folder).stdout
+
+
 @pytest.fixture
-def first(fluidb: Run, tmp_path: Path) -> Path:
-    """A design with all weights 1, and results.json of its traffic."""
-    for arguments in (
-        ["dse", TINY, POCKET, "-o", "first", "--b-max", 4],
-        ["latency", "first"],
-        ["trace", "poisson", "--rate", 9000, "--count", 300, "--seed", 1, "-o", "t.csv"],
-    ):
-        assert fluidb(*arguments).returncode == 0
-    done = fluidb("serve-sim", "first", "--trace", "t.csv", "--slo", "1ms", "--json")
-    (tmp_path / "results.json").write_text(done.stdout)
+def first(results: str, tmp_path: Path) -> Path:
+    """A folder with a trace, and results.json of a design with all weights 1."""
+    write_trace(poisson(9000, 300, 1), tmp_path / "t.csv")
+    (tmp_path / "results.json").write_text(results)
     return tmp_path
 
 
