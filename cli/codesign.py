@@ -46,7 +46,6 @@ def command(
     on the same requests.
     """
     from ..dse.design import check_output, write_design
-    from ..dse.latency import write_latency
     from ..formats import parse_duration
     from ..serving.codesign import codesign
     from ..serving.contenders import find_policy
@@ -68,8 +67,7 @@ def command(
             net, board, options, loaded, contender, exits, slo_s=slo_s, threads=threads, progress=report
         )  # fmt: skip
     if output is not None:
-        write_design(output, found.chosen.design, found.chosen.fbcb, replace=force)
-        write_latency(output)
+        write_design(output, found.chosen.design, found.chosen.fbcb, found.chosen.latency, replace=force)
     if as_json:
         content = {
             "network": net.name,
@@ -117,7 +115,7 @@ def _emit_text(found: Codesign) -> None:
     first, last = found.rounds[0], found.chosen
     end = "no longer changes" if found.settled else "comes back in turn with others; the least work wins"
     facts = [("design", f"<T_R,T_P,T_C> = {last.tile}, which {end}")]
-    if last is first:
+    if last is first and found.settled:
         facts.append(("gain", "none: w_b = 1 had found the design for this traffic"))
     else:
         latency = last.summary.mean_latency_s - first.summary.mean_latency_s

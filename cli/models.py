@@ -104,12 +104,13 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Make a network file of a network that another tool describes."""
-    from ..formats import check_free, write_file
+    from ..formats import check_free, check_other, write_file
     from ..models.importers import Placement, detect_format, import_network
     from ..models.loader import build_network
     from ..models.writer import network_text
 
     check_free(output, force)
+    check_other(output, file)
     chosen = detect_format(file) if format_ == "auto" else format_
     if exits is None and (head or classes):
         raise typer.BadParameter("--head and --classes describe what --exits places; add it, or leave them out")

@@ -89,11 +89,12 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Make a board file of one that fpgaConvNet reads."""
-    from ..formats import check_free, parse_bandwidth, parse_clock, write_file
+    from ..formats import check_free, check_other, parse_bandwidth, parse_clock, write_file
     from ..platforms.fpgaconvnet import import_platform
     from ..platforms.writer import platform_text
 
     check_free(output, force)
+    check_other(output, file)
     board = import_platform(
         file,
         name=name,

@@ -37,7 +37,7 @@ def problem(
     from ..models import load_network
     from ..platforms import LUT_KEYS, load_platform
 
-    board = load_platform(platform, parse_bandwidth(bandwidth, "--bandwidth") if bandwidth else None)
+    board = load_platform(platform, parse_bandwidth(bandwidth, "--bandwidth") if bandwidth is not None else None)
     if max_lut is not None:
         board.require(LUT_KEYS, "--max-lut")
     limits: dict[str, object] = {
@@ -69,7 +69,7 @@ def numbers(text: str | None, option: str, kind: type[float]) -> list[float]:
     from ..formats import InputError
 
     try:
-        return [kind(item) for item in text.split(",")] if text else []
+        return [] if text is None else [kind(item) for item in text.split(",")]
     except ValueError:
         what = "whole numbers" if kind is int else "numbers"
         raise InputError(f'{option}: expected {what} with commas between, found "{text}"; e.g. 100,2,4') from None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .options import AsJson
 from .render import blank, emit_facts, emit_json, emit_list, emit_table, note, progress
+
+if TYPE_CHECKING:
+    from ..paper import Item
 
 NAMES = ("table1", "table2", "fig1", "fig7", "fig8", "fig9", "fig10", "claims", "ablation", "calls", "sensitivity")
 
@@ -43,12 +47,20 @@ def command(
     if output is not None:
         check_results(output)
     lab = Lab(None if output is None else output / KEPT, requests, seeds)
+    items: list[Item] = []
+
+    def kept() -> Iterator[Item]:
+        for item in reproduce(names, lab, report):
+            items.append(item)
+            yield item
+
     with progress("items") as report:
-        items = list(reproduce(names, lab, report))
-    if output is not None:
-        write_results(output, items)
+        if output is None:
+            items += reproduce(names, lab, report)
+        else:
+            write_results(output, kept(), lab)
     if as_json:
-        emit_json(SCHEMA, {"made_with": versions(), "items": [content(item) for item in items]})
+        emit_json(SCHEMA, {"made_with": versions(lab), "items": [content(item) for item in items]})
         return
     for item in items:
         emit_facts([(item.name, item.title)])

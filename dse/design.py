@@ -231,7 +231,9 @@ def check_output(folder: Path, *, force: bool) -> None:
     check_own_folder(folder, force, "a design", DESIGN_FILE, OWN_FILES)
 
 
-def write_design(folder: Path, design: DesignTable, fbcb: FbcbTable, *, replace: bool = False) -> None:
+def write_design(
+    folder: Path, design: DesignTable, fbcb: FbcbTable, latency: Table | None = None, *, replace: bool = False
+) -> None:
     """Write a design's folder, whole or not at all.
 
     Parameters
@@ -240,6 +242,8 @@ def write_design(folder: Path, design: DesignTable, fbcb: FbcbTable, *, replace:
         Destination.
     design, fbcb
         Its tables.
+    latency : Table, optional
+        Its latency table, if there is one yet.
     replace : bool
         Replace an earlier design there; nothing but a design is ever replaced.
 
@@ -253,6 +257,8 @@ def write_design(folder: Path, design: DesignTable, fbcb: FbcbTable, *, replace:
     def fill(partial: Path) -> None:
         write_table(design, partial / DESIGN_FILE)
         write_table(fbcb, partial / FBCB_FILE)
+        if latency is not None:
+            write_table(latency, partial / LATENCY_FILE)
 
     write_directory(folder, fill, replace=replace)
 

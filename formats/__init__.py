@@ -5,7 +5,7 @@ The bottom of the house: it knows nothing of networks, boards or traffic.
 
 from .catalogue import Catalogue
 from .errors import InputError
-from .files import check_free, check_own_folder, read_text, write_directory, write_file
+from .files import check_free, check_other, check_own_folder, read_text, write_directory, write_file
 from .quantities import parse_bandwidth, parse_clock, parse_duration, parse_quantity
 from .tables import Printed, Table, read_printed, read_table, write_table
 from .toml import Strict, read_toml, toml_inline, toml_key, validate
@@ -17,6 +17,7 @@ __all__ = [
     "Strict",
     "Table",
     "check_free",
+    "check_other",
     "check_own_folder",
     "parse_bandwidth",
     "parse_clock",

@@ -110,6 +110,18 @@ def read_text(path: Path, max_bytes: int) -> str:
         ) from error
 
 
+def check_other(path: Path, source: Path) -> None:
+    """Refuse an output that would replace the file it is made of.
+
+    Raises
+    ------
+    InputError
+        If the two are one file.
+    """
+    if path.exists() and source.exists() and path.samefile(source):
+        raise InputError(f"{path}: expected another file than the one that is read; choose another name")
+
+
 def _sync(path: Path) -> None:
     """Ask for a folder's names to reach the disk; some file systems refuse, and nothing depends on it."""
     with contextlib.suppress(OSError):

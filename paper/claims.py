@@ -147,6 +147,10 @@ def _gains(found: Comparison) -> list[Claim]:
         ("slo_satisfaction_gain", "violation_rate", "late_percent", "SLO satisfaction over state-of-the-art systems"),
     ):
         means = [[item.metrics[metric].mean for item in point.contenders] for point in found.points]
+        if min(map(min, means)) <= 0:
+            reason = "too few requests: a contender has nothing to divide by"
+            claims.append(Claim(what, "Abstract", f"{published()['text'][key]:g} x", "not known", False, reason))
+            continue
         ours = _geometric_mean([lazy / fluid for lazy, fluid in means])
         own = _geometric_mean(
             [line["LazyBatching"][printed] / line["FluidB"][printed] for line in published()["table2"]]

@@ -65,6 +65,12 @@ class Lab:
     requests: int | None = None
     seeds: int | None = None
 
+    @property
+    def reduced(self) -> dict[str, str]:
+        """How this lab differs from the scenarios as they ship, for the record; nothing if it does not."""
+        limits = {"requests of a run": self.requests, "seeds at most": self.seeds}
+        return {f"REDUCED, {name}": str(value) for name, value in limits.items() if value is not None}
+
     def scenario(self, name: str) -> Scenario:
         """A shipped scenario, reduced if this lab says so."""
         found = load_scenario(name)

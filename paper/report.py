@@ -16,6 +16,7 @@ from ..formats import InputError, check_free, write_file
 from ..plots import check_picture
 from ..serving.runs import made_with
 from .items import ITEMS
+from .lab import Lab
 from .pictures import draw
 from .rows import NEAR, Claim, Item, Row
 
@@ -32,13 +33,14 @@ beside the paper's with the difference: percent of the paper's figure, or percen
 heads, one rule for exits, one time of a scheduler call ([the model](../docs/model.md))."""
 
 
-def versions() -> dict[str, str]:
+def versions(lab: Lab) -> dict[str, str]:
     """What the results were computed with; our sources' digest stands for the commit, which no file says."""
     return {
         **made_with(),
         "numba": version("numba"),
         "matplotlib": version("matplotlib"),
         "python": platform.python_version(),
+        **lab.reduced,
     }
 
 
@@ -56,7 +58,7 @@ def content(item: Item) -> dict[str, Any]:
     for record, row in zip(rows, item.rows, strict=True):
         record["difference"] = _short(row.difference)
         record["difference_unit"] = None if row.paper is None else "points" if row.in_points else "%"
-    claims = [asdict(claim) for claim in item.claims]
+    claims = [asdict(claim) | ({"reason": ""} if claim.holds else {}) for claim in item.claims]
     return {
         "item": item.name,
         "title": item.title,
@@ -97,10 +99,11 @@ def check_results(folder: Path) -> None:
     else:
         check_free(folder, force=False)
         folder.mkdir()
+    _held(folder)  # what is damaged shows before any work
     check_picture(folder / "check.svg", replace=False)
 
 
-def write_results(folder: Path, items: Iterable[Item]) -> None:
+def write_results(folder: Path, items: Iterable[Item], lab: Lab) -> None:
     """Write items as they come, then the page over all that the folder holds.
 
     Parameters
@@ -108,7 +111,9 @@ def write_results(folder: Path, items: Iterable[Item]) -> None:
     folder : Path
         The folder of results.
     items : iterable of Item
-        What was reproduced.
+        What is reproduced.
+    lab : Lab
+        How: a reduced form says so.
 
     Raises
     ------
@@ -116,7 +121,7 @@ def write_results(folder: Path, items: Iterable[Item]) -> None:
         If the file system refuses.
     """
     for item in items:
-        record = {"schema": SCHEMA, "made_with": versions(), **content(item)}
+        record = {"schema": SCHEMA, "made_with": versions(lab), **content(item)}
         write_file(folder / f"{item.name}.json", json.dumps(record, indent=1, allow_nan=False) + "\n")
         write_file(folder / f"{item.name}.csv", _csv(item))
         draw(item, folder / f"{item.name}.svg")
@@ -130,9 +135,15 @@ def _read(path: Path) -> tuple[Item, dict[str, str]]:
         fields = Row.__dataclass_fields__
         rows = [Row(**{key: value for key, value in row.items() if key in fields}) for row in record["rows"]]
         claims = [Claim(**claim) for claim in record["claims"]]
+        _table(rows)  # what no number can be made of shows now
         return Item(record["item"], record["title"], record["notes"], rows, record["axis"], claims), record["made_with"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path}: damaged ({error}); remove it and reproduce it again") from error
+
+
+def _held(folder: Path) -> list[tuple[Item, dict[str, str]]]:
+    """All items that a folder holds."""
+    return [_read(folder / f"{name}.json") for name in ITEMS if (folder / f"{name}.json").exists()]
 
 
 def _far(row: Row) -> bool:
@@ -159,13 +170,13 @@ def _table(rows: list[Row]) -> list[str]:
 def _claims(claims: list[Claim]) -> list[str]:
     lines = ["| the paper says | where | paper | ours | verdict |", "|---|---|---:|---:|---|"]
     for claim in claims:
-        verdict = "holds" if claim.holds else f"does not hold: {claim.reason}"
+        verdict = "holds" if claim.holds else f"does not hold: {claim.reason}".removesuffix(": ")
         lines.append(f"| {claim.statement} | {claim.section} | {claim.paper} | {claim.ours} | {verdict} |")
     return lines
 
 
 def _page(folder: Path) -> str:
-    found = [_read(folder / f"{name}.json") for name in ITEMS if (folder / f"{name}.json").exists()]
+    found = _held(folder)
     made = list(dict.fromkeys(json.dumps(with_) for _, with_ in found))
     items = [item for item, _ in found]
     lines = [TITLE, "", INTRODUCTION, ""]
@@ -175,7 +186,10 @@ def _page(folder: Path) -> str:
     parted = [(item, row) for item in items if item.name in ("table1", "table2") for row in item.rows if _far(row)]
     failed = [claim for item in items for claim in item.claims if not claim.holds]
     lines += ["", "## Where ours differ", ""]
-    lines += [f"- {claim.statement}: {claim.paper} there, {claim.ours} here; {claim.reason}." for claim in failed]
+    lines += [
+        f"- {claim.statement}: {claim.paper} there, {claim.ours} here; {claim.reason}".removesuffix("; ") + "."
+        for claim in failed
+    ]
     lines += [
         f"- {item.name}, {row.quantity} of {row.of}, {row.at}: {_number(row.paper, row.unit)} there, "
         f"{_number(row.ours, row.unit)} here."

@@ -22,9 +22,6 @@ from .metrics import Summary, summarise
 from .simulate import simulate
 from .traces import Trace
 
-MAX_ROUNDS = 20
-"""Rounds after which designs that keep changing are given up on; a handful is usual."""
-
 
 @dataclass(frozen=True, slots=True)
 class Round:
@@ -62,18 +59,22 @@ class Codesign:
     ----------
     rounds : list of Round
         In order; designs differ from one to the next.
-    settled : bool
-        Whether the last design is the one that its own traffic asks for; else designs
-        came back in turn.
+    back_to : int
+        0-based round whose design the last round's traffic asks for.
     """
 
     rounds: list[Round]
-    settled: bool
+    back_to: int
+
+    @property
+    def settled(self) -> bool:
+        """Whether the last design is the one that its own traffic asks for; else designs come back in turn."""
+        return self.back_to == len(self.rounds) - 1
 
     @property
     def chosen(self) -> Round:
-        """The settled design, or of those that came in turn the one with the least work."""
-        return self.rounds[-1] if self.settled else min(self.rounds, key=lambda item: item.busy_s)
+        """The settled design, or of those that come back in turn the one with the least work."""
+        return min(self.rounds[self.back_to :], key=lambda item: item.busy_s)
 
 
 def codesign(
@@ -107,7 +108,7 @@ def codesign(
     threads : int, optional
         Threads of the searches; the result does not depend on it.
     progress : callable, optional
-        Called with (rounds done, rounds at most).
+        Called with (rounds done, rounds known of).
 
     Returns
     -------
@@ -121,18 +122,16 @@ def codesign(
     """
     rounds: list[Round] = []
     found = search(network, platform, options, threads=threads)
-    while len(rounds) < MAX_ROUNDS:
+    while True:  # there are finitely many designs
         design, fbcb = tabulate_design(network, platform, options, found)
         latency = tabulate_latency(design, fbcb)
         summary = summarise(simulate(latency, trace, contender, exits=exits, slo_s=slo_s), latency)
         rounds.append(Round(design, fbcb, latency, summary))
         if progress:
-            progress(len(rounds), MAX_ROUNDS)
+            progress(len(rounds), len(rounds) + 1)
         launches = launches_of(summary.stages)
         options = options.model_copy(update={"objective": Objective.TRAFFIC, "launches": launches, "weights": []})
         found = search(network, platform, options, threads=threads)
-        if found.best.tile == rounds[-1].tile:
-            return Codesign(rounds, settled=True)
-        if found.best.tile in [item.tile for item in rounds]:
-            break
-    return Codesign(rounds, settled=False)
+        tiles = [item.tile for item in rounds]
+        if found.best.tile in tiles:
+            return Codesign(rounds, tiles.index(found.best.tile))

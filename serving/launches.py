@@ -42,8 +42,8 @@ def launches_of(stages: Sequence[Stage]) -> Launches:
 
 
 class _Stage(Printed):
-    segments: Annotated[int, Field(ge=1)]
-    runs_by_batch: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    segments: Annotated[int, Field(ge=1, le=10**6)]
+    runs_by_batch: Annotated[list[Annotated[int, Field(ge=0, le=10**15)]], Field(min_length=1)]
 
 
 class _Results(Printed):

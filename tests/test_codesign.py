@@ -114,6 +114,11 @@ FAULTS = {
         'results.json: expected schema "fluidb.serve-sim-output/1", found',
     ),
     "no stages": ([('"stages"', '"stage"')], "results.json", "results.json: stages: expected this key"),
+    "too many runs": (
+        [('"runs_by_batch": [', '"runs_by_batch": [\n 1' + "0" * 400 + ",")],
+        "results.json",
+        "results.json: stages[0].runs_by_batch[0]: expected",
+    ),
     "no object": ([], "list.json", 'list.json: expected schema "fluidb.serve-sim-output/1", found "list"'),
 }
 

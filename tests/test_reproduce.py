@@ -88,13 +88,13 @@ def test_a_reduced_reproduction_agrees_with_the_results_kept(fluidb: Run, tmp_pa
 
 
 def test_an_item_renews_its_own_files_and_the_page(tmp_path: Path):
-    write_results(tmp_path, [SAMPLE])
+    write_results(tmp_path, [SAMPLE], Lab())
     page = (tmp_path / "README.md").read_text()
     assert "| mean latency | FluidB | somewhere | 100 ms | 110 ±10 ms | +10.0 % |" in page
     claims = Item(
         "claims", "Claims", [], [], claims=[Claim("It flies", "IV", "1", "2", holds=False, reason="it does not")]
     )
-    write_results(tmp_path, [claims])
+    write_results(tmp_path, [claims], Lab())
     page = (tmp_path / "README.md").read_text()
     assert "- It flies: 1 there, 2 here; it does not." in page
     assert "+10.0 %" in page
@@ -103,10 +103,10 @@ def test_an_item_renews_its_own_files_and_the_page(tmp_path: Path):
 
 
 def test_a_damaged_item_is_named(tmp_path: Path):
-    write_results(tmp_path, [SAMPLE])
+    write_results(tmp_path, [SAMPLE], Lab())
     (tmp_path / "table2.json").write_text("{")
     with pytest.raises(InputError, match=r"table2.json: damaged .* reproduce it again"):
-        write_results(tmp_path, [])
+        check_results(tmp_path)
 
 
 def test_a_folder_of_something_else_is_left_alone(fluidb: Run, tmp_path: Path):
@@ -122,6 +122,15 @@ def test_unknown_item(fluidb: Run):
     done = fluidb("reproduce", "table9")
     assert done.returncode == 2
     assert done.stderr == f'fluidb: expected all, {", ".join(ITEMS)}, found "table9"\n'
+
+
+@full_size
+def test_a_reduced_form_says_so_even_where_it_tells_nothing(fluidb: Run, tmp_path: Path):
+    done = fluidb("reproduce", "claims", "--requests", 2, "--seeds", 1, "-o", "small")
+    assert (done.returncode, done.stderr) == (0, "")
+    page = (tmp_path / "small" / "README.md").read_text()
+    assert "- REDUCED, requests of a run: 2" in page
+    assert "not known" in page
 
 
 @full_size
