@@ -40,6 +40,9 @@ def command(
     all_rows: Annotated[
         bool, typer.Option("--all-rows", help="Enumerate T_R too: slow, same answer but for energy.")
     ] = False,
+    exhaustive: Annotated[
+        bool, typer.Option("--exhaustive", help="Evaluate also what a bound rules out: same answer.")
+    ] = False,
     top: Annotated[int, typer.Option(min=1, max=1000, help="Designs to keep in the ranking.")] = 5,
     threads: shared.Threads = None,
     force: shared.Force = False,
@@ -61,7 +64,9 @@ def command(
         objective=objective.value, tile=numbers(tile, "--tile", int) or None,
     )  # fmt: skip
     with progress("designs") as report:
-        found = search(net, board, options, top=top, all_rows=all_rows, threads=threads, progress=report)
+        found = search(
+            net, board, options, top=top, all_rows=all_rows, exhaustive=exhaustive, threads=threads, progress=report
+        )
     design, fbcb = tabulate_design(net, board, options, found)
     if output is not None:
         write_design(output, design, fbcb, replace=force)
@@ -92,6 +97,7 @@ def _emit_json(design: DesignTable, fbcb: FbcbTable, output: Path | None) -> Non
         "fbcb_register_bits": fbcb.register_bits,
         "fbcb_register_share": design.register_share(fbcb),
         "designs_evaluated": design.designs_evaluated,
+        "designs_ruled_out": design.designs_ruled_out,
         "runners_up": others,
         "output": None if output is None else str(output),
     }
@@ -107,6 +113,7 @@ def _emit_text(design: DesignTable, fbcb: FbcbTable) -> None:
         ("network", f"{design.network.title} ({design.network.name}), {len(fbcb.rows)} GEMMs"),
         ("board", f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"),
         ("design", f"<T_R,T_P,T_C> = {design.tile}, {design.origin}"),
+        ("evaluated", _evaluated(design)),
         ("objective", f"{goal.text(best.objective)} {goal.summary.format(design.options.b_max)}"),
         ("peak", f"{peak:,.1f} GOP/s"),
         ("DSPs", f"{best.tile.dsps:,} of {board.dsps:,} ({percent(design.dsp_share)})"),
@@ -114,7 +121,10 @@ def _emit_text(design: DesignTable, fbcb: FbcbTable) -> None:
         ("LUTs", f"{percent(design.lut_share, 1)} (a fit: docs/model.md, Resources)"),
         ("FBCB", f"{fbcb.register_bits:,} flip-flops ({percent(design.register_share(fbcb), 3)})"),
     ]
-    emit_facts([fact for fact in facts if fact[0] != "LUTs" or design.lut_share is not None])
+    left_out = {"LUTs"} if design.lut_share is None else set()
+    if design.options.tile:
+        left_out.add("evaluated")
+    emit_facts([fact for fact in facts if fact[0] not in left_out])
     blank()
     headers = ["batch", "GOP/s", "of peak"]
     rows = [[b, f"{value:,.1f}", percent(value / peak, 1)] for b, value in enumerate(design.gop_s, 1)]
@@ -124,6 +134,12 @@ def _emit_text(design: DesignTable, fbcb: FbcbTable) -> None:
             row.append(OBJECTIVES[Objective.ENERGY].text(value))
     emit_table(headers, rows)
     emit_ranking(design)
+
+
+def _evaluated(design: DesignTable) -> str:
+    if not design.designs_ruled_out:
+        return f"all {design.designs_evaluated:,}"
+    return f"{design.designs_evaluated:,}; a bound rules the other {design.designs_ruled_out:,} out"
 
 
 def emit_ranking(design: DesignTable) -> None:

@@ -124,8 +124,8 @@ class DesignTable(Table):
         Its throughput for b = 1..b_max.
     energy_j : list of float, optional
         Its energy an inference for b = 1..b_max, if the board states what it takes.
-    designs_evaluated : int
-        How many designs were looked at.
+    designs_evaluated, designs_ruled_out : int
+        How many designs were evaluated, and how many a bound showed to be worse than all of the ranking.
     """
 
     schema_name: ClassVar[str] = "fluidb.design/1"
@@ -138,6 +138,7 @@ class DesignTable(Table):
     gop_s: list[float]
     energy_j: list[float] | None = None
     designs_evaluated: Count
+    designs_ruled_out: Annotated[int, Field(ge=0)] = 0
 
     @property
     def tile(self) -> Tile:
@@ -147,7 +148,7 @@ class DesignTable(Table):
     @property
     def origin(self) -> str:
         """Where the design comes from, for people."""
-        return "as given" if self.options.tile else f"best of {self.designs_evaluated:,}"
+        return "as given" if self.options.tile else f"best of {self.designs_evaluated + self.designs_ruled_out:,}"
 
     @property
     def dsp_share(self) -> float:
@@ -208,6 +209,7 @@ def tabulate_design(
         gop_s=cost.gop_s[0].tolist(),
         energy_j=cost.energy_j[0].tolist() if counted else None,
         designs_evaluated=found.designs_evaluated,
+        designs_ruled_out=found.designs_ruled_out,
     )
     names = [layer.name for layer in network.layers if layer.gemm]
     return design, encode(names, choice.codes, choice.B_R).derived_from(design)

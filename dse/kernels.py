@@ -12,8 +12,6 @@ Symbols are the paper's (000): a layer is R x P by P x C, a design
 ``B_P`` side by side.
 """
 
-import math
-
 import numpy as np
 from numba import njit
 
@@ -21,9 +19,22 @@ from numba import njit
 K_CODES = 3
 # causes that a layer's cycles are split into
 PARTS = 7
+# designs that a search takes at a time: its tables stay in the cache, and its inner loops run over designs,
+# without a branch and without a call, so that LLVM turns them into vector instructions
+BLOCK = 128
+
+# numpy's error model divides without a test for zero, which no vector loop could carry
+compiled = njit(cache=True, nogil=True, error_model="numpy")
 
 
-@njit(cache=True, nogil=True)
+@compiled
+def smaller(x, y):
+    """The smaller of two numbers, none of them -0."""
+    # adding zero changes no value, and keeps LLVM from a masked store, which costs AMD's cores twice the loop
+    return min(x, y) + 0.0
+
+
+@compiled
 def stacked(T_R, T_P, T_C, code):
     """Tile sizes under stacking code 0, 1, 2 (k = 1, 2, 1/2); zeros where the NPU is too small."""
     if code == 0:
@@ -35,46 +46,46 @@ def stacked(T_R, T_P, T_C, code):
     return shape
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def inner_tiles(P, T_P, B_P, literal):
     """Tiles along P, rounded up."""
     if literal:
         # Equation (1) as printed: samples side by side along P, each with P % T_P guard elements
-        return math.ceil(B_P * (P + P % T_P) / T_P)
-    return math.ceil(P / T_P)
+        return np.ceil(B_P * (P + P % T_P) / T_P)
+    return np.ceil(P / T_P)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def column_tiles(C, T_C, B_P, literal):
     """Tiles along the columns, rounded up; samples side by side share them, but in Equation (1) as printed."""
-    return math.ceil((C if literal else B_P * C) / T_C)
+    return np.ceil((C if literal else B_P * C) / T_C)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def tile_passes(P, C, T_P, T_C, B_P, literal):
     """Tiles that a row of the output needs: rounded up in P and in C."""
     return inner_tiles(P, T_P, B_P, literal) * column_tiles(C, T_C, B_P, literal)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def sample_words(R, P, C, T_C):
     """Words moved for each sample: its input once per column tile, its output once."""
-    return R * P * math.ceil(C / T_C) + R * C
+    return R * P * np.ceil(C / T_C) + R * C
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def weight_words(R, P, C, T_R, B_R):
     """Words of weights moved: all of them once per T_R rows."""
-    return P * C * math.ceil(B_R * R / T_R)
+    return P * C * np.ceil(B_R * R / T_R)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def partial_words(R, P, C, T_P):
     """Partial sums that return to the output buffer for each sample: after every tile along P but the last."""
-    return R * C * (math.ceil(P / T_P) - 1)
+    return R * C * (np.ceil(P / T_P) - 1)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def gemm_cost(gemm, T_R, T_P, T_C, b, B_R, B_P, passes, words_per_cycle, literal):
     """Cycles and words of one layer for b samples, laid out B_R x B_P in each of ``passes`` passes."""
     R, P, C, groups = gemm[0], gemm[1], gemm[2], gemm[3]
@@ -84,11 +95,35 @@ def gemm_cost(gemm, T_R, T_P, T_C, b, B_R, B_P, passes, words_per_cycle, literal
     return groups * passes * max(compute, words / words_per_cycle), groups * passes * words
 
 
-@njit(cache=True, nogil=True)
-def search_designs(
-    designs, gemms, kinds, repeats, plans, starts, codes, memory_words, words_per_cycle, literal, cycles
-):
+@compiled
+def stack_block(designs, first, tiles):
+    """Tiles of a block of designs under each stacking code; k = 1, which is tried anyway, where one does not fit.
+
+    Past the last design it is repeated: blocks are whole, so that loops over them need no remainder.
+
+    Parameters
+    ----------
+    designs : (D, 3) int64
+        T_R, T_P, T_C of each design.
+    first : int
+        Where the block begins.
+    tiles : (3, codes, BLOCK) float64
+        Output: T_R, T_P, T_C.
+    """
+    for code in range(tiles.shape[1]):
+        for j in range(BLOCK):
+            design = min(first + j, designs.shape[0] - 1)
+            T_R, T_P, T_C = stacked(designs[design, 0], designs[design, 1], designs[design, 2], code)
+            if T_R == 0:
+                T_R, T_P, T_C = designs[design, 0], designs[design, 1], designs[design, 2]
+            tiles[0, code, j], tiles[1, code, j], tiles[2, code, j] = T_R, T_P, T_C
+
+
+@compiled
+def search_designs(designs, gemms, kinds, repeats, plans, starts, codes, memory_words, words_per_cycle, cycles):
     """Cycles of each stage and batch on each design, with the best (k, B_R) for each layer and batch.
+
+    Equation (1) as printed is for :func:`account_designs`, which is slower.
 
     Parameters
     ----------
@@ -110,41 +145,114 @@ def search_designs(
         Words that a stage's memory-only layers move for each sample.
     words_per_cycle : float
         Off-chip bandwidth.
-    literal : bool
-        Equation (1) as printed.
     cycles : (D, S, B_max) float64
         Output.
     """
     stages, batches = cycles.shape[1], cycles.shape[2]
-    best = np.empty(batches)
-    tiles = np.empty(batches + 1)
-    weights = np.empty(batches + 1)
-    for d in range(designs.shape[0]):
+    tiles = np.empty((3, codes, BLOCK))
+    inner, each = np.empty(BLOCK), np.empty(BLOCK)
+    busy, weights = np.empty((batches + 1, BLOCK)), np.empty((batches + 1, BLOCK))
+    best = np.empty((batches, BLOCK))
+    total = np.empty((stages, batches, BLOCK))
+    for first in range(0, designs.shape[0], BLOCK):
+        stack_block(designs, first, tiles)
         for s in range(stages):
             for i in range(batches):
-                cycles[d, s, i] = (i + 1) * memory_words[s] / words_per_cycle
+                for j in range(BLOCK):
+                    total[s, i, j] = (i + 1) * memory_words[s] / words_per_cycle
         for u in range(gemms.shape[0]):
             R, P, C = gemms[u, 0], gemms[u, 1], gemms[u, 2]
-            best[:] = np.inf
+            for i in range(batches):
+                for j in range(BLOCK):
+                    best[i, j] = np.inf
             for code in range(codes):
-                T_R, T_P, T_C = stacked(designs[d, 0], designs[d, 1], designs[d, 2], code)
-                if T_R == 0:
-                    continue
                 # what does not depend on the pair (b, B_R) is computed once
+                for j in range(BLOCK):
+                    inner[j] = R * inner_tiles(P, tiles[1, code, j], 1, False)
+                    each[j] = sample_words(R, P, C, tiles[2, code, j])
                 for n in range(1, batches + 1):
-                    tiles[n] = R * tile_passes(P, C, T_P, T_C, n, literal)
-                    weights[n] = weight_words(R, P, C, T_R, n)
-                each = sample_words(R, P, C, T_C)
+                    for j in range(BLOCK):
+                        busy[n, j] = inner[j] * column_tiles(C, tiles[2, code, j], n, False)
+                        weights[n, j] = weight_words(R, P, C, tiles[0, code, j], n)
                 for n in range(starts[kinds[u]], starts[kinds[u] + 1]):
                     b, B_R, B_P, passes = plans[n, 0], plans[n, 1], plans[n, 2], plans[n, 3]
-                    words = (b // passes) * each + weights[B_R]
-                    best[b - 1] = min(best[b - 1], passes * max(B_R * tiles[B_P], words / words_per_cycle))
+                    for j in range(BLOCK):
+                        words = (b // passes) * each[j] + weights[B_R, j]
+                        found = passes * max(B_R * busy[B_P, j], words / words_per_cycle)
+                        best[b - 1, j] = smaller(found, best[b - 1, j])
             for s in range(stages):
                 for i in range(batches):
-                    cycles[d, s, i] += repeats[u, s] * gemms[u, 3] * best[i]
+                    for j in range(BLOCK):
+                        total[s, i, j] += repeats[u, s] * gemms[u, 3] * best[i, j]
+        for j in range(min(BLOCK, designs.shape[0] - first)):
+            for s in range(stages):
+                for i in range(batches):
+                    cycles[first + j, s, i] = total[s, i, j]
 
 
-@njit(cache=True, nogil=True)
+@compiled
+def bound_designs(designs, gemms, kinds, repeats, codes, memory_words, words_per_cycle, up, shares, least):
+    """What each design takes at least for each sample of any batch (docs/model.md, Pruning).
+
+    Parameters
+    ----------
+    designs, gemms, kinds, repeats, codes, memory_words, words_per_cycle
+        As for :func:`search_designs`.
+    up : (lists, 2) float64
+        1 where each sample takes whole tiles along P and along the columns, 0 where samples share them.
+    shares : (lists,) float64
+        The least of passes / b in each list: of one reading of the weights, what falls to a sample.
+    least : (Q, D, S) float64
+        Output: cycles of each stage; if Q = 3, words moved off chip and accesses to buffers too.
+    """
+    quantities, stages = least.shape[0], least.shape[2]
+    cycles_per_word = 1 / words_per_cycle
+    tiles = np.empty((3, codes, BLOCK))
+    best = np.empty((quantities, BLOCK))
+    total = np.empty((quantities, stages, BLOCK))
+    for first in range(0, designs.shape[0], BLOCK):
+        stack_block(designs, first, tiles)
+        for axis in range(3):
+            for code in range(codes):
+                for j in range(BLOCK):
+                    # a product is quicker than a quotient; with a little less, it is never more, rounded up or not
+                    tiles[axis, code, j] = (1 - 1e-12) / tiles[axis, code, j]
+        for q in range(quantities):
+            for s in range(stages):
+                for j in range(BLOCK):
+                    total[q, s, j] = memory_words[s] * (cycles_per_word if q == 0 else q)
+        for u in range(gemms.shape[0]):
+            R, P, C = gemms[u, 0], gemms[u, 1], gemms[u, 2]
+            up_inner, up_columns, share = up[kinds[u], 0], up[kinds[u], 1], shares[kinds[u]]
+            for q in range(quantities):
+                for j in range(BLOCK):
+                    best[q, j] = np.inf
+            for code in range(codes):
+                for j in range(BLOCK):
+                    inner, columns = P * tiles[1, code, j], C * tiles[2, code, j]
+                    whole = np.ceil(columns)
+                    columns += up_columns * (whole - columns)
+                    compute = R * (inner + up_inner * (np.ceil(inner) - inner)) * columns
+                    words = R * (P * whole + C) + share * P * C * np.ceil(R * tiles[0, code, j])
+                    best[0, j] = smaller(max(compute, words * cycles_per_word), best[0, j])
+                if quantities == 3:
+                    for j in range(BLOCK):
+                        moved = R * (P * np.ceil(C * tiles[2, code, j]) + C)
+                        moved += share * P * C * np.ceil(R * tiles[0, code, j])
+                        returned = R * C * (np.ceil(P * tiles[1, code, j]) - 1)
+                        best[1, j] = smaller(moved, best[1, j])
+                        best[2, j] = smaller(2 * (moved + returned), best[2, j])
+            for q in range(quantities):
+                for s in range(stages):
+                    for j in range(BLOCK):
+                        total[q, s, j] += repeats[u, s] * gemms[u, 3] * best[q, j]
+        for q in range(quantities):
+            for s in range(stages):
+                for j in range(min(BLOCK, designs.shape[0] - first)):
+                    least[q, first + j, s] = total[q, s, j]
+
+
+@compiled
 def choose_layouts(design, gemms, kinds, plans, starts, codes, batches, words_per_cycle, literal):
     """The best (k, B_R) of each layer and batch on one design, with its cycles and words.
 
@@ -188,7 +296,7 @@ def choose_layouts(design, gemms, kinds, plans, starts, codes, batches, words_pe
     return code_of, rows_of, cycles_of, words_of
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def gemm_parts(gemm, T_R, T_P, T_C, units, b, B_R, B_P, passes, words_per_cycle, literal):
     """Where the cycles of :func:`gemm_cost` go (docs/model.md, Where time goes); they sum to them.
 
@@ -217,7 +325,7 @@ def gemm_parts(gemm, T_R, T_P, T_C, units, b, B_R, B_P, passes, words_per_cycle,
     )
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def account_designs(
     designs,
     gemms,
@@ -235,12 +343,15 @@ def account_designs(
 ):
     """What :func:`search_designs` finds and, of the same layouts, words moved off chip and accesses to buffers.
 
-    Slower: a layout is chosen as :func:`choose_layouts` does, by words too, where cycles are equal.
+    Slower: designs are taken one by one, and a layout is chosen as :func:`choose_layouts`
+    does, by words too, where cycles are equal.
 
     Parameters
     ----------
-    designs, gemms, kinds, repeats, plans, starts, codes, memory_words, words_per_cycle, literal
+    designs, gemms, kinds, repeats, plans, starts, codes, memory_words, words_per_cycle
         As for :func:`search_designs`.
+    literal : bool
+        Equation (1) as printed.
     cycles, words, accesses : (D, S, B_max) float64
         Output.
     """
@@ -266,7 +377,7 @@ def account_designs(
                     accesses[d, s, i] += 2 * repeats[u, s] * (words_of[u, i] + returned)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def cost_layouts(design, gemms, code_of, rows_of, columns_of, passes_of, words_per_cycle, literal):
     """Cycles and words of each layer and batch under a given choice of (k, B_R), and where the cycles go.
 
@@ -304,7 +415,7 @@ def cost_layouts(design, gemms, code_of, rows_of, columns_of, passes_of, words_p
     return cycles_of, words_of, parts_of
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def cost_candidates(design, gemms, kinds, plans, starts, codes, words_per_cycle, literal):
     """Cycles and words of every (k, B_R) that :func:`choose_layouts` weighs.
 

@@ -1,10 +1,10 @@
-"""Exhaustive search of the NPU (paper 000, Section III-A, Equation 2)."""
+"""Search of the NPU (paper 000, Section III-A, Equation 2): exhaustive, in fact or by a bound that proves as much."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Annotated, NamedTuple, Self
 
 import numpy as np
@@ -19,8 +19,16 @@ from .objectives import OBJECTIVES, Cost, Objective, check_objectives, weighted
 from .space import MAX_BATCH, Batching, Limits, Tile, check_fit, designs, layouts
 from .workload import distinct, workload
 
-CHUNK = 256
-"""Designs a thread takes at a time: some ten milliseconds, so that Ctrl-C is answered at once."""
+PIECE = 2_000_000
+"""Layouts that a thread costs at a time: some milliseconds, so that all are busy and Ctrl-C is answered at once."""
+
+ROUND = 2 * kernels.BLOCK
+"""Designs that a search evaluates before it asks again whether any other can win."""
+
+MARGIN = 1 - 1e-9
+"""What is left of a bound for rounding: of sums of so many terms, all positive, far less (docs/model.md, Pruning)."""
+
+Progress = Callable[[int, int], None]
 
 
 class SearchOptions(Strict):
@@ -126,11 +134,14 @@ class SearchResult(NamedTuple):
     ranking : list of Candidate
         The best designs, best first.
     designs_evaluated : int
-        How many were looked at.
+        How many were evaluated.
+    designs_ruled_out : int
+        How many a bound showed to be worse than all of the ranking.
     """
 
     ranking: list[Candidate]
     designs_evaluated: int
+    designs_ruled_out: int = 0
 
     @property
     def best(self) -> Candidate:
@@ -183,19 +194,38 @@ class Evaluator:
             repeats, words = repeats.sum(axis=1, keepdims=True), words.sum(keepdims=True)
         self._arguments = (
             work.gemms, work.kinds, repeats, plan.plans, plan.starts, options.stacking_codes, words,
-            platform.words_per_cycle, plan.literal,
+            platform.words_per_cycle,
         )  # fmt: skip
+        self._literal = plan.literal
 
     def cost(self, space: NDArray[np.int64], *, traffic: bool) -> Cost:
         """Time of D designs and, if asked for, their traffic off chip and on."""
         stages = self._arguments[2].shape[1]
-        found = [np.empty((len(space), stages, self._b_max)) for _ in range(3 if traffic else 1)]
-        kernel = kernels.account_designs if traffic else kernels.search_designs
-        kernel(space, *self._arguments, *found)
+        if traffic or self._literal:
+            found = [np.empty((len(space), stages, self._b_max)) for _ in range(3)]
+            kernels.account_designs(space, *self._arguments, self._literal, *found)
+        else:
+            found = [np.empty((len(space), stages, self._b_max))]
+            kernels.search_designs(space, *self._arguments, *found)
+        return self._cost(found)
+
+    def least_cost(self, space: NDArray[np.int64], *, traffic: bool) -> Cost:
+        """What D designs cost at least, in each figure by itself (docs/model.md, Pruning); much quicker."""
+        gemms, kinds, repeats, plans, starts, codes, words, words_per_cycle = self._arguments
+        lists = [plans[start:end] for start, end in pairwise(starts)]
+        shares = np.array([(rows[:, 3] / rows[:, 0]).min() for rows in lists])
+        # Equation (1) as printed shares tiles along P, all others those along the columns
+        up = np.array([(not self._literal, self._literal or rows[:, 2].max() == 1) for rows in lists], dtype=np.float64)
+        least = np.empty((3 if traffic else 1, len(space), repeats.shape[1]))
+        kernels.bound_designs(space, gemms, kinds, repeats, codes, words, words_per_cycle, up, shares, least)
+        return self._cost(list(MARGIN * least[..., None] * np.arange(1, self._b_max + 1)))
+
+    def _cost(self, found: list[NDArray[np.float64]]) -> Cost:
+        """From cycles, and perhaps words and accesses, by design, stage and batch."""
         cost = Cost(self._macs, self._platform, *(array.sum(axis=1) for array in found))
         if not self._launches.size:
             return cost
-        busy = weighted(self._launches.ravel(), found[0].reshape(len(space), -1))
+        busy = weighted(self._launches.ravel(), found[0].reshape(len(found[0]), -1))
         return cost._replace(launched_macs=self._launched_macs, busy_cycles=busy)
 
     def rate(
@@ -203,7 +233,9 @@ class Evaluator:
         space: NDArray[np.int64],
         objectives: Sequence[Objective],
         threads: int | None = None,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
+        *,
+        bound: bool = False,
     ) -> NDArray[np.float64]:
         """Values of designs, on all threads.
 
@@ -215,6 +247,8 @@ class Evaluator:
             What is asked of them.
         threads, progress
             As for :func:`search`.
+        bound : bool
+            Values that they cannot surpass, instead of theirs.
 
         Returns
         -------
@@ -224,24 +258,39 @@ class Evaluator:
         asked = [OBJECTIVES[name] for name in objectives]
         traffic = any(item.needs for item in asked)
         values = np.empty((len(space), len(asked)))
+        gemms, plans, codes = self._arguments[0], self._arguments[3], self._arguments[5]
+        layouts_each = len(gemms) * codes * (1 if bound else len(plans))
+        step = kernels.BLOCK * max(1, PIECE // (kernels.BLOCK * layouts_each))
 
         def evaluate(start: int) -> int:
-            part = space[start : start + CHUNK]
-            cost = self.cost(part, traffic=traffic)
+            part = space[start : start + step]
+            cost = (self.least_cost if bound else self.cost)(part, traffic=traffic)
             for i, item in enumerate(asked):
-                values[start : start + CHUNK, i] = item.evaluate(cost, self._weights)
+                values[start : start + step, i] = item.evaluate(cost, self._weights)
             return len(part)
 
         done = 0
-        pool = ThreadPoolExecutor(threads or available_threads())
-        try:
-            for part in as_completed([pool.submit(evaluate, start) for start in range(0, len(space), CHUNK)]):
-                done += part.result()
-                if progress:
-                    progress(done, len(space))
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for kernels
+        for part in _on_threads(evaluate, range(0, len(space), step), threads):
+            done += part
+            if progress:
+                progress(done, len(space))
         return values
+
+
+def _on_threads(task: Callable[[int], int], items: Sequence[int], threads: int | None) -> Iterator[int]:
+    """Results of a task as they come, without the cost of a pool where there is nothing to share."""
+    threads = min(threads or available_threads(), len(items))
+    if threads == 1:
+        yield from map(task, items)
+        return
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    pool = ThreadPoolExecutor(threads)
+    try:
+        for future in as_completed([pool.submit(task, item) for item in items]):
+            yield future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for kernels
 
 
 def _rank(space: NDArray[np.int64], losses: NDArray[np.float64], top: int) -> NDArray[np.int64]:
@@ -256,10 +305,15 @@ def search(
     *,
     top: int = 5,
     all_rows: bool = False,
+    exhaustive: bool = False,
     threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> SearchResult:
-    """Evaluate every design that fits a board and rank them by an objective, by default Equation (2).
+    """Rank every design that fits a board by an objective, by default Equation (2).
+
+    Designs are evaluated best bound first, until the bound of all others is worse
+    than the last of the ranking: the answer is that of evaluating them all, ties
+    included (docs/model.md, Pruning).
 
     Parameters
     ----------
@@ -274,6 +328,8 @@ def search(
     all_rows : bool
         Enumerate T_R too instead of taking the largest: slow, and the same answer
         unless the objective is one of energy (docs/model.md, Pruning).
+    exhaustive : bool
+        Evaluate every design all the same.
     threads : int, optional
         Threads to use, by default all cores; the result does not depend on it.
     progress : callable, optional
@@ -304,10 +360,26 @@ def search(
     else:
         check_fit(platform, Tile(*options.tile), options.limits)
         space = np.array([options.tile], dtype=np.int64)
-    evaluator = Evaluator(network, platform, options)
-    values = evaluator.rate(space, [options.objective], threads, progress)[:, 0]
-    order = _rank(space, OBJECTIVES[options.objective].losses(values), top)
-    return SearchResult([Candidate(Tile(*space[i].tolist()), float(values[i])) for i in order], len(space))
+    evaluator, asked = Evaluator(network, platform, options), [options.objective]
+    goal, total = OBJECTIVES[options.objective], len(space)
+    if exhaustive or total <= max(top, ROUND):
+        values = evaluator.rate(space, asked, threads, progress)[:, 0]
+    else:
+        hopes = goal.losses(evaluator.rate(space, asked, threads, bound=True)[:, 0])
+        order = np.argsort(hopes, kind="stable")
+        space, hopes, values, worst = space[order], hopes[order], np.empty(0), np.inf
+        while values.size < total and hopes[values.size] <= worst:
+            part = space[values.size :][: max(ROUND, top, values.size // 2)]
+            values = np.append(values, evaluator.rate(part, asked, threads)[:, 0])
+            worst = np.partition(goal.losses(values), top - 1)[top - 1]  # of those that are to be ranked
+            if progress:
+                progress(values.size, total)
+        space = space[: values.size]
+        if progress:
+            progress(total, total)
+    order = _rank(space, goal.losses(values), top)
+    ranking = [Candidate(Tile(*space[i].tolist()), float(values[i])) for i in order]
+    return SearchResult(ranking, len(space), total - len(space))
 
 
 def configure(network: Network, platform: Platform, tile: Tile, options: SearchOptions) -> Choice:

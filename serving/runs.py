@@ -220,7 +220,7 @@ def find_engine(site: Site, options: SearchOptions, store: Store, threads: int |
     kept = store.read(DesignTable, path)
     if kept is not None and (kept.network, kept.platform, kept.options) == asked:
         ranking = [Candidate(row.tile, row.objective) for row in kept.ranking]
-        found = SearchResult(ranking, kept.designs_evaluated)
+        found = SearchResult(ranking, kept.designs_evaluated, kept.designs_ruled_out)
     else:
         kept, found = None, search(site.network, site.platform, options, threads=threads)
     design, fbcb = tabulate_design(site.network, site.platform, options, found)

@@ -21,6 +21,10 @@ DATA = Path(__file__).parent / "data"
 TINY, POCKET = str(DATA / "tiny.toml"), str(DATA / "pocket.toml")
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 """False when the kernels run as plain Python, a thousand times slower."""
+if not COMPILED:
+    from fluidb.dse import kernels
+
+    kernels.BLOCK = 4  # a block is always whole, and most tests look at one design
 FLUIDB = str(Path(sys.executable).with_name("fluidb"))
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

@@ -57,12 +57,17 @@ def test_chosen_layout_equals_plain_loops(gemm, tile, b_max, rate, mode, stackin
 
 def stage_cycles(network, memory_words, tile, b_max, rate, mode, *, stacking=True):
     (work, repeats), plan = distinct(network), layouts(Batching(mode), b_max)
-    found = np.empty((1, repeats.shape[1], b_max))
-    kernels.search_designs(
+    found = [np.empty((1, repeats.shape[1], b_max)) for _ in range(3)]
+    arguments = (
         np.array([tile]), work.gemms, work.kinds, repeats, plan.plans, plan.starts, 3 if stacking else 1,
-        np.array(memory_words, dtype=np.float64), rate, plan.literal, found,
+        np.array(memory_words, dtype=np.float64), rate,
     )  # fmt: skip
-    return found[0]
+    kernels.account_designs(*arguments, plan.literal, *found)
+    if not plan.literal:
+        accounted = found[0].copy()
+        kernels.search_designs(*arguments, found[0])
+        assert found[0].tolist() == accounted.tolist()
+    return found[0][0]
 
 
 @given(st.lists(any_gemm, min_size=3, max_size=6), tiles, st.integers(1, 6), words_per_cycle, modes, st.booleans())
@@ -74,6 +79,22 @@ def test_cycles_of_each_stage_equal_plain_loops(gemms, tile, b_max, rate, mode, 
     for stage, words, part in ((0, 0, gemms[:1]), (1, 100, gemms[1:2]), (2, 0, gemms[2:])):
         expected = [naive.network_cycles(part, words, tile, b, rate, mode, stacking) for b in range(1, b_max + 1)]
         assert found[stage].tolist() == expected
+
+
+@given(st.lists(tiles, min_size=1, max_size=9), any_gemm, st.booleans(), words_per_cycle)
+@settings(max_examples=30)
+def test_a_design_costs_the_same_wherever_it_stands_in_a_block(several, gemm, per_sample, rate):
+    """Blocks are vectors, and the last one is filled up."""
+    (work, repeats), plan = distinct(network_of([(*gemm, per_sample)])), layouts(Batching.FLUID, 4)
+    space = np.array(several * (1 + kernels.BLOCK // len(several)))
+    found = np.empty((len(space), 1, 4))
+    arguments = work.gemms, work.kinds, repeats, plan.plans, plan.starts, 3, np.array([5.0]), rate
+    kernels.search_designs(space, *arguments, found)
+    for tile, cycles in zip(several, found, strict=False):
+        alone = np.empty((1, 1, 4))
+        kernels.search_designs(np.array([tile]), *arguments, alone)
+        assert cycles.tolist() == alone[0].tolist()
+    assert np.array_equal(found[len(several) : 2 * len(several)], found[: len(space) - len(several)][: len(several)])
 
 
 @given(any_gemm, tiles, st.integers(1, 6), words_per_cycle, modes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import naive
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ from fluidb.platforms import Platform, load_platform
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import any_gemm, modes, network_of
+
+search_module = sys.modules["fluidb.dse.search"]  # the package has a function of that name
 
 full_size = pytest.mark.skipif(
     not COMPILED, reason="searches of the paper's boards take minutes as plain Python; run compiled"
@@ -55,12 +59,64 @@ def test_search_equals_brute_force_on_small_boards(gemms, memory_words, board, b
     assert found.best.tile == tile
 
 
+layer_of_either_kind = st.builds(lambda gemm, per_sample: (*gemm, per_sample), any_gemm, st.booleans())
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(layer_of_either_kind, min_size=1, max_size=3), st.integers(0, 500), boards, st.integers(1, 5), modes,
+    st.booleans(),
+)  # fmt: skip
+def test_no_design_costs_less_than_its_bound(gemms, memory_words, board, b_max, mode, stacking):
+    """In time, in words and in accesses, for every batch (docs/model.md, Pruning)."""
+    evaluator = Evaluator(
+        network_of(gemms, memory_words), board, SearchOptions(batching=Batching(mode), stacking=stacking, b_max=b_max)
+    )
+    space = designs(board, all_rows=True)
+    found, least = evaluator.cost(space, traffic=True), evaluator.least_cost(space, traffic=True)
+    for figure in ("cycles", "words", "accesses"):
+        assert np.all(getattr(least, figure) < getattr(found, figure)), figure
+    assert least.cycles.tolist() == evaluator.least_cost(space, traffic=False).cycles.tolist()
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(layer_of_either_kind, min_size=1, max_size=3), boards, st.integers(1, 4), modes,
+    st.sampled_from(["gop_s", "latency", "energy", "gop_s_w"]), st.integers(1, 12),
+)  # fmt: skip
+def test_a_search_by_bound_ranks_as_the_exhaustive_one(gemms, board, b_max, mode, objective, top):
+    """The same designs in the same order, ties included, whatever is ruled out."""
+    board = board.model_copy(update={"mac_pj": 1.0, "on_chip_pj_per_word": 2.0, "off_chip_pj_per_word": 50.0})
+    options = SearchOptions(batching=Batching(mode), b_max=b_max, objective=objective)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search_module, "ROUND", 2)
+        found = search(network_of(gemms), board, options, top=top, all_rows=True)
+    every = search(network_of(gemms), board, options, top=top, all_rows=True, exhaustive=True)
+    assert found.ranking == every.ranking
+    assert every.designs_ruled_out == 0
+    assert found.designs_evaluated + found.designs_ruled_out == every.designs_evaluated
+
+
+@full_size
+@pytest.mark.parametrize("objective", ["gop_s", "energy"])
+def test_the_bound_rules_most_designs_of_a_board_out(objective):
+    network, board, seen = load_network("resnet50"), load_platform("zc706"), []
+    options = SearchOptions(objective=objective)
+    found = search(network, board, options, top=40, progress=lambda *count: seen.append(count))
+    every = search(network, board, options, top=40, exhaustive=True)
+    assert found.ranking == every.ranking
+    assert found.designs_ruled_out > every.designs_evaluated / 2
+    assert seen[-1] == (every.designs_evaluated, every.designs_evaluated)
+    for threads in (1, 3):
+        assert search(network, board, options, top=40, threads=threads) == found
+
+
 @settings(max_examples=20)
 @given(st.lists(any_gemm, min_size=1, max_size=2), boards)
 def test_a_smaller_T_R_never_wins(gemms, board):
     network = network_of(gemms)
     fast = search(network, board, SearchOptions(b_max=3))
-    slow = search(network, board, SearchOptions(b_max=3), all_rows=True)
+    slow = search(network, board, SearchOptions(b_max=3), all_rows=True, exhaustive=True)
     assert slow.designs_evaluated == designs(board)[:, 0].sum() // 2
     assert slow.best == fast.best
 
