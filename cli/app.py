@@ -4,34 +4,65 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
+import typer.main
 from typer.core import TyperGroup
 
-from . import (
-    capacity,
-    codesign,
-    compare,
-    dse,
-    explain,
-    fbcb,
-    latency,
-    models,
-    pareto,
-    platforms,
-    report,
-    reproduce,
-    serve_sim,
-    thresholds,
-    trace,
-)
 from .interrupt import leave
 from .render import fail
+
+COMMANDS = (
+    "dse",
+    "pareto",
+    "codesign",
+    "latency",
+    "fbcb",
+    "explain",
+    "trace",
+    "serve-sim",
+    "thresholds",
+    "capacity",
+    "compare",
+    "reproduce",
+    "report",
+    "models",
+    "platforms",
+)
+"""In the order of ``--help``; each is a module here, with a ``command`` or an ``app`` of several."""
+
+
+class _Commands(Mapping[str, Any]):
+    """Commands by name, imported and built when asked for: a run pays for its own, ``--help`` for all."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in COMMANDS:
+            raise KeyError(name)
+        module: Any = import_module(f".{name.replace('-', '_')}", __package__)
+        parent = typer.Typer(add_completion=False, rich_markup_mode=None, callback=lambda: None)
+        if hasattr(module, "app"):
+            parent.add_typer(module.app, name=name)
+        else:
+            parent.command(name)(module.command)
+        group: Any = typer.main.get_command(parent)
+        return group.commands[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
 
 
 class _Group(TyperGroup):
     """Turns faults into one line on stderr and the documented exit code."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands: Any = _Commands()
 
     def invoke(self, ctx: Any) -> Any:
         from ..formats.errors import InputError
@@ -78,23 +109,6 @@ def _main(
     ] = False,
 ) -> None:
     """Design an edge NPU and its serving scheduler together, for early-exit networks."""
-
-
-app.command("dse")(dse.command)
-app.command("pareto")(pareto.command)
-app.command("codesign")(codesign.command)
-app.command("latency")(latency.command)
-app.command("fbcb")(fbcb.command)
-app.command("explain")(explain.command)
-app.add_typer(trace.app, name="trace")
-app.command("serve-sim")(serve_sim.command)
-app.command("thresholds")(thresholds.command)
-app.command("capacity")(capacity.command)
-app.command("compare")(compare.command)
-app.command("reproduce")(reproduce.command)
-app.command("report")(report.command)
-app.add_typer(models.app, name="models")
-app.add_typer(platforms.app, name="platforms")
 
 
 def run() -> None:

@@ -13,7 +13,7 @@ from .options import AsJson, DesignFolder, Force
 from .render import blank, emit_facts, emit_json, emit_table, ms, note, percent, percents
 
 if TYPE_CHECKING:
-    from ..dse.explain import Candidate, Explanation, Fixed
+    from ..dse.explanation import Candidate, Explanation, Fixed
 
 
 def command(
@@ -41,7 +41,7 @@ def command(
     designs that came next.  docs/explain.md reads an example.
     """
     from ..dse.design import read_design
-    from ..dse.explain import candidates, explain
+    from ..dse.explanation import candidates, explain
     from ..formats import InputError
     from ..plots import check_picture
     from ..plots.explain import draw_explanation

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,7 +55,9 @@ class Catalogue:
             return path
         if path.suffix == ".toml" or "/" in name:
             raise InputError(f"{name}: expected the TOML file of a {self.kind}, found no such file")
-        near = difflib.get_close_matches(name.lower(), self.names(), n=3, cutoff=0.5)
+        from difflib import get_close_matches
+
+        near = get_close_matches(name.lower(), self.names(), n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(self.names())}"
         raise InputError(
             f'unknown {self.kind} "{name}"; {hint} (see `{self.command}`, or give the path of a TOML file)'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import tomllib
@@ -22,7 +21,8 @@ MAX_BYTES = 16 * 2**20
 class Strict(pydantic.BaseModel):
     """Base of every file schema: nothing coerced, nothing unknown, nothing changed later."""
 
-    model_config = pydantic.ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+    # a schema is built when a file first needs it: no command reads them all
+    model_config = pydantic.ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
 Model = TypeVar("Model", bound=Strict)
@@ -56,7 +56,9 @@ def _fault(error: Any, data: object, known: set[str]) -> str:
     if error["type"] == "missing":
         return f"{where}: expected this key, found none"
     if error["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(str(error["loc"][-1]), known, n=1)
+        from difflib import get_close_matches
+
+        near = get_close_matches(str(error["loc"][-1]), known, n=1)
         return f"{where}: unknown key" + (f"; did you mean {near[0]}?" if near else "; remove it")
     message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
     if error["type"] == "value_error":

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..dse.costs import Cause
-from ..dse.explain import Explanation
+from ..dse.explanation import Explanation
 from .canvas import COLOURS, canvas, legible, save
 
 if TYPE_CHECKING:

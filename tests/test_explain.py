@@ -15,7 +15,7 @@ from fluidb.cli.render import percents
 from fluidb.dse import Batching, SearchOptions, Tile, configure, kernels, search, tabulate_design, tabulate_latency
 from fluidb.dse.costs import Cause
 from fluidb.dse.design import write_design
-from fluidb.dse.explain import candidates, explain
+from fluidb.dse.explanation import candidates, explain
 from fluidb.dse.fbcb import K_NAMES, encode
 from fluidb.dse.search import Candidate, SearchResult
 from fluidb.dse.space import LayerKind, arrange

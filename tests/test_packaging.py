@@ -14,6 +14,7 @@ from pathlib import Path
 
 import fluidb
 import pytest
+from conftest import POCKET, TINY
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -93,6 +94,31 @@ try:
 except SystemExit:
     print([name for name in ("numba", "numpy", "rich", "tabulate") if name in sys.modules])
 """
+
+
+IMPORTS = """
+import atexit, sys
+sys.argv = ["fluidb", *sys.argv[1:]]
+atexit.register(lambda: print("modules", *sys.modules))
+from fluidb.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unused"),
+    [
+        (["models"], ["numba", "numpy", "fluidb.platforms", "fluidb.dse", "fluidb.cli.dse"]),
+        (["dse", TINY, POCKET], ["fluidb.serving", "fluidb.plots", "fluidb.dse.latency", "fluidb.dse.pareto", "rich"]),
+    ],
+)
+def test_a_command_imports_nothing_that_it_does_not_use(arguments, unused):
+    code = [sys.executable, "-c", IMPORTS, *arguments]
+    done = subprocess.run(code, capture_output=True, text=True, check=True)
+    imported = done.stdout.splitlines()[-1].split()
+    assert imported[0] == "modules"
+    assert "fluidb.formats.files" in imported
+    assert [name for name in unused if name in imported] == []
 
 
 def test_help_imports_neither_numba_nor_numpy():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -124,7 +123,9 @@ class Explanation:
         names = [layer.name for layer in self.layers]
         if name in names:
             return names.index(name)
-        near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, names, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"the first are {', '.join(names[:5])}"
         raise InputError(f'unknown layer "{name}" of {self.design.network.name}; {hint}')
 
