@@ -253,7 +253,9 @@ def bound_designs(designs, gemms, kinds, repeats, codes, memory_words, words_per
 
 
 @compiled
-def choose_layouts(design, gemms, kinds, plans, starts, codes, batches, words_per_cycle, literal):
+def choose_layouts(
+    design, gemms, kinds, plans, starts, codes, words_per_cycle, literal, code_of, rows_of, cycles_of, words_of
+):
     """The best (k, B_R) of each layer and batch on one design, with its cycles and words.
 
     On equal cycles fewer words win, then the smaller stacking code, then the smaller B_R.
@@ -265,23 +267,15 @@ def choose_layouts(design, gemms, kinds, plans, starts, codes, batches, words_pe
     gemms : (L, 4) float64
         R, P, C, groups of each layer.
     kinds, plans, starts, codes, words_per_cycle, literal
-        As for :func:`search_designs`.
-    batches : int
-        B_max.
-
-    Returns
-    -------
-    code, B_R : (L, B_max) int64
-        The choice.
-    cycles, words : (L, B_max) float64
-        What it costs.
+        As for :func:`account_designs`.
+    code_of, rows_of : (L, B_max) int64
+        Output: the choice.
+    cycles_of, words_of : (L, B_max) float64
+        Output: what it costs.
     """
-    layers = gemms.shape[0]
-    code_of = np.zeros((layers, batches), dtype=np.int64)
-    rows_of = np.zeros((layers, batches), dtype=np.int64)
-    cycles_of = np.full((layers, batches), np.inf)
-    words_of = np.full((layers, batches), np.inf)
-    for u in range(layers):
+    for u in range(gemms.shape[0]):
+        for i in range(code_of.shape[1]):
+            code_of[u, i], rows_of[u, i], cycles_of[u, i], words_of[u, i] = 0, 0, np.inf, np.inf
         for code in range(codes):
             T_R, T_P, T_C = stacked(design[0], design[1], design[2], code)
             if T_R == 0:
@@ -293,7 +287,6 @@ def choose_layouts(design, gemms, kinds, plans, starts, codes, batches, words_pe
                 if cycles < cycles_of[u, i] or (cycles == cycles_of[u, i] and words < words_of[u, i]):
                     code_of[u, i], rows_of[u, i] = code, B_R
                     cycles_of[u, i], words_of[u, i] = cycles, words
-    return code_of, rows_of, cycles_of, words_of
 
 
 @compiled
@@ -356,10 +349,14 @@ def account_designs(
         Output.
     """
     stages, batches = cycles.shape[1], cycles.shape[2]
+    shape = gemms.shape[0], batches
+    code_of, rows_of = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
+    cycles_of, words_of = np.empty(shape), np.empty(shape)
     for d in range(designs.shape[0]):
-        code_of, _, cycles_of, words_of = choose_layouts(
-            designs[d], gemms, kinds, plans, starts, codes, batches, words_per_cycle, literal
-        )
+        choose_layouts(
+            designs[d], gemms, kinds, plans, starts, codes, words_per_cycle, literal,
+            code_of, rows_of, cycles_of, words_of,
+        )  # fmt: skip
         for s in range(stages):
             for i in range(batches):
                 words[d, s, i] = (i + 1) * memory_words[s]

@@ -400,9 +400,10 @@ def configure(network: Network, platform: Platform, tile: Tile, options: SearchO
         One row for each GEMM, in execution order.
     """
     work, plan = workload(network.gemms), layouts(options.batching, options.b_max)
-    return Choice(
-        *kernels.choose_layouts(
-            np.array(tile, dtype=np.int64), work.gemms, work.kinds, plan.plans, plan.starts,
-            options.stacking_codes, options.b_max, platform.words_per_cycle, plan.literal,
-        )
+    shape = len(work.gemms), options.b_max
+    choice = Choice(np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape), np.empty(shape))
+    kernels.choose_layouts(
+        np.array(tile, dtype=np.int64), work.gemms, work.kinds, plan.plans, plan.starts,
+        options.stacking_codes, platform.words_per_cycle, plan.literal, *choice,
     )  # fmt: skip
+    return choice

@@ -26,10 +26,20 @@ def cost(gemm, tile, code, b, B_R, rate, mode):
 
 def choose(gemms, tile, b_max, rate, mode, *, stacking):
     work, plan = workload([Gemm(*gemm) for gemm in gemms]), layouts(Batching(mode), b_max)
-    return kernels.choose_layouts(
-        np.array(tile), work.gemms, work.kinds, plan.plans, plan.starts, 3 if stacking else 1, b_max, rate,
+    shape = len(gemms), b_max
+    found = [np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape), np.empty(shape)]
+    kernels.choose_layouts(
+        np.array(tile),
+        work.gemms,
+        work.kinds,
+        plan.plans,
+        plan.starts,
+        3 if stacking else 1,
+        rate,
         plan.literal,
-    )  # fmt: skip
+        *found,
+    )
+    return found
 
 
 @given(any_gemm, tiles, st.integers(0, 2), batches, words_per_cycle, modes, st.data())
