@@ -1,0 +1,91 @@
+"""Run the benchmarks: ``make bench``.
+
+Writes every sample to ``results.json``, all tables into ``docs/performance.md``
+and a few lines of them into the README.  ``--smoke`` runs everything once at
+small sizes, asserts that all agree, and writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import commands
+import kernel
+import peers
+import scale
+import simulator
+from rounds import HERE, Table
+from tables import highlights, machine_text, markdown, read_results, write_results
+
+ROOT = HERE.parent
+RESULTS = HERE / "results.json"
+BEGIN, END = "<!-- benchmarks: begin -->\n", "<!-- benchmarks: end -->\n"
+
+
+def full(requests: int, peers_python: Path | None) -> Iterator[Table]:
+    """Every table, at the sizes that are published."""
+    sizes = [size for size in scale.REQUESTS.sizes if size < requests]
+    yield kernel.measure(9)
+    yield kernel.measure_cold(7)
+    yield commands.measure(9)
+    yield simulator.measure(5, 1_000_000, 10_000)
+    for axis in [*scale.FULL, scale.REQUESTS._replace(sizes=[*sizes, requests])]:
+        yield scale.measure(axis, 3)
+    yield peers.measure(peers_python)
+
+
+def smoke() -> Iterator[Table]:
+    """Every table once, small."""
+    yield kernel.measure(1, dsps=64)
+    yield commands.measure(1)  # with a cold start
+    yield simulator.measure(1, 1_000, 500)
+    for axis in scale.SMALL:
+        yield scale.measure(axis, 1)
+    yield peers.measure(None)
+
+
+def replace_between_markers(page: Path, text: str) -> None:
+    """Put generated text into a page."""
+    before, rest = page.read_text().split(BEGIN)
+    page.write_text(before + BEGIN + text + END + rest.split(END)[1])
+
+
+def write_pages(results: Path) -> None:
+    """Put the tables of a run into the pages."""
+    machine, tables = read_results(results)
+    where = machine_text(machine)
+    replace_between_markers(ROOT / "docs" / "performance.md", "\n".join([where, *map(markdown, tables)]))
+    replace_between_markers(ROOT / "README.md", highlights(tables) + "\n" + where)
+
+
+def main() -> None:
+    """Measure and write, or only run once."""
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--smoke", action="store_true", help="everything once at small sizes; write nothing")
+    parser.add_argument("--requests", type=int, default=scale.REQUESTS.sizes[-1], help="most requests of a trace")
+    parser.add_argument("--peers", type=Path, metavar="PYTHON", help="interpreter that has SCALE-Sim and ZigZag")
+    parser.add_argument("--out", type=Path, metavar="JSON", help="write this file only")
+    parser.add_argument("--render", action="store_true", help="measure nothing; write the pages from results.json")
+    options = parser.parse_args()
+    if options.render:
+        write_pages(RESULTS)
+        return
+    tables = []
+    begin = time.perf_counter()
+    for table in smoke() if options.smoke else full(options.requests, options.peers):
+        print(markdown(table), flush=True)
+        tables.append(table)
+    print(f"{time.perf_counter() - begin:.0f} s in all", file=sys.stderr)
+    if options.smoke:
+        return
+    write_results(options.out or RESULTS, tables, " ".join(["python", "benchmarks", *sys.argv[1:]]))
+    if options.out is None:
+        write_pages(RESULTS)
+
+
+if __name__ == "__main__":
+    main()

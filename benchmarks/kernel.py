@@ -1,0 +1,106 @@
+"""The search kernel against C, NumPy and plain Python."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+
+import numpy as np
+from fluidb.dse import Objective, SearchOptions, search
+from fluidb.dse.search import Evaluator
+from fluidb.models import load_network
+from fluidb.platforms import load_platform
+from rounds import Contestant, Row, Sample, Table, process, take_turns, timed
+from yardsticks import Problem, c_available, in_c, in_numpy, in_python
+
+SLICE = 12
+"""Designs of the space, evenly spread, that plain Python evaluates."""
+
+COLD = """
+import numpy as np
+from fluidb.dse import SearchOptions
+from fluidb.dse.search import Evaluator
+from fluidb.models import load_network
+from fluidb.platforms import load_platform
+evaluator = Evaluator(load_network("resnet50"), load_platform("zc706"), SearchOptions())
+evaluator.cost(np.array([[4652, 7, 128]]), traffic=False)
+"""
+
+
+def measure(rounds: int, dsps: int = 900) -> Table:
+    """ResNet-50 on ZC706, or on a part of it."""
+    network, options = load_network("resnet50"), SearchOptions()
+    board = load_platform("zc706").model_copy(update={"dsps": dsps})
+    problem = Problem.of(network, board, options)
+    few = problem._replace(space=np.ascontiguousarray(problem.space[:: -(-len(problem.space) // SLICE)]))
+    evaluator = Evaluator(network, board, options)
+
+    ours = evaluator.cost(problem.space, traffic=False).cycles
+    np.testing.assert_array_equal(ours, in_numpy(problem))
+    np.testing.assert_allclose(evaluator.cost(few.space, traffic=False).cycles, in_python(few), rtol=1e-12)
+
+    def row(name: str, function: Callable[[], object], against: str | None, of: Problem = problem) -> Contestant:
+        return Contestant(name, timed(function), against, of.evaluations, ours=name.startswith("fluidb"))
+
+    c_rows = []
+    if c_available():
+        for threads in (1, 2):
+            np.testing.assert_array_equal(ours, in_c(problem, threads))  # to the last bit
+        c_rows = [
+            row("C, 1 thread", lambda: in_c(problem, 1), None),
+            row("C, 2 threads", lambda: in_c(problem, 2), None),
+        ]
+    one, two = (item.name for item in c_rows) if c_rows else (None, None)
+    rows = take_turns(
+        [
+            *c_rows,
+            row("fluidb, 1 thread", lambda: evaluator.cost(problem.space, traffic=False), one),
+            row("fluidb, 2 threads", lambda: evaluator.rate(problem.space, [Objective.GOP_S], threads=2), two),
+            row("NumPy", lambda: in_numpy(problem), "fluidb, 1 thread"),
+            row("plain Python, as it stands on paper", lambda: in_python(few), "fluidb, 1 thread", few),
+            row("fluidb, the whole search", lambda: search(network, board, options, threads=2), two),
+        ],
+        rounds,
+    )
+    rows = [_scaled(item, problem) for item in rows]
+    return Table(
+        "search",
+        "Search kernel",
+        f"Every design of {network.title} on {board.dsps:,} DSPs of {board.title}: {len(problem.space):,} designs, "
+        f"{problem.evaluations:,} evaluations (T_P, T_C, k, B_R, layer, b), each counted in every row, however "
+        "the work is arranged. All but plain Python take equal layers once and, of the B_R with the same B_P, the "
+        f"smallest: {problem.evaluated:,} are computed. C, NumPy and fluidb agree to the last bit; plain Python runs "
+        f"on {len(few.space)} designs and is scaled. The whole search ranks designs too.",
+        rows,
+        "evaluations",
+        [_effective(rows, problem), *([] if c_rows else ["No gcc: no C reference."])],
+    )
+
+
+def measure_cold(rounds: int) -> Table:
+    """Compiling the search kernel, in a process that must, beside one that need not."""
+
+    def cold() -> Sample:
+        with tempfile.TemporaryDirectory() as cache:
+            return process([sys.executable, "-c", COLD], {"NUMBA_CACHE_DIR": cache})
+
+    def warm() -> Sample:
+        return process([sys.executable, "-c", COLD])
+
+    warm()
+    rows = [Contestant("compiled before", warm), Contestant("compiles it", cold, "compiled before", ours=True)]
+    about = "A Python process that evaluates one design, with and without a compiled kernel in numba's cache."
+    return Table("cold", "Cold compilation of the search kernel", about, take_turns(rows, rounds))
+
+
+def _scaled(row: Row, problem: Problem) -> Row:
+    """A row that stands for the whole space: its time is as much longer as it evaluated less."""
+    factor = problem.evaluations / row.work
+    return Row(row.name, [factor * seconds for seconds in row.seconds], row.against, problem.evaluations, row.ours)
+
+
+def _effective(rows: list[Row], problem: Problem) -> str:
+    row = next(row for row in rows if row.name == "fluidb, 2 threads")
+    computed = problem.evaluated / row.median_s / 1e9
+    return f"After deduplication that is {computed:.2f} G evaluations/s computed by fluidb on 2 threads."

@@ -1,0 +1,57 @@
+"""Other tools on layers of ResNet-50: time for each design evaluated."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import subprocess
+from pathlib import Path
+
+from fluidb.dse import Objective, SearchOptions
+from fluidb.dse.search import Evaluator
+from fluidb.dse.space import designs
+from fluidb.models import Network, load_network
+from fluidb.platforms import load_platform
+from rounds import HERE, Row, Table, timed
+
+LAYERS = ("layer3.1.conv1", "fc")
+"""Small ones: all layers take SCALE-Sim minutes."""
+
+DESIGN = {"T_P": 7, "T_C": 128}
+TOOLS = {"SCALE-Sim 3.0.0": "scalesim", "ZigZag 3.9.1": "zigzag"}
+
+
+def measure(python: Path | None) -> Table:
+    """One run of each tool in its own environment, beside ours on every design of ZC706."""
+    network, board, options = load_network("resnet50"), load_platform("zc706"), SearchOptions(b_max=1)
+    layers = [layer for layer in network.layers if layer.name in LAYERS]
+    part = Network(network.name, network.title, tuple(dataclasses.replace(layer, stage=1) for layer in layers),
+                   network.exits[-1:], {})  # fmt: skip
+    space, evaluator = designs(board), Evaluator(part, board, options)
+    ours = timed(lambda: evaluator.rate(space, [Objective.GOP_S], threads=1))().seconds / len(space)
+    rows = [Row("fluidb", [ours], ours=True)]
+    asked = {
+        "design": DESIGN,
+        "layers": {layer.name: list(layer.gemm[:3]) for layer in layers if layer.gemm},
+    }
+    remarks = []
+    for name, tool in TOOLS.items():
+        if python is None:
+            remarks.append(f"{name}: not measured; `make bench PEERS=1` installs it.")
+            continue
+        command = [str(python), "-I", str(HERE / "peer.py"), tool, json.dumps(asked)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            remarks.append(f"{name}: did not run: {done.stderr.strip().splitlines()[-1]}")
+            continue
+        rows.append(Row(name, [sum(json.loads(done.stdout).values())], "fluidb"))
+    return Table(
+        "peers",
+        "Other tools",
+        f"{' and '.join(LAYERS)} of ResNet-50, one sample, time for each design evaluated: fluidb's mean over the "
+        f"{len(space):,} designs of ZC706, SCALE-Sim's on an array of {DESIGN['T_P']} x {DESIGN['T_C']}, ZigZag's on "
+        "the accelerator like a TPU that it ships. They model more than a roofline does: SCALE-Sim every cycle's "
+        "addresses, ZigZag the order of loops in a hierarchy of memories. Ours says which designs are worth that.",
+        rows,
+        remarks=remarks,
+    )

@@ -1,0 +1,104 @@
+"""One point of the scale tables, in a process of its own: times of one round and peak memory, as JSON."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from fluidb.dse import Objective, SearchOptions, search
+from fluidb.dse.search import Evaluator
+from fluidb.models import Exit, Gemm, Layer, Network, Shape, load_network
+from fluidb.platforms import Platform, load_platform
+from fluidb.serving import find_policy, poisson, resolve, simulate, summarise
+from simulator import RATE_PER_S, SLO_S, paper_table
+from yardsticks import Problem, c_available, in_c
+
+THREADS = 2
+
+
+def seconds(function: Callable[[], object]) -> float:
+    """Wall time of a call."""
+    begin = time.perf_counter()
+    function()
+    return time.perf_counter() - begin
+
+
+def peak_mb() -> float:
+    """Peak memory of this process so far."""
+    status = Path("/proc/self/status")
+    if status.exists():  # the other figure begins at that of the process that started this one
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024 / 1e6
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
+
+
+def board_of(dsps: int) -> Platform:
+    """The largest board that ships, with fewer DSPs."""
+    return load_platform("u250").model_copy(update={"dsps": dsps})
+
+
+def random_network(layers: int) -> Network:
+    """A network whose layers all differ, of sizes as they occur in networks."""
+    draw = np.random.default_rng(layers)
+    found: dict[Gemm, None] = {}
+    while len(found) < layers:
+        R, P, C = (int(2 ** draw.uniform(low, high)) for low, high in ((0, 14), (5, 13), (3, 12)))
+        found[Gemm(R, P, C)] = None
+    rows = [Layer(f"layer{i}", 1, gemm, 0, Shape(1, 1, 1)) for i, gemm in enumerate(found)]
+    return Network("random", "Random layers", tuple(rows), (Exit(rows[-1].name, 1.0),), {})
+
+
+def search_point(network: Network, board: Platform, b_max: int) -> dict[str, float | None]:
+    """Every design of a board, by the kernel, by C, and the whole search."""
+    options = SearchOptions(b_max=b_max)
+    problem, evaluator = Problem.of(network, board, options), Evaluator(network, board, options)
+    evaluator.cost(problem.space[:1], traffic=False)  # loads the kernel
+    search(load_network("resnet50"), board_of(8), SearchOptions())
+    found: dict[str, float | None] = {
+        "every design": seconds(lambda: evaluator.rate(problem.space, [Objective.GOP_S], threads=THREADS)),
+        "search": seconds(lambda: search(network, board, options, threads=THREADS)),
+        "peak_mb": peak_mb(),
+        "evaluations": float(problem.evaluations),
+        "C": None,
+    }
+    if c_available():
+        in_c(problem._replace(space=problem.space[:1]), THREADS)
+        found["C"] = seconds(lambda: in_c(problem, THREADS))
+    return found
+
+
+def requests_point(count: int) -> dict[str, float | None]:
+    """A trace drawn, its exits drawn, replayed under ``fluid``, and summarised."""
+    table, fluid = paper_table(), find_policy("fluid")
+    rates = [row.rate for row in table.exits]
+
+    def whole(requests: int) -> None:
+        trace = poisson(RATE_PER_S, requests, 1)
+        exits, _ = resolve(trace, rates, 1, None)
+        summarise(simulate(table, trace, fluid, exits=exits, slo_s=SLO_S), table)
+
+    whole(100)  # loads the event loop
+    return {"whole": seconds(lambda: whole(count)), "peak_mb": peak_mb()}
+
+
+def measure(axis: str, size: int) -> dict[str, float | None]:
+    """The point of an axis."""
+    resnet = load_network("resnet50")
+    if axis == "dsps":
+        return search_point(resnet, board_of(size), 8)
+    if axis == "largest":
+        return search_point(resnet, board_of(size), 64)
+    if axis == "b_max":
+        return search_point(resnet, load_platform("zc706"), size)
+    if axis == "layers":
+        return search_point(random_network(size), load_platform("zc706"), 8)
+    return requests_point(size)
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(**json.loads(sys.argv[1]))))

@@ -1,0 +1,148 @@
+"""Results as JSON and as markdown."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import statistics
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from fluidb import __version__
+from rounds import Row, Table
+
+SCHEMA = "fluidb.bench/1"
+
+
+def machine() -> dict[str, Any]:
+    """What ran the benchmarks."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    try:
+        compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout
+    except FileNotFoundError:
+        compiler = ""
+    return {
+        "cpu": _cpu(),
+        "cores": cores,
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "numba": numba.__version__,
+        "numpy": np.__version__,
+        "gcc": compiler.partition("\n")[0].rpartition(" ")[2] or None,
+        "fluidb": __version__,
+    }
+
+
+def _cpu() -> str:
+    """The processor's name."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def write_results(path: Path, tables: list[Table], command: str) -> None:
+    """Write a run."""
+    run = {
+        "schema": SCHEMA,
+        "command": command,
+        "machine": machine(),
+        "tables": [dataclasses.asdict(table) for table in tables],
+    }
+    path.write_text(json.dumps(run, indent=1) + "\n")
+
+
+def read_results(path: Path) -> tuple[dict[str, Any], list[Table]]:
+    """A run: its machine and its tables.
+
+    Raises
+    ------
+    ValueError
+        With one line, if it is none.
+    """
+    try:
+        run = json.loads(path.read_text())
+        assert run["schema"] == SCHEMA
+        tables = [Table(**table | {"rows": [Row(**row) for row in table["rows"]]}) for table in run["tables"]]
+        return run["machine"], tables
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}; make it with `make bench OUT={path}`") from None
+    except (ValueError, KeyError, TypeError, AssertionError):
+        raise ValueError(f"{path}: expected a run, {SCHEMA}; make it with `make bench OUT={path}`") from None
+
+
+def machine_text(found: dict[str, Any]) -> str:
+    """What ran the benchmarks, as a line."""
+    tools = ", ".join(f"{name} {found[name]}" for name in ("python", "numba", "numpy", "gcc") if found[name])
+    return f"Written by `make bench` on {found['cores']} cores of {found['cpu']}, {found['system']}; {tools}.\n"
+
+
+HIGHLIGHTS = {
+    ("search", "fluidb, 2 threads"): "every design of ResNet-50 on ZC706, on 2 threads",
+    ("search", "fluidb, the whole search"): "the search of the best of them",
+    ("commands", "fluidb --help"): "`fluidb --help`",
+    ("commands", "fluidb dse resnet50 zc706"): "`fluidb dse resnet50 zc706`",
+    ("commands", "the same, nothing compiled yet"): "the same, nothing compiled yet",
+    ("commands", "fluidb serve-sim, 20,000 requests"): "`fluidb serve-sim`, 20,000 requests",
+    ("simulator", "fluid"): "the policy `fluid` simulated, 1,000,000 requests",
+    ("simulator", "fluid, 10,000 requests, SimPy"): "the same in SimPy, 10,000 of them",
+}
+"""The README's rows, and what it calls them."""
+
+
+def highlights(tables: list[Table]) -> str:
+    """The README's table: a few rows of all tables."""
+    lines = ["| what | time | a second | ratio of times |", "|---|---:|---:|---:|"]
+    by_key = {table.key: table for table in tables}
+    for (key, name), label in HIGHLIGHTS.items():
+        table = by_key[key]
+        row = table.row(name)
+        rate = f"{quantity(row.rate, '')} {table.unit}" if row.work else ""
+        lines.append(f"| {label} | {quantity(row.median_s, 's')} | {rate} | {ratio_text(table, row)} |")
+    return "\n".join([*lines, ""])
+
+
+def quantity(value: float, unit: str) -> str:
+    """Three digits with a prefix: 0.00123 s is 1.23 ms."""
+    prefixes = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ")]
+    if unit == "s":
+        prefixes = prefixes[3:]
+    scale, prefix = next((item for item in prefixes if value >= 0.9995 * item[0]), prefixes[-1])
+    return f"{np.format_float_positional(value / scale, 3, fractional=False, trim='-')} {prefix}{unit}".rstrip()
+
+
+def ratio_text(table: Table, row: Row) -> str:
+    """A row's time by that of what it is held against: median and range over rounds."""
+    ratios = table.ratios(row)
+    if not ratios:
+        return ""
+    digits = "{:.2f} ({:.2f} to {:.2f})" if statistics.median(ratios) < 10 else "{:,.0f} ({:,.0f} to {:,.0f})"
+    return digits.format(statistics.median(ratios), min(ratios), max(ratios)) + f" x {row.against}"
+
+
+def markdown(table: Table) -> str:
+    """A table with its heading, its sentences, its remarks."""
+    columns = {
+        "": [row.name for row in table.rows],
+        "time": [quantity(row.median_s, "s") for row in table.rows],
+        "min to max": [f"{quantity(min(row.seconds), 's')} to {quantity(max(row.seconds), 's')}" for row in table.rows],
+        f"{table.unit}/s": [quantity(row.rate, "") if row.work else "" for row in table.rows],
+        "ratio of times": [ratio_text(table, row) for row in table.rows],
+        "peak memory": [f"{max(row.peak_mb):,.0f} MB" if row.peak_mb else "" for row in table.rows],
+    }
+    columns = {name: cells for name, cells in columns.items() if any(cells)}
+    shown = [row.shown for row in table.rows]
+    count = len(table.rows[0].seconds)
+    lines = [f"### {table.title}", "", f"{table.about} {count} round{'s' * (count > 1)}.", ""]
+    lines += ["| " + " | ".join(columns) + " |", "|---|" + "---:|" * (len(columns) - 1)]
+    cells = zip(shown, zip(*columns.values(), strict=True), strict=True)
+    lines += ["| " + " | ".join(row) + " |" for visible, row in cells if visible]
+    lines.append("")
+    for remark in table.remarks:
+        lines += [remark, ""]
+    return "\n".join(lines)

@@ -1,0 +1,151 @@
+"""The search of every design again: in C, with NumPy, and in plain Python, from the same inputs as the kernel."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from fluidb.dse import SearchOptions
+from fluidb.dse.search import memory_words
+from fluidb.dse.space import arrange, designs, layouts
+from fluidb.dse.workload import distinct, workload
+from fluidb.models import Network
+from fluidb.platforms import Platform
+from numpy.typing import NDArray
+
+HERE = Path(__file__).parent
+FLAGS = ["-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"]
+# the same bits as the kernel: no fused multiply-add; ceil as one instruction all the same
+EXACT = ["-ffp-contract=off", "-fno-trapping-math"]
+
+
+class Problem(NamedTuple):
+    """What is searched, and in the form the implementations take."""
+
+    network: Network
+    platform: Platform
+    options: SearchOptions
+    space: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, network: Network, platform: Platform, options: SearchOptions) -> Problem:
+        """Every design of a board."""
+        return cls(network, platform, options, designs(platform, options.limits))
+
+    @property
+    def shapes(self) -> int:
+        """How many (design, k) there are: k = 2 and 1/2 where halves of the tile are left."""
+        stacked = self.space // 2 > 0
+        return int(len(self.space) + (stacked[:, 0] & stacked[:, 2]).sum() + (stacked[:, 0] & stacked[:, 1]).sum())
+
+    @property
+    def evaluations(self) -> int:
+        """Tuples (T_P, T_C, k, B_R, layer, b) of the full space: every layer, every B_R = 1..b."""
+        return self.shapes * len(self.network.gemms) * self.options.b_max * (self.options.b_max + 1) // 2
+
+    @property
+    def evaluated(self) -> int:
+        """Those that are left when equal layers count once, and of B_R with the same B_P the smallest."""
+        (work, _), plan = distinct(self.network), layouts(self.options.batching, self.options.b_max)
+        return self.shapes * int(np.diff(plan.starts)[work.kinds].sum())
+
+    @property
+    def memory_words(self) -> float:
+        """Words that memory-only layers move for each sample."""
+        return float(memory_words(self.network, self.options).sum())
+
+
+@functools.cache
+def _library() -> Any:
+    """``search.c``, compiled for this machine; ``None``, and a line, without gcc."""
+    if shutil.which("gcc") is None:
+        print("no gcc: the rows of the C reference are left out", file=sys.stderr)
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        built = Path(folder) / "search.so"
+        subprocess.run(["gcc", *FLAGS, *EXACT, HERE / "search.c", "-o", built, "-lm"], check=True)
+        return ctypes.CDLL(str(built))
+
+
+def c_available() -> bool:
+    """Whether there is a C compiler."""
+    return _library() is not None
+
+
+def in_c(problem: Problem, threads: int) -> NDArray[np.float64]:
+    """Cycles of every design and batch size, (D, B_max), by ``search.c``."""
+    (work, repeats), plan = distinct(problem.network), layouts(problem.options.batching, problem.options.b_max)
+    once = np.ascontiguousarray(repeats.sum(axis=1))
+    cycles = np.empty((len(problem.space), problem.options.b_max))
+
+    def pointer(array: NDArray[Any]) -> ctypes.c_void_p:
+        assert array.flags.c_contiguous
+        assert array.dtype in (np.int64, np.float64)
+        return ctypes.c_void_p(array.ctypes.data)
+
+    failed = _library().search(
+        pointer(problem.space), ctypes.c_int64(len(problem.space)), pointer(work.gemms), pointer(work.kinds),
+        pointer(once), ctypes.c_int64(len(once)), pointer(plan.plans), pointer(plan.starts),
+        problem.options.stacking_codes, ctypes.c_double(problem.memory_words),
+        ctypes.c_double(problem.platform.words_per_cycle), problem.options.b_max, threads, pointer(cycles),
+    )  # fmt: skip
+    if failed:
+        raise MemoryError("search.c found no memory")
+    return cycles
+
+
+def in_numpy(problem: Problem) -> NDArray[np.float64]:
+    """The same with NumPy, all designs at once: equal layers once, tables hoisted."""
+    (work, repeats), plan = distinct(problem.network), layouts(problem.options.batching, problem.options.b_max)
+    b_max, bandwidth = problem.options.b_max, problem.platform.words_per_cycle
+    T_R, T_P, T_C = problem.space.T.astype(np.float64)
+    half = [np.floor(size / 2) for size in (T_R, T_P, T_C)]
+    tiles = [(T_R, T_P, T_C), (half[0], 2 * T_P, half[2]), (half[0], half[1], 2 * T_C)]
+    n = np.arange(1, b_max + 1)[:, None]
+    cycles = np.repeat(n * problem.memory_words / bandwidth, len(problem.space), axis=1)
+    for (R, P, C, groups), kind, times in zip(work.gemms, work.kinds, repeats.sum(axis=1), strict=True):
+        best = np.full_like(cycles, np.inf)
+        for rows, inner, columns in tiles[: problem.options.stacking_codes]:
+            with np.errstate(divide="ignore"):  # an NPU too small for k: its time is infinite
+                passes_of = R * np.ceil(P / inner) * np.ceil(n * C / columns)
+                weights = P * C * np.ceil(n * R / rows)
+                each = R * P * np.ceil(C / columns) + R * C
+            for b, B_R, B_P, passes in plan.plans[plan.starts[kind] : plan.starts[kind + 1]].tolist():
+                waits = ((b // passes) * each + weights[B_R - 1]) / bandwidth
+                np.minimum(best[b - 1], passes * np.maximum(B_R * passes_of[B_P - 1], waits), out=best[b - 1])
+        cycles += times * groups * best
+    return cycles.T
+
+
+def in_python(problem: Problem) -> NDArray[np.float64]:
+    """The same as it stands on paper, in plain Python: every layer, every k, every B_R = 1..b."""
+    options, bandwidth = problem.options, problem.platform.words_per_cycle
+    work = workload(problem.network.gemms)
+    layers = list(zip(problem.network.gemms, work.kinds.tolist(), strict=True))
+    cycles = []
+    for T_R, T_P, T_C in problem.space.tolist():
+        shapes = [(T_R, T_P, T_C), (T_R // 2, 2 * T_P, T_C // 2), (T_R // 2, T_P // 2, 2 * T_C)]
+        for b in range(1, options.b_max + 1):
+            total = b * problem.memory_words / bandwidth
+            for (R, P, C, groups, _), kind in layers:
+                best = math.inf
+                for rows, inner, columns in shapes[: options.stacking_codes]:
+                    if not (rows and inner and columns):
+                        continue
+                    for B_R in range(1, b + 1):
+                        B_P, passes = arrange(options.batching, b, B_R, kind)
+                        compute = B_R * R * math.ceil(P / inner) * math.ceil(B_P * C / columns)
+                        words = b // passes * (R * P * math.ceil(C / columns) + R * C)
+                        words += P * C * math.ceil(B_R * R / rows)
+                        best = min(best, passes * max(compute, words / bandwidth))
+                total += groups * best
+            cycles.append(total)
+    return np.array(cycles).reshape(len(problem.space), options.b_max)
