@@ -1,27 +1,132 @@
-"""The benchmarks run; how fast, no test says."""
+"""What compares two runs of the benchmarks; that they run and agree, `make bench SMOKE=1` shows in CI."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import dataclasses
+import itertools
+import json
 from pathlib import Path
 
+import compare
+import numpy as np
 import pytest
-from conftest import COMPILED
+from compare import Verdict
+from rounds import Contestant as Entrant
+from rounds import Row, Sample, Table, take_turns
+from tables import markdown, quantity, read_results, write_results
 
-ROOT = Path(__file__).parent.parent
-
-
-def test_commands_run_and_make_the_table_of_the_readme():
-    script = ROOT / "benchmarks" / "commands.py"
-    done = subprocess.run([sys.executable, script, "--smoke"], capture_output=True, text=True, check=True)
-    header = done.stdout.splitlines()[0]
-    assert header == "| command | seconds | ratio |"
-    assert header in (ROOT / "README.md").read_text()
+STEADY = [1.0, 1.01, 0.99, 1.02, 0.98, 1.0]
 
 
-@pytest.mark.skipif(not COMPILED, reason="searches a board of the paper: minutes as plain Python")
-def test_simulator_agrees_with_simpy():
-    script = ROOT / "benchmarks" / "simulator.py"
-    done = subprocess.run([sys.executable, script, "--smoke"], capture_output=True, text=True, check=True)
-    assert "simpy_requests_per_s" in done.stdout
+def run_of(*rows: Row) -> list[Table]:
+    return [Table("search", "Search", "About.", [*rows], "evaluations", ["A remark."])]
+
+
+def ours(seconds: list[float], against: str | None = "C") -> Row:
+    return Row("fluidb", seconds, against, 100.0, ours=True)
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (2, 3), (4, 4), (5, 2)])
+def test_distribution_of_mann_and_whitney(m, n):
+    counts = [0] * (m * n + 1)
+    for places in itertools.combinations(range(m + n), m):
+        others = set(range(m + n)) - set(places)
+        counts[sum(place > other for place in places for other in others)] += 1
+    assert list(compare._ways(m, n)) == counts
+
+
+def test_the_interval_holds_the_factor_as_often_as_it_says():
+    draw = np.random.default_rng(1)
+    held, times = 0, 1500
+    for _ in range(times):
+        before, after = draw.lognormal(0, 0.4, 7), 1.3 * draw.lognormal(0, 0.4, 6)
+        found = compare.interval(before, after)
+        assert found is not None
+        factor, low, high = found
+        assert low <= factor <= high
+        held += low <= 1.3 <= high
+    # at least 99 %, less three standard deviations of the count
+    assert 0.982 * times <= held < times
+
+
+@pytest.mark.parametrize(
+    ("factor", "verdict"),
+    [(1.5, Verdict.SLOWER), (0.5, Verdict.FASTER), (1.0, Verdict.SAME), (1.04, Verdict.SAME), (0.97, Verdict.SAME)],
+)
+def test_verdicts(factor, verdict):
+    found = compare.judge("row", STEADY, [factor * value for value in STEADY])
+    assert found.verdict is verdict
+    assert found.factor == pytest.approx(factor, rel=0.02)
+
+
+def test_noise_is_no_verdict_and_neither_are_four_rounds():
+    assert compare.judge("row", [1, 2, 1, 2, 1, 2], [2, 3, 2, 3, 2, 1]).verdict is Verdict.SAME
+    assert compare.judge("row", STEADY[:4], [9.0] * 4).verdict is Verdict.FEW
+    assert compare.judge("row", STEADY[:5], [9.0] * 5).verdict is Verdict.SLOWER
+
+
+def test_a_slower_machine_is_no_slower_program():
+    before = run_of(Row("C", STEADY), ours([2 * value for value in STEADY]))
+    slower_machine = run_of(Row("C", [3 * value for value in STEADY]), ours([6 * value for value in STEADY]))
+    slower_program = run_of(Row("C", STEADY), ours([6 * value for value in STEADY]))
+    assert [change.verdict for change in compare.changes(before, slower_machine)] == [Verdict.SAME]
+    (change,) = compare.changes(before, slower_program)
+    assert (change.name, change.verdict) == ("Search: fluidb", Verdict.SLOWER)
+    alone = run_of(ours(STEADY, None))
+    assert [change.verdict for change in compare.changes(alone, run_of(ours([9.0] * 6, None)))] == [Verdict.UNJUDGED]
+    # without gcc C is missing: what remains is not judged by seconds
+    assert [change.verdict for change in compare.changes(before, alone)] == [Verdict.UNJUDGED]
+
+
+def test_exit_codes(tmp_path, capsys):
+    old, new, broken = (tmp_path / name for name in ("old.json", "new.json", "broken.json"))
+    write_results(old, run_of(Row("C", STEADY), ours(STEADY)), "command")
+    write_results(new, run_of(Row("C", STEADY), ours([2 * value for value in STEADY])), "command")
+    broken.write_text('{"schema": "fluidb.bench/1"}')
+    assert compare.main([str(old), str(old)]) == 0
+    assert compare.main([str(new), str(old)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "beyond noise at 99%: 0 slower, 1 faster, of 1"
+    assert compare.main([str(old), str(new)]) == 1
+    assert "slower" in capsys.readouterr().out
+    for paths in ([old], [old, tmp_path / "none.json"], [broken, old], [old, Path(__file__)]):
+        assert compare.main([str(path) for path in paths]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "expected" in line or "no such file" in line.lower()
+
+
+def test_results_read_back(tmp_path):
+    tables = run_of(Row("C", STEADY, shown=False), ours(STEADY))
+    write_results(tmp_path / "run.json", tables, "command")
+    machine, found = read_results(tmp_path / "run.json")
+    assert found == tables
+    assert {"cpu", "cores", "python", "numba", "numpy"} <= machine.keys()
+    assert [dataclasses.asdict(table) for table in tables] == json.loads((tmp_path / "run.json").read_text())["tables"]
+
+
+def test_everybody_takes_turns_and_every_other_round_is_reversed():
+    order = []
+
+    def contestant(name: str) -> Entrant:
+        def run() -> Sample:
+            order.append(name)
+            return Sample(float(len(order)), 10.0)
+
+        return Entrant(name, run, None if name == "a" else "a")
+
+    rows = take_turns([contestant(name) for name in "abc"], 3)
+    assert "".join(order) == "abccbaabc"
+    assert [row.seconds for row in rows] == [[1, 6, 7], [2, 5, 8], [3, 4, 9]]
+    table = Table("t", "T", "About.", rows)
+    assert table.ratios(rows[1]) == [2 / 1, 5 / 6, 8 / 7]
+    text = markdown(table).splitlines()
+    assert text[:3] == ["### T", "", "About. 3 rounds."]
+    assert text[-1] == "| c | 4 s | 3 s to 9 s | 1.29 (0.67 to 3.00) x a | 10 MB |"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(0.00123, "s", "1.23 ms"), (12.0, "s", "12 s"), (2.5e-6, "s", "2.5 µs"), (1234.0, "s", "1230 s"),
+     (7.219e9, "", "7.22 G"), (999.9, "", "1 k"), (0.9999, "s", "1 s")],
+)  # fmt: skip
+def test_quantities(value, unit, text):
+    assert quantity(value, unit) == text
