@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+PEERS_VENV ?= .venv-peers
 DEMO ?= demo
 # pytest and hypothesis give tests their arguments
 UNTYPED := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --allow-untyped-decorators
@@ -10,7 +11,7 @@ UNTYPED := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --
 COMPILED := $(patsubst %,tests/test_%.py,clairvoyant codesign explain fbcb kernels latency objectives pareto search serving slack \
   theory timeline)
 
-.PHONY: demo test check bench reproduce clean
+.PHONY: demo test check bench bench-compare reproduce clean
 
 # the environment, made once and again when the project's requirements change
 $(VENV)/ready: pyproject.toml
@@ -47,13 +48,25 @@ check: $(VENV)/ready
 	MYPYPATH=build/typed $(BIN)/python -m mypy
 	MYPYPATH=build/typed:tests:benchmarks $(BIN)/python -m mypy --explicit-package-bases $(UNTYPED) tests benchmarks
 
-bench: $(VENV)/ready
-	$(BIN)/python benchmarks/commands.py
-	$(BIN)/python benchmarks/simulator.py
+# ours against C, NumPy, Python, SimPy: ten minutes; README and docs/performance.md get the tables.  SMOKE=1: everything once, small,
+# nothing written; OUT=run.json: only that file; REQUESTS=N: the longest trace; PEERS=1: SCALE-Sim and ZigZag too
+bench: $(VENV)/ready $(if $(PEERS),$(PEERS_VENV)/ready)
+	$(BIN)/python benchmarks $(if $(SMOKE),--smoke) $(if $(OUT),--out '$(OUT)') $(if $(REQUESTS),--requests $(REQUESTS)) $(if \
+	  $(PEERS),--peers $(PEERS_VENV)/bin/python)
+
+# what is beyond noise between two runs, e.g. A=benchmarks/results.json B=run.json; fails if anything is slower
+bench-compare: $(VENV)/ready
+	$(BIN)/python benchmarks/compare.py '$(A)' '$(B)'
+
+# SCALE-Sim 3.0 fails with newer versions of numpy; ZigZag 3.9 needs six and does not say so
+$(PEERS_VENV)/ready:
+	$(PYTHON) -m venv $(PEERS_VENV)
+	$(PEERS_VENV)/bin/python -m pip install --quiet scalesim==3.0.0 zigzag-dse==3.9.1 six 'numpy<2.4'
+	@touch $@
 
 # the paper's tables and figures beside ours, into results/
 reproduce: $(VENV)/ready
 	$(BIN)/fluidb reproduce all -o results
 
 clean:
-	rm -rf $(VENV) $(DEMO) build dist *.egg-info
+	rm -rf $(VENV) $(PEERS_VENV) $(DEMO) build dist *.egg-info
