@@ -34,7 +34,7 @@ def full(requests: int, peers_python: Path | None) -> Iterator[Table]:
     yield commands.measure(9)
     yield simulator.measure(5, 1_000_000, 10_000)
     for axis in [*scale.FULL, scale.REQUESTS._replace(sizes=[*sizes, requests])]:
-        yield scale.measure(axis, 3)
+        yield scale.measure(axis, 5)
     yield peers.measure(peers_python)
 
 

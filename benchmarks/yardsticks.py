@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,26 +81,26 @@ def c_available() -> bool:
     return _library() is not None
 
 
-def in_c(problem: Problem, threads: int) -> NDArray[np.float64]:
-    """Cycles of every design and batch size, (D, B_max), by ``search.c``."""
+def prepare_c(problem: Problem) -> Callable[[int], NDArray[np.float64]]:
+    """``search.c`` with its inputs: from threads to the cycles of every design and batch size, (D, B_max)."""
     (work, repeats), plan = distinct(problem.network), layouts(problem.options.batching, problem.options.b_max)
-    once = np.ascontiguousarray(repeats.sum(axis=1))
-    cycles = np.empty((len(problem.space), problem.options.b_max))
+    inputs = [problem.space, work.gemms, work.kinds, np.ascontiguousarray(repeats.sum(axis=1)), plan.plans, plan.starts]
+    assert all(array.flags.c_contiguous and array.dtype in (np.int64, np.float64) for array in inputs)
+    space, gemms, kinds, times, plans, starts = (ctypes.c_void_p(array.ctypes.data) for array in inputs)
 
-    def pointer(array: NDArray[Any]) -> ctypes.c_void_p:
-        assert array.flags.c_contiguous
-        assert array.dtype in (np.int64, np.float64)
-        return ctypes.c_void_p(array.ctypes.data)
+    def run(threads: int) -> NDArray[np.float64]:
+        cycles = np.empty((len(inputs[0]), problem.options.b_max))
+        failed = _library().search(
+            space, ctypes.c_int64(len(inputs[0])), gemms, kinds, times, ctypes.c_int64(len(inputs[3])), plans, starts,
+            problem.options.stacking_codes, ctypes.c_double(problem.memory_words),
+            ctypes.c_double(problem.platform.words_per_cycle), problem.options.b_max, threads,
+            ctypes.c_void_p(cycles.ctypes.data),
+        )  # fmt: skip
+        if failed:
+            raise MemoryError("search.c found no memory")
+        return cycles
 
-    failed = _library().search(
-        pointer(problem.space), ctypes.c_int64(len(problem.space)), pointer(work.gemms), pointer(work.kinds),
-        pointer(once), ctypes.c_int64(len(once)), pointer(plan.plans), pointer(plan.starts),
-        problem.options.stacking_codes, ctypes.c_double(problem.memory_words),
-        ctypes.c_double(problem.platform.words_per_cycle), problem.options.b_max, threads, pointer(cycles),
-    )  # fmt: skip
-    if failed:
-        raise MemoryError("search.c found no memory")
-    return cycles
+    return run
 
 
 def in_numpy(problem: Problem) -> NDArray[np.float64]:
