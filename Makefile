@@ -48,8 +48,8 @@ check: $(VENV)/ready
 	MYPYPATH=build/typed $(BIN)/python -m mypy
 	MYPYPATH=build/typed:tests:benchmarks $(BIN)/python -m mypy --explicit-package-bases $(UNTYPED) tests benchmarks
 
-# ours against C, NumPy, Python, SimPy: ten minutes; README and docs/performance.md get the tables.  SMOKE=1: everything once, small,
-# nothing written; OUT=run.json: only that file; REQUESTS=N: the longest trace; PEERS=1: SCALE-Sim and ZigZag too
+# ours against C, NumPy, Python, SimPy: ten minutes; README and docs/performance.md get the tables.  SMOKE=1: everything
+# once, small, nothing written; OUT=run.json: only that file; REQUESTS=N: the longest trace; PEERS=1: other tools too
 bench: $(VENV)/ready $(if $(PEERS),$(PEERS_VENV)/ready)
 	$(BIN)/python benchmarks $(if $(SMOKE),--smoke) $(if $(OUT),--out '$(OUT)') $(if $(REQUESTS),--requests $(REQUESTS)) $(if \
 	  $(PEERS),--peers $(PEERS_VENV)/bin/python)

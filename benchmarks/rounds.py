@@ -132,8 +132,8 @@ def take_turns(contestants: Sequence[Contestant], rounds: int) -> list[Row]:
     ]
 
 
-def timed(function: Callable[[], object], least_s: float = LEAST_S) -> Callable[[], Sample]:
-    """Measures a function of this process, as often in a sample as it takes to last ``least_s``."""
+def timed(function: Callable[[], object]) -> Callable[[], Sample]:
+    """Measures a function of this process, as often in a sample as it takes to last :data:`LEAST_S`."""
 
     def run() -> Sample:
         runs, begin = 0, time.perf_counter()
@@ -141,7 +141,7 @@ def timed(function: Callable[[], object], least_s: float = LEAST_S) -> Callable[
             function()
             runs += 1
             spent = time.perf_counter() - begin
-            if spent >= least_s:
+            if spent >= LEAST_S:
                 return Sample(spent / runs)
 
     return run
