@@ -109,7 +109,7 @@ def highlights(tables: list[Table]) -> str:
 
 def quantity(value: float, unit: str) -> str:
     """Three digits with a prefix: 0.00123 s is 1.23 ms."""
-    prefixes = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ")]
+    prefixes = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")]
     if unit == "s":
         prefixes = prefixes[3:]
     scale, prefix = next((item for item in prefixes if value >= 0.9995 * item[0]), prefixes[-1])
@@ -121,8 +121,17 @@ def ratio_text(table: Table, row: Row) -> str:
     ratios = table.ratios(row)
     if not ratios:
         return ""
-    digits = "{:.2f} ({:.2f} to {:.2f})" if statistics.median(ratios) < 10 else "{:,.0f} ({:,.0f} to {:,.0f})"
-    return digits.format(statistics.median(ratios), min(ratios), max(ratios)) + f" x {row.against}"
+    middle = statistics.median(ratios)
+    form = "{:.2f}" if middle < 10 else "{:,.0f}" if middle < 1e6 else "{:.1e}"
+    span = f" ({form} to {form})".format(min(ratios), max(ratios)) if len(ratios) > 1 else ""
+    return f"{form.format(middle)}{span} x {row.against}"
+
+
+def range_text(row: Row) -> str:
+    """The shortest and the longest time of a row, if there were several rounds."""
+    if len(row.seconds) == 1:
+        return ""
+    return f"{quantity(min(row.seconds), 's')} to {quantity(max(row.seconds), 's')}"
 
 
 def markdown(table: Table) -> str:
@@ -130,7 +139,7 @@ def markdown(table: Table) -> str:
     columns = {
         "": [row.name for row in table.rows],
         "time": [quantity(row.median_s, "s") for row in table.rows],
-        "min to max": [f"{quantity(min(row.seconds), 's')} to {quantity(max(row.seconds), 's')}" for row in table.rows],
+        "min to max": [range_text(row) for row in table.rows],
         f"{table.unit}/s": [quantity(row.rate, "") if row.work else "" for row in table.rows],
         "ratio of times": [ratio_text(table, row) for row in table.rows],
         "peak memory": [f"{max(row.peak_mb):,.0f} MB" if row.peak_mb else "" for row in table.rows],

@@ -132,8 +132,8 @@ def test_everybody_takes_turns_and_every_other_round_is_reversed():
 
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
-    [(0.00123, "s", "1.23 ms"), (12.0, "s", "12 s"), (2.5e-6, "s", "2.5 µs"), (1234.0, "s", "1230 s"),
-     (7.219e9, "", "7.22 G"), (999.9, "", "1 k"), (0.9999, "s", "1 s")],
+    [(0.00123, "s", "1.23 ms"), (12.0, "s", "12 s"), (2.5e-6, "s", "2.5 µs"), (4.14e-8, "s", "41.4 ns"),
+     (1234.0, "s", "1230 s"), (7.219e9, "", "7.22 G"), (999.9, "", "1 k"), (0.9999, "s", "1 s")],
 )  # fmt: skip
 def test_quantities(value, unit, text):
     assert quantity(value, unit) == text
