@@ -71,9 +71,9 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[Table]]:
         tables = [Table(**table | {"rows": [Row(**row) for row in table["rows"]]}) for table in run["tables"]]
         return run["machine"], tables
     except OSError as error:
-        raise ValueError(f"{path}: {error.strerror}; make it with `make bench OUT={path}`") from None
+        raise ValueError(f"{path}: {error.strerror}; make one with `make bench OUT=run.json`") from None
     except (ValueError, KeyError, TypeError, AssertionError):
-        raise ValueError(f"{path}: expected a run, {SCHEMA}; make it with `make bench OUT={path}`") from None
+        raise ValueError(f"{path}: expected a run, {SCHEMA}; make one with `make bench OUT=run.json`") from None
 
 
 def machine_text(found: dict[str, Any]) -> str:
