@@ -26,6 +26,9 @@ class InputError(ValueError):
         self.faults = (faults,) if isinstance(faults, str) else tuple(faults)
         super().__init__("\n".join(self.first_faults))
 
+    def __reduce__(self) -> tuple[type[InputError], tuple[tuple[str, ...]]]:
+        return type(self), (self.faults,)  # from process to process as it is
+
     @property
     def first_faults(self) -> tuple[str, ...]:
         """As many as a person reads, and how many more there are."""

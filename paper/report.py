@@ -12,9 +12,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from ..dse.sources import made_with
 from ..formats import InputError, check_free, write_file
 from ..plots import check_picture
-from ..serving.runs import made_with
 from .items import ITEMS
 from .lab import Lab
 from .pictures import draw

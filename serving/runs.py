@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from functools import cache
 from pathlib import Path
 from typing import Annotated, ClassVar, TypeVar
 
@@ -12,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from .. import __version__
 from ..dse.design import DesignTable, NetworkRow, tabulate_design
 from ..dse.latency import LatencyTable, tabulate_latency
 from ..dse.search import Candidate, SearchOptions, SearchResult, search
+from ..dse.sources import made_with
 from ..formats import InputError, Strict, Table, read_table, write_table
 from .arrivals import gamma, poisson
 from .clairvoyant import least_violations
@@ -125,16 +124,6 @@ def _sha256(content: object) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
-@cache
-def made_with() -> dict[str, str]:
-    """Versions of fluidb and numpy, and the digest of the sources that results depend on."""
-    root = Path(__file__).parent.parent
-    digest = hashlib.sha256()
-    for path in sorted(path for folder in ("dse", "serving") for path in (root / folder).rglob("*.py")):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
-    return {"fluidb": __version__, "numpy": np.__version__, "sources_sha256": digest.hexdigest()}
-
-
 AnyTable = TypeVar("AnyTable", bound=Table)
 
 
@@ -215,17 +204,32 @@ def find_engine(site: Site, options: SearchOptions, store: Store, threads: int |
     InputError
         If no design fits the board, or the file system refuses.
     """
+    found = kept_search(site, options, store)
+    if found is not None:
+        return make_engine(site, options, found)
+    return make_engine(site, options, search(site.network, site.platform, options, threads=threads), store)
+
+
+def _design_path(site: Site, options: SearchOptions, store: Store) -> Path | None:
     asked = (NetworkRow.of(site.network), site.platform, options)
-    path = store.path(DESIGNS, [*(item.model_dump(mode="json") for item in asked), made_with()])
-    kept = store.read(DesignTable, path)
-    if kept is not None and (kept.network, kept.platform, kept.options) == asked:
-        ranking = [Candidate(row.tile, row.objective) for row in kept.ranking]
-        found = SearchResult(ranking, kept.designs_evaluated, kept.designs_ruled_out)
-    else:
-        kept, found = None, search(site.network, site.platform, options, threads=threads)
+    return store.path(DESIGNS, [*(item.model_dump(mode="json") for item in asked), made_with()])
+
+
+def kept_search(site: Site, options: SearchOptions, store: Store) -> SearchResult | None:
+    """What an earlier search for a contender's NPU found; ``None`` if nothing of it is kept."""
+    kept = store.read(DesignTable, _design_path(site, options, store))
+    asked = (NetworkRow.of(site.network), site.platform, options)
+    if kept is None or (kept.network, kept.platform, kept.options) != asked:
+        return None
+    ranking = [Candidate(row.tile, row.objective) for row in kept.ranking]
+    return SearchResult(ranking, kept.designs_evaluated, kept.designs_ruled_out)
+
+
+def make_engine(site: Site, options: SearchOptions, found: SearchResult, store: Store | None = None) -> Engine:
+    """The NPU that a search found; its design is kept if there is a store."""
     design, fbcb = tabulate_design(site.network, site.platform, options, found)
-    if kept is None:
-        store.keep(design, path)
+    if store is not None:
+        store.keep(design, _design_path(site, options, store))
     return Engine(design, tabulate_latency(design, fbcb))
 
 
@@ -284,7 +288,16 @@ def run(point: Point, entrant: Entrant, engine: Engine, seed: int, store: Store)
     InputError
         If the policy breaks its contract, or the file system refuses.
     """
-    key = RunKey(
+    kept = kept_run(point, entrant, engine, seed, store)
+    if kept is not None:
+        return kept, True
+    table = make_run(point, entrant, engine, seed)
+    keep_run(table, store)
+    return table, False
+
+
+def _key(point: Point, entrant: Entrant, seed: int) -> RunKey:
+    return RunKey(
         policy=entrant.spec,
         policy_sha256=entrant.source_sha256,
         slo_s=point.slo_s,
@@ -295,14 +308,28 @@ def run(point: Point, entrant: Entrant, engine: Engine, seed: int, store: Store)
         seed=seed,
         made_with=made_with(),
     )
-    path = store.path(RUNS, [engine.inputs, key.model_dump(mode="json")])
-    kept = store.read(RunTable, path)
-    if kept is not None and (kept.key, kept.inputs) == (key, engine.inputs):
-        return kept, True
+
+
+def _run_path(inputs: dict[str, str], key: RunKey, store: Store) -> Path | None:
+    return store.path(RUNS, [inputs, key.model_dump(mode="json")])
+
+
+def kept_run(point: Point, entrant: Entrant, engine: Engine, seed: int, store: Store) -> RunTable | None:
+    """A run that is kept already; ``None`` if it is not."""
+    key = _key(point, entrant, seed)
+    kept = store.read(RunTable, _run_path(engine.inputs, key, store))
+    return kept if kept is not None and (kept.key, kept.inputs) == (key, engine.inputs) else None
+
+
+def make_run(point: Point, entrant: Entrant, engine: Engine, seed: int) -> RunTable:
+    """One run of the grid; it touches no file."""
     trace, exits = traffic(point, seed)
     replay = simulate(engine.table, trace, entrant.contender, exits=exits, slo_s=point.slo_s)
     digest = hashlib.sha256(trace.arrival_s.tobytes() + exits.tobytes()).hexdigest()
     figures = Figures.of(summarise(replay, engine.table), least_violations(replay, engine.table))
-    table = RunTable(inputs=engine.inputs, key=key, traffic_sha256=digest, figures=figures)
-    store.keep(table, path)
-    return table, False
+    return RunTable(inputs=engine.inputs, key=_key(point, entrant, seed), traffic_sha256=digest, figures=figures)
+
+
+def keep_run(table: RunTable, store: Store) -> None:
+    """Keep a run."""
+    store.keep(table, _run_path(table.inputs, table.key, store))
