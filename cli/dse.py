@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from . import many
 from . import options as shared
 from .problem import numbers, problem
 from .render import blank, emit_facts, emit_json, emit_table, note, percent, progress
@@ -17,11 +19,21 @@ if TYPE_CHECKING:
 
 
 def command(
-    network: shared.NetworkName,
-    platform: shared.PlatformName,
+    network: Annotated[
+        str, typer.Argument(help="A network: a name from `fluidb models`, or a TOML file; several with commas between.")
+    ],
+    platform: Annotated[
+        str,
+        typer.Argument(help="A board: a name from `fluidb platforms`, or a TOML file; several with commas between."),
+    ],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Write the design and its FBCB into this folder."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="DIR",
+            help="Write the design and its FBCB into this folder; of several, into a folder in it.",
+        ),
     ] = None,
     batching: shared.Batching = shared.Engine.fluid,
     stacking: shared.Stacking = True,
@@ -44,6 +56,7 @@ def command(
         bool, typer.Option("--exhaustive", help="Evaluate also what a bound rules out: same answer.")
     ] = False,
     top: Annotated[int, typer.Option(min=1, max=1000, help="Designs to keep in the ranking.")] = 5,
+    scheduler: shared.Scheduler = None,
     threads: shared.Threads = None,
     force: shared.Force = False,
     as_json: shared.AsJson = False,
@@ -51,18 +64,28 @@ def command(
     """Search every NPU <T_R,T_P,T_C> that fits a board for the one that runs a network best.
 
     Prints the design with its shares of the board and its throughput; with -o,
-    writes design.json and fbcb.json, which the other commands read.
+    writes design.json and fbcb.json, which the other commands read. Several
+    networks or boards are all combined, and searched for on a cluster if asked to.
     """
     from ..dse.design import check_output, tabulate_design, write_design
     from ..dse.search import search
+    from ..formats import InputError
 
-    if output is not None:
-        check_output(output, force=force)
-    net, board, options = problem(
-        network, platform, bandwidth=bandwidth, backbone=backbone, weights=weights, max_dsp=max_dsp, max_ram=max_ram,
+    stated = partial(
+        problem, bandwidth=bandwidth, backbone=backbone, weights=weights, max_dsp=max_dsp, max_ram=max_ram,
         max_lut=max_lut, batching=batching.value, stacking=stacking, b_max=b_max, memory_layers=memory_layers,
         objective=objective.value, tile=numbers(tile, "--tile", int) or None,
     )  # fmt: skip
+    networks, platforms = many.names(network, "NETWORK"), many.names(platform, "PLATFORM")
+    if len(networks) * len(platforms) > 1:
+        settings = {"top": top, "all_rows": all_rows, "exhaustive": exhaustive}
+        many.run(stated, networks, platforms, output, settings, scheduler, threads, force=force, as_json=as_json)
+        return
+    if scheduler is not None:
+        raise InputError("--scheduler: expected several networks or boards, found one of each: its search is one task")
+    if output is not None:
+        check_output(output, force=force)
+    net, board, options = stated(network, platform)
     with progress("designs") as report:
         found = search(
             net, board, options, top=top, all_rows=all_rows, exhaustive=exhaustive, threads=threads, progress=report
@@ -71,18 +94,19 @@ def command(
     if output is not None:
         write_design(output, design, fbcb, replace=force)
     if as_json:
-        _emit_json(design, fbcb, output)
+        emit_json("fluidb.dse-output/1", content(design, fbcb) | {"output": None if output is None else str(output)})
     else:
         _emit_text(design, fbcb)
     if output is not None:
         note(f"wrote {output}; next: fluidb latency {output}")
 
 
-def _emit_json(design: DesignTable, fbcb: FbcbTable, output: Path | None) -> None:
+def content(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
+    """What ``--json`` prints of a design."""
     from ..dse.objectives import OBJECTIVES
 
     best, *others = (row.model_dump() for row in design.ranking)
-    content = {
+    return {
         "network": design.network.name,
         "platform": design.platform.name,
         "bandwidth_gb_s": design.platform.bandwidth_gb_s,
@@ -99,9 +123,7 @@ def _emit_json(design: DesignTable, fbcb: FbcbTable, output: Path | None) -> Non
         "designs_evaluated": design.designs_evaluated,
         "designs_ruled_out": design.designs_ruled_out,
         "runners_up": others,
-        "output": None if output is None else str(output),
     }
-    emit_json("fluidb.dse-output/1", content)
 
 
 def _emit_text(design: DesignTable, fbcb: FbcbTable) -> None:

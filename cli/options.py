@@ -59,4 +59,10 @@ Objective = Annotated[
 MaxDsp = Annotated[str | None, typer.Option(metavar="LIMIT", help="DSPs a design may take: 80% or 720.")]
 MaxRam = Annotated[str | None, typer.Option(metavar="LIMIT", help="On-chip memory it may take: 80% or 15Mb.")]
 MaxLut = Annotated[str | None, typer.Option(metavar="LIMIT", help="LUTs it may take: 76% or 166000.")]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="tcp://HOST:PORT|local", help="Run on a Dask cluster, or on one made of this machine (docs/cluster.md)."
+    ),
+]
 Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Threads; all cores if not given.")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,7 +35,6 @@ def problem(
     """Read what was typed: names, quantities, limits; ``options`` are those of ``SearchOptions`` as they stand."""
     from ..dse import SearchOptions
     from ..formats import parse_bandwidth, validate
-    from ..models import load_network
     from ..platforms import LUT_KEYS, load_platform
 
     board = load_platform(platform, parse_bandwidth(bandwidth, "--bandwidth") if bandwidth is not None else None)
@@ -47,8 +47,16 @@ def problem(
     }
     options |= {"limits": limits, **_weighted(weights, options)}
     asked = validate(SearchOptions, options, Path("options"))
-    net = load_network(network)
-    return Problem(net.backbone() if backbone else net, board, asked)
+    return Problem(_network(network, backbone=backbone), board, asked)
+
+
+@cache
+def _network(name: str, *, backbone: bool) -> Network:
+    """A network, read once for all boards."""
+    from ..models import load_network
+
+    net = load_network(name)
+    return net.backbone() if backbone else net
 
 
 def _weighted(weights: str | None, options: dict[str, Any]) -> dict[str, object]:

@@ -19,7 +19,8 @@ from .space import Tile, luts
 DESIGN_FILE = "design.json"
 FBCB_FILE = "fbcb.json"
 LATENCY_FILE = "latency.json"
-OWN_FILES = {DESIGN_FILE, FBCB_FILE, LATENCY_FILE}
+SEARCH_FILE = "search.json"
+OWN_FILES = {DESIGN_FILE, FBCB_FILE, LATENCY_FILE, SEARCH_FILE}
 """All that fluidb keeps in a design's folder."""
 
 Count = Annotated[int, Field(ge=1, le=MAX_WORK)]
@@ -234,7 +235,13 @@ def check_output(folder: Path, *, force: bool) -> None:
 
 
 def write_design(
-    folder: Path, design: DesignTable, fbcb: FbcbTable, latency: Table | None = None, *, replace: bool = False
+    folder: Path,
+    design: DesignTable,
+    fbcb: FbcbTable,
+    latency: Table | None = None,
+    *,
+    searched: Table | None = None,
+    replace: bool = False,
 ) -> None:
     """Write a design's folder, whole or not at all.
 
@@ -246,6 +253,8 @@ def write_design(
         Its tables.
     latency : Table, optional
         Its latency table, if there is one yet.
+    searched : Table, optional
+        How it was found, for a folder of many (:class:`.many.SearchTable`).
     replace : bool
         Replace an earlier design there; nothing but a design is ever replaced.
 
@@ -259,8 +268,9 @@ def write_design(
     def fill(partial: Path) -> None:
         write_table(design, partial / DESIGN_FILE)
         write_table(fbcb, partial / FBCB_FILE)
-        if latency is not None:
-            write_table(latency, partial / LATENCY_FILE)
+        for table, name in ((latency, LATENCY_FILE), (searched, SEARCH_FILE)):
+            if table is not None:
+                write_table(table, partial / name)
 
     write_directory(folder, fill, replace=replace)
 

@@ -54,7 +54,7 @@ def test_the_readme_goes_from_an_onnx_file_to_a_slo_in_four_commands(tmp_path):
 
 
 @needs_speed
-@pytest.mark.parametrize("page", ["docs/codesign.md", "docs/explain.md", "docs/pareto.md"])
+@pytest.mark.parametrize("page", ["docs/cluster.md", "docs/codesign.md", "docs/explain.md", "docs/pareto.md"])
 def test_the_page_prints_what_it_says(tmp_path, page):
     printed = run_shell("".join(blocks(page, "sh")), tmp_path)
     for line in "".join(blocks(page, "text")).splitlines():
