@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from .options import AsJson
+from .options import AsJson, Scheduler
 from .render import blank, emit_facts, emit_json, emit_table, note, progress
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def command(
         typer.Option(metavar="EARLIER.json", help="Exit with 1 if a figure got worse, beyond noise, than there."),
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, max=1024, help="Threads; all cores if not given.")] = None,
+    scheduler: Scheduler = None,
     force: Annotated[bool, typer.Option("--force", help="Replace another scenario's comparison in DIR.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -78,7 +79,7 @@ def command(
         check_match(loaded, earlier, against)
     try:
         with progress("searches and runs") as report:
-            found, reused = compare(loaded, output, threads=threads, progress=report)
+            found, reused = compare(loaded, output, threads=threads, scheduler=scheduler, progress=report)
     except KeyboardInterrupt:
         if output is None:
             raise

@@ -8,8 +8,7 @@ does to both drops out (Law, Simulation Modeling and Analysis, Section 11.2).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,10 +16,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import __version__
-from ..dse.search import SearchOptions, available_threads
+from ..dse.many import search_each
+from ..dse.search import SearchOptions
+from ..dse.tasks import Workers, in_order, workers
 from ..formats import InputError, Printed, read_printed, write_file
-from .runs import BETTER, DESIGNS, RUNS, Engine, RunTable, Store, find_engine, run
-from .scenarios import Point, Scenario, Site
+from .runs import (
+    BETTER,
+    DESIGNS,
+    RUNS,
+    Engine,
+    RunTable,
+    Store,
+    keep_run,
+    kept_run,
+    kept_search,
+    make_engine,
+    make_run,
+)
+from .scenarios import Entrant, Point, Scenario, Site
 from .statistics import Interval, mean_interval, welch_interval
 
 SCHEMA = "fluidb.compare-output/1"
@@ -28,6 +41,12 @@ COMPARE_FILE = "compare.json"
 
 ROUNDING = 1e-9
 """A difference below this share of the figures is rounding, whatever its interval."""
+
+TASK_REQUESTS = 100_000
+"""Requests that a task on a cluster simulates, if there are as many: some tenths of a second."""
+
+RUN_REQUESTS = 2_000
+"""What a run costs beside its own requests."""
 
 Progress = Callable[[int, int], None]
 
@@ -190,6 +209,7 @@ def compare(
     folder: Path | None = None,
     *,
     threads: int | None = None,
+    scheduler: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[Comparison, int]:
     """Run a scenario's whole grid.
@@ -203,6 +223,8 @@ def compare(
         what is kept already; damaged files are computed again.
     threads : int, optional
         Threads to use, by default all cores; the result does not depend on it.
+    scheduler : str, optional
+        A Dask cluster to run on (:func:`fluidb.dse.tasks.workers`), with the same result.
     progress : callable, optional
         Called with (searches and runs done, searches and runs in all).
 
@@ -216,38 +238,35 @@ def compare(
     Raises
     ------
     InputError
-        If no design fits a board, a policy breaks its contract, or the file system refuses.
+        If no design fits a board, a policy breaks its contract, or the cluster or the file system refuses.
     """
     seeds, store = scenario.file.seeds, Store(folder)
     wanted = _wanted(scenario)
     total = len(wanted) + len(scenario.points) * len(scenario.entrants) * len(seeds)
     report = progress or (lambda _done, _total: None)
-    searched: dict[str, Engine] = {}
-    for name, (site, options) in wanted.items():
-        searched[name] = find_engine(site, options, store, threads)
-        report(len(searched), total)
-    engines = [
-        tuple(searched[_npu(p.site, p.site.options(item))] for item in scenario.entrants) for p in scenario.points
-    ]
-    grid = [
-        (point, entrant, engine, seed, store)
-        for point, there in zip(scenario.points, engines, strict=True)
-        for entrant, engine in zip(scenario.entrants, there, strict=True)
-        for seed in seeds
-    ]
-    pool = ThreadPoolExecutor(threads or available_threads())
-    try:
-        futures = [pool.submit(run, *arguments) for arguments in grid]
-        runs: list[tuple[RunTable, bool]] = []
-        for future in futures:  # in the order of the grid, whichever ends first
-            runs.append(future.result())
-            report(len(searched) + len(runs), total)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for kernels
-    tables = iter([table for table, _ in runs])
+    with workers(scheduler, threads) as at:
+        searched: dict[str, Engine] = {}
+        for name, engine in _engines(wanted, store, at):
+            searched[name] = engine
+            report(len(searched), total)
+        engines = [
+            [searched[_npu(p.site, p.site.options(item))] for item in scenario.entrants] for p in scenario.points
+        ]
+        grid = Grid(scenario.points, scenario.entrants, engines)
+        cells = [Cell(i, j, seed) for i in range(len(grid.points)) for j in range(len(grid.entrants)) for seed in seeds]
+        runs = {cell: kept for cell in cells if (kept := kept_run(*grid.arguments(cell), store))}
+        reused = len(runs)
+        report(len(searched) + len(runs), total)
+        missing = [cell for cell in cells if cell not in runs]
+        batches = _batches(grid, missing, TASK_REQUESTS if scheduler else 0)
+        for index, tables in in_order(at.map(_make_runs, grid, batches)):
+            for cell, table in zip(batches[index], tables, strict=True):
+                keep_run(table, store)
+                runs[cell] = table
+                report(len(searched) + len(runs), total)
     points = [
-        _point(scenario, point, there, [[next(tables) for _ in seeds] for _ in scenario.entrants])
-        for point, there in zip(scenario.points, engines, strict=True)
+        _point(scenario, point, there, [[runs[Cell(i, j, seed)] for seed in seeds] for j in range(len(there))])
+        for i, (point, there) in enumerate(zip(scenario.points, engines, strict=True))
     ]
     found = Comparison(
         title=scenario.file.title,
@@ -263,7 +282,7 @@ def compare(
     )
     if folder is not None:
         write_file(folder / COMPARE_FILE, found.text())
-    return found, sum(reused for _, reused in runs)
+    return found, reused
 
 
 def _npu(site: Site, options: SearchOptions) -> str:
@@ -280,6 +299,69 @@ def _wanted(scenario: Scenario) -> dict[str, tuple[Site, SearchOptions]]:
     }
 
 
+def _engines(wanted: dict[str, tuple[Site, SearchOptions]], store: Store, at: Workers) -> Iterator[tuple[str, Engine]]:
+    """The NPU of each search as it comes; those that are kept first."""
+    missing = []
+    for name, (site, options) in wanted.items():
+        kept = kept_search(site, options, store)
+        if kept is None:
+            missing.append(name)
+        else:
+            yield name, make_engine(site, options, kept)
+    asked = [(site.network, site.platform, options) for site, options in map(wanted.__getitem__, missing)]
+    for index, found in in_order(search_each(asked, at, {})):
+        yield missing[index], make_engine(*wanted[missing[index]], found, store)
+
+
+class Cell(NamedTuple):
+    """A run of the grid: the indices of its point and contender, and its seed."""
+
+    point: int
+    entrant: int
+    seed: int
+
+
+class Grid(NamedTuple):
+    """What the runs of a scenario share.
+
+    Attributes
+    ----------
+    points : tuple of Point
+        Where.
+    entrants : tuple of Entrant
+        Who.
+    engines : list of list of Engine
+        On which NPU, by point and contender.
+    """
+
+    points: tuple[Point, ...]
+    entrants: tuple[Entrant, ...]
+    engines: list[list[Engine]]
+
+    def arguments(self, cell: Cell) -> tuple[Point, Entrant, Engine, int]:
+        """What a run is made of."""
+        point, entrant, seed = cell
+        return self.points[point], self.entrants[entrant], self.engines[point][entrant], seed
+
+
+def _make_runs(grid: Grid, cells: list[Cell]) -> list[RunTable]:
+    """A task."""
+    return [make_run(*grid.arguments(cell)) for cell in cells]
+
+
+def _batches(grid: Grid, cells: list[Cell], requests: int) -> list[list[Cell]]:
+    """Runs by task, in their order: so many that a task simulates a number of requests, and at least one."""
+    batches: list[list[Cell]] = []
+    room = 0
+    for cell in cells:
+        if room <= 0:
+            batches.append([])
+            room = requests
+        batches[-1].append(cell)
+        room -= grid.points[cell.point].requests + RUN_REQUESTS
+    return batches
+
+
 def _values(runs: list[RunTable], metric: str) -> NDArray[np.float64]:
     return np.array([getattr(table.figures, metric) for table in runs], dtype=np.float64)
 
@@ -291,7 +373,7 @@ def _beyond(interval: Interval | None, mean: float, size: float) -> bool | None:
     return (interval.low > 0 or interval.high < 0) and abs(mean) > ROUNDING * size
 
 
-def _point(scenario: Scenario, point: Point, engines: tuple[Engine, ...], runs: list[list[RunTable]]) -> PointResult:
+def _point(scenario: Scenario, point: Point, engines: list[Engine], runs: list[list[RunTable]]) -> PointResult:
     """Means, intervals and differences of a point; ``runs`` by contender and seed."""
     names = [item.name for item in scenario.entrants]
     base = runs[names.index(scenario.file.baseline)]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import re
+import shutil
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +40,8 @@ class Contender:
         Time of a scheduler call with samples on the NPU.
     b_max : int or None
         Largest batch, if smaller than the engine's.
+    source : bytes or None
+        Content of the user's file that the policy comes from.
     """
 
     spec: str
@@ -44,6 +49,10 @@ class Contender:
     texts: Mapping[str, str]
     call_s: float = 0.0
     b_max: int | None = None
+    source: bytes | None = field(default=None, repr=False)
+
+    def __reduce__(self) -> tuple[Callable[[str, bytes | None], Contender], tuple[str, bytes | None]]:
+        return _remade, (self.spec, self.source)  # a decision is compiled where it runs, from a file of its own
 
     def settings(self, slo_s: float | None) -> NDArray[np.float64]:
         """What the policy's ``decide`` gets (see :meth:`Policy.settings`)."""
@@ -75,13 +84,32 @@ def _from_file(path: Path, name: str) -> Policy:
     )
 
 
-def _find(name: str) -> Policy:
+def _find(name: str) -> tuple[Policy, bytes | None]:
+    """A policy by name, and the user's file that it comes from."""
     if ".py:" in name:
         path, _, attribute = name.rpartition(":")
-        return _from_file(Path(path), attribute)
+        return _from_file(Path(path), attribute), Path(path).read_bytes()
     if name not in POLICIES:
         raise InputError(f'unknown policy "{name}"; known: {", ".join(POLICIES)}, or path/to/file.py:NAME')
-    return POLICIES[name]
+    return POLICIES[name], None
+
+
+def _remade(spec: str, source: bytes | None) -> Contender:
+    """A contender in another process, which may be on a machine without the user's file."""
+    if source is None:
+        return find_policy(spec)
+    own, _, rest = spec.rpartition(".py:")
+    folder = Path(tempfile.mkdtemp(prefix="fluidb-policy-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / f"{Path(own).name}.py"
+    path.write_bytes(source)
+    try:
+        return replace(find_policy(f"{path}:{rest}"), spec=spec)
+    except InputError as error:
+        raise InputError(
+            f"{fault.replace(str(path), f'{own}.py')} (on a worker, which gets that file and no other)"
+            for fault in error.faults
+        ) from None
 
 
 def find_policy(spec: str) -> Contender:
@@ -111,7 +139,7 @@ def find_policy(spec: str) -> Contender:
     match = _SPEC.fullmatch(spec)
     if match is None:
         raise InputError(f'policy: expected NAME or NAME:key=value,..., found "{spec}"')
-    policy = _find(match["name"])
+    policy, source = _find(match["name"])
     texts: dict[str, str] = {}
     for item in filter(None, (match["parameters"] or "").split(",")):
         key, equals, value = item.partition("=")
@@ -123,4 +151,4 @@ def find_policy(spec: str) -> Contender:
     if limit is not None and not (limit.isdecimal() and int(limit) >= 1):
         raise InputError(f'policy: b_max: expected a whole number >= 1, found "{limit}"')
     policy.settings({key: text for key, text in texts.items() if text not in "SML"}, 1.0)  # a fault shows now
-    return Contender(spec, policy, texts, call_s, None if limit is None else int(limit))
+    return Contender(spec, policy, texts, call_s, None if limit is None else int(limit), source)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import pty
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import COMPILED, DATA, FLUIDB, Run, run_fluidb, start_fluidb
+from fluidb.dse import many, search
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.serving import gamma, load_scenario, poisson, resolve
 from fluidb.serving.compare import Comparison, against, compare, read_comparison
@@ -168,11 +168,11 @@ def test_engines_are_searched_once_each(tmp_path: Path, monkeypatch: pytest.Monk
     """Two contenders of the three share one, and a second case of the same board needs no third search."""
     asked = []
 
-    def counted(*arguments: Any) -> Any:
+    def counted(*arguments: Any, **settings: Any) -> Any:
         asked.append(arguments)
-        return find_engine(*arguments)
+        return search(*arguments, **settings)
 
-    monkeypatch.setattr(importlib.import_module("fluidb.serving.compare"), "find_engine", counted)
+    monkeypatch.setattr(many, "search", counted)
     row = 'batching = "row", stacking = false, b_max = 2, search_batch = 2'
     path = edited(
         tmp_path,

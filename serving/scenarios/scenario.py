@@ -332,10 +332,7 @@ def _policy(folder: Path, spec: str) -> tuple[Contender, str | None]:
     own = ".py:" in spec
     found = find_policy(str(folder / spec) if own else spec)
     found.settings(1.0)  # a fault of a letter for a share of the SLO shows now, too
-    if not own:
-        return found, None
-    path = folder / f"{spec.partition('.py:')[0]}.py"
-    return found, hashlib.sha256(path.read_bytes()).hexdigest()
+    return found, None if found.source is None else hashlib.sha256(found.source).hexdigest()
 
 
 def _entrants(file: ScenarioFile, path: Path, faults: _Faults) -> Iterator[Entrant]:
