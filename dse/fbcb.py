@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ..formats import Strict, Table
-from .kernels import K_CODES
-from .space import MAX_BATCH
+from .space import K_CODES, MAX_BATCH
 
 K_BITS = 2
 K_NAMES = ("1", "2", "1/2")

@@ -15,8 +15,6 @@ Symbols are the paper's (000): a layer is R x P by P x C, a design
 import numpy as np
 from numba import njit
 
-# k = 1, 2, 1/2 in the order of their codes, which is also the order of preference on a tie
-K_CODES = 3
 # causes that a layer's cycles are split into
 PARTS = 7
 # designs that a search takes at a time: its tables stay in the cache, and its inner loops run over designs,

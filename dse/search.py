@@ -14,15 +14,14 @@ from pydantic import Field, model_validator
 from ..formats import InputError, Strict
 from ..models import Network
 from ..platforms import Platform
-from . import kernels
 from .objectives import OBJECTIVES, Cost, Objective, check_objectives, weighted
-from .space import MAX_BATCH, Batching, Limits, Tile, check_fit, designs, layouts
+from .space import K_CODES, MAX_BATCH, Batching, Limits, Tile, check_fit, designs, layouts
 from .workload import distinct, workload
 
 PIECE = 2_000_000
 """Layouts that a thread costs at a time: some milliseconds, so that all are busy and Ctrl-C is answered at once."""
 
-ROUND = 2 * kernels.BLOCK
+ROUND = 256
 """Designs that a search evaluates before it asks again whether any other can win."""
 
 MARGIN = 1 - 1e-9
@@ -97,7 +96,7 @@ class SearchOptions(Strict):
     @property
     def stacking_codes(self) -> int:
         """How many stacking codes the kernels try."""
-        return kernels.K_CODES if self.stacking else 1
+        return K_CODES if self.stacking else 1
 
 
 class Candidate(NamedTuple):
@@ -176,6 +175,9 @@ class Evaluator:
     """
 
     def __init__(self, network: Network, platform: Platform, options: SearchOptions) -> None:
+        from . import kernels  # here, as whoever only reads what was found needs no numba
+
+        self._kernels = kernels
         (work, repeats), plan = distinct(network), layouts(options.batching, options.b_max)
         self._macs, self._platform, self._b_max = network.macs, platform, options.b_max
         self._weights = options.weight_array()
@@ -203,10 +205,10 @@ class Evaluator:
         stages = self._arguments[2].shape[1]
         if traffic or self._literal:
             found = [np.empty((len(space), stages, self._b_max)) for _ in range(3)]
-            kernels.account_designs(space, *self._arguments, self._literal, *found)
+            self._kernels.account_designs(space, *self._arguments, self._literal, *found)
         else:
             found = [np.empty((len(space), stages, self._b_max))]
-            kernels.search_designs(space, *self._arguments, *found)
+            self._kernels.search_designs(space, *self._arguments, *found)
         return self._cost(found)
 
     def least_cost(self, space: NDArray[np.int64], *, traffic: bool) -> Cost:
@@ -217,7 +219,7 @@ class Evaluator:
         # Equation (1) as printed shares tiles along P, all others those along the columns
         up = np.array([(not self._literal, self._literal or rows[:, 2].max() == 1) for rows in lists], dtype=np.float64)
         least = np.empty((3 if traffic else 1, len(space), repeats.shape[1]))
-        kernels.bound_designs(space, gemms, kinds, repeats, codes, words, words_per_cycle, up, shares, least)
+        self._kernels.bound_designs(space, gemms, kinds, repeats, codes, words, words_per_cycle, up, shares, least)
         return self._cost(list(MARGIN * least[..., None] * np.arange(1, self._b_max + 1)))
 
     def _cost(self, found: list[NDArray[np.float64]]) -> Cost:
@@ -260,7 +262,8 @@ class Evaluator:
         values = np.empty((len(space), len(asked)))
         gemms, plans, codes = self._arguments[0], self._arguments[3], self._arguments[5]
         layouts_each = len(gemms) * codes * (1 if bound else len(plans))
-        step = kernels.BLOCK * max(1, PIECE // (kernels.BLOCK * layouts_each))
+        block = self._kernels.BLOCK
+        step = block * max(1, PIECE // (block * layouts_each))
 
         def evaluate(start: int) -> int:
             part = space[start : start + step]
@@ -399,6 +402,8 @@ def configure(network: Network, platform: Platform, tile: Tile, options: SearchO
     Choice
         One row for each GEMM, in execution order.
     """
+    from . import kernels  # as in Evaluator
+
     work, plan = workload(network.gemms), layouts(options.batching, options.b_max)
     shape = len(work.gemms), options.b_max
     choice = Choice(np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape), np.empty(shape))

@@ -13,6 +13,9 @@ from ..formats import InputError, Strict
 from ..models import Gemm
 from ..platforms import LUT_KEYS, Platform
 
+K_CODES = 3
+"""Stacking codes: k = 1, 2, 1/2 in this order, which is also the order of preference on a tie."""
+
 MAX_BATCH = 256
 """Largest B_max: the number of layouts grows with its square."""
 
