@@ -69,12 +69,20 @@ def command(
     """
     from ..dse.design import check_output, tabulate_design, write_design
     from ..dse.search import search
+    from ..dse.space import Tile
     from ..formats import InputError
 
+    given = numbers(tile, "--tile", int, "100,2,4")
+    if tile is not None and len(given) != len(Tile._fields):
+        raise InputError(f'--tile: expected T_R,T_P,T_C, found "{tile}"; e.g. 100,2,4')
+    if given and (all_rows or exhaustive):
+        raise InputError(
+            "--tile: gives the design, so that there is nothing for --all-rows or --exhaustive; leave them out"
+        )
     stated = partial(
         problem, bandwidth=bandwidth, backbone=backbone, weights=weights, max_dsp=max_dsp, max_ram=max_ram,
         max_lut=max_lut, batching=batching.value, stacking=stacking, b_max=b_max, memory_layers=memory_layers,
-        objective=objective.value, tile=numbers(tile, "--tile", int) or None,
+        objective=objective.value, tile=given or None,
     )  # fmt: skip
     networks, platforms = many.names(network, "NETWORK"), many.names(platform, "PLATFORM")
     if len(networks) * len(platforms) > 1:

@@ -1,4 +1,4 @@
-"""What `dse` and `pareto` search: the network, the board and the options of their command lines."""
+"""What `dse`, `pareto` and `codesign` search: the network, the board and the options of their command lines."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ def _weighted(weights: str | None, options: dict[str, Any]) -> dict[str, object]
     from ..formats import InputError
 
     if weights is None or not weights.endswith(".json"):
-        return {"weights": numbers(weights, "--weights", float)}
+        found = numbers(weights, "--weights", float, "1,1,2, or a file whose name ends in .json")
+        if found and options["objective"] == "latency":
+            raise InputError("--weights: the objective latency is that of b = 1 and takes none; leave them out")
+        return {"weights": found}
     from ..serving.launches import read_launches
 
     if options["objective"] != "gop_s":
@@ -72,7 +75,7 @@ def _weighted(weights: str | None, options: dict[str, Any]) -> dict[str, object]
     return {"objective": "traffic", "launches": read_launches(Path(weights), options["b_max"])}
 
 
-def numbers(text: str | None, option: str, kind: type[float]) -> list[float]:
+def numbers(text: str | None, option: str, kind: type[float], example: str) -> list[float]:
     """Numbers with commas between; none in no text."""
     from ..formats import InputError
 
@@ -80,7 +83,7 @@ def numbers(text: str | None, option: str, kind: type[float]) -> list[float]:
         return [] if text is None else [kind(item) for item in text.split(",")]
     except ValueError:
         what = "whole numbers" if kind is int else "numbers"
-        raise InputError(f'{option}: expected {what} with commas between, found "{text}"; e.g. 100,2,4') from None
+        raise InputError(f'{option}: expected {what} with commas between, found "{text}"; e.g. {example}') from None
 
 
 def _limit(text: str | None, what: str, total: float | None, unit: str, example: str) -> float | None:
@@ -89,7 +92,14 @@ def _limit(text: str | None, what: str, total: float | None, unit: str, example:
     if text is None:
         return None
     units = {unit: 1.0} if total is None else {unit: 1.0, "%": total / 100}
+    share = text.strip().endswith("%")
     value = round(parse_quantity(text, units, what, example), 9)  # 100 % is all of it
-    if unit or value >= 1:
-        return value if unit else int(value)
-    raise InputError(f'{what}: expected room for at least 1, found "{text}"; write e.g. {example}')
+    if share and total is not None and value > total:
+        raise InputError(f'{what}: expected at most 100% of the board, found "{text}"; write e.g. {example}')
+    if unit:
+        return value
+    if not share and value != int(value):
+        raise InputError(f'{what}: expected a whole number, found "{text}"; write e.g. {example}')
+    if value < 1:
+        raise InputError(f'{what}: expected room for at least 1, found "{text}"; write e.g. {example}')
+    return int(value)

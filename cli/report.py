@@ -36,7 +36,9 @@ def command(
     slo: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Latency objective, e.g. 200ms, where the trace has none.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the exits, where the trace decides none.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the exits, where the trace decides none.  [default: 0]")
+    ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the page.  [default: network and board]")] = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -53,9 +55,12 @@ def command(
     from ..serving import POLICIES, find_policy, read_trace
 
     check_free(output, force)
-    for name, given in (("--policy", policy), ("--slo", slo)):
+    for name, given in (("--policy", policy), ("--slo", slo), ("--seed", seed)):
         if trace is None and given is not None:
             raise InputError(f"{name}: would change nothing without --trace; add a trace or leave it out")
+    for index, directory in enumerate(directories):
+        if directory in directories[:index]:
+            raise InputError(f"{directory}: named twice; name each folder once")
     specs = policy or list(POLICIES)
     if len(specs) > MAX_SERIES or len(set(specs)) < len(specs):
         raise InputError(
@@ -69,7 +74,7 @@ def command(
         if not any(isinstance(entry, Shown) for entry in entries):
             raise InputError("--trace: would change nothing without a design; add a design's folder or leave it out")
         slo_s = parse_duration(slo, "--slo") if slo is not None else None
-        traffic = Traffic(str(trace), read_trace(trace), slo_s, seed)
+        traffic = Traffic(str(trace), read_trace(trace), slo_s, seed or 0)
         entries = [
             replace(entry, served=serve(entry.table, traffic, contenders)) if isinstance(entry, Shown) else entry
             for entry in entries

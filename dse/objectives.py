@@ -79,7 +79,7 @@ class Cost(NamedTuple):
 
 
 def weighted(weights: Values, values: Values) -> Values:
-    """Equation (2): the sum over the columns of ``values``, weighted."""
+    """The sum over the columns of ``values``, weighted: of throughput with w_b, Equation (2)."""
     total = np.zeros(len(values))
     for i in range(len(weights)):  # in this order for any number of designs: ties must stay ties
         total += weights[i] * values[:, i]

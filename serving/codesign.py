@@ -130,7 +130,8 @@ def codesign(
         if progress:
             progress(len(rounds), len(rounds) + 1)
         launches = launches_of(summary.stages)
-        options = options.model_copy(update={"objective": Objective.TRAFFIC, "launches": launches, "weights": []})
+        goal = {"objective": Objective.TRAFFIC, "launches": launches, "weights": []}
+        options = SearchOptions.model_validate(dict(options) | goal)
         found = search(network, platform, options, threads=threads)
         tiles = [item.tile for item in rounds]
         if found.best.tile in tiles:

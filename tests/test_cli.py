@@ -257,7 +257,19 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     "weights of nothing": (["dse", TINY, POCKET, "--weights", ""], ["--weights", 'found ""']),
     "bandwidth of nothing": (["dse", TINY, POCKET, "--bandwidth", ""], ["--bandwidth"]),
     "import onto itself": (["platforms", "import", "t.csv", "-o", "t.csv", "--force"], ["another file than the one"]),
-    "tile of two": (["dse", TINY, POCKET, "--tile", "8,2"], ["options: tile", "3", "[8, 2]"]),
+    "tile of two": (["dse", TINY, POCKET, "--tile", "8,2"], ["--tile: expected T_R,T_P,T_C", '"8,2"']),
+    "tile that is given and sought": (
+        ["dse", TINY, POCKET, "--tile", "8,2,3", "--exhaustive"],
+        ["--tile", "leave them out"],
+    ),
+    "most of a DSP": (["dse", TINY, POCKET, "--max-dsp", "2.7"], ["--max-dsp: expected a whole number", '"2.7"']),
+    "thrice the board": (["dse", TINY, POCKET, "--max-ram", "300%"], ["--max-ram: expected at most 100%", '"300%"']),
+    "weights of a single sample": (
+        ["dse", TINY, POCKET, "--weights", "1,2", "--b-max", "2", "--objective", "latency"],
+        ["--weights: the objective latency", "leave them out"],
+    ),
+    "seed of no traffic": (["report", "DESIGN", "-o", "n.html", "--seed", "3"], ["--seed: would change nothing"]),
+    "folder twice": (["report", "DESIGN", "DESIGN", "-o", "n.html"], ["named twice"]),
     "tile of halves": (["dse", TINY, POCKET, "--tile", "8,2,0.5"], ["--tile", "whole numbers", '"8,2,0.5"']),
     "tile of too many DSPs": (["dse", TINY, POCKET, "--tile", "2,99,99"], ["<2,99,99>", "DSPs of pocket", "9,801"]),
     "tile too deep": (
