@@ -13,7 +13,8 @@ Symbols are the paper's (000): a layer is R x P by P x C, a design
 """
 
 import numpy as np
-from numba import njit
+
+from .jit import compiled
 
 # causes that a layer's cycles are split into
 PARTS = 7
@@ -22,17 +23,17 @@ PARTS = 7
 BLOCK = 128
 
 # numpy's error model divides without a test for zero, which no vector loop could carry
-compiled = njit(cache=True, nogil=True, error_model="numpy")
+kernel = compiled(error_model="numpy")
 
 
-@compiled
+@kernel
 def smaller(x, y):
     """The smaller of two numbers, none of them -0."""
     # adding zero changes no value, and keeps LLVM from a masked store, which costs AMD's cores twice the loop
     return min(x, y) + 0.0
 
 
-@compiled
+@kernel
 def stacked(T_R, T_P, T_C, code):
     """Tile sizes under stacking code 0, 1, 2 (k = 1, 2, 1/2); zeros where the NPU is too small."""
     if code == 0:
@@ -44,7 +45,7 @@ def stacked(T_R, T_P, T_C, code):
     return shape
 
 
-@compiled
+@kernel
 def inner_tiles(P, T_P, B_P, literal):
     """Tiles along P, rounded up."""
     if literal:
@@ -53,37 +54,37 @@ def inner_tiles(P, T_P, B_P, literal):
     return np.ceil(P / T_P)
 
 
-@compiled
+@kernel
 def column_tiles(C, T_C, B_P, literal):
     """Tiles along the columns, rounded up; samples side by side share them, but in Equation (1) as printed."""
     return np.ceil((C if literal else B_P * C) / T_C)
 
 
-@compiled
+@kernel
 def tile_passes(P, C, T_P, T_C, B_P, literal):
     """Tiles that a row of the output needs: rounded up in P and in C."""
     return inner_tiles(P, T_P, B_P, literal) * column_tiles(C, T_C, B_P, literal)
 
 
-@compiled
+@kernel
 def sample_words(R, P, C, T_C):
     """Words moved for each sample: its input once per column tile, its output once."""
     return R * P * np.ceil(C / T_C) + R * C
 
 
-@compiled
+@kernel
 def weight_words(R, P, C, T_R, B_R):
     """Words of weights moved: all of them once per T_R rows."""
     return P * C * np.ceil(B_R * R / T_R)
 
 
-@compiled
+@kernel
 def partial_words(R, P, C, T_P):
     """Partial sums that return to the output buffer for each sample: after every tile along P but the last."""
     return R * C * (np.ceil(P / T_P) - 1)
 
 
-@compiled
+@kernel
 def gemm_cost(gemm, T_R, T_P, T_C, b, B_R, B_P, passes, words_per_cycle, literal):
     """Cycles and words of one layer for b samples, laid out B_R x B_P in each of ``passes`` passes."""
     R, P, C, groups = gemm[0], gemm[1], gemm[2], gemm[3]
@@ -93,7 +94,7 @@ def gemm_cost(gemm, T_R, T_P, T_C, b, B_R, B_P, passes, words_per_cycle, literal
     return groups * passes * max(compute, words / words_per_cycle), groups * passes * words
 
 
-@compiled
+@kernel
 def stack_block(designs, first, tiles):
     """Tiles of a block of designs under each stacking code; k = 1, which is tried anyway, where one does not fit.
 
@@ -117,7 +118,7 @@ def stack_block(designs, first, tiles):
             tiles[0, code, j], tiles[1, code, j], tiles[2, code, j] = T_R, T_P, T_C
 
 
-@compiled
+@kernel
 def search_designs(designs, gemms, kinds, repeats, plans, starts, codes, memory_words, words_per_cycle, cycles):
     """Cycles of each stage and batch on each design, with the best (k, B_R) for each layer and batch.
 
@@ -188,7 +189,7 @@ def search_designs(designs, gemms, kinds, repeats, plans, starts, codes, memory_
                     cycles[first + j, s, i] = total[s, i, j]
 
 
-@compiled
+@kernel
 def bound_designs(designs, gemms, kinds, repeats, codes, memory_words, words_per_cycle, up, shares, least):
     """What each design takes at least for each sample of any batch (docs/model.md, Pruning).
 
@@ -250,7 +251,7 @@ def bound_designs(designs, gemms, kinds, repeats, codes, memory_words, words_per
                     least[q, first + j, s] = total[q, s, j]
 
 
-@compiled
+@kernel
 def choose_layouts(
     design, gemms, kinds, plans, starts, codes, words_per_cycle, literal, code_of, rows_of, cycles_of, words_of
 ):
@@ -287,7 +288,7 @@ def choose_layouts(
                     cycles_of[u, i], words_of[u, i] = cycles, words
 
 
-@compiled
+@kernel
 def gemm_parts(gemm, T_R, T_P, T_C, units, b, B_R, B_P, passes, words_per_cycle, literal):
     """Where the cycles of :func:`gemm_cost` go (docs/model.md, Where time goes); they sum to them.
 
@@ -316,7 +317,7 @@ def gemm_parts(gemm, T_R, T_P, T_C, units, b, B_R, B_P, passes, words_per_cycle,
     )
 
 
-@compiled
+@kernel
 def account_designs(
     designs,
     gemms,
@@ -372,7 +373,7 @@ def account_designs(
                     accesses[d, s, i] += 2 * repeats[u, s] * (words_of[u, i] + returned)
 
 
-@compiled
+@kernel
 def cost_layouts(design, gemms, code_of, rows_of, columns_of, passes_of, words_per_cycle, literal):
     """Cycles and words of each layer and batch under a given choice of (k, B_R), and where the cycles go.
 
@@ -410,7 +411,7 @@ def cost_layouts(design, gemms, code_of, rows_of, columns_of, passes_of, words_p
     return cycles_of, words_of, parts_of
 
 
-@compiled
+@kernel
 def cost_candidates(design, gemms, kinds, plans, starts, codes, words_per_cycle, literal):
     """Cycles and words of every (k, B_R) that :func:`choose_layouts` weighs.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import os
 import pkgutil
 import shutil
 import subprocess
@@ -83,6 +84,42 @@ def test_kernels_refuse_a_second_name():
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode != 0
     assert "import this package as fluidb.dse" in done.stderr
+
+
+KERNEL = """
+import fluidb
+from fluidb.dse import kernels
+print(fluidb.__file__, kernels.gemm_cost(kernels.np.ones(4), 2, 2, 2, 1, 1, 1, 1, 0.5, False))
+"""
+
+
+def test_an_install_that_may_not_be_written_keeps_kernels_elsewhere_or_nowhere(tmp_path: Path) -> None:
+    """Beside the sources a file is in the way of numba's folder: that stops root too, where no permission would."""
+    site = tmp_path / "site" / "fluidb"
+    unwanted = shutil.ignore_patterns("__pycache__", ".*", "tests", "build", "results", "docs", "*.egg-info")
+    shutil.copytree(ROOT, site, ignore=unwanted)
+    for folder in [site, *(path for path in site.rglob("*") if path.is_dir())]:
+        (folder / "__pycache__").touch()
+    unset = {"NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "NUMBA_DISABLE_JIT"}
+    plain = {key: value for key, value in os.environ.items() if key not in unset}
+
+    def start(home: Path, **more: str) -> subprocess.Popen[str]:
+        where = {"HOME": str(home), "PYTHONPATH": str(site.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-c", KERNEL]
+        return subprocess.Popen(
+            command, env=plain | where | more, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    home, nowhere = tmp_path / "home", tmp_path / "nowhere"
+    home.mkdir()
+    nowhere.touch()
+    running = [start(home), start(home), start(nowhere)]  # at once, with nothing compiled yet
+    printed = [process.communicate()[0] for process in running]
+    assert printed == [f"{site / '__init__.py'} (6.0, 3.0)\n"] * 3
+    assert list(home.rglob("*.nbc"))
+    again = start(home, NUMBA_DEBUG_CACHE="1").communicate()[0]
+    assert "data loaded" in again
+    assert "data saved" not in again
 
 
 HELP = """
