@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..formats import InputError
 from .randomness import EXITS, stream
+from .storage import allocate, blocks, release
 from .traces import Trace
 
 PAPER_THRESHOLD = 0.8
@@ -34,7 +35,14 @@ def draw(rates: Sequence[float], count: int, seed: int) -> NDArray[np.int64]:
         1-based exits.
     """
     bounds = np.cumsum(rates)[:-1]
-    return np.searchsorted(bounds, stream(seed, EXITS).random(count), side="right") + 1
+    rng = stream(seed, EXITS)
+    exits = allocate(count, np.int64, 1)
+    for part in blocks(count):
+        drawn = rng.random(part.stop - part.start)
+        for bound in bounds:
+            exits[part] += drawn >= bound
+        release(exits)
+    return exits
 
 
 def decide(confidences: NDArray[np.float64], threshold: float | Sequence[float], exits: int) -> NDArray[np.int64]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..dse.latency import LatencyTable, Segments
-from .statistics import Interval, quantile_interval, requests_for, share_interval, warm_up
+from .statistics import Interval, Union, quantile_interval, requests_for, share_interval, sort_groups, total, warm_up
+from .storage import Derived, blocks, release
 from .traces import Trace
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
@@ -54,7 +57,7 @@ class Replay:
         Entry into the NPU, and return; infinite for requests that were not served in time.
     stalled_s : (N,) ndarray of float64
         Time each stood still while preempted.
-    preempted : (N,) ndarray of int64
+    preempted : (N,) ndarray of int32
         How often each was preempted.
     segments : Segments
         What ran at a time: stages, or layers.
@@ -78,7 +81,7 @@ class Replay:
     start_s: NDArray[np.float64]
     finish_s: NDArray[np.float64]
     stalled_s: NDArray[np.float64]
-    preempted: NDArray[np.int64]
+    preempted: NDArray[np.int32]
     segments: Segments
     launches: NDArray[np.int64]
     preemptions: int
@@ -95,12 +98,39 @@ class Replay:
     @property
     def violated(self) -> NDArray[np.bool_]:
         """Whether each request took longer than its SLO; one that never returned did."""
-        return self.finish_s > self.trace.arrival_s + self.slo_s  # as the policy sees its deadline
+        return self.violated_in(slice(None))
+
+    def violated_in(self, part: slice) -> NDArray[np.bool_]:
+        """Whether each request of a slice took longer than its SLO."""
+        due_s = self.trace.arrival_s[part] + self.slo_s[part]  # as the policy sees its deadline
+        return self.finish_s[part] > due_s
 
     @property
     def end_s(self) -> float:
         """The last return, or when the simulation was stopped."""
-        return float(self.finish_s.max()) if np.isfinite(self.finish_s).all() else self.until_s
+        last_s = max(float(self.finish_s[part].max()) for part in self.parts())
+        return last_s if math.isfinite(last_s) else self.until_s
+
+    def parts(self) -> Iterator[slice]:
+        """Slices of the requests, block by block; what lies in files is let go of behind each."""
+        for part in blocks(len(self.trace)):
+            yield part
+            self.release()
+
+    def release(self) -> None:
+        """Let go of the memory of what lies in files."""
+        self.trace.release()
+        release(self.exits, self.slo_s, self.start_s, self.finish_s, self.stalled_s, self.preempted)
+
+    def column(self, compute: Callable[[slice], NDArray[np.float64]]) -> Derived:
+        """A figure of each request, computed block by block."""
+
+        def released(part: slice) -> NDArray[np.float64]:
+            found = compute(part)
+            self.release()
+            return found
+
+        return Derived(len(self.trace), released)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,12 +270,12 @@ class Summary:
         return next(item for item in self.percentiles if item.name == name)
 
 
-def _rank(ordered: NDArray[np.float64], quantile: float) -> float:
+def _rank(ordered: Sequence[float], quantile: float) -> float:
     """Nearest-rank percentile of sorted values."""
     return float(ordered[max(0, int(np.ceil(quantile * len(ordered) - 1e-9)) - 1)])
 
 
-def _percentiles(ordered: NDArray[np.float64]) -> list[Percentile]:
+def _percentiles(ordered: Sequence[float]) -> list[Percentile]:
     return [
         Percentile(name, _rank(ordered, q), quantile_interval(ordered, q), max(0, requests_for(q) - len(ordered)))
         for name, q in QUANTILES.items()
@@ -271,23 +301,17 @@ def _stage(replay: Replay, stage: int, run_s: NDArray[np.float64], span_s: float
     return StageSummary(stage, int(here.sum()), float(run_s[here].sum()) / span_s, runs, mean, by_batch[1:].tolist())
 
 
-def _exits(replay: Replay, table: LatencyTable, right: NDArray[np.bool_] | None) -> list[ExitSummary]:
-    found = []
-    latency = replay.latency_s
-    for index in range(1, len(table.exits) + 1):
-        here = replay.exits == index
-        count = int(here.sum())
-        ordered = np.sort(latency[here])
-        found.append(
-            ExitSummary(
-                index,
-                count,
-                float(ordered.mean()) if count else None,
-                _rank(ordered, 0.99) if count else None,
-                float(right[here].mean()) if right is not None and count else None,
-            )
+def _exits(ordered: list[NDArray[np.float64]], right: list[int] | None) -> list[ExitSummary]:
+    return [
+        ExitSummary(
+            index + 1,
+            len(latency),
+            total(latency) / len(latency) if len(latency) else None,
+            _rank(Union([latency]), 0.99) if len(latency) else None,
+            right[index] / len(latency) if right is not None and len(latency) else None,
         )
-    return found
+        for index, latency in enumerate(ordered)
+    ]
 
 
 def summarise(replay: Replay, table: LatencyTable) -> Summary:
@@ -305,29 +329,37 @@ def summarise(replay: Replay, table: LatencyTable) -> Summary:
     Summary
         The figures.
     """
-    count, first_s = len(replay.trace), float(replay.trace.arrival_s[0])
-    latency = replay.latency_s
-    ordered = np.sort(latency)
-    span_s = replay.end_s - first_s
-    late = int(replay.violated.sum())
-    unfinished = int(np.isinf(latency).sum())
+    trace, count, exits = replay.trace, len(replay.trace), len(table.exits)
+    first_s, end_s = float(trace.arrival_s[0]), replay.end_s
+    latency = replay.column(lambda part: replay.finish_s[part] - trace.arrival_s[part])
+    wait = replay.column(lambda part: np.minimum(replay.start_s[part], end_s) - trace.arrival_s[part])
+    stalled = replay.column(lambda part: replay.stalled_s[part])
+    by_exit = sort_groups(latency, replay.exits, exits)
+    ordered = Union(by_exit)
+    span_s = end_s - first_s
+    late = unfinished = 0
+    right = np.zeros(exits, dtype=np.int64)
+    for part in replay.parts():
+        late += int(replay.violated_in(part).sum())
+        unfinished += int(np.isinf(replay.finish_s[part]).sum())
+        if trace.correct is not None:
+            left = replay.exits[part] - 1
+            right += np.bincount(left[trace.correct[part][np.arange(len(left)), left]], minlength=exits)
     run_s = replay.launches * replay.segments.time_s
     busy_s = float(run_s.sum())
     batch = np.arange(table.b_max + 1)
-    right = None if replay.trace.correct is None else replay.trace.correct[np.arange(count), replay.exits - 1]
-    wait = np.minimum(replay.start_s, replay.end_s) - replay.trace.arrival_s
     return Summary(
         requests=count,
         unfinished=unfinished,
         span_s=span_s,
-        mean_latency_s=float(latency.mean()),
-        max_latency_s=float(ordered[-1]),
+        mean_latency_s=total(latency) / count,
+        max_latency_s=ordered[-1],
         percentiles=_percentiles(ordered),
-        mean_wait_s=float(wait.mean()),
+        mean_wait_s=total(wait) / count,
         violations=late,
         violation_rate=late / count,
         violation_interval=share_interval(late, count),
-        arrival_rate_per_s=replay.trace.rate_per_s,
+        arrival_rate_per_s=trace.rate_per_s,
         processing_rate_per_s=(count - unfinished) / span_s,
         goodput_per_s=(count - late) / span_s,
         warm_up_requests=warm_up(latency),
@@ -336,8 +368,8 @@ def summarise(replay: Replay, table: LatencyTable) -> Summary:
         mean_batch=float((run_s @ batch).sum() / busy_s) if busy_s else 0.0,
         preemptions=replay.preemptions,
         scheduler_calls=replay.scheduler_calls,
-        stalled_s=float(replay.stalled_s.mean()),
-        accuracy=None if right is None else float(right.mean()),
-        stages=[_stage(replay, stage, run_s, span_s) for stage in range(1, len(table.exits) + 1)],
-        exits=_exits(replay, table, right),
+        stalled_s=total(stalled) / count,
+        accuracy=None if trace.correct is None else int(right.sum()) / count,
+        stages=[_stage(replay, stage, run_s, span_s) for stage in range(1, exits + 1)],
+        exits=_exits(by_exit, None if trace.correct is None else right.tolist()),
     )

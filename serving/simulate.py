@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ from numpy.typing import NDArray
 from ..dse.latency import LatencyTable
 from ..formats import InputError, write_file
 from .contenders import Contender
-from .engine import FAULTS, OK, replay
+from .engine import CALLS, FAULTS, OK, PREEMPTIONS, begin, replay
 from .metrics import Replay, Runs
 from .policies import Decide, compile_policy
+from .storage import allocate, blocks, release
 from .traces import Trace, csv_text
 
 
@@ -69,7 +71,7 @@ def simulate(
             f"until: expected a time after the first arrival at {trace.arrival_s[0]:g} s, found {until_s:g} s"
         )
     trace, exits = trace.first(arrived), exits[:arrived]
-    slo = trace.slo_s if trace.slo_s is not None else np.full(arrived, slo_s, dtype=np.float64)
+    slo = trace.slo_s if trace.slo_s is not None else np.broadcast_to(np.float64(slo_s), arrived)
     settings = contender.settings(slo_s)
     b_max = table.b_max if contender.b_max is None else min(contender.b_max, table.b_max)
     segments = table.segments(by_layer=contender.policy.by_layer)
@@ -82,32 +84,40 @@ def simulate(
     stage_after = segments.stage - ~ends_stage
     decide, loop = _compiled(contender)
 
-    def run(slots: int, places: int) -> tuple[Replay, int]:
-        start_s, finish_s = np.full(arrived, math.inf), np.full(arrived, math.inf)
-        stalled_s, preempted = np.zeros(arrived), np.zeros(arrived, dtype=np.int64)
+    def run(slots: int, places: int) -> Replay:
+        never_s = math.inf if math.isfinite(until_s) else 0.0  # who is served in the end needs no mark
+        start_s, finish_s = allocate(arrived, np.float64, never_s), allocate(arrived, np.float64, never_s)
+        stalled_s, preempted = allocate(arrived, np.float64), allocate(arrived, np.int32)
         launches = np.zeros((len(segments.stage), table.b_max + 1), dtype=np.int64)
         run_s, runs = np.zeros((slots, 2)), np.zeros((slots, 4), dtype=np.int64)
         members = np.zeros(places, dtype=np.int64)
-        status, preemptions, calls = loop(
-            decide, settings, contender.policy.overtaking, contender.call_s, b_max, until_s, trace.arrival_s, exits,
-            trace.arrival_s + slo, table.array(), segments.time_s, stage_after, start_s, finish_s, stalled_s, preempted,
-            launches, run_s, runs, members,
-        )  # fmt: skip
-        finish_s[finish_s > until_s] = math.inf  # it ended after the simulation did
-        kept = (
-            Runs(run_s[:, 0], run_s[:, 1], runs[:, 0], runs[:, 1], runs[:, 2], runs[:, 3], members) if slots else None
-        )
+        state = begin(b_max, allocate(arrived if contender.policy.overtaking else 0, np.int64))
         found = Replay(
-            trace, exits, slo, start_s, finish_s, stalled_s, preempted, segments, launches, preemptions, calls,
-            calls * contender.call_s, until_s, kept,
+            trace, exits, slo, start_s, finish_s, stalled_s, preempted, segments, launches, 0, 0, 0.0, until_s,
+            Runs(run_s[:, 0], run_s[:, 1], runs[:, 0], runs[:, 1], runs[:, 2], runs[:, 3], members) if slots else None,
         )  # fmt: skip
-        return found, status
+        for part in blocks(arrived):
+            status = loop(
+                decide, settings, contender.policy.overtaking, contender.call_s, b_max, until_s, part.stop, state,
+                trace.arrival_s, exits, slo, table.array(), segments.time_s, stage_after, start_s, finish_s, stalled_s,
+                preempted, launches, run_s, runs, members,
+            )  # fmt: skip
+            if status != OK:
+                raise InputError(f"policy {contender.spec}: {FAULTS[status]}; see docs/add-a-policy.md")
+            found.release()
+            release(state.late)
+        if math.isfinite(until_s):
+            for part in found.parts():
+                finish_s[part][finish_s[part] > until_s] = math.inf  # it ended after the simulation did
+        calls = int(state.counters[CALLS])
+        return replace(
+            found,
+            preemptions=int(state.counters[PREEMPTIONS]), scheduler_calls=calls, scheduler_s=calls * contender.call_s,
+        )  # fmt: skip
 
-    found, status = run(0, 0)
-    if status != OK:
-        raise InputError(f"policy {contender.spec}: {FAULTS[status]}; see docs/add-a-policy.md")
+    found = run(0, 0)
     if record:  # once more, now that it is known how much there is to keep
-        found, _ = run(int(found.launches.sum()), int((found.launches @ np.arange(table.b_max + 1)).sum()))
+        found = run(int(found.launches.sum()), int((found.launches @ np.arange(table.b_max + 1)).sum()))
     return found
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..formats import InputError, write_file
 from .columns import Columns, check_header, split
+from .storage import release
 
 MAX_ARRIVAL_S = 1e10
 """Three centuries: a later arrival is a unit gone wrong."""
@@ -66,6 +67,10 @@ class Trace:
         columns = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         given = {name: values[:count] for name, values in columns.items() if values is not None}
         return dataclasses.replace(self, **given)
+
+    def release(self) -> None:
+        """Let go of the memory of columns that lie in files."""
+        release(*(getattr(self, item.name) for item in dataclasses.fields(self)))
 
     @property
     def rate_per_s(self) -> float:

@@ -1,0 +1,127 @@
+"""A value for each request: in memory, or in unlinked temporary files where there are many.
+
+What is longer than memory should hold is mapped from a file that has no name: the operating system writes its pages
+out and reads them back, and the file is gone with the process, whatever ends it.  All that reads such arrays goes
+block by block and lets go of the pages behind it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError
+
+IN_MEMORY_BYTES = 2**25
+"""A longer array lies in a file: from four million requests on."""
+
+BLOCK = 2**18
+"""Requests that are looked at together."""
+
+Value = TypeVar("Value", bound=np.generic)
+
+
+class Column(Protocol):
+    """What is read block by block: an array, or :class:`Derived`."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, part: slice, /) -> NDArray[np.float64]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A column that is computed where it is read, and never held whole.
+
+    Attributes
+    ----------
+    count : int
+        Values.
+    compute : callable
+        From a slice with start and stop to its values.
+    """
+
+    count: int
+    compute: Callable[[slice], NDArray[np.float64]]
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, part: slice) -> NDArray[np.float64]:
+        return self.compute(part)
+
+
+def allocate(shape: int | tuple[int, ...], kind: type[Value], fill: float = 0) -> NDArray[Value]:
+    """An array, in memory or in a file.
+
+    Parameters
+    ----------
+    shape : int or tuple of int
+        Its shape.
+    kind : type
+        Type of its values.
+    fill : float
+        Their value.
+
+    Returns
+    -------
+    ndarray
+        Writable, contiguous.
+
+    Raises
+    ------
+    InputError
+        If the disk has no room for it.
+    """
+    size = int(np.prod(shape)) * np.dtype(kind).itemsize
+    if size <= IN_MEMORY_BYTES:
+        return np.full(shape, fill, dtype=kind) if fill else np.zeros(shape, dtype=kind)
+    try:
+        with tempfile.TemporaryFile(prefix="fluidb.") as file:
+            os.posix_fallocate(file.fileno(), 0, size)  # a full disk shows now, and not as a fault of the memory
+            values = mapped(file.fileno(), kind).reshape(shape)
+    except OSError as error:
+        raise no_room(size, error) from error
+    if fill:
+        for part in blocks(len(values)):
+            values[part] = fill
+            release(values)
+    return values
+
+
+def mapped(descriptor: int, kind: type[Value]) -> NDArray[Value]:
+    """The content of an open file as an array, which keeps it once it is closed."""
+    return np.frombuffer(mmap.mmap(descriptor, 0), dtype=kind)
+
+
+def no_room(size: int, error: OSError) -> InputError:
+    """The fault of a disk that cannot take so many bytes."""
+    return InputError(
+        f"{tempfile.gettempdir()}: expected room for {size / 2**20:,.0f} MiB beside what is there, found less "
+        f"({error.strerror}); set TMPDIR to a folder on a larger disk"
+    )
+
+
+def release(*arrays: NDArray[Any] | None) -> None:
+    """Let go of the memory of arrays that lie in files; their values stay."""
+    for array in arrays:
+        owner: Any = array
+        while isinstance(owner, np.ndarray):
+            owner = owner.base
+        if isinstance(owner, memoryview):
+            owner = owner.obj
+        if isinstance(owner, mmap.mmap):
+            owner.madvise(mmap.MADV_DONTNEED)
+
+
+def blocks(count: int) -> Iterator[slice]:
+    """Slices that make up a range."""
+    for start in range(0, count, BLOCK):
+        yield slice(start, min(start + BLOCK, count))
