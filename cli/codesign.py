@@ -50,7 +50,7 @@ def command(
     from ..serving.codesign import codesign
     from ..serving.contenders import find_policy
     from ..serving.exits import resolve
-    from ..serving.traces import read_trace
+    from ..serving.reading import read_trace
 
     if output is not None:
         check_output(output, force=force)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .options import AsJson, DesignFolder, Force
-from .render import blank, emit_facts, emit_json, emit_outcomes, emit_table, ms, note, percent
+from .render import blank, emit_facts, emit_json, emit_outcomes, emit_table, ms, note, percent, progress
 
 if TYPE_CHECKING:
     from ..serving.metrics import Summary
@@ -68,11 +68,11 @@ def command(
     from ..serving.contenders import find_policy
     from ..serving.exits import parse_thresholds, resolve
     from ..serving.metrics import summarise
+    from ..serving.reading import read_trace
     from ..serving.requirements import check_answerable, judge, parse_requirement
     from ..serving.samples import draw_samples, read_samples
     from ..serving.simulate import simulate, write_requests
     from ..serving.timeline import check_timeline_size, write_timeline
-    from ..serving.traces import read_trace
 
     for output in filter(None, (requests, timeline)):
         check_free(output, force)
@@ -84,13 +84,15 @@ def command(
     levels = parse_thresholds(threshold, "--threshold") if threshold is not None else None
     contender = find_policy(policy)
     table = read_latency(directory)
-    loaded = read_trace(trace)
+    with progress("reading") as report:
+        loaded = read_trace(trace, report)
     if samples is not None:
         loaded = draw_samples(loaded, read_samples(samples), seed, trace)
     check_answerable(required, loaded)
     exits, origin = resolve(loaded, [row.rate for row in table.exits], seed, levels, samples or trace)
     origin += f" of {samples}, seed {seed}" if samples is not None else ""
-    replay = simulate(table, loaded, contender, exits=exits, slo_s=slo_s, until_s=until_s)
+    with progress("replaying") as report:
+        replay = simulate(table, loaded, contender, exits=exits, slo_s=slo_s, until_s=until_s, progress=report)
     summary = summarise(replay, table)
     unavoidable = least_violations(replay, table)
     outcomes = [judge(item, summary) for item in required]

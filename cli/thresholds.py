@@ -40,9 +40,9 @@ def command(
     from ..dse.latency import read_latency
     from ..formats import parse_duration
     from ..serving.contenders import find_policy
+    from ..serving.reading import read_trace
     from ..serving.samples import draw_samples, read_samples
     from ..serving.thresholds import spread, sweep_thresholds
-    from ..serving.traces import read_trace
 
     slo_s = parse_duration(slo, "--slo") if slo is not None else None
     thresholds = spread(first, last, steps)

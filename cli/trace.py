@@ -145,7 +145,7 @@ def merge(
     as_json: AsJson = False,
 ) -> None:
     """Write one trace of the requests of several."""
-    from ..serving.traces import read_trace
+    from ..serving.reading import read_trace
     from ..serving.transforms import superpose
 
     _make("merge", lambda: superpose([read_trace(path) for path in traces]), output, force, as_json)
@@ -167,7 +167,7 @@ def rescale(
 ) -> None:
     """Write a trace at another mean rate or burstiness."""
     from ..formats import InputError
-    from ..serving.traces import read_trace
+    from ..serving.reading import read_trace
     from ..serving.transforms import rescale_burstiness, rescale_rate
 
     if rate is None and cv is None:

@@ -8,13 +8,14 @@ from .contenders import Contender, find_policy
 from .exits import parse_thresholds, resolve
 from .metrics import Replay, Summary, summarise
 from .policies import POLICIES
+from .reading import read_trace
 from .requirements import judge, parse_requirement
 from .samples import Samples, draw_samples, read_samples
 from .scenarios import load_scenario
 from .simulate import simulate, write_requests
 from .thresholds import ThresholdPoint, sweep_thresholds
 from .timeline import write_timeline
-from .traces import Trace, read_trace, write_trace
+from .traces import Trace, write_trace
 from .transforms import rescale_burstiness, rescale_rate, superpose
 
 __all__ = [

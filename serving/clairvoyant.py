@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 import numpy as np
-from numba import njit, types
+from numba import njit
 from numpy.typing import NDArray
 
 from ..dse.latency import LatencyTable
@@ -17,10 +19,8 @@ from .metrics import Replay
 ROUNDING = 1e-6
 """Share by which objectives are relaxed: sums of times differ in their last digits from those of an event loop."""
 
-_f = types.float64[::1]
 
-
-def least_work(table: LatencyTable, exits: NDArray[np.int64], slo_s: NDArray[np.float64]) -> NDArray[np.float64]:
+def least_work(table: LatencyTable) -> Callable[[NDArray[np.int64], NDArray[np.float64]], NDArray[np.float64]]:
     """NPU time that each request takes at least, if it is to be in time.
 
     A sample that shares layer l with a batch of b takes T_l^b/b of the NPU's time
@@ -33,23 +33,24 @@ def least_work(table: LatencyTable, exits: NDArray[np.int64], slo_s: NDArray[np.
     ----------
     table : LatencyTable
         Times of the NPU.
-    exits : (N,) ndarray of int64
-        1-based exit of each request.
-    slo_s : (N,) ndarray of float64
-        Latency objective of each.
 
     Returns
     -------
-    (N,) ndarray of float64
-        Seconds; infinite for a request that could not be in time even alone.
+    callable
+        From the 1-based exits and the latency objectives of requests to seconds;
+        infinite for a request that could not be in time even alone.
     """
     segments = table.segments(by_layer=True)
-    work_s = np.empty(len(exits))
-    for number in range(1, len(table.exits) + 1):
-        latency_s, share_s = _trade(segments.time_s[segments.stage <= number, 1:])
-        here = exits == number
-        work_s[here] = np.interp(slo_s[here], latency_s, share_s, left=np.inf)
-    return work_s
+    trades = [_trade(segments.time_s[segments.stage <= number + 1, 1:]) for number in range(len(table.exits))]
+
+    def of(exits: NDArray[np.int64], slo_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        work_s = np.empty(len(exits))
+        for number, (latency_s, share_s) in enumerate(trades, 1):
+            here = exits == number
+            work_s[here] = np.interp(slo_s[here], latency_s, share_s, left=np.inf)
+        return work_s
+
+    return of
 
 
 def _trade(time_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -76,38 +77,34 @@ def _slope(a: tuple[float, float], b: tuple[float, float]) -> float:
     return (b[1] - a[1]) / (b[0] - a[0])
 
 
-@njit(types.int64(_f, _f, _f), cache=True, nogil=True)
-def least_late(release_s: NDArray[np.float64], due_s: NDArray[np.float64], work_s: NDArray[np.float64]) -> int:
-    """Least number of late jobs on one machine that may preempt: Kise, Ibaraki and Mine (Operations Research, 1978).
+RELEASE, WORK, START, LONGEST = range(4)
+"""Rows of the kept jobs: when each may begin, the time it takes, when it begins, and the longest work of those up to
+it since the machine last stood still."""
 
-    Jobs enter a set by due time.  When one would be late, the job whose removal
-    lets the set end first leaves it; what remains runs in order, without a break.
 
-    Parameters
-    ----------
-    release_s, due_s : (N,) float64
-        When each job may begin and must have ended; neither decreases.
-    work_s : (N,) float64
-        Time each takes.
+_SIGNATURE = "UniTuple(int64, 2)(float64[::1], float64[::1], float64[::1], float64[:, ::1], int64)"
 
-    Returns
-    -------
-    int
-        Jobs that are late.
-    """
-    count = release_s.size
-    kept = np.empty(count, dtype=np.int64)
-    start_s = np.empty(count)
-    longest_s = np.empty(count)  # of the kept jobs up to each, since the machine last stood still
-    n = late = 0
-    end_s = -np.inf
-    for job in range(count):
-        begin_s = max(release_s[job], end_s)
+
+@njit(_SIGNATURE, cache=True, nogil=True)
+def _admit(
+    release_s: NDArray[np.float64],
+    due_s: NDArray[np.float64],
+    work_s: NDArray[np.float64],
+    kept: NDArray[np.float64],
+    n: int,
+) -> tuple[int, int]:
+    """Take the next jobs into the set of which ``n`` are kept; how many are late, and how many are then kept."""
+    late = 0
+    end_s = -np.inf if n == 0 else kept[START, n - 1] + kept[WORK, n - 1]
+    for job in range(release_s.size):
         if release_s[job] + work_s[job] > due_s[job]:
             late += 1  # not even alone
             continue
-        kept[n], start_s[n] = job, begin_s
-        longest_s[n] = max(work_s[job], longest_s[n - 1]) if n > 0 and begin_s == end_s else work_s[job]
+        if release_s[job] > end_s:
+            n = 0  # the machine stands still: no job before would let this one begin earlier
+        begin_s = max(release_s[job], end_s)
+        kept[RELEASE, n], kept[WORK, n], kept[START, n] = release_s[job], work_s[job], begin_s
+        kept[LONGEST, n] = max(work_s[job], kept[LONGEST, n - 1]) if n > 0 and begin_s == end_s else work_s[job]
         end_s = begin_s + work_s[job]
         n += 1
         if end_s <= due_s[job]:
@@ -117,21 +114,50 @@ def least_late(release_s: NDArray[np.float64], due_s: NDArray[np.float64], work_
         room_s, gain_s, leaver = np.inf, 0.0, n - 1
         k = n - 1
         while k >= 0:
-            gain = min(work_s[kept[k]], room_s)
+            gain = min(kept[WORK, k], room_s)
             if gain > gain_s:
                 gain_s, leaver = gain, k
-            room_s = min(room_s, start_s[k] - release_s[kept[k]])
-            if min(room_s, longest_s[k]) <= gain_s:
+            room_s = min(room_s, kept[START, k] - kept[RELEASE, k])
+            if min(room_s, kept[LONGEST, k]) <= gain_s:
                 break  # nobody before it would give more
             k -= 1
-        end_s = -np.inf if leaver == 0 else start_s[leaver - 1] + work_s[kept[leaver - 1]]
+        end_s = -np.inf if leaver == 0 else kept[START, leaver - 1] + kept[WORK, leaver - 1]
         n -= 1
         for k in range(leaver, n):
-            job_k = kept[k + 1]
-            kept[k] = job_k
-            start_s[k] = max(release_s[job_k], end_s)
-            longest_s[k] = max(work_s[job_k], longest_s[k - 1]) if k > 0 and start_s[k] == end_s else work_s[job_k]
-            end_s = start_s[k] + work_s[job_k]
+            released, work = kept[RELEASE, k + 1], kept[WORK, k + 1]
+            kept[RELEASE, k], kept[WORK, k], kept[START, k] = released, work, max(released, end_s)
+            kept[LONGEST, k] = max(work, kept[LONGEST, k - 1]) if k > 0 and kept[START, k] == end_s else work
+            end_s = kept[START, k] + work
+    return late, n
+
+
+def least_late(jobs: Iterable[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]) -> int:
+    """Least number of late jobs on one machine that may preempt: Kise, Ibaraki and Mine (Operations Research, 1978).
+
+    Jobs enter a set by due time.  When one would be late, the job whose removal
+    lets the set end first leaves it; what remains runs in order, without a break.
+    Jobs before a break are done with: memory holds those since the last one.
+
+    Parameters
+    ----------
+    jobs : iterable of (N,), (N,), (N,) ndarray of float64
+        Piece by piece, when each job may begin, when it must have ended, and the
+        time it takes; the first two do not decrease.
+
+    Returns
+    -------
+    int
+        Jobs that are late.
+    """
+    kept = np.empty((4, 0))
+    late = n = 0
+    for release_s, due_s, work_s in jobs:
+        if n + len(work_s) > kept.shape[1]:
+            room = np.empty((4, 2 * n + len(work_s)))
+            room[:, :n] = kept[:, :n]
+            kept = room
+        more, n = _admit(release_s, due_s, work_s, kept, n)
+        late += more
     return late
 
 
@@ -152,7 +178,16 @@ def least_violations(replay: Replay, table: LatencyTable) -> int:
         A lower bound, also for a scheduler that knows all arrivals and exits
         beforehand, and may batch and preempt at layers at no cost.
     """
-    arrival_s, slo_s = replay.trace.arrival_s, (1 + ROUNDING) * replay.slo_s
-    # of objectives that differ, deadlines are relaxed until none is before that of an older request
-    due_s = np.maximum.accumulate(np.minimum(arrival_s + slo_s, replay.until_s))
-    return int(least_late(arrival_s, due_s, least_work(table, replay.exits, slo_s)))
+    work = least_work(table)
+
+    def jobs() -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]:
+        last_s = -math.inf
+        for part in replay.parts():
+            arrival_s, slo_s = replay.trace.arrival_s[part], (1 + ROUNDING) * replay.slo_s[part]
+            # of objectives that differ, deadlines are relaxed until none is before that of an older request
+            due_s = np.minimum(arrival_s + slo_s, replay.until_s)
+            due_s = np.maximum.accumulate(np.maximum(due_s, last_s))
+            last_s = due_s[-1]
+            yield np.ascontiguousarray(arrival_s), due_s, work(replay.exits[part], slo_s)
+
+    return least_late(jobs())

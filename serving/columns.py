@@ -2,75 +2,99 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import re
 import stat
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
 
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
+_UNREAD = "unread"
+
 _NUMBER = re.compile(r"[1-9][0-9]{0,2}")
 
 
 class Columns:
-    """Columns of a CSV file while they are checked, with the faults found so far.
+    """Columns of a CSV file while they are checked, piece by piece, with the faults found so far.
 
     Parameters
     ----------
     path : Path
         The file, for the faults.
     columns : dict of str to sequence of str
-        Its columns, as text.
-
-    Attributes
-    ----------
-    faults : list of str
-        One line for each column that is wrong.
+        Its columns, as text: all rows, or the first piece of them.
     """
 
     def __init__(self, path: Path, columns: dict[str, Sequence[str]]) -> None:
         self.path = path
         self.text = columns
-        self.faults: list[str] = []
+        self._rows_before = 0
+        self._wrong: dict[tuple[str, str], tuple[str, int]] = {}  # by column and kind: first fault, rows that have it
 
-    def reject(self, wrong: NDArray[np.bool_], column: str, expected: str) -> None:
+    def go_on(self, columns: dict[str, Sequence[str]], rows_before: int) -> None:
+        """Check the next piece, which that many rows stand before."""
+        self.text, self._rows_before = columns, rows_before
+
+    @property
+    def faults(self) -> list[str]:
+        """One line for each column that is wrong, in the order of the checks; what is no number is told first."""
+        unread = {column for (column, kind), (_, rows) in self._wrong.items() if rows and kind == _UNREAD}
+        return [
+            text + (f" (and {rows - 1} more rows)" if rows > 1 else "")
+            for (column, kind), (text, rows) in self._wrong.items()
+            if rows and (kind == _UNREAD or column not in unread)
+        ]
+
+    def reject(self, wrong: NDArray[np.bool_], column: str, expected: str, kind: str = "") -> None:
         """One fault for the first row that is wrong; the others are counted."""
         rows = np.flatnonzero(wrong)
+        line = ""
         if rows.size:
-            more = f" (and {rows.size - 1} more rows)" if rows.size > 1 else ""
-            text = self.text[column][rows[0]]
-            found = f'"{text[:40]}"' if text.strip() else "nothing"
-            self.faults.append(
-                f"{self.path}: row {rows[0] + 1} (line {rows[0] + 2}): {column}: "
-                f"expected {expected}, found {found}{more}"
-            )
+            line = self.fault(self._rows_before + int(rows[0]), column, expected, self.text[column][rows[0]])
+        self.note(line, rows.size, column, kind or expected)
+
+    def note(self, line: str, rows: int, column: str, kind: str) -> None:
+        """One line for so many rows that are wrong; that of an earlier piece stands."""
+        before, count = self._wrong.get((column, kind), ("", 0))
+        self._wrong[column, kind] = before or line, count + rows
+
+    def fault(self, row: int, column: str, expected: str, text: str) -> str:
+        """The line that tells what is wrong in a row, counted from 0."""
+        found = f'"{text[:40]}"' if text.strip() else "nothing"
+        return f"{self.path}: row {row + 1} (line {row + 2}): {column}: expected {expected}, found {found}"
 
     def whole(self, column: str, low: int, high: int, expected: str) -> NDArray[np.int64] | None:
         """A column of whole numbers within bounds."""
         text = self.text[column]
+        unread = np.zeros(0, dtype=bool)
         try:
             values = np.array([int(item) for item in _plain(text)], dtype=np.int64)
         except (ValueError, OverflowError):
-            self.reject(np.array([not _is_whole(item) for item in text]), column, expected)
-            return None
-        self.reject((values < low) | (values > high), column, expected)
+            unread, values = np.array([not _is_whole(item) for item in text]), None
+        self.reject(unread, column, expected, _UNREAD)
+        if values is not None:
+            self.reject((values < low) | (values > high), column, expected)
         return values
 
     def real(self, column: str, low: float, high: float, expected: str) -> NDArray[np.float64] | None:
         """A column of numbers within bounds; NaN is outside of any."""
         text = self.text[column]
+        unread = np.zeros(0, dtype=bool)
         try:
             values = np.array([float(item) for item in _plain(text)])
         except ValueError:
-            self.reject(np.array([not _is_real(item) for item in text]), column, expected)
-            return None
-        self.reject(~((values >= low) & (values <= high)), column, expected)
+            unread, values = np.array([not _is_real(item) for item in text]), None
+        self.reject(unread, column, expected, _UNREAD)
+        if values is not None:
+            self.reject(~((values >= low) & (values <= high)), column, expected)
         return values
 
     def confidences(self, count: int) -> NDArray[np.float64]:
@@ -163,6 +187,50 @@ def check_header(
     return [len(found) for found in numbers.values()]
 
 
+@contextlib.contextmanager
+def opened(path: Path, missing: str) -> Iterator[BinaryIO]:
+    """A CSV file to read; what is wrong with it as a file, as text or as CSV becomes one line.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    missing : str
+        The fault if it is not there.
+
+    Raises
+    ------
+    InputError
+        If it is unreadable or no CSV, also while it is read.
+    """
+    try:
+        if stat.S_ISCHR(path.stat().st_mode):
+            raise InputError(f"{path}: expected a file, found a device")
+        with path.open("rb") as file:
+            yield file
+    except FileNotFoundError:
+        raise InputError(f"{path}: {missing}") from None
+    except OSError as error:
+        raise InputError(f"{path}: could not be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: expected UTF-8 text, found byte 0x{error.object[error.start]:02x}") from error
+    except csv.Error as error:
+        raise InputError(f"{path}: not valid CSV: {error}") from error
+
+
+def text_rows(file: BinaryIO) -> Iterator[list[str]]:
+    """Rows of an open CSV file from where it stands, as text."""
+    return csv.reader(_lines(file), strict=True)
+
+
+def _lines(file: BinaryIO) -> Iterator[str]:
+    encoding = "utf-8" if file.tell() else "utf-8-sig"
+    for line in file:
+        text = line.decode(encoding)
+        yield from _LINE.findall(text) if "\r" in text else (text,)
+        encoding = "utf-8"
+
+
 def split(path: Path, missing: str, content: str) -> tuple[list[str], dict[str, Sequence[str]]]:
     """Header and columns of a CSV file, as text.
 
@@ -185,19 +253,8 @@ def split(path: Path, missing: str, content: str) -> tuple[list[str], dict[str, 
     InputError
         If it is unreadable, no CSV or empty, or its rows differ in length.
     """
-    try:
-        if stat.S_ISCHR(path.stat().st_mode):
-            raise InputError(f"{path}: expected a file, found a device")
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            rows = list(csv.reader(stream, strict=True))
-    except FileNotFoundError:
-        raise InputError(f"{path}: {missing}") from None
-    except OSError as error:
-        raise InputError(f"{path}: could not be read ({error.strerror})") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: expected UTF-8 text, found byte 0x{error.object[error.start]:02x}") from error
-    except csv.Error as error:
-        raise InputError(f"{path}: not valid CSV: {error}") from error
+    with opened(path, missing) as file:
+        rows = list(text_rows(file))
     if len(rows) < 2:
         raise InputError(f"{path}: expected a header and at least one {content}, found {len(rows)} lines")
     names = [name.strip() for name in rows[0]]

@@ -67,9 +67,12 @@ def decide(confidences: NDArray[np.float64], threshold: float | Sequence[float],
     >>> decide(np.array([[0.7, 0.9], [0.9, 0.1]]), [0.8, 0.9], 3)
     array([2, 1])
     """
-    sure = np.ones((len(confidences), exits), dtype=np.bool_)  # at the last exit every sample leaves
-    sure[:, :-1] = confidences[:, : exits - 1] >= np.asarray(threshold)
-    first: NDArray[np.int64] = sure.argmax(axis=1) + 1
+    first = allocate(len(confidences), np.int64)
+    for part in blocks(len(confidences)):
+        sure = np.ones((part.stop - part.start, exits), dtype=np.bool_)  # at the last exit every sample leaves
+        sure[:, :-1] = confidences[part, : exits - 1] >= np.asarray(threshold)
+        first[part] = sure.argmax(axis=1) + 1
+        release(first, confidences)
     return first
 
 
@@ -141,7 +144,8 @@ def check(trace: Trace, last: int, source: Path | None = None) -> None:
     where = "trace" if source is None else str(source)
     faults = []
     if trace.exits is not None:
-        wrong = np.flatnonzero(trace.exits > last)
+        wrong = np.concatenate([np.flatnonzero(trace.exits[part] > last) + part.start for part in blocks(len(trace))])
+        release(trace.exits)
         if wrong.size:
             line = "" if source is None else f" (line {wrong[0] + 2})"
             more = f" (and {wrong.size - 1} more rows)" if wrong.size > 1 else ""

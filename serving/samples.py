@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ..formats import InputError
 from .columns import Columns, check_header, split
 from .randomness import SAMPLES, stream
+from .storage import allocate, blocks, release
 from .traces import Trace
 
 MAX_BYTES = 256 * 2**20
@@ -185,5 +186,11 @@ def draw_samples(trace: Trace, samples: Samples, seed: int, source: Path | None 
             f"{source or 'trace'}: expected a trace without {' or '.join(found)}, which the samples give; "
             "leave out --samples or the columns"
         )
-    rows = stream(seed, SAMPLES).integers(len(samples), size=len(trace))
-    return replace(trace, confidences=samples.confidences[rows], correct=samples.correct[rows])
+    rng = stream(seed, SAMPLES)
+    confidences = allocate((len(trace), samples.confidences.shape[1]), np.float64)
+    correct = allocate((len(trace), samples.correct.shape[1]), np.bool_)
+    for part in blocks(len(trace)):
+        rows = rng.integers(len(samples), size=part.stop - part.start)
+        confidences[part], correct[part] = samples.confidences[rows], samples.correct[rows]
+        release(confidences, correct)
+    return replace(trace, confidences=confidences, correct=correct)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,11 @@ from numpy.typing import NDArray
 from ..dse.latency import LatencyTable
 from ..formats import InputError, write_file
 from .contenders import Contender
-from .engine import CALLS, FAULTS, OK, PREEMPTIONS, begin, replay
+from .engine import CALLS, FAULTS, FINISHED, OK, PREEMPTIONS, begin, replay
 from .metrics import Replay, Runs
 from .policies import Decide, compile_policy
 from .storage import allocate, blocks, release
-from .traces import Trace, csv_text
+from .traces import PIECE, Trace, csv_text
 
 
 def simulate(
@@ -31,6 +32,7 @@ def simulate(
     slo_s: float | None = None,
     until_s: float = math.inf,
     record: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Replay:
     """Replay a trace.
 
@@ -50,6 +52,8 @@ def simulate(
         Stop then; requests that arrived and have not returned stay unfinished.
     record : bool
         Keep every run, for a timeline.
+    progress : callable, optional
+        Called with the requests that were served, and their number.
 
     Returns
     -------
@@ -106,6 +110,8 @@ def simulate(
                 raise InputError(f"policy {contender.spec}: {FAULTS[status]}; see docs/add-a-policy.md")
             found.release()
             release(state.late)
+            if progress is not None:
+                progress(int(state.counters[FINISHED]), arrived)
         if math.isfinite(until_s):
             for part in found.parts():
                 finish_s[part][finish_s[part] > until_s] = math.inf  # it ended after the simulation did
@@ -161,20 +167,32 @@ def write_requests(result: Replay, path: Path, *, replace: bool = True) -> None:
     InputError
         If the file system refuses, or a file is in the way.
     """
+    write_file(path, _csv_pieces(result), replace=replace)
+
+
+def _csv_pieces(result: Replay) -> Iterator[str]:
+    yield csv_text(dict.fromkeys(_csv_columns(result, slice(0, 0)), ()))
+    for start in range(0, len(result.trace), PIECE):
+        yield csv_text(_csv_columns(result, slice(start, start + PIECE)), header=False)
+        result.release()
+
+
+def _csv_columns(result: Replay, part: slice) -> dict[str, Sequence[object]]:
+    """Columns of a slice of the requests, as a file has them."""
 
     def times(values: NDArray[np.float64]) -> list[object]:
         return [value if math.isfinite(value) else "" for value in values.tolist()]
 
-    columns = {
-        "request_id": result.trace.request_id.tolist(),
-        "arrival_s": result.trace.arrival_s.tolist(),
-        "start_s": times(result.start_s),
-        "finish_s": times(result.finish_s),
-        "latency_s": times(result.latency_s),
-        "slo_s": result.slo_s.tolist(),
-        "violated": result.violated.astype(int).tolist(),
-        "exit": result.exits.tolist(),
-        "preempted": result.preempted.tolist(),
-        "stalled_s": result.stalled_s.tolist(),
+    arrival_s, finish_s = result.trace.arrival_s[part], result.finish_s[part]
+    return {
+        "request_id": result.trace.request_id[part].tolist(),
+        "arrival_s": arrival_s.tolist(),
+        "start_s": times(result.start_s[part]),
+        "finish_s": times(finish_s),
+        "latency_s": times(finish_s - arrival_s),
+        "slo_s": result.slo_s[part].tolist(),
+        "violated": result.violated_in(part).astype(int).tolist(),
+        "exit": result.exits[part].tolist(),
+        "preempted": result.preempted[part].tolist(),
+        "stalled_s": result.stalled_s[part].tolist(),
     }
-    write_file(path, csv_text(columns), replace=replace)

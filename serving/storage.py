@@ -12,7 +12,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +94,50 @@ def allocate(shape: int | tuple[int, ...], kind: type[Value], fill: float = 0) -
             values[part] = fill
             release(values)
     return values
+
+
+class Growing:
+    """An array that grows at its end, in memory first and then in a file.
+
+    Parameters
+    ----------
+    kind : type
+        Type of its values.
+    """
+
+    def __init__(self, kind: type[np.generic]) -> None:
+        self._kind = kind
+        self._held: list[NDArray[Any]] = []
+        self._bytes = 0
+        self._file: IO[bytes] | None = None
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Add rows; those of a matrix have equal lengths."""
+        self._held.append(np.ascontiguousarray(values, dtype=self._kind))
+        self._bytes += self._held[-1].nbytes
+        if self._bytes > IN_MEMORY_BYTES:
+            self._write()
+
+    def _write(self) -> None:
+        try:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="fluidb.", buffering=0)  # noqa: SIM115 -- finish closes it
+            for values in self._held:
+                at = self._file.tell()
+                os.posix_fallocate(self._file.fileno(), at, max(1, values.nbytes))
+                values.tofile(self._file)
+        except OSError as error:
+            raise no_room(self._bytes, error) from error
+        self._held = [values[:0] for values in self._held[-1:]]
+
+    def finish(self) -> NDArray[Any]:
+        """The whole array."""
+        if self._file is None:
+            return np.concatenate(self._held or [np.zeros(0, dtype=self._kind)])
+        shape = self._held[0].shape[1:]
+        self._write()
+        with self._file:
+            return mapped(self._file.fileno(), self._kind).reshape(-1, *shape)
 
 
 def mapped(descriptor: int, kind: type[Value]) -> NDArray[Value]:

@@ -5,28 +5,29 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError, write_file
-from .columns import Columns, check_header, split
-from .storage import release
+from ..formats import write_file
+from .statistics import total
+from .storage import Derived, release
 
 MAX_ARRIVAL_S = 1e10
 """Three centuries: a later arrival is a unit gone wrong."""
-
-_COLUMNS = ("request_id", "arrival_s", "exit", "slo_s")
-_NO_TRACE = "expected a trace, found no such file; make one with `fluidb trace`"
 
 _SAME_TIME_S = 1e-12
 """Arrivals no further apart coincide: a rate must not overflow."""
 
 _EQUAL_GAPS_CV = 1e-9
 """Gaps of a smaller coefficient of variation differ by the rounding of their times."""
+
+_PRODUCTS = 2**22
+"""Gaps whose products are added at once; the sums of longer traces are added."""
 
 PIECE = 2**14
 """Rows written at a time."""
@@ -78,61 +79,40 @@ class Trace:
         span = float(self.arrival_s[-1] - self.arrival_s[0])
         return (len(self) - 1) / span if span > _SAME_TIME_S else 0.0
 
+    def _gaps(self, compute: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Derived:
+        """A figure of each gap between arrivals."""
+
+        def of(part: slice) -> NDArray[np.float64]:
+            found = compute(np.diff(self.arrival_s[part.start : part.stop + 1]))
+            release(self.arrival_s)
+            return found
+
+        return Derived(len(self) - 1, of)
+
+    def _mean_gap_s(self) -> float:
+        return total(self._gaps(lambda gaps: gaps)) / (len(self) - 1)
+
     @property
     def gap_cv(self) -> float:
         """Coefficient of variation (standard deviation/mean) of the gaps between arrivals; 0 if all coincide."""
-        gaps = np.diff(self.arrival_s)
-        return float(gaps.std() / gaps.mean()) if self.rate_per_s else 0.0
+        if not self.rate_per_s:
+            return 0.0
+        mean_s = self._mean_gap_s()
+        return math.sqrt(total(self._gaps(lambda gaps: (gaps - mean_s) ** 2)) / (len(self) - 1)) / mean_s
 
     @property
     def gap_lag1(self) -> float:
         """Correlation of each gap with the next, -1 to 1; 0 if they differ by rounding only."""
-        gaps = np.diff(self.arrival_s)
         if self.gap_cv < _EQUAL_GAPS_CV:
             return 0.0
-        apart = gaps - gaps.mean()
-        return float(apart[1:] @ apart[:-1] / (apart @ apart))
-
-
-def read_trace(path: Path) -> Trace:
-    """Read a trace.
-
-    Parameters
-    ----------
-    path : Path
-        A CSV file with the columns ``request_id``, ``arrival_s`` and, where
-        known, ``exit``, ``confidence_1``..., ``correct_1``..., ``slo_s``.
-
-    Returns
-    -------
-    Trace
-        Its requests.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, or a value is missing, no number, out of range,
-        unsorted or a duplicate; each fault names its row.
-    """
-    names, text = split(path, _NO_TRACE, "request")
-    confidences, answers = check_header(path, names, _COLUMNS, _COLUMNS[:2], ("confidence", "correct"))
-    columns = Columns(path, text)
-    request_id = columns.whole("request_id", 0, 2**63 - 1, "a whole number >= 0")
-    arrival = columns.real("arrival_s", 0, MAX_ARRIVAL_S, f"seconds >= 0 and <= {MAX_ARRIVAL_S:g}")
-    exits = columns.whole("exit", 1, 10**6, "an exit, counted from 1") if "exit" in names else None
-    scores = columns.confidences(confidences) if confidences else None
-    correct = columns.correct(answers) if answers else None
-    slo = columns.real("slo_s", 1e-12, MAX_ARRIVAL_S, "seconds > 0") if "slo_s" in names else None
-    if request_id is not None:
-        repeated = np.ones(len(request_id), dtype=bool)
-        repeated[np.unique(request_id, return_index=True)[1]] = False
-        columns.reject(repeated, "request_id", "a new id")
-    if arrival is not None:
-        early = np.concatenate([[False], arrival[1:] < arrival[:-1]])
-        columns.reject(early, "arrival_s", "no earlier arrival than the row before")
-    if columns.faults or request_id is None or arrival is None:
-        raise InputError(columns.faults)
-    return Trace(request_id, arrival, exits, scores, slo, correct)
+        mean_s = self._mean_gap_s()
+        apart = self._gaps(lambda gaps: gaps - mean_s)
+        products = squares = 0.0
+        for start in range(0, len(apart), _PRODUCTS):
+            found = apart[slice(start, min(start + _PRODUCTS + 1, len(apart)))]
+            products += float(found[1:] @ found[:-1])
+            squares += float(found[:_PRODUCTS] @ found[:_PRODUCTS])
+        return products / squares
 
 
 def write_trace(trace: Trace, path: Path, *, replace: bool = True) -> None:
@@ -152,33 +132,37 @@ def write_trace(trace: Trace, path: Path, *, replace: bool = True) -> None:
     InputError
         If the file system refuses, or a file is in the way.
     """
-    columns: dict[str, NDArray[np.int64] | NDArray[np.float64]] = {
-        "request_id": trace.request_id,
-        "arrival_s": trace.arrival_s,
-    }
+    write_file(path, _csv_pieces(trace), replace=replace)
+
+
+def _csv_columns(trace: Trace, part: slice) -> dict[str, Sequence[object]]:
+    """Columns of a slice of the requests, as a file has them."""
+    columns = {"request_id": trace.request_id[part].tolist(), "arrival_s": trace.arrival_s[part].tolist()}
     if trace.exits is not None:
-        columns["exit"] = trace.exits
+        columns["exit"] = trace.exits[part].tolist()
     if trace.confidences is not None:
-        columns |= {f"confidence_{i + 1}": column for i, column in enumerate(trace.confidences.T)}
+        columns |= {f"confidence_{i + 1}": column.tolist() for i, column in enumerate(trace.confidences[part].T)}
     if trace.correct is not None:
-        columns |= {f"correct_{i + 1}": column.astype(np.int64) for i, column in enumerate(trace.correct.T)}
+        answers = trace.correct[part].astype(np.int64)
+        columns |= {f"correct_{i + 1}": column.tolist() for i, column in enumerate(answers.T)}
     if trace.slo_s is not None:
-        columns["slo_s"] = trace.slo_s
-    write_file(path, _csv_pieces(columns), replace=replace)
+        columns["slo_s"] = trace.slo_s[part].tolist()
+    return columns
 
 
-def _csv_pieces(columns: dict[str, NDArray[np.int64] | NDArray[np.float64]]) -> Iterator[str]:
-    """CSV of arrays as :func:`csv_text` writes it, some rows at a time: as text they take ten times the memory."""
-    yield csv_text(dict.fromkeys(columns, ()))
-    for start in range(0, len(columns["request_id"]), PIECE):
-        rows = {name: column[start : start + PIECE].tolist() for name, column in columns.items()}
-        yield csv_text(rows).partition("\n")[2]
+def _csv_pieces(trace: Trace) -> Iterator[str]:
+    """CSV of a trace, some rows at a time: as text they take ten times the memory."""
+    yield csv_text(dict.fromkeys(_csv_columns(trace, slice(0, 0)), ()))
+    for start in range(0, len(trace), PIECE):
+        yield csv_text(_csv_columns(trace, slice(start, start + PIECE)), header=False)
+        trace.release()
 
 
-def csv_text(columns: dict[str, Sequence[object]]) -> str:
-    """CSV with a header; floats in the shortest form that reads back the same."""
+def csv_text(columns: dict[str, Sequence[object]], *, header: bool = True) -> str:
+    """CSV; floats in the shortest form that reads back the same."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(columns)
+    if header:
+        writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
     return stream.getvalue()

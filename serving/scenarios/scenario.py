@@ -19,7 +19,8 @@ from ...platforms import PLATFORMS, Platform, load_platform
 from ..arrivals.renewal import CVS
 from ..contenders import Contender, find_policy
 from ..exits import resolve
-from ..traces import Trace, read_trace
+from ..reading import read_trace
+from ..traces import Trace
 
 SCENARIOS = Catalogue("scenario", Path(__file__).parent, "fluidb compare --help")
 """The scenarios that ship."""
