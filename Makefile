@@ -9,7 +9,7 @@ UNTYPED := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --
 
 # tests that call the kernels, the event loop and the policies themselves
 COMPILED := $(patsubst %,tests/test_%.py,clairvoyant codesign explain fbcb kernels latency objectives pareto search serving slack \
-  theory timeline)
+  storage streaming theory timeline)
 
 .PHONY: demo test check bench bench-compare reproduce clean
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO, Any, Protocol, TypeVar
@@ -121,10 +122,10 @@ class Growing:
     def _write(self) -> None:
         try:
             if self._file is None:
-                self._file = tempfile.TemporaryFile(prefix="fluidb.", buffering=0)  # noqa: SIM115 -- finish closes it
-            for values in self._held:
-                at = self._file.tell()
-                os.posix_fallocate(self._file.fileno(), at, max(1, values.nbytes))
+                self._file = tempfile.TemporaryFile(prefix="fluidb.", buffering=0)  # noqa: SIM115
+                weakref.finalize(self, self._file.close)  # also after a fault
+            for values in filter(np.size, self._held):
+                os.posix_fallocate(self._file.fileno(), self._file.tell(), values.nbytes)
                 values.tofile(self._file)
         except OSError as error:
             raise no_room(self._bytes, error) from error

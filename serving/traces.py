@@ -26,7 +26,7 @@ _SAME_TIME_S = 1e-12
 _EQUAL_GAPS_CV = 1e-9
 """Gaps of a smaller coefficient of variation differ by the rounding of their times."""
 
-_PRODUCTS = 2**22
+_PRODUCTS = 2**21
 """Gaps whose products are added at once; the sums of longer traces are added."""
 
 PIECE = 2**14

@@ -68,7 +68,7 @@ def test_long_arrays_lie_in_files_and_keep_their_values():
     storage.release(values, values[3:].reshape(-1), None)
     assert values[:, 0].tolist() == [3.0] * 50
     assert values[:, 1].tolist() == list(range(50))
-    owner = values
+    owner: object = values
     while isinstance(owner, np.ndarray):
         owner = owner.base
     in_file = isinstance(getattr(owner, "obj", None), mmap.mmap)
@@ -80,6 +80,6 @@ def test_a_full_disk_is_one_line(monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(storage, "IN_MEMORY_BYTES", 0)
-    monkeypatch.setattr(storage.os, "posix_fallocate", refuse)
+    monkeypatch.setattr("os.posix_fallocate", refuse)
     with pytest.raises(InputError, match="expected room for 8 MiB .* set TMPDIR"):
         storage.allocate(2**20, np.float64)
