@@ -214,7 +214,9 @@ def total(values: Column) -> float:
     def between(start: int, stop: int) -> float:
         count = stop - start
         if count <= max(storage.BLOCK, 128):  # numpy adds up to 128 values in one go
-            return float(np.add.reduce(values[slice(start, stop)]))
+            found = float(np.add.reduce(values[slice(start, stop)]))
+            release(values)
+            return found
         half = count // 2 - count // 2 % 8
         return between(start, start + half) + between(start + half, stop)
 

@@ -154,10 +154,10 @@ def no_room(size: int, error: OSError) -> InputError:
     )
 
 
-def release(*arrays: NDArray[Any] | None) -> None:
-    """Let go of the memory of arrays that lie in files; their values stay."""
+def release(*arrays: object) -> None:
+    """Let go of the memory of those that are arrays in files; their values stay."""
     for array in arrays:
-        owner: Any = array
+        owner = array
         while isinstance(owner, np.ndarray):
             owner = owner.base
         if isinstance(owner, memoryview):
