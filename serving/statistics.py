@@ -289,7 +289,9 @@ class Union(Sequence[float]):
 
         def up_to(bits: int) -> int:  # how many are no greater; of floats >= 0 the bits are in order
             value = np.int64(bits).view(np.float64)
-            return sum(int(np.searchsorted(part, value, side="right")) for part in self.parts)
+            count = sum(int(np.searchsorted(part, value, side="right")) for part in self.parts)
+            release(*self.parts)
+            return count
 
         rank = range(len(self))[index] + 1
         bits = bisect.bisect_left(range(np.float64(math.inf).view(np.int64) + 1), rank, key=up_to)
