@@ -245,8 +245,10 @@ def sort_groups(values: Column, groups: NDArray[np.int64], number: int) -> list[
     count = len(values)
     pieces = math.ceil(2 * count / SORTED) if count > SORTED else 1
     step = math.ceil(count / 2**16)
-    sample = np.sort(np.concatenate([values[part][::step] for part in blocks(count)])) if pieces > 1 else np.empty(0)
-    cuts = sample[np.arange(1, pieces) * len(sample) // pieces]
+    cuts = np.empty(0)
+    if pieces > 1:
+        sample = np.sort(np.concatenate([values[part][::step].copy() for part in blocks(count)]))
+        cuts = sample[np.arange(1, pieces) * len(sample) // pieces]
 
     def places(part: slice) -> tuple[NDArray[np.float64], NDArray[np.uint16]]:
         found = values[part]

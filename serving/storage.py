@@ -141,9 +141,13 @@ class Growing:
             return mapped(self._file.fileno(), self._kind).reshape(-1, *shape)
 
 
+class _Pages(mmap.mmap):
+    """Pages of a file of ours: shared with it, so that letting go of them loses nothing, as it might of a user's."""
+
+
 def mapped(descriptor: int, kind: type[Value]) -> NDArray[Value]:
     """The content of an open file as an array, which keeps it once it is closed."""
-    return np.frombuffer(mmap.mmap(descriptor, 0), dtype=kind)
+    return np.frombuffer(_Pages(descriptor, 0), dtype=kind)
 
 
 def no_room(size: int, error: OSError) -> InputError:
@@ -155,14 +159,14 @@ def no_room(size: int, error: OSError) -> InputError:
 
 
 def release(*arrays: object) -> None:
-    """Let go of the memory of those that are arrays in files; their values stay."""
+    """Let go of the memory of those that are arrays in files of ours; their values stay."""
     for array in arrays:
         owner = array
         while isinstance(owner, np.ndarray):
             owner = owner.base
         if isinstance(owner, memoryview):
             owner = owner.obj
-        if isinstance(owner, mmap.mmap):
+        if isinstance(owner, _Pages):
             owner.madvise(mmap.MADV_DONTNEED)
 
 
