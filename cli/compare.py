@@ -12,7 +12,7 @@ from .options import AsJson, Scheduler
 from .render import blank, emit_facts, emit_json, emit_table, note, progress
 
 if TYPE_CHECKING:
-    from ..serving.compare import Against, Change, Comparison, PointResult, Standing
+    from ..serving.comparison import Against, Change, Comparison, PointResult, Standing
 
 
 class _Column(NamedTuple):
@@ -67,8 +67,8 @@ def command(
     Prints each contender's figures as the mean over seeds with its 95 % interval,
     and the differences to the baseline, seed by seed.
     """
-    from ..serving.compare import against as hold_against
-    from ..serving.compare import check_folder, check_match, compare, read_comparison
+    from ..serving.comparison import against as hold_against
+    from ..serving.comparison import check_folder, check_match, compare, read_comparison
     from ..serving.scenarios import load_scenario
 
     loaded = load_scenario(scenario)

@@ -71,7 +71,7 @@ def command(
     from ..serving.reading import read_trace
     from ..serving.requirements import check_answerable, judge, parse_requirement
     from ..serving.samples import draw_samples, read_samples
-    from ..serving.simulate import simulate, write_requests
+    from ..serving.simulation import simulate, write_requests
     from ..serving.timeline import check_timeline_size, write_timeline
 
     for output in filter(None, (requests, timeline)):

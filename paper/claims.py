@@ -9,9 +9,9 @@ from ..dse.search import Evaluator, SearchOptions, search
 from ..dse.space import Batching, Tile
 from ..models import load_network
 from ..platforms import load_platform
-from ..serving.compare import Comparison
+from ..serving.comparison import Comparison
 from ..serving.runs import traffic
-from ..serving.simulate import simulate
+from ..serving.simulation import simulate
 from .lab import Lab, published
 from .npu import BATCH, UNIFORM, fig10
 from .rows import NEAR, Claim, Item

@@ -15,7 +15,7 @@ from ..dse.design import DesignTable, tabulate_design
 from ..dse.search import SearchOptions, search
 from ..models import Network
 from ..platforms import Platform
-from ..serving.compare import Comparison, Standing, compare
+from ..serving.comparison import Comparison, Standing, compare
 from ..serving.runs import Engine, Figures, Store, find_engine, run
 from ..serving.scenarios import Entrant, Point, Scenario, load_scenario
 from ..serving.statistics import mean_interval

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..models import Network
 from ..platforms import load_platform
-from ..serving.compare import Standing
+from ..serving.comparison import Standing
 from ..serving.scenarios import Point
 from .lab import Lab, by_seed, row
 from .rows import Item, Row

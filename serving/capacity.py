@@ -18,7 +18,7 @@ from .contenders import Contender
 from .exits import draw
 from .metrics import QUANTILES, summarise
 from .requirements import Requirement
-from .simulate import simulate
+from .simulation import simulate
 from .statistics import Interval, mean_interval, requests_for, share_interval
 from .traces import Trace
 

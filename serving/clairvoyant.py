@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from ..dse.jit import compiled
 from ..dse.latency import LatencyTable
 from .metrics import Replay
 
@@ -85,7 +85,7 @@ it since the machine last stood still."""
 _SIGNATURE = "UniTuple(int64, 2)(float64[::1], float64[::1], float64[::1], float64[:, ::1], int64)"
 
 
-@njit(_SIGNATURE, cache=True, nogil=True)
+@compiled(_SIGNATURE)
 def _admit(
     release_s: NDArray[np.float64],
     due_s: NDArray[np.float64],

@@ -19,7 +19,7 @@ from ..platforms import Platform
 from .contenders import Contender
 from .launches import launches_of
 from .metrics import Summary, summarise
-from .simulate import simulate
+from .simulation import simulate
 from .traces import Trace
 
 

@@ -13,11 +13,12 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
+from ..dse.jit import compiled
 from .policies.interface import DECIDE, RUNNING, WAITING, View
 
 OK, OVERFULL, NO_PROGRESS = 0, 1, 2
@@ -126,7 +127,7 @@ def _at_compiled(index):  # noqa: ARG001
     return lambda index: np.uint64(index)  # noqa: PLW0108
 
 
-@njit(_SIGNATURE, cache=True, nogil=True)
+@compiled(_SIGNATURE)
 def replay(
     decide, settings, overtaking, call_s, b_max, until_s, stop, state,
     arrival_s, exit_of, slo_s, latency, segment_s, stage_after,

@@ -21,7 +21,7 @@ from .clairvoyant import least_violations
 from .exits import resolve
 from .metrics import Summary, summarise
 from .scenarios import Entrant, Point, Site
-from .simulate import simulate
+from .simulation import simulate
 from .traces import Trace
 
 RUNS, DESIGNS = "runs", "designs"

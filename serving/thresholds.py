@@ -14,7 +14,7 @@ from ..formats import InputError
 from .contenders import Contender
 from .exits import resolve
 from .metrics import summarise
-from .simulate import simulate
+from .simulation import simulate
 from .traces import Trace
 
 

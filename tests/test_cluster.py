@@ -22,7 +22,7 @@ from fluidb.dse import tasks
 from fluidb.dse.sources import made_with
 from fluidb.formats import InputError
 from fluidb.serving import compare, load_scenario
-from fluidb.serving.compare import Cell, Grid, _batches
+from fluidb.serving.comparison import Cell, Grid, _batches
 from test_cli import lines
 from test_compare import DUEL, edited, files
 

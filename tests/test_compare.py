@@ -20,7 +20,7 @@ from conftest import COMPILED, DATA, FLUIDB, Run, run_fluidb, start_fluidb
 from fluidb.dse import many, search
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.serving import gamma, load_scenario, poisson, resolve
-from fluidb.serving.compare import Comparison, against, compare, read_comparison
+from fluidb.serving.comparison import Comparison, against, compare, read_comparison
 from fluidb.serving.runs import BETTER, Figures, RunTable, Store, find_engine, run, traffic
 from fluidb.serving.scenarios import SCENARIOS
 from fluidb.serving.statistics import mean_interval, welch_interval

@@ -12,7 +12,7 @@ import pytest
 from conftest import COMPILED, FLUIDB
 from fluidb.formats import InputError, write_file
 from fluidb.serving import find_policy, load_scenario, simulate
-from fluidb.serving.compare import Comparison, compare
+from fluidb.serving.comparison import Comparison, compare
 from fluidb.serving.scenarios import SCENARIOS
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -27,7 +27,7 @@ from fluidb.serving import (
 )
 from fluidb.serving.clairvoyant import least_violations
 from fluidb.serving.exits import draw, resolve
-from fluidb.serving.simulate import write_requests
+from fluidb.serving.simulation import write_requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_serving import contender_of, table_of, ticks, workloads

@@ -9,7 +9,7 @@ from ...dse.design import DesignTable, read_design
 from ...dse.fbcb import FbcbTable
 from ...dse.latency import LatencyTable, read_latency
 from ...serving import Contender, Replay, Summary, Trace, resolve, simulate, summarise
-from ...serving.compare import COMPARE_FILE, Comparison, read_comparison
+from ...serving.comparison import COMPARE_FILE, Comparison, read_comparison
 
 OPENING_PASSES = 20
 """Length of a timeline's thumbnail, in times that one sample takes through the whole network."""

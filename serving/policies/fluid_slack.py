@@ -2,14 +2,13 @@
 
 import math
 
-from numba import njit
-
+from ...dse.jit import compiled
 from .interface import RUNNING, WAITING, Parameter, Policy, at_least, choice, compile_policy
 
 PATIENCE, LAUNCH, BACKFILL, AHEAD, LATE = 0, 1, 2, 3, 4  # places in settings
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def outlook(view, latency, due_s, admit, hopeful, more):
     """How many requests would be in time if ``admit`` entered now, and when all would be served.
 

@@ -39,9 +39,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numpy.typing import NDArray
 
+from ...dse.jit import compiled
 from ...formats import InputError, parse_duration
 
 
@@ -106,7 +107,7 @@ DECIDE = types.Tuple((_i, _i, _f))(_view, types.float64[:, :, ::1], types.float6
 WAITING, RUNNING = 0, 1
 """Rows of ``due_s``."""
 
-compile_policy = njit(DECIDE, cache=True, nogil=True)
+compile_policy = compiled(DECIDE)
 """Decorator of a policy's function."""
 
 ReadParameter = Callable[[str, "float | None"], float]
