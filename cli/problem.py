@@ -98,8 +98,8 @@ def _limit(text: str | None, what: str, total: float | None, unit: str, example:
         raise InputError(f'{what}: expected at most 100% of the board, found "{text}"; write e.g. {example}')
     if unit:
         return value
-    if not share and value != int(value):
-        raise InputError(f'{what}: expected a whole number, found "{text}"; write e.g. {example}')
     if value < 1:
         raise InputError(f'{what}: expected room for at least 1, found "{text}"; write e.g. {example}')
+    if not share and value != int(value):
+        raise InputError(f'{what}: expected a whole number, found "{text}"; write e.g. {example}')
     return int(value)

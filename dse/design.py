@@ -201,7 +201,8 @@ def tabulate_design(
     choice: Choice = configure(network, platform, found.best.tile, options)
     ranking = [CandidateRow(**item.tile._asdict(), objective=item.objective) for item in found.ranking]
     counted = platform.states(ENERGY_KEYS)
-    cost = Evaluator(network, platform, options).cost(np.array([found.best.tile]), traffic=counted)
+    evaluator, tile = Evaluator(network, platform, options), found.best.tile
+    cost = evaluator.cost_one(tile) if counted else evaluator.cost(np.array([tile]), traffic=False)
     design = DesignTable(
         network=NetworkRow.of(network),
         platform=platform,

@@ -37,27 +37,31 @@ def smaller(x, y):
 def stacked(T_R, T_P, T_C, code):
     """Tile sizes under stacking code 0, 1, 2 (k = 1, 2, 1/2); zeros where the NPU is too small."""
     if code == 0:
-        return T_R, T_P, T_C
+        return float(T_R), float(T_P), float(T_C)
     # Section III-A: <floor(T_R/2), k*T_P, floor(T_C/k)>
     shape = (T_R // 2, 2 * T_P, T_C // 2) if code == 1 else (T_R // 2, T_P // 2, 2 * T_C)
     if shape[0] < 1 or shape[1] < 1 or shape[2] < 1:
-        return 0, 0, 0
-    return shape
+        return 0.0, 0.0, 0.0
+    return float(shape[0]), float(shape[1]), float(shape[2])
+
+
+@kernel
+def tiles_along(extent, tile):
+    """Tiles that an extent takes, rounded up."""
+    return np.ceil(extent / tile)
 
 
 @kernel
 def inner_tiles(P, T_P, B_P, literal):
-    """Tiles along P, rounded up."""
-    if literal:
-        # Equation (1) as printed: samples side by side along P, each with P % T_P guard elements
-        return np.ceil(B_P * (P + P % T_P) / T_P)
-    return np.ceil(P / T_P)
+    """Tiles along P."""
+    # Equation (1) as printed: samples side by side along P, each with P % T_P guard elements
+    return tiles_along(B_P * (P + P % T_P) if literal else P, T_P)
 
 
 @kernel
 def column_tiles(C, T_C, B_P, literal):
-    """Tiles along the columns, rounded up; samples side by side share them, but in Equation (1) as printed."""
-    return np.ceil((C if literal else B_P * C) / T_C)
+    """Tiles along the columns; samples side by side share them, but in Equation (1) as printed."""
+    return tiles_along(C if literal else B_P * C, T_C)
 
 
 @kernel
@@ -69,19 +73,19 @@ def tile_passes(P, C, T_P, T_C, B_P, literal):
 @kernel
 def sample_words(R, P, C, T_C):
     """Words moved for each sample: its input once per column tile, its output once."""
-    return R * P * np.ceil(C / T_C) + R * C
+    return R * P * tiles_along(C, T_C) + R * C
 
 
 @kernel
 def weight_words(R, P, C, T_R, B_R):
     """Words of weights moved: all of them once per T_R rows."""
-    return P * C * np.ceil(B_R * R / T_R)
+    return P * C * tiles_along(B_R * R, T_R)
 
 
 @kernel
 def partial_words(R, P, C, T_P):
     """Partial sums that return to the output buffer for each sample: after every tile along P but the last."""
-    return R * C * (np.ceil(P / T_P) - 1)
+    return R * C * (tiles_along(P, T_P) - 1)
 
 
 @kernel
@@ -114,7 +118,7 @@ def stack_block(designs, first, tiles):
             design = min(first + j, designs.shape[0] - 1)
             T_R, T_P, T_C = stacked(designs[design, 0], designs[design, 1], designs[design, 2], code)
             if T_R == 0:
-                T_R, T_P, T_C = designs[design, 0], designs[design, 1], designs[design, 2]
+                T_R, T_P, T_C = stacked(designs[design, 0], designs[design, 1], designs[design, 2], 0)
             tiles[0, code, j], tiles[1, code, j], tiles[2, code, j] = T_R, T_P, T_C
 
 
@@ -167,11 +171,11 @@ def search_designs(designs, gemms, kinds, repeats, plans, starts, codes, memory_
             for code in range(codes):
                 # what does not depend on the pair (b, B_R) is computed once
                 for j in range(BLOCK):
-                    inner[j] = R * inner_tiles(P, tiles[1, code, j], 1, False)
+                    inner[j] = R * tiles_along(P, tiles[1, code, j])
                     each[j] = sample_words(R, P, C, tiles[2, code, j])
                 for n in range(1, batches + 1):
                     for j in range(BLOCK):
-                        busy[n, j] = inner[j] * column_tiles(C, tiles[2, code, j], n, False)
+                        busy[n, j] = inner[j] * tiles_along(n * C, tiles[2, code, j])
                         weights[n, j] = weight_words(R, P, C, tiles[0, code, j], n)
                 for n in range(starts[kinds[u]], starts[kinds[u] + 1]):
                     b, B_R, B_P, passes = plans[n, 0], plans[n, 1], plans[n, 2], plans[n, 3]
@@ -190,6 +194,19 @@ def search_designs(designs, gemms, kinds, repeats, plans, starts, codes, memory_
 
 
 @kernel
+def stack_reciprocals(designs, first, tiles):
+    """One by what :func:`stack_block` has, and a little less, for bounds.
+
+    A product is quicker than a quotient, and so it is never more, rounded up or not.
+    """
+    stack_block(designs, first, tiles)
+    for axis in range(3):
+        for code in range(tiles.shape[1]):
+            for j in range(BLOCK):
+                tiles[axis, code, j] = (1 - 1e-12) / tiles[axis, code, j]
+
+
+@kernel
 def bound_designs(designs, gemms, kinds, repeats, codes, memory_words, words_per_cycle, up, shares, least):
     """What each design takes at least for each sample of any batch (docs/model.md, Pruning).
 
@@ -201,31 +218,23 @@ def bound_designs(designs, gemms, kinds, repeats, codes, memory_words, words_per
         1 where each sample takes whole tiles along P and along the columns, 0 where samples share them.
     shares : (lists,) float64
         The least of passes / b in each list: of one reading of the weights, what falls to a sample.
-    least : (Q, D, S) float64
-        Output: cycles of each stage; if Q = 3, words moved off chip and accesses to buffers too.
+    least : (D, S) float64
+        Output: cycles of each stage.
     """
-    quantities, stages = least.shape[0], least.shape[2]
+    stages = least.shape[1]
     cycles_per_word = 1 / words_per_cycle
     tiles = np.empty((3, codes, BLOCK))
-    best = np.empty((quantities, BLOCK))
-    total = np.empty((quantities, stages, BLOCK))
+    best, total = np.empty(BLOCK), np.empty((stages, BLOCK))
     for first in range(0, designs.shape[0], BLOCK):
-        stack_block(designs, first, tiles)
-        for axis in range(3):
-            for code in range(codes):
-                for j in range(BLOCK):
-                    # a product is quicker than a quotient; with a little less, it is never more, rounded up or not
-                    tiles[axis, code, j] = (1 - 1e-12) / tiles[axis, code, j]
-        for q in range(quantities):
-            for s in range(stages):
-                for j in range(BLOCK):
-                    total[q, s, j] = memory_words[s] * (cycles_per_word if q == 0 else q)
+        stack_reciprocals(designs, first, tiles)
+        for s in range(stages):
+            for j in range(BLOCK):
+                total[s, j] = memory_words[s] * cycles_per_word
         for u in range(gemms.shape[0]):
             R, P, C = gemms[u, 0], gemms[u, 1], gemms[u, 2]
             up_inner, up_columns, share = up[kinds[u], 0], up[kinds[u], 1], shares[kinds[u]]
-            for q in range(quantities):
-                for j in range(BLOCK):
-                    best[q, j] = np.inf
+            for j in range(BLOCK):
+                best[j] = np.inf
             for code in range(codes):
                 for j in range(BLOCK):
                     inner, columns = P * tiles[1, code, j], C * tiles[2, code, j]
@@ -233,27 +242,68 @@ def bound_designs(designs, gemms, kinds, repeats, codes, memory_words, words_per
                     columns += up_columns * (whole - columns)
                     compute = R * (inner + up_inner * (np.ceil(inner) - inner)) * columns
                     words = R * (P * whole + C) + share * P * C * np.ceil(R * tiles[0, code, j])
-                    best[0, j] = smaller(max(compute, words * cycles_per_word), best[0, j])
-                if quantities == 3:
-                    for j in range(BLOCK):
-                        moved = R * (P * np.ceil(C * tiles[2, code, j]) + C)
-                        moved += share * P * C * np.ceil(R * tiles[0, code, j])
-                        returned = R * C * (np.ceil(P * tiles[1, code, j]) - 1)
-                        best[1, j] = smaller(moved, best[1, j])
-                        best[2, j] = smaller(2 * (moved + returned), best[2, j])
-            for q in range(quantities):
-                for s in range(stages):
-                    for j in range(BLOCK):
-                        total[q, s, j] += repeats[u, s] * gemms[u, 3] * best[q, j]
-        for q in range(quantities):
+                    best[j] = smaller(max(compute, words * cycles_per_word), best[j])
             for s in range(stages):
-                for j in range(min(BLOCK, designs.shape[0] - first)):
-                    least[q, first + j, s] = total[q, s, j]
+                for j in range(BLOCK):
+                    total[s, j] += repeats[u, s] * gemms[u, 3] * best[j]
+        for j in range(min(BLOCK, designs.shape[0] - first)):
+            for s in range(stages):
+                least[first + j, s] = total[s, j]
+
+
+@kernel
+def bound_traffic(designs, gemms, kinds, repeats, codes, memory_words, shares, words, accesses):
+    """What each design moves at least for each sample of any batch (docs/model.md, Pruning).
+
+    Parameters
+    ----------
+    designs, gemms, kinds, repeats, codes, memory_words, shares
+        As for :func:`bound_designs`.
+    words, accesses : (D, S) float64
+        Output: words moved off chip, and accesses to buffers.
+    """
+    stages = words.shape[1]
+    tiles = np.empty((3, codes, BLOCK))
+    moved, touched = np.empty(BLOCK), np.empty(BLOCK)
+    for first in range(0, designs.shape[0], BLOCK):
+        count = min(BLOCK, designs.shape[0] - first)
+        stack_reciprocals(designs, first, tiles)
+        for j in range(count):
+            for s in range(stages):
+                words[first + j, s], accesses[first + j, s] = memory_words[s], 2 * memory_words[s]
+        for u in range(gemms.shape[0]):
+            R, P, C = gemms[u, 0], gemms[u, 1], gemms[u, 2]
+            share = shares[kinds[u]]
+            for j in range(BLOCK):
+                moved[j] = touched[j] = np.inf
+            for code in range(codes):
+                for j in range(BLOCK):
+                    found = R * (P * np.ceil(C * tiles[2, code, j]) + C)
+                    found += share * P * C * np.ceil(R * tiles[0, code, j])
+                    returned = R * C * (np.ceil(P * tiles[1, code, j]) - 1)
+                    moved[j] = smaller(found, moved[j])
+                    touched[j] = smaller(2 * (found + returned), touched[j])
+            for j in range(count):
+                for s in range(stages):
+                    words[first + j, s] += repeats[u, s] * gemms[u, 3] * moved[j]
+                    accesses[first + j, s] += repeats[u, s] * gemms[u, 3] * touched[j]
 
 
 @kernel
 def choose_layouts(
-    design, gemms, kinds, plans, starts, codes, words_per_cycle, literal, code_of, rows_of, cycles_of, words_of
+    design,
+    gemms,
+    kinds,
+    plans,
+    starts,
+    codes,
+    words_per_cycle,
+    literal,
+    code_of,
+    rows_of,
+    cycles_of,
+    words_of,
+    returned_of,
 ):
     """The best (k, B_R) of each layer and batch on one design, with its cycles and words.
 
@@ -269,8 +319,8 @@ def choose_layouts(
         As for :func:`account_designs`.
     code_of, rows_of : (L, B_max) int64
         Output: the choice.
-    cycles_of, words_of : (L, B_max) float64
-        Output: what it costs.
+    cycles_of, words_of, returned_of : (L, B_max) float64
+        Output: what it costs, and partial sums that return to the output buffer.
     """
     for u in range(gemms.shape[0]):
         for i in range(code_of.shape[1]):
@@ -286,6 +336,7 @@ def choose_layouts(
                 if cycles < cycles_of[u, i] or (cycles == cycles_of[u, i] and words < words_of[u, i]):
                     code_of[u, i], rows_of[u, i] = code, B_R
                     cycles_of[u, i], words_of[u, i] = cycles, words
+                    returned_of[u, i] = gemms[u, 3] * b * partial_words(gemms[u, 0], gemms[u, 1], gemms[u, 2], T_P)
 
 
 @kernel
@@ -350,11 +401,11 @@ def account_designs(
     stages, batches = cycles.shape[1], cycles.shape[2]
     shape = gemms.shape[0], batches
     code_of, rows_of = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
-    cycles_of, words_of = np.empty(shape), np.empty(shape)
+    cycles_of, words_of, returned_of = np.empty(shape), np.empty(shape), np.empty(shape)
     for d in range(designs.shape[0]):
         choose_layouts(
             designs[d], gemms, kinds, plans, starts, codes, words_per_cycle, literal,
-            code_of, rows_of, cycles_of, words_of,
+            code_of, rows_of, cycles_of, words_of, returned_of,
         )  # fmt: skip
         for s in range(stages):
             for i in range(batches):
@@ -362,15 +413,12 @@ def account_designs(
                 cycles[d, s, i] = words[d, s, i] / words_per_cycle
                 accesses[d, s, i] = 2 * words[d, s, i]
         for u in range(gemms.shape[0]):
-            R, P, C, groups = gemms[u, 0], gemms[u, 1], gemms[u, 2], gemms[u, 3]
             for i in range(batches):
-                _, T_P, _ = stacked(designs[d, 0], designs[d, 1], designs[d, 2], code_of[u, i])
-                returned = groups * (i + 1) * partial_words(R, P, C, T_P)
                 for s in range(stages):
                     cycles[d, s, i] += repeats[u, s] * cycles_of[u, i]
                     words[d, s, i] += repeats[u, s] * words_of[u, i]
                     # each word is written to a buffer once and read once (docs/model.md, Energy)
-                    accesses[d, s, i] += 2 * repeats[u, s] * (words_of[u, i] + returned)
+                    accesses[d, s, i] += 2 * repeats[u, s] * (words_of[u, i] + returned_of[u, i])
 
 
 @kernel

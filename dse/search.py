@@ -115,14 +115,21 @@ class Choice(NamedTuple):
         Stacking code (0, 1, 2 for k = 1, 2, 1/2) and samples down the rows.
     cycles : (L, b_max) ndarray of float64
         Time.
-    words : (L, b_max) ndarray of float64
-        Off-chip traffic.
+    words, returned : (L, b_max) ndarray of float64
+        Off-chip traffic, and partial sums that return to the output buffer.
     """
 
     codes: NDArray[np.int64]
     B_R: NDArray[np.int64]
     cycles: NDArray[np.float64]
     words: NDArray[np.float64]
+    returned: NDArray[np.float64]
+
+    @classmethod
+    def empty(cls, layers: int, b_max: int) -> Self:
+        """Room for a choice."""
+        shape = layers, b_max
+        return cls(np.empty(shape, np.int64), np.empty(shape, np.int64), *(np.empty(shape) for _ in range(3)))
 
 
 class SearchResult(NamedTuple):
@@ -211,6 +218,21 @@ class Evaluator:
             self._kernels.search_designs(space, *self._arguments, *found)
         return self._cost(found)
 
+    def cost_one(self, tile: Tile) -> Cost:
+        """Time and traffic of a design, to the last bit those of :meth:`cost`, without its slower kernel."""
+        gemms, kinds, repeats, plans, starts, codes, memory, words_per_cycle = self._arguments
+        chosen = Choice.empty(len(gemms), self._b_max)
+        self._kernels.choose_layouts(
+            np.array(tile), gemms, kinds, plans, starts, codes, words_per_cycle, self._literal, *chosen
+        )
+        words = memory[:, None] * np.arange(1, self._b_max + 1)
+        cycles, accesses = words / words_per_cycle, 2 * words
+        for u, times in enumerate(repeats[..., None]):
+            cycles += times * chosen.cycles[u]
+            words += times * chosen.words[u]
+            accesses += 2 * times * (chosen.words[u] + chosen.returned[u])
+        return self._cost([cycles[None], words[None], accesses[None]])
+
     def least_cost(self, space: NDArray[np.int64], *, traffic: bool) -> Cost:
         """What D designs cost at least, in each figure by itself (docs/model.md, Pruning); much quicker."""
         gemms, kinds, repeats, plans, starts, codes, words, words_per_cycle = self._arguments
@@ -218,9 +240,11 @@ class Evaluator:
         shares = np.array([(rows[:, 3] / rows[:, 0]).min() for rows in lists])
         # Equation (1) as printed shares tiles along P, all others those along the columns
         up = np.array([(not self._literal, self._literal or rows[:, 2].max() == 1) for rows in lists], dtype=np.float64)
-        least = np.empty((3 if traffic else 1, len(space), repeats.shape[1]))
-        self._kernels.bound_designs(space, gemms, kinds, repeats, codes, words, words_per_cycle, up, shares, least)
-        return self._cost(list(MARGIN * least[..., None] * np.arange(1, self._b_max + 1)))
+        least = [np.empty((len(space), repeats.shape[1])) for _ in range(3 if traffic else 1)]
+        self._kernels.bound_designs(space, gemms, kinds, repeats, codes, words, words_per_cycle, up, shares, least[0])
+        if traffic:
+            self._kernels.bound_traffic(space, gemms, kinds, repeats, codes, words, shares, *least[1:])
+        return self._cost([MARGIN * each[..., None] * np.arange(1, self._b_max + 1) for each in least])
 
     def _cost(self, found: list[NDArray[np.float64]]) -> Cost:
         """From cycles, and perhaps words and accesses, by design, stage and batch."""
@@ -405,10 +429,9 @@ def configure(network: Network, platform: Platform, tile: Tile, options: SearchO
     from . import kernels  # as in Evaluator
 
     work, plan = workload(network.gemms), layouts(options.batching, options.b_max)
-    shape = len(work.gemms), options.b_max
-    choice = Choice(np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape), np.empty(shape))
+    choice = Choice.empty(len(work.gemms), options.b_max)
     kernels.choose_layouts(
-        np.array(tile, dtype=np.int64), work.gemms, work.kinds, plan.plans, plan.starts,
+        np.array(tile), work.gemms, work.kinds, plan.plans, plan.starts,
         options.stacking_codes, platform.words_per_cycle, plan.literal, *choice,
     )  # fmt: skip
     return choice

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from fluidb.dse import Batching, kernels
 from fluidb.dse.fbcb import K_NAMES
+from fluidb.dse.search import Choice
 from fluidb.dse.space import LayerKind, arrange, layouts
 from fluidb.dse.workload import distinct, workload
 from fluidb.models import Gemm
@@ -26,8 +27,7 @@ def cost(gemm, tile, code, b, B_R, rate, mode):
 
 def choose(gemms, tile, b_max, rate, mode, *, stacking):
     work, plan = workload([Gemm(*gemm) for gemm in gemms]), layouts(Batching(mode), b_max)
-    shape = len(gemms), b_max
-    found = [np.empty(shape, np.int64), np.empty(shape, np.int64), np.empty(shape), np.empty(shape)]
+    found = Choice.empty(len(gemms), b_max)
     kernels.choose_layouts(
         np.array(tile),
         work.gemms,
@@ -39,7 +39,7 @@ def choose(gemms, tile, b_max, rate, mode, *, stacking):
         plan.literal,
         *found,
     )
-    return found
+    return found[:4]
 
 
 @given(any_gemm, tiles, st.integers(0, 2), batches, words_per_cycle, modes, st.data())
