@@ -33,8 +33,9 @@ def full(requests: int, peers_python: Path | None) -> Iterator[Table]:
     yield kernel.measure_cold(7)
     yield commands.measure(9)
     yield simulator.measure(5, 1_000_000, 10_000)
-    for axis in [*scale.FULL, scale.REQUESTS._replace(sizes=[*sizes, requests])]:
+    for axis in scale.FULL:
         yield scale.measure(axis, 5)
+    yield scale.measure(scale.REQUESTS._replace(sizes=[*sizes, requests]), 1)  # the longest takes a minute or two
     yield peers.measure(peers_python)
 
 

@@ -147,12 +147,17 @@ def timed(function: Callable[[], object]) -> Callable[[], Sample]:
     return run
 
 
+def _usual() -> dict[str, str]:
+    """The environment of a user, whose Python keeps what it has compiled of our sources."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+
+
 def process(arguments: Iterable[str | Path], environment: Mapping[str, str] | None = None) -> Sample:
     """Wall time and peak memory of a command."""
     # a child's peak starts at that of whoever started it: a small process does
     done = subprocess.run(
         [sys.executable, "-I", "-S", HERE / "probe.py", *arguments],
-        env=os.environ | (environment or {}), stdout=subprocess.PIPE, check=True,
+        env=_usual() | (environment or {}), stdout=subprocess.PIPE, check=True,
     )  # fmt: skip
     return Sample(**json.loads(done.stdout))
 

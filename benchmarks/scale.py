@@ -33,7 +33,7 @@ LAYERS = Axis(
 REQUESTS = Axis(
     "requests", "Growth with requests", "{:,} requests",
     "Requests and exits drawn, replayed under `fluid` and summarised, otherwise as in the table of the simulator.",
-    [10**4, 10**5, 10**6, 10**7],
+    [10**4, 10**5, 10**6, 10**7, 10**8],
 )  # fmt: skip
 LARGEST = Axis("largest", "The largest board", "{:,} DSPs, B_max = 64", "ResNet-50 on all DSPs of U250.", [12_288])
 SMALL = [DSPS._replace(sizes=[32, 64]), B_MAX._replace(sizes=[2]), REQUESTS._replace(sizes=[1_000])]
