@@ -45,9 +45,9 @@ def problem(
         "max_ram_mbit": _limit(max_ram, "--max-ram", board.on_chip_mbit, "Mb", "80% or 15Mb"),
         "max_luts": _limit(max_lut, "--max-lut", board.luts, "", "76% or 166000"),
     }
-    options |= {"limits": limits, **_weighted(weights, options)}
-    asked = validate(SearchOptions, options, Path("options"))
-    return Problem(_network(network, backbone=backbone), board, asked)
+    net = _network(network, backbone=backbone)
+    options |= {"limits": limits, **_weighted(weights, options, net.name)}
+    return Problem(net, board, validate(SearchOptions, options, Path("options")))
 
 
 @cache
@@ -59,7 +59,7 @@ def _network(name: str, *, backbone: bool) -> Network:
     return net.backbone() if backbone else net
 
 
-def _weighted(weights: str | None, options: dict[str, Any]) -> dict[str, object]:
+def _weighted(weights: str | None, options: dict[str, Any], network: str) -> dict[str, object]:
     """w_b as typed, or the runs of a simulation from its results."""
     from ..formats import InputError
 
@@ -72,7 +72,7 @@ def _weighted(weights: str | None, options: dict[str, Any]) -> dict[str, object]
 
     if options["objective"] != "gop_s":
         raise InputError(f"--weights: a simulation's runs go with the objective gop_s, found {options['objective']}")
-    return {"objective": "traffic", "launches": read_launches(Path(weights), options["b_max"])}
+    return {"objective": "traffic", "launches": read_launches(Path(weights), options["b_max"], network)}
 
 
 def numbers(text: str | None, option: str, kind: type[float], example: str) -> list[float]:

@@ -62,6 +62,7 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace on a design and say what its users would experience."""
+    from ..dse.design import read_design
     from ..dse.latency import read_latency
     from ..formats import InputError, check_free, parse_duration
     from ..serving.clairvoyant import least_violations
@@ -104,11 +105,11 @@ def command(
         write_requests(replay, requests, replace=force)
     run = {"design": str(directory), "trace": str(trace), "policy": policy, "exits_from": origin}
     if as_json:
+        design, _ = read_design(directory)
+        names = {"network": design.network.name, "platform": design.platform.name}
+        figures = {**_finite(asdict(summary)), "unavoidable_violations": unavoidable}
         judged = {"requirements": [_finite(asdict(item)) for item in outcomes]} if outcomes else {}
-        emit_json(
-            "fluidb.serve-sim-output/1",
-            {**run, "slo_s": slo_s, **_finite(asdict(summary)), "unavoidable_violations": unavoidable, **judged},
-        )
+        emit_json("fluidb.serve-sim-output/1", {**run, **names, "slo_s": slo_s, **figures, **judged})
     else:
         _emit_text(run, summary, unavoidable, [row.name for row in table.exits])
         if outcomes:

@@ -47,10 +47,11 @@ class _Stage(Printed):
 
 
 class _Results(Printed):
+    network: str | None = None
     stages: Annotated[list[_Stage], Field(min_length=1)]
 
 
-def read_launches(path: Path, b_max: int) -> Launches:
+def read_launches(path: Path, b_max: int, network: str) -> Launches:
     """Read how often stages ran from what ``fluidb serve-sim --json`` printed.
 
     Parameters
@@ -59,6 +60,8 @@ def read_launches(path: Path, b_max: int) -> Launches:
         The file.
     b_max : int
         Largest batch size of the search that takes them.
+    network : str
+        Name of the network that it is for.
 
     Returns
     -------
@@ -68,11 +71,16 @@ def read_launches(path: Path, b_max: int) -> Launches:
     Raises
     ------
     InputError
-        If it is missing, no such output, or saw larger batches.
+        If it is missing, no such output, of another network, or saw larger batches.
     """
     what, command = "the results of a simulation", "fluidb serve-sim ... --json"
-    stages = read_printed(_Results, path, "fluidb.serve-sim-output/1", what, command).stages
-    found = launches_of(stages)
+    results = read_printed(_Results, path, "fluidb.serve-sim-output/1", what, command)
+    if results.network not in (None, network):
+        raise InputError(
+            f"{path}: expected the results of a simulation of {network}, found those of {results.network}; "
+            "simulate this network"
+        )
+    found = launches_of(results.stages)
     for row in found:
         if any(row[b_max:]):
             raise InputError(f"{path}: saw batches of more than {b_max}; add --b-max {len(row)}")

@@ -132,7 +132,7 @@ def test_results_that_cannot_be_weights(first: Path, case: str):
     (first / "results.json").write_text(text)
     (first / "list.json").write_text("[1]")
     with pytest.raises(InputError) as caught:
-        read_launches(first / name, 4)
+        read_launches(first / name, 4, "tiny")
     assert f"{first}/{expected}" in caught.value.faults[0]
 
 
@@ -140,11 +140,12 @@ def test_batches_larger_than_the_search_covers(first: Path, fluidb: Run):
     done = fluidb("dse", TINY, POCKET, "--b-max", 1, "--weights", "results.json")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "fluidb: results.json: saw batches of more than 1; add --b-max 4\n"
-    assert read_launches(first / "results.json", 6)[0][4:] == [0.0, 0.0]
+    assert read_launches(first / "results.json", 6, "tiny")[0][4:] == [0.0, 0.0]
 
 
 def test_results_of_another_network_and_another_objective(first: Path, fluidb: Run):
     other = fluidb("dse", TINY, POCKET, "--b-max", 4, "--weights", "results.json", "--backbone")
-    assert other.stderr.startswith("fluidb: launches: expected 1 stages, those of tiny-backbone, found 3")
+    expected = "results.json: expected the results of a simulation of tiny-backbone, found those of tiny; simulate"
+    assert other.stderr.startswith(f"fluidb: {expected}")
     other = fluidb("dse", TINY, POCKET, "--b-max", 4, "--weights", "results.json", "--objective", "latency")
     assert "go with the objective gop_s, found latency" in other.stderr
