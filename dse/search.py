@@ -18,8 +18,8 @@ from .objectives import OBJECTIVES, Cost, Objective, check_objectives, weighted
 from .space import K_CODES, MAX_BATCH, Batching, Limits, Tile, check_fit, designs, layouts
 from .workload import distinct, workload
 
-PIECE = 2_000_000
-"""Layouts that a thread costs at a time: some milliseconds, so that all are busy and Ctrl-C is answered at once."""
+PIECE = 8_000_000
+"""Layouts that a thread costs at a time: some ten milliseconds, so that all are busy and Ctrl-C is answered at once."""
 
 ROUND = 256
 """Designs that a search evaluates before it asks again whether any other can win."""
