@@ -58,9 +58,6 @@ def command(
     for name, given in (("--policy", policy), ("--slo", slo), ("--seed", seed)):
         if trace is None and given is not None:
             raise InputError(f"{name}: would change nothing without --trace; add a trace or leave it out")
-    for index, directory in enumerate(directories):
-        if directory in directories[:index]:
-            raise InputError(f"{directory}: named twice; name each folder once")
     specs = policy or list(POLICIES)
     if len(specs) > MAX_SERIES or len(set(specs)) < len(specs):
         raise InputError(

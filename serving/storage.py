@@ -86,7 +86,7 @@ def allocate(shape: int | tuple[int, ...], kind: type[Value], fill: float = 0) -
         return np.full(shape, fill, dtype=kind) if fill else np.zeros(shape, dtype=kind)
     try:
         with tempfile.TemporaryFile(prefix="fluidb.") as file:
-            os.posix_fallocate(file.fileno(), 0, size)  # a full disk shows now, and not as a fault of the memory
+            _reserve(file.fileno(), 0, size)
             values = mapped(file.fileno(), kind).reshape(shape)
     except OSError as error:
         raise no_room(size, error) from error
@@ -95,6 +95,14 @@ def allocate(shape: int | tuple[int, ...], kind: type[Value], fill: float = 0) -
             values[part] = fill
             release(values)
     return values
+
+
+def _reserve(descriptor: int, start: int, size: int) -> None:
+    """Make room in a file: a full disk shows now, and not as a fault of the memory; macOS only makes it longer."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, start, size)
+    else:
+        os.truncate(descriptor, start + size)
 
 
 class Growing:
@@ -125,7 +133,7 @@ class Growing:
                 self._file = tempfile.TemporaryFile(prefix="fluidb.", buffering=0)  # noqa: SIM115
                 weakref.finalize(self, self._file.close)  # also after a fault
             for values in filter(np.size, self._held):
-                os.posix_fallocate(self._file.fileno(), self._file.tell(), values.nbytes)
+                _reserve(self._file.fileno(), self._file.tell(), values.nbytes)
                 values.tofile(self._file)
         except OSError as error:
             raise no_room(self._bytes, error) from error

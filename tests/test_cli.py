@@ -269,7 +269,6 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
         ["--weights: the objective latency", "leave them out"],
     ),
     "seed of no traffic": (["report", "DESIGN", "-o", "n.html", "--seed", "3"], ["--seed: would change nothing"]),
-    "folder twice": (["report", "DESIGN", "DESIGN", "-o", "n.html"], ["named twice"]),
     "tile of halves": (["dse", TINY, POCKET, "--tile", "8,2,0.5"], ["--tile", "whole numbers", '"8,2,0.5"']),
     "tile of too many DSPs": (["dse", TINY, POCKET, "--tile", "2,99,99"], ["<2,99,99>", "DSPs of pocket", "9,801"]),
     "tile too deep": (
