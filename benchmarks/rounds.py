@@ -157,7 +157,7 @@ def process(arguments: Iterable[str | Path], environment: Mapping[str, str] | No
     # a child's peak starts at that of whoever started it: a small process does
     done = subprocess.run(
         [sys.executable, "-I", "-S", HERE / "probe.py", *arguments],
-        env=_usual() | (environment or {}), stdout=subprocess.PIPE, check=True,
+        env={**_usual(), **(environment or {})}, stdout=subprocess.PIPE, check=True,
     )  # fmt: skip
     return Sample(**json.loads(done.stdout))
 

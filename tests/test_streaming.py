@@ -79,7 +79,7 @@ def test_no_block_changes_a_replay(tmp_path_factory, workload, policy, call_s, s
 def test_overload_and_overtaking(policy, tmp_path):
     """A queue that grows without end, late requests that step aside, objectives that differ."""
     table = table_of([[0.25, 0.375, 0.5], [0.5, 0.75, 1.0]])
-    slo_s = 1.0 + np.arange(150) * 7 % 5
+    slo_s = np.array([1.0 + i * 7 % 5 for i in range(150)])
     trace = Trace(np.arange(150), poisson(4.0, 150, 5).arrival_s, slo_s=slo_s)
     arguments = table, trace, find_policy(policy), draw([0.4, 0.6], 150, 5), 30.0, tmp_path / "r.csv"
     whole = everything(*arguments)
