@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ MARGIN = 1 - 1e-9
 """What is left of a bound for rounding: of sums of so many terms, all positive, far less (docs/model.md, Pruning)."""
 
 Progress = Callable[[int, int], None]
+
+Result = TypeVar("Result")
 
 
 class SearchOptions(Strict):
@@ -168,6 +170,19 @@ def memory_words(network: Network, options: SearchOptions) -> NDArray[np.float64
     return words
 
 
+class _Arguments(NamedTuple):
+    """What :func:`.kernels.search_designs` takes between the designs and its output."""
+
+    gemms: NDArray[np.float64]
+    kinds: NDArray[np.int64]
+    repeats: NDArray[np.float64]
+    plans: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    codes: int
+    memory_words: NDArray[np.float64]
+    words_per_cycle: float
+
+
 class Evaluator:
     """What designs cost, and how objectives rate them.
 
@@ -201,7 +216,7 @@ class Evaluator:
             self._launched_macs = float(samples @ (repeats.T @ work.gemms.prod(axis=1)))
         else:  # the network as one stage
             repeats, words = repeats.sum(axis=1, keepdims=True), words.sum(keepdims=True)
-        self._arguments = (
+        self._arguments = _Arguments(
             work.gemms, work.kinds, repeats, plan.plans, plan.starts, options.stacking_codes, words,
             platform.words_per_cycle,
         )  # fmt: skip
@@ -209,7 +224,7 @@ class Evaluator:
 
     def cost(self, space: NDArray[np.int64], *, traffic: bool) -> Cost:
         """Time of D designs and, if asked for, their traffic off chip and on."""
-        stages = self._arguments[2].shape[1]
+        stages = self._arguments.repeats.shape[1]
         if traffic or self._literal:
             found = [np.empty((len(space), stages, self._b_max)) for _ in range(3)]
             self._kernels.account_designs(space, *self._arguments, self._literal, *found)
@@ -219,7 +234,7 @@ class Evaluator:
         return self._cost(found)
 
     def cost_one(self, tile: Tile) -> Cost:
-        """Time and traffic of a design, to the last bit those of :meth:`cost`, without its slower kernel."""
+        """Time and traffic of a design, to the last bit as :meth:`cost` has them, without its slower kernel."""
         gemms, kinds, repeats, plans, starts, codes, memory, words_per_cycle = self._arguments
         chosen = Choice.empty(len(gemms), self._b_max)
         self._kernels.choose_layouts(
@@ -284,8 +299,8 @@ class Evaluator:
         asked = [OBJECTIVES[name] for name in objectives]
         traffic = any(item.needs for item in asked)
         values = np.empty((len(space), len(asked)))
-        gemms, plans, codes = self._arguments[0], self._arguments[3], self._arguments[5]
-        layouts_each = len(gemms) * codes * (1 if bound else len(plans))
+        given = self._arguments
+        layouts_each = len(given.gemms) * given.codes * (1 if bound else len(given.plans))
         block = self._kernels.BLOCK
         step = block * max(1, PIECE // (block * layouts_each))
 
@@ -297,17 +312,17 @@ class Evaluator:
             return len(part)
 
         done = 0
-        for part in _on_threads(evaluate, range(0, len(space), step), threads):
+        for part in on_threads(evaluate, range(0, len(space), step), threads):
             done += part
             if progress:
                 progress(done, len(space))
         return values
 
 
-def _on_threads(task: Callable[[int], int], items: Sequence[int], threads: int | None) -> Iterator[int]:
-    """Results of a task as they come, without the cost of a pool where there is nothing to share."""
+def on_threads(task: Callable[[int], Result], items: Sequence[int], threads: int | None) -> Iterator[Result]:
+    """Results of a task for each item as they come, without the cost of a pool where there is nothing to share."""
     threads = min(threads or available_threads(), len(items))
-    if threads == 1:
+    if threads <= 1:
         yield from map(task, items)
         return
     from concurrent.futures import ThreadPoolExecutor, as_completed

@@ -11,7 +11,6 @@ import os
 import pickle
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from queue import Empty, SimpleQueue
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from ..formats import InputError
-from .search import available_threads
+from .search import available_threads, on_threads
 from .sources import made_with
 
 if TYPE_CHECKING:
@@ -101,12 +100,9 @@ class Here:
         if wide:
             yield from ((index, _outcome(function, common, task)) for index, task in enumerate(tasks))
             return
-        pool = ThreadPoolExecutor(self.threads or available_threads())
-        try:
-            futures = {pool.submit(_outcome, function, common, task): index for index, task in enumerate(tasks)}
-            yield from ((futures[future], future.result()) for future in as_completed(futures))
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for kernels
+        yield from on_threads(
+            lambda index: (index, _outcome(function, common, tasks[index])), range(len(tasks)), self.threads
+        )
 
 
 class _Cluster:
