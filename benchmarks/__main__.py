@@ -19,6 +19,7 @@ import peers
 import scale
 import simulator
 from rounds import HERE, Table
+
 from tables import highlights, machine_text, markdown, read_results, write_results
 
 ROOT = HERE.parent

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from rounds import Row, Table
+
 from tables import read_results
 
 CONFIDENCE = 0.99

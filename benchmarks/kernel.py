@@ -12,8 +12,9 @@ from fluidb.dse.search import Evaluator
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from rounds import Contestant, Row, Sample, Table, process, take_turns, timed
-from tables import quantity
 from yardsticks import Problem, c_available, in_numpy, in_python, prepare_c
+
+from tables import quantity
 
 SLICE = 12
 """Designs of the space, evenly spread, that plain Python evaluates."""

@@ -14,7 +14,8 @@ from fluidb.dse import Objective, SearchOptions, search
 from fluidb.dse.search import Evaluator
 from fluidb.models import Exit, Gemm, Layer, Network, Shape, load_network
 from fluidb.platforms import Platform, load_platform
-from fluidb.serving import find_policy, poisson, resolve, simulate, summarise
+from fluidb.serving import find_policy, simulate, summarise
+from fluidb.traffic import poisson, resolve
 from simulator import RATE_PER_S, SLO_S, paper_table
 from yardsticks import Problem, c_available, prepare_c
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Generator
 from typing import Any, NamedTuple
 
 import simpy
-from fluidb.dse.latency import LatencyTable
-from fluidb.serving import Trace
+from fluidb.tables.latency import LatencyTable
+from fluidb.traffic import Trace
 from numpy.typing import NDArray
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from fluidb.dse import SearchOptions, search, tabulate_design, tabulate_latency
-from fluidb.dse.latency import LatencyTable
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
-from fluidb.serving import POLICIES, Replay, find_policy, poisson, resolve, simulate
+from fluidb.serving import POLICIES, Replay, find_policy, simulate
+from fluidb.tables.latency import LatencyTable
+from fluidb.traffic import poisson, resolve
 from numba import njit
 from rounds import Contestant, Table, take_turns, timed
 from servers import SERVERS, PlainClock, SimpyClock, Work, run

@@ -15,24 +15,24 @@ from typer.core import TyperGroup
 from .interrupt import leave
 from .render import fail
 
-COMMANDS = (
-    "dse",
-    "pareto",
-    "codesign",
-    "latency",
-    "fbcb",
-    "explain",
-    "trace",
-    "serve-sim",
-    "thresholds",
-    "capacity",
-    "compare",
-    "reproduce",
-    "report",
-    "models",
-    "platforms",
-)
-"""In the order of ``--help``; each is a module here, with a ``command`` or an ``app`` of several."""
+COMMANDS = {
+    "dse": "design",
+    "pareto": "design",
+    "codesign": "experiment",
+    "latency": "design",
+    "fbcb": "design",
+    "explain": "design",
+    "trace": "serve",
+    "serve-sim": "serve",
+    "thresholds": "experiment",
+    "capacity": "experiment",
+    "compare": "experiment",
+    "reproduce": "experiment",
+    "report": "experiment",
+    "models": "design",
+    "platforms": "design",
+}
+"""In the order of ``--help``, each with the folder of its module, which has a ``command`` or an ``app`` of several."""
 
 
 class _Commands(Mapping[str, Any]):
@@ -41,7 +41,7 @@ class _Commands(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in COMMANDS:
             raise KeyError(name)
-        module: Any = import_module(f".{name.replace('-', '_')}", __package__)
+        module: Any = import_module(f".{COMMANDS[name]}.{name.replace('-', '_')}", __package__)
         parent = typer.Typer(add_completion=False, rich_markup_mode=None, callback=lambda: None)
         if hasattr(module, "app"):
             parent.add_typer(module.app, name=name)

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from ..formats import InputError, Strict, Table, check_own_folder, read_table, write_directory, write_table
 from ..models import MAX_WORK, Exit, Gemm, Layer, Network, Shape
 from ..platforms import ENERGY_KEYS, LUT_KEYS, Platform
+from ..tables.latency import ExitRow
 from .fbcb import FbcbTable, encode
 from .search import Choice, Evaluator, SearchOptions, SearchResult, configure
 from .space import Tile, luts
@@ -24,13 +25,6 @@ OWN_FILES = {DESIGN_FILE, FBCB_FILE, LATENCY_FILE, SEARCH_FILE}
 """All that fluidb keeps in a design's folder."""
 
 Count = Annotated[int, Field(ge=1, le=MAX_WORK)]
-
-
-class ExitRow(Strict):
-    """An exit: the layer it follows and the share of samples it takes."""
-
-    name: str
-    rate: Annotated[float, Field(ge=0, le=1)]
 
 
 class LayerRow(Strict):

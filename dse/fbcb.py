@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ..formats import Strict, Table
-from .space import K_CODES, MAX_BATCH
+from ..tables.latency import MAX_BATCH
+from .space import K_CODES
 
 K_BITS = 2
 K_NAMES = ("1", "2", "1/2")

@@ -14,7 +14,7 @@ Symbols are the paper's (000): a layer is R x P by P x C, a design
 
 import numpy as np
 
-from .jit import compiled
+from ..jit import compiled
 
 # causes that a layer's cycles are split into
 PARTS = 7

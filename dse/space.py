@@ -16,9 +16,6 @@ from ..platforms import LUT_KEYS, Platform
 K_CODES = 3
 """Stacking codes: k = 1, 2, 1/2 in this order, which is also the order of preference on a tie."""
 
-MAX_BATCH = 256
-"""Largest B_max: the number of layouts grows with its square."""
-
 MAX_ALL_ROWS = 2_000_000
 """Most designs whose T_R is enumerated too: that is for a proof, on a small board."""
 

@@ -18,7 +18,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-from ..dse.jit import compiled
+from ..jit import compiled
 from .policies.interface import DECIDE, RUNNING, WAITING, View
 
 OK, OVERFULL, NO_PROGRESS = 0, 1, 2

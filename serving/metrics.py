@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dse.latency import LatencyTable, Segments
-from .statistics import Interval, Union, quantile_interval, requests_for, share_interval, sort_groups, total, warm_up
-from .storage import Derived, blocks, release
-from .traces import Trace
+from ..tables.latency import LatencyTable, Segments
+from ..traffic.storage import Derived, blocks, release, total
+from ..traffic.trace import Trace
+from .statistics import Interval, Union, quantile_interval, requests_for, share_interval, sort_groups, warm_up
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 """Percentiles that are reported."""

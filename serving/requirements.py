@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..formats import InputError, parse_quantity
+from ..traffic.trace import Trace
 from .metrics import QUANTILES, Summary
 from .statistics import Interval
-from .traces import Trace
 
 _DURATIONS = ("mean", *QUANTILES, "max")
 _SHARES = ("violation_rate", "busy_share", "mac_share", "accuracy")

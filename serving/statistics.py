@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from . import storage
-from .storage import Column, allocate, blocks, release
+from ..traffic.storage import Column, allocate, blocks, release
 
 CONFIDENCE = 0.95
 """Of every interval that is printed."""
@@ -193,34 +192,6 @@ def warm_up(values: Column) -> int:
 
 SORTED = 2**22
 """Values that are sorted at once."""
-
-
-def total(values: Column) -> float:
-    """The sum of a column, in the order in which numpy adds an array: by halves.
-
-    Source: pairwise summation (Higham, SIAM J. Sci. Comput. 14(4), 1993).
-
-    Parameters
-    ----------
-    values : (N,) column
-        Addends.
-
-    Returns
-    -------
-    float
-        As ``numpy.sum`` has it, to the last bit, whatever the block.
-    """
-
-    def between(start: int, stop: int) -> float:
-        count = stop - start
-        if count <= max(storage.BLOCK, 128):  # numpy adds up to 128 values in one go
-            found = float(np.add.reduce(values[slice(start, stop)]))
-            release(values)
-            return found
-        half = count // 2 - count // 2 % 8
-        return between(start, start + half) + between(start + half, stop)
-
-    return between(0, len(values))
 
 
 def sort_groups(values: Column, groups: NDArray[np.int64], number: int) -> list[NDArray[np.float64]]:

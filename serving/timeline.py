@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dse.latency import LatencyTable
 from ..formats import InputError, write_file
+from ..tables.latency import LatencyTable
 from .engine import MERGES, PREEMPTS
 from .metrics import Replay, Runs
 

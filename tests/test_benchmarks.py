@@ -13,6 +13,7 @@ import pytest
 from compare import Verdict
 from rounds import Contestant as Entrant
 from rounds import Row, Sample, Table, take_turns
+
 from tables import markdown, quantity, read_results, write_results
 
 STEADY = [1.0, 1.01, 0.99, 1.02, 0.98, 1.0]

@@ -145,7 +145,7 @@ main()
 @pytest.mark.parametrize(
     ("arguments", "unused"),
     [
-        (["models"], ["numba", "numpy", "fluidb.platforms", "fluidb.dse", "fluidb.cli.dse"]),
+        (["models"], ["numba", "numpy", "fluidb.platforms", "fluidb.dse", "fluidb.cli.design.dse"]),
         (
             ["trace", "poisson", "--rate", "5", "--count", "9", "-o", "t.csv"],
             ["numba", "fluidb.dse", "fluidb.serving.engine"],

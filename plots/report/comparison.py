@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from ...serving.comparison import Comparison, Difference, Estimate, PointResult
+from ...experiments.comparison import Comparison, Difference, Estimate, PointResult
 from .chart import TimeUnit, time_unit
 from .intervals import Point, draw_intervals
 from .markup import element, figure, named, table

@@ -7,9 +7,11 @@ from pathlib import Path
 
 from ...dse.design import DesignTable, read_design
 from ...dse.fbcb import FbcbTable
-from ...dse.latency import LatencyTable, read_latency
-from ...serving import Contender, Replay, Summary, Trace, resolve, simulate, summarise
-from ...serving.comparison import COMPARE_FILE, Comparison, read_comparison
+from ...dse.latency import read_latency
+from ...experiments.comparison import COMPARE_FILE, Comparison, read_comparison
+from ...serving import Contender, Replay, Summary, simulate, summarise
+from ...tables.latency import LatencyTable
+from ...traffic import Trace, resolve
 
 OPENING_PASSES = 20
 """Length of a timeline's thumbnail, in times that one sample takes through the whole network."""

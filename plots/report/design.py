@@ -5,8 +5,8 @@ from __future__ import annotations
 from xml.etree.ElementTree import Element
 
 from ...dse.design import DesignTable
-from ...dse.latency import LatencyTable
 from ...dse.objectives import OBJECTIVES
+from ...tables.latency import LatencyTable
 from .bars import Bar, draw_bars
 from .chart import time_unit
 from .content import Shown

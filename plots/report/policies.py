@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from ...dse.latency import LatencyTable
+from ...tables.latency import LatencyTable
 from .cdf import draw_cdf
 from .chart import TimeUnit, time_unit
 from .content import Served, Shown, Traffic

@@ -2,7 +2,7 @@
 
 import math
 
-from ...dse.jit import compiled
+from ...jit import compiled
 from .interface import RUNNING, WAITING, Parameter, Policy, at_least, choice, compile_policy
 
 PATIENCE, LAUNCH, BACKFILL, AHEAD, LATE = 0, 1, 2, 3, 4  # places in settings

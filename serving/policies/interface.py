@@ -42,8 +42,8 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from ...dse.jit import compiled
 from ...formats import InputError, parse_duration
+from ...jit import compiled
 
 
 class View(NamedTuple):

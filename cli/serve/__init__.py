@@ -1,0 +1,1 @@
+"""Commands of run time: traces, and one simulation."""

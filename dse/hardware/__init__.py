@@ -1,0 +1,5 @@
+"""Files for the hardware: the control block, the whole engine in SystemVerilog, the scheduler's table in C."""
+
+from .files import HardwareFormat, write_hardware
+
+__all__ = ["HardwareFormat", "write_hardware"]

@@ -1,0 +1,287 @@
+"""What an RTL project and its firmware include of a design: memory contents, a C header, SystemVerilog.
+
+``docs/hardware.md`` describes the files; the modules that do not depend on the
+design lie in ``rtl/`` as they are shipped.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from enum import StrEnum
+from pathlib import Path
+
+from ... import __version__
+from ...formats import InputError, check_free, check_own_folder, write_directory, write_file
+from ...tables.latency import LatencyTable
+from ..design import LATENCY_FILE, DesignTable, read_design
+from ..fbcb import K_BITS, K_NAMES, FbcbTable, batch_bits
+from ..latency import read_latency
+from ..space import Batching, LayerKind, one_by_one
+
+RTL = Path(__file__).parent / "rtl"
+STATIC_FILES = ("README.md", "fbcb.sv", "fbe.sv", "fbe_tb.sv")
+PACKAGE_FILE = "fbe_pkg.sv"
+MEMORY_FILE = "fbcb.mem"
+MAX_CYCLES = 2**63 - 1
+"""A decimal constant of C has at most that value."""
+
+
+class HardwareFormat(StrEnum):
+    """A form in which a design leaves for hardware.
+
+    ``MEM`` is the FBCB for ``$readmemh``, ``C_HEADER`` the scheduler's latency
+    table, ``SYSTEMVERILOG`` a folder with the whole Fluid Batching Engine.
+    """
+
+    MEM = "mem"
+    C_HEADER = "c-header"
+    SYSTEMVERILOG = "systemverilog"
+
+
+def _plain(name: str) -> str:
+    r"""A name in a comment: nothing that ends it, continues its line, or leaves ASCII.
+
+    Examples
+    --------
+    >>> _plain("exit1/conv*/ \\")
+    'exit1/conv_/ _'
+    """
+    return re.sub(r"[^A-Za-z0-9_.:/ -]", "_", name)
+
+
+def _c_string(text: str) -> str:
+    r"""A string literal of C with the text's UTF-8 bytes; three octal digits end an escape, whatever follows.
+
+    Examples
+    --------
+    >>> print(_c_string('layer3.4 "é"'))
+    "layer3.4 \042\303\251\042"
+    """
+    plain = re.compile(r"[A-Za-z0-9_.:/ -]")
+    return '"' + "".join(c if plain.match(c := chr(byte)) else f"\\{byte:03o}" for byte in text.encode()) + '"'
+
+
+def _origin(design: DesignTable) -> list[str]:
+    """What a file was made of, as lines of a comment."""
+    return [
+        f"Network {_plain(design.network.name)} on {design.platform.name}, design {design.tile}.",
+        f"Written by fluidb {__version__} from the design with SHA-256 {design.digest()}.",
+    ]
+
+
+def memory_text(design: DesignTable, fbcb: FbcbTable) -> str:
+    """The FBCB's entries for ``$readmemh``.
+
+    Parameters
+    ----------
+    design, fbcb
+        The design's tables.
+
+    Returns
+    -------
+    str
+        Comments, then one entry a line in hexadecimal, by layer and b.
+    """
+    low = batch_bits(fbcb.b_max)
+    codes = ", ".join(f"{code:0{K_BITS}b}: {name}" for code, name in enumerate(K_NAMES))
+    rows = f"B_R - 1 in bits {low - 1}:0" if low else "B_R is 1"
+    lines = [
+        *_origin(design),
+        f"{len(fbcb.rows) * fbcb.b_max} entries of {fbcb.bits} bits, in hexadecimal, for $readmemh.",
+        f"Address: layer * {fbcb.b_max} + (b - 1); layers in execution order, b = 1 to {fbcb.b_max}.",
+        f"Entry: k in bits {fbcb.bits - 1}:{low} ({codes}); {rows}.",
+    ]
+    text = [f"// {line}" for line in lines]
+    digits = -(-fbcb.bits // 4)
+    for index, row in enumerate(fbcb.rows):
+        text += [f"// layer {index}: {_plain(row.layer)}", *(f"{int(entry, 2):0{digits}x}" for entry in row.entries)]
+    return "\n".join(text) + "\n"
+
+
+def package_text(design: DesignTable, fbcb: FbcbTable) -> str:
+    """The SystemVerilog package that fits the engine to a design.
+
+    Parameters
+    ----------
+    design, fbcb
+        The design's tables.
+
+    Returns
+    -------
+    str
+        Sizes, the way B_P is derived, and the FBCB's entries by layer.
+    """
+    layers, batching = len(fbcb.rows), design.options.batching
+    alone = [one_by_one(batching, LayerKind.of(gemm)) for gemm in design.network.network().gemms]
+    sizes = {
+        "LAYERS": layers,
+        "B_MAX": fbcb.b_max,
+        "K_BITS": K_BITS,
+        "BATCH_BITS": batch_bits(fbcb.b_max),
+        "ENTRY_BITS": fbcb.bits,
+        "ADDRESS_BITS": max(1, (layers * fbcb.b_max - 1).bit_length()),
+        "LAYER_BITS": max(1, (layers - 1).bit_length()),
+        "COUNT_BITS": fbcb.b_max.bit_length(),
+    }
+    row_bits = fbcb.b_max * fbcb.bits
+    rows = [
+        f"      {index}: fbcb_row = {row_bits}'b{'_'.join(reversed(row.entries))};  // layer: {_plain(row.layer)}"
+        for index, row in enumerate(fbcb.rows)
+    ]
+    lines = [
+        *(f"// {line}" for line in _origin(design)),
+        "",
+        "package fbe_pkg;",
+        "",
+        "  // verilator lint_off UNUSEDPARAM",
+        "",
+        *(f"  localparam int {name} = {value};" for name, value in sizes.items()),
+        "",
+        "  // codes of k, for the NPU that reads it",
+        *(
+            f"  localparam logic [K_BITS-1:0] K_{name.replace('1/2', 'HALF')} = {K_BITS}'b{code:0{K_BITS}b};"
+            for code, name in enumerate(K_NAMES)
+        ),
+        "",
+        "  // whether B_P is that of Equation (1) as printed, and not ceil(b / B_R)",
+        f"  localparam bit EQUATION_1 = 1'b{int(batching is Batching.EQ1)};",
+        "",
+        "  // layers that run a batch one sample after the other; the highest bit is the last layer",
+        f"  localparam logic [LAYERS-1:0] ONE_BY_ONE = {layers}'b{''.join(str(int(is_)) for is_ in reversed(alone))};",
+        "",
+        "  // verilator lint_on UNUSEDPARAM",
+        "",
+        f"  // entries of a layer, from b = {fbcb.b_max} on the left down to b = 1",
+        f"  function automatic logic [{row_bits - 1}:0] fbcb_row(input int layer);",
+        "    case (layer)",
+        *rows,
+        "      default: fbcb_row = '0;",
+        "    endcase",
+        "  endfunction",
+        "",
+        "endpackage",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def rtl_texts(design: DesignTable, fbcb: FbcbTable) -> dict[str, str]:
+    """The Fluid Batching Engine of a design (paper 000, Section III-A, Fig. 5).
+
+    Parameters
+    ----------
+    design, fbcb
+        The design's tables.
+
+    Returns
+    -------
+    dict of str to str
+        Files by name: package, modules, testbench with the entries it expects, README.
+    """
+    static = {name: (RTL / name).read_text(encoding="utf-8") for name in STATIC_FILES}
+    return static | {PACKAGE_FILE: package_text(design, fbcb), MEMORY_FILE: memory_text(design, fbcb)}
+
+
+def header_text(design: DesignTable, latency: LatencyTable) -> str:
+    """The scheduler's latency table as a C99 header, in cycles of the NPU's clock.
+
+    Rounded up, so that no sum of its times is shorter than the table's and a
+    deadline that a scheduler finds kept is kept.
+
+    Parameters
+    ----------
+    design : DesignTable
+        The design.
+    latency : LatencyTable
+        Its times.
+
+    Returns
+    -------
+    str
+        The header.
+
+    Raises
+    ------
+    InputError
+        If a time has more cycles than a constant of C.
+    """
+    clock_hz, table = design.platform.clock_hz, latency.array()
+    if table.max() * clock_hz > MAX_CYCLES:
+        raise InputError(f"{LATENCY_FILE}: expected times of at most {MAX_CYCLES:,} cycles, found a longer one")
+    exits = [_c_string(row.name) for row in latency.exits]
+    cycles = [[[math.ceil(time_s * clock_hz) for time_s in row] for row in block] for block in table.tolist()]
+    blocks = [",\n".join("     {" + ", ".join(map(str, row)) + "}" for row in block) for block in cycles]
+    lines = [
+        "/*",
+        *(f" * {line}" for line in _origin(design)),
+        " *",
+        " * The scheduler's exit-level latency table, in cycles of the NPU's clock. Times are",
+        " * rounded up: a sum of them is never shorter than the time it stands for.",
+        " */",
+        "#ifndef FLUIDB_LATENCY_H",
+        "#define FLUIDB_LATENCY_H",
+        "",
+        "#include <stdint.h>",
+        "",
+        f"#define FLUIDB_EXITS {len(exits)} /* the last is the end of the network */",
+        f"#define FLUIDB_B_MAX {latency.b_max}",
+        f"#define FLUIDB_CLOCK_HZ {round(clock_hz)}",
+        "",
+        f"#define FLUIDB_NETWORK {_c_string(design.network.name)}",
+        f"#define FLUIDB_PLATFORM {_c_string(design.platform.name)}",
+        f'#define FLUIDB_DESIGN_SHA256 "{design.digest()}"',
+        "",
+        "/* By exit; 0 is the input. UTF-8. */",
+        "static const char *const FLUIDB_EXIT_NAMES[FLUIDB_EXITS + 1] = {",
+        ",\n".join(f"    {name}" for name in ['"input"', *exits]),
+        "};",
+        "",
+        "/* From exit i to exit j > i with b samples: [i][j][b]; 0 where nothing runs. */",
+        "static const uint64_t FLUIDB_LATENCY_CYCLES[FLUIDB_EXITS + 1][FLUIDB_EXITS + 1][FLUIDB_B_MAX + 1] = {",
+        ",\n".join("    {\n" + block + "\n    }" for block in blocks),
+        "};",
+        "",
+        "#endif",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write_hardware(folder: Path, form: HardwareFormat, output: Path, *, replace: bool = False) -> list[Path]:
+    """Write the hardware files of a design, whole or not at all.
+
+    Parameters
+    ----------
+    folder : Path
+        The design's folder.
+    form : HardwareFormat
+        What to write.
+    output : Path
+        Destination: a folder for SystemVerilog, else a file.
+    replace : bool
+        Replace an earlier output there; of folders, one with the engine's files only.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+
+    Raises
+    ------
+    InputError
+        If the design or a table is missing, damaged or stale, or the output must not be written.
+    """
+    design, fbcb = read_design(folder)
+    if form is HardwareFormat.SYSTEMVERILOG:
+        texts = rtl_texts(design, fbcb)
+        check_own_folder(output, replace, "the files of an engine", PACKAGE_FILE, texts)
+
+        def fill(partial: Path) -> None:
+            for name, text in texts.items():
+                write_file(partial / name, text)
+
+        write_directory(output, fill, replace=replace)
+        return [output / name for name in sorted(texts)]
+    check_free(output, replace)
+    text = memory_text(design, fbcb) if form is HardwareFormat.MEM else header_text(design, read_latency(folder))
+    write_file(output, text, replace=replace)
+    return [output]

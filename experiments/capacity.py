@@ -1,0 +1,347 @@
+"""How much traffic a policy bears: the highest Poisson rate at which requirements hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..dse.search import available_threads
+from ..formats import InputError
+from ..serving.contenders import Contender
+from ..serving.metrics import QUANTILES, summarise
+from ..serving.replay import simulate
+from ..serving.requirements import Requirement
+from ..serving.statistics import Interval, mean_interval, requests_for, share_interval
+from ..tables.latency import LatencyTable
+from ..traffic.arrivals import poisson
+from ..traffic.exits import draw
+from ..traffic.trace import Trace
+
+KEPT, NOT_KEPT, UNDECIDED = "kept", "not kept", "undecided"
+
+_MONOTONE = ("mean", *QUANTILES, "violation_rate", "busy_share", "mac_share")
+_FLOOR = 2.0**-10
+"""Lowest rate that is tried, as a share of the saturation rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A required figure at a rate: its mean over the seeds, and Student's 95 % interval of that mean."""
+
+    requirement: str
+    unit: str
+    value: float
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What was found at a rate: ``requests`` for each seed, and the verdict on all requirements together."""
+
+    rate_per_s: float
+    requests: int
+    verdict: str
+    estimates: list[Estimate]
+    broken: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The highest rate at which requirements hold.
+
+    Attributes
+    ----------
+    kept_per_s : float or None
+        Highest rate at which all requirements surely hold; ``None`` if there is none.
+    not_kept_per_s : float or None
+        Lowest rate at which one surely fails; ``None`` if there is none up to ``high_per_s``.
+        What lies between the two is not decided.
+    limited_by : str or None
+        The requirement that fails there.
+    saturation_per_s : float
+        Rate beyond which no policy keeps up, from the latency table.
+    low_per_s, high_per_s : float
+        Rates that were searched.
+    seeds : int
+        Runs at each rate.
+    max_requests : int
+        Requests of a run at which a rate is left undecided.
+    requests_simulated : int
+        What it cost.
+    probes : list of Probe
+        Every rate that was tried, in order of rate.
+    """
+
+    kept_per_s: float | None
+    not_kept_per_s: float | None
+    limited_by: str | None
+    saturation_per_s: float
+    low_per_s: float
+    high_per_s: float
+    seeds: int
+    max_requests: int
+    requests_simulated: int
+    probes: list[Probe]
+
+
+def saturation_rate(table: LatencyTable, b_max: int | None = None) -> float:
+    """Rate beyond which queues grow under any policy.
+
+    A stage that runs with b samples takes at least b times its least time a
+    sample; a request needs every stage up to its exit.
+
+    Parameters
+    ----------
+    table : LatencyTable
+        Times, and the exits' rates.
+    b_max : int, optional
+        Largest batch, if smaller than the table's.
+
+    Returns
+    -------
+    float
+        Requests/s.
+    """
+    limit = min(b_max or table.b_max, table.b_max)
+    time_s = table.segments(by_layer=False).time_s[:, 1 : limit + 1]
+    rates = np.array([row.rate for row in table.exits])
+    reach = 1.0 - np.concatenate([[0.0], np.cumsum(rates)[:-1]])
+    return 1.0 / float(reach @ (time_s / np.arange(1, limit + 1)).min(axis=1))
+
+
+def check_monotone(requirements: Sequence[Requirement], requests: int) -> None:
+    """Refuse requirements that a search by rate cannot decide.
+
+    Parameters
+    ----------
+    requirements : sequence of Requirement
+        What is required.
+    requests : int
+        Requests of the shortest run.
+
+    Raises
+    ------
+    InputError
+        If there is none, if more traffic may mend one, or if runs are too short for it.
+    """
+    if not requirements:
+        raise InputError('require: expected at least one requirement, found none; add e.g. --require "p99 <= 200ms"')
+    faults = []
+    for item in requirements:
+        if item.name not in _MONOTONE or item.comparator not in ("<=", "<"):
+            known = ", ".join(_MONOTONE)
+            faults.append(
+                f"require: expected an upper bound on a figure that more traffic makes worse ({known}), "
+                f'found "{item.text}"'
+            )
+        elif item.bound <= 0:
+            faults.append(f'require: expected a bound above 0, which runs of some length can show, found "{item.text}"')
+        elif requests < (needed := requests_for(QUANTILES.get(item.name, 0.5))):
+            faults.append(f"requests: expected at least {needed:,} for {item.name}, found {requests:,}")
+    if faults:
+        raise InputError(faults)
+
+
+@dataclass(slots=True)
+class _Traffic:
+    """Common random numbers: a seed's trace at any rate is the one at 1 request/s, rescaled, with the same exits."""
+
+    rates: list[float]
+    drawn: dict[int, tuple[Trace, NDArray[np.int64]]] = field(default_factory=dict)
+
+    def prepare(self, seeds: int, count: int) -> None:
+        """Draw what is missing; a longer trace begins with the shorter one."""
+        for seed in range(seeds):
+            if seed not in self.drawn or len(self.drawn[seed][0]) < count:
+                self.drawn[seed] = poisson(1.0, count, seed), draw(self.rates, count, seed)
+
+    def at(self, rate_per_s: float, count: int, seed: int) -> tuple[Trace, NDArray[np.int64]]:
+        """Requests and exits."""
+        unit, exits = self.drawn[seed]
+        return replace(unit.first(count), arrival_s=unit.arrival_s[:count] / rate_per_s), exits[:count]
+
+
+def _estimate(requirement: Requirement, values: NDArray[np.float64], requests: int) -> tuple[Estimate, bool | None]:
+    """Mean over the seeds, and whether it surely keeps the bound."""
+    interval = mean_interval(values)
+    assert interval is not None
+    if requirement.name == "violation_rate":
+        # runs without a single violation have no spread, and yet do not show that there are none
+        pooled = share_interval(round(float(values.sum()) * requests), requests * len(values))
+        interval = Interval(max(0.0, min(interval.low, pooled.low)), max(interval.high, pooled.high))
+    estimate = Estimate(requirement.text, requirement.unit, float(values.mean()), interval)
+    return estimate, requirement.side(interval)
+
+
+@dataclass(slots=True)
+class _Search:
+    """Probes, and what they cost."""
+
+    table: LatencyTable
+    contender: Contender
+    requirements: Sequence[Requirement]
+    slo_s: float
+    seeds: int
+    requests: int
+    max_requests: int
+    pool: ThreadPoolExecutor
+    progress: Callable[[int, int], None] | None
+    traffic: _Traffic
+    probes: list[Probe] = field(default_factory=list)
+    simulated: int = 0
+
+    def _run(self, rate_per_s: float, count: int, seed: int) -> list[float]:
+        trace, exits = self.traffic.at(rate_per_s, count, seed)
+        replay = simulate(self.table, trace, self.contender, exits=exits, slo_s=self.slo_s)
+        summary = summarise(replay, self.table)
+        return [item.measure(summary)[0] for item in self.requirements]
+
+    def probe(self, rate_per_s: float) -> str:
+        """Decide a rate, with twice the requests as long as an interval holds the bound."""
+        count = self.requests
+        while True:
+            self.traffic.prepare(self.seeds, count)
+            jobs = [self.pool.submit(self._run, rate_per_s, count, seed) for seed in range(self.seeds)]
+            values = np.array([job.result() for job in jobs])
+            self.simulated += count * self.seeds
+            found = [_estimate(item, values[:, i], count) for i, item in enumerate(self.requirements)]
+            sides = [side for _, side in found]
+            verdict = NOT_KEPT if False in sides else UNDECIDED if None in sides else KEPT
+            if verdict != UNDECIDED or count >= self.max_requests:
+                break
+            count = min(2 * count, self.max_requests)
+        broken = self.requirements[sides.index(False)].text if verdict == NOT_KEPT else None
+        self.probes.append(Probe(rate_per_s, count, verdict, [estimate for estimate, _ in found], broken))
+        if self.progress:
+            self.progress(len(self.probes), len(self.probes) + 1)
+        return verdict
+
+
+def _narrow(search: _Search, low: float, high: float, *, below: str, tolerance: float) -> tuple[float, float]:
+    """Bisect between a rate with the verdict ``below`` and one without, as finely as the tolerance."""
+    while high - low > tolerance * high:
+        middle = (low + high) / 2
+        if search.probe(middle) == below:
+            low = middle
+        else:
+            high = middle
+    return low, high
+
+
+def find_capacity(
+    table: LatencyTable,
+    contender: Contender,
+    requirements: Sequence[Requirement],
+    *,
+    slo_s: float,
+    seeds: int = 5,
+    requests: int = 20_000,
+    max_requests: int | None = None,
+    low_per_s: float | None = None,
+    high_per_s: float | None = None,
+    tolerance: float = 0.01,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Capacity:
+    """Highest Poisson rate at which a policy keeps requirements (``docs/capacity.md``).
+
+    Parameters
+    ----------
+    table : LatencyTable
+        Times of the design.
+    contender : Contender
+        The policy.
+    requirements : sequence of Requirement
+        Upper bounds on figures that more traffic makes worse.
+    slo_s : float
+        Latency objective in seconds.
+    seeds : int
+        Independent runs at each rate, with seeds 0..seeds - 1.
+    requests : int
+        Requests of each run, to begin with.
+    max_requests : int, optional
+        Requests of each run at which a rate is left undecided; by default 16 times as many.
+    low_per_s, high_per_s : float, optional
+        Rates to search; by default from 1/1024 of :func:`saturation_rate` up to it.
+    tolerance : float
+        Width at which bisection stops, as a share of the rate.
+    threads : int, optional
+        Threads to use, by default all cores; the result does not depend on it.
+    progress : callable, optional
+        Called after each rate with (rates tried, a lower bound of how many there will be).
+
+    Returns
+    -------
+    Capacity
+        The rates that bracket it.
+
+    Raises
+    ------
+    InputError
+        If a requirement cannot be decided so, a number is out of range, or the policy breaks its contract.
+    """
+    saturation = saturation_rate(table, contender.b_max)
+    high = saturation if high_per_s is None else high_per_s
+    low = _FLOOR * min(saturation, high) if low_per_s is None else low_per_s
+    cap = 16 * requests if max_requests is None else max_requests
+    if seeds < 2:
+        raise InputError(f"seeds: expected at least 2, whose spread makes an interval, found {seeds}")
+    if not (math.isfinite(high) and 0 < low < high):
+        raise InputError(f"rates: expected 0 < low < high, found {low:g} /s and {high:g} /s")
+    if not 1 <= requests <= cap:
+        raise InputError(f"requests: expected at least 1 and at most {cap:,}, the most of a run, found {requests:,}")
+    check_monotone(requirements, requests)
+    pool = ThreadPoolExecutor(threads or available_threads())
+    try:
+        traffic = _Traffic([row.rate for row in table.exits])
+        search = _Search(table, contender, requirements, slo_s, seeds, requests, cap, pool, progress, traffic)
+        _bracket(search, low, high, tolerance)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for replays
+    probes = sorted(search.probes, key=lambda probe: probe.rate_per_s)
+    failed = next((probe for probe in probes if probe.verdict == NOT_KEPT), None)
+    below = failed.rate_per_s if failed else math.inf
+    kept = [probe.rate_per_s for probe in probes if probe.verdict == KEPT and probe.rate_per_s < below]
+    return Capacity(
+        kept_per_s=max(kept, default=None),
+        not_kept_per_s=failed.rate_per_s if failed else None,
+        limited_by=failed.broken if failed else None,
+        saturation_per_s=saturation,
+        low_per_s=low,
+        high_per_s=high,
+        seeds=seeds,
+        max_requests=cap,
+        requests_simulated=search.simulated,
+        probes=probes,
+    )
+
+
+def _bracket(search: _Search, low: float, high: float, tolerance: float) -> None:
+    """Halve the rate until it is kept, then close in on the last that is kept and the first that is not."""
+    verdict = search.probe(high)
+    if verdict == KEPT:
+        return
+    undecided = [high] if verdict == UNDECIDED else []
+    failing = None if undecided else high
+    rate = high
+    while verdict != KEPT and rate > low:
+        rate = max(low, rate / 2)
+        verdict = search.probe(rate)
+        if verdict == NOT_KEPT:
+            failing, undecided = rate, []
+        elif verdict == UNDECIDED:
+            undecided.append(rate)
+    if verdict == KEPT:
+        top = min(undecided, default=failing)
+        assert top is not None
+        _narrow(search, rate, top, below=KEPT, tolerance=tolerance)
+    # the other side of what could not be decided
+    unsure = [probe.rate_per_s for probe in search.probes if probe.verdict == UNDECIDED]
+    failed = [probe.rate_per_s for probe in search.probes if probe.verdict == NOT_KEPT]
+    if unsure and failed and max(unsure) < min(failed):
+        _narrow(search, max(unsure), min(failed), below=UNDECIDED, tolerance=tolerance)

@@ -1,0 +1,419 @@
+"""The scenario file (``docs/compare.md``), and what becomes of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple, TypeVar
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+
+from ...dse.search import SearchOptions
+from ...dse.space import Batching, Tile, check_fit
+from ...formats import Catalogue, InputError, Strict, parse_bandwidth, parse_duration, read_toml
+from ...models import NETWORKS, Network, load_network
+from ...platforms import PLATFORMS, Platform, load_platform
+from ...serving.contenders import Contender, find_policy
+from ...tables.latency import MAX_BATCH
+from ...traffic.arrivals.renewal import CVS
+from ...traffic.exits import resolve
+from ...traffic.reading import read_trace
+from ...traffic.trace import Trace
+
+SCENARIOS = Catalogue("scenario", Path(__file__).parent, "fluidb compare --help")
+"""The scenarios that ship."""
+
+MAX_REQUESTS = 10**7
+"""Most requests of a run: their arrays fill a few GB."""
+
+MAX_SEEDS = 1000
+"""Most seeds: an interval has long been narrow enough."""
+
+
+def _duration(text: str) -> str:
+    parse_duration(text)
+    return text
+
+
+def _bandwidth(text: str) -> str:
+    parse_bandwidth(text)
+    return text
+
+
+def _once(what: str, keys: Sequence[object]) -> None:
+    """Refuse a value that stands twice: its points would have one name."""
+    again = next((key for index, key in enumerate(keys) if key in keys[:index]), None)
+    if again is not None:
+        raise ValueError(f"expected every {what} once, found {json.dumps(again)} twice")
+
+
+Name = Annotated[str, Field(min_length=1, max_length=80)]
+
+
+class EngineKeys(Strict):
+    """The NPU of a contender: what is searched for (see :class:`fluidb.dse.SearchOptions`).
+
+    Attributes
+    ----------
+    batching, stacking, b_max, weights
+        As for ``fluidb dse``.
+    search_batch : int or None
+        The only batch size that counts in the search, in place of ``weights``.
+    """
+
+    batching: Annotated[Batching, Field(strict=False)] = Batching.FLUID
+    stacking: bool = True
+    b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 8
+    weights: list[Annotated[float, Field(ge=0)]] = []
+    search_batch: Annotated[int, Field(ge=1)] | None = None
+
+    @field_validator("weights")
+    @classmethod
+    def _weights_fit(cls, value: list[float], info: ValidationInfo) -> list[float]:
+        b_max = info.data.get("b_max", len(value))
+        if value and len(value) != b_max:
+            raise ValueError(f"expected {b_max} values, one for each batch size 1..{b_max}, found {len(value)}")
+        if value and not any(value):
+            raise ValueError("expected at least one weight above 0")
+        return value
+
+    @field_validator("search_batch")
+    @classmethod
+    def _batch_fits(cls, value: int | None, info: ValidationInfo) -> int | None:
+        b_max = info.data.get("b_max")
+        if value is not None and info.data.get("weights"):
+            raise ValueError("expected weights or search_batch, found both")
+        if value is not None and b_max is not None and value > b_max:
+            raise ValueError(f"expected at most b_max = {b_max}, found {value}")
+        return value
+
+    def options(self) -> SearchOptions:
+        """What the search gets."""
+        weights = self.weights
+        if self.search_batch is not None:
+            weights = [float(b == self.search_batch) for b in range(1, self.b_max + 1)]
+        return SearchOptions(batching=self.batching, stacking=self.stacking, b_max=self.b_max, weights=weights)
+
+
+class ContenderKeys(Strict):
+    """A contender: a policy, as :func:`fluidb.serving.find_policy` reads it, on an NPU searched for it."""
+
+    name: Name
+    policy: Name
+    engine: EngineKeys = EngineKeys()
+
+
+class CaseKeys(Strict):
+    """A network on a board, its objectives and its traffic: ``rates`` in requests/s, or a ``trace``.
+
+    Arrivals are Poisson, or of the process ``gamma`` with a coefficient of variation ``cv``.
+    ``tiles`` gives a contender's design <T_R,T_P,T_C> here, in place of a search.
+    """
+
+    name: Name | None = None
+    network: Name
+    platform: Name
+    bandwidth: Annotated[str, AfterValidator(_bandwidth)] | None = None
+    slos: Annotated[list[Annotated[str, AfterValidator(_duration)]], Field(min_length=1)]
+    rates: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)] | None = None
+    cv: Annotated[float, Field(ge=CVS[0], le=CVS[1])] | None = None
+    trace: Name | None = None
+    tiles: dict[str, Annotated[list[Annotated[int, Field(ge=1, le=2**31)]], Field(min_length=3, max_length=3)]] = {}
+
+    @field_validator("slos")
+    @classmethod
+    def _slos_once(cls, value: list[str]) -> list[str]:
+        times = [f"{parse_duration(text):.9g}" for text in value]  # 400us and 0.4ms differ in the last bit
+        again = next((text for index, text in enumerate(value) if times[index] in times[:index]), None)
+        if again is not None:
+            raise ValueError(f"expected every SLO once, found {again} again")
+        return value
+
+    @field_validator("rates")
+    @classmethod
+    def _rates_once(cls, value: list[float] | None) -> list[float] | None:
+        _once("rate", value or [])
+        return value
+
+    @model_validator(mode="after")
+    def _one_traffic(self) -> CaseKeys:
+        if (self.rates is None) == (self.trace is None):
+            raise ValueError(f"expected rates or trace, found {'neither' if self.rates is None else 'both'}")
+        if self.cv is not None and self.rates is None:
+            raise ValueError("expected cv with rates only, found it with trace")
+        return self
+
+    @property
+    def label(self) -> str:
+        """Its name, or what it runs on what."""
+        at = f" at {self.bandwidth}" if self.bandwidth else ""
+        return self.name or f"{Path(self.network).stem} on {Path(self.platform).stem}{at}"
+
+
+class ScenarioFile(Strict):
+    """A scenario as a file, ``fluidb.scenario/1`` (``docs/compare.md``).
+
+    Attributes
+    ----------
+    title : str
+        A line for people.
+    requests : int or None
+        Requests of a run with drawn arrivals; a trace is replayed whole.
+    seeds : list of int
+        A run of every point and contender for each.
+    baseline : str
+        The contender that the others are held against.
+    contenders : list of ContenderKeys
+        Who competes.
+    cases : list of CaseKeys
+        On what.
+    sources : dict of str to str
+        Where the choices come from, by key.
+    """
+
+    schema_: Annotated[Literal["fluidb.scenario/1"], Field(alias="schema")]
+    title: Name
+    requests: Annotated[int, Field(ge=2, le=MAX_REQUESTS)] | None = None
+    seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**63)]], Field(min_length=1, max_length=MAX_SEEDS)]
+    contenders: Annotated[list[ContenderKeys], Field(min_length=1)]
+    baseline: str
+    cases: Annotated[list[CaseKeys], Field(min_length=1)]
+    sources: dict[str, str] = {}
+
+    @field_validator("seeds")
+    @classmethod
+    def _seeds_once(cls, value: list[int]) -> list[int]:
+        _once("seed", value)
+        return value
+
+    @field_validator("contenders")
+    @classmethod
+    def _contenders_once(cls, value: list[ContenderKeys]) -> list[ContenderKeys]:
+        _once("name", [item.name for item in value])
+        return value
+
+    @field_validator("baseline")
+    @classmethod
+    def _baseline_competes(cls, value: str, info: ValidationInfo) -> str:
+        names = [item.name for item in info.data.get("contenders", [])]
+        if names and value not in names:
+            raise ValueError(f'expected the name of a contender ({", ".join(names)}), found "{value}"')
+        return value
+
+    @field_validator("cases")
+    @classmethod
+    def _cases_once(cls, value: list[CaseKeys], info: ValidationInfo) -> list[CaseKeys]:
+        _once("name (by default NETWORK on PLATFORM)", [item.label for item in value])
+        if "requests" in info.data and info.data["requests"] is None and any(item.rates for item in value):
+            raise ValueError("rates need the key requests at the top of the file, found none")
+        names = [item.name for item in info.data.get("contenders", [])]
+        strangers = [name for item in value for name in item.tiles if names and name not in names]
+        if strangers:
+            raise ValueError(f'tiles: expected the names of contenders ({", ".join(names)}), found "{strangers[0]}"')
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Entrant:
+    """A contender, ready to run.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    spec : str
+        Its policy as the file says it.
+    contender : Contender
+        That policy and its parameters.
+    options : SearchOptions
+        What its NPU is searched for.
+    source_sha256 : str or None
+        Digest of the user's file that the policy comes from.
+    """
+
+    name: str
+    spec: str
+    contender: Contender
+    options: SearchOptions
+    source_sha256: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A case, loaded: a network on a board; ``trace`` where it has one, with its name in the scenario and digest.
+
+    ``tiles`` are the designs that are given, by contender.
+    """
+
+    name: str
+    network: Network
+    platform: Platform
+    cv: float | None
+    trace: Trace | None
+    trace_name: str | None
+    trace_sha256: str | None
+    tiles: dict[str, list[int]]
+
+    def options(self, entrant: Entrant) -> SearchOptions:
+        """What a contender's NPU is searched for here."""
+        return entrant.options.model_copy(update={"tile": self.tiles.get(entrant.name)})
+
+
+class Point(NamedTuple):
+    """A point of the grid: every contender runs there with every seed.
+
+    Attributes
+    ----------
+    site : Site
+        Network, board, and trace if there is one.
+    slo_s : float
+        Latency objective in seconds.
+    rate_per_s : float or None
+        Rate of the drawn arrivals; ``None`` where a trace is replayed.
+    requests : int
+        Requests of a run.
+    """
+
+    site: Site
+    slo_s: float
+    rate_per_s: float | None
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A scenario, loaded.
+
+    Attributes
+    ----------
+    file : ScenarioFile
+        What the file says.
+    entrants : tuple of Entrant
+        Who competes.
+    points : tuple of Point
+        Cases, their SLOs, their rates, in the order of the file.
+    """
+
+    file: ScenarioFile
+    entrants: tuple[Entrant, ...]
+    points: tuple[Point, ...]
+
+    @property
+    def sha256(self) -> str:
+        """Digest of what the file says."""
+        text = json.dumps(self.file.model_dump(mode="json", by_alias=True), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+Loaded = TypeVar("Loaded")
+
+
+class _Faults(list[str]):
+    """Faults of what a scenario refers to, each with its key."""
+
+    def catch(self, where: str, load: Callable[[], Loaded]) -> Loaded | None:
+        """What ``load`` gives, or its faults noted."""
+        try:
+            return load()
+        except InputError as error:
+            self += [f"{where}: {fault}" for fault in error.faults]
+            return None
+
+
+def _beside(folder: Path, name: str, catalogue: Catalogue) -> str:
+    """A shipped name as it is; a path from the scenario's folder."""
+    path = "/" in name or name.endswith(".toml")
+    return str(folder / name) if path and name not in catalogue.names() else name
+
+
+def _policy(folder: Path, spec: str) -> tuple[Contender, str | None]:
+    """A policy, a file of the user's found from the scenario's folder, and that file's digest."""
+    own = ".py:" in spec
+    found = find_policy(str(folder / spec) if own else spec)
+    found.settings(1.0)  # a fault of a letter for a share of the SLO shows now, too
+    return found, None if found.source is None else hashlib.sha256(found.source).hexdigest()
+
+
+def _entrants(file: ScenarioFile, path: Path, faults: _Faults) -> Iterator[Entrant]:
+    for index, keys in enumerate(file.contenders):
+        where = f'{path}: contenders[{index}] ("{keys.name}").policy'
+        found = faults.catch(where, lambda keys=keys: _policy(path.parent, keys.policy))  # type: ignore[misc]
+        if found:
+            yield Entrant(keys.name, keys.policy, found[0], keys.engine.options(), found[1])
+
+
+def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | None:
+    bandwidth = None if keys.bandwidth is None else parse_bandwidth(keys.bandwidth)
+    network = faults.catch(f"{where}.network", lambda: load_network(_beside(folder, keys.network, NETWORKS)))
+    platform = faults.catch(
+        f"{where}.platform", lambda: load_platform(_beside(folder, keys.platform, PLATFORMS), bandwidth)
+    )
+    trace, digest = None, None
+    if keys.trace is not None:
+        file = folder / keys.trace
+        trace = faults.catch(f"{where}.trace", lambda: read_trace(file))
+        if trace is None:
+            return None
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        if trace.slo_s is not None:
+            faults.append(f"{where}.trace: {file}: expected no column slo_s beside the key slos; remove one of them")
+        if network is not None:
+            rates = [item.rate for item in network.exits]
+            faults.catch(f"{where}.trace: {file}", lambda: resolve(trace, rates, 0, None))
+    if network is None or platform is None:
+        return None
+    for name, tile in keys.tiles.items():
+        faults.catch(f"{where}.tiles.{name}", lambda tile=tile: check_fit(platform, Tile(*tile)))  # type: ignore[misc]
+    return Site(keys.label, network, platform, keys.cv, trace, keys.trace, digest, keys.tiles)
+
+
+def load_scenario(name: str) -> Scenario:
+    """Load a scenario that ships with fluidb, or one of your own, and everything it refers to.
+
+    Parameters
+    ----------
+    name : str
+        A shipped name or the path of a TOML file.
+
+    Returns
+    -------
+    Scenario
+        The scenario; policies, networks, boards and traces named by a path are
+        looked for from the file's folder.
+
+    Raises
+    ------
+    InputError
+        If it is unknown, or its file or one that it names has faults; every fault has a line and its key.
+
+    Examples
+    --------
+    >>> len(load_scenario("table2").points)
+    4
+    """
+    path = SCENARIOS.find(name)
+    file = read_toml(ScenarioFile, path)
+    faults = _Faults()
+    entrants = tuple(_entrants(file, path, faults))
+    points: list[Point] = []
+    for index, keys in enumerate(file.cases):
+        label = f' ("{keys.name}")' if keys.name else ""
+        site = _site(keys, f"{path}: cases[{index}]{label}", path.parent, faults)
+        if site is not None:
+            points += _points(keys, site, file.requests)
+    if faults:
+        raise InputError(faults)
+    return Scenario(file, entrants, tuple(points))
+
+
+def _points(keys: CaseKeys, site: Site, requests: int | None) -> Iterator[Point]:
+    """SLOs, then rates, in the order of the file."""
+    count = requests if site.trace is None else len(site.trace)
+    assert count is not None  # the file's schema asks for it where there are rates
+    rates: Sequence[float | None] = keys.rates or [None]
+    for text in keys.slos:
+        for rate in rates:
+            yield Point(site, parse_duration(text), rate, count)

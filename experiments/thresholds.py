@@ -1,0 +1,168 @@
+"""What a threshold costs and brings: accuracy against latency and violations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError
+from ..serving.contenders import Contender
+from ..serving.metrics import summarise
+from ..serving.replay import simulate
+from ..tables.latency import LatencyTable
+from ..traffic.exits import resolve
+from ..traffic.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdPoint:
+    """One threshold for all exits, and what comes of it.
+
+    Attributes
+    ----------
+    threshold : float
+        Confidence from which a sample leaves.
+    exit_shares : list of float
+        Share of the requests that leave at each exit.
+    accuracy : float
+        Share of the requests answered rightly.
+    mean_latency_s, p99_latency_s : float
+        Latency from arrival.
+    violation_rate : float
+        Share of the requests later than their SLO.
+    pareto : bool
+        Whether no other point beats it (see :func:`pareto`).
+    """
+
+    threshold: float
+    exit_shares: list[float]
+    accuracy: float
+    mean_latency_s: float
+    p99_latency_s: float
+    violation_rate: float
+    pareto: bool
+
+
+def spread(first: float, last: float, count: int) -> list[float]:
+    """Thresholds at equal distances, both ends included.
+
+    Parameters
+    ----------
+    first, last : float
+        The ends, 0 <= first < last <= 1.
+    count : int
+        Thresholds, at least 2.
+
+    Returns
+    -------
+    list of float
+        Rising; rounded to 12 digits, so that 0.65 is what a file means by 0.65.
+
+    Raises
+    ------
+    InputError
+        If ends or count are out of range.
+
+    Examples
+    --------
+    >>> spread(0.5, 0.65, 4)
+    [0.5, 0.55, 0.6, 0.65]
+    """
+    if not 0 <= first < last <= 1:
+        raise InputError(f"thresholds: expected two confidences from 0 to 1, rising, found {first:g} to {last:g}")
+    if count < 2:
+        raise InputError(f"thresholds: expected at least 2 steps, found {count}")
+    return [round(value, 12) for value in np.linspace(first, last, count).tolist()]
+
+
+def pareto(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Points that no other point beats: is as good in everything, and better in something.
+
+    Parameters
+    ----------
+    costs : (N, K) ndarray
+        What is to be small.
+
+    Returns
+    -------
+    (N,) ndarray of bool
+        Equal points stay together.
+
+    Examples
+    --------
+    >>> pareto(np.array([[1.0, 3.0], [2.0, 2.0], [2.0, 4.0]]))
+    array([ True,  True, False])
+    """
+    beaten = [bool(((costs <= point).all(axis=1) & (costs < point).any(axis=1)).any()) for point in costs]
+    return ~np.array(beaten, dtype=bool)
+
+
+def sweep_thresholds(
+    table: LatencyTable,
+    trace: Trace,
+    contender: Contender,
+    thresholds: Sequence[float],
+    *,
+    slo_s: float | None = None,
+    source: Path | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[ThresholdPoint]:
+    """Replay a trace with one threshold after the other.
+
+    Parameters
+    ----------
+    table : LatencyTable
+        Times of the design that serves it.
+    trace : Trace
+        Requests with confidences and answers.
+    contender : Contender
+        The policy.
+    thresholds : sequence of float
+        Each for all exits.
+    slo_s : float, optional
+        Latency objective in seconds, where the trace has none of its own.
+    source : Path, optional
+        The file that confidences and answers came from, for the faults.
+    progress : callable, optional
+        Called with thresholds done and in all.
+
+    Returns
+    -------
+    list of ThresholdPoint
+        One for each threshold; the mark is for accuracy, mean latency and violations.
+
+    Raises
+    ------
+    InputError
+        If the trace knows no confidences or answers, or what :func:`simulate` refuses.
+    """
+    if trace.confidences is None or trace.correct is None or trace.exits is not None:
+        raise InputError(
+            f"{source or 'trace'}: expected confidence_1, ... and correct_1, ... and no exit, of requests or samples; "
+            "add --samples"
+        )
+    rates = [row.rate for row in table.exits]
+    found: list[ThresholdPoint] = []
+    for done, threshold in enumerate(thresholds, 1):
+        exits, _ = resolve(trace, rates, 0, threshold, source)
+        summary = summarise(simulate(table, trace, contender, exits=exits, slo_s=slo_s), table)
+        assert summary.accuracy is not None
+        found.append(
+            ThresholdPoint(
+                threshold=threshold,
+                exit_shares=[item.requests / summary.requests for item in summary.exits],
+                accuracy=summary.accuracy,
+                mean_latency_s=summary.mean_latency_s,
+                p99_latency_s=summary.percentile("p99").latency_s,
+                violation_rate=summary.violation_rate,
+                pareto=True,
+            )
+        )
+        if progress is not None:
+            progress(done, len(thresholds))
+    best = pareto(np.array([(-point.accuracy, point.mean_latency_s, point.violation_rate) for point in found]))
+    return [replace(point, pareto=bool(mark)) for point, mark in zip(found, best, strict=True)]

@@ -1,0 +1,67 @@
+"""The figures that need no traffic: Figs. 1b and 10."""
+
+from __future__ import annotations
+
+from ...dse.design import tabulate_design
+from ...dse.latency import tabulate_latency
+from ...dse.search import SearchOptions, configure, search
+from ...dse.space import Batching
+from ...models import Layer, Network, load_network
+from ...platforms import load_platform
+from .lab import Lab, design
+from .rows import Item, Row
+
+UNIFORM = {"serial": Batching.NONE, "FC": Batching.FC, "R": Batching.ROW, "P": Batching.COLUMN}
+"""Batching strategies that treat all layers alike."""
+
+BATCH = 8
+
+
+def without_heads(network: Network) -> Network:
+    """The same stages, no heads."""
+    layers: tuple[Layer, ...] = tuple(layer for layer in network.layers if not layer.in_head)
+    return Network(network.name, network.title, layers, network.exits, network.sources)
+
+
+def fig1b(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)
+    """Throughput of four groups of layers under uniform strategies."""
+    network, platform = without_heads(load_network("resnet50")), load_platform("zc706")
+    weights = [float(b == BATCH) for b in range(1, BATCH + 1)]
+    rows = []
+    for name, batching in UNIFORM.items():
+        options = SearchOptions(batching=batching, stacking=False, weights=weights)
+        found, fbcb = tabulate_design(network, platform, options, search(network, platform, options, top=1))
+        times = [item.time_s[-1] for item in tabulate_latency(found, fbcb).rows if item.to_exit == item.from_exit + 1]
+        for stage, time_s in enumerate(times, 1):
+            macs = sum(layer.gemm.macs for layer in network.layers if layer.gemm and layer.stage == stage)
+            rows.append(Row("throughput", name, f"subnet {stage}", "GOP/s", 2e-9 * macs * BATCH / time_s))
+    peak = 2e-9 * platform.dsps * platform.clock_hz
+    rows += [Row("throughput", "peak", f"subnet {stage}", "GOP/s", peak) for stage in range(1, 5)]
+    note = (
+        "The paper draws this figure and prints no values. Each strategy has the design that is searched for it at "
+        "a batch of 8; the subnets end at the exits and bear no heads."
+    )
+    return Item("fig1b", "Fig. 1b: ResNet-50 on ZC706, throughput of four subnets at a batch of 8", [note], rows)
+
+
+def fig10(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)
+    """Throughput by batch size: uniform strategies, Fluid Batching, Stackable PEs."""
+    rows, alike = [], []
+    strategies = {name: (batching, False) for name, batching in UNIFORM.items()}
+    strategies |= {"Fluid Batching": (Batching.FLUID, False), "with Stackable PEs": (Batching.FLUID, True)}
+    for network_name, platform_name in (("resnet50", "zc706"), ("inception_v3", "zcu104")):
+        network, platform = load_network(network_name).backbone(), load_platform(platform_name)
+        at = f"{network_name} on {platform_name}"
+        for name, (batching, stacking) in strategies.items():
+            found = design(network, platform, SearchOptions(batching=batching, stacking=stacking))
+            if name == "Fluid Batching":
+                chosen = configure(network, platform, found.tile, found.options).B_R[:, -1]
+                alike.append(f"in {(chosen == 1).sum()} of {chosen.size} products of {at}")
+            rows += [Row("throughput", name, at, "GOP/s", value, x=b) for b, value in enumerate(found.gop_s, 1)]
+        peak = 2e-9 * platform.dsps * platform.clock_hz
+        rows += [Row("throughput", "peak", at, "GOP/s", peak, x=b) for b in range(1, BATCH + 1)]
+    notes = [
+        f"How often the best layout of Fluid Batching at a batch of {BATCH} is P's, B_R = 1: {', '.join(alike)}.",
+        "The paper draws this figure and prints no values. Every strategy's design is searched with all w_b = 1.",
+    ]
+    return Item("fig10", "Fig. 10: throughput by batch size on backbones without exits", notes, rows, "batch size")

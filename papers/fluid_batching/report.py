@@ -1,0 +1,206 @@
+"""The folder of results: for each item a CSV, a JSON and a picture, and a page that shows them all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import platform
+from collections.abc import Iterable
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from ...experiments.sources import made_with
+from ...formats import InputError, check_free, write_file
+from ...plots import check_picture
+from .items import ITEMS
+from .lab import Lab
+from .pictures import draw
+from .rows import NEAR, Claim, Item, Row
+
+SCHEMA = "fluidb.reproduce-output/1"
+PAGE = "README.md"
+KEPT = ".kept"
+"""Folder of kept designs and runs, for a reproduction that was interrupted."""
+
+TITLE = "# The Fluid Batching paper, reproduced"
+INTRODUCTION = """\
+Written by `fluidb reproduce all -o results`; `fluidb reproduce NAME -o results` renews one item. Every figure stands
+beside the paper's with the difference: percent of the paper's figure, or percentage points where both are percentages.
+± is Student's 95 % interval over seeds. Nothing was fitted to a cell: one bandwidth for each board, one design of
+heads, one rule for exits, one time of a scheduler call ([the model](../docs/model.md))."""
+
+
+def versions(lab: Lab) -> dict[str, str]:
+    """What the results were computed with; our sources' digest stands for the commit, which no file says."""
+    return {
+        **made_with(),
+        "numba": version("numba"),
+        "matplotlib": version("matplotlib"),
+        "python": platform.python_version(),
+        **lab.reduced,
+    }
+
+
+def _short(value: float | None) -> float | None:
+    """Six digits: what another processor's rounding does not change."""
+    return None if value is None else float(f"{value:.6g}")
+
+
+def content(item: Item) -> dict[str, Any]:
+    """An item as ``--json`` prints it."""
+    rows = [
+        {key: _short(value) if isinstance(value, float) else value for key, value in asdict(row).items()}
+        for row in item.rows
+    ]
+    for record, row in zip(rows, item.rows, strict=True):
+        record["difference"] = _short(row.difference)
+        record["difference_unit"] = None if row.paper is None else "points" if row.in_points else "%"
+    claims = [asdict(claim) | ({"reason": ""} if claim.holds else {}) for claim in item.claims]
+    return {
+        "item": item.name,
+        "title": item.title,
+        "axis": item.axis,
+        "notes": item.notes,
+        "rows": rows,
+        "claims": claims,
+    }
+
+
+def _csv(item: Item) -> str:
+    text = io.StringIO()
+    records = content(item)["rows"] or content(item)["claims"]
+    writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue()
+
+
+def check_results(folder: Path) -> None:
+    """Refuse, before any work is done, a folder that is not ours.
+
+    Parameters
+    ----------
+    folder : Path
+        Where results are to go; one with results in it is brought up to date.
+
+    Raises
+    ------
+    InputError
+        If it holds something else, cannot be written, or pictures cannot be drawn.
+    """
+    page = folder / PAGE
+    if folder.exists():
+        ours = page.is_file() and page.read_text(encoding="utf-8", errors="replace").startswith(TITLE)
+        if not folder.is_dir() or (not ours and any(path.name != KEPT for path in folder.iterdir())):
+            raise InputError(f"{folder}: exists already and is no folder of `fluidb reproduce`; choose another name")
+    else:
+        check_free(folder, force=False)
+        folder.mkdir()
+    _held(folder)  # what is damaged shows before any work
+    check_picture(folder / "check.svg", replace=False)
+
+
+def write_results(folder: Path, items: Iterable[Item], lab: Lab) -> None:
+    """Write items as they come, then the page over all that the folder holds.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder of results.
+    items : iterable of Item
+        What is reproduced.
+    lab : Lab
+        How: a reduced form says so.
+
+    Raises
+    ------
+    InputError
+        If the file system refuses.
+    """
+    for item in items:
+        record = {"schema": SCHEMA, "made_with": versions(lab), **content(item)}
+        write_file(folder / f"{item.name}.json", json.dumps(record, indent=1, allow_nan=False) + "\n")
+        write_file(folder / f"{item.name}.csv", _csv(item))
+        draw(item, folder / f"{item.name}.svg")
+    write_file(folder / PAGE, _page(folder))
+
+
+def _read(path: Path) -> tuple[Item, dict[str, str]]:
+    """An item that was written earlier, and what it was computed with."""
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        fields = Row.__dataclass_fields__
+        rows = [Row(**{key: value for key, value in row.items() if key in fields}) for row in record["rows"]]
+        claims = [Claim(**claim) for claim in record["claims"]]
+        _table(rows)  # what no number can be made of shows now
+        return Item(record["item"], record["title"], record["notes"], rows, record["axis"], claims), record["made_with"]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: damaged ({error}); remove it and reproduce it again") from error
+
+
+def _held(folder: Path) -> list[tuple[Item, dict[str, str]]]:
+    """All items that a folder holds."""
+    return [_read(folder / f"{name}.json") for name in ITEMS if (folder / f"{name}.json").exists()]
+
+
+def _far(row: Row) -> bool:
+    return row.difference is not None and abs(row.difference) > 100 * NEAR
+
+
+def _number(value: float | None, unit: str) -> str:
+    return "" if value is None else f"{value:,.4g} {unit}".strip()
+
+
+def _table(rows: list[Row]) -> list[str]:
+    lines = ["| quantity | of | at | paper | ours | difference |", "|---|---|---|---:|---:|---:|"]
+    for row in rows:
+        spread = "" if row.low is None or row.high is None else f" ±{(row.high - row.low) / 2:.2g}"
+        unit = "points" if row.in_points else "%"
+        gap = "" if row.difference is None else f"{row.difference:+.1f} {unit}"
+        ours = _number(row.ours, "") + spread + f" {row.unit}"
+        lines.append(
+            f"| {row.quantity} | {row.of} | {row.at} | {_number(row.paper, row.unit)} | {ours.strip()} | {gap} |"
+        )
+    return lines
+
+
+def _claims(claims: list[Claim]) -> list[str]:
+    lines = ["| the paper says | where | paper | ours | verdict |", "|---|---|---:|---:|---|"]
+    for claim in claims:
+        verdict = "holds" if claim.holds else f"does not hold: {claim.reason}".removesuffix(": ")
+        lines.append(f"| {claim.statement} | {claim.section} | {claim.paper} | {claim.ours} | {verdict} |")
+    return lines
+
+
+def _page(folder: Path) -> str:
+    found = _held(folder)
+    made = list(dict.fromkeys(json.dumps(with_) for _, with_ in found))
+    items = [item for item, _ in found]
+    lines = [TITLE, "", INTRODUCTION, ""]
+    lines += [f"- {key}: {value}" for text in made for key, value in json.loads(text).items()]
+    if len(made) > 1:
+        lines.append("- Items were made by different versions, listed in turn: renew them all.")
+    parted = [(item, row) for item in items if item.name in ("table1", "table2") for row in item.rows if _far(row)]
+    failed = [claim for item in items for claim in item.claims if not claim.holds]
+    lines += ["", "## Where ours differ", ""]
+    lines += [
+        f"- {claim.statement}: {claim.paper} there, {claim.ours} here; {claim.reason}".removesuffix("; ") + "."
+        for claim in failed
+    ]
+    lines += [
+        f"- {item.name}, {row.quantity} of {row.of}, {row.at}: {_number(row.paper, row.unit)} there, "
+        f"{_number(row.ours, row.unit)} here."
+        for item, row in parted
+    ]
+    for item in items:
+        lines += ["", f"## {item.title}", "", *(f"- {note}" for note in item.notes), ""]
+        if item.rows:
+            lines += [f"![{item.title}]({item.name}.svg)", "", f"[CSV]({item.name}.csv), [JSON]({item.name}.json)", ""]
+        if item.claims:
+            lines += _claims(item.claims)
+        elif not item.axis:
+            lines += _table(item.rows)
+    return "\n".join(lines).rstrip() + "\n"

@@ -1,0 +1,99 @@
+"""The figures that replay traffic: Figs. 1a, 7, 8 and 9."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...experiments.comparison import Standing
+from ...experiments.scenarios import Point
+from ...models import Network
+from ...platforms import load_platform
+from .lab import Lab, by_seed, row
+from .rows import Item, Row
+
+PANELS = {"processing rate": "/s", "mean latency": "ms", "utilisation": "%", "tail latency": "ms"}
+"""The four panels of Figs. 7 and 8 in the paper's order, with units."""
+
+
+def _values(item: Standing, panel: str) -> NDArray[np.float64]:
+    """A contender's values in a panel, by seed."""
+    if panel == "utilisation":
+        return 100 * by_seed(item, "mac_share", 1.0) / by_seed(item, "busy_share", 1.0)
+    metric = {
+        "processing rate": "processing_rate_per_s",
+        "mean latency": "mean_latency_s",
+        "tail latency": "p99_latency_s",
+    }
+    return by_seed(item, metric[panel], 1e3 if PANELS[panel] == "ms" else 1.0)
+
+
+UTILISATION = (
+    "Utilisation is the share of the NPU's MACs that are made while it is busy; the paper does not define the word."
+)
+
+DRAWN = "The paper draws this figure and prints no values; what its text says of it is judged under claims."
+
+RATE_PER_S = 25.0
+"""Arrival rate of Fig. 1a."""
+
+
+def _sweep(lab: Lab, name: str, title: str, notes: list[str]) -> Item:
+    rows = []
+    for point in lab.compare(name).points:
+        for item in point.contenders:
+            for panel, unit in PANELS.items():
+                rows.append(row(panel, item.name, point.case, unit, _values(item, panel), x=point.rate_per_s))
+    return Item(name, title, notes, rows, "arrival rate, 1/s")
+
+
+def fig7(lab: Lab) -> Item:
+    """ResNet-50 on ZC706 from light to heavy traffic."""
+    return _sweep(lab, "fig7", "Fig. 7: 4-exit ResNet-50 on ZC706, SLO 400 ms", [DRAWN, UTILISATION])
+
+
+def fig8(lab: Lab) -> Item:
+    """Inception-v3 on ZCU104 from light to heavy traffic."""
+    return _sweep(lab, "fig8", "Fig. 8: 4-exit Inception-v3 on ZCU104, SLO 200 ms", [DRAWN, UTILISATION])
+
+
+def fig9(lab: Lab) -> Item:
+    """Violations as the SLO is relaxed."""
+    rows = []
+    for point in lab.compare("fig9").points:
+        rows += [
+            row("violations", item.name, point.case, "%", by_seed(item, "violation_rate", 100.0), x=1e3 * point.slo_s)
+            for item in point.contenders
+        ]
+    title = "Fig. 9: violations by SLO, 15 /s on ZC706 and 35 /s on ZCU104"
+    return Item("fig9", title, [DRAWN], rows, "tail latency SLO, ms")
+
+
+def fig1a(lab: Lab) -> Item:
+    """Utilisation with and without exits."""
+    scenario = lab.scenario("fig7")
+    entrants = {item.name: item for item in scenario.entrants}
+    point = next(point for point in scenario.points if point.rate_per_s == RATE_PER_S)
+    rows: list[Row] = []
+    for board in ("zc706", "zcu104"):
+        for network, label in ((point.site.network.backbone(), "no exits"), (point.site.network, "4 exits")):
+            here = _at(point, network, board)
+            for name in ("SERIAL", "R-AdaptB-M"):
+                found = lab.figures(here, entrants[name], entrants[name].options, scenario.file.seeds)
+                values = np.array([100 * item.mac_share / item.busy_share for item in found])
+                rows.append(row("utilisation", f"{name}, {label}", board, "%", values))
+    use = {(item.at, item.of): item.ours for item in rows}
+    changes = [
+        f"{use[board, 'R-AdaptB-M, 4 exits'] - use[board, 'R-AdaptB-M, no exits']:+.1f} points on {board}"
+        for board in ("zc706", "zcu104")
+    ]
+    shape = f"Exits change the utilisation of R-AdaptB-M by {', '.join(changes)}; Fig. 1a draws a loss (see claims)."
+    notes = [shape, f"{DRAWN} {UTILISATION} Batches are formed by R-AdaptB-M under an SLO of 400 ms."]
+    return Item("fig1a", "Fig. 1a: what exits do to utilisation, ResNet-50 at 25 /s", notes, rows)
+
+
+def _at(point: Point, network: Network, board: str) -> Point:
+    """The same point with another network and board."""
+    return point._replace(site=replace(point.site, network=network, platform=load_platform(board)))

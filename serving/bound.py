@@ -1,0 +1,193 @@
+"""What no scheduler could prevent: a lower bound on violations, whoever schedules and whatever it foresees.
+
+``docs/fluid-slack.md`` (Clairvoyant bound) has the proof.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..jit import compiled
+from ..tables.latency import LatencyTable
+from .metrics import Replay
+
+ROUNDING = 1e-6
+"""Share by which objectives are relaxed: sums of times differ in their last digits from those of an event loop."""
+
+
+def least_work(table: LatencyTable) -> Callable[[NDArray[np.int64], NDArray[np.float64]], NDArray[np.float64]]:
+    """NPU time that each request takes at least, if it is to be in time.
+
+    A sample that shares layer l with a batch of b takes T_l^b/b of the NPU's time
+    and T_l^b of its own.  The least sum of the first with the second within the
+    SLO, relaxed to mixtures of batch sizes, is a linear program, whose optimum
+    follows the lower convex hull of each layer's points (T_l^b, T_l^b/b),
+    steepest piece of all layers first.
+
+    Parameters
+    ----------
+    table : LatencyTable
+        Times of the NPU.
+
+    Returns
+    -------
+    callable
+        From the 1-based exits and the latency objectives of requests to seconds;
+        infinite for a request that could not be in time even alone.
+    """
+    segments = table.segments(by_layer=True)
+    trades = [_trade(segments.time_s[segments.stage <= number + 1, 1:]) for number in range(len(table.exits))]
+
+    def of(exits: NDArray[np.int64], slo_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        work_s = np.empty(len(exits))
+        for number, (latency_s, share_s) in enumerate(trades, 1):
+            here = exits == number
+            work_s[here] = np.interp(slo_s[here], latency_s, share_s, left=np.inf)
+        return work_s
+
+    return of
+
+
+def _trade(time_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Corners of the least NPU time of a sample over its latency, for layers with times (L, b_max)."""
+    fastest_s, share_s = 0.0, 0.0
+    pieces: list[tuple[float, float, float]] = []  # slope, latency, share
+    for times in time_s:
+        points = sorted(zip(times.tolist(), (times / np.arange(1, len(times) + 1)).tolist(), strict=True))
+        hull = [points[0]]
+        for point in points[1:]:
+            if point[1] >= hull[-1][1]:
+                continue  # slower, and saves nothing
+            while len(hull) > 1 and _slope(hull[-2], point) <= _slope(hull[-2], hull[-1]):
+                hull.pop()
+            hull.append(point)
+        fastest_s, share_s = fastest_s + hull[0][0], share_s + hull[0][1]
+        pieces += [(_slope(a, b), b[0] - a[0], b[1] - a[1]) for a, b in pairwise(hull)]
+    steps = np.array([(fastest_s, share_s), *((item[1], item[2]) for item in sorted(pieces))])
+    corners = steps.cumsum(axis=0)
+    return corners[:, 0], corners[:, 1]
+
+
+def _slope(a: tuple[float, float], b: tuple[float, float]) -> float:
+    return (b[1] - a[1]) / (b[0] - a[0])
+
+
+RELEASE, WORK, START, LONGEST = range(4)
+"""Rows of the kept jobs: when each may begin, the time it takes, when it begins, and the longest work of those up to
+it since the machine last stood still."""
+
+
+_SIGNATURE = "UniTuple(int64, 2)(float64[::1], float64[::1], float64[::1], float64[:, ::1], int64)"
+
+
+@compiled(_SIGNATURE)
+def _admit(
+    release_s: NDArray[np.float64],
+    due_s: NDArray[np.float64],
+    work_s: NDArray[np.float64],
+    kept: NDArray[np.float64],
+    n: int,
+) -> tuple[int, int]:
+    """Take the next jobs into the set of which ``n`` are kept; how many are late, and how many are then kept."""
+    late = 0
+    end_s = -np.inf if n == 0 else kept[START, n - 1] + kept[WORK, n - 1]
+    for job in range(release_s.size):
+        if release_s[job] + work_s[job] > due_s[job]:
+            late += 1  # not even alone
+            continue
+        if release_s[job] > end_s:
+            n = 0  # the machine stands still: no job before would let this one begin earlier
+        begin_s = max(release_s[job], end_s)
+        kept[RELEASE, n], kept[WORK, n], kept[START, n] = release_s[job], work_s[job], begin_s
+        kept[LONGEST, n] = max(work_s[job], kept[LONGEST, n - 1]) if n > 0 and begin_s == end_s else work_s[job]
+        end_s = begin_s + work_s[job]
+        n += 1
+        if end_s <= due_s[job]:
+            continue
+        late += 1
+        # without job k all behind it begin earlier, by at most its work and by no more than any of them waited
+        room_s, gain_s, leaver = np.inf, 0.0, n - 1
+        k = n - 1
+        while k >= 0:
+            gain = min(kept[WORK, k], room_s)
+            if gain > gain_s:
+                gain_s, leaver = gain, k
+            room_s = min(room_s, kept[START, k] - kept[RELEASE, k])
+            if min(room_s, kept[LONGEST, k]) <= gain_s:
+                break  # nobody before it would give more
+            k -= 1
+        end_s = -np.inf if leaver == 0 else kept[START, leaver - 1] + kept[WORK, leaver - 1]
+        n -= 1
+        for k in range(leaver, n):
+            released, work = kept[RELEASE, k + 1], kept[WORK, k + 1]
+            kept[RELEASE, k], kept[WORK, k], kept[START, k] = released, work, max(released, end_s)
+            kept[LONGEST, k] = max(work, kept[LONGEST, k - 1]) if k > 0 and kept[START, k] == end_s else work
+            end_s = kept[START, k] + work
+    return late, n
+
+
+def least_late(jobs: Iterable[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]) -> int:
+    """Least number of late jobs on one machine that may preempt: Kise, Ibaraki and Mine (Operations Research, 1978).
+
+    Jobs enter a set by due time.  When one would be late, the job whose removal
+    lets the set end first leaves it; what remains runs in order, without a break.
+    Jobs before a break are done with: memory holds those since the last one.
+
+    Parameters
+    ----------
+    jobs : iterable of (N,), (N,), (N,) ndarray of float64
+        Piece by piece, when each job may begin, when it must have ended, and the
+        time it takes; the first two do not decrease.
+
+    Returns
+    -------
+    int
+        Jobs that are late.
+    """
+    kept = np.empty((4, 0))
+    late = n = 0
+    for release_s, due_s, work_s in jobs:
+        if n + len(work_s) > kept.shape[1]:
+            room = np.empty((4, 2 * n + len(work_s)))
+            room[:, :n] = kept[:, :n]
+            kept = room
+        more, n = _admit(release_s, due_s, work_s, kept, n)
+        late += more
+    return late
+
+
+def least_violations(replay: Replay, table: LatencyTable) -> int:
+    """Violations that any scheduler on this NPU would suffer from a replay's traffic.
+
+    Parameters
+    ----------
+    replay : Replay
+        Requests with their exits and objectives, and when the simulation was
+        stopped; what its policy did does not matter.
+    table : LatencyTable
+        The NPU.
+
+    Returns
+    -------
+    int
+        A lower bound, also for a scheduler that knows all arrivals and exits
+        beforehand, and may batch and preempt at layers at no cost.
+    """
+    work = least_work(table)
+
+    def jobs() -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]:
+        last_s = -math.inf
+        for part in replay.parts():
+            arrival_s, slo_s = replay.trace.arrival_s[part], (1 + ROUNDING) * replay.slo_s[part]
+            # of objectives that differ, deadlines are relaxed until none is before that of an older request
+            due_s = np.minimum(arrival_s + slo_s, replay.until_s)
+            due_s = np.maximum.accumulate(np.maximum(due_s, last_s))
+            last_s = due_s[-1]
+            yield np.ascontiguousarray(arrival_s), due_s, work(replay.exits[part], slo_s)
+
+    return least_late(jobs())

@@ -1,0 +1,1 @@
+"""What design time hands to run time, and run time to design time: tables on disk."""

@@ -1,0 +1,630 @@
+"""The command line through its real entry point."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import DATA, FLUIDB, POCKET, TINY, Run, start_fluidb
+from fluidb.dse import read_design, read_latency
+from fluidb.formats import InputError
+from fluidb.traffic import poisson, read_trace, write_trace
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+SAMPLES = """confidence_1,confidence_2,correct_1,correct_2,correct_3
+0.95,0.97,1,1,1
+0.85,0.96,1,1,1
+0.75,0.80,0,1,1
+0.65,0.90,1,1,0
+0.55,0.70,0,0,1
+0.30,0.60,0,0,1
+0.20,0.40,0,1,0
+"""
+
+
+MMPP = ["--quiet-rate", 5, "--burst-rate", 50, "--quiet-dwell", "10s", "--burst-dwell", "2s"]
+CAMERAS = ["--cameras", 4, "--fps", 30, "--jitter", "5ms", "--drop", 0.1]
+DAILY = ["--rate", 0.01, "--peak-to-mean", 2, "--peak-hour", 14]
+
+
+def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """Faults on stderr, after checking that there is nothing else."""
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    found = done.stderr.splitlines()
+    assert all(line.startswith("fluidb: ") for line in found)
+    return found
+
+
+def test_the_chain_of_the_readme(fluidb: Run, tmp_path: Path) -> None:
+    """dse, latency, trace, serve-sim: each reads what the one before wrote."""
+    for arguments in (
+        ["dse", TINY, POCKET, "-o", "tiny", "--b-max", 4],
+        ["latency", "tiny"],
+        ["trace", "poisson", "--rate", 2000, "--count", 500, "--seed", 1, "-o", "t.csv"],
+        ["serve-sim", "tiny", "--trace", "t.csv", "--policy", "fluid", "--slo", "2ms", "--requests", "r.csv"],
+    ):
+        done = fluidb(*arguments)
+        assert (done.returncode, done.stderr) == (0, ""), arguments
+        assert done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["r.csv", "t.csv", "tiny"]
+    assert sorted(path.name for path in (tmp_path / "tiny").iterdir()) == ["design.json", "fbcb.json", "latency.json"]
+    with (tmp_path / "r.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 500
+    assert sorted(int(row["request_id"]) for row in rows) == list(range(500))
+    for row in rows:
+        assert float(row["latency_s"]) == pytest.approx(float(row["finish_s"]) - float(row["arrival_s"]))
+        assert int(row["violated"]) == (float(row["latency_s"]) > 0.002)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("dse", ["dse", TINY, POCKET, "--b-max", 4]),
+        ("dse-row", ["dse", TINY, POCKET, "--b-max", 2, "--batching", "row", "--no-stacking", "--top", 2]),
+        ("pareto", ["pareto", TINY, POCKET, "--b-max", 2, "--over", "dsp", "--max-dsp", "50%"]),
+        ("latency", ["latency", "DESIGN"]),
+        ("fbcb", ["fbcb", "DESIGN"]),
+        ("explain", ["explain", "DESIGN", "--batch", 2, "--top", 5]),
+        ("explain-layer", ["explain", "DESIGN", "--layer", "expand"]),
+        ("serve-sim", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--seed", 3]),
+        ("serve-sim-serial", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--policy", "serial"]),
+        ("thresholds", ["thresholds", "DESIGN", "--trace", "t.csv", "--samples", "s.csv", "--slo", "400us"]),
+        ("trace-poisson", ["trace", "poisson", "--rate", 15, "--count", 500, "--seed", 1, "-o", "n.csv"]),
+        ("trace-gamma", ["trace", "gamma", "--rate", 15, "--cv", 2, "--count", 500, "--seed", 1, "-o", "n.csv"]),
+        ("trace-mmpp", ["trace", "mmpp", *MMPP, "--count", 500, "--seed", 1, "-o", "n.csv"]),
+        ("trace-cameras", ["trace", "cameras", *CAMERAS, "--count", 500, "--seed", 1, "-o", "n.csv"]),
+        ("trace-daily", ["trace", "daily", *DAILY, "--count", 500, "--seed", 1, "-o", "n.csv"]),
+        ("trace-merge", ["trace", "merge", "t.csv", "t.csv", "-o", "n.csv"]),
+        ("trace-rescale", ["trace", "rescale", "t.csv", "--rate", 20, "--cv", 2, "-o", "n.csv"]),
+        ("trace-help", ["trace", "--help"]),
+        ("trace-import", ["trace", "import", "azure-llm-2023", DATA / "azure-llm-2023.csv", "-o", "i.csv"]),
+        ("models", ["models"]),
+        ("model", ["models", "show", TINY]),
+        ("model-import", ["models", "import", DATA / "scalesim" / "vww.csv", "-o", "n.toml"]),
+        ("model-check", ["models", "check", "resnet50"]),
+        ("platforms", ["platforms"]),
+        ("platform", ["platforms", "show", "zc706"]),
+        ("platform-import", ["platforms", "import", DATA / "fpgaconvnet" / "zc706.toml", "-o", "n.toml"]),
+        ("platform-check", ["platforms", "check", "nvdla"]),
+        ("help", ["--help"]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["txt", "json"])
+def test_golden_output(
+    fluidb: Run, tmp_path: Path, tiny_design: Path, name: str, arguments: list[str], kind: str
+) -> None:
+    """What is printed, as text and as JSON; `GOLDEN=write pytest tests/test_cli.py` writes the files anew."""
+    if kind == "json" and "--help" in arguments:
+        return
+    (tmp_path / "tiny").symlink_to(tiny_design)
+    write_trace(poisson(8000, 400, 5), tmp_path / "t.csv")
+    (tmp_path / "s.csv").write_text(SAMPLES)
+    arguments = ["tiny" if item == "DESIGN" else item for item in arguments] + (["--json"] if kind == "json" else [])
+    done = fluidb(*arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    path = GOLDEN / f"{name}.{kind}"
+    if os.environ.get("GOLDEN") == "write":
+        path.write_text(done.stdout)
+    if kind == "json":
+        content, expected = json.loads(done.stdout), json.loads(path.read_text())
+        assert content["schema"].startswith("fluidb.")
+        assert content.keys() == expected.keys()
+        assert content == approximately(expected)
+    else:
+        assert done.stdout == path.read_text()
+
+
+def approximately(value: object) -> object:
+    """The same structure with floats compared to 12 digits: another CPU may add in another order."""
+    if isinstance(value, dict):
+        return {key: approximately(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [approximately(item) for item in value]
+    return pytest.approx(value, rel=1e-12) if isinstance(value, float) else value
+
+
+def test_same_input_same_bytes_for_any_number_of_threads(fluidb: Run, tmp_path: Path) -> None:
+    for folder, threads in (("a", 1), ("b", 2), ("c", 5)):
+        fluidb("dse", TINY, POCKET, "-o", folder, "--b-max", 3, "--threads", threads)
+        fluidb("latency", folder)
+        fluidb("trace", "poisson", "--rate", 900, "--count", 200, "--seed", 4, "-o", f"{folder}.csv")
+        fluidb("serve-sim", folder, "--trace", f"{folder}.csv", "--slo", "1ms", "--requests", f"{folder}-r.csv")
+    for name in ("{}/design.json", "{}/fbcb.json", "{}/latency.json", "{}.csv", "{}-r.csv"):
+        contents = {(tmp_path / name.format(folder)).read_bytes() for folder in "abc"}
+        assert len(contents) == 1, name
+
+
+def test_a_seed_draws_other_exits(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
+    fluidb("trace", "poisson", "--rate", 900, "--count", 200, "-o", "t.csv")
+    common = ["serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1ms"]
+    for seed in (1, 2):
+        fluidb(*common, "--seed", seed, "--requests", f"{seed}.csv")
+    assert (tmp_path / "1.csv").read_text() != (tmp_path / "2.csv").read_text()
+
+
+def test_traces_with_exits_confidences_and_objectives(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
+    header = "request_id,arrival_s"
+    (tmp_path / "exits.csv").write_text(f"{header},exit,slo_s\n5,0.0,1,0.5\n6,1.0,3,1e-9\n")
+    done = fluidb("serve-sim", tiny_design, "--trace", "exits.csv", "--json")
+    content = json.loads(done.stdout)
+    assert ([row["requests"] for row in content["exits"]], content["violations"]) == ([1, 0, 1], 1)
+    assert (content["exits_from"], content["accuracy"]) == ("trace", None)
+    (tmp_path / "sure.csv").write_text(f"{header},confidence_1,confidence_2\n5,0.0,0.7,0.9\n6,1.0,0.1,0.2\n")
+    done = fluidb("serve-sim", tiny_design, "--trace", "sure.csv", "--slo", "1s", "--threshold", 0.6, "--json")
+    content = json.loads(done.stdout)
+    assert ([row["requests"] for row in content["exits"]], content["exits_from"]) == ([1, 0, 1], "confidence >= 0.6")
+
+
+def test_traces_are_merged_and_rescaled(fluidb: Run, tmp_path: Path) -> None:
+    """Sources, a merge of them, the merge at another rate and burstiness: each a trace that is read again."""
+    made: dict[str, dict[str, Any]] = {}
+    steps: dict[str, list[object]] = {
+        "gamma": ["gamma", "--rate", 40, "--cv", 0.5, "--count", 300],
+        "mmpp": ["mmpp", *MMPP, "--count", 300],
+        "cameras": ["cameras", *CAMERAS, "--count", 300],
+        "merged": ["merge", "gamma.csv", "mmpp.csv", "cameras.csv"],
+        "scaled": ["rescale", "merged.csv", "--rate", 7, "--cv", 3],
+        "again": ["rescale", "merged.csv", "--rate", 7, "--cv", 3],
+    }
+    for name, arguments in steps.items():
+        done = fluidb("trace", *arguments, "-o", f"{name}.csv", "--json")
+        assert (done.returncode, done.stderr) == (0, ""), name
+        made[name] = json.loads(done.stdout)
+        assert (made[name]["process"], made[name]["output"]) == (arguments[0], f"{name}.csv")
+        trace = read_trace(tmp_path / f"{name}.csv")
+        figures = (trace.rate_per_s, trace.gap_cv, trace.gap_lag1, trace.arrival_s[-1])
+        keys = ("arrival_rate_per_s", "cv", "lag1_correlation", "last_arrival_s")
+        assert tuple(made[name][key] for key in keys) == figures
+    assert [made[name]["seed"] for name in ("gamma", "merged", "scaled")] == [0, None, None]
+    assert made["merged"]["requests"] == made["scaled"]["requests"] == 900
+    assert made["scaled"]["arrival_rate_per_s"] == pytest.approx(7)
+    assert made["scaled"]["cv"] == pytest.approx(3)
+    assert (tmp_path / "scaled.csv").read_bytes() == (tmp_path / "again.csv").read_bytes()
+    done = fluidb("trace", "merge", "scaled.csv", "-o", "scaled.csv", "--force")
+    assert (done.returncode, len(read_trace(tmp_path / "scaled.csv"))) == (0, 900)
+
+
+def test_merging_keeps_columns_that_all_have(fluidb: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("request_id,arrival_s,exit,slo_s\n7,0.5,1,0.25\n8,2.0,2,0.5\n")
+    (tmp_path / "b.csv").write_text("slo_s,request_id,arrival_s,exit\n1.0,7,0.5,3\n")
+    (tmp_path / "c.csv").write_text("request_id,arrival_s,exit\n7,0.5,3\n")
+    assert fluidb("trace", "merge", "a.csv", "b.csv", "-o", "ab.csv").returncode == 0
+    expected = "request_id,arrival_s,exit,slo_s\n0,0.5,1,0.25\n1,0.5,3,1.0\n2,2.0,2,0.5\n"
+    assert (tmp_path / "ab.csv").read_text() == expected
+    (found,) = lines(fluidb("trace", "merge", "a.csv", "b.csv", "c.csv", "-o", "abc.csv"))
+    assert "expected the column slo_s in all 3 or in none, found it only in number 1, 2" in found
+    assert not (tmp_path / "abc.csv").exists()
+
+
+def test_backbone_bandwidth_and_weights_reach_the_search(fluidb: Run) -> None:
+    def found(*more: object) -> dict[str, Any]:
+        return dict(json.loads(fluidb("dse", TINY, POCKET, "--b-max", 2, "--json", *more).stdout))
+
+    base = found()
+    assert found("--bandwidth", "800MB/s")["bandwidth_gb_s"] == 0.8
+    assert found("--bandwidth", "800MB/s")["objective"] > base["objective"]
+    assert found("--backbone")["fbcb_register_bits"] < base["fbcb_register_bits"]
+    assert found("--weights", "1,0")["objective"] < base["objective"]
+    assert found("--no-memory-layers")["objective"] > base["objective"]
+    assert found("--no-stacking")["objective"] <= base["objective"]
+    assert found("--batching", "eq1")["options"]["batching"] == "eq1"
+    given = found("--tile", "8,2,3")
+    assert (given["T_R"], given["T_P"], given["T_C"], given["designs_evaluated"]) == (8, 2, 3, 1)
+    assert given["objective"] < base["objective"]
+    assert found("--tile", ",".join(str(base[key]) for key in ("T_R", "T_P", "T_C")))["gop_s"] == base["gop_s"]
+    slow = found("--all-rows")
+    assert slow["designs_evaluated"] > base["designs_evaluated"]
+    assert {key: slow[key] for key in ("T_R", "T_P", "T_C")} == {key: base[key] for key in ("T_R", "T_P", "T_C")}
+
+
+BAD: dict[str, tuple[list[object], list[str]]] = {
+    "near miss of a network": (["dse", "resnet5", "zc706"], ['unknown network "resnet5"; did you mean resnet50']),
+    "near miss of a board": (["dse", TINY, "zcu10"], ['unknown platform "zcu10"; did you mean zcu104']),
+    "folder that is none": (["latency", "nowhere"], ["nowhere: expected the folder of a design", "fluidb dse -o"]),
+    "trace that is none": (["serve-sim", "DESIGN", "--trace", "no.csv", "--slo", "1s"], ["no.csv", "no such file"]),
+    "objective without a unit": (["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "200"], ["--slo", "no unit"]),
+    "no objective": (["serve-sim", "DESIGN", "--trace", "t.csv"], ["--slo 200ms"]),
+    "unknown policy": (
+        ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--policy", "x"],
+        ["known: serial, adaptb, lazy, fluid, fluid-slack, or path/to/file.py:NAME"],
+    ),
+    "threshold nothing uses": (
+        ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--threshold", "0.5"],
+        ["threshold"],
+    ),
+    "weights that are none": (["dse", TINY, POCKET, "--weights", "1,a"], ["--weights", '"1,a"']),
+    "weights all zero": (
+        ["dse", TINY, POCKET, "--weights", "0,0", "--b-max", "2"],
+        ["options: weights: expected at least one"],
+    ),
+    "too few weights": (["dse", TINY, POCKET, "--weights", "1,2"], ["expected 8 values", "found 2"]),
+    "tile of nothing": (["dse", TINY, POCKET, "--tile", ""], ["--tile", 'found ""']),
+    "weights of nothing": (["dse", TINY, POCKET, "--weights", ""], ["--weights", 'found ""']),
+    "bandwidth of nothing": (["dse", TINY, POCKET, "--bandwidth", ""], ["--bandwidth"]),
+    "import onto itself": (["platforms", "import", "t.csv", "-o", "t.csv", "--force"], ["another file than the one"]),
+    "tile of two": (["dse", TINY, POCKET, "--tile", "8,2"], ["--tile: expected T_R,T_P,T_C", '"8,2"']),
+    "tile that is given and sought": (
+        ["dse", TINY, POCKET, "--tile", "8,2,3", "--exhaustive"],
+        ["--tile", "leave them out"],
+    ),
+    "most of a DSP": (["dse", TINY, POCKET, "--max-dsp", "2.7"], ["--max-dsp: expected a whole number", '"2.7"']),
+    "thrice the board": (["dse", TINY, POCKET, "--max-ram", "300%"], ["--max-ram: expected at most 100%", '"300%"']),
+    "weights of a single sample": (
+        ["dse", TINY, POCKET, "--weights", "1,2", "--b-max", "2", "--objective", "latency"],
+        ["--weights: the objective latency", "leave them out"],
+    ),
+    "seed of no traffic": (["report", "DESIGN", "-o", "n.html", "--seed", "3"], ["--seed: would change nothing"]),
+    "tile of halves": (["dse", TINY, POCKET, "--tile", "8,2,0.5"], ["--tile", "whole numbers", '"8,2,0.5"']),
+    "tile of too many DSPs": (["dse", TINY, POCKET, "--tile", "2,99,99"], ["<2,99,99>", "DSPs of pocket", "9,801"]),
+    "tile too deep": (
+        ["dse", TINY, POCKET, "--tile", "99998,2,2"],
+        ["<99998,2,2>", "Mb on chip of pocket", "lower T_R"],
+    ),
+    "bandwidth without a unit": (["dse", TINY, POCKET, "--bandwidth", "3.2"], ["--bandwidth", "no unit"]),
+    "negative rate": (
+        ["trace", "poisson", "--rate", "-1", "--count", "5", "-o", "n.csv"],
+        ["rate: expected a positive"],
+    ),
+    "no requests": (["trace", "poisson", "--rate", "1", "--count", "0", "-o", "n.csv"], ["count: expected at least 1"]),
+    "negative seed": (
+        ["trace", "poisson", "--rate", "1", "--count", "1", "--seed", "-1", "-o", "n.csv"],
+        ["seed: expected"],
+    ),
+    "output nowhere": (["dse", TINY, POCKET, "-o", "no/where"], ["expected the folder", "create it first"]),
+    "output in the way": (["dse", TINY, POCKET, "-o", "t.csv"], ["t.csv: output folder exists already", "--force"]),
+    "force spares strangers": (["dse", TINY, POCKET, "-o", "mine", "--force"], ["holds no design.json"]),
+    "trace in the way": (["trace", "poisson", "--rate", "1", "--count", "1", "-o", "t.csv"], ["exists already"]),
+    "merged trace in the way": (["trace", "merge", "t.csv", "-o", "t.csv"], ["exists already"]),
+    "merge with a trace that is none": (
+        ["trace", "merge", "t.csv", "no.csv", "-o", "n.csv"],
+        ["no.csv", "no such file"],
+    ),
+    "no variation": (
+        ["trace", "gamma", "--rate", "1", "--cv", "0", "--count", "5", "-o", "n.csv"],
+        ["cv: expected", "from 0.001 to 20, found 0"],
+    ),
+    "dwell without a unit": (
+        ["trace", "mmpp", *MMPP[:4], "--quiet-dwell", "10", "--burst-dwell", "2s", "--count", 5, "-o", "n.csv"],
+        ["--quiet-dwell", "no unit"],
+    ),
+    "burst that is none": (
+        ["trace", "mmpp", "--quiet-rate", 9, *MMPP[2:], "--burst-rate", 3, "--count", 5, "-o", "n.csv"],
+        ["burst-rate: expected at least quiet-rate = 9, found 3"],
+    ),
+    "jitter without a unit": (
+        ["trace", "cameras", *CAMERAS[:4], "--jitter", "5", "--count", 5, "-o", "n.csv"],
+        ["--jitter", "no unit"],
+    ),
+    "drop in percent": (
+        ["trace", "cameras", *CAMERAS[:4], "--drop", "10", "--count", 5, "-o", "n.csv"],
+        ["drop: expected the share", "from 0 to 0.99, found 10"],
+    ),
+    "hour of no day": (
+        ["trace", "daily", *DAILY[:4], "--peak-hour", "25", "--count", 5, "-o", "n.csv"],
+        ["peak-hour: expected", "from 0 to 24, found 25"],
+    ),
+    "rescaled to nothing": (["trace", "rescale", "t.csv", "-o", "n.csv"], ["expected --rate, --cv or both"]),
+    "one request has no rate": (["trace", "rescale", "t.csv", "--rate", 2, "-o", "n.csv"], ["its rate is undefined"]),
+    "one request has no gaps": (["trace", "rescale", "t.csv", "--cv", 2, "-o", "n.csv"], ["it has no gaps to change"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_clear_line(fluidb: Run, tmp_path: Path, tiny_design: Path, case: str) -> None:
+    (tmp_path / "t.csv").write_text("request_id,arrival_s\n1,0.0\n")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    before = sorted(tmp_path.rglob("*"))
+    arguments, expected = BAD[case]
+    found = lines(fluidb(*[tiny_design if item == "DESIGN" else item for item in arguments]))
+    assert len(found) == 1
+    assert all(part in found[0] for part in expected), found
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["dse"], ["dse", TINY], ["dse", TINY, POCKET, "--b-max", "0"], ["dse", TINY, POCKET, "--wat"], ["nonsense"],
+     ["trace", "poisson", "--rate", "x", "--count", "1", "-o", "a"], ["dse", TINY, POCKET, "--batching", "x"],
+        ["models", "--json", "show", TINY]],
+)  # fmt: skip
+def test_wrong_usage_is_told_without_a_traceback(fluidb: Run, arguments: list[str]) -> None:
+    (found,) = lines(fluidb(*arguments))
+    assert "--help)" in found
+
+
+def test_every_fault_of_a_file_has_its_line(fluidb: Run, tmp_path: Path) -> None:
+    text = Path(POCKET).read_text().replace("dsps = 24", "dsps = -24").replace("word_bits = 16", 'word_bits = "16"')
+    (tmp_path / "b.toml").write_text(text)
+    found = lines(fluidb("dse", TINY, "b.toml"))
+    assert found == [
+        "fluidb: b.toml: dsps: expected greater than or equal to 1, found -24",
+        'fluidb: b.toml: word_bits: expected a valid integer, found "16"',
+    ]
+
+
+def test_a_board_too_small_for_any_design(fluidb: Run, tmp_path: Path) -> None:
+    (tmp_path / "b.toml").write_text(Path(POCKET).read_text().replace("0.02", "0.00001"))
+    (found,) = lines(fluidb("dse", TINY, "b.toml"))
+    assert "no design fits" in found
+
+
+def test_nothing_but_a_design_is_ever_replaced(fluidb: Run, tmp_path: Path) -> None:
+    fluidb("dse", TINY, POCKET, "-o", "d", "--b-max", 2)
+    (tmp_path / "d" / "notes.md").write_text("mine")
+    (tmp_path / "link").symlink_to("d")
+    (tmp_path / "dangling").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    for output, force, expected in (
+        ("d", True, "holds notes.md too"),
+        ("link", True, "found a link"),
+        ("dangling", False, "exists already"),
+        ("pipe", True, "found a link or a device"),
+        ("n" * 300, False, "File name too long"),
+    ):
+        (found,) = lines(fluidb("dse", TINY, POCKET, "-o", output, "--b-max", 2, *(["--force"] if force else [])))
+        assert expected in found
+    assert (tmp_path / "d" / "notes.md").read_text() == "mine"
+
+
+def test_an_output_that_appears_during_the_search_is_spared(tmp_path: Path) -> None:
+    racing = RACE.replace("NETWORK", TINY).replace("BOARD", POCKET)
+    done = subprocess.run([sys.executable, "-c", racing], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "exists already" in lines(done)[0]
+    assert (tmp_path / "d" / "thesis.txt").read_text() == "years"
+
+
+RACE = """
+import sys
+from pathlib import Path
+from importlib import import_module
+module = import_module("fluidb.dse.search")
+
+real = module.search
+def slow(*arguments, **options):
+    Path("d").mkdir()
+    Path("d", "thesis.txt").write_text("years")
+    return real(*arguments, **options)
+module.search = slow
+
+from fluidb.cli import main
+sys.argv = ["fluidb", "dse", "NETWORK", "BOARD", "-o", "d", "--b-max", "2"]
+main()
+"""
+
+
+def test_a_full_disk_behind_stdout_is_one_line(tmp_path: Path) -> None:
+    done = subprocess.run(f"{FLUIDB} models > /dev/full", shell=True, capture_output=True, text=True, check=False)
+    assert lines(done) == ["fluidb: output: No space left on device"]
+
+
+def test_no_writable_place_for_compiled_kernels(tmp_path: Path) -> None:
+    """A read-only install of a user without a home compiles into a folder of its own."""
+    code = "import os; os.access = lambda *_: False\nimport fluidb; print(os.environ['NUMBA_CACHE_DIR'])"
+    environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    folder = Path(done.stdout.strip())
+    assert folder.is_dir()
+    folder.rmdir()
+
+
+def forge(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change a table and make its checksum fit."""
+    content = json.loads(path.read_text())
+    del content["sha256"]
+    change(content)
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    path.write_text(json.dumps({**content, "sha256": hashlib.sha256(text.encode()).hexdigest()}))
+
+
+def _set(*keys: Any, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(content: Any) -> None:
+        for key in keys[:-1]:
+            content = content[key]
+        content[keys[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "expected"),
+    [
+        ("design.json", _set("ranking", 0, "T_R", value=2**70), "ranking[0].T_R"),
+        ("design.json", _set("network", "layers", value=[]), "expected stages 1 to 3"),
+        ("design.json", _set("network", "layers", 0, "stage", value=99), "expected stages 1 to 3"),
+        ("design.json", _set("network", "layers", 0, "gemm", value=[2**20] * 4), "none of more than"),
+        ("design.json", _set("platform", "clock_mhz", value=1e-320), "platform.clock_mhz"),
+        ("design.json", _set("network", "exits", value=[]), "network.exits"),
+        ("design.json", _set("options", "b_max", value=10**6), "options.b_max"),
+        ("fbcb.json", _set("b_max", value=10**5), "b_max"),
+        ("latency.json", _set("b_max", value=10**5), "b_max"),
+        ("latency.json", _set("rows", 0, "time_s", 0, value=1e308), "rows[0].time_s[0]"),
+        ("latency.json", _set("rows", value=[]), "every pair of exits"),
+        ("latency.json", _set("exits", 0, "rate", value=2.0), "exits[0]"),
+        ("latency.json", _set("exits", 0, "rate", value=0.5), "expected the exits and batch sizes of the design"),
+        ("latency.json", _set("layers", value=[]), "layers: expected stages"),
+        ("latency.json", _set("peak_macs_per_s", value=1e-300), "peak_macs_per_s"),
+    ],
+)
+def test_forged_tables_are_one_clear_line(
+    fluidb: Run, tmp_path: Path, tiny_design: Path, name: str, change: Callable[[dict[str, Any]], None], expected: str
+) -> None:
+    shutil.copytree(tiny_design, tmp_path / "d")
+    (tmp_path / "t.csv").write_text("request_id,arrival_s\n1,0.0\n")
+    forge(tmp_path / "d" / name, change)
+    (found,) = lines(fluidb("serve-sim", "d", "--trace", "t.csv", "--slo", "1s"))
+    assert found.startswith(f"fluidb: d/{name}: ")
+    assert expected in found
+
+
+def test_a_layer_too_large_to_be_exact_is_refused(fluidb: Run, tmp_path: Path) -> None:
+    text = Path(TINY).read_text()
+    (tmp_path / "n.toml").write_text(text.replace("height = 12, width = 12", "height = 16000000, width = 16000000"))
+    found = lines(fluidb("dse", "n.toml", POCKET))
+    assert any("expected at most 8.8e+12 MACs or words" in line for line in found)
+
+
+def test_names_from_files_cannot_drive_the_terminal(fluidb: Run, tmp_path: Path) -> None:
+    text = Path(POCKET).read_text().replace("Pocket board for tests", r"\u001b[2Jgone\u0007")
+    (tmp_path / "b.toml").write_text(text)
+    done = fluidb("platforms", "show", "b.toml")
+    assert "\x1b" not in done.stdout
+    assert r"\x1b[2Jgone\x07" in done.stdout
+
+
+def test_force_replaces_a_design_and_makes_its_latency_table_go(fluidb: Run, tmp_path: Path) -> None:
+    fluidb("dse", TINY, POCKET, "-o", "d", "--b-max", 2)
+    fluidb("latency", "d")
+    assert fluidb("dse", TINY, POCKET, "-o", "d", "--b-max", 3, "--force").returncode == 0
+    assert sorted(path.name for path in (tmp_path / "d").iterdir()) == ["design.json", "fbcb.json"]
+    assert read_design(tmp_path / "d")[0].options.b_max == 3
+
+
+def test_stale_and_damaged_tables_are_refused(fluidb: Run, tmp_path: Path) -> None:
+    for folder, b_max in (("a", 2), ("b", 3)):
+        fluidb("dse", TINY, POCKET, "-o", folder, "--b-max", b_max)
+        fluidb("latency", folder)
+    (tmp_path / "t.csv").write_text("request_id,arrival_s\n1,0.0\n")
+    a, b = tmp_path / "a", tmp_path / "b"
+    kept = {path.name: path.read_bytes() for path in a.iterdir()}
+
+    def refusal() -> str:
+        (found,) = lines(fluidb("serve-sim", "a", "--trace", "t.csv", "--slo", "1s"))
+        return found
+
+    for name, maker in (("design.json", "fluidb dse"), ("fbcb.json", "fluidb dse"), ("latency.json", "fluidb latency")):
+        path = a / name
+        path.write_bytes((b / name).read_bytes())
+        assert "stale" in refusal(), name
+        path.write_bytes(kept[name][:-100])
+        assert f"a/{name}: damaged" in refusal()
+        path.write_bytes(kept[name].replace(b"0", b"1", 1))
+        assert f"a/{name}: damaged" in refusal()
+        path.unlink()
+        assert f"a/{name}: not there; make it with `{maker}`" in refusal()
+        path.write_bytes(kept[name])
+    assert fluidb("serve-sim", "a", "--trace", "t.csv", "--slo", "1s").returncode == 0
+
+
+def test_json_goes_alone_to_stdout_and_nothing_to_stderr(fluidb: Run) -> None:
+    done = fluidb("dse", TINY, POCKET, "-o", "d", "--json")
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["output"] == "d"
+
+
+def test_a_terminal_sees_progress_and_the_next_step(tmp_path: Path) -> None:
+    master, slave = pty.openpty()
+    done = subprocess.run(
+        [FLUIDB, "dse", TINY, POCKET, "-o", "d"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=slave, check=True
+    )
+    os.close(slave)
+    seen = b""
+    while chunk := _read(master):
+        seen += chunk
+    os.close(master)
+    assert b"designs" in seen
+    assert b"next: fluidb latency d" in seen
+    assert b"designs " not in done.stdout
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # the other end is closed
+        return b""
+
+
+def test_a_reader_that_leaves_early_is_no_fault(tmp_path: Path) -> None:
+    done = subprocess.run(
+        f"{FLUIDB} models show inception_v3 | head -1",
+        shell=True,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+
+
+def test_ctrl_c_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
+    text = Path(POCKET).read_text().replace("dsps = 24", "dsps = 12000").replace("0.02", "400.0")
+    (tmp_path / "big.toml").write_text(text)
+    running = start_fluidb("dse", "inception_v3", "big.toml", "-o", "d", "--b-max", "256", cwd=tmp_path)
+    time.sleep(4)  # the search takes minutes: this lands in its midst
+    assert running.poll() is None
+    asked = time.monotonic()
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert time.monotonic() - asked < 10  # it answers in milliseconds; a kernel of this size takes minutes
+    assert (out, err) == ("", "fluidb: interrupted\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["big.toml"]
+
+
+KILLED = """
+import os, signal, sys
+from fluidb.cli import main
+
+left = int(sys.argv.pop(1))
+real = os.fsync
+
+def fsync(descriptor):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(descriptor)
+
+os.fsync = fsync
+main()
+"""
+
+
+@pytest.mark.parametrize("syncs", range(7))
+@pytest.mark.parametrize("force", [False, True])
+def test_killed_in_mid_write_leaves_a_whole_design_or_none(
+    fluidb: Run, tmp_path: Path, syncs: int, force: bool
+) -> None:
+    """The process dies at each step to the disk in turn; what is read afterwards is whole."""
+    if force:
+        fluidb("dse", TINY, POCKET, "-o", "d", "--b-max", 2)
+    arguments = ["dse", TINY, POCKET, "-o", "d", "--b-max", "3", *(["--force"] if force else [])]
+    done = subprocess.run([sys.executable, "-c", KILLED, str(syncs), *arguments], cwd=tmp_path, check=False)
+    assert done.returncode == (-signal.SIGKILL if syncs < 6 else 0)
+    try:
+        design, fbcb = read_design(tmp_path / "d")
+    except InputError as error:
+        assert not force, error
+        assert not (tmp_path / "d").exists()
+    else:
+        assert design.options.b_max == fbcb.b_max == (3 if syncs >= 5 else 2)
+    assert fluidb("dse", TINY, POCKET, "-o", "d", "--force").returncode == 0
+
+
+def test_killed_in_mid_write_of_a_latency_table(fluidb: Run, tmp_path: Path) -> None:
+    fluidb("dse", TINY, POCKET, "-o", "d", "--b-max", 3)
+    subprocess.run([sys.executable, "-c", KILLED, "0", "latency", "d"], cwd=tmp_path, check=False)
+    with pytest.raises(InputError, match="not there"):
+        read_latency(tmp_path / "d")
+    assert fluidb("latency", "d").returncode == 0
+
+
+def test_version(fluidb: Run) -> None:
+    assert fluidb("--version").stdout == "fluidb 0.1.0\n"
+    done = subprocess.run([sys.executable, "-m", "fluidb", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == "fluidb 0.1.0\n"

@@ -1,0 +1,192 @@
+"""Capacity: against queueing theory, and what it does where there is none or no end."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import COMPILED, Run
+from fluidb.experiments import find_capacity
+from fluidb.experiments.capacity import _Traffic, saturation_rate
+from fluidb.formats import InputError
+from fluidb.serving import find_policy, parse_requirement, simulate
+from fluidb.traffic import poisson
+from fluidb.traffic.exits import draw
+from test_serving import table_of
+
+SERVICE_S = 0.05
+COUNT = 4000 if COMPILED else 400
+
+
+def capacity_of(*texts: str, table=None, policy: str = "serial", **options):
+    options = {"slo_s": 0.2, "requests": COUNT, "tolerance": 0.02} | options
+    requirements = [parse_requirement(text) for text in texts]
+    return find_capacity(table or table_of([[SERVICE_S]]), find_policy(policy), requirements, **options)
+
+
+@pytest.mark.parametrize("mean_ms", [60, 75])
+def test_capacity_of_an_M_D_1_queue(mean_ms):
+    """W = s + rho * s / (2 * (1 - rho)), solved for the rate rho / s."""
+    queued = mean_ms / 1e3 - SERVICE_S
+    exact = 2 * queued / (SERVICE_S + 2 * queued) / SERVICE_S
+    found = capacity_of(f"mean <= {mean_ms}ms")
+    assert found.kept_per_s < exact < found.not_kept_per_s
+    assert found.not_kept_per_s / found.kept_per_s < (1.15 if COMPILED else 1.5)  # else it would say nothing
+    assert found.saturation_per_s == pytest.approx(1 / SERVICE_S)
+    assert found.limited_by == f"mean <= {mean_ms}ms"
+    assert found.requests_simulated == sum(
+        5 * sum(min(COUNT * 2**i, 16 * COUNT) for i in range(int(np.log2(probe.requests / COUNT)) + 1))
+        for probe in found.probes
+    )
+
+
+def test_verdicts_follow_the_intervals_and_the_rate():
+    found = capacity_of("violation_rate <= 5 %", "mean <= 80ms")
+    order = {"kept": 0, "undecided": 1, "not kept": 2}
+    verdicts = [order[probe.verdict] for probe in found.probes]
+    assert verdicts == sorted(verdicts)
+    assert all(a.rate_per_s < b.rate_per_s for a, b in pairwise(found.probes))
+    bounds = {"violation_rate <= 5 %": 0.05, "mean <= 80ms": 0.08}
+    for probe in found.probes:
+        above = [item.interval.low > bounds[item.requirement] for item in probe.estimates]
+        below = [item.interval.high <= bounds[item.requirement] for item in probe.estimates]
+        expected = "not kept" if any(above) else "kept" if all(below) else "undecided"
+        assert probe.verdict == expected
+        assert probe.requests == found.max_requests or expected != "undecided"
+        assert (probe.broken is None) == (expected != "not kept")
+    kept = [probe for probe in found.probes if probe.verdict == "kept"]
+    assert found.kept_per_s == kept[-1].rate_per_s
+
+
+def test_a_stricter_requirement_never_bears_more():
+    strict, loose = capacity_of("mean <= 60ms"), capacity_of("mean <= 90ms")
+    both = capacity_of("mean <= 60ms", "mean <= 90ms")
+    assert strict.not_kept_per_s < loose.kept_per_s
+    assert (both.kept_per_s, both.not_kept_per_s) == (strict.kept_per_s, strict.not_kept_per_s)
+    assert both.limited_by == "mean <= 60ms"
+
+
+def test_any_number_of_threads_finds_the_same():
+    table = table_of([[0.02, 0.03], [0.03, 0.04]], [0.4, 0.6])
+    found = [
+        asdict(capacity_of("p90 <= 150ms", table=table, policy="fluid", threads=threads, requests=200))
+        for threads in (1, 2, 5)
+    ]
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_trace_at_another_rate_is_the_same_trace_rescaled():
+    traffic = _Traffic([0.3, 0.7])
+    traffic.prepare(2, 100)
+    short = traffic.at(3.0, 100, 1)
+    traffic.prepare(2, 200)
+    trace, exits = traffic.at(3.0, 200, 1)
+    assert trace.arrival_s == pytest.approx(poisson(3.0, 200, 1).arrival_s, rel=1e-12)
+    assert exits.tolist() == draw([0.3, 0.7], 200, 1).tolist()
+    assert short[0].arrival_s.tolist() == trace.arrival_s[:100].tolist()
+    assert short[1].tolist() == exits[:100].tolist()
+    twice, _ = traffic.at(6.0, 200, 1)
+    assert (2 * twice.arrival_s).tolist() == trace.arrival_s.tolist()
+
+
+@pytest.mark.parametrize("policy", ["serial", "lazy", "fluid"])
+def test_nobody_is_faster_than_saturation(policy):
+    table = table_of([[0.02, 0.03, 0.05], [0.03, 0.04, 0.06]], [0.4, 0.6])
+    rate = saturation_rate(table)
+    assert rate == pytest.approx(1 / (0.03 / 2 + 0.6 * 0.04 / 2))
+    assert saturation_rate(table, 1) == pytest.approx(1 / (0.02 + 0.6 * 0.03))
+    count = 2000
+    trace, exits = poisson(1e6, count, 0), draw([0.4, 0.6], count, 0)
+    replay = simulate(table, trace, find_policy(policy), exits=exits, slo_s=1)
+    assert count / replay.end_s < 1.05 * rate
+
+
+def test_no_rate_at_all():
+    found = capacity_of("mean <= 40ms")
+    assert (found.kept_per_s, found.limited_by) == (None, "mean <= 40ms")
+    assert found.not_kept_per_s == found.low_per_s == found.probes[0].rate_per_s == pytest.approx(20 / 1024)
+
+
+def test_every_rate_up_to_the_highest():
+    found = capacity_of("mean <= 40s", high_per_s=10.0)
+    assert (found.kept_per_s, found.not_kept_per_s, found.limited_by) == (10.0, None, None)
+    assert len(found.probes) == 1
+
+
+def test_what_cannot_be_decided_stays_open():
+    found = capacity_of("mean <= 75ms", requests=100, max_requests=100)
+    between = [probe for probe in found.probes if probe.verdict == "undecided"]
+    assert between
+    assert all(found.kept_per_s < probe.rate_per_s < found.not_kept_per_s for probe in between)
+    rates = [probe.rate_per_s for probe in found.probes]
+    for edge in (rates.index(found.kept_per_s), rates.index(found.not_kept_per_s) - 1):
+        assert rates[edge + 1] - rates[edge] <= 0.02 * rates[edge + 1]  # from both sides
+    high = capacity_of("mean <= 75ms", requests=100, max_requests=100, high_per_s=between[0].rate_per_s)
+    assert high.not_kept_per_s is None
+    assert high.kept_per_s < high.high_per_s
+
+
+def test_no_late_request_in_a_few_does_not_show_that_there_are_none():
+    few = capacity_of("violation_rate <= 1 %", slo_s=9, requests=10, max_requests=10, low_per_s=0.01, high_per_s=0.1)
+    assert [probe.verdict for probe in few.probes] == ["undecided"] * len(few.probes)
+    assert few.kept_per_s is None
+    many = capacity_of("violation_rate <= 1 %", slo_s=9, requests=200, low_per_s=0.01, high_per_s=0.1)
+    assert many.kept_per_s == 0.1
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "expected"),
+    [
+        ([], {}, "at least one requirement"),
+        (["goodput >= 5 /s"], {}, "more traffic makes worse"),
+        (["mean >= 5ms"], {}, "more traffic makes worse"),
+        (["max <= 5ms"], {}, "more traffic makes worse"),
+        (["unfinished <= 0"], {}, "more traffic makes worse"),
+        (["violation_rate <= 0 %"], {}, "expected a bound above 0"),
+        (["p99.9 <= 1s"], {"requests": 100}, "expected at least 3,688 for p99.9, found 100"),
+        (["mean <= 1s"], {"seeds": 1}, "seeds: expected at least 2"),
+        (["mean <= 1s"], {"low_per_s": 5.0, "high_per_s": 5.0}, "expected 0 < low < high"),
+        (["mean <= 1s"], {"low_per_s": -1.0}, "expected 0 < low < high"),
+        (["mean <= 1s"], {"high_per_s": float("nan")}, "expected 0 < low < high"),
+        (["mean <= 1s"], {"max_requests": 10}, "expected at least 1 and at most 10"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(texts, options, expected):
+    with pytest.raises(InputError, match=expected) as caught:
+        capacity_of(*texts, **options)
+    assert len(caught.value.faults) == 1
+
+
+def test_capacity_on_the_command_line(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
+    common = ["capacity", tiny_design, "--slo", "400us", "--requests", 400, "--max-requests", 800, "--seeds", 3]
+    done = fluidb(*common, "--require", "violation_rate <= 5 %", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    content = json.loads(done.stdout)
+    assert content["schema"] == "fluidb.capacity-output/1"
+    assert content["low_per_s"] < content["kept_per_s"] < content["not_kept_per_s"] < content["high_per_s"]
+    assert content["requirements"] == ["violation_rate <= 5 %"]
+    for threads in (1, 3):
+        again = fluidb(*common, "--require", "violation_rate <= 5 %", "--json", "--threads", threads)
+        assert again.stdout == done.stdout
+    done = fluidb(*common, "--require", "violation_rate <= 5 %")
+    assert f"highest rate kept  {content['kept_per_s']:,.1f} /s\n" in done.stdout
+    assert "undecided between" in done.stdout
+
+    done = fluidb(*common, "--require", "mean <= 1us")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert 'at the lowest "mean <= 1us" is not kept' in done.stderr
+    done = fluidb(*common, "--require", "mean <= 1us", "--json")
+    assert (done.returncode, json.loads(done.stdout)["kept_per_s"]) == (1, None)
+
+    done = fluidb(*common, "--require", "mean <= 1s", "--high", 100)
+    assert done.returncode == 0
+    assert "none up to 100 /s, the highest rate searched" in done.stdout
+
+    done = fluidb("capacity", "nowhere", "--slo", "1s", "--require", "mean <= 1")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,249 @@
+"""`compare` and `dse` on a real Dask cluster: the same bytes as in one process, whoever dies on the way."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from conftest import POCKET, TINY, Run, run_fluidb, start_fluidb
+from distributed import Client, LocalCluster
+from fluidb.experiments import compare, load_scenario
+from fluidb.experiments import workers as tasks
+from fluidb.experiments.comparison import Cell, Grid, _batches
+from fluidb.experiments.sources import made_with
+from fluidb.formats import InputError
+from test_cli import lines
+from test_compare import DUEL, edited, files
+
+ROOT = Path(__file__).parents[2]
+DASK = str(Path(sys.executable).with_name("dask"))
+OWN_POLICY = "def mine(view, latency, settings, due_s):\n    return (1 if view.depth == 0 else 0), 99, 1e9\n"
+
+
+NO_DASK = """
+import sys
+from fluidb.cli import main
+try:
+    main()
+finally:
+    print([name for name in ("dask", "distributed") if name in sys.modules], file=sys.stderr)
+"""
+
+
+def wait_for(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 180
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+class Cluster(NamedTuple):
+    """A scheduler, its workers by address, and somebody who watches them."""
+
+    address: str
+    workers: dict[str, subprocess.Popen[bytes]]
+    watch: Client
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    file = folder / "scheduler.json"
+    worker = ["--nthreads", "1", "--no-nanny", "--local-directory", str(folder)]
+    commands = {"scheduler": ["--port", "0"], "a": worker, "b": worker}
+    started = {}
+    try:
+        for name, arguments in commands.items():
+            kind = ["scheduler"] if name == "scheduler" else ["worker", "--name", name]
+            common = [
+                "--host",
+                "127.0.0.1",
+                "--dashboard-address",
+                "127.0.0.1:0",
+                "--no-dashboard",
+                "--scheduler-file",
+                str(file),
+            ]
+            with (folder / f"{name}.log").open("wb") as log:
+                started[name] = subprocess.Popen([DASK, *kind, *arguments, *common], stdout=log, stderr=log)
+            wait_for(lambda: file.exists() and file.read_text().endswith("}"))
+        address = json.loads(file.read_text())["address"]
+        with Client(address, set_as_default=False) as watch:
+            watch.wait_for_workers(2, timeout=180)
+            known = watch.scheduler_info()["workers"].items()
+            yield Cluster(address, {where: started[worker["name"]] for where, worker in known}, watch)
+    finally:
+        for process in started.values():
+            process.kill()
+            process.wait()
+
+
+def kept(folder: Path) -> dict[str, int]:
+    """When each run was kept."""
+    return {path.name: path.stat().st_mtime_ns for path in folder.glob("d/runs/[!.]*.json")}
+
+
+def at_work(tmp_path: Path, cluster: Cluster) -> subprocess.Popen[str]:
+    """A comparison in its midst: a run more is kept than before, and both workers have a task."""
+    before = kept(tmp_path).keys()
+    command = ["compare", "mine.toml", "-o", "d", "--json", "--scheduler", cluster.address]
+    running = start_fluidb(*command, cwd=tmp_path)
+    wait_for(lambda: kept(tmp_path).keys() - before and all(cluster.watch.processing().values()))
+    assert running.poll() is None
+    return running
+
+
+def test_compare_ends_with_the_same_bytes_whoever_dies(tmp_path: Path, cluster: Cluster) -> None:
+    """The client is killed in the middle, then a worker at a task; a policy of the user's own goes along."""
+    path = edited(tmp_path, ("requests = 60", "requests = 20000"), ('"serial"', '"mine.py:mine"'))
+    (tmp_path / "mine.py").write_text(OWN_POLICY)
+    expected, _ = compare(load_scenario(str(path)), tmp_path / "alone")
+    running = at_work(tmp_path, cluster)
+    running.kill()
+    running.communicate()
+    before = kept(tmp_path)
+    running = at_work(tmp_path, cluster)
+    where, process = cluster.workers.popitem()
+    assert cluster.watch.processing()[where]
+    process.kill()
+    out, err = running.communicate(timeout=180)
+    assert (running.returncode, out, err) == (0, expected.text(), "")
+    assert before.items() <= kept(tmp_path).items()
+    found = {name: content for name, content in files(tmp_path / "d").items() if not name.endswith(".part")}
+    assert found == files(tmp_path / "alone")
+
+
+def test_dse_of_many_is_the_same_on_a_cluster(fluidb: Run, tmp_path: Path, cluster: Cluster) -> None:
+    """Two networks on two boards, one of which is too small for any design."""
+    (tmp_path / "other.toml").write_text(Path(TINY).read_text().replace('name = "tiny"', 'name = "other"'))
+    (tmp_path / "crumb.toml").write_text(
+        Path(POCKET).read_text().replace('"pocket"', '"crumb"').replace("on_chip_mbit = 0.02", "on_chip_mbit = 1e-5")
+    )
+    command = ["dse", f"{TINY},other.toml", f"{POCKET},crumb.toml", "--b-max", 2]
+    alone, away = fluidb(*command, "-o", "a"), fluidb(*command, "-o", "b", "--scheduler", cluster.address)
+    assert (alone.returncode, alone.stdout, alone.stderr) == (away.returncode, away.stdout, away.stderr)
+    assert away.returncode == 2
+    assert [line.split(":")[1] for line in away.stderr.splitlines()] == [" tiny on crumb", " other on crumb"]
+    assert files(tmp_path / "a") == files(tmp_path / "b")
+    assert len(files(tmp_path / "b")) == 2 * 3
+
+
+def test_a_local_cluster_finds_the_same(fluidb: Run, tmp_path: Path) -> None:
+    found = fluidb("compare", DUEL, "--scheduler", "local", "--threads", 1, "--json")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout == compare(load_scenario(str(DUEL)))[0].text()
+
+
+def test_a_fault_of_a_task_is_the_line_that_it_is_without_a_cluster(tmp_path: Path, cluster: Cluster) -> None:
+    """A policy that never ends: found by a worker, said as ever; no run after it is waited for."""
+    path = edited(tmp_path, ('"fluid:call=1us"', '"mine.py:mine"'))
+    (tmp_path / "mine.py").write_text(OWN_POLICY.replace("else 0)", "else 1)").replace("99", "0"))
+    with pytest.raises(InputError) as fault:
+        compare(load_scenario(str(path)))
+    assert lines(run_fluidb("compare", path, "--scheduler", cluster.address)) == [f"fluidb: {fault.value}"]
+
+
+def test_other_sources_are_refused(tmp_path: Path, cluster: Cluster) -> None:
+    """Seen from the workers, a client of another version: the comparison is the same."""
+    shutil.copytree(ROOT, tmp_path / "fluidb", ignore=shutil.ignore_patterns(".*", "tests", "docs", "build", "results"))
+    with (tmp_path / "fluidb" / "serving" / "roots.py").open("a") as source:
+        source.write("# edited\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "fluidb", "dse", f"{TINY},alexnet", POCKET, "--scheduler", cluster.address],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    (line,) = lines(done)
+    versions = r"fluidb 0\.1\.0 \(sources [0-9a-f]{8}\) with numpy \S+"
+    assert re.fullmatch(f"fluidb: worker tcp://\\S+: expected {versions}, found {versions}; install .*", line)
+
+
+def test_without_a_scheduler_nothing_of_dask_is_imported(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", NO_DASK, "dse", f"{TINY},{TINY}", POCKET]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "here", "127.0.0.1:8786", "http://127.0.0.1:8786", "tcp://", "tcp://a", "tcp://a:99999", "tcp://a:1/b"],
+)
+def test_an_address_is_one(address: str) -> None:
+    with pytest.raises(InputError, match=f'--scheduler: expected tcp://host:port or local, found "{address}"; '):
+        tasks.workers(address).__enter__()
+
+
+def test_without_dask_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(InputError, match=r"pip install 'fluidb\[cluster\]'$"):
+        tasks.workers("local").__enter__()
+
+
+def test_a_scheduler_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "CONNECT_S", 0.2)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens
+        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(InputError, match=f"^{address}: expected a Dask scheduler, none answered within 0.2 s"):
+            tasks.workers(address).__enter__()
+
+
+def test_a_cluster_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "WORKER_S", 0.2)
+    with (
+        LocalCluster(n_workers=0, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0") as empty,
+        pytest.raises(InputError, match=r": expected workers, none came within 0\.2 s; start some with `dask worker"),
+        tasks.workers(empty.scheduler_address),
+    ):
+        pass
+
+
+def test_of_several_faults_the_first_in_order_is_raised() -> None:
+    """Whichever came first; and nothing behind it is waited for."""
+    ends: Iterator[tuple[int, str | InputError]]
+    ends = iter([(2, InputError("third")), (0, "x"), (4, "y"), (1, InputError("second")), (3, "z")])
+    found: list[tuple[int, str]] = []
+    with pytest.raises(InputError, match="^second$"):
+        found.extend(tasks.in_order(ends))
+    assert found == [(0, "x"), (4, "y")]
+    assert next(ends) == (3, "z")
+
+
+def test_runs_go_together_until_a_task_is_worth_its_way() -> None:
+    scenario = load_scenario(str(DUEL))
+    grid = Grid(scenario.points, scenario.entrants, [])
+    cells = [Cell(point, entrant, seed) for point in range(5) for entrant in range(3) for seed in (3, 1, 2)]
+    for requests, sizes in ((0, [1] * 45), (5_000, [3] * 15), (10**6, [45])):
+        batches = _batches(grid, cells, requests)
+        assert [len(batch) for batch in batches] == sizes
+        assert [cell for batch in batches for cell in batch] == cells
+
+
+def test_a_worker_that_came_later_unpickles_nothing_of_other_sources() -> None:
+    outcome = pickle.loads(tasks._perform(b"?", shared=b"?", expected={**made_with(), "sources_sha256": "0" * 64}))
+    assert isinstance(outcome, tasks.ClusterError)
+    assert "expected fluidb 0.1.0 (sources 00000000)" in str(outcome)
+
+
+def test_ctrl_c_leaves_a_cluster_at_once_and_keeps_what_is_finished(tmp_path: Path, cluster: Cluster) -> None:
+    """The last test here: the worker goes on with a search of minutes until it is killed."""
+    board = Path(POCKET).read_text().replace("dsps = 24", "dsps = 12000").replace("0.02", "400.0")
+    (tmp_path / "big.toml").write_text(board.replace('"pocket"', '"big"'))
+    command = ["dse", f"{TINY},inception_v3", f"{POCKET},big.toml", "-o", "d", "--b-max", "256"]
+    running = start_fluidb(*command, "--scheduler", cluster.address, cwd=tmp_path)
+    wait_for((tmp_path / "d" / "tiny-pocket").exists)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=180)
+    assert (running.returncode, out) == (130, "")
+    assert err == "fluidb: interrupted; finished designs are kept in d, the same command goes on from there\n"
+    assert not (tmp_path / "d" / "inception_v3-big").exists()

@@ -1,0 +1,151 @@
+"""Weights from traffic against plain loops, and codesign against the plain commands that it stands for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import naive
+import pytest
+from conftest import POCKET, TINY, Run, run_fluidb
+from fluidb.dse import Objective, SearchOptions, search
+from fluidb.formats import InputError
+from fluidb.tables.launches import launches_of, read_launches
+from fluidb.traffic import poisson, write_trace
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import any_gemm, network_of
+from test_search import board_of
+
+counts = st.lists(st.integers(0, 50), min_size=3, max_size=3).map(lambda row: [float(n) for n in row])
+
+
+@settings(max_examples=30)
+@given(st.lists(any_gemm, min_size=2, max_size=3), st.lists(counts, min_size=2, max_size=2), st.integers(0, 400))
+def test_the_design_for_a_traffic_is_that_of_brute_force(gemms, launches, memory_words):
+    """Operations of all runs over their time, stage by stage; the last stage pools."""
+    if not any(map(any, launches)):
+        launches[0][0] = 1.0
+    board, stages = board_of(9), [1] + [2] * (len(gemms) - 1)
+    network = network_of(gemms, memory_words, stages)
+    found = search(network, board, SearchOptions(b_max=3, objective=Objective.TRAFFIC, launches=launches)).best
+    parts = ((gemms[:1], 0), (gemms[1:], memory_words))
+
+    def rate(tile):
+        operations = seconds = 0.0
+        for (part, words), row in zip(parts, launches, strict=True):
+            for b, runs in enumerate(row, 1):
+                cycles = naive.network_cycles(part, words, tile, b, board.words_per_cycle, "fluid", True)
+                operations += runs * b * sum(2 * R * P * C * groups for R, P, C, groups in part)
+                seconds += runs * cycles / board.clock_hz
+        return operations / seconds / 1e9
+
+    tiles = naive.all_designs(board.dsps, board.on_chip_bits, 16)
+    assert found.objective == pytest.approx(max(map(rate, tiles)), rel=1e-12)
+    assert rate(tuple(found.tile)) == pytest.approx(found.objective, rel=1e-12)
+
+
+def test_layer_by_layer_a_stage_counts_as_often_as_its_layers_on_average():
+    class Stage:
+        segments, runs_by_batch = 4, [8, 2]
+
+    assert launches_of([Stage()]) == [[2.0, 0.5]]
+
+
+@pytest.fixture(scope="session")
+def results(tiny_design: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What a simulation of the design with all weights 1 prints."""
+    folder = tmp_path_factory.mktemp("results")
+    write_trace(poisson(9000, 300, 1), folder / "t.csv")
+    return run_fluidb("serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1ms", "--json", cwd=folder).stdout
+
+
+@pytest.fixture
+def first(results: str, tmp_path: Path) -> Path:
+    """A folder with a trace, and results.json of a design with all weights 1."""
+    write_trace(poisson(9000, 300, 1), tmp_path / "t.csv")
+    (tmp_path / "results.json").write_text(results)
+    return tmp_path
+
+
+def test_codesign_is_search_and_simulation_in_turn(first: Path, fluidb: Run):
+    """Its gain is what two plain commands say."""
+    run = ["--trace", "t.csv", "--slo", "1ms", "--json"]
+    record = json.loads(fluidb("codesign", TINY, POCKET, "--b-max", 4, "-o", "chosen", *run).stdout)
+    assert record["schema"] == "fluidb.codesign-output/1"
+    assert record["settled"]
+    results = "results.json"
+    for number, figures in enumerate(record["rounds"][1:], 2):
+        assert fluidb("dse", TINY, POCKET, "--b-max", 4, "--weights", results, "-o", f"r{number}").returncode == 0
+        assert fluidb("latency", f"r{number}").returncode == 0
+        results = f"results{number}.json"
+        (first / results).write_text(fluidb("serve-sim", f"r{number}", *run).stdout)
+        again = json.loads((first / results).read_text())
+        assert figures["mean_latency_s"] == again["mean_latency_s"]
+        assert figures["violation_rate"] == again["violation_rate"]
+        assert figures["busy_s"] == pytest.approx(again["busy_share"] * again["span_s"])
+    last = json.loads(fluidb("serve-sim", "chosen", *run).stdout)
+    assert last["mean_latency_s"] == record["rounds"][-1]["mean_latency_s"]
+    settled = json.loads(fluidb("dse", TINY, POCKET, "--b-max", 4, "--weights", results, "--json").stdout)
+    assert {key: settled[key] for key in ("T_R", "T_P", "T_C")} == {
+        key: record["rounds"][-1][key] for key in ("T_R", "T_P", "T_C")
+    }
+    assert settled["options"]["objective"] == "traffic"
+    assert (
+        settled["objective"]
+        >= json.loads(
+            fluidb("dse", TINY, POCKET, "--b-max", 4, "--weights", results, "--tile", "10,2,4", "--json").stdout
+        )["objective"]
+    )
+
+
+def test_codesign_in_words(first: Path, fluidb: Run):
+    text = fluidb("codesign", TINY, POCKET, "--b-max", 4, "--trace", "t.csv", "--slo", "1ms").stdout
+    assert "which no longer changes" in text
+    assert "w_b = 1" in text
+
+
+FAULTS = {
+    "no file": ([], "none.json", "none.json: expected the results of a simulation, found no such file; make it with"),
+    "no JSON": ([("{", "")], "results.json", "results.json: no JSON"),
+    "other schema": (
+        [("serve-sim-output/1", "dse-output/1")],
+        "results.json",
+        'results.json: expected schema "fluidb.serve-sim-output/1", found',
+    ),
+    "no stages": ([('"stages"', '"stage"')], "results.json", "results.json: stages: expected this key"),
+    "too many runs": (
+        [('"runs_by_batch": [', '"runs_by_batch": [\n 1' + "0" * 400 + ",")],
+        "results.json",
+        "results.json: stages[0].runs_by_batch[0]: expected",
+    ),
+    "no object": ([], "list.json", 'list.json: expected schema "fluidb.serve-sim-output/1", found "list"'),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_results_that_cannot_be_weights(first: Path, case: str):
+    edits, name, expected = FAULTS[case]
+    text = (first / "results.json").read_text()
+    for before, after in edits:
+        text = text.replace(before, after, 1)
+    (first / "results.json").write_text(text)
+    (first / "list.json").write_text("[1]")
+    with pytest.raises(InputError) as caught:
+        read_launches(first / name, 4, "tiny")
+    assert f"{first}/{expected}" in caught.value.faults[0]
+
+
+def test_batches_larger_than_the_search_covers(first: Path, fluidb: Run):
+    done = fluidb("dse", TINY, POCKET, "--b-max", 1, "--weights", "results.json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "fluidb: results.json: saw batches of more than 1; add --b-max 4\n"
+    assert read_launches(first / "results.json", 6, "tiny")[0][4:] == [0.0, 0.0]
+
+
+def test_results_of_another_network_and_another_objective(first: Path, fluidb: Run):
+    other = fluidb("dse", TINY, POCKET, "--b-max", 4, "--weights", "results.json", "--backbone")
+    expected = "results.json: expected the results of a simulation of tiny-backbone, found those of tiny; simulate"
+    assert other.stderr.startswith(f"fluidb: {expected}")
+    other = fluidb("dse", TINY, POCKET, "--b-max", 4, "--weights", "results.json", "--objective", "latency")
+    assert "go with the objective gop_s, found latency" in other.stderr

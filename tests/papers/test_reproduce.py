@@ -1,0 +1,146 @@
+"""The paper reproduced: what results/ holds is what the command gives, and its page is made of its tables."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from conftest import COMPILED, Run
+from fluidb.cli.experiment.reproduce import NAMES
+from fluidb.formats import InputError
+from fluidb.papers.fluid_batching import ITEMS, Claim, Item, Lab, Row, check_results, write_results
+from fluidb.papers.fluid_batching.lab import published
+from fluidb.papers.fluid_batching.report import _page
+
+RESULTS = Path(__file__).parents[2] / "results"
+full_size = pytest.mark.skipif(not COMPILED, reason="searches the paper's boards; run compiled")
+
+SAMPLE = Item(
+    "table2", "A table", ["a note"],
+    [
+        Row("mean latency", "FluidB", "somewhere", "ms", 110.0, 100.0, 120.0, 100.0),
+        Row("share", "x", "y", "%", 51.0, paper=50.0),
+    ],
+)  # fmt: skip
+
+
+def rows(folder: Path, name: str) -> dict[tuple[str, ...], dict[str, str]]:
+    with (folder / f"{name}.csv").open() as file:
+        return {tuple(row[key] for key in ("quantity", "of", "at", "x")): row for row in csv.DictReader(file)}
+
+
+def test_difference_is_in_percent_or_in_points():
+    assert [row.difference for row in SAMPLE.rows] == [pytest.approx(10.0), pytest.approx(1.0)]
+    assert Row("q", "o", "a", "ms", 1.0).difference is None
+
+
+def test_the_page_is_made_of_the_tables_beside_it():
+    """results/README.md was written from results/*.json, and nobody edited it."""
+    assert _page(RESULTS) == (RESULTS / "README.md").read_text()
+
+
+def test_results_hold_every_item():
+    assert tuple(ITEMS) == NAMES  # --help does not load the library
+    for name in ITEMS:
+        record = json.loads((RESULTS / f"{name}.json").read_text())
+        assert record["schema"] == "fluidb.reproduce-output/1"
+        assert record["item"] == name
+        assert (RESULTS / f"{name}.svg").exists() == bool(record["rows"])
+
+
+def test_fluid_batching_comes_within_ten_percent_and_two_points_of_table_two():
+    table = rows(RESULTS, "table2")
+    for line in published()["table2"]:
+        latency, late = (table[quantity, "FluidB", line["case"], ""] for quantity in ("mean latency", "violations"))
+        assert float(latency["paper"]) == line["FluidB"]["mean_ms"]
+        assert abs(float(latency["difference"])) < 10
+        assert abs(float(late["difference"])) < 2
+
+
+@full_size
+def test_a_reduced_reproduction_agrees_with_the_results_kept(fluidb: Run, tmp_path: Path):
+    """Everything that needs no traffic to the digit; what does, within a reduced form's noise."""
+    done = fluidb("reproduce", "all", "--requests", 4000, "--seeds", 2, "-o", "out")
+    assert done.returncode == 0, done.stderr
+    for name in ("table1", "fig10"):
+        kept, found = rows(RESULTS, name), rows(tmp_path / "out", name)
+        assert kept.keys() == found.keys()
+        for key, row in found.items():
+            assert float(row["ours"]) == pytest.approx(float(kept[key]["ours"]), rel=1e-5)
+    kept, found = rows(RESULTS, "table2"), rows(tmp_path / "out", "table2")
+    assert kept.keys() == found.keys()
+    for key, row in found.items():
+        if key[0] == "mean latency":
+            assert float(row["ours"]) == pytest.approx(float(kept[key]["ours"]), rel=0.25)
+    for name in ITEMS:
+        assert (tmp_path / "out" / f"{name}.json").exists()
+    stated = [
+        [claim["statement"] for claim in json.loads((folder / "claims.json").read_text())["claims"]]
+        for folder in (RESULTS, tmp_path / "out")
+    ]
+    assert stated[0] == stated[1]
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
+    again = fluidb("reproduce", "table1", "fig10", "--requests", 4000, "--seeds", 2, "-o", "out")
+    assert again.returncode == 0, again.stderr
+    assert before == {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
+
+
+def test_an_item_renews_its_own_files_and_the_page(tmp_path: Path):
+    write_results(tmp_path, [SAMPLE], Lab())
+    page = (tmp_path / "README.md").read_text()
+    assert "| mean latency | FluidB | somewhere | 100 ms | 110 ±10 ms | +10.0 % |" in page
+    claims = Item(
+        "claims", "Claims", [], [], claims=[Claim("It flies", "IV", "1", "2", holds=False, reason="it does not")]
+    )
+    write_results(tmp_path, [claims], Lab())
+    page = (tmp_path / "README.md").read_text()
+    assert "- It flies: 1 there, 2 here; it does not." in page
+    assert "+10.0 %" in page
+    assert not (tmp_path / "claims.svg").exists()
+    check_results(tmp_path)
+
+
+def test_a_damaged_item_is_named(tmp_path: Path):
+    write_results(tmp_path, [SAMPLE], Lab())
+    (tmp_path / "table2.json").write_text("{")
+    with pytest.raises(InputError, match=r"table2.json: damaged .* reproduce it again"):
+        check_results(tmp_path)
+
+
+def test_a_folder_of_something_else_is_left_alone(fluidb: Run, tmp_path: Path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "README.md").write_text("# Mine")
+    done = fluidb("reproduce", "table1", "-o", "mine")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "mine: exists already and is no folder of `fluidb reproduce`" in done.stderr
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["README.md"]
+
+
+def test_unknown_item(fluidb: Run):
+    done = fluidb("reproduce", "table9")
+    assert done.returncode == 2
+    assert done.stderr == f'fluidb: expected all, {", ".join(ITEMS)}, found "table9"\n'
+
+
+@full_size
+def test_a_reduced_form_says_so_even_where_it_tells_nothing(fluidb: Run, tmp_path: Path):
+    done = fluidb("reproduce", "claims", "--requests", 2, "--seeds", 1, "-o", "small")
+    assert (done.returncode, done.stderr) == (0, "")
+    page = (tmp_path / "small" / "README.md").read_text()
+    assert "- REDUCED, requests of a run: 2" in page
+    assert "not known" in page
+
+
+@full_size
+def test_json_of_a_table(fluidb: Run):
+    record = json.loads(fluidb("reproduce", "table1", "--json").stdout)
+    assert record["schema"] == "fluidb.reproduce-output/1"
+    (item,) = record["items"]
+    assert [row["ours"] for row in item["rows"][:3]] == [4652, 7, 128]
+
+
+def test_lab_reduces_a_scenario():
+    scenario = Lab(requests=50, seeds=2).scenario("table2")
+    assert (scenario.file.seeds, {point.requests for point in scenario.points}) == ([0, 1], {50})

@@ -1,0 +1,474 @@
+"""The report: well-formed, self-contained, escaped, true to the other commands, and sound in a real browser."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from chromium import Page
+from conftest import DATA, POCKET, TINY, Run, run_fluidb, tool
+from fluidb.dse import read_design, read_latency
+from fluidb.dse.design import DesignTable, write_design
+from fluidb.dse.fbcb import FbcbTable
+from fluidb.plots.report import Traffic, serve
+from fluidb.plots.report.cdf import thinned
+from fluidb.plots.report.chart import log_ticks, round_ticks
+from fluidb.plots.report.strips import blocks
+from fluidb.serving import find_policy, simulate
+from fluidb.serving.policies import POLICIES
+from fluidb.traffic import poisson, read_trace
+from hypothesis import given
+from hypothesis import strategies as st
+
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+EVIL = """<script>hacked=1</script>"'&amp;<img src=x onerror=hacked=1>"""
+"""What a name may hold to break out of a text or an attribute."""
+CONTROLS = "\u202e\u0007\u001b[31m"
+"""Right-to-left override, bell, a terminal's escape."""
+
+
+class Node:
+    """An element as an HTML parser sees it."""
+
+    def __init__(self, tag: str, given: dict[str, str]) -> None:
+        self.tag, self.given, self.children = tag, given, list[Node | str]()
+
+    def all(self, tag: str | None = None) -> Iterator[Node]:
+        for child in self.children:
+            if isinstance(child, Node):
+                if tag in (None, child.tag):
+                    yield child
+                yield from child.all(tag)
+
+    @property
+    def text(self) -> str:
+        return "".join(child if isinstance(child, str) else child.text for child in self.children)
+
+
+class Reader(HTMLParser):
+    """Builds the tree, and takes no element that is closed out of turn."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.root = Node("root", {})
+        self.open = [self.root]
+        self.feed(page)
+        self.close()
+        assert self.open == [self.root]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len(dict(attrs)) == len(attrs)
+        node = Node(tag, {name: value or "" for name, value in attrs})
+        self.open[-1].children.append(node)
+        if tag not in VOID:
+            self.open.append(node)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop().tag == tag
+
+    def handle_data(self, data: str) -> None:
+        self.open[-1].children.append(data)
+
+
+def read(path: Path) -> Node:
+    return Reader(path.read_text()).root
+
+
+def tables(page: Node) -> dict[str, dict[str, list[str]]]:
+    """Rows of every table by its caption: cells by the row's name, its headings under an empty one."""
+    found = {}
+    for table in page.all("table"):
+        (caption,), (head, *rows) = table.all("caption"), table.all("tr")
+        cells = {"": [cell.text for cell in head.all("th")]}
+        for row in rows:
+            (name,) = row.all("th")
+            cells[name.text] = [cell.text for cell in row.all("td")]
+        found[caption.text] = cells
+    return found
+
+
+def picture(page: Node, ident: str) -> Node:
+    return next(svg for svg in page.all("svg") if svg.given["id"] == ident)
+
+
+def of_class(node: Node, name: str) -> list[Node]:
+    return [item for item in node.all() if name in item.given.get("class", "").split()]
+
+
+@pytest.fixture(scope="session")
+def report(tiny_design: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A report with everything in it, made in a folder of its own, and what was printed with --json."""
+    folder = tmp_path_factory.mktemp("report")
+    (folder / "tiny").symlink_to(tiny_design)
+    run_fluidb("trace", "poisson", "--rate", 9000, "--count", 500, "--seed", 2, "-o", "t.csv", cwd=folder)
+    done = run_fluidb(
+        "report", "tiny", "-o", "r.html", "--trace", "t.csv", "--slo", "400us", "--seed", 3, "--json", cwd=folder
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return folder / "r.html", json.loads(done.stdout)
+
+
+def rename_inside(folder: Path, names: dict[str, str]) -> None:
+    """Put names into a design that no network file may hold: who sends a folder can."""
+    texts = [table.model_dump_json(by_alias=True) for table in read_design(folder)]
+    for name, other in names.items():
+        texts = [text.replace(json.dumps(name), json.dumps(other)) for text in texts]
+    design, fbcb = DesignTable.model_validate_json(texts[0]), FbcbTable.model_validate_json(texts[1])
+    write_design(folder, design, fbcb.derived_from(design), replace=True)
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report in which every name that comes from a user is an attack."""
+    folder = tmp_path_factory.mktemp("hostile")
+    evil = json.dumps(EVIL + CONTROLS)[1:-1]
+    network, board = (Path(file).read_text().replace('title = "', f'title = "{evil}') for file in (TINY, POCKET))
+    (folder / "n.toml").write_text(network)
+    (folder / "b.toml").write_text(board)
+    (folder / f"p{CONTROLS}<b>&'\".py").write_text(
+        "def decide(view, latency, settings, due_s):\n    return 1, 99, view.now_s\n"
+    )
+    design, trace = f"d{CONTROLS}<img src=x onerror=hacked=1>\"'&", f"t{CONTROLS}<svg onload=hacked=1>\"'&.csv"
+    policy = f"p{CONTROLS}<b>&'\".py:decide"
+    run_fluidb("dse", "n.toml", "b.toml", "-o", design, "--b-max", 2, cwd=folder)
+    rename_inside(folder / design, {"conv1": EVIL + CONTROLS, "tiny": EVIL})
+    for arguments in (
+        ["latency", design],
+        ["trace", "poisson", "--rate", 2000, "--count", 50, "--seed", 1, "-o", trace],
+        ["report", design, design, "-o", "r.html", "--trace", trace, "--slo", "1ms", "--title", EVIL + CONTROLS,
+         "--policy", "serial", "--policy", policy],
+    ):  # fmt: skip
+        done = run_fluidb(*arguments, cwd=folder)
+        assert done.returncode == 0, done.stderr
+    return folder / "r.html"
+
+
+@pytest.mark.parametrize("which", ["report", "hostile"])
+def test_the_page_is_well_formed_and_self_contained(request, which):
+    made = request.getfixturevalue(which)
+    page = read(made[0] if which == "report" else made)
+    idents = [node.given["id"] for node in page.all() if "id" in node.given]
+    assert len(set(idents)) == len(idents)
+    for node in page.all():
+        assert node.tag not in {"script", "link", "img", "iframe", "object", "embed", "base", "form"}
+        assert not any(name.startswith("on") or name in ("src", "style", "srcset") for name in node.given)
+        for name in ("aria-labelledby", "aria-describedby"):
+            assert set(node.given.get(name, "").split()) <= set(idents)
+        if "href" in node.given:
+            assert node.given["href"].removeprefix("#") in idents
+    assert "url(" not in next(page.all("style")).text
+    assert "@import" not in next(page.all("style")).text
+    levels = [int(node.tag[1]) for node in page.all() if re.fullmatch("h[1-6]", node.tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(levels))
+    for table in page.all("table"):
+        assert len(list(table.all("caption"))) == 1
+        assert all(cell.given["scope"] in ("row", "col") for cell in table.all("th"))
+        assert len({len(list(row.all("td"))) + len(list(row.all("th"))) for row in table.all("tr")}) == 1
+    for figure in page.all("figure"):
+        assert next(figure.all("figcaption")).text
+        assert len(list(figure.all("table"))) == 1
+    for svg in page.all("svg"):
+        assert svg.given["role"] == "img"
+        assert [node.tag for node in svg.all()][:2] == ["title", "desc"]
+
+
+def test_hostile_names_are_text(hostile):
+    raw = hostile.read_text()
+    assert not any(not (c.isprintable() or c == "\n") for c in raw)
+    page = read(hostile)
+    seen = EVIL + r"\u202e\x07\x1b[31m"
+    assert next(page.all("title")).text == next(page.all("h1")).text == seen
+    assert any(node.text.startswith(seen) for node in page.all("dd"))  # title of the network
+    assert seen in tables(page)["Utilisation, %, by layer and batch size"]
+    heading = next(page.all("h2"))
+    assert heading.text == "At a glance"
+    assert r"d\u202e\x07\x1b[31m<img src=x onerror=hacked=1>" in [n.text for n in page.all("h2")][1]
+    assert r"t\u202e\x07\x1b[31m<svg onload=hacked=1>" in next(page.all("p")).text
+    assert any(name.startswith(r"p\u202e") for name in tables(page)["Policies under the same requests"])
+
+
+def test_figures_are_those_of_the_other_commands(report):
+    path, printed = report
+    ((design,), page) = printed["designs"], read(path)
+    shown = tables(page)
+    assert [policy["policy"] for policy in design["policies"]] == list(POLICIES)
+    for policy in design["policies"][2:]:
+        name = policy["policy"]
+        done = run_fluidb(
+            "serve-sim", "tiny", "--trace", "t.csv", "--slo", "400us", "--seed", 3, "--policy", name, "--json",
+            cwd=path.parent,
+        )  # fmt: skip
+        told = json.loads(done.stdout)
+        assert policy == {key: told[key] for key in policy}
+        p99 = next(item for item in told["percentiles"] if item["name"] == "p99")
+        cells = shown["99th percentile of latency, us"][name]
+        assert cells == [f"{1e6 * value:,.1f}" for value in (p99["latency_s"], *p99["interval_s"])]
+        low, high = told["violation_interval"]
+        rate = told["violation_rate"]
+        assert shown["Violations"][name] == [str(told["violations"]), *(f"{100 * x:.2f}" for x in (rate, low, high))]
+        cells = shown["Percentiles of latency, us"][name]
+        latencies = [item["latency_s"] for item in told["percentiles"]] + [told["max_latency_s"]]
+        assert cells == [f"{1e6 * value:,.1f}" for value in latencies]
+        assert shown["Policies under the same requests"][name][:1] == [f"{1e6 * told['mean_latency_s']:,.1f}"]
+    latency = json.loads((path.parent / "tiny" / "latency.json").read_text())
+    rows = list(shown["From exit to exit, us, by batch size"].values())[1:]
+    assert rows == [[f"{1e6 * time_s:,.1f}" for time_s in row["time_s"]] for row in latency["rows"]]
+
+
+def test_pictures_show_what_their_tables_say(report):
+    page = read(report[0])
+    shown = tables(page)
+    widths = [float(bar.given["width"]) / 3.6 for bar in of_class(picture(page, "section-1-resources"), "bar")]
+    assert widths == pytest.approx([float(row[-1]) for row in list(shown["Resources"].values())[1:]], abs=0.05)
+    map_ = picture(page, "section-1-utilisation")
+    cells = [float(cell.given["fill-opacity"]) for cell in of_class(map_, "cell") if cell.children]
+    wanted = [
+        float(x) / 100 for row in list(shown["Utilisation, %, by layer and batch size"].values())[1:] for x in row
+    ]
+    assert cells == pytest.approx(wanted, abs=0.001)
+    for ident, table in (("p99", "99th percentile of latency, us"), ("violations", "Violations")):
+        drawn = picture(page, f"section-1-{ident}")
+        rows = [[float(x.replace(",", "")) for x in row[-3:]] for row in list(shown[table].values())[1:]]
+        dots = [float(dot.given["cx"]) for dot in of_class(drawn, "dot")]
+        ends = [
+            [float(x) for x in re.findall(r"M([\d.]+) ", node.given["d"])[1:]] for node in of_class(drawn, "whisker")
+        ]
+        # one scale for all of them: what lies on a line in the table does so in the picture
+        values = [value for value, *_ in rows] + [bound for _, *bounds in rows for bound in bounds]
+        slope, offset = np.polyfit(values, dots + [x for pair in ends for x in pair], 1)
+        assert np.allclose(
+            np.multiply(values, slope) + offset, dots + [x for pair in ends for x in pair], atol=0.15 + 0.005 * slope
+        )
+        assert offset == pytest.approx(8, abs=0.3)  # 0 is at the left
+
+
+def test_the_distribution_is_exact_at_every_point(report, tiny_design):
+    path, printed = report
+    page, policies = read(path), [find_policy(item["policy"]) for item in printed["designs"][0]["policies"]]
+    traffic = Traffic("t.csv", read_trace(path.with_name("t.csv")), 4e-4, 3)
+    latencies_s = [item.replay.latency_s.tolist() for item in serve(read_latency(tiny_design), traffic, policies)]
+    curves = [
+        curve.given["d"] for curve in of_class(picture(page, "section-1-cdf"), "curve") if "H" in curve.given["d"]
+    ]
+    shortest, longest = 0.9 * min(map(min, latencies_s)), 1.1 * max(map(max, latencies_s))
+    for curve, values in zip(curves, latencies_s, strict=True):
+        steps = [(float(x), float(y)) for x, y in re.findall(r"H([\d.]+)V([\d.]+)", curve)]
+        assert steps
+        for x, y in steps:
+            at_s = shortest * (longest / shortest) ** ((x - 34) / 318)
+            share = sum(value <= at_s * (1 + 1e-12) for value in values) / len(values)
+            assert y == pytest.approx(178 - 170 * share, abs=0.051)
+
+
+@given(st.lists(st.floats(1e-6, 1e3), min_size=1), st.lists(st.floats(1e-7, 1e4), min_size=1))
+def test_thinning_is_exact(values, grid):
+    grid = [*grid, *values]  # where it jumps, too
+    naive = [sum(value <= at for value in values) / len(values) for at in grid]
+    assert thinned(np.array(values), np.array(grid)).tolist() == naive
+
+
+@pytest.mark.parametrize("policy", ["serial", "adaptb:timeout=M", "lazy", "fluid"])
+def test_the_thumbnail_is_the_beginning_of_the_whole(tiny_design, policy):
+    table, trace = read_latency(tiny_design), poisson(9000, 300, seed=4)
+    (served,) = serve(table, Traffic("t", trace, 4e-4, 1), [find_policy(policy)])
+    whole = simulate(table, trace, find_policy(policy), exits=served.replay.exits, slo_s=4e-4, record=True).runs
+    shown, until_s = served.opening.runs, served.opening.until_s
+    assert whole is not None
+    assert shown is not None
+    begun = whole.begin_s < until_s
+    for name in ("begin_s", "end_s", "batch", "level"):
+        assert np.array_equal(getattr(shown, name)[: begun.sum()], getattr(whole, name)[begun])
+    found = blocks(shown, until_s)
+    busy_s = sum(
+        min(end, until_s) - begin for begin, end in zip(whole.begin_s, whole.end_s, strict=True) if begin < until_s
+    )
+    assert math.fsum(block.end_s - block.begin_s for block in found) == pytest.approx(busy_s)
+    weighed = sum(
+        batch * (min(end, until_s) - begin)
+        for begin, end, batch in zip(whole.begin_s, whole.end_s, whole.batch, strict=True)
+        if begin < until_s
+    )
+    assert math.fsum(block.batch * (block.end_s - block.begin_s) for block in found) == pytest.approx(weighed)
+    assert sum(block.preempts for block in found) == sum(whole.flags[begun] & 1)
+    for before, after in itertools.pairwise(found):
+        assert after.begin_s > before.end_s or after.preempts or after.batch != before.batch
+
+
+@given(st.floats(1e-9, 1e9))
+def test_ticks_are_round_and_few(high):
+    ticks = round_ticks(high)
+    assert 3 <= len(ticks) <= 7
+    assert 0 == ticks[0] < ticks[-1] <= high * (1 + 1e-9)
+    mantissa = ticks[1] / 10.0 ** math.floor(math.log10(ticks[1]) + 1e-9)
+    assert min(abs(mantissa - factor) for factor in (1, 2, 5)) < 1e-6
+    assert all(high / 50 <= tick <= high for tick in log_ticks(high / 50, high))
+    assert len(log_ticks(high / 50, high)) >= 4
+
+
+def test_same_input_same_bytes(report, fluidb: Run, tmp_path):
+    path, _ = report
+    for name in ("tiny", "t.csv"):
+        (tmp_path / name).symlink_to(path.with_name(name))
+    done = fluidb("report", "tiny", "-o", "r.html", "--trace", "t.csv", "--slo", "400us", "--seed", 3)
+    assert done.returncode == 0
+    assert [line.split()[:5] for line in done.stdout.splitlines()[2:]] == [
+        ["tiny", "tiny", "pocket", done.stdout.splitlines()[2].split()[3], policy] for policy in POLICIES
+    ]
+    assert (tmp_path / "r.html").read_bytes() == path.read_bytes()
+
+
+def test_without_a_trace_the_design_alone(fluidb: Run, tmp_path, tiny_design):
+    done = fluidb("report", tiny_design, "-o", "r.html")
+    assert (done.returncode, done.stderr) == (0, "")
+    page = read(tmp_path / "r.html")
+    assert "From exit to exit, us, by batch size" in tables(page)
+    assert not any("Policies" in node.text for node in page.all("h3"))
+
+
+def test_a_policy_that_waits_longer_than_the_thumbnail(fluidb: Run, tmp_path, tiny_design):
+    (tmp_path / "t.csv").write_text("request_id,arrival_s\n0,0\n1,0.5\n")
+    done = fluidb(
+        "report", tiny_design, "-o", "r.html", "--trace", "t.csv", "--slo", "2s", "--policy", "adaptb:timeout=1s"
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    found = tables(read(tmp_path / "r.html"))
+    (caption,) = (name for name in found if name.startswith("The first"))
+    assert found[caption]["adaptb:timeout=1s"] == ["0.0", "", "0"]
+    assert found["99th percentile of latency, ms"]["adaptb:timeout=1s"][1] == "366 more requests needed"
+
+
+def test_a_comparison_with_its_intervals(fluidb: Run, tmp_path):
+    assert fluidb("compare", DATA / "duel.toml", "-o", "duel").returncode == 0
+    done = fluidb("report", "duel", "-o", "r.html", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    kept = json.loads((tmp_path / "duel" / "compare.json").read_text())
+    assert json.loads(done.stdout)["comparisons"] == [{"folder": "duel", "scenario_sha256": kept["scenario_sha256"]}]
+    page = read(tmp_path / "r.html")
+    assert next(page.all("h1")).text == kept["title"]
+    shown = [table for table in page.all("table") if next(table.all("caption")).text.startswith("Violations")]
+    assert len(shown) == len(kept["points"]) == 5
+    for table, point in zip(shown, kept["points"], strict=True):
+        for row, item in zip(list(table.all("tr"))[1:], point["contenders"], strict=True):
+            name, *cells = [cell.text for cell in row.all() if cell.tag in ("th", "td")]
+            found, change = item["metrics"]["violation_rate"], (item["differences"] or {}).get("violation_rate")
+            wanted = [f"{100 * found[key]:,.2f}" for key in ("mean", "low", "high")]
+            wanted += [f"{100 * change[key]:,.2f}" for key in ("mean", "low", "high")] if change else ["", "", ""]
+            wanted.append("" if change is None else "yes" if change["beyond_noise"] else "no")
+            assert [name, *cells] == [item["name"], *wanted]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["tiny"], "r.html: output exists already"),
+        (["tiny", "--force", "--slo", "1ms"], "--slo: would change nothing without --trace"),
+        (["tiny", "--force", "--policy", "fluid"], "--policy: would change nothing without --trace"),
+        (["tiny", "--force", "--trace", "no.csv", "--slo", "1ms"], "no.csv: expected a trace"),
+        (["tiny", "--force", "--trace", "t.csv"], "slo: expected --slo"),
+        (["tiny", "--force", "--trace", "t.csv", *(["--policy", "fluid"] * 2)], "--policy: expected at most 7"),
+        (["none", "--force"], "none: expected the folder of a design"),
+        (["broken", "--force"], "broken/compare.json: no JSON"),
+    ],
+)
+def test_wrong_input_is_one_line_and_changes_nothing(fluidb: Run, tmp_path, tiny_design, arguments, line):
+    (tmp_path / "tiny").symlink_to(tiny_design)
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken" / "compare.json").write_text("{")
+    (tmp_path / "t.csv").write_text("request_id,arrival_s\n0,0\n")
+    (tmp_path / "r.html").write_text("mine")
+    done = fluidb("report", *arguments, "-o", "r.html")
+    assert (done.returncode, done.stdout) == (2, "")
+    (said,) = done.stderr.splitlines()
+    assert said.startswith(f"fluidb: {line}")
+    assert (tmp_path / "r.html").read_text() == "mine"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with Page(tool("chromium"), tmp_path_factory.mktemp("profile")) as page:
+        yield page
+
+
+CONTRASTS = """(() => {
+  const canvas = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
+  const channels = colour => {
+    canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3).map(v => v / 255)
+      .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+  };
+  const luminance = colour => { const [r, g, b] = channels(colour); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const paper = luminance(getComputedStyle(document.body).backgroundColor);
+  const ratio = own => (Math.max(own, paper) + .05) / (Math.min(own, paper) + .05);
+  const least = (selector, key) => Math.min(
+    ...[...document.querySelectorAll(selector)].map(node => ratio(luminance(getComputedStyle(node)[key]))));
+  return {
+    text: Math.min(least("h1,h2,h3,p,dt,dd,a,th,td,caption,summary,figcaption,strong", "color"), least("text", "fill")),
+    marks: Math.min(least("path.fill,.bar,.dot", "fill"), least(".curve,.whisker", "stroke"))};
+})()"""  # WCAG 2.2: relative luminance and contrast ratio
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_in_a_browser_it_renders(browser, report, width, scheme):
+    browser.view(width, scheme=scheme)
+    browser.open(report[0])
+    assert browser.evaluate("getComputedStyle(document.querySelector('dl')).display") == "grid"  # the sheet's hash fits
+    assert browser.evaluate("document.documentElement.scrollWidth") <= width
+    assert browser.evaluate("[...document.querySelectorAll('svg')].every(s => s.getBoundingClientRect().height > 50)")
+    found = browser.evaluate(CONTRASTS)
+    assert found["text"] >= 4.5
+    assert found["marks"] >= 3  # WCAG 2.2, 1.4.11
+    assert browser.screenshot().startswith(b"\x89PNG")
+    assert browser.complaints == []
+    assert browser.requests == [report[0].as_uri()]
+
+
+def test_in_a_browser_all_data_are_reached_by_keyboard(browser, report):
+    browser.view(1280)
+    browser.open(report[0])
+    browser.press("Tab", 9)
+    assert browser.evaluate("document.activeElement.className") == "skip"
+    assert browser.evaluate("document.activeElement.getBoundingClientRect().top >= 0")
+    wanted = browser.evaluate("document.querySelectorAll('summary').length")
+    seen = 0
+    for _ in range(10 * wanted):
+        browser.press("Tab", 9)
+        where = browser.evaluate("document.activeElement.tagName")
+        if where == "BODY":
+            break
+        if where == "SUMMARY":
+            seen += 1
+            assert browser.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+            browser.press("Enter", 13, "\r")
+    assert seen == wanted == browser.evaluate("document.querySelectorAll('details[open]').length")
+
+
+def test_in_a_browser_hostile_names_do_nothing(browser, hostile):
+    browser.view(390)
+    browser.open(hostile)
+    assert browser.evaluate("typeof hacked") == "undefined"
+    assert browser.evaluate("document.scripts.length + document.images.length") == 0
+    assert browser.evaluate("document.documentElement.scrollWidth") <= 390
+    assert browser.complaints == []
+    assert browser.requests == [hostile.as_uri()]
+
+
+def test_in_print_the_data_are_open(browser, report):
+    browser.view(1280, scheme="dark")
+    browser.open(report[0])
+    hidden = "[...document.querySelectorAll('details td')].filter(cell => cell.checkVisibility()).length"
+    assert browser.evaluate(hidden) == 0
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    assert browser.evaluate(hidden) == browser.evaluate("document.querySelectorAll('details td').length") > 0
+    assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert browser.pdf().startswith(b"%PDF")

@@ -1,0 +1,183 @@
+"""fluid-slack: nobody starves, and what its page claims holds."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import naive_slack
+import numpy as np
+import pytest
+from conftest import COMPILED, FLUIDB
+from fluidb.experiments import load_scenario
+from fluidb.experiments.comparison import Comparison, compare
+from fluidb.experiments.scenarios import SCENARIOS
+from fluidb.formats import InputError, write_file
+from fluidb.serving import find_policy, simulate
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_serving import table_of, trace_of, workloads
+
+PAGE = (Path(__file__).parents[2] / "docs" / "fluid-slack.md").read_text()
+
+
+def longest_s(ahead: int, slo_s: float, patience: float, whole_s: float, b_max: int) -> float:
+    """The page's bound on a latency, with so many older requests waiting at the arrival."""
+    turns = ahead // b_max
+    harmonic = sum(1 / m for m in range(1, turns + 1))
+    return slo_s + patience * slo_s * (2 + harmonic) + (turns + 2) * whole_s
+
+
+def over_the_bound(found, table, patience: float):
+    """By how much each request is later than the bound, for the largest SLO of the trace."""
+    arrival_s, whole_s = found.trace.arrival_s, table.array()[0, -1, -1]
+    ahead = [int((found.start_s[:k] > arrival).sum()) for k, arrival in enumerate(arrival_s)]
+    bound_s = [longest_s(count, found.slo_s.max(), patience, whole_s, table.b_max) for count in ahead]
+    return found.latency_s - np.array(bound_s)
+
+
+@st.composite
+def crowded(draw):
+    """More requests than can be saved: bursts, one objective or one for each, small whole numbers."""
+    stages, b_max, count = draw(st.integers(1, 3)), draw(st.integers(2, 4)), draw(st.integers(4, 24))
+    growth = draw(st.sampled_from([0.0, 0.25, 0.5, 1.0]))
+    stage_s = [[draw(st.integers(1, 4)) * (1 + growth * b) for b in range(b_max)] for _ in range(stages)]
+    table = table_of([np.maximum.accumulate(times).tolist() for times in stage_s])
+    gaps = draw(st.lists(st.sampled_from([0.0, 0.0, 0.5, 2.0, 6.0]), min_size=count, max_size=count))
+    alone = table.array()[0, -1, 1]
+    slos = draw(st.lists(st.sampled_from([1.0, 1.5, 3.0, 5.0]), min_size=count, max_size=count))
+    slo_s = alone * (np.array(slos) if draw(st.booleans()) else slos[0])
+    exits = draw(st.lists(st.integers(1, stages), min_size=count, max_size=count))
+    return table, trace_of(np.cumsum(gaps), slo_s), np.array(exits)
+
+
+@settings(max_examples=200)
+@given(st.one_of(workloads(), crowded()))
+def test_nobody_waits_longer_than_the_bound(workload):
+    table, trace, exits = workload
+    found = simulate(table, trace, find_policy("fluid-slack:patience=1"), exits=exits)
+    assert np.all(over_the_bound(found, table, 1.0) <= 1e-9)
+
+
+@settings(max_examples=300)
+@given(crowded(), st.sampled_from([1, 2, 6]))
+def test_every_request_as_in_an_independent_simulator_when_many_are_late(workload, patience):
+    table, trace, exits = workload
+    found = simulate(table, trace, find_policy(f"fluid-slack:patience={patience}"), exits=exits)
+    arguments = (trace.arrival_s.tolist(), exits.tolist(), trace.slo_s.tolist(), table.array().tolist(), table.b_max)
+    expected = naive_slack.fluid_slack(*arguments, patience=patience)
+    assert found.finish_s.tolist() == expected.finish_s
+    assert found.start_s.tolist() == expected.start_s
+    assert found.preempted.tolist() == expected.preempted
+
+
+def flood(count: int, slo_s: float = 2.5):
+    """Five at once, of which some come too late; then one that can be saved, just in time, again and again."""
+    return trace_of([0.0] * 5 + [1.0 * k for k in range(1, count)], slo_s)
+
+
+def test_without_turns_a_late_request_starves_and_with_them_it_does_not():
+    table, trace = table_of([[1.0, 2.0]]), flood(400)
+    exits = np.ones(len(trace), dtype=int)
+    starved, bounded = (
+        simulate(table, trace, find_policy(f"fluid-slack:patience={patience}"), exits=exits) for patience in ("inf", 6)
+    )
+    assert starved.latency_s.max() > 395  # until the flood ends
+    assert over_the_bound(starved, table, 6.0).max() > 300
+    assert over_the_bound(bounded, table, 6.0).max() <= 0
+
+
+def test_a_preempted_batch_does_not_starve_behind_those_that_overtake_it():
+    """Whoever backfills exits before the preempted sample's exit, and leaves its place to the next."""
+    table = table_of([[1.0, 1.25], [1.0, 1.25]])
+    trace = trace_of(np.arange(400) * 1.0, 3.5)
+    exits = np.array([2] + [1] * 399)
+    for patience, worst in (("inf", 300.0), ("6", 6 * 3.5 + 2 * 2.5)):
+        found = simulate(table, trace, find_policy(f"fluid-slack:patience={patience},backfill=full"), exits=exits)
+        assert (found.latency_s[0] > worst) == (patience == "inf")
+
+
+def test_more_late_requests_than_a_batch_have_turns_more_often():
+    """The patience shrinks as B_max over their number: 60 late ones, two a turn, are out after P*(1 + H_30)."""
+    table = table_of([[1.0, 2.0]])
+    slo_s, flooded = 2.5, 60
+    trace = trace_of([0.0] * flooded + [1.0 * k for k in range(1, 3000)], slo_s)
+    found = simulate(table, trace, find_policy("fluid-slack:patience=40"), exits=np.ones(len(trace), dtype=int))
+    last = found.finish_s[:flooded].max()
+    turns = flooded // 2
+    assert last <= longest_s(flooded, slo_s, 40.0, 2.0, 2)
+    assert last < turns * 40 * slo_s / 4  # had each turn taken the whole patience: 30 of 100 s
+
+
+@pytest.mark.parametrize("text", ["0.5", "nan", "soon", "-1"])
+def test_a_patience_that_is_none(text):
+    with pytest.raises(InputError, match=f'patience: expected a number >= 1 or inf, found "{text}"'):
+        find_policy(f"fluid-slack:patience={text}")
+
+
+def test_late_requests_let_the_others_pass_one_by_one():
+    table = table_of([[1.0, 1.5, 2.0]])
+    # at 1.0 the second is late; the two that come then are saved together, then the late one goes alone
+    found = simulate(
+        table,
+        trace_of([0.0, 0.2, 0.9, 0.9], [9.0, 1.0, 1.7, 1.7]),
+        find_policy("fluid-slack"),
+        exits=np.ones(4, dtype=int),
+    )
+    assert found.start_s.tolist() == [0.0, 2.5, 1.0, 1.0]
+    assert found.violated.tolist() == [False, True, False, False]
+
+
+def test_a_launch_is_no_larger_than_saves_the_oldest():
+    """FluidB would launch all three, and all three would be late."""
+    table = table_of([[1.0, 1.75, 2.5]])
+    trace, exits = trace_of([0.0, 0.5, 0.5, 0.5], [9.0, 2.25, 9.0, 9.0]), np.ones(4, dtype=int)
+    fluid, slack = (simulate(table, trace, find_policy(name), exits=exits) for name in ("fluid", "fluid-slack"))
+    assert fluid.violated.sum() == 1
+    assert slack.violated.sum() == 0
+
+
+def claims(found: Comparison, folder: Path) -> list[str]:
+    """What the page's script prints of a comparison."""
+    (script,) = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
+    (folder / "slack").mkdir()
+    write_file(folder / "slack" / "compare.json", found.text())
+    (folder / "claims.py").write_text(script)
+    python = Path(FLUIDB).with_name("python")
+    done = subprocess.run([python, "claims.py"], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
+
+
+@pytest.mark.skipif(not COMPILED, reason="searches boards of the paper: minutes as plain Python")
+def test_the_page_s_claim_on_table_2(tmp_path):
+    """The first four cases of the shipped scenario, as they ship: the page has their rows, and all hold."""
+    text = (SCENARIOS.folder / "fluid-slack.toml").read_text()
+    head, *cases = text.split("[[cases]]")
+    (tmp_path / "few.toml").write_text("[[cases]]".join([head, *cases[:4]]))
+    found, _ = compare(load_scenario(str(tmp_path / "few.toml")))
+    rows = claims(found, tmp_path)
+    assert len(rows) == 1 + 4
+    assert all(row in PAGE.splitlines() for row in rows)
+    assert [row.split()[-1] for row in rows[1:]] == ["holds"] * 4
+    for point in found.points:
+        fluid, slack = (item.metrics for item in point.contenders)
+        assert slack["violation_rate"].mean <= 0.5 * fluid["violation_rate"].mean
+        assert slack["mean_latency_s"].mean <= 1.1 * fluid["mean_latency_s"].mean
+        assert slack["unavoidable_rate"].seeds == fluid["unavoidable_rate"].seeds
+        assert 0 < slack["unavoidable_rate"].mean < slack["violation_rate"].mean
+
+
+def test_the_page_lists_every_point_and_all_hold_but_the_one_it_names():
+    blocks = re.findall(r"^```text\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
+    (rows,) = [block.splitlines()[1:] for block in blocks if "FluidB" in block]
+    assert len(rows) == len(load_scenario("fluid-slack").points)
+    assert [row.split(",")[1] for row in rows if not row.endswith(" holds")] == [" printed <2742"]
+
+
+@pytest.mark.parametrize("name", ["fluid-slack", "fluid-slack-parts"])
+def test_the_shipped_scenarios_have_seeds_enough_and_one_npu_for_all(name):
+    scenario = load_scenario(name)
+    assert len(scenario.file.seeds) >= 20
+    assert min(scenario.file.seeds) > 120  # it was designed on those
+    assert all(item.options == scenario.entrants[0].options for item in scenario.entrants)

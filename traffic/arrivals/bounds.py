@@ -1,0 +1,122 @@
+"""What every process asks of its arguments, and the trace it makes of its arrivals."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...formats import InputError
+from ..storage import allocate, blocks, release
+from ..trace import MAX_ARRIVAL_S, Trace
+
+RATES_PER_S = (1e-9, 1e9)
+"""A rate outside is a unit gone wrong."""
+
+MAX_COUNT = 10**8
+"""More requests would take hours."""
+
+
+def check_range(name: str, value: float, bounds: tuple[float, float], expected: str) -> None:
+    """Refuse a parameter outside of its bounds.
+
+    Parameters
+    ----------
+    name : str
+        The parameter.
+    value : float
+        What the user gave; NaN is outside of any bounds.
+    bounds : (float, float)
+        Least and greatest value.
+    expected : str
+        What it is, for the fault; the bounds follow.
+
+    Raises
+    ------
+    InputError
+        If the value is outside.
+    """
+    low, high = bounds
+    if not low <= value <= high:
+        raise InputError(f"{name}: expected {expected}, from {low:g} to {high:g}, found {value:g}")
+
+
+def check_rate(rate_per_s: float, name: str = "rate") -> None:
+    """Refuse a rate that is not positive, not finite or absurd.
+
+    Parameters
+    ----------
+    rate_per_s : float
+        Requests/s.
+    name : str
+        The parameter.
+
+    Raises
+    ------
+    InputError
+        If it is outside of ``RATES_PER_S``.
+    """
+    check_range(name, rate_per_s, RATES_PER_S, "a positive number of requests a second")
+
+
+def check_count(count: int, name: str = "count", most: int = MAX_COUNT, what: str = "request") -> None:
+    """Refuse none, or too many.
+
+    Parameters
+    ----------
+    count : int
+        How many.
+    name : str
+        The parameter.
+    most : int
+        Greatest value.
+    what : str
+        What is counted.
+
+    Raises
+    ------
+    InputError
+        If there are none, or more than ``most``.
+    """
+    if not 1 <= count <= most:
+        raise InputError(f"{name}: expected at least 1 {what} and at most {most:,}, found {count}")
+
+
+def check_last(arrival_s: NDArray[np.float64]) -> None:
+    """Refuse arrivals that no trace may hold.
+
+    Parameters
+    ----------
+    arrival_s : (N,) ndarray of float64
+        Seconds from time zero, not decreasing.
+
+    Raises
+    ------
+    InputError
+        If the last is later than a trace may be.
+    """
+    if arrival_s[-1] > MAX_ARRIVAL_S:
+        raise InputError(
+            f"rate: expected the last arrival within {MAX_ARRIVAL_S:g} s, found it at {arrival_s[-1]:g} s; "
+            f"ask for a higher rate or fewer requests"
+        )
+
+
+def trace_of(arrival_s: NDArray[np.float64]) -> Trace:
+    """Requests 0..N - 1 at the given times.
+
+    Parameters
+    ----------
+    arrival_s : (N,) ndarray of float64
+        Seconds from time zero, not decreasing.
+
+    Raises
+    ------
+    InputError
+        If the last is later than a trace may be.
+    """
+    check_last(arrival_s)
+    request_id = allocate(len(arrival_s), np.int64)
+    for part in blocks(len(arrival_s)):
+        request_id[part] = np.arange(part.start, part.stop)
+        release(request_id)
+    return Trace(request_id, arrival_s)

@@ -1,0 +1,214 @@
+"""Where each request leaves the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError
+from .randomness import EXITS, stream
+from .storage import allocate, blocks, release
+from .trace import Trace
+
+PAPER_THRESHOLD = 0.8
+"""Confidence from which a sample leaves (paper 000, Section IV, Benchmarks)."""
+
+
+def draw(rates: Sequence[float], count: int, seed: int) -> NDArray[np.int64]:
+    """Exits drawn from the network's exit rates.
+
+    Parameters
+    ----------
+    rates : sequence of float
+        Share of samples leaving at each exit; they sum to 1.
+    count : int
+        Requests.
+    seed : int
+        Same seed, same exits.
+
+    Returns
+    -------
+    (count,) ndarray of int64
+        1-based exits.
+    """
+    bounds = np.cumsum(rates)[:-1]
+    rng = stream(seed, EXITS)
+    exits = allocate(count, np.int64, 1)
+    for part in blocks(count):
+        drawn = rng.random(part.stop - part.start)
+        for bound in bounds:
+            exits[part] += drawn >= bound
+        release(exits)
+    return exits
+
+
+def decide(confidences: NDArray[np.float64], threshold: float | Sequence[float], exits: int) -> NDArray[np.int64]:
+    """Exits decided by confidence: the first that reaches its threshold, else the last.
+
+    Parameters
+    ----------
+    confidences : (N, C) ndarray
+        Confidence at exits 1..C; that of the last exit decides nothing.
+    threshold : float or sequence of float
+        Confidence from which a sample leaves: one for all exits, or one for each but the last.
+    exits : int
+        Exits of the network, the last included.
+
+    Returns
+    -------
+    (N,) ndarray of int64
+        1-based exits.
+
+    Examples
+    --------
+    >>> decide(np.array([[0.7, 0.9], [0.9, 0.1]]), [0.8, 0.9], 3)
+    array([2, 1])
+    """
+    first = allocate(len(confidences), np.int64)
+    for part in blocks(len(confidences)):
+        sure = np.ones((part.stop - part.start, exits), dtype=np.bool_)  # at the last exit every sample leaves
+        sure[:, :-1] = confidences[part, : exits - 1] >= np.asarray(threshold)
+        first[part] = sure.argmax(axis=1) + 1
+        release(first, confidences)
+    return first
+
+
+def parse_thresholds(text: str, what: str = "threshold") -> list[float]:
+    """Thresholds as a user writes them: one for all exits, or one for each but the last.
+
+    Parameters
+    ----------
+    text : str
+        Numbers from 0 to 1 with commas between.
+    what : str
+        Name of the option, for the fault.
+
+    Returns
+    -------
+    list of float
+        At least one.
+
+    Raises
+    ------
+    InputError
+        If one is no number from 0 to 1.
+
+    Examples
+    --------
+    >>> parse_thresholds("0.8,0.7,0.9")
+    [0.8, 0.7, 0.9]
+    """
+    try:
+        values = [float(item) for item in text.split(",")]
+    except ValueError:
+        values = []
+    if not values or not all(0 <= value <= 1 for value in values):
+        raise InputError(
+            f"{what}: expected a confidence from 0 to 1, or one for each exit but the last with commas between, "
+            f'found "{text}"; write e.g. 0.8 or 0.8,0.7,0.9'
+        )
+    return values
+
+
+def _levels(threshold: float | Sequence[float] | None, last: int) -> list[float]:
+    """One threshold, or one for each exit but the last."""
+    given = [PAPER_THRESHOLD] if threshold is None else [float(item) for item in np.atleast_1d(threshold)]
+    if len(given) != 1 and len(given) != last - 1:
+        several = f", or {last - 1}, one for each exit but the last" if last > 2 else ""
+        raise InputError(f"threshold: expected 1 value{several}, found {len(given)}")
+    if not all(0 <= item <= 1 for item in given):
+        raise InputError(f"threshold: expected confidences from 0 to 1, found {', '.join(f'{x:g}' for x in given)}")
+    return given
+
+
+def check(trace: Trace, last: int, source: Path | None = None) -> None:
+    """Refuse a trace that does not fit the exits of a network.
+
+    Parameters
+    ----------
+    trace : Trace
+        Requests.
+    last : int
+        Exits of the network.
+    source : Path, optional
+        The file that the exits, or confidences and answers, came from.
+
+    Raises
+    ------
+    InputError
+        With one line for each fault.
+    """
+    where = "trace" if source is None else str(source)
+    faults = []
+    if trace.exits is not None:
+        wrong = np.concatenate([np.flatnonzero(trace.exits[part] > last) + part.start for part in blocks(len(trace))])
+        release(trace.exits)
+        if wrong.size:
+            line = "" if source is None else f" (line {wrong[0] + 2})"
+            more = f" (and {wrong.size - 1} more rows)" if wrong.size > 1 else ""
+            faults.append(
+                f"{where}: row {wrong[0] + 1}{line}: exit: expected 1 to {last}, the exits of the network, "
+                f'found "{trace.exits[wrong[0]]}"{more}'
+            )
+    elif trace.confidences is not None and trace.confidences.shape[1] not in (last - 1, last):
+        expected = f"confidence_1 to confidence_{last - 1}, one for each exit but the last" if last > 1 else "none"
+        faults.append(
+            f"{where}: confidences: expected {expected}, as the network has {last}, found {trace.confidences.shape[1]}"
+        )
+    if trace.correct is not None and trace.correct.shape[1] != last:
+        faults.append(
+            f"{where}: answers: expected correct_1 to correct_{last}, one for each exit of the network, "
+            f"found {trace.correct.shape[1]}"
+        )
+    if faults:
+        raise InputError(faults)
+
+
+def resolve(
+    trace: Trace,
+    rates: Sequence[float],
+    seed: int,
+    threshold: float | Sequence[float] | None,
+    source: Path | None = None,
+) -> tuple[NDArray[np.int64], str]:
+    """The exit of every request: the trace's, else by its confidences, else drawn.
+
+    Parameters
+    ----------
+    trace : Trace
+        Requests.
+    rates : sequence of float
+        The network's exit rates.
+    seed : int
+        For exits that are drawn.
+    threshold : float or sequence of float, optional
+        For exits decided by confidence: one for all, or one for each but the last; by default the paper's 0.8.
+    source : Path, optional
+        The file that exits or confidences came from, for the faults.
+
+    Returns
+    -------
+    exits : (N,) ndarray of int64
+        1-based.
+    origin : str
+        Where they came from, for the report.
+
+    Raises
+    ------
+    InputError
+        If the trace does not fit the network, or a threshold is given that nothing uses.
+    """
+    last = len(rates)
+    if threshold is not None and (trace.confidences is None or trace.exits is not None):
+        raise InputError("threshold: expected a trace whose exits are decided by confidence_1, ...; this one's are not")
+    check(trace, last, source)
+    if trace.exits is not None:
+        return trace.exits, "trace"
+    if trace.confidences is not None:
+        levels = _levels(threshold, last)
+        origin = f"confidence >= {', '.join(f'{level:g}' for level in levels)}"
+        return decide(trace.confidences, levels, last), origin
+    return draw(rates, len(trace), seed), f"exit rates, seed {seed}"

@@ -1,0 +1,239 @@
+"""Request traces that others wrote, made into ours: ``IMPORTERS`` is the list.
+
+A new format is an entry there: a layout if it is a table with a row a request, else a function that reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ...formats import InputError
+from ..trace import Trace
+from . import azure, loadgen
+from .columns import Layout, Rows, arrange, collect
+from .rows import Source, Tally, bare, objects, table
+from .times import ISO, UNITS
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user says about a file; each format takes some of these.
+
+    Attributes
+    ----------
+    arrival_column, unit : str, optional
+        Column or key with the arrivals and the unit of all times, ``"s"``,
+        ``"ms"``, ``"us"``, ``"ns"`` or ``"iso"``.
+    id_column, slo_column, exit_column : str, optional
+        Columns or keys with ids, latency objectives and exits.
+    delimiter : str, optional
+        Between the columns; a comma if absent.
+    seed : int, optional
+        Seed of what the file leaves open; 0 if absent.
+    """
+
+    arrival_column: str | None = None
+    unit: str | None = None
+    id_column: str | None = None
+    slo_column: str | None = None
+    exit_column: str | None = None
+    delimiter: str | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Importer:
+    """A format.
+
+    Attributes
+    ----------
+    title : str
+        What it is, in a line.
+    assumes : str
+        What is taken for granted about its times.
+    read : callable
+        Its rows, from a tally that knows the file, and the user's options.
+    takes : tuple of str
+        The options it knows, by attribute.
+    """
+
+    title: str
+    assumes: str
+    read: Callable[[Tally, Options], Rows]
+    takes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A trace, and what was done to get it.
+
+    Attributes
+    ----------
+    trace : Trace
+        Its first request arrives at 0.
+    assumes : str
+        What was taken for granted about the file's times.
+    rows_read, rows_kept, rows_blank, rows_bad : int
+        Rows of the file, and what became of them.
+    first_bad : str, optional
+        The first row left out as bad, and why.
+    rows_out_of_order : int
+        Rows that stood behind a later arrival.
+    time_zero_s : float
+        The first arrival on the file's own clock (for timestamps: since 1970).
+    time_zero : str
+        The same, for people.
+    ids : str
+        Where the ids come from.
+    seed : int, optional
+        The seed, where the file left something open.
+    """
+
+    trace: Trace
+    assumes: str
+    rows_read: int
+    rows_kept: int
+    rows_blank: int
+    rows_bad: int
+    first_bad: str | None
+    rows_out_of_order: int
+    time_zero_s: float
+    time_zero: str
+    ids: str
+    seed: int | None
+
+
+def _laid_out(source: Source, layout: Layout) -> Callable[[Tally, Options], Rows]:
+    return lambda tally, _: collect(source, layout, tally)
+
+
+def _layout(options: Options) -> Layout:
+    """The layout that the user describes."""
+    units = [*UNITS, ISO]
+    faults = []
+    if not options.arrival_column:
+        faults.append("--arrival-column: expected the column with the arrivals, found none")
+    if options.unit not in units:
+        found = f'"{options.unit}"' if options.unit is not None else "none"
+        faults.append(f"--unit: expected the unit of the times, one of {', '.join(units)}, found {found}")
+    if faults:
+        raise InputError(faults)
+    return Layout(
+        options.arrival_column or "",
+        options.unit or "",
+        identity=options.id_column,
+        slo=options.slo_column,
+        exit=options.exit_column,
+    )
+
+
+def _delimited(tally: Tally, options: Options) -> Rows:
+    given = options.delimiter if options.delimiter is not None else ","
+    delimiter = "\t" if given == r"\t" else given
+    if len(delimiter) != 1 or delimiter in '"\r\n\0':
+        raise InputError(rf'--delimiter: expected one character, or \t for a tab, found "{given}"')
+    layout = _layout(options)
+    return collect(lambda path, counts, names: table(path, counts, names, delimiter), layout, tally)
+
+
+_DESCRIBED = ("arrival_column", "unit", "id_column", "slo_column", "exit_column")
+_UTC = "ISO 8601 timestamps, UTC where they name no zone; no leap seconds"
+
+IMPORTERS: dict[str, Importer] = {
+    "azure-llm-2023": Importer(
+        "Azure LLM inference trace 2023; that of 2024 is laid out alike", _UTC, _laid_out(table, azure.LLM)
+    ),
+    "azure-functions-2021": Importer(
+        "Azure Functions invocation trace 2021",
+        "seconds; an arrival is end_timestamp less duration",
+        _laid_out(table, azure.FUNCTIONS_2021),
+    ),
+    "azure-functions-2019": Importer(
+        "Azure Functions trace 2019, invocations by function and minute",
+        "counts by minute; arrivals uniformly at random within the minute",
+        lambda tally, options: azure.functions_2019(tally, options.seed or 0),
+        takes=("seed",),
+    ),
+    "burstgpt": Importer(
+        "BurstGPT", "seconds; failed requests arrived as well", _laid_out(table, Layout("Timestamp", "s"))
+    ),
+    "vidur": Importer("Vidur's processed traces", "seconds", _laid_out(table, Layout("arrived_at", "s"))),
+    "perf-analyzer": Importer(
+        "perf_analyzer --request-intervals",
+        "whole microseconds between requests, one a line",
+        _laid_out(bare, loadgen.PERF_ANALYZER),
+    ),
+    "mlperf": Importer(
+        "MLPerf LoadGen's mlperf_log_trace.json",
+        "microseconds; a sample arrives when it is scheduled",
+        _laid_out(loadgen.samples, loadgen.MLPERF),
+    ),
+    "csv": Importer("any CSV with a header", "", _delimited, takes=(*_DESCRIBED, "delimiter")),
+    "jsonl": Importer(
+        "a JSON object a line", "", lambda tally, options: collect(objects, _layout(options), tally), takes=_DESCRIBED
+    ),
+}
+"""Every format, by the name that a user gives.
+
+Beside the Azure Public Dataset (``azure.py``) and load generators (``loadgen.py``):
+BurstGPT, https://github.com/HPMLL/BurstGPT, README, Schema: ``Timestamp`` is seconds from 0:00:00 on the first day;
+Vidur, https://github.com/microsoft/vidur, ``data/processed_traces/splitwise_code.csv``, which is the Azure LLM trace
+2023 with arrivals in seconds.
+"""
+
+
+def import_trace(name: str, path: Path, options: Options | None = None, *, skip_bad: bool = False) -> Imported:
+    """Make a trace of a file that something else wrote.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``IMPORTERS``.
+    path : Path
+        The file.
+    options : Options, optional
+        What the format needs to be told.
+    skip_bad : bool
+        Leave out rows that cannot be used, and count them, rather than refuse the file.
+
+    Returns
+    -------
+    Imported
+        Requests in order of arrival, the first at time zero.
+
+    Raises
+    ------
+    InputError
+        If the format is unknown or does not know an option, if the file
+        cannot be read, or if a row of it is bad and ``skip_bad`` is false.
+    """
+    options = options or Options()
+    if name not in IMPORTERS:
+        raise InputError(f'unknown format "{name}"; known: {", ".join(IMPORTERS)}')
+    importer = IMPORTERS[name]
+    for option in Options.__dataclass_fields__:
+        if getattr(options, option) is not None and option not in importer.takes:
+            users = [other for other, known in IMPORTERS.items() if option in known.takes]
+            raise InputError(f"--{option.replace('_', '-')}: {name} has no use for it, only {' and '.join(users)}")
+    tally = Tally(path, skip_bad)
+    rows = importer.read(tally, options)
+    trace, time_zero_s, out_of_order = arrange(rows, tally)
+    zero = f"{np.datetime64(int(rows.times.min()), 'ns')}Z" if rows.stamped else f"{time_zero_s:,.9g} s in the file"
+    return Imported(
+        trace,
+        importer.assumes or (_UTC if rows.stamped else UNITS[options.unit or ""][0]),
+        tally.read,
+        tally.read - tally.blank - tally.bad,
+        tally.blank,
+        tally.bad,
+        tally.first_bad,
+        out_of_order,
+        time_zero_s,
+        zero,
+        "numbered in order of arrival" if rows.identity is None else "from the file",
+        (options.seed or 0) if "seed" in importer.takes else None,
+    )

@@ -1,0 +1,151 @@
+"""Times as files write them: numbers in a unit, or ISO 8601 timestamps.
+
+What has no digit beyond the nanosecond is kept exactly, so that the distance of two times is right to the last digit
+even where they count from 1970.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..trace import MAX_ARRIVAL_S
+
+Times = NDArray[np.int64 | np.float64]
+"""Nanoseconds, exact (int64); or seconds (float64), where a number has finer digits or an exponent."""
+
+UNITS = {
+    "s": ("seconds", 9),
+    "ms": ("milliseconds", 6),
+    "us": ("microseconds", 3),
+    "ns": ("nanoseconds", 0),
+}
+"""Name of each unit, and its decimal places down to a nanosecond."""
+
+ISO = "iso"
+"""In place of a unit: ISO 8601 timestamps."""
+
+_MAX_EXACT_NS = 4 * 10**18
+"""126 years either way, so that no difference of two times overflows."""
+
+_STAMP = re.compile(
+    r"((?:19|20)\d\d-\d\d-\d\d)[Tt ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?) ?([Zz]|[+-]\d\d(?::?[0-5]\d)?)?", re.ASCII
+)
+
+
+def expected(unit: str) -> str:
+    """What a time in a unit must look like, for faults."""
+    if unit == ISO:
+        return "a timestamp like 2023-11-16 18:17:03.979 of the years 1900 to 2099"
+    return f"a time in {UNITS[unit][0]}, at most {MAX_ARRIVAL_S:g} s"
+
+
+def read_times(texts: Sequence[str], unit: str) -> tuple[Times, NDArray[np.bool_]]:
+    """Parse times.
+
+    Parameters
+    ----------
+    texts : sequence of N str
+        As they stand in the file.
+    unit : str
+        A key of ``UNITS``, or ``ISO``; a timestamp that names no zone is UTC.
+
+    Returns
+    -------
+    times : (N,) ndarray of int64 or float64
+        Nanoseconds or seconds; any value where bad.
+    bad : (N,) ndarray of bool
+        Which are no times, or out of range.
+    """
+    return _timestamps(texts) if unit == ISO else _numbers(texts, UNITS[unit][1])
+
+
+def to_seconds(times: Times) -> NDArray[np.float64]:
+    """Times in seconds."""
+    return np.asarray(times / 1e9 if times.dtype == np.int64 else times, dtype=np.float64)
+
+
+def join(parts: Sequence[Times]) -> Times:
+    """Pieces of one column: exact if all of them are."""
+    if all(part.dtype == np.int64 for part in parts):
+        return np.concatenate(parts)
+    return np.concatenate([to_seconds(part) for part in parts])
+
+
+def subtract(times: Times, durations: Times) -> Times:
+    """Times less durations: exact if both are."""
+    if times.dtype == durations.dtype:
+        return np.asarray(times - durations, dtype=times.dtype)
+    return np.asarray(to_seconds(times) - to_seconds(durations))
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return np.nan
+
+
+def _numbers(texts: Sequence[str], places: int) -> tuple[Times, NDArray[np.bool_]]:
+    try:
+        values = np.array(list(map(float, texts)))
+    except ValueError:
+        values = np.array([_number(text) for text in texts])
+    if "_" in "".join(texts):  # Python's 1_000 is no number of a file's
+        values[["_" in text for text in texts]] = np.nan
+    values /= 10.0 ** (9 - places)
+    bad = ~(np.abs(values) <= MAX_ARRIVAL_S)
+    try:
+        exact = [0 if no else _nanoseconds(text, places) for text, no in zip(texts, bad.tolist(), strict=True)]
+        nanoseconds = np.array(exact, dtype=np.int64)
+    except (ValueError, OverflowError):
+        return values, bad
+    return (nanoseconds, bad) if _within(nanoseconds) else (values, bad)
+
+
+def _nanoseconds(text: str, places: int) -> int:
+    """Nanoseconds of a number that ``float`` takes; ``ValueError`` if it has an exponent or finer digits."""
+    whole, _, fraction = text.strip().partition(".")
+    if len(fraction) > places:
+        fraction, rest = fraction[:places], fraction[places:]
+        if rest.strip("0"):
+            raise ValueError(text)
+    return int(whole + fraction.ljust(places, "0"))
+
+
+def _within(nanoseconds: NDArray[np.int64]) -> bool:
+    return nanoseconds.size == 0 or bool(np.abs(nanoseconds).max() <= _MAX_EXACT_NS)
+
+
+def _timestamps(texts: Sequence[str]) -> tuple[Times, NDArray[np.bool_]]:
+    plain, zones = [], []
+    for i, text in enumerate(texts):
+        match = _STAMP.fullmatch(text.strip())
+        if match is None:
+            plain.append("NaT")
+            continue
+        day, clock, zone = match.groups()
+        plain.append(f"{day}T{clock}")
+        if zone is not None and zone not in "Zz":
+            zones.append((i, zone))
+    try:
+        stamps = np.array(plain, dtype="datetime64[ns]")
+    except ValueError:  # a thirteenth month, a 30 February, a leap second
+        stamps = np.array([_stamp(text) for text in plain])
+    bad = np.isnat(stamps)
+    nanoseconds = stamps.view(np.int64)
+    nanoseconds[bad] = 0
+    for i, zone in zones:
+        minutes = 60 * int(zone[1:3]) + int(zone[3:].removeprefix(":") or 0)
+        nanoseconds[i] -= (1 if zone[0] == "+" else -1) * minutes * 60_000_000_000
+    return nanoseconds, bad
+
+
+def _stamp(text: str) -> np.datetime64:
+    try:
+        return np.datetime64(text, "ns")
+    except ValueError:
+        return np.datetime64("NaT", "ns")

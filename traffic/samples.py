@@ -1,0 +1,196 @@
+"""Samples: what a network answered on a data set, for traces to draw from (``docs/file-formats.md``)."""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from ..formats import InputError
+from .columns import Columns, check_header, split
+from .randomness import SAMPLES, stream
+from .storage import allocate, blocks, release
+from .trace import Trace
+
+MAX_BYTES = 256 * 2**20
+"""A larger array of an ``.npz`` is refused unread; eight million samples of a network with four exits fit."""
+
+_ARRAYS = {"confidence": "a confidence from 0 to 1", "correct": "0 or 1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """A data set as a network with E exits answered it.
+
+    Attributes
+    ----------
+    confidences : (N, E - 1) or (N, E) ndarray of float64
+        Confidence at each exit, in [0, 1]; that of the last decides nothing.
+    correct : (N, E) ndarray of bool
+        Whether the answer at each exit is right.
+    """
+
+    confidences: NDArray[np.float64]
+    correct: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.correct)
+
+
+def read_samples(path: Path) -> Samples:
+    """Read samples.
+
+    Parameters
+    ----------
+    path : Path
+        An ``.npz`` file with the arrays ``confidence`` and ``correct``, or a CSV
+        file with the columns ``confidence_1``, ... and ``correct_1``, ...
+
+    Returns
+    -------
+    Samples
+        At least one.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, arrays or columns do not fit each other, or a
+        value is out of range; each fault names its row.
+    """
+    read = _read_npz if path.suffix.lower() == ".npz" else _read_csv
+    confidences, correct = read(path)
+    if len(confidences) != len(correct) or not len(correct):
+        raise InputError(
+            f"{path}: expected confidence and correct of the same samples, at least one, "
+            f"found {len(confidences)} and {len(correct)}"
+        )
+    exits = correct.shape[1]
+    if exits < 1 or confidences.shape[1] not in (exits - 1, exits):
+        raise InputError(
+            f"{path}: expected correct for every exit and confidence for every exit, with or without the last, "
+            f"found {exits} and {confidences.shape[1]}"
+        )
+    return Samples(confidences, correct)
+
+
+def _read_csv(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    names, text = split(path, "expected samples (.npz or CSV), found no such file", "sample")
+    confidences, answers = check_header(path, names, (), ("correct_1",), ("confidence", "correct"))
+    columns = Columns(path, text)
+    found = columns.confidences(confidences), columns.correct(answers)
+    if columns.faults:
+        raise InputError(columns.faults)
+    return found
+
+
+def _read_npz(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    try:
+        with path.open("rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numpy's, about headers by Python 2
+            confidences, correct = _load(path, file)
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"{path}: expected samples (.npz or CSV), found no such file") from None
+    except OSError as error:
+        raise InputError(f"{path}: could not be read ({error.strerror or error})") from error
+    except Exception as error:  # zipfile, zlib, lzma, ast and numpy raise a dozen kinds
+        reason = " ".join(str(error).split())[:80] or type(error).__name__
+        raise InputError(f"{path}: not a whole .npz file: {reason}") from error
+    faults = [
+        *_outside(path, "confidence", confidences, ~((confidences >= 0) & (confidences <= 1))),
+        *_outside(path, "correct", correct, (correct != 0) & (correct != 1)),
+    ]
+    if faults:
+        raise InputError(faults)
+    return confidences.astype(np.float64), correct == 1
+
+
+def _load(path: Path, file: BinaryIO) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The two arrays, after their headers were found to be harmless and true."""
+    if not zipfile.is_zipfile(file):
+        raise InputError(f"{path}: expected an .npz file (numpy.savez), found another or a truncated one")
+    file.seek(0)
+    with np.load(file, allow_pickle=False) as archive:
+        names = sorted(archive.zip.namelist())
+        if names != [f"{name}.npy" for name in _ARRAYS]:
+            found = ", ".join(name.removesuffix(".npy")[:40] for name in names[:5]) or "none"
+            raise InputError(f"{path}: expected the arrays confidence and correct, found {found}")
+        for name in _ARRAYS:
+            _check_array(path, name, archive.zip)
+        return archive["confidence"], archive["correct"]
+
+
+def _check_array(path: Path, name: str, archive: zipfile.ZipFile) -> None:
+    """Refuse an array by its header: one of objects, of another shape, too large, or larger than its data."""
+    with archive.open(f"{name}.npy") as member:
+        version = npy.read_magic(member)
+        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, _, kind = read(member)
+        header_bytes = member.tell()
+    if kind.kind not in "biuf":
+        raise InputError(f"{path}: {name}: expected an array of numbers, found {str(kind)[:40]}")
+    if len(shape) != 2:
+        raise InputError(f"{path}: {name}: expected samples x exits, found {len(shape)} dimensions")
+    data_bytes = shape[0] * shape[1] * kind.itemsize  # of Python's integers: no overflow
+    if data_bytes > MAX_BYTES:
+        raise InputError(f"{path}: {name}: expected at most {MAX_BYTES // 2**20} MiB, found {shape[0]} x {shape[1]}")
+    if archive.getinfo(f"{name}.npy").file_size != header_bytes + data_bytes:
+        raise InputError(f"{path}: {name}: damaged: {shape[0]} x {shape[1]} values announced, others held")
+
+
+def _outside(path: Path, name: str, values: NDArray[np.float64], wrong: NDArray[np.bool_]) -> list[str]:
+    """A fault for the first value that is wrong; the others are counted."""
+    rows, columns = np.nonzero(wrong)
+    if not rows.size:
+        return []
+    more = f" (and {rows.size - 1} more values)" if rows.size > 1 else ""
+    where = f"{path}: row {rows[0] + 1}: {name}_{columns[0] + 1}"
+    return [f"{where}: expected {_ARRAYS[name]}, found {values[rows[0], columns[0]]}{more}"]
+
+
+def draw_samples(trace: Trace, samples: Samples, seed: int, source: Path | None = None) -> Trace:
+    """Give every request one of the samples, uniformly and with replacement.
+
+    Parameters
+    ----------
+    trace : Trace
+        Requests that know no exits, confidences or answers of their own.
+    samples : Samples
+        What they draw from.
+    seed : int
+        Same seed, same samples; independent of arrivals and exits drawn with it.
+    source : Path, optional
+        The trace's file, for the fault.
+
+    Returns
+    -------
+    Trace
+        The requests with the confidences and answers of their samples.
+
+    Raises
+    ------
+    InputError
+        If the trace has exits, confidences or answers of its own.
+    """
+    own = {"exit": trace.exits, "confidence_1, ...": trace.confidences, "correct_1, ...": trace.correct}
+    found = [name for name, values in own.items() if values is not None]
+    if found:
+        raise InputError(
+            f"{source or 'trace'}: expected a trace without {' or '.join(found)}, which the samples give; "
+            "leave out --samples or the columns"
+        )
+    rng = stream(seed, SAMPLES)
+    confidences = allocate((len(trace), samples.confidences.shape[1]), np.float64)
+    correct = allocate((len(trace), samples.correct.shape[1]), np.bool_)
+    for part in blocks(len(trace)):
+        rows = rng.integers(len(samples), size=part.stop - part.start)
+        confidences[part], correct[part] = samples.confidences[rows], samples.correct[rows]
+        release(confidences, correct)
+    return replace(trace, confidences=confidences, correct=correct)

@@ -1,0 +1,159 @@
+"""Traces made from traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError
+from .arrivals.bounds import check_last, check_rate
+from .roots import bisect
+from .trace import Trace
+
+MAX_POWER = 1000.0
+"""Beyond, the rounding of the arrival times would be blown up into gaps."""
+
+
+def superpose(traces: Sequence[Trace]) -> Trace:
+    """One trace of the requests of several, each at its own time.
+
+    Requests are numbered anew from 0 by arrival; of those that arrive at the
+    same instant, those of an earlier trace come first, and those of one trace
+    keep their order.
+
+    Parameters
+    ----------
+    traces : sequence of Trace
+        One or more, with the same columns.  Poisson traces add up to a Poisson
+        trace if their seeds differ; equal seeds give equal draws.
+
+    Returns
+    -------
+    Trace
+        All requests.
+
+    Raises
+    ------
+    InputError
+        If there is no trace, or a column is in some of them only.
+    """
+    if not traces:
+        raise InputError("traces: expected at least one, found none")
+    columns = [_optional(trace) for trace in traces]
+    faults = []
+    for name in sorted(set().union(*columns)):
+        holders = [i for i, held in enumerate(columns, 1) if name in held]
+        if len(holders) < len(traces):
+            found = ", ".join(map(str, holders))
+            faults.append(
+                f"traces: expected the column {name} in all {len(traces)} or in none, "
+                f"found it only in number {found}; add it to the others or remove it"
+            )
+    if faults:
+        raise InputError(faults)
+    arrival_s = np.concatenate([trace.arrival_s for trace in traces])
+    order = np.argsort(arrival_s, kind="stable")
+
+    exits = [trace.exits for trace in traces if trace.exits is not None]
+    confidences = [trace.confidences for trace in traces if trace.confidences is not None]
+    slo_s = [trace.slo_s for trace in traces if trace.slo_s is not None]
+    return Trace(
+        np.arange(len(order)),
+        arrival_s[order],
+        np.concatenate(exits)[order] if exits else None,
+        np.concatenate(confidences)[order] if confidences else None,
+        np.concatenate(slo_s)[order] if slo_s else None,
+    )
+
+
+def _optional(trace: Trace) -> set[str]:
+    """The columns that a trace has and another may not have."""
+    confidences = trace.confidences.shape[1] if trace.confidences is not None else 0
+    return (
+        {f"confidence_{i + 1}" for i in range(confidences)}
+        | ({"exit"} if trace.exits is not None else set())
+        | ({"slo_s"} if trace.slo_s is not None else set())
+    )
+
+
+def rescale_rate(trace: Trace, rate_per_s: float) -> Trace:
+    """The same requests, all times scaled by one factor so that the mean rate is as asked.
+
+    Parameters
+    ----------
+    trace : Trace
+        Requests.
+    rate_per_s : float
+        Mean arrival rate from the first to the last arrival, in requests/s.
+
+    Returns
+    -------
+    Trace
+        With the ids, exits, confidences and objectives it had.
+
+    Raises
+    ------
+    InputError
+        If the rate is out of bounds, or all requests arrive at one instant.
+    """
+    check_rate(rate_per_s)
+    if not trace.rate_per_s:
+        raise InputError("trace: expected requests at two different times at least, found one; its rate is undefined")
+    arrival_s = trace.arrival_s * (trace.rate_per_s / rate_per_s)
+    check_last(arrival_s)
+    return replace(trace, arrival_s=arrival_s)
+
+
+def rescale_burstiness(trace: Trace, cv: float) -> Trace:
+    """The same requests with gaps more alike, or less, at the same mean rate.
+
+    Every gap is raised to one power, and all are scaled so that first and last
+    arrival stay.  Long gaps stay longer than short ones.  The coefficient of
+    variation grows with the power, from that of equal gaps (gaps of 0 stay 0)
+    to that of the longest gap alone; the power is found by bisection.
+
+    Parameters
+    ----------
+    trace : Trace
+        Requests.
+    cv : float
+        Coefficient of variation of the gaps to reach: standard deviation/mean.
+
+    Returns
+    -------
+    Trace
+        With the ids, exits, confidences and objectives it had.
+
+    Raises
+    ------
+    InputError
+        If no power from 0 to 1000 gives this coefficient; the line names those
+        within reach.
+    """
+    gaps = np.diff(trace.arrival_s)
+    if not trace.rate_per_s:
+        raise InputError(
+            "trace: expected requests at two different times at least, found one; it has no gaps to change"
+        )
+    relative = gaps / gaps.max()
+    positive = relative > 0
+    logs = np.log(relative[positive])
+
+    def powered(power: float) -> NDArray[np.float64]:
+        values = np.zeros_like(gaps)
+        values[positive] = np.exp(power * logs)
+        return values
+
+    def reached(power: float) -> float:
+        values = powered(power)
+        return float(values.std() / values.mean())
+
+    low, high = reached(0.0), reached(MAX_POWER)
+    if not low < cv < high:
+        raise InputError(f"cv: expected between {low:.6g} and {high:.6g}, the reach of these gaps, found {cv:g}")
+    shares = np.cumsum(powered(bisect(lambda power: reached(power) - cv, 0.0, MAX_POWER)))
+    first_s, last_s = trace.arrival_s[[0, -1]]
+    return replace(trace, arrival_s=np.concatenate([[first_s], first_s + (last_s - first_s) * (shares / shares[-1])]))
