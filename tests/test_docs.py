@@ -127,7 +127,7 @@ def test_links_between_pages_lead_somewhere():
 
 
 def test_tests_that_the_docs_name_exist():
-    text = "".join(path.read_text() for path in (ROOT / "tests").glob("*.py"))
+    text = "".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
     for page in ROOT.glob("docs/*.md"):
         for name in re.findall(r"`(test_[A-Za-z0-9_]+)`", page.read_text()):
             assert f"def {name}(" in text, f"{page.name}: {name}"
