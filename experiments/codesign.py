@@ -16,7 +16,7 @@ from ..dse.search import SearchOptions, search
 from ..dse.space import Tile
 from ..models import Network
 from ..platforms import Platform
-from ..serving.contenders import Contender
+from ..serving.scheduler import Scheduler
 from ..serving.metrics import Summary, summarise
 from ..serving.replay import simulate
 from ..tables.latency import LatencyTable
@@ -83,7 +83,7 @@ def codesign(
     platform: Platform,
     options: SearchOptions,
     trace: Trace,
-    contender: Contender,
+    contender: Scheduler,
     exits: NDArray[np.int64],
     *,
     slo_s: float | None = None,
@@ -100,7 +100,7 @@ def codesign(
         The first search; the others take their weights from the traffic.
     trace : Trace
         Requests, the same in every round.
-    contender : Contender
+    contender : Scheduler
         The policy.
     exits : (N,) ndarray of int64
         1-based exit of each request, the same in every round.

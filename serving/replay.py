@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +14,21 @@ from numpy.typing import NDArray
 
 from ..formats import InputError, write_file
 from ..tables.latency import LatencyTable
-from ..traffic.storage import allocate, blocks, release
 from ..traffic.trace import PIECE, Trace, csv_text
-from .contenders import Contender
-from .engine import CALLS, FAULTS, FINISHED, OK, PREEMPTIONS, begin, replay
+from .event_loop import FAULTS, OK, Device, Leaving, Outcome, Rules, begin, run_events
 from .metrics import Replay, Runs
 from .policies import Decide, compile_policy
+from .policies.interface import Requests
+from .scheduler import Scheduler
+
+EVENTS = 2**20
+"""Instants that the event loop looks at before it reports progress and answers Ctrl-C: some tenths of a second."""
 
 
 def simulate(
     table: LatencyTable,
     trace: Trace,
-    contender: Contender,
+    scheduler: Scheduler,
     *,
     exits: NDArray[np.int64],
     slo_s: float | None = None,
@@ -42,7 +44,7 @@ def simulate(
         Times of the design that serves it.
     trace : Trace
         Requests.
-    contender : Contender
+    scheduler : Scheduler
         The policy, e.g. ``find_policy("fluid")``.
     exits : (N,) ndarray of int64
         1-based exit of each request; see :func:`fluidb.traffic.resolve`.
@@ -76,60 +78,59 @@ def simulate(
         )
     trace, exits = trace.first(arrived), exits[:arrived]
     slo = trace.slo_s if trace.slo_s is not None else np.broadcast_to(np.float64(slo_s), arrived)
-    settings = contender.settings(slo_s)
-    b_max = table.b_max if contender.b_max is None else min(contender.b_max, table.b_max)
-    segments = table.segments(by_layer=contender.policy.by_layer)
+    policy = scheduler.policy
+    segments = table.segments(by_layer=policy.by_layer)
     if np.spacing(trace.arrival_s[-1]) > 1e-3 * segments.time_s[:, 1].min():
         raise InputError(
             f"trace: arrivals as late as {trace.arrival_s[-1]:g} s leave too few digits for a segment of "
             f"{segments.time_s[:, 1].min():g} s; start the trace near 0"
         )
+    b_max = table.b_max if scheduler.b_max is None else min(scheduler.b_max, table.b_max)
     ends_stage = np.append(segments.stage[1:] != segments.stage[:-1], True)
-    stage_after = segments.stage - ~ends_stage
-    decide, loop = _compiled(contender)
+    device = Device(
+        segments.time_s[None],
+        table.array()[None],
+        np.arange(len(segments.stage)),
+        segments.stage - ~ends_stage,
+        np.zeros(table.b_max + 1),
+        np.ones(table.b_max + 1),
+    )
+    requests = Requests(trace.arrival_s, trace.arrival_s + slo, np.zeros((arrived, 0)))
+    leaving = Leaving(exits, np.zeros((0, 0)), np.zeros(0))
+    rules = Rules(scheduler.settings(slo_s), np.zeros(policy.memory), b_max, scheduler.call_s)
+    decide, loop = _compiled(scheduler)
 
-    def run(slots: int, places: int) -> Replay:
-        never_s = math.inf if math.isfinite(until_s) else 0.0  # who is served in the end needs no mark
-        start_s, finish_s = allocate(arrived, np.float64, never_s), allocate(arrived, np.float64, never_s)
-        stalled_s, preempted = allocate(arrived, np.float64), allocate(arrived, np.int32)
-        launches = np.zeros((len(segments.stage), table.b_max + 1), dtype=np.int64)
-        run_s, runs = np.zeros((slots, 2)), np.zeros((slots, 4), dtype=np.int64)
-        members = np.zeros(places, dtype=np.int64)
-        state = begin(b_max, allocate(arrived if contender.policy.overtaking else 0, np.int64))
-        found = Replay(
-            trace, exits, slo, start_s, finish_s, stalled_s, preempted, segments, launches, 0, 0, 0.0, until_s,
-            Runs(run_s[:, 0], run_s[:, 1], runs[:, 0], runs[:, 1], runs[:, 2], runs[:, 3], members) if slots else None,
+    def run(runs: int, members: int) -> Replay:
+        outcome = Outcome(
+            np.full(arrived, math.inf), np.full(arrived, math.inf), np.zeros(arrived), np.zeros(arrived, dtype=np.int32),
+            exits.copy(), np.zeros((1, len(segments.stage), table.b_max + 1), dtype=np.int64),
+            np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64), np.zeros(members, dtype=np.int64),
         )  # fmt: skip
-        for part in blocks(arrived):
-            status = loop(
-                decide, settings, contender.policy.overtaking, contender.call_s, b_max, until_s, part.stop, state,
-                trace.arrival_s, exits, slo, table.array(), segments.time_s, stage_after, start_s, finish_s, stalled_s,
-                preempted, launches, run_s, runs, members,
-            )  # fmt: skip
+        state = begin(arrived, 1, b_max)
+        rules.memory[:] = 0.0
+        clock = state.clock[0]
+        while clock.returned < arrived and clock.now_s < until_s:
+            status = loop(decide, requests, leaving, device, rules, state, outcome, until_s, EVENTS)
             if status != OK:
-                raise InputError(f"policy {contender.spec}: {FAULTS[status]}; see docs/add-a-policy.md")
-            found.release()
-            release(state.late)
+                raise InputError(f"policy {scheduler.spec}: {FAULTS[status]}; see docs/add-a-policy.md")
             if progress is not None:
-                progress(int(state.counters[FINISHED]), arrived)
-        if math.isfinite(until_s):
-            for part in found.parts():
-                finish_s[part][finish_s[part] > until_s] = math.inf  # it ended after the simulation did
-        calls = int(state.counters[CALLS])
-        return replace(
-            found,
-            preemptions=int(state.counters[PREEMPTIONS]), scheduler_calls=calls, scheduler_s=calls * contender.call_s,
+                progress(int(clock.returned), arrived)
+        recorded = Runs(*outcome.run_s.T, *outcome.runs.T, outcome.run_members) if runs else None
+        return Replay(
+            trace, exits, slo, outcome.start_s, outcome.finish_s, outcome.stalled_s, outcome.preempted, segments,
+            outcome.launches[0], int(clock.preemptions), int(clock.calls), int(clock.calls) * scheduler.call_s, until_s,
+            recorded, int(clock.runs), int(clock.run_members),
         )  # fmt: skip
 
     found = run(0, 0)
     if record:  # once more, now that it is known how much there is to keep
-        found = run(int(found.launches.sum()), int((found.launches @ np.arange(table.b_max + 1)).sum()))
+        found = run(found.run_count, found.member_count)
     return found
 
 
 def _plain(decide: Decide, *arguments: Any) -> Any:
     """The event loop as plain Python; what a user's policy raises is the user's to mend."""
-    loop: Any = getattr(replay, "py_func", replay)
+    loop: Any = getattr(run_events, "py_func", run_events)
     try:
         return loop(decide, *arguments)
     except Exception as error:
@@ -137,15 +138,15 @@ def _plain(decide: Decide, *arguments: Any) -> Any:
         raise InputError(f"policy: {name} raised {type(error).__name__}: {error}; see docs/add-a-policy.md") from error
 
 
-def _compiled(contender: Contender) -> tuple[Decide, Any]:
+def _compiled(scheduler: Scheduler) -> tuple[Decide, Any]:
     """A decision and the event loop that runs it: compiled, or as plain Python where numba cannot."""
-    decide = contender.policy.decide
+    decide = scheduler.policy.decide
     if is_jitted(decide):
-        return decide, replay
-    if not is_jitted(replay):
+        return decide, run_events
+    if not is_jitted(run_events):
         return decide, _plain
     try:
-        return compile_policy(decide), replay
+        return compile_policy(decide), run_events
     except (numba.NumbaError, TypeError):
         return decide, _plain
 

@@ -42,7 +42,7 @@ def command(
     from ...dse.latency import read_latency
     from ...experiments.capacity import find_capacity
     from ...formats import parse_duration
-    from ...serving.contenders import find_policy
+    from ...serving.scheduler import find_policy
     from ...serving.requirements import parse_requirement
 
     required = [parse_requirement(text, "--require") for text in require]

@@ -40,7 +40,7 @@ def command(
     from ...dse.latency import read_latency
     from ...experiments.thresholds import spread, sweep_thresholds
     from ...formats import parse_duration
-    from ...serving.contenders import find_policy
+    from ...serving.scheduler import find_policy
     from ...traffic.reading import read_trace
     from ...traffic.samples import draw_samples, read_samples
 

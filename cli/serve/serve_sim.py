@@ -66,7 +66,7 @@ def command(
     from ...dse.latency import read_latency
     from ...formats import InputError, check_free, parse_duration
     from ...serving.bound import least_violations
-    from ...serving.contenders import find_policy
+    from ...serving.scheduler import find_policy
     from ...serving.metrics import summarise
     from ...serving.replay import simulate, write_requests
     from ...serving.requirements import check_answerable, judge, parse_requirement

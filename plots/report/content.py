@@ -9,7 +9,7 @@ from ...dse.design import DesignTable, read_design
 from ...dse.fbcb import FbcbTable
 from ...dse.latency import read_latency
 from ...experiments.comparison import COMPARE_FILE, Comparison, read_comparison
-from ...serving import Contender, Replay, Summary, simulate, summarise
+from ...serving import Scheduler, Replay, Summary, simulate, summarise
 from ...tables.latency import LatencyTable
 from ...traffic import Trace, resolve
 
@@ -128,7 +128,7 @@ def read_entry(folder: Path) -> Entry:
     return Shown(str(folder), *read_design(folder), read_latency(folder))
 
 
-def serve(table: LatencyTable, traffic: Traffic, contenders: list[Contender]) -> list[Served]:
+def serve(table: LatencyTable, traffic: Traffic, contenders: list[Scheduler]) -> list[Served]:
     """Replay a trace under several policies, the same exits for all of them.
 
     Parameters
@@ -137,7 +137,7 @@ def serve(table: LatencyTable, traffic: Traffic, contenders: list[Contender]) ->
         The design that serves it.
     traffic : Traffic
         Requests, their objective, the seed of their exits.
-    contenders : list of Contender
+    contenders : list of Scheduler
         Policies.
 
     Returns

@@ -11,7 +11,7 @@ import naive_slack
 import numpy as np
 import pytest
 from fluidb.formats import InputError
-from fluidb.serving import POLICIES, Contender, find_policy, simulate, summarise
+from fluidb.serving import POLICIES, Scheduler, find_policy, simulate, summarise
 from fluidb.serving.policies import Policy, compile_policy
 from fluidb.tables.latency import ExitRow, LatencyRow, LatencyTable, LayerUse
 from fluidb.traffic import Trace
@@ -74,7 +74,7 @@ def workloads(draw):
     return table, trace_of(np.cumsum(gaps), slos), np.array(exits)
 
 
-def contender_of(policy: str, call_s: float = 0.0, timeout_s: float = 1.0) -> Contender:
+def contender_of(policy: str, call_s: float = 0.0, timeout_s: float = 1.0) -> Scheduler:
     """A policy with the cost of a call, and AdaptB's timeout; the traces here have an SLO for each request."""
     timeout = [f"timeout={timeout_s}s" if timeout_s else "timeout=0"] if policy == "adaptb" else []
     return find_policy(f"{policy}:" + ",".join([f"call={call_s}s" if call_s else "call=0", *timeout]))
@@ -307,8 +307,8 @@ def test_a_burst_is_served_in_order():
     assert found.finish_s[-1] == pytest.approx((count // 3) * 4.0 + 3.0)
 
 
-def mine(decide) -> Contender:
-    return Contender("mine", Policy(decide), {})
+def mine(decide) -> Scheduler:
+    return Scheduler("mine", Policy(decide), {})
 
 
 @compile_policy
