@@ -28,8 +28,8 @@ __getattr__ = on_demand(
 
 __all__ = [
     "POLICIES",
-    "Scheduler",
     "Replay",
+    "Scheduler",
     "Summary",
     "find_policy",
     "judge",

@@ -16,7 +16,7 @@ from numba import from_dtype, types
 from numpy.typing import NDArray
 
 from ..jit import compiled
-from .policies.interface import DECIDE, LANE, LANES, LATENCY, REQUESTS, View
+from .policies.interface import DECIDE, LANE, LANES, LATENCY, REQUESTS, Data, View
 
 OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE = range(4)
 FAULTS = {
@@ -91,22 +91,22 @@ class Device(NamedTuple):
     occupancy: NDArray[np.float64]
 
 
-class Leaving(NamedTuple):
-    """Where requests leave the network.
+class Work(NamedTuple):
+    """Requests, and where they leave the network.
 
     Attributes
     ----------
+    requests : (N,) record array of REQUEST
+        What is known of each on arrival, and what happens to it.
     exit_of : (N,) ndarray of int64
-        1-based exit that was decided beforehand; the last one where confidences decide.
+        1-based exit that was decided beforehand; the last one where thresholds decide.
     confidences : (N, E - 1) or (0, 0) ndarray of float64
         Confidence at each exit but the last, if the policy sets the thresholds.
-    thresholds : (E - 1,) or (0,) ndarray of float64
-        Confidence from which a sample leaves; in the hands of the policy.
     """
 
+    requests: NDArray[np.void]
     exit_of: NDArray[np.int64]
     confidences: NDArray[np.float64]
-    thresholds: NDArray[np.float64]
 
 
 class Rules(NamedTuple):
@@ -114,8 +114,12 @@ class Rules(NamedTuple):
 
     Attributes
     ----------
-    settings, memory : (K,), (M,) ndarray of float64
-        Its parameters, and what it keeps from call to call.
+    settings : (K,) ndarray of float64
+        Its parameters.
+    memory : (M,) ndarray of float64
+        What it keeps from call to call.
+    thresholds : (E - 1,) or (0,) ndarray of float64
+        The first of these numbers, if it sets the exits' thresholds.
     b_max : int
         Most samples on a lane at once.
     call_s : float
@@ -124,6 +128,7 @@ class Rules(NamedTuple):
 
     settings: NDArray[np.float64]
     memory: NDArray[np.float64]
+    thresholds: NDArray[np.float64]
     b_max: int
     call_s: float
 
@@ -137,10 +142,10 @@ class State(NamedTuple):
         Time and counts.
     lanes : (L,) record array of LANE
         Each lane.
-    batches : (L, b_max) record array of BATCH
-        Its stack, bottom first.
-    members : (L, b_max) ndarray of int64
-        Requests on it, bottom batch first.
+    batches : (L * b_max,) record array of BATCH
+        The stacks, lane after lane, each bottom first.
+    members : (L * b_max,) ndarray of int64
+        Requests on them likewise, bottom batch first.
     queue : (N,) ndarray of int64
         Requests that wait, from ``clock.head`` to ``clock.tail``.
     """
@@ -152,38 +157,25 @@ class State(NamedTuple):
     queue: NDArray[np.int64]
 
 
-class Outcome(NamedTuple):
-    """What happened to each request, and how often each segment ran.
+class Record(NamedTuple):
+    """How often each segment ran and, if there is room, every run.
 
     Attributes
     ----------
-    start_s, finish_s : (N,) ndarray of float64
-        Entry into the device, and return; not touched for requests that do not come so far.
-    stalled_s : (N,) ndarray of float64
-        Time spent preempted.
-    preempted : (N,) ndarray of int32
-        How often each was preempted.
-    exits : (N,) ndarray of int64
-        1-based exit at which each returned.
     launches : (V, S, B + 1) ndarray of int64
         How often each segment ran at each batch size.
     run_s : (M, 2) ndarray of float64
-        Begin and end of every run, if there is room to record them.
+        Begin and end of every run.
     runs : (M, 5) ndarray of int64
         Its segment, samples, level on the stack, flags and lane.
-    run_members : (W,) ndarray of int64
+    members : (W,) ndarray of int64
         The requests of every run, one run after the other.
     """
 
-    start_s: NDArray[np.float64]
-    finish_s: NDArray[np.float64]
-    stalled_s: NDArray[np.float64]
-    preempted: NDArray[np.int32]
-    exits: NDArray[np.int64]
     launches: NDArray[np.int64]
     run_s: NDArray[np.float64]
     runs: NDArray[np.int64]
-    run_members: NDArray[np.int64]
+    members: NDArray[np.int64]
 
 
 def begin(requests: int, lanes: int, b_max: int) -> State:
@@ -191,36 +183,34 @@ def begin(requests: int, lanes: int, b_max: int) -> State:
     state = State(
         np.zeros(1, CLOCK).view(np.recarray),
         np.zeros(lanes, LANE).view(np.recarray),
-        np.zeros((lanes, b_max), BATCH).view(np.recarray),
-        np.zeros((lanes, b_max), dtype=np.int64),
+        np.zeros(lanes * b_max, BATCH).view(np.recarray),
+        np.zeros(lanes * b_max, dtype=np.int64),
         np.zeros(requests, dtype=np.int64),
     )
     state.clock.slowdown[:] = 1.0
     state.lanes.wake_s[:] = math.inf
+    state.lanes.offset[:] = b_max * np.arange(lanes)
     return state
 
 
 _f, _i = types.float64, types.int64
 _f1, _i1, _f2, _i2 = types.float64[::1], types.int64[::1], types.float64[:, ::1], types.int64[:, ::1]
 _f3, _i3 = types.float64[:, :, ::1], types.int64[:, :, ::1]
-_STATE = types.NamedTuple(
-    (types.Array(from_dtype(CLOCK), 1, "C"), LANES, types.Array(from_dtype(BATCH), 2, "C"), _i2, _i1), State
-)
-_OUTCOME = types.NamedTuple((_f1, _f1, _f1, types.int32[::1], _i1, _i3, _f2, _i2, _i1), Outcome)
 _SIGNATURE = types.int64(
     types.FunctionType(DECIDE),
-    REQUESTS,
-    types.NamedTuple((_i1, _f2, _f1), Leaving),
+    types.NamedTuple((REQUESTS, _i1, _f2), Work),
     types.NamedTuple((_f3, LATENCY, _i1, _i1, _f1, _f1), Device),
-    types.NamedTuple((_f1, _f1, _i, _f), Rules),
-    _STATE,
-    _OUTCOME,
+    types.NamedTuple((_f1, _f1, _f1, _i, _f), Rules),
+    types.NamedTuple(
+        (types.Array(from_dtype(CLOCK), 1, "C"), LANES, types.Array(from_dtype(BATCH), 1, "C"), _i1, _i1), State
+    ),
+    types.NamedTuple((_i3, _f2, _i2, _i1), Record),
     _f,
     _i,
 )
 
 
-@compiled()
+@compiled(inline="always")
 def take_from_queue(queue, clock, skip, count):
     """Close the gap of requests that leave the queue behind its first ``skip``, from the side with less to move."""
     behind = clock.tail - clock.head - skip - count
@@ -234,189 +224,133 @@ def take_from_queue(queue, clock, skip, count):
         clock.tail -= count
 
 
-@compiled()
-def enter(k, admit, skip, variant, requests, state, outcome):
+@compiled(inline="always")
+def enter(admit, skip, variant, clock, lane, batches, members, queue, requests):
     """Put waiting requests on top of a lane's stack, as a new batch that preempts the one that ran."""
-    clock, lane, members = state.clock[0], state.lanes[k], state.members[k]
-    now, due_s = clock.now_s, math.inf
+    due_s = math.inf
     if lane.depth > 0:
-        below = state.batches[k, lane.depth - 1]
-        below.paused_s, due_s = now, below.due_s
+        below = batches[lane.offset + lane.depth - 1]
+        below.paused_s, due_s = clock.now_s, below.due_s
         for m in range(below.first, lane.in_flight):
-            outcome.preempted[members[m]] += 1
+            requests[members[lane.offset + m]].preempted += 1
         clock.preemptions += 1
         lane.flags = PREEMPTS
-    batch = state.batches[k, lane.depth]
+    batch = batches[lane.offset + lane.depth]
     batch.first, batch.began_with, batch.places = lane.in_flight, admit, admit
     batch.segment, batch.stage, batch.variant = 0, 0, variant
     for m in range(admit):
-        request = state.queue[clock.head + skip + m]
-        members[lane.in_flight + m] = request
-        outcome.start_s[request] = now
-        due_s = min(due_s, requests.due_s[request])
+        request = queue[clock.head + skip + m]
+        members[lane.offset + lane.in_flight + m] = request
+        requests[request].start_s = clock.now_s
+        due_s = min(due_s, requests[request].due_s)
     batch.due_s = due_s
-    take_from_queue(state.queue, clock, skip, admit)
+    take_from_queue(queue, clock, skip, admit)
     lane.depth += 1
     lane.in_flight += admit
     lane.admitted += admit
-    lane.size, lane.stage, lane.wait_s = admit, 0, 0.0
+    lane.samples, lane.stage, lane.wait_s = admit, 0, 0.0
 
 
-@compiled()
-def start_segment(k, device, state, outcome, delay_s):
-    """Run the next segment of a lane's top batch."""
-    clock, lane, batch = state.clock[0], state.lanes[k], state.batches[k, state.lanes[k].depth - 1]
-    segment = device.segment_at[batch.segment]
-    lane.begin_s = clock.now_s + delay_s
-    if lane.wait_s > 0.0:
-        lane.begin_s += lane.wait_s
-        clock.overhead_s += lane.wait_s
-        lane.wait_s = 0.0
-    lane.end_s = lane.begin_s + device.time_s[batch.variant, segment, batch.places]
-    lane.running, lane.slowed = 1, 0
-    lane.left -= 1
-    outcome.launches[batch.variant, segment, batch.places] += 1
-    lane.run = clock.runs
-    if clock.runs < outcome.runs.shape[0]:
-        outcome.run_s[lane.run, 0], outcome.run_s[lane.run, 1] = lane.begin_s, lane.end_s
-        run = outcome.runs[lane.run]
-        run[0], run[1], run[2], run[3], run[4] = segment, lane.size, lane.depth - 1, lane.flags, k
-        for m in range(lane.size):
-            outcome.run_members[clock.run_members + m] = state.members[k, batch.first + m]
-    lane.flags = 0
-    clock.runs += 1
-    clock.run_members += lane.size
-
-
-@compiled()
-def leave(k, requests, leaving, device, state, outcome):
-    """Return the samples of a lane's top batch that exit at the stage it has just completed."""
-    clock, lane, members = state.clock[0], state.lanes[k], state.members[k]
-    batch = state.batches[k, lane.depth - 1]
+@compiled(inline="always")
+def leave(clock, lane, batches, members, requests, exit_of, confidences, thresholds):
+    """Return the samples of a lane's top batch that exit at the stage it has just completed; how many did."""
+    batch = batches[lane.offset + lane.depth - 1]
     stage = batch.stage
-    decided_now = stage <= leaving.thresholds.size
+    decided_now = stage <= thresholds.size
     kept, due_s = batch.first, math.inf
     if lane.depth > 1:
-        due_s = state.batches[k, lane.depth - 2].due_s
+        due_s = batches[lane.offset + lane.depth - 2].due_s
     for m in range(batch.first, lane.in_flight):
-        request = members[m]
-        leaves = leaving.exit_of[request] == stage
-        if decided_now and leaving.confidences[request, stage - 1] >= leaving.thresholds[stage - 1]:
+        request = members[lane.offset + m]
+        leaves = exit_of[request] == stage
+        if decided_now and confidences[request, stage - 1] >= thresholds[stage - 1]:
             leaves = True
         if leaves:
-            outcome.finish_s[request] = clock.now_s
-            outcome.exits[request] = stage
+            requests[request].finish_s = clock.now_s
+            requests[request].exit = stage
         else:
-            members[kept] = request
-            due_s = min(due_s, requests.due_s[request])
+            members[lane.offset + kept] = request
+            due_s = min(due_s, requests[request].due_s)
             kept += 1
     exited = lane.in_flight - kept
     clock.returned += exited
     lane.in_flight = kept
-    lane.size = kept - batch.first
+    lane.samples = kept - batch.first
     batch.due_s = due_s
-    if exited > 0 and lane.size > 0 and batch.compact:
-        batch.places = lane.size
-        lane.wait_s += device.gather_s[lane.size]
+    return exited
 
 
-@compiled()
-def end_segment(k, requests, leaving, device, state, outcome):
-    """What follows the end of a segment: samples exit, the batch leaves the lane or merges with the one below."""
-    clock, lane = state.clock[0], state.lanes[k]
-    batch = state.batches[k, lane.depth - 1]
-    lane.running = 0
-    reached = device.stage_after[batch.segment]
-    batch.segment += 1
-    if reached > batch.stage:
-        batch.stage = lane.stage = reached
-        leave(k, requests, leaving, device, state, outcome)
+@compiled(inline="always")
+def give_way(clock, lane, batches, members, requests):
+    """Take the top batch from a lane's stack, if all its samples exited or it has reached the batch below.
+
+    Returns whether it merged with that.
+    """
+    batch = batches[lane.offset + lane.depth - 1]
     merges = False
-    if lane.depth > 1 and lane.size > 0:
-        under = state.batches[k, lane.depth - 2]
+    if lane.depth > 1 and lane.samples > 0:
+        under = batches[lane.offset + lane.depth - 2]
         merges = under.segment == batch.segment and under.variant == batch.variant
-    if lane.size > 0 and not merges:
-        return
+    if lane.samples > 0 and not merges:
+        return False
     lane.left = 0  # the policy is asked
     lane.depth -= 1
-    if lane.size == 0:
+    if not merges:
         lane.admitted -= batch.began_with
     if lane.depth == 0:
         lane.stage = 0
-        return
-    below = state.batches[k, lane.depth - 1]
+        return False
+    below = batches[lane.offset + lane.depth - 1]
     for m in range(below.first, batch.first):
-        outcome.stalled_s[state.members[k, m]] += clock.now_s - below.paused_s
+        requests[members[lane.offset + m]].stalled_s += clock.now_s - below.paused_s
     if merges:
         below.began_with += batch.began_with
         below.places += batch.places
         below.due_s = batch.due_s
-        if lane.run < outcome.runs.shape[0]:
-            outcome.runs[lane.run, 3] += MERGES
-    lane.size, lane.stage = lane.in_flight - below.first, below.stage
+    lane.samples, lane.stage = lane.in_flight - below.first, below.stage
+    return merges
 
 
-@compiled()
-def slow_each_other(device, state, outcome):
+@compiled(inline="always")
+def slow_each_other(clock, lanes, batches, occupancy, run_s):
     """Stretch or shorten what is left of the running segments when batches start or end beside each other."""
-    clock = state.clock[0]
     load = 0.0
-    for k in range(state.lanes.size):
-        if state.lanes[k].running:
-            load += device.occupancy[state.batches[k, state.lanes[k].depth - 1].places]
+    for k in range(lanes.size):
+        if lanes[k].running:
+            load += occupancy[batches[lanes[k].offset + lanes[k].depth - 1].places]
     slowdown = max(1.0, load)
-    for k in range(state.lanes.size):
-        lane = state.lanes[k]
+    for k in range(lanes.size):
+        lane = lanes[k]
         if lane.running:
             # the time of a segment that starts now is that of a batch alone; the others' has the earlier slowdown in it
             factor = slowdown / clock.slowdown if lane.slowed else slowdown
             lane.slowed = 1
-            from_s = max(clock.now_s, lane.begin_s)
-            longer_s = (lane.end_s - from_s) * (factor - 1.0)
+            longer_s = (lane.end_s - max(clock.now_s, lane.begin_s)) * (factor - 1.0)
             lane.end_s += longer_s
             clock.overhead_s += longer_s
-            if lane.run < outcome.runs.shape[0]:
-                outcome.run_s[lane.run, 1] = lane.end_s
+            if lane.run < run_s.shape[0]:
+                run_s[lane.run, 1] = lane.end_s
     clock.slowdown = slowdown
 
 
-@compiled()
-def next_instant(state, arrival_s):
-    """When something happens next: a segment ends or, if a lane is idle, a request arrives or a policy wakes."""
-    clock = state.clock[0]
-    now, idle = math.inf, False
-    for k in range(state.lanes.size):
-        lane = state.lanes[k]
-        if lane.running:
-            now = min(now, lane.end_s)
-        else:
-            idle = True
-            now = min(now, lane.wake_s)
-    if idle and clock.arrived < arrival_s.size:
-        now = min(now, arrival_s[clock.arrived])
-    return now
-
-
 @compiled(_SIGNATURE)
-def run_events(decide, requests, leaving, device, rules, state, outcome, until_s, events):
+def run_events(decide, work, device, rules, state, record, until_s, events):
     """Replay traffic under a policy for a number of instants; the same call goes on from there.
 
     Parameters
     ----------
     decide : policy
         See ``policies.interface``.
-    requests : Requests
-        What is known of each request.
-    leaving : Leaving
-        Where requests leave the network.
+    work : Work
+        The requests.
     device : Device
-        What it takes.
+        What it takes for the network.
     rules : Rules
-        The policy's parameters and limits.
+        The policy's parameters, memory and limits.
     state : State
         Where the replay stands, and where it then stood.
-    outcome : Outcome
-        What happened; added to.
+    record : Record
+        What ran; added to.
     until_s : float
         When to stop; infinity serves every request.
     events : int
@@ -427,76 +361,124 @@ def run_events(decide, requests, leaving, device, rules, state, outcome, until_s
     int
         ``OK``, or a fault of the policy.
     """
-    clock, arrival_s = state.clock[0], requests.arrival_s
-    count, places = arrival_s.size, device.segment_at.size
+    # each array has a name of its own here: to fetch one from a tuple costs a locked count of references
+    requests, exit_of, confidences = work
+    time_s, latency_s, segment_at, stage_after, gather_s, occupancy = device
+    settings, memory, thresholds, b_max, call_s = rules
+    clocks, lanes, batches, members, queue = state
+    launches, run_s, runs, run_members = record
+    data = Data(requests, queue, members, lanes, latency_s, settings, memory)
+    clock, count = clocks[0], requests.size
     for _ in range(events):
         if clock.returned == count:
             break
-        now = next_instant(state, arrival_s)
+        # the next instant: a segment ends or, if a lane is idle, a request arrives or a policy wakes
+        now, next_s = math.inf, math.inf
+        if clock.arrived < count:
+            next_s = requests[clock.arrived].arrival_s
+        for k in range(lanes.size):
+            now = min(now, lanes[k].end_s if lanes[k].running else min(lanes[k].wake_s, next_s))
         if now == math.inf:
             return NO_PROGRESS  # requests wait on an idle device, and the policy lets them
+        clock.now_s = min(now, until_s)
         if now > until_s:
-            clock.now_s = until_s
             break
-        clock.now_s = now
-        for k in range(state.lanes.size):
-            if state.lanes[k].running and state.lanes[k].end_s <= now:
-                end_segment(k, requests, leaving, device, state, outcome)
-        while clock.arrived < count and arrival_s[clock.arrived] <= now:
-            state.queue[clock.tail] = clock.arrived
+
+        for k in range(lanes.size):
+            lane = lanes[k]
+            if not lane.running or lane.end_s > now:
+                continue
+            lane.running = 0
+            batch = batches[lane.offset + lane.depth - 1]
+            reached = stage_after[batch.segment]
+            batch.segment += 1
+            if reached > batch.stage:
+                batch.stage = lane.stage = reached
+                exited = leave(clock, lane, batches, members, requests, exit_of, confidences, thresholds)
+                if exited > 0 and lane.samples > 0 and batch.compact:
+                    batch.places = lane.samples
+                    lane.wait_s += gather_s[lane.samples]
+            if give_way(clock, lane, batches, members, requests) and lane.run < runs.shape[0]:
+                runs[lane.run, 3] += MERGES
+
+        while clock.arrived < count and requests[clock.arrived].arrival_s <= now:
+            queue[clock.tail] = clock.arrived
             clock.tail += 1
             clock.arrived += 1
         if now >= until_s:
             break
-        for k in range(state.lanes.size):
-            lane = state.lanes[k]
+
+        for k in range(lanes.size):
+            lane = lanes[k]
             if lane.running:
                 continue
-            if lane.left > 0:
-                start_segment(k, device, state, outcome, 0.0)
-                continue
-            lane.wake_s = math.inf
-            waiting, depth = clock.tail - clock.head, lane.depth
-            if waiting == 0 and depth == 0:
-                continue
-            head_s = head_due_s = deadline_s = math.inf
-            if waiting > 0:
-                head_s, head_due_s = arrival_s[state.queue[clock.head]], requests.due_s[state.queue[clock.head]]
-            size = batch_places = stage = segment = 0
-            if depth > 0:
-                clock.calls += 1
-                top = state.batches[k, depth - 1]
-                deadline_s, size, batch_places = top.due_s, lane.size, top.places
-                stage, segment = top.stage, top.segment
-            view = View(
-                now, k, rules.b_max, places, waiting, head_s, head_due_s, depth, lane.in_flight, lane.admitted, deadline_s,
-                size, batch_places, stage, segment, state.queue[clock.head : clock.tail], state.members[k, : lane.in_flight],
-                requests, device.latency_s, state.lanes, leaving.thresholds, rules.memory, rules.settings,
-            )  # fmt: skip
-            answer = decide(view)
-            if answer.admit < 0 or answer.skip < 0 or answer.admit + answer.skip > waiting:
-                return OVERFULL
-            if answer.admit + lane.in_flight > rules.b_max:
-                return OVERFULL
-            if answer.admit == 0 and depth == 0:
-                if not answer.wake_s > now:
+            delay_s = 0.0
+            if lane.left == 0:
+                lane.wake_s = math.inf
+                waiting, depth = clock.tail - clock.head, lane.depth
+                if waiting == 0 and depth == 0:
+                    continue
+                head_s = head_due_s = deadline_s = math.inf
+                if waiting > 0:
+                    head = requests[queue[clock.head]]
+                    head_s, head_due_s = head.arrival_s, head.due_s
+                samples = places = stage = segment = 0
+                if depth > 0:
+                    clock.calls += 1
+                    delay_s = call_s
+                    top = batches[lane.offset + depth - 1]
+                    deadline_s, samples, places = top.due_s, lane.samples, top.places
+                    stage, segment = top.stage, top.segment
+                view = View(
+                    now, k, b_max, segment_at.size, waiting, head_s, head_due_s, depth, lane.in_flight, lane.admitted,
+                    deadline_s, samples, places, stage, segment, clock.head, lane.offset,
+                )  # fmt: skip
+                answer = decide(view, data)
+                if answer.admit < 0 or answer.skip < 0 or answer.admit + answer.skip > waiting:
+                    return OVERFULL
+                if answer.admit + lane.in_flight > b_max:
+                    return OVERFULL
+                if answer.admit == 0 and depth == 0:
+                    if not answer.wake_s > now:
+                        return NO_PROGRESS
+                    lane.wake_s = answer.wake_s
+                    continue
+                if answer.run < 1:
                     return NO_PROGRESS
-                lane.wake_s = answer.wake_s
-                continue
-            if answer.run < 1:
-                return NO_PROGRESS
-            if not (0 <= answer.variant < device.time_s.shape[0] and 0.0 <= answer.delay_s < math.inf):
-                return NO_SUCH_TABLE
-            if answer.admit > 0:
-                enter(k, answer.admit, answer.skip, answer.variant, requests, state, outcome)
-            top = state.batches[k, lane.depth - 1]
-            top.compact = answer.compact
-            if answer.compact and top.places > lane.size:
-                top.places = lane.size
-                lane.wait_s += device.gather_s[lane.size]
-            lane.left = answer.run
-            clock.overhead_s += answer.delay_s
-            start_segment(k, device, state, outcome, answer.delay_s + (rules.call_s if depth > 0 else 0.0))
-        if state.lanes.size > 1:
-            slow_each_other(device, state, outcome)
+                if not (0 <= answer.variant < time_s.shape[0] and 0.0 <= answer.delay_s < math.inf):
+                    return NO_SUCH_TABLE
+                if answer.admit > 0:
+                    enter(answer.admit, answer.skip, answer.variant, clock, lane, batches, members, queue, requests)
+                top = batches[lane.offset + lane.depth - 1]
+                top.compact = answer.compact
+                if answer.compact and top.places > lane.samples:
+                    top.places = lane.samples
+                    lane.wait_s += gather_s[lane.samples]
+                lane.left = answer.run
+                lane.wait_s += answer.delay_s
+
+            # the next segment of the lane's top batch
+            batch = batches[lane.offset + lane.depth - 1]
+            segment = segment_at[batch.segment]
+            lane.begin_s = now + delay_s
+            if lane.wait_s > 0.0:
+                lane.begin_s += lane.wait_s
+                clock.overhead_s += lane.wait_s
+                lane.wait_s = 0.0
+            lane.end_s = lane.begin_s + time_s[batch.variant, segment, batch.places]
+            lane.running, lane.slowed = 1, 0
+            lane.left -= 1
+            launches[batch.variant, segment, batch.places] += 1
+            lane.run = clock.runs
+            if lane.run < runs.shape[0]:
+                run_s[lane.run, 0], run_s[lane.run, 1] = lane.begin_s, lane.end_s
+                runs[lane.run, 0], runs[lane.run, 1], runs[lane.run, 2] = segment, lane.samples, lane.depth - 1
+                runs[lane.run, 3], runs[lane.run, 4] = lane.flags, k
+                for m in range(lane.samples):
+                    run_members[clock.run_members + m] = members[lane.offset + batch.first + m]
+            lane.flags = 0
+            clock.runs += 1
+            clock.run_members += lane.samples
+        if lanes.size > 1:
+            slow_each_other(clock, lanes, batches, occupancy, run_s)
     return OK

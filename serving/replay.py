@@ -13,12 +13,13 @@ from numba.extending import is_jitted
 from numpy.typing import NDArray
 
 from ..formats import InputError, write_file
-from ..tables.latency import LatencyTable
-from ..traffic.trace import PIECE, Trace, csv_text
-from .event_loop import FAULTS, OK, Device, Leaving, Outcome, Rules, begin, run_events
+from ..tables.latency import LatencyTable, Segments
+from ..traffic.trace import PIECE, csv_text
+from ..traffic.traffic import Traffic
+from .event_loop import FAULTS, OK, Device, Record, Rules, Work, begin, run_events
 from .metrics import Replay, Runs
 from .policies import Decide, compile_policy
-from .policies.interface import Requests
+from .policies.interface import REQUEST
 from .scheduler import Scheduler
 
 EVENTS = 2**20
@@ -27,29 +28,23 @@ EVENTS = 2**20
 
 def simulate(
     table: LatencyTable,
-    trace: Trace,
+    traffic: Traffic,
     scheduler: Scheduler,
     *,
-    exits: NDArray[np.int64],
-    slo_s: float | None = None,
     until_s: float = math.inf,
     record: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Replay:
-    """Replay a trace.
+    """Serve traffic with a policy.
 
     Parameters
     ----------
     table : LatencyTable
         Times of the design that serves it.
-    trace : Trace
-        Requests.
+    traffic : Traffic
+        Requests with their exits and objectives; see :func:`fluidb.traffic.prepare`.
     scheduler : Scheduler
         The policy, e.g. ``find_policy("fluid")``.
-    exits : (N,) ndarray of int64
-        1-based exit of each request; see :func:`fluidb.traffic.resolve`.
-    slo_s : float, optional
-        Latency objective in seconds, where the trace has none of its own.
     until_s : float
         Stop then; requests that arrived and have not returned stay unfinished.
     record : bool
@@ -65,67 +60,72 @@ def simulate(
     Raises
     ------
     InputError
-        If there is no SLO, nothing arrives in time, or the policy broke its contract.
+        If nothing arrives in time, or the policy broke its contract.
     """
-    if trace.slo_s is not None and slo_s is not None:
-        raise InputError("slo: the trace has a column slo_s, so that --slo would change nothing; leave it out")
-    if trace.slo_s is None and slo_s is None:
-        raise InputError("slo: expected --slo, or a trace with a column slo_s, found neither; add e.g. --slo 200ms")
-    arrived = int(np.searchsorted(trace.arrival_s, until_s, side="left"))
+    arrived = int(np.searchsorted(traffic.trace.arrival_s, until_s, side="left"))
     if arrived == 0:
         raise InputError(
-            f"until: expected a time after the first arrival at {trace.arrival_s[0]:g} s, found {until_s:g} s"
+            f"until: expected a time after the first arrival at {traffic.trace.arrival_s[0]:g} s, found {until_s:g} s"
         )
-    trace, exits = trace.first(arrived), exits[:arrived]
-    slo = trace.slo_s if trace.slo_s is not None else np.broadcast_to(np.float64(slo_s), arrived)
-    policy = scheduler.policy
-    segments = table.segments(by_layer=policy.by_layer)
+    traffic = traffic.first(arrived)
+    trace = traffic.trace
+    policy, segments = scheduler.policy, table.segments(by_layer=scheduler.policy.by_layer)
     if np.spacing(trace.arrival_s[-1]) > 1e-3 * segments.time_s[:, 1].min():
         raise InputError(
             f"trace: arrivals as late as {trace.arrival_s[-1]:g} s leave too few digits for a segment of "
             f"{segments.time_s[:, 1].min():g} s; start the trace near 0"
         )
     b_max = table.b_max if scheduler.b_max is None else min(scheduler.b_max, table.b_max)
-    ends_stage = np.append(segments.stage[1:] != segments.stage[:-1], True)
-    device = Device(
-        segments.time_s[None],
-        table.array()[None],
-        np.arange(len(segments.stage)),
-        segments.stage - ~ends_stage,
-        np.zeros(table.b_max + 1),
-        np.ones(table.b_max + 1),
-    )
-    requests = Requests(trace.arrival_s, trace.arrival_s + slo, np.zeros((arrived, 0)))
-    leaving = Leaving(exits, np.zeros((0, 0)), np.zeros(0))
-    rules = Rules(scheduler.settings(slo_s), np.zeros(policy.memory), b_max, scheduler.call_s)
+    device, settings = _device(table, segments), scheduler.settings(traffic.objective_s)
     decide, loop = _compiled(scheduler)
 
-    def run(runs: int, members: int) -> Replay:
-        outcome = Outcome(
-            np.full(arrived, math.inf), np.full(arrived, math.inf), np.zeros(arrived), np.zeros(arrived, dtype=np.int32),
-            exits.copy(), np.zeros((1, len(segments.stage), table.b_max + 1), dtype=np.int64),
-            np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64), np.zeros(members, dtype=np.int64),
+    def run(runs: int, members: int) -> tuple[Replay, int, int]:
+        memory = np.zeros(policy.memory)
+        work, state = _work(traffic), begin(arrived, 1, b_max)
+        rules = Rules(settings, memory, memory[:0], b_max, scheduler.call_s)
+        ran = Record(
+            np.zeros(device.time_s.shape, dtype=np.int64), np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64),
+            np.zeros(members, dtype=np.int64),
         )  # fmt: skip
-        state = begin(arrived, 1, b_max)
-        rules.memory[:] = 0.0
         clock = state.clock[0]
         while clock.returned < arrived and clock.now_s < until_s:
-            status = loop(decide, requests, leaving, device, rules, state, outcome, until_s, EVENTS)
+            status = loop(decide, work, device, rules, state, ran, until_s, EVENTS)
             if status != OK:
                 raise InputError(f"policy {scheduler.spec}: {FAULTS[status]}; see docs/add-a-policy.md")
             if progress is not None:
                 progress(int(clock.returned), arrived)
-        recorded = Runs(*outcome.run_s.T, *outcome.runs.T, outcome.run_members) if runs else None
-        return Replay(
-            trace, exits, slo, outcome.start_s, outcome.finish_s, outcome.stalled_s, outcome.preempted, segments,
-            outcome.launches[0], int(clock.preemptions), int(clock.calls), int(clock.calls) * scheduler.call_s, until_s,
-            recorded, int(clock.runs), int(clock.run_members),
+        calls, served = int(clock.calls), work.requests
+        found = Replay(
+            traffic, table, served.start_s, served.finish_s, served.stalled_s, served.preempted, segments,
+            ran.launches.sum(axis=0), int(clock.preemptions), calls, calls * scheduler.call_s, until_s,
+            Runs(*ran.run_s.T, *ran.runs.T, ran.members) if runs else None,
         )  # fmt: skip
+        return found, int(clock.runs), int(clock.run_members)
 
-    found = run(0, 0)
-    if record:  # once more, now that it is known how much there is to keep
-        found = run(found.run_count, found.member_count)
-    return found
+    found, *room = run(0, 0)
+    return run(*room)[0] if record else found  # once more, now that it is known how much there is to keep
+
+
+def _work(traffic: Traffic) -> Work:
+    """Traffic as the event loop takes it."""
+    requests = np.zeros(len(traffic), REQUEST).view(np.recarray)
+    requests.arrival_s = traffic.trace.arrival_s
+    requests.due_s = traffic.trace.arrival_s + traffic.slo_s
+    requests.start_s = requests.finish_s = math.inf
+    return Work(requests, traffic.exits, np.zeros((0, 0)))
+
+
+def _device(table: LatencyTable, segments: Segments) -> Device:
+    """A latency table as the event loop takes it."""
+    ends_stage = np.append(segments.stage[1:] != segments.stage[:-1], True)
+    return Device(
+        time_s=segments.time_s[None],
+        latency_s=table.array()[None],
+        segment_at=np.arange(len(segments.stage)),
+        stage_after=segments.stage - ~ends_stage,
+        gather_s=np.zeros(table.b_max + 1),
+        occupancy=np.ones(table.b_max + 1),
+    )
 
 
 def _plain(decide: Decide, *arguments: Any) -> Any:
@@ -173,7 +173,7 @@ def write_requests(result: Replay, path: Path, *, replace: bool = True) -> None:
 
 def _csv_pieces(result: Replay) -> Iterator[str]:
     yield csv_text(dict.fromkeys(_csv_columns(result, slice(0, 0)), ()))
-    for start in range(0, len(result.trace), PIECE):
+    for start in range(0, len(result.traffic), PIECE):
         yield csv_text(_csv_columns(result, slice(start, start + PIECE)), header=False)
         result.release()
 
@@ -184,16 +184,16 @@ def _csv_columns(result: Replay, part: slice) -> dict[str, Sequence[object]]:
     def times(values: NDArray[np.float64]) -> list[object]:
         return [value if math.isfinite(value) else "" for value in values.tolist()]
 
-    arrival_s, finish_s = result.trace.arrival_s[part], result.finish_s[part]
+    arrival_s, finish_s = result.traffic.trace.arrival_s[part], result.finish_s[part]
     return {
-        "request_id": result.trace.request_id[part].tolist(),
+        "request_id": result.traffic.trace.request_id[part].tolist(),
         "arrival_s": arrival_s.tolist(),
         "start_s": times(result.start_s[part]),
         "finish_s": times(finish_s),
         "latency_s": times(finish_s - arrival_s),
-        "slo_s": result.slo_s[part].tolist(),
+        "slo_s": result.traffic.slo_s[part].tolist(),
         "violated": result.violated_in(part).astype(int).tolist(),
-        "exit": result.exits[part].tolist(),
+        "exit": result.traffic.exits[part].tolist(),
         "preempted": result.preempted[part].tolist(),
         "stalled_s": result.stalled_s[part].tolist(),
     }

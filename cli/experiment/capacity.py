@@ -42,8 +42,8 @@ def command(
     from ...dse.latency import read_latency
     from ...experiments.capacity import find_capacity
     from ...formats import parse_duration
-    from ...serving.scheduler import find_policy
     from ...serving.requirements import parse_requirement
+    from ...serving.scheduler import find_policy
 
     required = [parse_requirement(text, "--require") for text in require]
     slo_s = parse_duration(slo, "--slo")

@@ -6,7 +6,7 @@ TIMEOUT = 0  # place in settings
 
 
 @compile_policy
-def decide(view):
+def decide(view, data):
     """Dispatch when B_max wait or the oldest has waited for the timeout; run to the end with who has not exited.
 
     Source: paper 000, Sections II-A and IV, baselines (ii) and (iii); which layers
@@ -17,7 +17,7 @@ def decide(view):
     """
     if view.depth > 0:
         return go_on(view.segments)
-    dispatch_s = view.head_arrival_s + view.settings[TIMEOUT]
+    dispatch_s = view.head_arrival_s + data.settings[TIMEOUT]
     if view.waiting >= view.b_max or view.now_s >= dispatch_s:
         return launch(min(view.waiting, view.b_max), view.segments)
     return sleep(dispatch_s)

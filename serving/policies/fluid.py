@@ -6,7 +6,7 @@ EXITS, CRITERION, ESTIMATE = 0, 1, 2  # places in settings
 
 
 @compile_policy
-def decide(view):
+def decide(view, data):
     """Launch at once with what waits; at each exit backfill the room in the batch if the SLO allows.
 
     A backfilling batch runs up to the exit where the preempted one stands, without
@@ -25,19 +25,19 @@ def decide(view):
     """
     if view.depth == 0:
         return launch(min(view.waiting, view.b_max), 1)  # line 2
-    taken = view.size if view.settings[EXITS] == 0 else view.admitted
+    taken = view.size if data.settings[EXITS] == 0 else view.admitted
     b_incr = min(view.waiting, view.b_max - taken)  # lines 10-11
     if b_incr > 0:
-        latency_s = view.latency_s[0]
+        latency_s = data.latency_s[0]
         reached, end, b_merged = view.stage, latency_s.shape[1] - 1, view.size + b_incr
         # Equation (3): SLO less the time in queue and on the NPU, of the sample that is due first
         slack_s = view.deadline_s - view.now_s
         # Equation (4): the new batch up to this exit, then the merged one to the end
-        if view.settings[ESTIMATE] == 0:
+        if data.settings[ESTIMATE] == 0:
             overhead_s = latency_s[0, reached, b_incr] + latency_s[reached, end, b_merged]
         else:
             overhead_s = b_incr * latency_s[0, reached, 1] + b_merged * latency_s[reached, end, 1]
-        if view.settings[CRITERION] == 1 or overhead_s < slack_s:  # line 12
+        if data.settings[CRITERION] == 1 or overhead_s < slack_s:  # line 12
             return launch(b_incr, reached)
     return go_on(1)
 

@@ -10,17 +10,17 @@ PAST, TURN_S = 0, 1  # places in memory
 
 
 @compiled()
-def count_past(view):
+def count_past(view, data):
     """How many at the head of the queue could not meet their deadline even alone; they let the others pass."""
-    soonest_s = view.now_s + view.latency_s[0, 0, view.latency_s.shape[2] - 1, 1]
-    past = int(view.memory[PAST])  # deadlines do not come back: those counted before need no second look
-    while past < view.waiting and view.requests.due_s[view.queue[past]] < soonest_s:
+    soonest_s = view.now_s + data.latency_s[0, 0, data.latency_s.shape[2] - 1, 1]
+    past = int(data.memory[PAST])  # deadlines do not come back: those counted before need no second look
+    while past < view.waiting and data.requests[data.queue[view.first + past]].due_s < soonest_s:
         past += 1
     return past
 
 
 @compiled()
-def outlook(view, past, admit, hopeful, more):
+def outlook(view, data, past, admit, hopeful, more):
     """How many requests would be in time if ``admit`` entered now, and when all would be served.
 
     Nobody exits early.  Behind those on the NPU, the waiting are served in
@@ -28,18 +28,18 @@ def outlook(view, past, admit, hopeful, more):
     turn comes too late are left out; ``more`` without a deadline follow them.
     ``hopeful`` of those that enter can still meet their deadline.
     """
-    latency_s, due_s, end = view.latency_s[0], view.requests.due_s, view.latency_s.shape[2] - 1
+    latency_s, requests, end = data.latency_s[0], data.requests, data.latency_s.shape[2] - 1
     time_s = view.now_s + latency_s[0, view.stage, admit] + latency_s[view.stage, end, view.in_flight + admit]
     in_time = 0
     for k in range(view.in_flight):
-        in_time += due_s[view.members[k]] >= time_s
+        in_time += requests[data.members[view.offset + k]].due_s >= time_s
     for k in range(hopeful):
-        in_time += due_s[view.queue[past + k]] >= time_s
+        in_time += requests[data.queue[view.first + past + k]].due_s >= time_s
     first, known = hopeful, min(view.waiting - past, view.b_max)
     while first < known + more:
         batch = min(known + more - first, view.b_max)
         if first < known:
-            first_due_s = due_s[view.queue[past + first]]
+            first_due_s = requests[data.queue[view.first + past + first]].due_s
             if time_s + latency_s[0, end, 1] > first_due_s:
                 first += 1
                 continue
@@ -47,14 +47,14 @@ def outlook(view, past, admit, hopeful, more):
                 batch -= 1
         time_s += latency_s[0, end, batch]
         for k in range(first, min(first + batch, known)):
-            in_time += due_s[view.queue[past + k]] >= time_s
+            in_time += requests[data.queue[view.first + past + k]].due_s >= time_s
         first += batch
     return in_time, time_s
 
 
 @compile_policy
-def decide(view):
-    """Of all sizes of a launch or a backfill take the one after which most are in time; among equals, the one done first.
+def decide(view, data):
+    """Of all sizes of a launch or a backfill take the one that leaves most in time; among equals, the one done first.
 
     Requests that could not be in time even alone let the others pass; they are
     launched one by one when nobody else waits.  So that they do not starve, and
@@ -76,8 +76,8 @@ def decide(view):
     ``late``
         ``last``; or ``first``: the queue stays in order of arrival.
     """
-    settings, memory = view.settings, view.memory
-    past = count_past(view)
+    settings, memory = data.settings, data.memory
+    past = count_past(view, data)
     memory[PAST] = past
     patience_s = settings[PATIENCE] * (view.head_due_s - view.head_arrival_s) * min(1.0, view.b_max / max(past, 1))
     if view.waiting > 0 and view.now_s >= memory[TURN_S] + patience_s:
@@ -97,7 +97,7 @@ def decide(view):
         more = view.b_max if settings[AHEAD] == 0 else 0
         for admit in range(0 if view.depth > 0 else 1, most + 1):
             hopeful = max(0, admit - past) if by_arrival else admit
-            in_time, time_s = outlook(view, past, admit, hopeful, more)
+            in_time, time_s = outlook(view, data, past, admit, hopeful, more)
             if in_time > saved or (in_time == saved and time_s < done_s):
                 best, saved, done_s = admit, in_time, time_s
     if best == 0:

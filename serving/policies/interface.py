@@ -1,6 +1,6 @@
 """What a scheduling policy sees, what it may decide, and how its parameters are written.
 
-A policy decides with one function ``decide(view)``, which the event loop calls
+A policy decides with one function ``decide(view, data)``, which the event loop calls
 whenever a lane of the device could do something else:
 
 * the lane is idle and a request waits;
@@ -14,8 +14,8 @@ are preempted.  ``decide`` answers with a :class:`Decision`, made by :func:`laun
 or :func:`sleep`, or written out where a policy does more than these can say.
 
 The function is compiled by numba with :data:`DECIDE`, and must also run as plain
-Python.  ``view.requests`` holds every request of the traffic: a policy reads those
-that wait (``view.queue``) or run (``view.members``), and no other, since no
+Python.  ``data.requests`` holds every request of the traffic: a policy reads those
+that wait (``data.queue``) or run (``data.members``), and no other, since no
 scheduler sees the future.
 """
 
@@ -33,29 +33,30 @@ from numpy.typing import NDArray
 from ...formats import InputError, parse_duration
 from ...jit import compiled
 
-
-class Requests(NamedTuple):
-    """What is known of each request once it has arrived.
-
-    Attributes
-    ----------
-    arrival_s, due_s : (N,) ndarray of float64
-        Arrival, and arrival plus SLO.
-    features : (N, F) ndarray of float64
-        Whatever the traffic states beside: a predicted exit, a width, an accuracy to keep.
-    """
-
-    arrival_s: NDArray[np.float64]
-    due_s: NDArray[np.float64]
-    features: NDArray[np.float64]
-
+REQUEST = np.dtype(
+    [
+        ("arrival_s", "f8"),
+        ("due_s", "f8"),  # arrival plus SLO
+        ("predicted", "f8"),  # exit or width that a predictor expects
+        ("width", "f8"),  # e.g. length of a sequence
+        ("accuracy", "f8"),  # that it asks for
+        ("start_s", "f8"),  # entry into the device; infinite until then
+        ("finish_s", "f8"),  # return; infinite until then
+        ("stalled_s", "f8"),  # time spent preempted
+        ("preempted", "i8"),  # how often
+        ("exit", "i8"),  # at which it returned; 0 until then
+    ],
+    align=True,
+)
+"""A request: what is known of it on arrival, and what has happened to it so far."""
 
 LANE = np.dtype(
     [
+        ("offset", "i8"),  # where its batches and samples begin among those of all lanes
         ("depth", "i8"),  # batches on its stack; 0 when idle
         ("in_flight", "i8"),  # samples of all of them
         ("admitted", "i8"),  # samples that they began with, those included that have exited since
-        ("size", "i8"),  # samples of the top batch
+        ("samples", "i8"),  # of the top batch
         ("stage", "i8"),  # stages that the top batch has completed
         ("running", "i8"),  # 1 while a segment runs
         ("slowed", "i8"),  # 1 once the end of that segment has the slowdown of other lanes in it
@@ -106,22 +107,10 @@ class View(NamedTuple):
         Stages it has completed: the last exit it has passed.
     segment : int
         Segments it has completed.
-    queue : (waiting,) ndarray of int64
-        Requests that wait, in order of arrival; a policy may put them into another order.
-    members : (in_flight,) ndarray of int64
-        Requests on the lane, bottom batch first.
-    requests : Requests
-        What is known of each request.
-    latency_s : (V, E + 1, E + 1, B + 1) ndarray of float64
-        T_{i:j}^b of each variant of the network, seconds.
-    lanes : (L,) record array of LANE
-        All lanes.
-    thresholds : (E - 1,) or (0,) ndarray of float64
-        Confidence from which a sample leaves at each exit, if the policy sets them while it runs.
-    memory : (M,) ndarray of float64
-        The policy's own, kept from call to call; zeros at the start.
-    settings : (K,) ndarray of float64
-        Its parameters, in order.
+    first : int
+        Where the requests that wait begin in ``data.queue``.
+    offset : int
+        Where the requests on the lane begin in ``data.members``.
     """
 
     now_s: float
@@ -139,14 +128,39 @@ class View(NamedTuple):
     places: int
     stage: int
     segment: int
+    first: int
+    offset: int
+
+
+class Data(NamedTuple):
+    """The arrays that a policy reads, and its own.
+
+    Attributes
+    ----------
+    requests : (N,) record array of REQUEST
+        Every request.
+    queue : (N,) ndarray of int64
+        Those that wait, in order of arrival: ``waiting`` from ``first`` on.  A policy may put them into another order.
+    members : (L * b_max,) ndarray of int64
+        Those on the lane, bottom batch first: ``in_flight`` from ``offset`` on.
+    lanes : (L,) record array of LANE
+        All lanes.
+    latency_s : (V, E + 1, E + 1, B + 1) ndarray of float64
+        T_{i:j}^b of each variant of the network, seconds.
+    settings : (K,) ndarray of float64
+        The policy's parameters, in order.
+    memory : (M,) ndarray of float64
+        Its own numbers, kept from call to call; zeros at the start.  If it sets the exits' thresholds, they
+        are the first ones, one for each exit but the last.
+    """
+
+    requests: NDArray[np.void]
     queue: NDArray[np.int64]
     members: NDArray[np.int64]
-    requests: Requests
-    latency_s: NDArray[np.float64]
     lanes: NDArray[np.void]
-    thresholds: NDArray[np.float64]
-    memory: NDArray[np.float64]
+    latency_s: NDArray[np.float64]
     settings: NDArray[np.float64]
+    memory: NDArray[np.float64]
 
 
 class Decision(NamedTuple):
@@ -155,7 +169,7 @@ class Decision(NamedTuple):
     Attributes
     ----------
     admit : int
-        Waiting requests that enter as a new batch on top of the lane's stack, which preempts the batch that ran; 0 for none.
+        Waiting requests that enter as a new batch on top of the lane's stack; the batch that ran is then preempted.
     skip : int
         How many at the head of the queue they are taken behind; these keep waiting.
     run : int
@@ -181,16 +195,14 @@ class Decision(NamedTuple):
     delay_s: float
 
 
-Decide = Callable[[View], Decision]
+Decide = Callable[[View, Data], Decision]
 
 _f, _i, _f1, _i1 = types.float64, types.int64, types.float64[::1], types.int64[::1]
-REQUESTS = types.NamedTuple((_f1, _f1, types.float64[:, ::1]), Requests)
-LANES = types.Array(from_dtype(LANE), 1, "C")
+REQUESTS, LANES = types.Array(from_dtype(REQUEST), 1, "C"), types.Array(from_dtype(LANE), 1, "C")
 LATENCY = types.float64[:, :, :, ::1]
-_view = types.NamedTuple(
-    (_f, *[_i] * 4, *[_f] * 2, *[_i] * 3, _f, *[_i] * 4, _i1, _i1, REQUESTS, LATENCY, LANES, _f1, _f1, _f1), View
-)
-DECIDE = types.NamedTuple((_i, _i, _i, _f, types.boolean, _i, _f), Decision)(_view)
+_view = types.NamedTuple((_f, *[_i] * 4, *[_f] * 2, *[_i] * 3, _f, *[_i] * 6), View)
+_data = types.NamedTuple((REQUESTS, _i1, _i1, LANES, LATENCY, _f1, _f1), Data)
+DECIDE = types.NamedTuple((_i, _i, _i, _f, types.boolean, _i, _f), Decision)(_view, _data)
 """numba signature of every decision."""
 
 compile_policy = compiled(DECIDE)
@@ -247,13 +259,13 @@ class Policy:
     decide : Decide
         Its decision, compiled by :data:`compile_policy`; the docstring gives rule and source.
     parameters : tuple of Parameter
-        In the order in which ``decide`` finds them in ``view.settings``.
+        In the order in which ``decide`` finds them in ``data.settings``.
     by_layer : bool
         Whether segments are layers instead of stages.
     work_conserving : bool
         Whether it claims to run whenever a request waits.
     memory : int
-        Numbers that it keeps from call to call, in ``view.memory``.
+        Numbers that it keeps from call to call, in ``data.memory``.
     thresholds : bool
         Whether it sets the exits' thresholds while it runs; the traffic must then have confidences.
     """

@@ -4,7 +4,7 @@ from .interface import Policy, compile_policy, go_on, launch
 
 
 @compile_policy
-def decide(view):
+def decide(view, data):
     """At every layer admit waiting requests, one after the other, while every request on the NPU keeps its slack.
 
     A request's slack is its SLO less what it has waited so far and less the
@@ -17,7 +17,7 @@ def decide(view):
     """
     admit = min(view.waiting, view.b_max - view.admitted)
     if view.depth > 0:
-        alone_s = view.latency_s[0, 0, view.latency_s.shape[2] - 1, 1]
+        alone_s = data.latency_s[0, 0, data.latency_s.shape[2] - 1, 1]
         slack_s = view.deadline_s - view.now_s
         while admit > 0 and slack_s - alone_s * (view.in_flight + admit) <= 0:
             admit -= 1

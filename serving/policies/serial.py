@@ -4,7 +4,7 @@ from .interface import Policy, compile_policy, go_on, launch
 
 
 @compile_policy
-def decide(view):
+def decide(view, data):
     """Take the oldest request when idle and run it until it exits.
 
     Source: paper 000, Section IV, baseline (i).  No parameters.  Work-conserving.
