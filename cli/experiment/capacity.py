@@ -39,11 +39,11 @@ def command(
 
     Exit code 1 if it keeps them at none.
     """
-    from ...dse.latency import read_latency
     from ...experiments.capacity import find_capacity
     from ...formats import parse_duration
     from ...serving.contenders import find_policy
     from ...serving.requirements import parse_requirement
+    from ...tables import read_latency
 
     required = [parse_requirement(text, "--require") for text in require]
     slo_s = parse_duration(slo, "--slo")

@@ -37,10 +37,10 @@ def command(
     same samples.  A star marks what no other threshold beats in accuracy, mean
     latency and violations at once.
     """
-    from ...dse.latency import read_latency
     from ...experiments.thresholds import spread, sweep_thresholds
     from ...formats import parse_duration
     from ...serving.contenders import find_policy
+    from ...tables import read_latency
     from ...traffic.reading import read_trace
     from ...traffic.samples import draw_samples, read_samples
 
