@@ -8,9 +8,9 @@ import numpy as np
 
 from ..formats import InputError, write_table
 from ..models import Network
-from ..tables.latency import LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups, pair_rows
+from ..tables.latency import DESIGN_FILE, LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups, pair_rows
 from .costs import Cause, LayerCosts, layer_costs
-from .design import DESIGN_FILE, DesignTable, read_design
+from .design import DesignTable, read_design
 from .fbcb import FbcbTable
 
 

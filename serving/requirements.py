@@ -109,7 +109,7 @@ class Requirement:
             "mean": summary.mean_latency_s,
             "max": summary.max_latency_s,
             "busy_share": summary.busy_share,
-            "mac_share": summary.utilisation and summary.utilisation.mac_share,
+            "mac_share": None if summary.utilisation is None else summary.utilisation.mac_share,
             "processing_rate": summary.processing_rate_per_s,
             "goodput": summary.goodput_per_s,
             "unfinished": float(summary.unfinished),

@@ -12,12 +12,13 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from ..formats import InputError, Strict, Table, check_beside, read_table
 from ..models import MAX_WORK, Layer
+from ..platforms import device
 
 LATENCY_FILE, DESIGN_FILE, FBCB_FILE = "latency.json", "design.json", "fbcb.json"
 MADE_FROM = {"fluidb.design/1": (DESIGN_FILE, "fluidb dse"), "fluidb.fbcb/1": (FBCB_FILE, "fluidb dse")}
 """Tables that a latency table may be made from: the file beside it, and the command that writes it."""
 
-MAX_BATCH = 256
+MAX_BATCH = device.MAX_BATCH
 """Largest B_max: the number of layouts of a batch grows with its square."""
 
 MAX_S = 1e9
@@ -136,7 +137,7 @@ class LatencyTable(Table, _Stated):
     layers: list[LayerUse] = []
     peak_macs_per_s: Annotated[float | None, Field(ge=1e-6, le=1e24)] = None
     rows: list[LatencyRow]
-    slowdown: Annotated[list[Annotated[float, Field(ge=1, le=1e6)]], Field(min_length=1)] = [1.0]
+    slowdown: device.Slowdown = [1.0]
     gather_s: list[SecondsOrNone] | None = None
 
     @model_validator(mode="after")
@@ -147,8 +148,6 @@ class LatencyTable(Table, _Stated):
             raise ValueError(f"rows: expected every pair of exits from 0 to {len(self.exits)} in order")
         if any(len(row.time_s) != self.b_max for row in self.rows):
             raise ValueError(f"rows: expected {self.b_max} times each, one for each batch size")
-        if self.slowdown[0] != 1 or self.slowdown != sorted(self.slowdown):
-            raise ValueError("slowdown: expected 1 for a batch alone, and then no smaller factors")
         if self.gather_s is not None and len(self.gather_s) != self.b_max + 1:
             raise ValueError(f"gather_s: expected {self.b_max + 1} times, one for each batch size from 0")
         return self

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, DesignFolder
+from ..options import AsJson, TableFolder
 from ..render import blank, emit_facts, emit_json, emit_table, fail, percent, progress, quantity
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    directory: DesignFolder,
+    directory: TableFolder,
     slo: Annotated[str, typer.Option(metavar="DURATION", help="Latency objective, e.g. 200ms.")],
     require: Annotated[
         list[str],

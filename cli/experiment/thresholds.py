@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from ..options import AsJson, DesignFolder
+from ..options import AsJson, TableFolder
 from ..render import blank, emit_facts, emit_json, emit_table, ms, percent, progress
 
 
 def command(
-    directory: DesignFolder,
+    directory: TableFolder,
     trace: Annotated[Path, typer.Option(metavar="FILE", help="The requests (docs/file-formats.md, Traces).")],
     samples: Annotated[
         Path | None,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..options import AsJson, DesignFolder, Force
+from ..options import AsJson, Force, TableFolder
 from ..render import blank, emit_facts, emit_json, emit_outcomes, emit_table, ms, note, percent, progress
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    directory: DesignFolder,
+    directory: TableFolder,
     trace: Annotated[Path, typer.Option(metavar="FILE", help="The requests (docs/file-formats.md, Traces).")],
     policy: Annotated[
         str,

@@ -133,5 +133,6 @@ def _opening(ident: str, served: list[Served], latency: LatencyTable) -> Element
         ["policy", f"busy {unit.name}", "samples", "preemptions"], rows,
     )  # fmt: skip
     drawn = draw_strips(f"{ident}-opening", title, strips, begin_s, end_s, latency.b_max)
-    remark = f"When the {latency.machine} was busy: height is the batch, up to {latency.b_max}; a triangle marks a preemption."
+    about = f"height is the batch, up to {latency.b_max}; a triangle marks a preemption."
+    remark = f"When the {latency.machine} was busy: {about}"
     return figure(title, remark, drawn, data)
