@@ -23,11 +23,11 @@ def command(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compute the time between every two exits, for every batch size.
+    """Compute the time between every two exits of a design, for every batch size.
 
-    Of a design, writes latency.json into the design's folder, replacing an
-    earlier one. Of a network on a device, where nothing is searched for, writes
-    it into a folder of its own (docs/add-a-device.md).
+    Writes latency.json into the design's folder, replacing an earlier one. Given
+    a network and a device instead, for which nothing is searched, writes it into
+    a folder of its own (docs/add-a-device.md).
     """
     from ...formats import InputError
     from ...tables.latency import LATENCY_FILE

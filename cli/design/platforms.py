@@ -13,12 +13,12 @@ from ..render import blank, emit_facts, emit_json, emit_list, every_fault, note,
 if TYPE_CHECKING:
     from ...platforms.described import Described
 
-app = typer.Typer(invoke_without_command=True, help="List, show, check and import boards and devices.")
+app = typer.Typer(invoke_without_command=True, help="List, show, check and import boards.")
 
 
 @app.callback()
 def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """List, show, check and import boards and devices."""
+    """List, show, check and import boards."""
     if ctx.invoked_subcommand is not None:
         if as_json:
             raise typer.BadParameter("--json stands behind the command after it, e.g. show", ctx)
