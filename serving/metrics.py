@@ -223,8 +223,8 @@ class Summary:
         Requests of a start-up transient, by MSER-5; they are counted in all figures nevertheless.
     busy_share : float
         Share of the span in which the NPU ran.
-    utilisation : Utilisation
-        Where its MACs went.
+    utilisation : Utilisation or None
+        Where its MACs went; ``None`` if the latency table states no causes.
     mean_batch : float
         Samples in the running batch, averaged over the time the NPU ran.
     preemptions, scheduler_calls : int
@@ -254,7 +254,7 @@ class Summary:
     goodput_per_s: float
     warm_up_requests: int
     busy_share: float
-    utilisation: Utilisation
+    utilisation: Utilisation | None
     mean_batch: float
     preemptions: int
     scheduler_calls: int
@@ -280,13 +280,13 @@ def _percentiles(ordered: Sequence[float]) -> list[Percentile]:
     ]
 
 
-def _utilisation(replay: Replay, span_s: float) -> Utilisation:
-    """Shares of the span, as the latency table has them for each segment and batch size."""
-    parts = replay.segments
-    made, tile, batch, memory = (
-        float((replay.launches * part).sum()) / span_s
-        for part in (parts.useful_s, parts.tile_padding_s, parts.batch_padding_s, parts.memory_bound_s)
-    )
+def _utilisation(replay: Replay, span_s: float) -> Utilisation | None:
+    """Shares of the span, as the latency table has them for each segment and batch size, if it has them."""
+    _, _, *parts = replay.segments
+    sums = [float((replay.launches * part).sum()) / span_s for part in parts if part is not None]
+    if not sums:
+        return None
+    made, tile, batch, memory = sums
     scheduler = replay.scheduler_s / span_s
     return Utilisation(made, 1.0 - made - tile - batch - memory - scheduler, scheduler, memory, tile, batch)
 
