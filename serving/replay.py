@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,17 +11,18 @@ from typing import Any
 import numba
 import numpy as np
 from numba.extending import is_jitted
-from numpy.typing import NDArray
 
-from ..formats import InputError, write_file
+from ..formats import InputError
 from ..tables.latency import LatencyTable
-from ..traffic.storage import allocate, blocks, release
-from ..traffic.trace import PIECE, csv_text
+from ..traffic.trace import write_columns
 from ..traffic.traffic import Traffic
 from .contenders import Contender
 from .engine import CALLS, FAULTS, FINISHED, OK, PREEMPTIONS, begin, replay
 from .metrics import Replay, Runs
 from .policies import Decide, compile_policy
+
+PIECE = 2**18
+"""Requests that are served before progress is told, and Ctrl-C answered."""
 
 
 def simulate(
@@ -81,31 +82,28 @@ def simulate(
 
     def run(slots: int, places: int) -> Replay:
         never_s = math.inf if math.isfinite(until_s) else 0.0  # who is served in the end needs no mark
-        start_s, finish_s = allocate(arrived, np.float64, never_s), allocate(arrived, np.float64, never_s)
-        stalled_s, preempted = allocate(arrived, np.float64), allocate(arrived, np.int32)
+        start_s, finish_s = np.full(arrived, never_s), np.full(arrived, never_s)
+        stalled_s, preempted = np.zeros(arrived), np.zeros(arrived, dtype=np.int32)
         launches = np.zeros((len(segments.stage), table.b_max + 1), dtype=np.int64)
         run_s, runs = np.zeros((slots, 2)), np.zeros((slots, 4), dtype=np.int64)
         members = np.zeros(places, dtype=np.int64)
-        state = begin(b_max, allocate(arrived if contender.policy.overtaking else 0, np.int64))
+        state = begin(b_max, np.zeros(arrived if contender.policy.overtaking else 0, dtype=np.int64))
         found = Replay(
             traffic, table, start_s, finish_s, stalled_s, preempted, segments, launches, 0, 0, 0.0, until_s,
             Runs(run_s[:, 0], run_s[:, 1], runs[:, 0], runs[:, 1], runs[:, 2], runs[:, 3], members) if slots else None,
         )  # fmt: skip
-        for part in blocks(arrived):
+        for start in range(0, arrived, PIECE):
             status = loop(
-                decide, settings, contender.policy.overtaking, contender.call_s, b_max, until_s, part.stop, state,
-                trace.arrival_s, traffic.exits, traffic.slo_s, table.array(), segments.time_s, stage_after, start_s,
-                finish_s, stalled_s, preempted, launches, run_s, runs, members,
+                decide, settings, contender.policy.overtaking, contender.call_s, b_max, until_s,
+                min(start + PIECE, arrived), state, trace.arrival_s, traffic.exits, traffic.slo_s, table.array(),
+                segments.time_s, stage_after, start_s, finish_s, stalled_s, preempted, launches, run_s, runs, members,
             )  # fmt: skip
             if status != OK:
                 raise InputError(f"policy {contender.spec}: {FAULTS[status]}; see docs/add-a-policy.md")
-            found.release()
-            release(state.late)
             if progress is not None:
                 progress(int(state.counters[FINISHED]), arrived)
         if math.isfinite(until_s):
-            for part in found.parts():
-                finish_s[part][finish_s[part] > until_s] = math.inf  # it ended after the simulation did
+            finish_s[finish_s > until_s] = math.inf  # it ended after the simulation did
         calls = int(state.counters[CALLS])
         return replace(
             found,
@@ -158,32 +156,17 @@ def write_requests(result: Replay, path: Path, *, replace: bool = True) -> None:
     InputError
         If the file system refuses, or a file is in the way.
     """
-    write_file(path, _csv_pieces(result), replace=replace)
-
-
-def _csv_pieces(result: Replay) -> Iterator[str]:
-    yield csv_text(dict.fromkeys(_csv_columns(result, slice(0, 0)), ()))
-    for start in range(0, len(result.traffic), PIECE):
-        yield csv_text(_csv_columns(result, slice(start, start + PIECE)), header=False)
-        result.release()
-
-
-def _csv_columns(result: Replay, part: slice) -> dict[str, Sequence[object]]:
-    """Columns of a slice of the requests, as a file has them."""
-
-    def times(values: NDArray[np.float64]) -> list[object]:
-        return [value if math.isfinite(value) else "" for value in values.tolist()]
-
-    arrival_s, finish_s = result.traffic.trace.arrival_s[part], result.finish_s[part]
-    return {
-        "request_id": result.traffic.trace.request_id[part].tolist(),
-        "arrival_s": arrival_s.tolist(),
-        "start_s": times(result.start_s[part]),
-        "finish_s": times(finish_s),
-        "latency_s": times(finish_s - arrival_s),
-        "slo_s": result.traffic.slo_s[part].tolist(),
-        "violated": result.violated_in(part).astype(int).tolist(),
-        "exit": result.traffic.exits[part].tolist(),
-        "preempted": result.preempted[part].tolist(),
-        "stalled_s": result.stalled_s[part].tolist(),
+    traffic, trace = result.traffic, result.traffic.trace
+    columns = {
+        "request_id": trace.request_id,
+        "arrival_s": trace.arrival_s,
+        "start_s": result.start_s,
+        "finish_s": result.finish_s,
+        "latency_s": result.latency_s,
+        "slo_s": traffic.slo_s,
+        "violated": result.violated,
+        "exit": traffic.exits,
+        "preempted": result.preempted,
+        "stalled_s": result.stalled_s,
     }
+    write_columns(columns, path, replace=replace)

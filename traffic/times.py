@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..trace import MAX_ARRIVAL_S
+from .trace import MAX_ARRIVAL_S
 
 Times = NDArray[np.int64 | np.float64]
 """Nanoseconds, exact (int64); or seconds (float64), where a number has finer digits or an exponent."""
