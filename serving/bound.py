@@ -85,9 +85,10 @@ it since the machine last stood still."""
 def least_late(release_s: NDArray[np.float64], due_s: NDArray[np.float64], work_s: NDArray[np.float64]) -> int:
     """Least number of late jobs on one machine that may preempt: Kise, Ibaraki and Mine (Operations Research, 1978).
 
-    Jobs enter a set by due time.  When one would be late, the job whose removal
-    lets the set end first leaves it; what remains runs in order, without a break.
-    Jobs before a break are done with: what is kept are those since the last one.
+    Jobs enter a set in the order of their due times.  When a job would be late, one
+    job leaves the set: the job without which the set ends earliest.  The others run
+    in order, without a break.  When the machine stands still, the set becomes empty:
+    no earlier job can delay a later one any more.
 
     Parameters
     ----------

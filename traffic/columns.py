@@ -1,4 +1,4 @@
-"""Columns of a file: how the texts of each become values, and what is wrong with them."""
+"""Columns of a file: their texts become values, and what is wrong is noted with its row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .rows import Batch, Tally, quoted
 
 Parsed = tuple[NDArray[Any], NDArray[np.bool_]]
-"""Values of some rows, and which of them are bad; a bad one's value means nothing."""
+"""Values of some rows, and which of them are bad; the value of a bad one means nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,9 @@ class Number:
             return values, unread
         return values, self.outside(values)
 
-    def column(self, name: str) -> Column:
-        """A column of such numbers."""
-        return Column(name, self.expected, self.parse)
-
 
 def _plain(text: str) -> bool:
-    """Python reads ``1_0`` and the digits of every script as numbers; a file means neither."""
+    """Whether Python and a file mean the same: Python also reads ``1_0`` and the digits of every script as numbers."""
     return text.isascii() and "_" not in text
 
 
@@ -130,7 +126,7 @@ def collect(
 
 
 def repeated(ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Rows, from 0 and rising, whose id an earlier row has."""
+    """Rows with an id that an earlier row has too, counted from 0, in order."""
     if np.all(ids[1:] > ids[:-1]):
         return np.zeros(0, dtype=np.int64)
     return np.delete(np.arange(len(ids)), np.unique(ids, return_index=True)[1])

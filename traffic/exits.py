@@ -41,7 +41,7 @@ def draw(rates: Sequence[float], count: int, seed: int) -> NDArray[np.int64]:
 
 
 def decide(confidences: NDArray[np.float64], threshold: float | Sequence[float], exits: int) -> NDArray[np.int64]:
-    """Exits decided by confidence: the first that reaches its threshold, else the last.
+    """Exits by confidence: each sample leaves at the first exit whose threshold it reaches, else at the last.
 
     Parameters
     ----------

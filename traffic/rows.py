@@ -16,14 +16,14 @@ from typing import BinaryIO, NamedTuple
 from ..formats import InputError
 
 BATCH = 1024
-"""Rows held as text at a time; with more of them the garbage collector takes longer than the parsing."""
+"""Rows that are held as text at a time; with more of them the garbage collector takes longer than the parsing."""
 
 MAX_LINE = 2**24
-"""Characters of a line; a longer one is no list of requests."""
+"""Most characters of a line: a file with longer lines is not a list of requests."""
 
 
 class Fault(NamedTuple):
-    """The first row with a fault of a kind, what is wrong with it, and how many rows have such a fault."""
+    """One kind of fault: the first row that has it, what is wrong there, and how many rows have it."""
 
     row: int
     text: str
@@ -49,7 +49,7 @@ class Tally:
     read, blank, bad : int
         Rows read; of those, rows without content, and rows that cannot be used.
     faults : dict of str to Fault
-        By kind: the column, or nothing for a fault of a whole row.
+        By kind: the name of the column, or an empty text if the whole row is wrong.
     """
 
     path: Path
@@ -63,7 +63,7 @@ class Tally:
     faults: dict[str, Fault] = field(default_factory=dict, repr=False)
 
     def note(self, row: int, line: int, text: str, kind: str, count: int) -> None:
-        """Note a fault of some rows; this row is the first of them."""
+        """Note that some rows have a fault of a kind; ``row`` is the first of them."""
         before = self.faults.get(kind)
         first = Fault(row, f"{place(row, line)}: {text}", count)
         if before is not None:
@@ -81,7 +81,7 @@ class Tally:
         return min(self.faults.values(), key=lambda fault: fault.row).text if self.faults else None
 
     def check(self, kept: int) -> None:
-        """Refuse a file with bad rows unless the user lets them go, by its first fault, and one that leaves no row."""
+        """Refuse a file with bad rows, unless they may be skipped, and a file of which no row is kept."""
         if self.bad and not self.skip_bad:
             more = f" (and {self.bad - 1:,} more rows)" if self.bad > 1 else ""
             raise InputError(f"{self.path}: {self.first_bad}{more}; mend it, or leave such rows out with --skip-bad")
@@ -134,7 +134,7 @@ def quoted(text: str) -> str:
 
 @contextlib.contextmanager
 def opened(tally: Tally) -> Iterator[BinaryIO]:
-    """A file to read; what is wrong with it as a file or as text becomes one line, also while it is read."""
+    """An open file; errors of the file system and of the encoding become faults, also while it is read."""
     path = tally.path
     try:
         if stat.S_ISCHR(path.stat().st_mode):

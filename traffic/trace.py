@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ..formats import write_file
 
 MAX_ARRIVAL_S = 1e10
-"""Three centuries: a later arrival is a unit gone wrong."""
+"""Three centuries: with a later arrival the unit is wrong."""
 
 _SAME_TIME_S = 1e-12
 """Arrivals no further apart coincide: a rate must not overflow."""
@@ -66,7 +66,7 @@ class Trace:
         return dataclasses.replace(self, **given)
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """What there is, by the names that files use."""
+        """The columns that are known, by their names in a file."""
         columns: dict[str, NDArray[Any]] = {"request_id": self.request_id, "arrival_s": self.arrival_s}
         if self.exits is not None:
             columns["exit"] = self.exits
@@ -128,7 +128,8 @@ def write_columns(columns: Mapping[str, NDArray[Any]], path: Path, *, replace: b
     Parameters
     ----------
     columns : mapping of str to (N,) ndarray
-        Numbers in the shortest form that reads back the same, 0 and 1 for truth values; what is infinite is left empty.
+        Numbers are written in the shortest form that reads back the same, truth values as 0 and 1; a cell stays empty
+        where the number is infinite.
     path : Path
         Destination.
     replace : bool
