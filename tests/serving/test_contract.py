@@ -156,12 +156,31 @@ def behind_the_first(view, data):
     return launch(1, 1)
 
 
+@compile_policy
+def last_but_one(view, data):
+    """Whoever stands second from the end of the queue."""
+    if view.depth > 0:
+        return go_on(1)
+    return Decision(1, max(0, view.waiting - 2), 1, math.inf, True, 0, 0.0)
+
+
+def taken_behind_the_first(waiting: list[int]) -> list[int]:
+    return waiting[1:3] if len(waiting) > 2 else waiting[:1]
+
+
+def taken_last_but_one(waiting: list[int]) -> list[int]:
+    return waiting[-2:-1] or waiting
+
+
 @pytest.mark.parametrize("count", [3, 7, 12])
-def test_the_queue_closes_behind_those_who_pass_others(count):
-    found = simulate(table_of([[1.0, 1.0]]), everybody(count, 1), scheduler_of(behind_the_first))
+@pytest.mark.parametrize(
+    ("decide", "take"), [(behind_the_first, taken_behind_the_first), (last_but_one, taken_last_but_one)]
+)
+def test_the_queue_closes_behind_those_who_pass_others(decide, take, count):
+    found = simulate(table_of([[1.0, 1.0]]), everybody(count, 1), scheduler_of(decide))
     waiting, at, expected = list(range(count)), 0.0, {}
     while waiting:
-        taken = waiting[1:3] if len(waiting) > 2 else waiting[:1]
+        taken = take(waiting)
         at += 1.0
         waiting = [request for request in waiting if request not in taken]
         expected |= dict.fromkeys(taken, at)
