@@ -50,6 +50,7 @@ class Device(Described):
 
     form: ClassVar[str]
     kind: ClassVar[str] = "device"
+    table_made_by: ClassVar[str] = "make its table with `fluidb latency NETWORK {} -o DIR`"
     listed_as: ClassVar[str] = "devices"
     headers: ClassVar[tuple[str, ...]] = ("device", "form", "b_max", "lanes", "")
     no_numbers: ClassVar[set[str]] = Described.no_numbers | {"network", "stages"}
