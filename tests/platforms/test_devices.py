@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from conftest import TINY, Run
 from fluidb.formats import InputError
-from fluidb.models import load_network
 from fluidb.platforms import Described, Device, load_platform
 from fluidb.platforms.device import Measured
 from hypothesis import given
@@ -47,7 +46,7 @@ def faults(path: Path) -> list[str]:
 def test_times_by_stage_and_batch(measured: Path):
     found = load_platform(str(measured), kind=Measured)
     assert found.stage_s == [pytest.approx([1e-3 * (i + 1), 1e-3 * (i + 2)]) for i in (1, 2, 3)]
-    assert (found.batches, found.form, found.unsourced) == (2, "measured", ["table"])
+    assert (found.b_max, found.form, found.unsourced) == (2, "measured", ["table"])
 
 
 def test_rows_in_any_order_beside_other_columns(measured: Path):
@@ -168,10 +167,6 @@ def test_what_a_device_is_not_for_is_one_clear_line(fluidb: Run, measured: Path,
     assert expected in done.stderr.splitlines()[0]
 
 
-def test_a_kind_is_known_by_its_schema():
-    assert [load_platform(name, kind=Described).kind for name in ("zc706", "rtx-2080-ti", "numpy-x86")] == [
-        "board",
-        "device",
-        "device",
-    ]
-    assert load_network(load_platform("numpy-x86", kind=Measured).network).exits
+@pytest.mark.parametrize(("name", "kind"), [("zc706", "board"), ("rtx-2080-ti", "device"), ("numpy-x86", "device")])
+def test_a_kind_is_known_by_its_schema(name: str, kind: str):
+    assert load_platform(name, kind=Described).kind == kind
