@@ -170,6 +170,7 @@ def test_where_the_macs_went_sums_to_one_and_little_s_law_holds(workload, policy
     table, trace, exits = workload
     found = simulate(table, traffic_of(trace, exits), contender_of(policy, call_s))
     summary = summarise(found)
+    assert summary.utilisation
     shares = asdict(summary.utilisation)
     assert sum(shares.values()) == pytest.approx(1.0)
     assert all(share >= -1e-12 for share in shares.values())
@@ -244,6 +245,7 @@ def test_summary_by_hand():
     assert summary.arrival_rate_per_s == pytest.approx(2 / 9)
     assert summary.busy_share == pytest.approx(6 / 12)
     made = (2 * 100 + 100 + 200) / (1e4 * 12)
+    assert summary.utilisation
     assert summary.utilisation.mac_share == pytest.approx(made)
     assert summary.utilisation.tile_padding_share == pytest.approx(6 / 12 - made)
     assert summary.utilisation.idle_share == pytest.approx(6 / 12)

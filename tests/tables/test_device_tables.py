@@ -10,7 +10,7 @@ import pytest
 from conftest import POCKET, TINY, Run, run_fluidb
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.models import Exit, Gemm, Layer, Network, Shape, load_network
-from fluidb.platforms import Device, load_device
+from fluidb.platforms import Device, load_platform
 from fluidb.platforms.device import Analytic
 from fluidb.serving import find_policy, least_violations, simulate, summarise
 from fluidb.tables import LatencyTable, read_latency
@@ -96,12 +96,12 @@ def test_what_is_written_reads_back(tmp_path_factory, stages, bandwidth, slowdow
 
 
 def test_measured_times_are_those_of_one_network():
-    table = tabulate_device(load_network("resnet50"), load_device("numpy-x86"))
+    table = tabulate_device(load_network("resnet50"), load_platform("numpy-x86", kind=Device))
     assert (table.layers, table.b_max) == ([], 8)
     assert np.all(np.diff(table.array()[0, -1]) > 0)
     assert len(table.segments(by_layer=True).stage) == 4
     with pytest.raises(InputError, match="it was measured for, resnet50 with 4 stages, found resnet50-backbone with 1"):
-        tabulate_device(load_network("resnet50").backbone(), load_device("numpy-x86"))
+        tabulate_device(load_network("resnet50").backbone(), load_platform("numpy-x86", kind=Device))
 
 
 @pytest.mark.parametrize("keys", [{"floor_s": 1e6, "slope_s_per_mac": 1.0}, {"slope_s_per_mac": 1.0}])
@@ -215,7 +215,7 @@ def test_bad_input_is_one_clear_line(fluidb: Run, tmp_path: Path, case: str):
     stated = '"fluidb.device/1"\nname = "dev"\ntitle = "dev"\nb_max = 2\nfloor_s = 1e-4\nslope_s_per_mac = 1e-9\n'
     (tmp_path / "dev.toml").write_text(f"schema = {stated}")
     (tmp_path / "mine").mkdir()
-    write_device(load_network(TINY), load_device(str(tmp_path / "dev.toml")), tmp_path / "made")
+    write_device(load_network(TINY), load_platform(str(tmp_path / "dev.toml"), kind=Device), tmp_path / "made")
     arguments, part = BAD[case]
     done = fluidb(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
