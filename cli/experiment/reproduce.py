@@ -37,7 +37,7 @@ def command(
     seeds: Annotated[int | None, typer.Option(min=1, help="At most so many seeds of each scenario.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the experiments of papers and put every figure beside the paper's."""
+    """Run the Fluid Batching paper's experiments and put every figure beside the paper's."""
     from ...papers import select
     from ...papers.lab import Lab
     from ...papers.report import KEPT, SCHEMA, check_results, content, versions, write_results
