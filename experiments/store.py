@@ -8,8 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, ClassVar, NamedTuple, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from ..dse.design import DesignTable, NetworkRow, tabulate_design
@@ -22,8 +20,7 @@ from ..serving.metrics import summarise
 from ..serving.replay import simulate
 from ..tables.latency import LatencyTable
 from ..traffic.arrivals import gamma, poisson
-from ..traffic.exits import resolve
-from ..traffic.trace import Trace
+from ..traffic.traffic import Traffic, prepare
 from .designs import Asked, Found, find_each
 from .scenarios import Contender, Point
 from .sources import made_with
@@ -205,8 +202,8 @@ def find_engines(asked: Sequence[Asked], store: Store, at: Workers) -> Iterator[
         yield index, Engine(found.design, table, {table.schema_name: table.digest()})
 
 
-def traffic(point: Point, seed: int) -> tuple[Trace, NDArray[np.int64]]:
-    """Arrivals and exits of a run: they depend on point and seed, and on no contender.
+def traffic(point: Point, seed: int) -> Traffic:
+    """What a run serves: it depends on point and seed, and not on the contender.
 
     Parameters
     ----------
@@ -217,10 +214,8 @@ def traffic(point: Point, seed: int) -> tuple[Trace, NDArray[np.int64]]:
 
     Returns
     -------
-    trace : Trace
-        Requests.
-    exits : (N,) ndarray of int64
-        1-based exit of each.
+    Traffic
+        Requests with their exits and objectives.
     """
     site, rate = point.site, point.rate_per_s
     if rate is None:
@@ -230,7 +225,7 @@ def traffic(point: Point, seed: int) -> tuple[Trace, NDArray[np.int64]]:
         trace = gamma(rate, site.keys.cv, point.requests, seed)
     else:
         trace = poisson(rate, point.requests, seed)
-    return trace, resolve(trace, [item.rate for item in site.network.exits], seed, None)[0]
+    return prepare(trace, [item.rate for item in site.network.exits], slo_s=point.slo_s, seed=seed)
 
 
 class Run(NamedTuple):
@@ -257,13 +252,13 @@ class Run(NamedTuple):
 
     def table(self) -> RunTable:
         """Simulate it; this touches no file."""
-        trace, exits = traffic(self.point, self.seed)
-        table = self.engine.table
-        replay = simulate(table, trace, self.contender.policy, exits=exits, slo_s=self.point.slo_s)
-        summary = summarise(replay, table)
-        figures = {item.key: item.take(summary) if item.take else None for item in COMPARED}
-        figures["unavoidable_rate"] = least_violations(replay, table) / summary.requests
-        digest = hashlib.sha256(trace.arrival_s.tobytes() + exits.tobytes()).hexdigest()
+        served = traffic(self.point, self.seed)
+        replay = simulate(self.engine.table, served, self.contender.policy)
+        summary = summarise(replay)
+        figures = {item.key: item.take(summary) for item in COMPARED if item.take}
+        figures["unavoidable_rate"] = least_violations(replay) / summary.requests
+        digest = hashlib.sha256(served.trace.arrival_s.tobytes() + served.exits.tobytes()).hexdigest()
+        figures = {item.key: figures[item.key] for item in COMPARED}
         return RunTable(inputs=self.engine.inputs, key=self.key(), traffic_sha256=digest, figures=figures)
 
 

@@ -71,9 +71,10 @@ def command(
     from ...serving.replay import simulate, write_requests
     from ...serving.requirements import check_answerable, judge, parse_requirement
     from ...serving.timeline import check_timeline_size, write_timeline
-    from ...traffic.exits import parse_thresholds, resolve
+    from ...traffic.exits import parse_thresholds
     from ...traffic.reading import read_trace
     from ...traffic.samples import draw_samples, read_samples
+    from ...traffic.traffic import prepare
 
     for output in filter(None, (requests, timeline)):
         check_free(output, force)
@@ -90,17 +91,18 @@ def command(
     if samples is not None:
         loaded = draw_samples(loaded, read_samples(samples), seed, trace)
     check_answerable(required, loaded)
-    exits, origin = resolve(loaded, [row.rate for row in table.exits], seed, levels, samples or trace)
-    origin += f" of {samples}, seed {seed}" if samples is not None else ""
+    rates = [row.rate for row in table.exits]
+    traffic = prepare(loaded, rates, slo_s=slo_s, seed=seed, threshold=levels, source=samples or trace)
+    origin = traffic.origin if samples is None else f"{traffic.origin} of {samples}, seed {seed}"
     with progress("replaying") as report:
-        replay = simulate(table, loaded, contender, exits=exits, slo_s=slo_s, until_s=until_s, progress=report)
-    summary = summarise(replay, table)
-    unavoidable = least_violations(replay, table)
+        replay = simulate(table, traffic, contender, until_s=until_s, progress=report)
+    summary = summarise(replay)
+    unavoidable = least_violations(replay)
     outcomes = [judge(item, summary) for item in required]
     if timeline is not None:
         check_timeline_size(replay)
-        replay = simulate(table, loaded, contender, exits=exits, slo_s=slo_s, until_s=until_s, record=True)
-        write_timeline(replay, table, timeline, replace=force)
+        replay = simulate(table, traffic, contender, until_s=until_s, record=True)
+        write_timeline(replay, timeline, replace=force)
     if requests is not None:
         write_requests(replay, requests, replace=force)
     run = {"design": str(directory), "trace": str(trace), "policy": policy, "exits_from": origin}

@@ -65,8 +65,8 @@ def _scheduler_calls(lab: Lab) -> Claim:
     calls = {}
     for item in scenario.contenders:
         table = lab.engine(point, replace(item, options=point.site.options(item))).table
-        trace, exits = traffic(point, scenario.file.seeds[0])
-        calls[item.name] = simulate(table, trace, item.policy, exits=exits, slo_s=point.slo_s).scheduler_calls
+        served = traffic(point, scenario.file.seeds[0])
+        calls[item.name] = simulate(table, served, item.policy).scheduler_calls
     reason = (
         "16.6 is about 50 weighted layers over 3 exits. Our network runs "
         f"{len(point.site.network.gemms)} products, heads and downsampling included, LazyBatching is asked after each, "
