@@ -211,6 +211,8 @@ def page_text(folder: Path, paper: Paper) -> str:
             lines += [f"![{item.title}]({item.name}.svg)", "", f"[CSV]({item.name}.csv), [JSON]({item.name}.json)", ""]
         if item.claims:
             lines += _claims(item.claims)
-        elif not item.axis:
+        if item.claims and item.rows:
+            lines.append("")
+        if item.rows and not item.axis:
             lines += _table(item.rows)
     return "\n".join(lines).rstrip() + "\n"

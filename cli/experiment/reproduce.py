@@ -67,24 +67,20 @@ def command(
     for item in items:
         emit_facts([(item.name, item.title)])
         if item.claims:
-            rows = [(c.statement, c.paper, c.ours, "holds" if c.holds else "differs") for c in item.claims]
-            emit_list(["the paper says", "paper", "ours", ""], rows)
-        else:
-            emit_table(
-                ["quantity", "of", "at", *([item.axis] if item.axis else []), "paper", "ours", "difference"],
-                [
-                    (
-                        row.quantity,
-                        row.of,
-                        row.at,
-                        *([f"{row.x:g}"] if row.x is not None else []),
-                        "" if row.paper is None else f"{row.paper:,.4g}",
-                        f"{row.ours:,.4g} {row.unit}",
-                        row.gap,
-                    )
-                    for row in item.rows
-                ],
-            )
+            claims = [(c.statement, c.paper, c.ours, "holds" if c.holds else "differs") for c in item.claims]
+            emit_list(["the paper says", "paper", "ours", ""], claims)
+        if item.rows:
+            axis = [item.axis] if item.axis else []
+            rows = [
+                (
+                    *(row.quantity, row.of, row.at),
+                    *([] if row.x is None else [f"{row.x:g}"]),
+                    "" if row.paper is None else f"{row.paper:,.4g}",
+                    *(f"{row.ours:,.4g} {row.unit}", row.gap),
+                )
+                for row in item.rows
+            ]
+            emit_table(["quantity", "of", "at", *axis, "paper", "ours", "difference"], rows)
         blank()
     for folder in filter(None, folders):
         note(f"wrote {folder}/README.md")
