@@ -255,10 +255,10 @@ class Run(NamedTuple):
         served = traffic(self.point, self.seed)
         replay = simulate(self.engine.table, served, self.contender.policy)
         summary = summarise(replay)
-        figures = {item.key: item.take(summary) for item in COMPARED if item.take}
-        figures["unavoidable_rate"] = least_violations(replay) / summary.requests
+        taken = {item.key: item.take(summary) for item in COMPARED if item.take}
+        taken["unavoidable_rate"] = least_violations(replay) / summary.requests
+        figures = {item.key: value for item in COMPARED if (value := taken[item.key]) is not None}
         digest = hashlib.sha256(served.trace.arrival_s.tobytes() + served.exits.tobytes()).hexdigest()
-        figures = {item.key: figures[item.key] for item in COMPARED}
         return RunTable(inputs=self.engine.inputs, key=self.key(), traffic_sha256=digest, figures=figures)
 
 

@@ -13,6 +13,8 @@ PAPERS: tuple[Paper, ...] = tuple(
 )
 """Every paper that has a folder here."""
 
+__all__ = ["PAPERS", "Paper", "select"]
+
 
 def select(words: Sequence[str]) -> list[tuple[Paper, list[str]]]:
     """Items by what a user calls them.
