@@ -6,14 +6,14 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, NamedTuple, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 from pydantic import Field
 
 from ..dse.design import DesignTable, NetworkRow, tabulate_design
 from ..dse.latency import tabulate_latency
 from ..dse.search import Candidate, SearchResult
-from ..formats import InputError, Strict, Table, read_table, write_table
+from ..formats import InputError, Table, read_table, write_table
 from ..serving.bound import least_violations
 from ..serving.figures import FIGURES
 from ..serving.metrics import summarise
@@ -42,47 +42,13 @@ RUN_REQUESTS = 2_000
 """What a run costs beside its own requests."""
 
 
-class RunKey(Strict):
-    """Everything that a run depends on but the latency table of its NPU, which it names in ``inputs``.
-
-    Attributes
-    ----------
-    policy : str
-        As the scenario says it.
-    policy_sha256 : str or None
-        Digest of the user's file that the policy comes from.
-    slo_s : float
-        Latency objective.
-    rate_per_s : float or None
-        Rate of the drawn arrivals; ``None`` if a trace is replayed.
-    cv : float or None
-        Coefficient of variation of their gaps; ``None`` for Poisson arrivals.
-    trace_sha256 : str or None
-        Digest of that trace's file.
-    requests, seed : int
-        Requests; seed of arrivals and exits.
-    made_with : dict of str to str
-        Versions, and the digest of our own sources: what was computed before an edit is no evidence after it.
-    """
-
-    policy: str
-    policy_sha256: str | None
-    slo_s: float
-    rate_per_s: float | None
-    cv: float | None
-    trace_sha256: str | None
-    requests: int
-    seed: int
-    made_with: dict[str, str]
-
-
 class RunTable(Table):
     """A finished run as a file, ``fluidb.run/1`` (``docs/compare.md``).
 
     Attributes
     ----------
-    key : RunKey
-        What it depends on, beside the latency table in ``inputs``.
+    key : dict of str to Any
+        What it depends on, beside the latency table in ``inputs`` (:meth:`Run.key`).
     traffic_sha256 : str
         Digest of its arrivals and exits: the same for all contenders.
     figures : dict of str to float
@@ -92,7 +58,7 @@ class RunTable(Table):
     schema_name: ClassVar[str] = "fluidb.run/1"
     made_by: ClassVar[str] = "fluidb compare"
 
-    key: RunKey
+    key: dict[str, Any]
     traffic_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     figures: dict[str, float]
 
@@ -236,19 +202,19 @@ class Run(NamedTuple):
     engine: Engine
     seed: int
 
-    def key(self) -> RunKey:
-        """What it depends on, beside the latency table."""
-        return RunKey(
-            policy=self.contender.policy.spec,
-            policy_sha256=self.contender.source_sha256,
-            slo_s=self.point.slo_s,
-            rate_per_s=self.point.rate_per_s,
-            cv=self.point.site.keys.cv,
-            trace_sha256=self.point.site.trace_sha256,
-            requests=self.point.requests,
-            seed=self.seed,
-            made_with=made_with(),
-        )
+    def key(self) -> dict[str, Any]:
+        """Everything that it depends on, but its latency table; no ``cv`` for Poisson arrivals."""
+        return {
+            "policy": self.contender.policy.spec,
+            "policy_sha256": self.contender.source_sha256,
+            "slo_s": self.point.slo_s,
+            "rate_per_s": self.point.rate_per_s,
+            "cv": self.point.site.keys.cv,
+            "trace_sha256": self.point.site.trace_sha256,
+            "requests": self.point.requests,
+            "seed": self.seed,
+            "made_with": made_with(),  # what was computed before an edit of our sources is no evidence after it
+        }
 
     def table(self) -> RunTable:
         """Simulate it; this touches no file."""
@@ -288,11 +254,11 @@ def run_each(runs: Sequence[Run], store: Store, at: Workers) -> Iterator[tuple[i
     InputError
         If a policy breaks its contract, or the cluster or the file system refuses.
     """
-    keys = [[run.engine.inputs, run.key().model_dump(mode="json")] for run in runs]
+    keys = [[run.engine.inputs, run.key()] for run in runs]
     missing = []
-    for index, (run, key) in enumerate(zip(runs, keys, strict=True)):
+    for index, key in enumerate(keys):
         kept = store.read(RunTable, RUNS, key)
-        if kept is not None and (kept.key, kept.inputs) == (run.key(), run.engine.inputs):
+        if kept is not None and [kept.inputs, kept.key] == key:
             yield index, kept, True
         else:
             missing.append(index)

@@ -94,7 +94,7 @@ def test_every_contender_gets_the_same_arrivals_and_exits(kept: Path) -> None:
     tables = run_tables(kept)
     for table in tables:
         key = table.key
-        groups.setdefault((key.rate_per_s, key.trace_sha256, key.seed), set()).add(table.traffic_sha256)
+        groups.setdefault((key["rate_per_s"], key["trace_sha256"], key["seed"]), set()).add(table.traffic_sha256)
     assert len(tables) == 5 * 3 * 3
     assert len(groups) == 3 * 3
     assert all(len(digests) == 1 for digests in groups.values())
