@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
-from ..serving.contenders import Contender
 from ..serving.metrics import QUANTILES, summarise
 from ..serving.replay import simulate
-from ..serving.requirements import Requirement
+from ..serving.requirements import Requirement, check_stated
+from ..serving.scheduler import Scheduler
 from ..serving.statistics import Interval, requests_for, share_interval
 from ..tables.latency import LatencyTable
 from ..traffic.arrivals import poisson
@@ -85,7 +85,8 @@ def saturation_rate(table: LatencyTable, b_max: int | None = None) -> float:
     """Rate beyond which queues grow under any policy.
 
     A stage that runs with b samples takes at least b times its least time a
-    sample; a request needs every stage up to its exit.
+    sample; a request needs every stage up to its exit.  Lanes side by side share
+    the device: together they are :attr:`LatencyTable.speedup` times as fast.
 
     Parameters
     ----------
@@ -103,7 +104,7 @@ def saturation_rate(table: LatencyTable, b_max: int | None = None) -> float:
     time_s = table.segments(by_layer=False).time_s[:, 1 : limit + 1]
     rates = np.array([row.rate for row in table.exits])
     reach = 1.0 - np.concatenate([[0.0], np.cumsum(rates)[:-1]])
-    return 1.0 / float(reach @ (time_s / np.arange(1, limit + 1)).min(axis=1))
+    return table.speedup / float(reach @ (time_s / np.arange(1, limit + 1)).min(axis=1))
 
 
 def check_monotone(requirements: Sequence[Requirement], requests: int) -> None:
@@ -167,7 +168,7 @@ class _Search:
     """
 
     table: LatencyTable
-    contender: Contender
+    contender: Scheduler
     requirements: Sequence[Requirement]
     slo_s: float
     seeds: int
@@ -225,7 +226,7 @@ def _narrow(search: _Search, low: float, high: float, *, below: str, tolerance: 
 
 def find_capacity(
     table: LatencyTable,
-    contender: Contender,
+    contender: Scheduler,
     requirements: Sequence[Requirement],
     *,
     slo_s: float,
@@ -244,7 +245,7 @@ def find_capacity(
     ----------
     table : LatencyTable
         Times of the design.
-    contender : Contender
+    contender : Scheduler
         The policy.
     requirements : sequence of Requirement
         Upper bounds on figures that more traffic makes worse.
@@ -286,6 +287,7 @@ def find_capacity(
     if not 1 <= requests <= cap:
         raise InputError(f"requests: expected at least 1 and at most {cap:,}, the most of a run, found {requests:,}")
     check_monotone(requirements, requests)
+    check_stated(requirements, table)
     search = _Search(table, contender, requirements, slo_s, seeds, requests, cap, threads, progress)
     _bracket(search, low, high, tolerance)
     probes = sorted(search.probes, key=lambda probe: probe.rate_per_s)

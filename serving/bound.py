@@ -27,7 +27,9 @@ def least_work(table: LatencyTable) -> Callable[[NDArray[np.int64], NDArray[np.f
     and T_l^b of its own.  The least sum of the first with the second within the
     SLO, relaxed to mixtures of batch sizes, is a linear program, whose optimum
     follows the lower convex hull of each layer's points (T_l^b, T_l^b/b),
-    steepest piece of all layers first.
+    steepest piece of all layers first.  A device with several lanes gets at most
+    :attr:`LatencyTable.speedup` times as much work done in a second, and no sample
+    leaves sooner.
 
     Parameters
     ----------
@@ -47,7 +49,7 @@ def least_work(table: LatencyTable) -> Callable[[NDArray[np.int64], NDArray[np.f
         work_s = np.empty(len(exits))
         for number, (latency_s, share_s) in enumerate(trades, 1):
             here = exits == number
-            work_s[here] = np.interp(slo_s[here], latency_s, share_s, left=np.inf)
+            work_s[here] = np.interp(slo_s[here], latency_s, share_s / table.speedup, left=np.inf)
         return work_s
 
     return of

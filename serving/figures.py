@@ -26,7 +26,7 @@ class Figure(NamedTuple):
     digits : int
         Digits after the point in a table of milliseconds, percent or requests/s.
     take : callable or None
-        The figure of a summary, ``None`` where the trace does not say; no function for
+        The figure of a summary, ``None`` where trace or latency table do not say; no function for
         what a summary does not hold.
     """
 
@@ -43,6 +43,10 @@ def _percentile(name: str) -> Figure:
     return Figure(name, f"{name}_latency_s", "s", -1, name, 1, lambda summary: summary.percentile(name).latency_s)
 
 
+def _mac_share(summary: Summary) -> float | None:
+    return None if summary.utilisation is None else summary.utilisation.mac_share
+
+
 FIGURES: dict[str, Figure] = {
     figure.name: figure
     for figure in (
@@ -53,7 +57,7 @@ FIGURES: dict[str, Figure] = {
         # the replay alone shows this one (bound.least_violations)
         Figure("unavoidable_rate", "unavoidable_rate", "share", 0, "least", 2, None),
         Figure("busy_share", "busy_share", "share", 0, "busy", 1, lambda summary: summary.busy_share),
-        Figure("mac_share", "mac_share", "share", 1, "MACs", 1, lambda summary: summary.utilisation.mac_share),
+        Figure("mac_share", "mac_share", "share", 1, "MACs", 1, _mac_share),
         Figure("accuracy", "accuracy", "share", 1, "accuracy", 2, lambda summary: summary.accuracy),
         Figure(
             "processing_rate",

@@ -26,8 +26,8 @@ class Runs:
     ----------
     begin_s, end_s : (M,) ndarray of float64
         When it ran.
-    segment, batch, level, flags : (M,) ndarray of int64
-        0-based segment, batch size, place in the stack from 0, flags of :mod:`.engine`.
+    segment, batch, level, flags, lane : (M,) ndarray of int64
+        0-based segment, batch size, place in the stack from 0, flags of :mod:`.event_loop`, lane.
     members : (sum of batch,) ndarray of int64
         Index of each request in each run, one run after the other.
     """
@@ -38,6 +38,7 @@ class Runs:
     batch: NDArray[np.int64]
     level: NDArray[np.int64]
     flags: NDArray[np.int64]
+    lane: NDArray[np.int64]
     members: NDArray[np.int64]
 
 
@@ -222,8 +223,8 @@ class Summary:
         Requests of a start-up transient, by MSER-5; they are counted in all figures nevertheless.
     busy_share : float
         Share of the span in which the NPU ran.
-    utilisation : Utilisation
-        Where its MACs went.
+    utilisation : Utilisation or None
+        Where its MACs went; ``None`` if the latency table states no causes.
     mean_batch : float
         Samples in the running batch, averaged over the time the NPU ran.
     preemptions, scheduler_calls : int
@@ -253,7 +254,7 @@ class Summary:
     goodput_per_s: float
     warm_up_requests: int
     busy_share: float
-    utilisation: Utilisation
+    utilisation: Utilisation | None
     mean_batch: float
     preemptions: int
     scheduler_calls: int
@@ -279,13 +280,13 @@ def _percentiles(ordered: Sequence[float]) -> list[Percentile]:
     ]
 
 
-def _utilisation(replay: Replay, span_s: float) -> Utilisation:
-    """Shares of the span, as the latency table has them for each segment and batch size."""
-    parts = replay.segments
-    made, tile, batch, memory = (
-        float((replay.launches * part).sum()) / span_s
-        for part in (parts.useful_s, parts.tile_padding_s, parts.batch_padding_s, parts.memory_bound_s)
-    )
+def _utilisation(replay: Replay, span_s: float) -> Utilisation | None:
+    """Shares of the span, as the latency table has them for each segment and batch size, if it has them."""
+    _, _, *parts = replay.segments
+    sums = [float((replay.launches * part).sum()) / span_s for part in parts if part is not None]
+    if not sums:
+        return None
+    made, tile, batch, memory = sums
     scheduler = replay.scheduler_s / span_s
     return Utilisation(made, 1.0 - made - tile - batch - memory - scheduler, scheduler, memory, tile, batch)
 

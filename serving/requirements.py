@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..formats import InputError, parse_quantity
+from ..tables.latency import LatencyTable
 from ..traffic.trace import Trace
 from .figures import FIGURES
 from .metrics import QUANTILES, Summary
@@ -96,7 +97,7 @@ class Requirement:
         take = FIGURES[self.name].take
         value = take(summary) if take else None
         if value is None:
-            raise _no_answers(self.text)
+            raise _no_causes(self.text) if self.name == "mac_share" else _no_answers(self.text)
         return value, summary.violation_interval if self.name == "violation_rate" else None, 0
 
 
@@ -138,6 +139,33 @@ class Outcome:
 
 def _no_answers(text: str) -> InputError:
     return InputError(f'requirement: "{text}": expected a trace that knows which answers are right, found none')
+
+
+def _no_causes(text: str) -> InputError:
+    return InputError(
+        f'requirement: "{text}": expected a latency table that states where MACs go, found one that does not, as any '
+        "device's; require another figure"
+    )
+
+
+def check_stated(requirements: Iterable[Requirement], table: LatencyTable) -> None:
+    """Refuse, before the simulation, what a latency table cannot answer.
+
+    Parameters
+    ----------
+    requirements : iterable of Requirement
+        What is required.
+    table : LatencyTable
+        What the requests will be served with.
+
+    Raises
+    ------
+    InputError
+        If a share of MACs is required and the table states none.
+    """
+    for item in requirements:
+        if item.name == "mac_share" and table.peak_macs_per_s is None:
+            raise _no_causes(item.text)
 
 
 def parse_requirement(text: str, what: str = "requirement") -> Requirement:

@@ -48,7 +48,7 @@ def command(
     from ...dse.design import check_output, write_design
     from ...experiments.codesign import codesign
     from ...formats import parse_duration
-    from ...serving.contenders import find_policy
+    from ...serving.scheduler import find_policy
     from ...traffic.reading import read_trace
     from ...traffic.traffic import prepare
 
