@@ -28,7 +28,12 @@ from test_compare import DUEL, edited, files
 
 ROOT = Path(__file__).parents[2]
 DASK = str(Path(sys.executable).with_name("dask"))
-OWN_POLICY = "def mine(view, latency, settings, due_s):\n    return (1 if view.depth == 0 else 0), 99, 1e9\n"
+OWN_POLICY = """
+from fluidb.serving.policies import go_on, launch
+
+def mine(view, data):
+    return launch(1, 99) if view.depth == 0 else go_on(99)
+"""
 
 
 NO_DASK = """
@@ -146,9 +151,9 @@ def test_a_local_cluster_finds_the_same(fluidb: Run, tmp_path: Path) -> None:
 
 
 def test_a_fault_of_a_task_is_the_line_that_it_is_without_a_cluster(tmp_path: Path, cluster: Cluster) -> None:
-    """A policy that never ends: found by a worker, said as ever; no run after it is waited for."""
+    """A policy that admits more than wait: found by a worker, said as ever; no run after it is waited for."""
     path = edited(tmp_path, ('"fluid:call=1us"', '"mine.py:mine"'))
-    (tmp_path / "mine.py").write_text(OWN_POLICY.replace("else 0)", "else 1)").replace("99", "0"))
+    (tmp_path / "mine.py").write_text(OWN_POLICY.replace("launch(1, 99)", "launch(view.waiting + 1, 99)"))
     with pytest.raises(InputError) as fault:
         compare(load_scenario(str(path)))
     assert lines(run_fluidb("compare", path, "--scheduler", cluster.address)) == [f"fluidb: {fault.value}"]

@@ -306,7 +306,10 @@ def test_a_run_is_kept_under_all_it_depends_on(tmp_path: Path) -> None:
 
 
 def test_an_edited_policy_file_is_another_run(tmp_path: Path) -> None:
-    policy = "def mine(view, latency, settings, due_s):\n    return (1 if view.depth == 0 else 0), 99, 1e9\n"
+    policy = (
+        "from fluidb.serving.policies import go_on, launch\n\n"
+        "def mine(view, data):\n    return launch(1, 99) if view.depth == 0 else go_on(99)\n"
+    )
     path = edited(tmp_path, ('"serial"', '"mine.py:mine"'))
     (tmp_path / "mine.py").write_text(policy)
     _, reused = compare(load_scenario(str(path)), tmp_path / "d")
@@ -612,7 +615,8 @@ def test_the_page_prints_what_the_command_does(fluidb: Run, tmp_path: Path) -> N
 def test_a_policy_that_breaks_its_contract_stops_the_comparison(fluidb: Run, tmp_path: Path) -> None:
     edited(tmp_path, ('"serial"', '"bad.py:greedy"'))
     (tmp_path / "bad.py").write_text(
-        "def greedy(view, latency, settings, due_s):\n    return view.waiting + 1, 1, 0.0\n"
+        "from fluidb.serving.policies import launch\n\n"
+        "def greedy(view, data):\n    return launch(view.waiting + 1, 1)\n"
     )
     (found,) = lines(fluidb("compare", "mine.toml"))
     assert "greedy: admitted more requests than wait" in found
