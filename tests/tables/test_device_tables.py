@@ -15,7 +15,7 @@ from fluidb.platforms.device import Analytic
 from fluidb.serving import find_policy, least_violations, simulate, summarise
 from fluidb.tables import LatencyTable, read_latency
 from fluidb.tables.device import tabulate_device, write_device
-from fluidb.traffic import Trace
+from fluidb.traffic import Trace, prepare
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,9 +116,9 @@ def test_several_lanes_lower_what_no_scheduler_can_prevent():
     bounds = []
     for slowdown in ([1.0], [1.0, 1.25]):
         table = tabulate_device(network_of([[1]]), model_of(b_max=1, slowdown=slowdown))
-        replay = simulate(table, trace, find_policy("fluid"), exits=np.ones(40, dtype=np.int64), slo_s=0.03)
-        assert summarise(replay, table).utilisation is None
-        bounds.append(least_violations(replay, table))
+        replay = simulate(table, prepare(trace, [1.0], slo_s=0.03), find_policy("fluid"))
+        assert summarise(replay).utilisation is None
+        bounds.append(least_violations(replay))
     assert bounds[0] > bounds[1] > 0
 
 
