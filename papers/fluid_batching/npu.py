@@ -8,8 +8,8 @@ from ...dse.search import SearchOptions, configure, search
 from ...dse.space import Batching
 from ...models import Layer, Network, load_network
 from ...platforms import load_platform
-from .lab import Lab, design
-from .rows import Item, Row
+from ..lab import Lab, design
+from ..rows import Item, Row
 
 UNIFORM = {"serial": Batching.NONE, "FC": Batching.FC, "R": Batching.ROW, "P": Batching.COLUMN}
 """Batching strategies that treat all layers alike."""

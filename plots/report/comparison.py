@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from ...experiments.comparison import Comparison, Difference, Estimate, PointResult
+from ...experiments.comparison import Comparison, PointResult
+from ...experiments.estimates import Difference, Estimate
 from .chart import TimeUnit, time_unit
 from .intervals import Point, draw_intervals
 from .markup import element, figure, named, table
