@@ -32,7 +32,7 @@ def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
     InputError
         If the FBCB stacks processing elements that the design does not have.
     """
-    network = design.network.network()
+    network = design.network
     costs = layer_costs(design, fbcb)
     longest = float(costs.time_s.sum(axis=0).max())
     if longest > MAX_S:
@@ -49,7 +49,7 @@ def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
         for j in range(i + 1, count + 1)
     ]
     table = LatencyTable(
-        exits=design.network.exits,
+        exits=[item.model_dump() for item in network.exits],  # type: ignore[misc]
         b_max=design.options.b_max,
         peak_macs_per_s=design.peak_macs_per_s,
         rows=rows,
@@ -125,6 +125,7 @@ def read_latency(folder: Path) -> LatencyTable:
     """
     design, fbcb = read_design(folder)
     table = read_table(LatencyTable, folder / LATENCY_FILE, design, fbcb)
-    if table.b_max != design.options.b_max or table.exits != design.network.exits:
+    exits = [item.model_dump() for item in design.network.exits]
+    if table.b_max != design.options.b_max or [row.model_dump() for row in table.exits] != exits:
         raise InputError(f"{folder / LATENCY_FILE}: expected the exits and batch sizes of the design; make it again")
     return table

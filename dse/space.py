@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ..formats import InputError, Strict
-from ..models import Gemm
+from ..models import Layer
+from ..models.network import Count
 from ..platforms import LUT_KEYS, Platform
 
 K_CODES = 3
@@ -44,9 +45,9 @@ def luts(platform: Platform, T_P: Whole, T_C: Whole) -> Any:
 class Tile(NamedTuple):
     """A design <T_R, T_P, T_C>: T_C processing elements, each a tree of T_P MACs, T_R rows deep."""
 
-    T_R: int
-    T_P: int
-    T_C: int
+    T_R: Count
+    T_P: Count
+    T_C: Count
 
     def __str__(self) -> str:
         return f"<{self.T_R},{self.T_P},{self.T_C}>"
@@ -119,18 +120,31 @@ class LayerKind(IntEnum):
     PER_SAMPLE = 2
 
     @classmethod
-    def of(cls, gemm: Gemm) -> LayerKind:
-        """The kind of a layer."""
-        if gemm.per_sample:
+    def of(cls, layer: Layer) -> LayerKind:
+        """The kind of a layer with a product."""
+        if layer.per_sample:
             return cls.PER_SAMPLE
-        return cls.SINGLE_ROW if gemm.R == 1 else cls.SHARED
+        return cls.SINGLE_ROW if layer.gemm and layer.gemm.R == 1 else cls.SHARED
 
 
-class Layouts(NamedTuple):
-    """Lists of layouts (b, B_R, B_P, passes), one for each kind of layer, in the form the kernels take."""
+class Plan(NamedTuple):
+    """What a layer may choose from, in the form the kernels take.
 
-    plans: NDArray[np.int64]
+    Attributes
+    ----------
+    layouts : (N, 4) ndarray of int64
+        Layouts (b, B_R, B_P, passes): a list for each kind of layer, each by b.
+    starts : (kinds + 1,) ndarray of int64
+        Where each list begins, in the order of :class:`LayerKind`.
+    codes : int
+        Stacking codes to try: 1 for k = 1 only, 3 for all.
+    literal : bool
+        Whether Equation (1) holds as printed.
+    """
+
+    layouts: NDArray[np.int64]
     starts: NDArray[np.int64]
+    codes: int
     literal: bool
 
 
@@ -182,8 +196,8 @@ def _rows_to_try(batching: Batching, b: int, kind: LayerKind) -> list[int]:
     return [1 if batching is Batching.COLUMN else b]
 
 
-def layouts(batching: Batching, b_max: int) -> Layouts:
-    """The layouts each layer may choose from, for every batch size.
+def make_plan(batching: Batching, b_max: int, *, stacking: bool = True) -> Plan:
+    """What each layer may choose from, for every batch size.
 
     Parameters
     ----------
@@ -191,11 +205,13 @@ def layouts(batching: Batching, b_max: int) -> Layouts:
         The engine's mode.
     b_max : int
         Largest batch size.
+    stacking : bool
+        Whether it has Stackable PEs.
 
     Returns
     -------
-    Layouts
-        A list for each kind of layer, in the order of :class:`LayerKind`.
+    Plan
+        Layouts and stackings.
     """
     lists = [
         [
@@ -206,9 +222,8 @@ def layouts(batching: Batching, b_max: int) -> Layouts:
         for kind in LayerKind
     ]
     starts = np.cumsum([0, *map(len, lists)])
-    return Layouts(
-        np.array([plan for plans in lists for plan in plans], dtype=np.int64), starts, batching is Batching.EQ1
-    )
+    found = np.array([layout for layouts in lists for layout in layouts], dtype=np.int64)
+    return Plan(found, starts, K_CODES if stacking else 1, batching is Batching.EQ1)
 
 
 def largest_rows(platform: Platform, T_P: NDArray[np.int64], T_C: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from ..dse.design import DesignTable, NetworkRow, tabulate_design
+from ..dse.design import DesignTable, tabulate_design
 from ..dse.latency import tabulate_latency
-from ..dse.search import Candidate, SearchOptions, SearchResult, search
+from ..dse.search import SearchOptions, SearchResult, search
 from ..formats import InputError, Strict, Table, read_table, write_table
 from ..serving.bound import least_violations
 from ..serving.metrics import Summary, summarise
@@ -212,18 +212,17 @@ def find_engine(site: Site, options: SearchOptions, store: Store, threads: int |
 
 
 def _design_path(site: Site, options: SearchOptions, store: Store) -> Path | None:
-    asked = (NetworkRow.of(site.network), site.platform, options)
+    asked = (site.network, site.platform, options)
     return store.path(DESIGNS, [*(item.model_dump(mode="json") for item in asked), made_with()])
 
 
 def kept_search(site: Site, options: SearchOptions, store: Store) -> SearchResult | None:
     """What an earlier search for a contender's NPU found; ``None`` if nothing of it is kept."""
     kept = store.read(DesignTable, _design_path(site, options, store))
-    asked = (NetworkRow.of(site.network), site.platform, options)
+    asked = (site.network, site.platform, options)
     if kept is None or (kept.network, kept.platform, kept.options) != asked:
         return None
-    ranking = [Candidate(row.tile, row.objective) for row in kept.ranking]
-    return SearchResult(ranking, kept.designs_evaluated, kept.designs_ruled_out)
+    return SearchResult(kept.ranking, kept.designs_evaluated, kept.designs_ruled_out)
 
 
 def make_engine(site: Site, options: SearchOptions, found: SearchResult, store: Store | None = None) -> Engine:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .network import Gemm, Layer, Shape
+from .network import MAX_WORK, Gemm, Layer, Shape
 from .schema import Conv, ConvTranspose, Flatten, GlobalPool, Join, Linear, MatMul, Memory, Op, Pool, Product, View
-
-MAX_WORK = 2**43
-"""Most MACs, or words of a map, of one layer: with any batch size, cycles stay exact (docs/model.md, Arithmetic)."""
 
 
 def _windows(size: int, kernel: int, stride: int, pads: Sequence[int], *, ceil: bool = False) -> int:
@@ -77,12 +74,12 @@ def _matmul(op: MatMul, left: Shape, right: Shape) -> tuple[Shape, Gemm]:
             f"matmul needs as many channels for each of {op.heads} heads as its second input has positions, "
             f"found {left} and {right}"
         )
-    gemm = Gemm(left.positions, inner, columns, op.heads, per_sample=True)
+    gemm = Gemm(left.positions, inner, columns, op.heads)
     return Shape(left.height, left.width, op.heads * columns), gemm
 
 
 def _product(op: Product) -> tuple[Shape, Gemm]:
-    gemm = Gemm(op.rows, op.inner, op.columns, op.groups, op.per_sample)
+    gemm = Gemm(op.rows, op.inner, op.columns, op.groups)
     shape = Shape(op.rows, 1, op.groups * op.columns)
     if op.shape is None:
         return shape, gemm
@@ -186,4 +183,11 @@ def lower(op: Op, sources: Sequence[Shape], stage: int, prefix: str = "") -> tup
         raise ValueError(f"shape says {'x'.join(map(str, op.shape))}, but its inputs give {shape}")
     if gemm is None and words == 0:
         return shape, None
-    return shape, Layer(prefix + op.name, stage, gemm, words, shape)
+    return shape, Layer(
+        name=prefix + op.name,
+        stage=stage,
+        gemm=gemm,
+        per_sample=isinstance(op, MatMul) or (isinstance(op, Product) and op.per_sample),
+        memory_words=words,
+        shape=shape,
+    )

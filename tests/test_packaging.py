@@ -89,7 +89,7 @@ def test_kernels_refuse_a_second_name():
 KERNEL = """
 import fluidb
 from fluidb.dse import kernels
-print(fluidb.__file__, kernels.gemm_cost(kernels.np.ones(4), 2, 2, 2, 1, 1, 1, 1, 0.5, False))
+print(fluidb.__file__, kernels.gemm_cost((1.0, 1.0, 1.0, 1.0), (2.0, 2.0, 2.0), (1, 1, 1, 1), 0.5, False))
 """
 
 

@@ -113,7 +113,7 @@ def package_text(design: DesignTable, fbcb: FbcbTable) -> str:
         Sizes, the way B_P is derived, and the FBCB's entries by layer.
     """
     layers, batching = len(fbcb.rows), design.options.batching
-    alone = [one_by_one(batching, LayerKind.of(gemm)) for gemm in design.network.network().gemms]
+    alone = [one_by_one(batching, LayerKind.of(layer)) for layer in design.network.layers if layer.gemm]
     sizes = {
         "LAYERS": layers,
         "B_MAX": fbcb.b_max,

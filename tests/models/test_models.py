@@ -114,14 +114,15 @@ def test_attention_and_raw_operators_by_hand(tmp_path):
         "q": (Gemm(16, 12, 12), 0),
         "k": (Gemm(16, 12, 12), 0),
         "v": (Gemm(16, 12, 6), 0),
-        "scores": (Gemm(16, 4, 16, 3, per_sample=True), 0),
+        "scores": (Gemm(16, 4, 16, 3), 0),
         "softmax": (None, 2 * 16 * 48),
-        "context": (Gemm(16, 16, 2, 3, per_sample=True), 0),
+        "context": (Gemm(16, 16, 2, 3), 0),
         "join": (None, 16 * 6 + 16 * 12 + 16 * 18),
         "look": (None, 10),
-        "raw": (Gemm(2, 7, 3, 5, per_sample=True), 0),
+        "raw": (Gemm(2, 7, 3, 5), 0),
         "raw2": (Gemm(6, 7, 4), 0),
     }
+    assert {layer.name for layer in network.layers if layer.per_sample} == {"scores", "context", "raw"}
     assert network.layers[-1].shape == (3, 2, 4)
 
 
