@@ -155,10 +155,7 @@ class Network(Strict):
 
     def backbone(self) -> Network:
         """The same network without exits: one stage, no heads."""
-        return Network(
-            name=f"{self.name}-backbone",
-            title=f"{self.title}, backbone only",
-            sources=self.sources,
-            exits=[Exit(name=self.exits[-1].name, rate=1.0)],
-            layers=[layer.model_copy(update={"stage": 1}) for layer in self.layers if not layer.in_head],
-        )
+        layers = [layer.model_copy(update={"stage": 1}) for layer in self.layers if not layer.in_head]
+        name, title = f"{self.name}-backbone", f"{self.title}, backbone only"
+        exits = [Exit(name=self.exits[-1].name, rate=1.0)]
+        return self.model_copy(update={"name": name, "title": title, "exits": exits, "layers": layers})
