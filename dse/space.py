@@ -226,14 +226,6 @@ def make_plan(batching: Batching, b_max: int, *, stacking: bool = True) -> Plan:
     return Plan(found, starts, K_CODES if stacking else 1, batching is Batching.EQ1)
 
 
-def largest_rows(platform: Platform, T_P: NDArray[np.int64], T_C: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The largest even T_R whose buffers fit on chip, 0 or less where none does."""
-    words = platform.on_chip_bits // (2 * platform.word_bits)
-    rows: NDArray[np.int64] = (words - T_P * T_C) // (T_P + T_C)
-    even: NDArray[np.int64] = rows - rows % 2
-    return even
-
-
 def check_fit(platform: Platform, tile: Tile, limits: Limits | None = None) -> None:
     """Refuse a design that a board, or what it may take of it, cannot hold.
 
@@ -290,7 +282,8 @@ def designs(platform: Platform, limits: Limits | None = None, *, all_rows: bool 
     columns = board.dsps // widths  # how many T_C go with each T_P
     T_P = np.repeat(widths, columns)
     T_C = np.arange(1, T_P.size + 1) - np.repeat(np.cumsum(columns) - columns, columns)
-    T_R = largest_rows(board, T_P, T_C)
+    T_R = (board.on_chip_bits // (2 * board.word_bits) - T_P * T_C) // (T_P + T_C)
+    T_R -= T_R % 2  # the largest even one whose buffers fit
     fits = T_R >= 2
     within = f"{board.on_chip_mbit:g} Mb on chip and {board.dsps} DSPs"
     if limits.max_luts is not None:

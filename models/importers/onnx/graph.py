@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -202,23 +202,18 @@ def _inline(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
         )
     if not model.functions:
         return model
-    called: dict[tuple[str, str], set[tuple[str, str]]] = {
-        (item.domain, item.name): {(node.domain, node.op_type) for node in item.node} for item in model.functions
-    }
-    left = dict(called)
-    while ready := [key for key, calls in left.items() if not calls & left.keys()]:
-        for key in ready:
-            del left[key]
-    if left:
-        domain, name = next(iter(left))
-        raise InputError(f'{path}: function "{_brief(f"{domain}.{name}")}": calls itself')
-    counts: dict[tuple[str, str], int] = {}
-    while len(counts) < len(called):  # how many nodes each comes to, before any is written out
-        for item in model.functions:
-            key = (item.domain, item.name)
-            if all(call in counts for call in called[key] if call in called):
-                counts[key] = sum(counts.get((node.domain, node.op_type), 1) for node in item.node)
-    if sum(counts.get((node.domain, node.op_type), 1) for node in model.graph.node) > MAX_NODES:
+    left = {(item.domain, item.name): item.node for item in model.functions}
+    counts: dict[tuple[str, str], int] = {}  # how many nodes each function comes to, before any is written out
+
+    def count(nodes: Iterable[onnx.NodeProto]) -> int:
+        return sum(counts.get((node.domain, node.op_type), 1) for node in nodes)
+
+    while left:
+        ready = [key for key, nodes in left.items() if not any((node.domain, node.op_type) in left for node in nodes)]
+        if not ready:
+            raise InputError(f'{path}: function "{_brief(".".join(next(iter(left))))}": calls itself')
+        counts |= {key: count(left.pop(key)) for key in ready}
+    if count(model.graph.node) > MAX_NODES:
         raise InputError(f"{path}: expected at most {MAX_NODES} nodes, found functions that come to more")
     try:
         return inliner.inline_local_functions(model)
@@ -377,19 +372,13 @@ class _Reader:
             results = [np.array(part if node.op_type == "Shape" else math.prod(sizes), dtype=np.int64)]
         elif all(name in self.data for name in node.input if name):
             values = {name: numpy_helper.to_array(self.data[name]) for name in node.input if name}
+            alone = onnx.helper.make_function("fluidb", "constant", list(values), outputs, [node], self.opsets)
             with np.errstate(all="ignore"):
-                results = list(ReferenceEvaluator(self._alone(node)).run(None, values))
+                results = list(ReferenceEvaluator(alone).run(None, values, {}))
         else:
             return
         for name, result in zip(filter(None, node.output), results, strict=True):
             self.data[name] = numpy_helper.from_array(np.asarray(result), name)
-
-    def _alone(self, node: onnx.NodeProto) -> onnx.ModelProto:
-        """A model of this node only."""
-        inputs = [onnx.helper.make_value_info(name, self.types[name]) for name in dict.fromkeys(node.input) if name]
-        outputs = [onnx.helper.make_value_info(name, self.types[name]) for name in node.output if name]
-        graph = onnx.helper.make_graph([node], "constant", inputs, outputs)
-        return onnx.helper.make_model(graph, opset_imports=self.opsets)
 
     def _drop_unused(self) -> None:
         needed, live = set(self.graph.outputs), []
