@@ -252,8 +252,8 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         dram_bytes=costs.words[takes_time] * platform.word_bits / 8,
         parts_s={cause: part[takes_time] for cause, part in costs.parts_s.items()},
         bound=bound[takes_time],
-        chosen=Pairs(*(table[takes_time] for table in chosen)),
-        runner_up=Pairs(*(table[takes_time] for table in runner_up)),
+        chosen=Pairs._make(table[takes_time] for table in chosen),
+        runner_up=Pairs._make(table[takes_time] for table in runner_up),
         fixed=_fixed(design, weighed, costs.time_s, products),
         gop_s=_gop_s(design, costs.time_s.sum(axis=0)),
     )

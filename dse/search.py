@@ -216,7 +216,7 @@ class Evaluator:
     def choose(self, tile: Tile) -> Choice:
         """The best (k, B_R) of each of the network's products and each batch on a design."""
         chosen = self._account(np.array([tile]))[1]
-        return Choice(*(table[self._rows] for table in chosen))
+        return Choice._make(table[self._rows] for table in chosen)
 
     def _account(self, space: NDArray[np.int64]) -> tuple[Cost, Choice]:
         """Time and traffic of D designs, and what each distinct layer chooses on the last of them."""

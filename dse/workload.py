@@ -58,6 +58,7 @@ def distinct(network: Network, *, memory_layers: bool = True) -> tuple[Work, NDA
     rows = np.array([index.setdefault((layer.gemm, layer.per_sample), len(index)) for layer in products])
     first = [products[row] for row in np.unique(rows, return_index=True)[1]]
     repeats = np.zeros((len(index), stages))
-    np.add.at(repeats, (rows, [layer.stage - 1 for layer in products]), 1)
+    for row, layer in zip(rows, products, strict=True):
+        repeats[row, layer.stage - 1] += 1
     gemms = np.array([layer.gemm for layer in first], dtype=np.float64)
     return Work(gemms, np.array([LayerKind.of(layer) for layer in first], dtype=np.int64), repeats, words), rows
