@@ -19,11 +19,11 @@ from .workload import distinct
 class Cause(StrEnum):
     """What a layer's time goes into, in the order in which it is attributed (docs/model.md, Where time goes).
 
-    ``COMPUTE`` makes MACs.  The next four are units that idle or multiply
-    nothing: in places of the grid B_R x B_P without a sample, in the last tile
-    along P, in the last along C, and where stacking halves an odd number.  The
-    last two wait for off-chip memory: what would be waited for even if each
-    reading of the weights served T_R rows, and what is because there are fewer.
+    ``COMPUTE`` makes MACs.  The next four are multipliers that idle: in places of
+    the grid B_R x B_P without a sample, in the last tile along P, in the last tile
+    along C, and where stacking halves an odd number.  The last two are waits for
+    off-chip memory.  ``FEW_ROWS`` is the wait that would vanish if each reading of
+    the weights served T_R rows; ``MEMORY`` is the rest.
     """
 
     COMPUTE = "compute"

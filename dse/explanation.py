@@ -1,4 +1,4 @@
-"""Why a design takes the time it takes: what bounds each layer and batch, and what other choices would cost."""
+"""Where the time of a design goes: what bounds each layer and batch, and what other choices would cost."""
 
 from __future__ import annotations
 

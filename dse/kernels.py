@@ -151,9 +151,9 @@ def gemm_parts(gemm, tile, layout, words_per_cycle, literal, units):
 
 @kernel
 def stack_block(designs, first, tiles):
-    """Tiles of a block of designs under each stacking code; k = 1, which is tried anyway, where one does not fit.
+    """Tiles of a block of designs under each stacking code; where a code does not fit, those of k = 1 again.
 
-    After the last design it is repeated: blocks are whole, so that loops over them need no remainder.
+    The last block is filled up with the last design, so that loops over blocks need no remainder.
 
     Parameters
     ----------

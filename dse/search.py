@@ -1,4 +1,4 @@
-"""Search of the NPU (paper 000, Section III-A, Equation 2): exhaustive, in fact or by a bound that proves as much."""
+"""Search of the NPU (paper 000, Section III-A, Equation 2): a design is evaluated, or ruled out by a bound."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .space import Batching, Limits, Plan, Tile, check_fit, designs, make_plan
 from .workload import Work, distinct
 
 PIECE = 8_000_000
-"""Layouts that a thread costs at a time: some ten milliseconds, so that all are busy and Ctrl-C is answered at once."""
+"""Layouts that a thread evaluates in one task: about ten milliseconds, so that all threads stay busy and Ctrl-C acts."""
 
 ROUND = 256
 """Designs that a search evaluates before it asks again whether any other can win."""
 
 MARGIN = 1 - 1e-9
-"""What is left of a bound for rounding: of sums of so many terms, all positive, far less (docs/model.md, Pruning)."""
+"""Lowers every bound, by far more than rounding could raise it (docs/model.md, Pruning)."""
 
 Progress = Callable[[int, int], None]
 
@@ -151,7 +151,7 @@ class SearchResult(NamedTuple):
     designs_evaluated : int
         How many were evaluated.
     designs_ruled_out : int
-        How many a bound showed to be worse than all of the ranking.
+        How many were not, because a bound showed that they are worse than all of the ranking.
     """
 
     ranking: list[Candidate]
@@ -183,7 +183,7 @@ class Evaluator:
     """
 
     def __init__(self, network: Network, platform: Platform, options: SearchOptions) -> None:
-        from . import kernels  # here, as whoever only reads what was found needs no numba
+        from . import kernels  # here, because reading a design needs no numba
 
         self._kernels = kernels
         work, self._rows = distinct(network, memory_layers=options.memory_layers)
@@ -290,7 +290,7 @@ class Evaluator:
 
 
 def on_threads(task: Callable[[int], Result], items: Sequence[int], threads: int | None) -> Iterator[Result]:
-    """Results of a task for each item as they come, without the cost of a pool where there is nothing to share."""
+    """Results of a task for each item, in the order in which they end; one thread or one item needs no pool."""
     threads = min(threads or available_threads(), len(items))
     if threads <= 1:
         yield from map(task, items)
@@ -383,7 +383,7 @@ def search(
         while values.size < total and hopes[values.size] <= worst:
             part = space[values.size :][: max(ROUND, top, values.size // 2)]
             values = np.append(values, evaluator.rate(part, asked, threads)[:, 0])
-            worst = np.partition(goal.losses(values), top - 1)[top - 1]  # of those that are to be ranked
+            worst = np.partition(goal.losses(values), top - 1)[top - 1]  # the last that would be ranked so far
             if progress:
                 progress(values.size, total)
         space = space[: values.size]

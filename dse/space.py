@@ -18,7 +18,7 @@ K_CODES = 3
 """Stacking codes: k = 1, 2, 1/2 in this order, which is also the order of preference on a tie."""
 
 MAX_ALL_ROWS = 2_000_000
-"""Most designs whose T_R is enumerated too: that is for a proof, on a small board."""
+"""Most designs of a search that enumerates T_R too, which is meant for a small board."""
 
 
 Whole = TypeVar("Whole", int, NDArray[np.int64])
@@ -180,11 +180,10 @@ def arrange(batching: Batching, b: int, B_R: int, kind: LayerKind) -> tuple[int,
 
 
 def _rows_to_try(batching: Batching, b: int, kind: LayerKind) -> list[int]:
-    """Every B_R that no smaller one beats.
+    """Every B_R that may be the best.
 
-    In Fluid Batching cycles and words grow with B_R at fixed B_P
-    (docs/model.md, Pruning): of those with the same B_P only the smallest can
-    win, and it is the one preferred on a tie.
+    In Fluid Batching cycles and words grow with B_R at fixed B_P (docs/model.md,
+    Pruning), so among the B_R with the same B_P the smallest wins, ties included.
     """
     if one_by_one(batching, kind):
         return [1]
@@ -263,7 +262,7 @@ def designs(platform: Platform, limits: Limits | None = None, *, all_rows: bool 
         What a design may take of it; by default all.
     all_rows : bool
         Enumerate every even T_R instead of the largest, which is never slower
-        (docs/model.md, Pruning): a slow path, to prove that on a small board.
+        (docs/model.md, Pruning).  This is slow, and can show that claim on a small board.
 
     Returns
     -------

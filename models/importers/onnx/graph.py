@@ -1,4 +1,4 @@
-"""An ONNX file as a list of nodes whose shapes are all known, read without trusting a byte of it."""
+"""An ONNX file, which may be damaged or hostile, as a list of nodes whose shapes are all known."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def read_graph(path: Path, dims: Mapping[str, int]) -> Graph:
     model = _parse(path)
     try:
         _check_texts(model, path)
-    except UnicodeDecodeError:  # the other way in which it shows
+    except UnicodeDecodeError:  # another way in which the parser reports it
         raise InputError(f"{path}: expected an ONNX model, found names that are no UTF-8") from None
     _check_external(model, path)
     model = _inline(model, path)
@@ -157,7 +157,7 @@ def _messages(message: Message) -> Iterator[Message]:
 
 
 def _check_texts(model: onnx.ModelProto, path: Path) -> None:
-    """The parser does not look whether texts are text, and may hand out bytes."""
+    """Refuse names that are no UTF-8: the parser does not check them, and may return bytes."""
     for message in _messages(model):
         for field_, value in message.ListFields():
             if field_.type == FieldDescriptor.TYPE_STRING:
@@ -167,7 +167,7 @@ def _check_texts(model: onnx.ModelProto, path: Path) -> None:
 
 
 def _check_external(model: onnx.ModelProto, path: Path) -> None:
-    """Weights may lie beside the model and nowhere else; they are not read, but a tool that does would follow."""
+    """Refuse weights outside the model's folder: they are not read here, but other tools would read them."""
     folder, faults = path.parent.resolve(), []
     tensors = [item for item in _messages(model) if isinstance(item, onnx.TensorProto)]
     for tensor in tensors:
@@ -237,7 +237,7 @@ def _check_known(graph: onnx.GraphProto, path: Path) -> None:
 
 
 class _Reader:
-    """Walks the nodes once, in order: shapes, and the constants that shapes are computed from."""
+    """Goes through the nodes once, in order, and finds their shapes and the constants that shapes are computed from."""
 
     def __init__(self, model: onnx.ModelProto, path: Path, dims: Mapping[str, int]) -> None:
         self.model, self.path, self.dims = model, path, dims
@@ -294,7 +294,7 @@ class _Reader:
             self.data[name].name = name
 
     def _inputs(self) -> None:
-        """Give every open dimension its size; those without one are faults, and so are sizes nobody asked for."""
+        """Give every open dimension its size; a missing size is a fault, and so is a size of no open dimension."""
         faults, asked = [], set()
         for item in self.model.graph.input:
             if item.name in self.types:
@@ -360,7 +360,7 @@ class _Reader:
         return shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=self.opsets)
 
     def _fold(self, node: onnx.NodeProto, outputs: list[str]) -> None:
-        """Compute a small constant; one that cannot be is only a shape, as weights are."""
+        """Compute a small constant; of any other, as of weights, only the shape is known."""
         words = sum(math.prod(self.graph.sizes[name]) for name in outputs)
         if node.op_type not in SHAPES or words > MAX_FOLDED:
             return
@@ -392,7 +392,7 @@ class _Reader:
             raise InputError(f"{self.path}: expected outputs that depend on inputs, found constants only")
 
     def _check_batch(self) -> None:
-        """A network file describes one sample; a file that fixes a batch of more would count them all as one."""
+        """Refuse a model made for a fixed batch: a network file describes one sample, and would count all of them as one."""
         ends = [*self.graph.inputs, *self.graph.outputs]
         batches = {self.graph.sizes[name][0] if self.graph.sizes[name] else 0 for name in ends}
         first = self.graph.inputs[0] if self.graph.inputs else ""
