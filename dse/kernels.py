@@ -70,12 +70,6 @@ def column_tiles(C, T_C, B_P, literal):
 
 
 @kernel
-def tile_passes(P, C, T_P, T_C, B_P, literal):
-    """Tiles that a row of the output needs: rounded up in P and in C."""
-    return inner_tiles(P, T_P, B_P, literal) * column_tiles(C, T_C, B_P, literal)
-
-
-@kernel
 def sample_words(R, P, C, T_C):
     """Words moved for each sample: its input once per column tile, its output once."""
     return R * P * tiles_along(C, T_C) + R * C
@@ -111,7 +105,7 @@ def gemm_cost(gemm, tile, layout, words_per_cycle, literal):
     R, P, C, groups = gemm
     T_R, T_P, T_C = tile
     b, B_R, B_P, passes = layout
-    compute = B_R * R * tile_passes(P, C, T_P, T_C, B_P, literal)
+    compute = B_R * R * (inner_tiles(P, T_P, B_P, literal) * column_tiles(C, T_C, B_P, literal))
     words = (b // passes) * sample_words(R, P, C, T_C) + weight_words(R, P, C, T_R, B_R)
     # double buffering hides the smaller of the two (docs/model.md, Time of a layer)
     return groups * passes * max(compute, words / words_per_cycle), groups * passes * words

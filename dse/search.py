@@ -20,7 +20,7 @@ from .space import Batching, Limits, Plan, Tile, check_fit, designs, make_plan
 from .workload import Work, distinct
 
 PIECE = 8_000_000
-"""Layouts that a thread evaluates in one task: about ten milliseconds, so that all threads stay busy and Ctrl-C acts."""
+"""Layouts that a thread evaluates in one task: about ten milliseconds, so that all stay busy and Ctrl-C acts soon."""
 
 ROUND = 256
 """Designs that a search evaluates before it asks again whether any other can win."""

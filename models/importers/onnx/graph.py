@@ -392,7 +392,7 @@ class _Reader:
             raise InputError(f"{self.path}: expected outputs that depend on inputs, found constants only")
 
     def _check_batch(self) -> None:
-        """Refuse a model made for a fixed batch: a network file describes one sample, and would count all of them as one."""
+        """Refuse a model for a fixed batch: a network file describes one sample, and would count all as one."""
         ends = [*self.graph.inputs, *self.graph.outputs]
         batches = {self.graph.sizes[name][0] if self.graph.sizes[name] else 0 for name in ends}
         first = self.graph.inputs[0] if self.graph.inputs else ""

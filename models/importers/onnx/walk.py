@@ -197,7 +197,7 @@ class _Walker:
         return seen
 
     def layer(self, tensor: str) -> str:
-        """The layer that holds a tensor's values, perhaps among others; a memory pass that is still due is added now."""
+        """The layer that holds a tensor's values, perhaps among others; a memory pass still due is added now."""
         seen = self.look(tensor)
         if not seen.unwritten:
             (name,) = seen.reads
@@ -357,7 +357,7 @@ class _Walker:
         self.result(node, self.emit(node.label, {"op": "concat"}, names, joined))
 
     def arrange(self, node: Node, tensor: str) -> None:
-        """The same values in another order, or a part of them: costs nothing, the next reader fetches them from there."""
+        """The same values in another order, or a part of them: free, the next reader fetches them there."""
         self.count("free", node)
         seen = self.look(tensor)
         words = [self.graph.words(name) for name in (tensor, *filter(None, node.outputs))]
@@ -370,7 +370,7 @@ class _Walker:
             self.tensors[name] = _Tensor(reads if not seen.unwritten else seen.reads, name, seen.unwritten)
 
     def combine(self, node: Node, active: list[str]) -> None:
-        """A node that costs nothing after a layer, is fused into a product before it, or becomes part of a memory pass."""
+        """A node that is free, fused into the product before it, or a part of a memory pass."""
         seen = [self.look(name) for name in active]
         layers = {name for item in seen for name in item.reads}
         if len(layers) > MAX_PASS:
