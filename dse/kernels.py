@@ -241,18 +241,21 @@ def bound_designs(designs, work, plan, words_per_cycle, least):
     """
     tiles = np.empty((3, plan.codes, BLOCK))
     best = np.empty((3, BLOCK))
-    for s in range(least.shape[2]):
-        words = work.memory_words[s]
-        least[0, :, s], least[1, :, s], least[2, :, s] = words / words_per_cycle, words, 2 * words
     for first in range(0, designs.shape[0], BLOCK):
         stack_block(designs, first, tiles)
+        for j in range(min(BLOCK, designs.shape[0] - first)):
+            for s in range(least.shape[2]):
+                words = work.memory_words[s]
+                least[0, first + j, s], least[1, first + j, s] = words / words_per_cycle, words
+                least[2, first + j, s] = 2 * words
         for u in range(work.gemms.shape[0]):
             R, P, C, groups = gemm_at(work, u)
             share, widest = 1.0, 1  # of one reading of the weights, what falls to a sample; most samples side by side
             for n in range(plan.starts[work.kinds[u]], plan.starts[work.kinds[u] + 1]):
                 b, _, B_P, passes = layout_at(plan, n)
                 share, widest = min(share, passes / b), max(widest, B_P)
-            best[:] = np.inf
+            for j in range(BLOCK):
+                best[0, j] = best[1, j] = best[2, j] = np.inf
             for code in range(plan.codes):
                 for j in range(BLOCK):
                     T_R, T_P, T_C = tiles[0, code, j], tiles[1, code, j], tiles[2, code, j]
@@ -284,9 +287,10 @@ def choose_layouts(design, work, plan, words_per_cycle, choice):
     choice : Choice
         Output.
     """
-    choice.cycles[:] = np.inf
     for u in range(work.gemms.shape[0]):
         R, P, C, groups = gemm_at(work, u)
+        for i in range(choice.cycles.shape[1]):
+            choice.cycles[u, i] = np.inf
         for code in range(plan.codes):
             tile = stacked(design[0], design[1], design[2], code)
             if tile[0] == 0:
