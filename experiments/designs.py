@@ -9,7 +9,6 @@ from typing import ClassVar, NamedTuple
 from ..dse.design import (
     SEARCH_FILE,
     DesignTable,
-    NetworkRow,
     check_output,
     read_design,
     tabulate_design,
@@ -186,8 +185,7 @@ def _kept(folder: Path, asked: Asked, made: SearchTable) -> Found | None:
         table = read_table(SearchTable, folder / SEARCH_FILE, design, fbcb)
     except InputError:
         return None
-    network, platform, options = asked
-    same = (design.network, design.platform, design.options) == (NetworkRow.of(network), platform, options)
+    same = (design.network, design.platform, design.options) == asked
     return Found(design, fbcb, reused=True) if same and table == made.derived_from(design, fbcb) else None
 
 

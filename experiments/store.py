@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 from pydantic import Field
 
-from ..dse.design import DesignTable, NetworkRow, tabulate_design
+from ..dse.design import DesignTable, tabulate_design
 from ..dse.latency import tabulate_latency
-from ..dse.search import Candidate, SearchResult
+from ..dse.search import SearchResult
 from ..formats import InputError, Table, read_table, write_table
 from ..serving.bound import least_violations
 from ..serving.figures import FIGURES
@@ -114,12 +114,10 @@ class Store:
 
     def read_design(self, asked: Asked) -> Found | None:
         """The design that an earlier search of the same found."""
-        network, platform, options = asked
         kept = self.read(DesignTable, DESIGNS, _design_key(asked))
-        if kept is None or (kept.network, kept.platform, kept.options) != (NetworkRow.of(network), platform, options):
+        if kept is None or (kept.network, kept.platform, kept.options) != asked:
             return None
-        ranking = [Candidate(row.tile, row.objective) for row in kept.ranking]
-        result = SearchResult(ranking, kept.designs_evaluated, kept.designs_ruled_out)
+        result = SearchResult(kept.ranking, kept.designs_evaluated, kept.designs_ruled_out)
         return Found(*tabulate_design(*asked, result), reused=True)
 
     def keep_design(self, asked: Asked, found: Found) -> None:
@@ -128,9 +126,7 @@ class Store:
 
 
 def _design_key(asked: Asked) -> object:
-    network, platform, options = asked
-    rows = (NetworkRow.of(network), platform, options)
-    return [*(row.model_dump(mode="json") for row in rows), made_with()]
+    return [*(item.model_dump(mode="json") for item in asked), made_with()]
 
 
 class Engine(NamedTuple):

@@ -187,9 +187,9 @@ def begin(requests: int, lanes: int, b_max: int) -> State:
         np.zeros(lanes * b_max, dtype=np.int64),
         np.zeros(requests, dtype=np.int64),
     )
-    state.clock.slowdown[:] = 1.0
-    state.lanes.wake_s[:] = math.inf
-    state.lanes.offset[:] = b_max * np.arange(lanes)
+    state.clock["slowdown"] = 1.0
+    state.lanes["wake_s"] = math.inf
+    state.lanes["offset"] = b_max * np.arange(lanes)
     return state
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..formats import InputError, check_own_folder, write_directory, write_table
 from ..models import Layer, Network
 from ..platforms.device import Analytic, Device, Measured
-from .latency import LATENCY_FILE, MAX_S, ExitRow, LatencyTable, LayerUse, layer_groups, pair_rows
+from .latency import LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups, pair_rows
 
 
 def tabulate_device(network: Network, device: Device) -> LatencyTable:
@@ -58,7 +58,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
     return LatencyTable(
         network=network.name,
         platform=device.name,
-        exits=[ExitRow(name=item.name, rate=item.rate) for item in network.exits],
+        exits=network.exits,
         b_max=device.b_max,
         layers=[
             LayerUse(name=layer.name, stage=layer.stage, time_s=time_s.tolist())

@@ -118,9 +118,9 @@ def _exit_rates(factor: float) -> Callable[[Network], Network]:
     """More or fewer samples at every intermediate exit."""
 
     def change(network: Network) -> Network:
-        early = [Exit(item.name, factor * item.rate) for item in network.exits[:-1]]
-        last = Exit(network.exits[-1].name, 1.0 - sum(item.rate for item in early))
-        return replace(network, exits=(*early, last))
+        early = [Exit(name=item.name, rate=factor * item.rate) for item in network.exits[:-1]]
+        last = Exit(name=network.exits[-1].name, rate=1.0 - sum(item.rate for item in early))
+        return network.model_copy(update={"exits": [*early, last]})
 
     return change
 

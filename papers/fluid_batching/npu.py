@@ -6,7 +6,7 @@ from ...dse.design import tabulate_design
 from ...dse.latency import tabulate_latency
 from ...dse.search import SearchOptions, configure, search
 from ...dse.space import Batching
-from ...models import Layer, Network, load_network
+from ...models import Network, load_network
 from ...platforms import load_platform
 from ..lab import Lab, design
 from ..rows import Item, Row
@@ -19,8 +19,7 @@ BATCH = 8
 
 def without_heads(network: Network) -> Network:
     """The same stages, no heads."""
-    layers: tuple[Layer, ...] = tuple(layer for layer in network.layers if not layer.in_head)
-    return Network(network.name, network.title, layers, network.exits, network.sources)
+    return network.model_copy(update={"layers": [layer for layer in network.layers if not layer.in_head]})
 
 
 def fig1b(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)
