@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from ..formats import InputError
 from . import kernels
+from .choices import Batching
 from .design import FBCB_FILE, DesignTable
 from .fbcb import FbcbTable
-from .space import Batching, LayerKind, arrange
+from .space import LayerKind, arrange
 from .workload import workload
 
 

@@ -15,8 +15,9 @@ from ..formats import InputError, Strict
 from ..models import Network
 from ..platforms import Platform
 from ..tables.latency import MAX_BATCH
-from .objectives import OBJECTIVES, Cost, Objective, check_objectives, weighted
-from .space import K_CODES, Batching, Limits, Tile, check_fit, designs, layouts
+from .choices import Batching, Objective
+from .objectives import OBJECTIVES, Cost, check_objectives, weighted
+from .space import K_CODES, Limits, Tile, check_fit, designs, layouts
 from .workload import distinct, workload
 
 PIECE = 8_000_000

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..dse.choices import Objective
 from ..dse.design import DesignTable, tabulate_design
 from ..dse.fbcb import FbcbTable
 from ..dse.latency import tabulate_latency
-from ..dse.objectives import Objective
 from ..dse.search import SearchOptions, search
 from ..dse.space import Tile
 from ..models import Network

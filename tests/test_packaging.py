@@ -61,7 +61,7 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path):
         str("fluidb" / folder / path.name)
         for folder in packages
         for path in (ROOT / folder).iterdir()
-        if path.suffix == ".py" or (path.suffix in (".toml", ".css", ".sv", ".md") and path.parent != ROOT)
+        if path.suffix == ".py" or (path.suffix in (".pyi", ".toml", ".css", ".sv", ".md") and path.parent != ROOT)
     }
     assert held == wanted | {"fluidb/py.typed"}
 

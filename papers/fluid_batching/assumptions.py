@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ...dse.choices import Batching
 from ...dse.search import SearchOptions
-from ...dse.space import Batching
 from ...experiments.scenarios import Entrant, Point
 from ...formats import read_toml
 from ...models import NETWORKS, Exit, Network
