@@ -13,6 +13,7 @@ import typer.main
 from typer.core import TyperGroup
 
 from .interrupt import leave
+from .options import flat
 from .render import fail
 
 COMMANDS = {
@@ -46,7 +47,7 @@ class _Commands(Mapping[str, Any]):
         if hasattr(module, "app"):
             parent.add_typer(module.app, name=name)
         else:
-            parent.command(name)(module.command)
+            parent.command(name)(flat(module.command))
         group: Any = typer.main.get_command(parent)
         return group.commands[name]
 

@@ -1,68 +1,112 @@
-"""Options that several commands share."""
+"""Options that several commands share, each declared once."""
 
 from __future__ import annotations
 
-from enum import StrEnum
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+if TYPE_CHECKING:
+    from ..serving import Contender
+    from ..traffic import Trace
 
-class Engine(StrEnum):
-    """The values of ``--batching``; ``dse.space.Batching`` says what they mean."""
-
-    fluid = "fluid"
-    row = "row"
-    column = "column"
-    fc = "fc"
-    none = "none"
-    eq1 = "eq1"
-
-
-class Goal(StrEnum):
-    """The values of ``--objective``; ``dse.objectives`` says what they are."""
-
-    gop_s = "gop_s"
-    latency = "latency"
-    energy = "energy"
-    gop_s_w = "gop_s_w"
-
-
-DesignFolder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="Folder of a design, as `fluidb dse -o DIR` writes it.")
-]
+DesignFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A design's folder, written by `fluidb dse -o DIR`.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON (docs/file-formats.md) and nothing else.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists.")]
-
-# what `dse` and `pareto` search
-NetworkName = Annotated[str, typer.Argument(help="A network: a name from `fluidb models`, or a TOML file.")]
-PlatformName = Annotated[str, typer.Argument(help="A board: a name from `fluidb platforms`, or a TOML file.")]
-Batching = Annotated[Engine, typer.Option(help="How the engine lays out a batch.")]
-Stacking = Annotated[bool, typer.Option(help="Stackable PEs: k in {1/2, 1, 2}, or k = 1 only.")]
-BMax = Annotated[int, typer.Option(min=1, max=256, help="Largest batch size B_max.")]
-Weights = Annotated[
-    str | None,
-    typer.Option(
-        metavar="W1,W2,...|FILE",
-        help="w_b for b = 1..B_max, or results.json of `serve-sim --json` for the batches that it saw; else all 1.",
-    ),
-]
-Bandwidth = Annotated[
-    str | None, typer.Option(metavar="QUANTITY", help="Off-chip bandwidth instead of the board's, e.g. 3.2GB/s.")
-]
-MemoryLayers = Annotated[bool, typer.Option(help="Count the traffic of pooling layers.")]
-Backbone = Annotated[bool, typer.Option("--backbone", help="Leave out exits and heads.")]
-Objective = Annotated[
-    Goal, typer.Option(help="What is best: GOP/s (Equation 2), latency at b = 1, energy, or GOP/s/W.")
-]
-MaxDsp = Annotated[str | None, typer.Option(metavar="LIMIT", help="DSPs a design may take: 80% or 720.")]
-MaxRam = Annotated[str | None, typer.Option(metavar="LIMIT", help="On-chip memory it may take: 80% or 15Mb.")]
-MaxLut = Annotated[str | None, typer.Option(metavar="LIMIT", help="LUTs it may take: 76% or 166000.")]
+Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")]
+Seed = Annotated[int, typer.Option(help="Seed of exits or samples that are drawn.")]
+Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Threads; all cores if not given.")]
 Scheduler = Annotated[
     str | None,
+    typer.Option(metavar="tcp://HOST:PORT|local", help="Run on a Dask cluster; local makes one (docs/cluster.md)."),
+]
+TraceFile = Annotated[Path, typer.Option(metavar="FILE", help="The requests (docs/file-formats.md, Traces).")]
+Policy = Annotated[
+    str,
     typer.Option(
-        metavar="tcp://HOST:PORT|local", help="Run on a Dask cluster, or on one made of this machine (docs/cluster.md)."
+        metavar="NAME[:KEY=VALUE,...]",
+        help="serial, adaptb, lazy, fluid, fluid-slack or path/to/file.py:NAME (docs/policies.md).",
     ),
 ]
-Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Threads; all cores if not given.")]
+Slo = Annotated[
+    str | None, typer.Option(metavar="DURATION", help="Latency objective, e.g. 200ms, if the trace has none.")
+]
+Samples = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Confidences and answers to draw from, if the trace has none (.npz, CSV)."),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requests:
+    """A trace and who serves it: the options of every command that simulates one."""
+
+    trace: TraceFile
+    policy: Policy = "fluid"
+    slo: Slo = None
+    seed: Seed = 0
+
+    @property
+    def slo_s(self) -> float | None:
+        """The objective of all requests, if one was typed."""
+        return duration(self.slo, "--slo")
+
+    @property
+    def contender(self) -> Contender:
+        """The policy with its parameters."""
+        from ..serving import find_policy
+
+        return find_policy(self.policy)
+
+    def read(self, report: Callable[[int, int], None] | None = None) -> Trace:
+        """The trace."""
+        from ..traffic import read_trace
+
+        return read_trace(self.trace, report)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledRequests(Requests):
+    """Requests that may draw their confidences and answers from a file."""
+
+    samples: Samples = None
+
+    def read(self, report: Callable[[int, int], None] | None = None) -> Trace:
+        """The trace, with the samples that its requests drew."""
+        from ..traffic import draw_samples, read_samples
+
+        loaded = super().read(report)
+        return loaded if self.samples is None else draw_samples(loaded, read_samples(self.samples), self.seed, self.trace)
+
+
+def duration(text: str | None, option: str) -> float | None:
+    """Seconds typed for an option, if it was given."""
+    from ..formats import parse_duration
+
+    return None if text is None else parse_duration(text, option)
+
+
+def flat(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameters that are dataclasses are replaced by their fields, as options of its own."""
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, tuple[Any, list[str]]] = {}
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        if is_dataclass(parameter.annotation):
+            members = inspect.signature(parameter.annotation, eval_str=True).parameters
+            groups[name] = parameter.annotation, list(members)
+            parameters += members.values()
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    def run(**given: Any) -> None:
+        for name, (kind, members) in groups.items():
+            given[name] = kind(**{member: given.pop(member) for member in members})
+        command(**given)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run
