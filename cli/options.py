@@ -90,6 +90,24 @@ def duration(text: str | None, option: str) -> float | None:
     return None if text is None else parse_duration(text, option)
 
 
+def numbers(text: str | None, option: str, kind: type[float], example: str) -> list[float]:
+    """Numbers with commas between; none in no text."""
+    from ..formats import InputError
+
+    try:
+        return [] if text is None else [kind(item) for item in text.split(",")]
+    except ValueError:
+        what = "whole numbers" if kind is int else "numbers"
+        raise InputError(f'{option}: expected {what} with commas between, found "{text}"; e.g. {example}') from None
+
+
+def followed(ctx: typer.Context, as_json: bool) -> bool:
+    """Whether a command stands behind a group that by itself prints a list."""
+    if ctx.invoked_subcommand is not None and as_json:
+        raise typer.BadParameter("--json stands behind the command after it, e.g. show", ctx)
+    return ctx.invoked_subcommand is not None
+
+
 def flat(command: Callable[..., None]) -> Callable[..., None]:
     """A command whose parameters that are dataclasses are replaced by their fields, as options of its own."""
     parameters: list[inspect.Parameter] = []

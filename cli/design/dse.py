@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, Force, Scheduler, Threads
+from ..options import AsJson, Force, Scheduler, Threads, numbers
 from ..render import facts, note, percent, progress, show, table
 from . import many
-from .problem import Search, board_of, numbers
+from .problem import Search, board_of
 
 if TYPE_CHECKING:
     from ...dse.design import DesignTable

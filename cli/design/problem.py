@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from ...dse.choices import Batching, Objective
+from ..options import numbers
 
 if TYPE_CHECKING:
     from ...dse import SearchOptions
@@ -126,17 +127,6 @@ def _load(name: str) -> Network:
     from ...models import load_network
 
     return load_network(name)
-
-
-def numbers(text: str | None, option: str, kind: type[float], example: str) -> list[float]:
-    """Numbers with commas between; none in no text."""
-    from ...formats import InputError
-
-    try:
-        return [] if text is None else [kind(item) for item in text.split(",")]
-    except ValueError:
-        what = "whole numbers" if kind is int else "numbers"
-        raise InputError(f'{option}: expected {what} with commas between, found "{text}"; e.g. {example}') from None
 
 
 def _limit(text: str | None, what: str, total: float | None, unit: str, example: str) -> float | None:

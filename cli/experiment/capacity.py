@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..options import AsJson, DesignFolder
-from ..render import blank, emit_facts, emit_json, emit_table, fail, percent, progress, quantity
+from ..options import AsJson, DesignFolder, Policy, Threads, duration
+from ..render import facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
-    from ...experiments.capacity import Capacity, Probe
+    from ...experiments.capacity import Capacity
 
 
 def command(
@@ -21,9 +22,7 @@ def command(
         list[str],
         typer.Option(metavar="REQUIREMENT", help="What must hold, e.g. 'violation_rate <= 1 %'. Repeatable."),
     ],
-    policy: Annotated[
-        str, typer.Option(metavar="NAME[:KEY=VALUE,...]", help="The policy, as in `fluidb serve-sim`.")
-    ] = "fluid",
+    policy: Policy = "fluid",
     seeds: Annotated[int, typer.Option(min=2, max=1000, help="Independent runs at each rate.")] = 5,
     requests: Annotated[int, typer.Option(min=1, max=10**7, help="Requests of each run, to begin with.")] = 20_000,
     max_requests: Annotated[
@@ -32,44 +31,34 @@ def command(
     ] = None,
     low: Annotated[float | None, typer.Option(metavar="REQUESTS/S", help="Lowest rate to search.")] = None,
     high: Annotated[float | None, typer.Option(metavar="REQUESTS/S", help="Highest rate to search.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, max=1024, help="Threads; all cores if not given.")] = None,
+    threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the highest Poisson arrival rate at which a policy keeps requirements.
+    """Find the highest arrival rate that keeps requirements.
 
-    Exit code 1 if it keeps them at none.
+    Arrivals are Poisson. Exit code 1 if the policy keeps the requirements at no rate.
     """
     from ...dse.latency import read_latency
     from ...experiments.capacity import find_capacity
-    from ...formats import parse_duration
     from ...serving.contenders import find_policy
     from ...serving.requirements import parse_requirement
 
     required = [parse_requirement(text, "--require") for text in require]
-    slo_s = parse_duration(slo, "--slo")
-    contender = find_policy(policy)
-    table = read_latency(directory)
+    settings: dict[str, Any] = {"slo_s": duration(slo, "--slo"), "seeds": seeds, "requests": requests}
+    settings |= {"max_requests": max_requests, "low_per_s": low, "high_per_s": high, "threads": threads}
+    contender, latency = find_policy(policy), read_latency(directory)
     with progress("rates") as report:
-        found = find_capacity(
-            table,
-            contender,
-            required,
-            slo_s=slo_s,
-            seeds=seeds,
-            requests=requests,
-            max_requests=max_requests,
-            low_per_s=low,
-            high_per_s=high,
-            threads=threads,
-            progress=report,
-        )
-    if as_json:
-        run = {"design": str(directory), "policy": policy, "slo_s": slo_s, "requirements": [r.text for r in required]}
-        emit_json("fluidb.capacity-output/1", {**run, **asdict(found)})
-    elif found.kept_per_s is not None:
-        _emit_text(found, policy)
+        found = find_capacity(latency, contender, required, **settings, progress=report)
+    run = {"design": directory, "policy": policy, "slo_s": settings["slo_s"], "requirements": [r.text for r in required]}
+    if as_json or found.kept_per_s is not None:
+        show(as_json, "fluidb.capacity-output/1", run | asdict(found), _text(found, policy))
     if found.kept_per_s is None:
-        fail([_none_kept(found)])
+        lowest = found.probes[0]
+        shown = next((item for item in lowest.estimates if item.requirement == lowest.broken), lowest.estimates[0])
+        value, *within = (quantity(number, shown.unit) for number in (shown.value, *shown.interval))
+        what = f'"{shown.requirement}" is {lowest.verdict}: {value}, {" to ".join(within)} at 95 %'
+        rates = f"{_rate(found.low_per_s)} to {_rate(found.high_per_s)}"
+        fail([f"no rate from {rates} is kept; at the lowest {what}"])
         raise typer.Exit(1)
 
 
@@ -77,44 +66,27 @@ def _rate(per_s: float) -> str:
     return f"{per_s:,.1f} /s" if per_s >= 1000 else f"{per_s:.4g} /s"
 
 
-def _said(probe: Probe) -> str:
-    """What was found at a rate, for the requirement that fails, else the first that is not sure."""
-    shown = next((item for item in probe.estimates if item.requirement == probe.broken), probe.estimates[0])
-    low, high = (quantity(bound, shown.unit) for bound in shown.interval)
-    return f'"{shown.requirement}" is {probe.verdict}: {quantity(shown.value, shown.unit)}, {low} to {high} at 95 %'
-
-
-def _none_kept(found: Capacity) -> str:
-    lowest = found.probes[0]
-    return f"no rate from {_rate(found.low_per_s)} to {_rate(found.high_per_s)} is kept; at the lowest {_said(lowest)}"
-
-
-def _emit_text(found: Capacity, policy: str) -> None:
+def _text(found: Capacity, policy: str) -> Iterator[str]:
     assert found.kept_per_s is not None
+    highest = f"{_rate(found.high_per_s)}, the highest rate searched"
+    above = {"lowest not kept": f"none; undecided up to {highest}"}
     if found.not_kept_per_s is not None:
         band = percent(found.not_kept_per_s / found.kept_per_s - 1)
-        above = [
-            ("lowest not kept", f"{_rate(found.not_kept_per_s)}: {found.limited_by}"),
-            ("undecided between", f"{band} of the rate"),
-        ]
+        above = {
+            "lowest not kept": f"{_rate(found.not_kept_per_s)}: {found.limited_by}",
+            "undecided between": f"{band} of the rate",
+        }
     elif found.kept_per_s == found.high_per_s:
-        above = [("lowest not kept", f"none up to {_rate(found.high_per_s)}, the highest rate searched")]
-    else:
-        above = [("lowest not kept", f"none; undecided up to {_rate(found.high_per_s)}, the highest rate searched")]
-    emit_facts(
-        [
-            ("policy", policy),
-            ("highest rate kept", f"{_rate(found.kept_per_s)}"),
-            *above,
-            ("requests a run", f"at most {found.max_requests:,}, then a rate is left undecided"),
-            ("saturation", f"{_rate(found.saturation_per_s)}, which no policy exceeds"),
-            (
-                "spent",
-                f"{found.requests_simulated:,} requests: {len(found.probes)} rates, {found.seeds} seeds each",
-            ),
-        ]
-    )
-    blank()
+        above = {"lowest not kept": f"none up to {highest}"}
+    about = {
+        "policy": policy,
+        "highest rate kept": _rate(found.kept_per_s),
+        **above,
+        "requests a run": f"at most {found.max_requests:,}, then a rate is left undecided",
+        "saturation": f"{_rate(found.saturation_per_s)}, which no policy exceeds",
+        "spent": f"{found.requests_simulated:,} requests: {len(found.probes)} rates, {found.seeds} seeds each",
+    }
+    yield facts(about)
     rows = [
         (
             _rate(probe.rate_per_s).removesuffix(" /s"),
@@ -127,4 +99,4 @@ def _emit_text(found: Capacity, policy: str) -> None:
         for probe in found.probes
         for item in probe.estimates
     ]
-    emit_table(["rate /s", "requests", "", "requirement", "mean", "95 %"], rows)
+    yield table(["rate /s", "requests", "", "requirement", "mean", "95 %"], rows)

@@ -3,46 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, DesignFolder, Force
-from ..render import blank, emit_facts, emit_json, emit_outcomes, emit_table, ms, note, percent, progress
+from ..options import AsJson, DesignFolder, Force, SampledRequests, duration
+from ..render import facts, ms, note, outcomes, percent, progress, show, table
 
 if TYPE_CHECKING:
-    from ...serving.metrics import Summary
+    from ...serving import Summary
 
 
 def command(
     directory: DesignFolder,
-    trace: Annotated[Path, typer.Option(metavar="FILE", help="The requests (docs/file-formats.md, Traces).")],
-    policy: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME[:KEY=VALUE,...]",
-            help="serial, adaptb, lazy, fluid, fluid-slack or path/to/file.py:NAME, e.g. adaptb:timeout=M "
-            "(docs/policies.md).",
-        ),
-    ] = "fluid",
-    slo: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Latency objective, e.g. 200ms, where the trace has none.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the exits or samples, where the trace decides none.")] = 0,
+    served: SampledRequests,
     threshold: Annotated[
         str | None,
-        typer.Option(
-            metavar="P[,P,...]", help="Confidence from which a sample exits: for all exits, or for each but the last."
-        ),
-    ] = None,
-    samples: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Confidences and answers for requests to draw from (.npz or CSV)."),
+        typer.Option(metavar="P[,P,...]", help="Confidence to exit with: for all exits, or for each but the last."),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Stop then; requests not yet returned count as late.")
+        str | None, typer.Option(metavar="DURATION", help="Stop then; requests not yet returned count as violations.")
     ] = None,
     requests: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write what happened to every request, as CSV.")
@@ -61,111 +44,91 @@ def command(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Replay a trace on a design and say what its users would experience."""
+    """Replay a trace on a design and say what its users experience."""
     from ...dse.design import read_design
     from ...dse.latency import read_latency
-    from ...formats import InputError, check_free, parse_duration
+    from ...formats import InputError, check_free
     from ...serving.bound import least_violations
-    from ...serving.contenders import find_policy
     from ...serving.metrics import summarise
     from ...serving.replay import simulate, write_requests
     from ...serving.requirements import check_answerable, judge, parse_requirement
     from ...serving.timeline import check_timeline_size, write_timeline
     from ...traffic.exits import parse_thresholds, resolve
-    from ...traffic.reading import read_trace
-    from ...traffic.samples import draw_samples, read_samples
 
     for output in filter(None, (requests, timeline)):
         check_free(output, force)
     if requests is not None and timeline is not None and requests.absolute() == timeline.absolute():
         raise InputError(f"--timeline: expected another file than --requests, found {timeline} for both")
     required = [parse_requirement(text, "--require") for text in require or []]
-    slo_s = parse_duration(slo, "--slo") if slo is not None else None
-    until_s = parse_duration(until, "--until") if until is not None else math.inf
+    slo_s, until_s = served.slo_s, duration(until, "--until") or math.inf
     levels = parse_thresholds(threshold, "--threshold") if threshold is not None else None
-    contender = find_policy(policy)
-    table = read_latency(directory)
+    contender, latency = served.contender, read_latency(directory)
     with progress("reading") as report:
-        loaded = read_trace(trace, report)
-    if samples is not None:
-        loaded = draw_samples(loaded, read_samples(samples), seed, trace)
-    check_answerable(required, loaded)
-    exits, origin = resolve(loaded, [row.rate for row in table.exits], seed, levels, samples or trace)
-    origin += f" of {samples}, seed {seed}" if samples is not None else ""
+        trace = served.read(report)
+    check_answerable(required, trace)
+    rates = [row.rate for row in latency.exits]
+    exits, origin = resolve(trace, rates, served.seed, levels, served.samples or served.trace)
+    origin += f" of {served.samples}, seed {served.seed}" if served.samples is not None else ""
     with progress("replaying") as report:
-        replay = simulate(table, loaded, contender, exits=exits, slo_s=slo_s, until_s=until_s, progress=report)
-    summary = summarise(replay, table)
-    unavoidable = least_violations(replay, table)
-    outcomes = [judge(item, summary) for item in required]
+        replay = simulate(latency, trace, contender, exits=exits, slo_s=slo_s, until_s=until_s, progress=report)
+    summary, unavoidable = summarise(replay, latency), least_violations(replay, latency)
+    judged = [judge(item, summary) for item in required]
     if timeline is not None:
         check_timeline_size(replay)
-        replay = simulate(table, loaded, contender, exits=exits, slo_s=slo_s, until_s=until_s, record=True)
-        write_timeline(replay, table, timeline, replace=force)
+        replay = simulate(latency, trace, contender, exits=exits, slo_s=slo_s, until_s=until_s, record=True)
+        write_timeline(replay, latency, timeline, replace=force)
     if requests is not None:
         write_requests(replay, requests, replace=force)
-    run = {"design": str(directory), "trace": str(trace), "policy": policy, "exits_from": origin}
-    if as_json:
-        design, _ = read_design(directory)
-        names = {"network": design.network.name, "platform": design.platform.name}
-        figures = {**_finite(asdict(summary)), "unavoidable_violations": unavoidable}
-        judged = {"requirements": [_finite(asdict(item)) for item in outcomes]} if outcomes else {}
-        emit_json("fluidb.serve-sim-output/1", {**run, **names, "slo_s": slo_s, **figures, **judged})
-    else:
-        _emit_text(run, summary, unavoidable, [row.name for row in table.exits])
-        if outcomes:
-            blank()
-            emit_outcomes([item.text for item in required], outcomes)
+    design, _ = read_design(directory)
+    record = {
+        "design": directory,
+        "trace": served.trace,
+        "policy": served.policy,
+        "exits_from": origin,
+        "network": design.network.name,
+        "platform": design.platform.name,
+        "slo_s": slo_s,
+        **asdict(summary),
+        "unavoidable_violations": unavoidable,
+        **({"requirements": judged} if judged else {}),
+    }
+    text = list(_text(summary, unavoidable, f"{served.policy}, exits from {origin}", [row.name for row in latency.exits]))
+    if judged:
+        text.append(outcomes([item.text for item in required], judged))
+    show(as_json, "fluidb.serve-sim-output/1", record, text)
     for output in filter(None, (requests, timeline)):
         note(f"wrote {output}")
-    if not all(item.holds for item in outcomes):
+    if not all(item.holds for item in judged):
         raise typer.Exit(1)
 
 
-def _finite(value: Any) -> Any:
-    """The same with ``None`` for what is not finite: JSON has no infinity."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _emit_text(run: dict[str, str], summary: Summary, unavoidable: int, exits: list[str]) -> None:
+def _text(summary: Summary, unavoidable: int, origin: str, exits: list[str]) -> Iterator[str]:
     low, high = summary.violation_interval
-    unfinished = [("unfinished", f"{summary.unfinished:,} requests, counted as late")] if summary.unfinished else []
-    accuracy = [("accuracy", percent(summary.accuracy))] if summary.accuracy is not None else []
     use = summary.utilisation
-    emit_facts(
-        [
-            ("policy", f"{run['policy']}, exits from {run['exits_from']}"),
-            ("requests", f"{summary.requests:,} over {summary.span_s:,.1f} s"),
-            ("warm-up", f"{summary.warm_up_requests:,} requests, counted in all figures"),
-            *unfinished,
-            ("arrival rate", f"{summary.arrival_rate_per_s:.3f} /s"),
-            ("processing rate", f"{summary.processing_rate_per_s:.3f} /s, {summary.goodput_per_s:.3f} /s in time"),
-            ("average latency", f"{ms(summary.mean_latency_s)}, of which {ms(summary.mean_wait_s)} in the queue"),
-            ("violations", f"{percent(summary.violation_rate)} ({summary.violations:,} requests)"),
-            ("95 % interval", f"{percent(low)} to {percent(high)}"),
-            ("any scheduler", f"at least {percent(unavoidable / summary.requests)} ({unavoidable:,} requests)"),
-            *accuracy,
-            ("NPU busy", f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average"),
-            ("preemptions", f"{summary.preemptions:,}, {ms(summary.stalled_s)} stood still on average"),
-            ("scheduler calls", f"{summary.scheduler_calls:,}"),
-        ]
-    )
-    blank()
-    rows = [
-        (
-            item.name,
-            ms(item.latency_s),
-            f"{ms(item.interval_s.low)} to {ms(item.interval_s.high)}"
-            if item.interval_s
-            else f"{item.more_requests_needed:,} more requests needed",
-        )
-        for item in summary.percentiles
-    ]
-    emit_table(["latency", "", "95 %"], [*rows, ("worst", ms(summary.max_latency_s), "")])
-    blank()
+    unfinished = {"unfinished": f"{summary.unfinished:,} requests, counted as violations"} if summary.unfinished else {}
+    accuracy = {} if summary.accuracy is None else {"accuracy": percent(summary.accuracy)}
+    about = {
+        "policy": origin,
+        "requests": f"{summary.requests:,} over {summary.span_s:,.1f} s",
+        "warm-up": f"{summary.warm_up_requests:,} requests, counted in all figures",
+        **unfinished,
+        "arrival rate": f"{summary.arrival_rate_per_s:.3f} /s",
+        "processing rate": f"{summary.processing_rate_per_s:.3f} /s, {summary.goodput_per_s:.3f} /s in time",
+        "average latency": f"{ms(summary.mean_latency_s)}, of which {ms(summary.mean_wait_s)} in the queue",
+        "violations": f"{percent(summary.violation_rate)} ({summary.violations:,} requests)",
+        "95 % interval": f"{percent(low)} to {percent(high)}",
+        "any scheduler": f"at least {percent(unavoidable / summary.requests)} ({unavoidable:,} requests)",
+        **accuracy,
+        "NPU busy": f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average",
+        "preemptions": f"{summary.preemptions:,}, {ms(summary.stalled_s)} stood still on average",
+        "scheduler calls": f"{summary.scheduler_calls:,}",
+    }
+    yield facts(about)
+    rows = []
+    for item in summary.percentiles:
+        within = " to ".join(map(ms, item.interval_s or ()))
+        rows.append((item.name, ms(item.latency_s), within or f"{item.more_requests_needed:,} more requests needed"))
+    yield table(["latency", "", "95 %"], [*rows, ("worst", ms(summary.max_latency_s), "")])
     shares = {
         "MACs made": use.mac_share,
         "no batch": use.idle_share,
@@ -174,8 +137,7 @@ def _emit_text(run: dict[str, str], summary: Summary, unavoidable: int, exits: l
         "tiles not filled": use.tile_padding_share,
         "batch grid not filled": use.batch_padding_share,
     }
-    emit_table(["where the MACs went", "share"], [(name, percent(share, 1)) for name, share in shares.items()])
-    blank()
+    yield table(["where the MACs went", "share"], ((name, percent(share, 1)) for name, share in shares.items()))
     cells = [
         (
             f"{there.exit} {name}",
@@ -189,5 +151,4 @@ def _emit_text(run: dict[str, str], summary: Summary, unavoidable: int, exits: l
         )
         for name, there, stage in zip(exits, summary.exits, summary.stages, strict=True)
     ]
-    right = ["accuracy"] if summary.accuracy is not None else []
-    emit_table(["exit", "requests", "share", "latency", *right, "runs", "samples", "NPU"], cells)
+    yield table(["exit", "requests", "share", "latency", *accuracy, "runs", "samples", "NPU"], cells)
