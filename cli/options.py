@@ -80,7 +80,9 @@ class SampledRequests(Requests):
         from ..traffic import draw_samples, read_samples
 
         loaded = super().read(report)
-        return loaded if self.samples is None else draw_samples(loaded, read_samples(self.samples), self.seed, self.trace)
+        return (
+            loaded if self.samples is None else draw_samples(loaded, read_samples(self.samples), self.seed, self.trace)
+        )
 
 
 def duration(text: str | None, option: str) -> float | None:

@@ -27,7 +27,8 @@ def command(
         str | None, typer.Option(metavar="NAME", help="One layer: every batch size, and every (k, B_R) with its cost.")
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw roofline, causes and utilisation (.svg, .png; extra plot).")
+        Path | None,
+        typer.Option(metavar="FILE", help="Draw roofline, causes and utilisation (.svg, .png; extra plot)."),
     ] = None,
     force: Force = False,
     as_json: AsJson = False,

@@ -7,9 +7,9 @@ from ..render import emit_json, emit_table, note
 
 
 def command(directory: DesignFolder, as_json: AsJson = False) -> None:
-    """Compute the time between every two exits of a design, for every batch size.
+    """Write a design's latency table: times between exits.
 
-    Writes latency.json into the design's folder, replacing an earlier one.
+    It has every two exits and every batch size. Writes latency.json into the design's folder, replacing an earlier one.
     """
     from ...dse.design import LATENCY_FILE
     from ...dse.latency import write_latency

@@ -54,7 +54,10 @@ def show(
 def check(
     platform: Annotated[str, typer.Argument(help="A board: a name, or a TOML file.")], as_json: AsJson = False
 ) -> None:
-    """Check a board file: every fault at once, each with its key, and exit code 2; or its facts."""
+    """Check a board file and list every fault in it.
+
+    Each fault stands with its key, and the exit code is 2; without one, the file's facts are printed.
+    """
     from ...platforms import load_platform
 
     with every_fault():

@@ -43,9 +43,9 @@ class Space:
     ] = None
     memory_layers: Annotated[bool, typer.Option(help="Count the traffic of pooling layers.")] = True
     max_dsp: Annotated[str | None, typer.Option(metavar="LIMIT", help="DSPs a design may take: 80% or 720.")] = None
-    max_ram: Annotated[
-        str | None, typer.Option(metavar="LIMIT", help="On-chip memory it may take: 80% or 15Mb.")
-    ] = None
+    max_ram: Annotated[str | None, typer.Option(metavar="LIMIT", help="On-chip memory it may take: 80% or 15Mb.")] = (
+        None
+    )
     max_lut: Annotated[str | None, typer.Option(metavar="LIMIT", help="LUTs it may take: 76% or 166000.")] = None
 
     def read(self, network: str, platform: str, **given: Any) -> Problem:

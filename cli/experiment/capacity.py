@@ -49,7 +49,12 @@ def command(
     contender, latency = find_policy(policy), read_latency(directory)
     with progress("rates") as report:
         found = find_capacity(latency, contender, required, **settings, progress=report)
-    run = {"design": directory, "policy": policy, "slo_s": settings["slo_s"], "requirements": [r.text for r in required]}
+    run = {
+        "design": directory,
+        "policy": policy,
+        "slo_s": settings["slo_s"],
+        "requirements": [r.text for r in required],
+    }
     if as_json or found.kept_per_s is not None:
         show(as_json, "fluidb.capacity-output/1", run | asdict(found), _text(found, policy))
     if found.kept_per_s is None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..options import AsJson
-from ..render import blank, emit_facts, emit_json, emit_list, emit_table, note, progress
+from ..render import facts, note, progress, show, table
 
 if TYPE_CHECKING:
     from ...papers.fluid_batching import Item
@@ -23,9 +23,7 @@ def command(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", metavar="DIR", help="Write CSV, JSON, pictures and a page there; goes on after a kill."
-        ),
+        typer.Option("--output", "-o", metavar="DIR", help="Write the figures and a page here; goes on after a kill."),
     ] = None,
     requests: Annotated[
         int | None,
@@ -34,7 +32,10 @@ def command(
     seeds: Annotated[int | None, typer.Option(min=1, help="At most so many seeds of each scenario.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the Fluid Batching paper's experiments and put every figure beside the paper's."""
+    """Run the paper's experiments and compare every figure.
+
+    The paper is the one on Fluid Batching; every figure stands beside the paper's.
+    """
     from ...formats import InputError
     from ...papers.fluid_batching import ITEMS, Lab, check_results, content, reproduce, write_results
     from ...papers.fluid_batching.report import KEPT, SCHEMA, versions
@@ -59,30 +60,28 @@ def command(
             items += reproduce(names, lab, report)
         else:
             write_results(output, kept(), lab)
-    if as_json:
-        emit_json(SCHEMA, {"made_with": versions(lab), "items": [content(item) for item in items]})
-        return
-    for item in items:
-        emit_facts([(item.name, item.title)])
-        if item.claims:
-            rows = [(c.statement, c.paper, c.ours, "holds" if c.holds else "differs") for c in item.claims]
-            emit_list(["the paper says", "paper", "ours", ""], rows)
-        else:
-            emit_table(
-                ["quantity", "of", "at", *([item.axis] if item.axis else []), "paper", "ours", "difference"],
-                [
-                    (
-                        row.quantity,
-                        row.of,
-                        row.at,
-                        *([f"{row.x:g}"] if row.x is not None else []),
-                        "" if row.paper is None else f"{row.paper:,.4g}",
-                        f"{row.ours:,.4g} {row.unit}",
-                        "" if row.difference is None else f"{row.difference:+.1f} {'points' if row.in_points else '%'}",
-                    )
-                    for row in item.rows
-                ],
-            )
-        blank()
-    if output is not None:
+    record = {"made_with": versions(lab), "items": [content(item) for item in items]}
+    show(as_json, SCHEMA, record, map(_text, items))
+    if output is not None and not as_json:
         note(f"wrote {output}/README.md")
+
+
+def _text(item: Item) -> str:
+    title = facts({item.name: item.title})
+    if item.claims:
+        claims = [(c.statement, c.paper, c.ours, "holds" if c.holds else "differs") for c in item.claims]
+        return f"{title}\n{table(['the paper says', 'paper', 'ours', ''], claims, text=True)}"
+    rows = [
+        (
+            row.quantity,
+            row.of,
+            row.at,
+            *([] if row.x is None else [f"{row.x:g}"]),
+            "" if row.paper is None else f"{row.paper:,.4g}",
+            f"{row.ours:,.4g} {row.unit}",
+            "" if row.difference is None else f"{row.difference:+.1f} {'points' if row.in_points else '%'}",
+        )
+        for row in item.rows
+    ]
+    axis = [item.axis] if item.axis else []
+    return f"{title}\n{table(['quantity', 'of', 'at', *axis, 'paper', 'ours', 'difference'], rows)}"

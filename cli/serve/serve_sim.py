@@ -92,7 +92,9 @@ def command(
         "unavoidable_violations": unavoidable,
         **({"requirements": judged} if judged else {}),
     }
-    text = list(_text(summary, unavoidable, f"{served.policy}, exits from {origin}", [row.name for row in latency.exits]))
+    text = list(
+        _text(summary, unavoidable, f"{served.policy}, exits from {origin}", [row.name for row in latency.exits])
+    )
     if judged:
         text.append(outcomes([item.text for item in required], judged))
     show(as_json, "fluidb.serve-sim-output/1", record, text)
