@@ -14,30 +14,41 @@ if TYPE_CHECKING:
     from ..serving import Contender
     from ..traffic import Trace
 
-DesignFolder = Annotated[Path, typer.Argument(metavar="DIR", help="A design's folder, written by `fluidb dse -o DIR`.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON (docs/file-formats.md) and nothing else.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists.")]
-Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")]
-Seed = Annotated[int, typer.Option(help="Seed of exits or samples that are drawn.")]
-Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Threads; all cores if not given.")]
+
+def option(text: str, metavar: str | None = None, *names: str, **more: Any) -> Any:
+    """An option by its help; its name is the parameter's unless others are given."""
+    return typer.Option(*names, help=text, metavar=metavar, **more)
+
+
+def argument(text: str, metavar: str | None = None) -> Any:
+    """An argument by its help."""
+    return typer.Argument(help=text, metavar=metavar)
+
+
+def written(text: str, metavar: str = "DIR") -> Any:
+    """The option -o: what is written where."""
+    return option(text, metavar, "--output", "-o")
+
+
+DesignFolder = Annotated[Path, argument("A design's folder, written by `fluidb dse -o DIR`.", "DIR")]
+AsJson = Annotated[bool, option("Print JSON (docs/file-formats.md) and nothing else.", None, "--json")]
+Force = Annotated[bool, option("Replace an output that exists.", None, "--force")]
+Output = Annotated[Path, written("The file to write.", "FILE")]
+Seed = Annotated[int, option("Seed of exits or samples that are drawn.")]
+Threads = Annotated[int | None, option("Threads; all cores if not given.", min=1, max=1024)]
 Scheduler = Annotated[
-    str | None,
-    typer.Option(metavar="tcp://HOST:PORT|local", help="Run on a Dask cluster; local makes one (docs/cluster.md)."),
+    str | None, option("Run on a Dask cluster; local makes one (docs/cluster.md).", "tcp://HOST:PORT|local")
 ]
-TraceFile = Annotated[Path, typer.Option(metavar="FILE", help="The requests (docs/file-formats.md, Traces).")]
+TraceFile = Annotated[Path, option("The requests (docs/file-formats.md, Traces).", "FILE")]
 Policy = Annotated[
     str,
-    typer.Option(
-        metavar="NAME[:KEY=VALUE,...]",
-        help="serial, adaptb, lazy, fluid, fluid-slack or path/to/file.py:NAME (docs/policies.md).",
+    option(
+        "serial, adaptb, lazy, fluid, fluid-slack or path/to/file.py:NAME (docs/policies.md).", "NAME[:KEY=VALUE,...]"
     ),
 ]
-Slo = Annotated[
-    str | None, typer.Option(metavar="DURATION", help="Latency objective, e.g. 200ms, if the trace has none.")
-]
+Slo = Annotated[str | None, option("Latency objective, e.g. 200ms, if the trace has none.", "DURATION")]
 Samples = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Confidences and answers to draw from, if the trace has none (.npz, CSV)."),
+    Path | None, option("Confidences and answers to draw from, if the trace has none (.npz, CSV).", "FILE")
 ]
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -62,12 +63,24 @@ def plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
-def show(as_json: bool, schema: str, record: Mapping[str, Any], text: Iterable[str]) -> None:
-    """What a command found: as the one JSON object of ``--json``, or as blocks of text with a line between."""
+def show(
+    as_json: bool,
+    schema: str,
+    record: Mapping[str, Any],
+    text: Iterable[str],
+    wrote: Path | None = None,
+    then: str = "",
+) -> None:
+    """What a command found: as the one JSON object of ``--json``, or as blocks of text with a line between.
+
+    ``wrote`` is the file or folder that a person at a terminal is told of, and ``then`` what follows.
+    """
     if as_json:
         typer.echo(json.dumps({"schema": schema, **plain(record)}, indent=1, allow_nan=False))
     else:
         typer.echo("\n\n".join(text))
+    if wrote is not None:
+        note(f"wrote {wrote}{then}")
 
 
 def facts(found: Mapping[str, str] | Iterable[tuple[str, str]]) -> str:

@@ -7,10 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from ..options import AsJson, Force, Scheduler, Threads, numbers
-from ..render import facts, note, percent, progress, show, table
+from ..options import AsJson, Force, Scheduler, Threads, argument, numbers, option, written
+from ..render import facts, percent, progress, show, table
 from . import many
 from .problem import Search, board_of
 
@@ -20,27 +18,18 @@ if TYPE_CHECKING:
 
 
 def command(
-    network: Annotated[
-        str, typer.Argument(help="Networks, with commas between: names from `fluidb models`, or TOML files.")
-    ],
-    platform: Annotated[
-        str, typer.Argument(help="Boards, with commas between: names from `fluidb platforms`, or TOML files.")
-    ],
+    network: Annotated[str, argument("Networks, with commas between: names from `fluidb models`, or TOML files.")],
+    platform: Annotated[str, argument("Boards, with commas between: names from `fluidb platforms`, or TOML files.")],
     asked: Search,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Write the design here, or each of several in a folder."),
-    ] = None,
-    tile: Annotated[
-        str | None, typer.Option(metavar="T_R,T_P,T_C", help="Evaluate this design instead of searching for one.")
-    ] = None,
+    output: Annotated[Path | None, written("Write the design here, or each of several in a folder.")] = None,
+    tile: Annotated[str | None, option("Evaluate this design instead of searching for one.", "T_R,T_P,T_C")] = None,
     all_rows: Annotated[
-        bool, typer.Option("--all-rows", help="Enumerate T_R too: slow, same answer but for energy.")
+        bool, option("Enumerate T_R too: slow, same answer but for energy.", None, "--all-rows")
     ] = False,
     exhaustive: Annotated[
-        bool, typer.Option("--exhaustive", help="Evaluate also what a bound rules out: same answer.")
+        bool, option("Evaluate also what a bound rules out: same answer.", None, "--exhaustive")
     ] = False,
-    top: Annotated[int, typer.Option(min=1, max=1000, help="Designs to keep in the ranking.")] = 5,
+    top: Annotated[int, option("Designs to keep in the ranking.", min=1, max=1000)] = 5,
     scheduler: Scheduler = None,
     threads: Threads = None,
     force: Force = False,
@@ -80,9 +69,8 @@ def command(
     design, fbcb = tabulate_design(*problem, found)
     if output is not None:
         write_design(output, design, fbcb, replace=force)
-    show(as_json, "fluidb.dse-output/1", content(design, fbcb) | {"output": output}, _text(design, fbcb))
-    if output is not None:
-        note(f"wrote {output}; next: fluidb latency {output}")
+    record, following = content(design, fbcb) | {"output": output}, f"; next: fluidb latency {output}"
+    show(as_json, "fluidb.dse-output/1", record, _text(design, fbcb), output, following)
 
 
 def content(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:

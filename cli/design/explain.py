@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ..options import AsJson, DesignFolder, Force
-from ..render import facts, ms, note, percent, percents, show, table
+from ..options import AsJson, DesignFolder, Force, option
+from ..render import facts, ms, percent, percents, show, table
 from .dse import ranking
 from .problem import board_of
 
@@ -19,16 +17,13 @@ if TYPE_CHECKING:
 
 def command(
     directory: DesignFolder,
-    batch: Annotated[
-        int | None, typer.Option(min=1, metavar="B", help="Batch size to look at; the largest if not given.")
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, max=100_000, help="Layers to list, by time.")] = 15,
+    batch: Annotated[int | None, option("Batch size to look at; the largest if not given.", "B", min=1)] = None,
+    top: Annotated[int, option("Layers to list, by time.", min=1, max=100_000)] = 15,
     layer: Annotated[
-        str | None, typer.Option(metavar="NAME", help="One layer: every batch size, and every (k, B_R) with its cost.")
+        str | None, option("One layer: every batch size, and every (k, B_R) with its cost.", "NAME")
     ] = None,
     plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw roofline, causes and utilisation (.svg, .png; extra plot)."),
+        Path | None, option("Draw roofline, causes and utilisation (.svg, .png; extra plot).", "FILE")
     ] = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -57,9 +52,7 @@ def command(
     if plot is not None:
         draw_explanation(found, batch or b_max, plot, replace=force)
     text = _network(found, batch or b_max, top) if index is None else _layer(found, index, weighed)
-    show(as_json, "fluidb.explain-output/1", {"design": directory, **_record(found, index, weighed)}, text)
-    if plot is not None:
-        note(f"wrote {plot}")
+    show(as_json, "fluidb.explain-output/1", {"design": directory, **_record(found, index, weighed)}, text, plot)
 
 
 def _network(found: Explanation, b: int, top: int) -> Iterator[str]:

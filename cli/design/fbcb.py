@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from ...dse.choices import HardwareFormat
-from ..options import AsJson, DesignFolder, Force
+from ..options import AsJson, DesignFolder, Force, option, written
 from ..render import facts, note, percent, show, table
 
 EXAMPLES = {"mem": "fbcb.mem", "c-header": "fluidb_latency.h", "systemverilog": "rtl"}
@@ -18,12 +16,9 @@ def command(
     directory: DesignFolder,
     format_: Annotated[
         HardwareFormat | None,
-        typer.Option("--format", help="Write the FBCB, the latency table or the whole engine for hardware."),
+        option("Write the FBCB, the latency table or the whole engine for hardware.", None, "--format"),
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="OUT", help="With --format: the file, or folder, to write."),
-    ] = None,
+    output: Annotated[Path | None, written("With --format: the file, or folder, to write.", "OUT")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, Force, followed, numbers
-from ..render import every_fault, facts, note, percent, printable, show, table
+from ..options import AsJson, Force, argument, followed, numbers, option, written
+from ..render import every_fault, facts, percent, printable, show, table
 
 if TYPE_CHECKING:
     from ...models import Network
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 FORMATS = "auto (by how FILE ends), onnx or scalesim (docs/import-networks.md, docs/import-onnx.md)."
 EXITS = "Exits to add: how many, at block boundaries near equal shares of MACs; or layers."
 
-NetworkName = Annotated[str, typer.Argument(help="A network: a name, or a TOML file.")]
+NetworkName = Annotated[str, argument("A network: a name, or a TOML file.")]
 
-app = typer.Typer(invoke_without_command=True, help="List, show, check and import networks.")
+app = typer.Typer(invoke_without_command=True)
 
 
 @app.callback()
@@ -67,25 +67,21 @@ def _text(network: Network) -> Iterator[str]:
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The network to import.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT.toml", help="The network file to write.")],
-    format_: Annotated[str, typer.Option("--format", help=FORMATS)] = "auto",
-    name: Annotated[str | None, typer.Option(help="Its name; the file's if not given.")] = None,
-    title: Annotated[str | None, typer.Option(help="A line for people.")] = None,
+    file: Annotated[Path, argument("The network to import.", "FILE")],
+    output: Annotated[Path, written("The network file to write.", "OUT.toml")],
+    format_: Annotated[str, option(FORMATS, None, "--format")] = "auto",
+    name: Annotated[str | None, option("Its name; the file's if not given.")] = None,
+    title: Annotated[str | None, option("A line for people.")] = None,
     dim: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=SIZE", help="onnx: size of a dimension that the file leaves open. Repeatable."),
+        list[str] | None, option("onnx: size of a dimension that the file leaves open. Repeatable.", "NAME=SIZE")
     ] = None,
-    exits: Annotated[str | None, typer.Option(metavar="N|NAMES", help=EXITS)] = None,
-    head: Annotated[
-        str | None, typer.Option(help="Head of these exits: msdnet (if not given), pool-linear or none.")
-    ] = None,
+    exits: Annotated[str | None, option(EXITS, "N|NAMES")] = None,
+    head: Annotated[str | None, option("Head of these exits: msdnet (if not given), pool-linear or none.")] = None,
     classes: Annotated[
-        int | None, typer.Option(min=1, help="Classes it tells apart; the network's own outputs if not given.")
+        int | None, option("Classes it tells apart; the network's own outputs if not given.", min=1)
     ] = None,
     rates: Annotated[
-        str | None,
-        typer.Option(metavar="R1,R2,..", help="Share of samples that leave at each exit but the last; else equal."),
+        str | None, option("Share of samples that leave at each exit but the last; else equal.", "R1,R2,..")
     ] = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -113,9 +109,9 @@ def import_(
         )
         net = build_network(made, file)
     write_file(output, network_text(made))
+    then = f"; next: fluidb dse {output} BOARD"
     record = {"output": output, "format": chosen, **_record(net), "sources": net.sources}
-    show(as_json, "fluidb.model-import-output/1", record, [facts({"format": chosen} | _about(net))])
-    note(f"wrote {output}; next: fluidb dse {output} BOARD")
+    show(as_json, "fluidb.model-import-output/1", record, [facts({"format": chosen} | _about(net))], output, then)
 
 
 @app.command()

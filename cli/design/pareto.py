@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ..options import AsJson, Force, Threads
-from ..render import facts, note, percent, progress, show, table
+from ..options import AsJson, Force, Threads, option
+from ..render import facts, percent, progress, show, table
 from .problem import NetworkName, PlatformName, Problem, Search, board_of
 
 if TYPE_CHECKING:
@@ -25,8 +23,8 @@ def command(
     network: NetworkName,
     platform: PlatformName,
     asked: Search,
-    over: Annotated[str | None, typer.Option(metavar="AXES", help=AXES)] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the front: .svg or .png.")] = None,
+    over: Annotated[str | None, option(AXES, "AXES")] = None,
+    plot: Annotated[Path | None, option("Draw the front: .svg or .png.", "FILE")] = None,
     threads: Threads = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -49,9 +47,7 @@ def command(
         from ...plots.pareto import draw_front
 
         draw_front(front, *problem, plot, replace=force)
-    show(as_json, "fluidb.pareto-output/1", _record(front, problem) | {"plot": plot}, _text(front, problem))
-    if plot is not None:
-        note(f"wrote {plot}")
+    show(as_json, "fluidb.pareto-output/1", _record(front, problem) | {"plot": plot}, _text(front, problem), plot)
 
 
 def _axes(text: str | None) -> list[Axis] | None:

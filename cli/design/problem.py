@@ -7,18 +7,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
-
 from ...dse.choices import Batching, Objective
-from ..options import numbers
+from ..options import argument, numbers, option
 
 if TYPE_CHECKING:
     from ...dse import SearchOptions
     from ...models import Network
     from ...platforms import Platform
 
-NetworkName = Annotated[str, typer.Argument(help="A network: a name from `fluidb models`, or a TOML file.")]
-PlatformName = Annotated[str, typer.Argument(help="A board: a name from `fluidb platforms`, or a TOML file.")]
+NetworkName = Annotated[str, argument("A network: a name from `fluidb models`, or a TOML file.")]
+PlatformName = Annotated[str, argument("A board: a name from `fluidb platforms`, or a TOML file.")]
 
 _GOALS = f"[{'|'.join(goal for goal in Objective if goal is not Objective.TRAFFIC)}]"
 
@@ -35,18 +33,16 @@ class Problem(NamedTuple):
 class Space:
     """The options that say which designs are searched."""
 
-    batching: Annotated[Batching, typer.Option(help="How the engine lays out a batch.")] = Batching.FLUID
-    stacking: Annotated[bool, typer.Option(help="Stackable PEs: k in {1/2, 1, 2}, or k = 1 only.")] = True
-    b_max: Annotated[int, typer.Option(min=1, max=256, help="Largest batch size B_max.")] = 8
-    bandwidth: Annotated[
-        str | None, typer.Option(metavar="QUANTITY", help="Off-chip bandwidth instead of the board's, e.g. 3.2GB/s.")
-    ] = None
-    memory_layers: Annotated[bool, typer.Option(help="Count the traffic of pooling layers.")] = True
-    max_dsp: Annotated[str | None, typer.Option(metavar="LIMIT", help="DSPs a design may take: 80% or 720.")] = None
-    max_ram: Annotated[str | None, typer.Option(metavar="LIMIT", help="On-chip memory it may take: 80% or 15Mb.")] = (
+    batching: Annotated[Batching, option("How the engine lays out a batch.")] = Batching.FLUID
+    stacking: Annotated[bool, option("Stackable PEs: k in {1/2, 1, 2}, or k = 1 only.")] = True
+    b_max: Annotated[int, option("Largest batch size B_max.", min=1, max=256)] = 8
+    bandwidth: Annotated[str | None, option("Off-chip bandwidth instead of the board's, e.g. 3.2GB/s.", "QUANTITY")] = (
         None
     )
-    max_lut: Annotated[str | None, typer.Option(metavar="LIMIT", help="LUTs it may take: 76% or 166000.")] = None
+    memory_layers: Annotated[bool, option("Count the traffic of pooling layers.")] = True
+    max_dsp: Annotated[str | None, option("DSPs a design may take: 80% or 720.", "LIMIT")] = None
+    max_ram: Annotated[str | None, option("On-chip memory it may take: 80% or 15Mb.", "LIMIT")] = None
+    max_lut: Annotated[str | None, option("LUTs it may take: 76% or 166000.", "LIMIT")] = None
 
     def read(self, network: str, platform: str, **given: Any) -> Problem:
         """The search of a network on a board; ``given`` are further fields of ``SearchOptions``."""
@@ -81,15 +77,14 @@ class Search(Space):
 
     weights: Annotated[
         str | None,
-        typer.Option(
-            metavar="W1,W2,...|FILE",
-            help="w_b for b = 1..B_max, or `serve-sim --json` results for the batches they saw; else all 1.",
+        option(
+            "w_b for b = 1..B_max, or `serve-sim --json` results for the batches they saw; else all 1.",
+            "W1,W2,...|FILE",
         ),
     ] = None
-    backbone: Annotated[bool, typer.Option("--backbone", help="Leave out exits and heads.")] = False
+    backbone: Annotated[bool, option("Leave out exits and heads.", None, "--backbone")] = False
     objective: Annotated[
-        Objective,
-        typer.Option(metavar=_GOALS, help="What is best: GOP/s (Equation 2), latency at b = 1, energy, or GOP/s/W."),
+        Objective, option("What is best: GOP/s (Equation 2), latency at b = 1, energy, or GOP/s/W.", _GOALS)
     ] = Objective.GOP_S
 
     def _network(self, name: str) -> Network:

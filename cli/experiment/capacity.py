@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..options import AsJson, DesignFolder, Policy, Threads, duration
+from ..options import AsJson, DesignFolder, Policy, Threads, duration, option
 from ..render import facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
@@ -17,20 +17,16 @@ if TYPE_CHECKING:
 
 def command(
     directory: DesignFolder,
-    slo: Annotated[str, typer.Option(metavar="DURATION", help="Latency objective, e.g. 200ms.")],
-    require: Annotated[
-        list[str],
-        typer.Option(metavar="REQUIREMENT", help="What must hold, e.g. 'violation_rate <= 1 %'. Repeatable."),
-    ],
+    slo: Annotated[str, option("Latency objective, e.g. 200ms.", "DURATION")],
+    require: Annotated[list[str], option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")],
     policy: Policy = "fluid",
-    seeds: Annotated[int, typer.Option(min=2, max=1000, help="Independent runs at each rate.")] = 5,
-    requests: Annotated[int, typer.Option(min=1, max=10**7, help="Requests of each run, to begin with.")] = 20_000,
+    seeds: Annotated[int, option("Independent runs at each rate.", min=2, max=1000)] = 5,
+    requests: Annotated[int, option("Requests of each run, to begin with.", min=1, max=10**7)] = 20_000,
     max_requests: Annotated[
-        int | None,
-        typer.Option(min=1, max=10**8, help="Requests of a run at which a rate is left undecided.  [default: 16-fold]"),
+        int | None, option("Requests of a run at which a rate is left undecided.  [default: 16-fold]", min=1, max=10**8)
     ] = None,
-    low: Annotated[float | None, typer.Option(metavar="REQUESTS/S", help="Lowest rate to search.")] = None,
-    high: Annotated[float | None, typer.Option(metavar="REQUESTS/S", help="Highest rate to search.")] = None,
+    low: Annotated[float | None, option("Lowest rate to search.", "REQUESTS/S")] = None,
+    high: Annotated[float | None, option("Highest rate to search.", "REQUESTS/S")] = None,
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:

@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from ..design.problem import NetworkName, PlatformName, Space
-from ..options import AsJson, Force, Requests, Threads
-from ..render import facts, ms, note, percent, progress, show, table
+from ..options import AsJson, Force, Requests, Threads, written
+from ..render import facts, ms, percent, progress, show, table
 
 if TYPE_CHECKING:
     from ...experiments.codesign import Codesign, Round
@@ -21,10 +19,7 @@ def command(
     platform: PlatformName,
     requests: Requests,
     asked: Space,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Write the design with its latency table into this folder."),
-    ] = None,
+    output: Annotated[Path | None, written("Write the design with its latency table into this folder.")] = None,
     threads: Threads = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -60,9 +55,7 @@ def command(
         "chosen": found.rounds.index(found.chosen) + 1,
         "output": output,
     }
-    show(as_json, "fluidb.codesign-output/1", record, _text(found))
-    if output is not None:
-        note(f"wrote {output}")
+    show(as_json, "fluidb.codesign-output/1", record, _text(found), output)
 
 
 def _figures(item: Round) -> dict[str, float]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ..interrupt import resumable
-from ..options import AsJson, Scheduler, Threads
-from ..render import facts, note, progress, show, table
+from ..options import AsJson, Scheduler, Threads, argument, option, written
+from ..render import facts, progress, show, table
 
 if TYPE_CHECKING:
     from ...experiments.comparison import Against, Change, Comparison, PointResult
@@ -20,18 +20,14 @@ NAMES = "A scenario: fluid-slack, fluid-slack-parts, table2, fig7, fig8, fig9, o
 
 
 def command(
-    scenario: Annotated[str, typer.Argument(help=NAMES)],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Keep every finished run here, and go on from those kept."),
-    ] = None,
+    scenario: Annotated[str, argument(NAMES)],
+    output: Annotated[Path | None, written("Keep every finished run here, and go on from those kept.")] = None,
     against: Annotated[
-        Path | None,
-        typer.Option(metavar="EARLIER.json", help="Exit with 1 if a figure got worse, beyond noise, than there."),
+        Path | None, option("Exit with 1 if a figure got worse, beyond noise, than there.", "EARLIER.json")
     ] = None,
     threads: Threads = None,
     scheduler: Scheduler = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace another scenario's comparison in DIR.")] = False,
+    force: Annotated[bool, option("Replace another scenario's comparison in DIR.", None, "--force")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare policies under the same traffic.
@@ -53,9 +49,14 @@ def command(
         found, reused = comparison.compare(loaded, output, threads=threads, scheduler=scheduler, progress=report)
     held = None if earlier is None else comparison.against(found, earlier)
     record = found.model_dump(mode="json") | ({} if held is None else {"against": held})
-    show(as_json, "fluidb.compare-output/1", record, _text(found, held))
-    if output is not None:
-        note(f"wrote {output}; {reused:,} runs were kept there already")
+    show(
+        as_json,
+        "fluidb.compare-output/1",
+        record,
+        _text(found, held),
+        output,
+        f"; {reused:,} runs were kept there already",
+    )
     if held is not None and held.worse:
         raise typer.Exit(1)
 

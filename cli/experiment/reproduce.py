@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from ..options import AsJson
-from ..render import facts, note, progress, show, table
+from ..options import AsJson, argument, option, written
+from ..render import facts, progress, show, table
 
 if TYPE_CHECKING:
     from ...papers.fluid_batching import Item
@@ -18,18 +16,12 @@ NAMES = ("table1", "table2", "fig1", "fig7", "fig8", "fig9", "fig10", "claims", 
 
 
 def command(
-    what: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help=f"all (the default), or {', '.join(NAMES)}.")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="Write the figures and a page here; goes on after a kill."),
-    ] = None,
+    what: Annotated[list[str] | None, argument(f"all (the default), or {', '.join(NAMES)}.", "[NAME]...")] = None,
+    output: Annotated[Path | None, written("Write the figures and a page here; goes on after a kill.")] = None,
     requests: Annotated[
-        int | None,
-        typer.Option(min=2, max=10**7, help="Requests of a run instead of the scenarios' own: a reduced form."),
+        int | None, option("Requests of a run instead of the scenarios' own: a reduced form.", min=2, max=10**7)
     ] = None,
-    seeds: Annotated[int | None, typer.Option(min=1, help="At most so many seeds of each scenario.")] = None,
+    seeds: Annotated[int | None, option("At most so many seeds of each scenario.", min=1)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the paper's experiments and compare every figure.
@@ -61,9 +53,7 @@ def command(
         else:
             write_results(output, kept(), lab)
     record = {"made_with": versions(lab), "items": [content(item) for item in items]}
-    show(as_json, SCHEMA, record, map(_text, items))
-    if output is not None and not as_json:
-        note(f"wrote {output}/README.md")
+    show(as_json, SCHEMA, record, map(_text, items), output, "/README.md")
 
 
 def _text(item: Item) -> str:

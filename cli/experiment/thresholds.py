@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from ..options import AsJson, DesignFolder, SampledRequests
+from ..options import AsJson, DesignFolder, SampledRequests, option
 from ..render import facts, ms, percent, progress, show, table
 
 
 def command(
     directory: DesignFolder,
     requests: SampledRequests,
-    first: Annotated[float, typer.Option("--from", metavar="THRESHOLD", help="The lowest threshold.")] = 0.5,
-    last: Annotated[float, typer.Option("--to", metavar="THRESHOLD", help="The highest threshold.")] = 0.95,
-    steps: Annotated[int, typer.Option(min=2, max=1000, help="Thresholds, at equal distances.")] = 10,
+    first: Annotated[float, option("The lowest threshold.", "THRESHOLD", "--from")] = 0.5,
+    last: Annotated[float, option("The highest threshold.", "THRESHOLD", "--to")] = 0.95,
+    steps: Annotated[int, option("Thresholds, at equal distances.", min=2, max=1000)] = 10,
     as_json: AsJson = False,
 ) -> None:
     """Sweep the exit threshold: accuracy against latency.

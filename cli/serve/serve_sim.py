@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, DesignFolder, Force, SampledRequests, duration
+from ..options import AsJson, DesignFolder, Force, SampledRequests, duration, option
 from ..render import facts, ms, note, outcomes, percent, progress, show, table
 
 if TYPE_CHECKING:
@@ -21,24 +21,20 @@ def command(
     directory: DesignFolder,
     served: SampledRequests,
     threshold: Annotated[
-        str | None,
-        typer.Option(metavar="P[,P,...]", help="Confidence to exit with: for all exits, or for each but the last."),
+        str | None, option("Confidence to exit with: for all exits, or for each but the last.", "P[,P,...]")
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Stop then; requests not yet returned count as violations.")
+        str | None, option("Stop then; requests not yet returned count as violations.", "DURATION")
     ] = None,
-    requests: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write what happened to every request, as CSV.")
-    ] = None,
+    requests: Annotated[Path | None, option("Write what happened to every request, as CSV.", "FILE")] = None,
     timeline: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write what ran when, as JSON for ui.perfetto.dev or chrome://tracing."),
+        Path | None, option("Write what ran when, as JSON for ui.perfetto.dev or chrome://tracing.", "FILE")
     ] = None,
     require: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="REQUIREMENT",
-            help="What must hold, e.g. 'p99 <= 200ms' (docs/capacity.md); exit code 1 if it does not. Repeatable.",
+        option(
+            "What must hold, e.g. 'p99 <= 200ms' (docs/capacity.md); exit code 1 if it does not. Repeatable.",
+            "REQUIREMENT",
         ),
     ] = None,
     force: Force = False,

@@ -9,26 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, Force, Output, duration, flat
-from ..render import facts, note, show
+from ..options import AsJson, Force, Output, argument, duration, flat, option
+from ..render import facts, show
 from . import trace_import
 
 if TYPE_CHECKING:
     from ...traffic import Trace
 
-app = typer.Typer(no_args_is_help=True, help="Make request traces.")
+app = typer.Typer(no_args_is_help=True)
 
-Rate = Annotated[float, typer.Option(metavar="REQUESTS/S", help="Mean arrival rate in requests a second.")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Drawn:
-    """What every drawn trace is told."""
-
-    count: Annotated[int, typer.Option(help="Requests.")]
-    seed: Annotated[
-        int, typer.Option(help="Same seed, same trace; sources that are merged need seeds of their own.")
-    ] = 0
+Rate = Annotated[float, option("Mean arrival rate in requests a second.", "REQUESTS/S")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +55,22 @@ class Made:
             "lag-1 correlation": f"{trace.gap_lag1:.3f}",
             "last arrival": f"{span_s:,.3f} s",
         }
-        show(self.as_json, "fluidb.trace-output/1", record, [facts(text)])
-        note(f"wrote {self.output}")
+        show(self.as_json, "fluidb.trace-output/1", record, [facts(text)], self.output)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn(Made):
+    """How many requests are drawn, and where their trace goes."""
+
+    count: Annotated[int, option("Requests.")]
+    seed: Annotated[int, option("Same seed, same trace; sources that are merged need seeds of their own.")] = 0
+
+    def draw(self, process: str, *parameters: float, **more: float) -> None:
+        """Write the trace of a process of ``traffic.arrivals``."""
+        from ...traffic import arrivals
+
+        draw: Callable[..., Trace] = getattr(arrivals, process)
+        self.write(process, lambda: draw(*parameters, self.count, self.seed, **more), self.seed)
 
 
 @app.callback()
@@ -74,110 +78,74 @@ def _group() -> None:
     """Make request traces."""
 
 
-@app.command()
-@flat
-def poisson(rate: Rate, drawn: Drawn, made: Made) -> None:
+def poisson(rate: Rate, drawn: Drawn) -> None:
     """Write a trace of Poisson arrivals."""
-    from ...traffic import arrivals
-
-    made.write("poisson", lambda: arrivals.poisson(rate, drawn.count, drawn.seed), drawn.seed)
+    drawn.draw("poisson", rate)
 
 
-@app.command()
-@flat
 def gamma(
     rate: Rate,
-    cv: Annotated[
-        float, typer.Option(metavar="RATIO", help="Standard deviation/mean of the gaps, 0.001 to 20; 1 is Poisson.")
-    ],
+    cv: Annotated[float, option("Standard deviation/mean of the gaps, 0.001 to 20; 1 is Poisson.", "RATIO")],
     drawn: Drawn,
-    made: Made,
 ) -> None:
     """Write a trace with gamma gaps: regular to bursty."""
-    from ...traffic import arrivals
-
-    made.write("gamma", lambda: arrivals.gamma(rate, cv, drawn.count, drawn.seed), drawn.seed)
+    drawn.draw("gamma", rate, cv)
 
 
-@app.command()
-@flat
 def mmpp(
-    quiet_rate: Annotated[float, typer.Option(metavar="REQUESTS/S", help="Arrival rate while quiet; may be 0.")],
-    burst_rate: Annotated[float, typer.Option(metavar="REQUESTS/S", help="Arrival rate during a burst.")],
-    quiet_dwell: Annotated[str, typer.Option(metavar="DURATION", help="Mean time between bursts, e.g. 10s.")],
-    burst_dwell: Annotated[str, typer.Option(metavar="DURATION", help="Mean duration of a burst, e.g. 500ms.")],
+    quiet_rate: Annotated[float, option("Arrival rate while quiet; may be 0.", "REQUESTS/S")],
+    burst_rate: Annotated[float, option("Arrival rate during a burst.", "REQUESTS/S")],
+    quiet_dwell: Annotated[str, option("Mean time between bursts, e.g. 10s.", "DURATION")],
+    burst_dwell: Annotated[str, option("Mean duration of a burst, e.g. 500ms.", "DURATION")],
     drawn: Drawn,
-    made: Made,
 ) -> None:
     """Write a trace of a two-state MMPP: bursts that last."""
     from ...formats import parse_duration
-    from ...traffic import arrivals
 
     quiet_s, burst_s = parse_duration(quiet_dwell, "--quiet-dwell"), parse_duration(burst_dwell, "--burst-dwell")
-    states = (quiet_rate, burst_rate, quiet_s, burst_s)
-    made.write("mmpp", lambda: arrivals.mmpp(*states, drawn.count, drawn.seed), drawn.seed)
+    drawn.draw("mmpp", quiet_rate, burst_rate, quiet_s, burst_s)
 
 
-@app.command()
-@flat
 def cameras(
-    number: Annotated[int, typer.Option("--cameras", metavar="N", help="Cameras, each with a random phase.")],
-    fps: Annotated[float, typer.Option(metavar="FRAMES/S", help="Frame rate of each camera.")],
+    number: Annotated[int, option("Cameras, each with a random phase.", "N", "--cameras")],
+    fps: Annotated[float, option("Frame rate of each camera.", "FRAMES/S")],
     *,
     jitter: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Standard deviation of a frame's arrival, e.g. 5ms; else 0.")
+        str | None, option("Standard deviation of a frame's arrival, e.g. 5ms; else 0.", "DURATION")
     ] = None,
-    drop: Annotated[float, typer.Option(metavar="SHARE", help="Probability that a frame is lost, 0 to 0.99.")] = 0.0,
+    drop: Annotated[float, option("Probability that a frame is lost, 0 to 0.99.", "SHARE")] = 0.0,
     drawn: Drawn,
-    made: Made,
 ) -> None:
     """Write a trace of the frames of periodic cameras.
 
     A request is a frame that arrives, of any camera.
     """
-    from ...traffic import arrivals
-
-    more = {"jitter_s": duration(jitter, "--jitter") or 0.0, "drop": drop}
-    made.write("cameras", lambda: arrivals.cameras(number, fps, drawn.count, drawn.seed, **more), drawn.seed)
+    drawn.draw("cameras", number, fps, jitter_s=duration(jitter, "--jitter") or 0.0, drop=drop)
 
 
-@app.command()
-@flat
 def daily(
     rate: Rate,
-    peak_to_mean: Annotated[float, typer.Option(metavar="RATIO", help="Rate at the peak/mean rate, 1 to 24.")],
-    peak_hour: Annotated[float, typer.Option(metavar="HOUR", help="Hour of the peak, 0 to 24; time zero is midnight.")],
+    peak_to_mean: Annotated[float, option("Rate at the peak/mean rate, 1 to 24.", "RATIO")],
+    peak_hour: Annotated[float, option("Hour of the peak, 0 to 24; time zero is midnight.", "HOUR")],
     drawn: Drawn,
-    made: Made,
 ) -> None:
     """Write a trace that follows a smooth daily curve."""
-    from ...traffic import arrivals
-
-    made.write("daily", lambda: arrivals.daily(rate, peak_to_mean, peak_hour, drawn.count, drawn.seed), drawn.seed)
+    drawn.draw("daily", rate, peak_to_mean, peak_hour)
 
 
-@app.command()
-@flat
-def merge(
-    traces: Annotated[list[Path], typer.Argument(metavar="FILE...", help="The traces to merge.")], made: Made
-) -> None:
+def merge(traces: Annotated[list[Path], argument("The traces to merge.", "FILE...")], made: Made) -> None:
     """Write one trace of the requests of several."""
     from ...traffic import read_trace, superpose
 
     made.write("merge", lambda: superpose([read_trace(path) for path in traces]))
 
 
-@app.command()
-@flat
 def rescale(
-    trace: Annotated[Path, typer.Argument(metavar="FILE", help="The trace to rescale.")],
+    trace: Annotated[Path, argument("The trace to rescale.", "FILE")],
     *,
-    rate: Annotated[
-        float | None, typer.Option(metavar="REQUESTS/S", help="Mean arrival rate to reach, by scaling all times.")
-    ] = None,
+    rate: Annotated[float | None, option("Mean arrival rate to reach, by scaling all times.", "REQUESTS/S")] = None,
     cv: Annotated[
-        float | None,
-        typer.Option(metavar="RATIO", help="Standard deviation/mean of the gaps to reach, by a power of the gaps."),
+        float | None, option("Standard deviation/mean of the gaps to reach, by powers of them.", "RATIO")
     ] = None,
     made: Made,
 ) -> None:
@@ -197,4 +165,6 @@ def rescale(
     made.write("rescale", make)
 
 
+for _command in (poisson, gamma, mmpp, cameras, daily, merge, rescale):
+    app.command()(flat(_command))
 app.command("import")(trace_import.command)

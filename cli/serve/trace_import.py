@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ..options import AsJson, Force, Output
-from ..render import facts, note, show
+from ..options import AsJson, Force, Output, argument, option
+from ..render import facts, show
 
 if TYPE_CHECKING:
     from ...traffic.importers import Imported
@@ -18,31 +16,26 @@ FORMATS = """azure-llm-2023, azure-functions-2021, azure-functions-2019, burstgp
 or jsonl (docs/import-traces.md)."""
 
 
-def _column(what: str) -> typer.models.OptionInfo:
+def _column(what: str) -> Any:
     """An option that names a column of a file, or a key."""
-    return typer.Option(metavar="NAME", help=f"csv, jsonl: column or key with {what}.")
+    return option(f"csv, jsonl: column or key with {what}.", "NAME")
 
 
 def command(
-    format_: Annotated[str, typer.Argument(metavar="FORMAT", help=FORMATS)],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to import.")],
+    format_: Annotated[str, argument(FORMATS, "FORMAT")],
+    file: Annotated[Path, argument("The file to import.", "FILE")],
     output: Output,
     arrival_column: Annotated[str | None, _column("the arrivals")] = None,
     unit: Annotated[
-        str | None,
-        typer.Option(metavar="s|ms|us|ns|iso", help="csv, jsonl: unit of all times; iso: ISO 8601 timestamps."),
+        str | None, option("csv, jsonl: unit of all times; iso: ISO 8601 timestamps.", "s|ms|us|ns|iso")
     ] = None,
     id_column: Annotated[str | None, _column("whole numbers, each once")] = None,
     slo_column: Annotated[str | None, _column("latency objectives; seconds with iso")] = None,
     exit_column: Annotated[str | None, _column("exits, counted from 1")] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(metavar="CHARACTER", help="csv: between columns; a comma if not given.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="azure-functions-2019: same seed, same arrivals within each minute.")
-    ] = None,
+    delimiter: Annotated[str | None, option("csv: between columns; a comma if not given.", "CHARACTER")] = None,
+    seed: Annotated[int | None, option("azure-functions-2019: same seed, same arrivals within each minute.")] = None,
     skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used, and count them.")
+        bool, option("Leave out rows that cannot be used, and count them.", None, "--skip-bad")
     ] = False,
     force: Force = False,
     as_json: AsJson = False,
@@ -76,8 +69,7 @@ def command(
         "last_arrival_s": made.trace.arrival_s[-1],
         "arrival_rate_per_s": made.trace.rate_per_s,
     }
-    show(as_json, "fluidb.trace-import-output/1", record, _text(made, format_))
-    note(f"wrote {output}")
+    show(as_json, "fluidb.trace-import-output/1", record, _text(made, format_), output)
 
 
 def _text(made: Imported, format_: str) -> Iterator[str]:
