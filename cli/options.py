@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from ..serving import Contender
-    from ..traffic import Trace
+    from ..traffic import Trace, Traffic
 
 
 def option(text: str, metavar: str | None = None, *names: str, **more: Any) -> Any:
@@ -73,11 +73,22 @@ class Requests:
 
         return find_policy(self.policy)
 
+    @property
+    def source(self) -> Path:
+        """The file that exits or confidences come from."""
+        return self.trace
+
     def read(self, report: Callable[[int, int], None] | None = None) -> Trace:
         """The trace."""
         from ..traffic import read_trace
 
         return read_trace(self.trace, report)
+
+    def traffic(self, trace: Trace, rates: Sequence[float], threshold: Sequence[float] | None = None) -> Traffic:
+        """The requests, ready to be served by a network of these exit rates."""
+        from ..traffic import prepare
+
+        return prepare(trace, rates, slo_s=self.slo_s, seed=self.seed, threshold=threshold, source=self.source)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,10 +101,13 @@ class SampledRequests(Requests):
         """The trace, with the samples that its requests drew."""
         from ..traffic import draw_samples, read_samples
 
-        loaded = super().read(report)
-        return (
-            loaded if self.samples is None else draw_samples(loaded, read_samples(self.samples), self.seed, self.trace)
-        )
+        trace = super().read(report)
+        return trace if self.samples is None else draw_samples(trace, read_samples(self.samples), self.seed, self.trace)
+
+    @property
+    def source(self) -> Path:
+        """The file that exits or confidences come from."""
+        return self.samples or self.trace
 
 
 def duration(text: str | None, option: str) -> float | None:

@@ -19,8 +19,7 @@ from ..serving.requirements import Requirement
 from ..serving.statistics import Interval, mean_interval, requests_for, share_interval
 from ..tables.latency import LatencyTable
 from ..traffic.arrivals import poisson
-from ..traffic.exits import draw
-from ..traffic.trace import Trace
+from ..traffic.traffic import Traffic, prepare
 
 KEPT, NOT_KEPT, UNDECIDED = "kept", "not kept", "undecided"
 
@@ -148,22 +147,23 @@ def check_monotone(requirements: Sequence[Requirement], requests: int) -> None:
 
 
 @dataclass(slots=True)
-class _Traffic:
-    """Common random numbers: a seed's trace at any rate is the one at 1 request/s, rescaled, with the same exits."""
+class _Draws:
+    """Common random numbers: a seed's traffic at any rate is that at 1 request/s, rescaled, with the same exits."""
 
     rates: list[float]
-    drawn: dict[int, tuple[Trace, NDArray[np.int64]]] = field(default_factory=dict)
+    slo_s: float
+    drawn: dict[int, Traffic] = field(default_factory=dict)
 
-    def prepare(self, seeds: int, count: int) -> None:
-        """Draw what is missing; a longer trace begins with the shorter one."""
+    def draw(self, seeds: int, count: int) -> None:
+        """Draw what is missing; longer traffic begins with the shorter one."""
         for seed in range(seeds):
-            if seed not in self.drawn or len(self.drawn[seed][0]) < count:
-                self.drawn[seed] = poisson(1.0, count, seed), draw(self.rates, count, seed)
+            if seed not in self.drawn or len(self.drawn[seed]) < count:
+                self.drawn[seed] = prepare(poisson(1.0, count, seed), self.rates, slo_s=self.slo_s, seed=seed)
 
-    def at(self, rate_per_s: float, count: int, seed: int) -> tuple[Trace, NDArray[np.int64]]:
-        """Requests and exits."""
-        unit, exits = self.drawn[seed]
-        return replace(unit.first(count), arrival_s=unit.arrival_s[:count] / rate_per_s), exits[:count]
+    def at(self, rate_per_s: float, count: int, seed: int) -> Traffic:
+        """Requests at a rate."""
+        unit = self.drawn[seed].first(count)
+        return replace(unit, trace=replace(unit.trace, arrival_s=unit.trace.arrival_s / rate_per_s))
 
 
 def _estimate(requirement: Requirement, values: NDArray[np.float64], requests: int) -> tuple[Estimate, bool | None]:
@@ -185,27 +185,24 @@ class _Search:
     table: LatencyTable
     contender: Contender
     requirements: Sequence[Requirement]
-    slo_s: float
     seeds: int
     requests: int
     max_requests: int
     pool: ThreadPoolExecutor
     progress: Callable[[int, int], None] | None
-    traffic: _Traffic
+    traffic: _Draws
     probes: list[Probe] = field(default_factory=list)
     simulated: int = 0
 
     def _run(self, rate_per_s: float, count: int, seed: int) -> list[float]:
-        trace, exits = self.traffic.at(rate_per_s, count, seed)
-        replay = simulate(self.table, trace, self.contender, exits=exits, slo_s=self.slo_s)
-        summary = summarise(replay, self.table)
+        summary = summarise(simulate(self.table, self.traffic.at(rate_per_s, count, seed), self.contender))
         return [item.measure(summary)[0] for item in self.requirements]
 
     def probe(self, rate_per_s: float) -> str:
         """Decide a rate, with twice the requests as long as an interval holds the bound."""
         count = self.requests
         while True:
-            self.traffic.prepare(self.seeds, count)
+            self.traffic.draw(self.seeds, count)
             jobs = [self.pool.submit(self._run, rate_per_s, count, seed) for seed in range(self.seeds)]
             values = np.array([job.result() for job in jobs])
             self.simulated += count * self.seeds
@@ -298,8 +295,8 @@ def find_capacity(
     check_monotone(requirements, requests)
     pool = ThreadPoolExecutor(threads or available_threads())
     try:
-        traffic = _Traffic([row.rate for row in table.exits])
-        search = _Search(table, contender, requirements, slo_s, seeds, requests, cap, pool, progress, traffic)
+        traffic = _Draws([row.rate for row in table.exits], slo_s)
+        search = _Search(table, contender, requirements, seeds, requests, cap, pool, progress, traffic)
         _bracket(search, low, high, tolerance)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for replays

@@ -14,8 +14,8 @@ from ..serving.contenders import Contender
 from ..serving.metrics import summarise
 from ..serving.replay import simulate
 from ..tables.latency import LatencyTable
-from ..traffic.exits import resolve
 from ..traffic.trace import Trace
+from ..traffic.traffic import prepare
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +148,8 @@ def sweep_thresholds(
     rates = [row.rate for row in table.exits]
     found: list[ThresholdPoint] = []
     for done, threshold in enumerate(thresholds, 1):
-        exits, _ = resolve(trace, rates, 0, threshold, source)
-        summary = summarise(simulate(table, trace, contender, exits=exits, slo_s=slo_s), table)
+        traffic = prepare(trace, rates, slo_s=slo_s, threshold=threshold, source=source)
+        summary = summarise(simulate(table, traffic, contender))
         assert summary.accuracy is not None
         found.append(
             ThresholdPoint(

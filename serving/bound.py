@@ -161,7 +161,7 @@ def least_late(jobs: Iterable[tuple[NDArray[np.float64], NDArray[np.float64], ND
     return late
 
 
-def least_violations(replay: Replay, table: LatencyTable) -> int:
+def least_violations(replay: Replay) -> int:
     """Violations that any scheduler on this NPU would suffer from a replay's traffic.
 
     Parameters
@@ -169,8 +169,6 @@ def least_violations(replay: Replay, table: LatencyTable) -> int:
     replay : Replay
         Requests with their exits and objectives, and when the simulation was
         stopped; what its policy did does not matter.
-    table : LatencyTable
-        The NPU.
 
     Returns
     -------
@@ -178,16 +176,16 @@ def least_violations(replay: Replay, table: LatencyTable) -> int:
         A lower bound, also for a scheduler that knows all arrivals and exits
         beforehand, and may batch and preempt at layers at no cost.
     """
-    work = least_work(table)
+    work, traffic = least_work(replay.table), replay.traffic
 
     def jobs() -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]:
         last_s = -math.inf
         for part in replay.parts():
-            arrival_s, slo_s = replay.trace.arrival_s[part], (1 + ROUNDING) * replay.slo_s[part]
+            arrival_s, slo_s = traffic.trace.arrival_s[part], (1 + ROUNDING) * traffic.slo_s[part]
             # of objectives that differ, deadlines are relaxed until none is before that of an older request
             due_s = np.minimum(arrival_s + slo_s, replay.until_s)
             due_s = np.maximum.accumulate(np.maximum(due_s, last_s))
             last_s = due_s[-1]
-            yield np.ascontiguousarray(arrival_s), due_s, work(replay.exits[part], slo_s)
+            yield np.ascontiguousarray(arrival_s), due_s, work(traffic.exits[part], slo_s)
 
     return least_late(jobs())

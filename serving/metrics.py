@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..tables.latency import LatencyTable, Segments
 from ..traffic.storage import Derived, blocks, release, total
-from ..traffic.trace import Trace
+from ..traffic.traffic import Traffic
 from .statistics import Interval, Union, quantile_interval, requests_for, share_interval, sort_groups, warm_up
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
@@ -47,12 +47,10 @@ class Replay:
 
     Attributes
     ----------
-    trace : Trace
-        The requests.
-    exits : (N,) ndarray of int64
-        1-based exit of each.
-    slo_s : (N,) ndarray of float64
-        Latency objective of each.
+    traffic : Traffic
+        The requests that arrived, with their exits and objectives.
+    table : LatencyTable
+        Times of the design that served them.
     start_s, finish_s : (N,) ndarray of float64
         Entry into the NPU, and return; infinite for requests that were not served in time.
     stalled_s : (N,) ndarray of float64
@@ -75,9 +73,8 @@ class Replay:
         Every run, if recorded.
     """
 
-    trace: Trace
-    exits: NDArray[np.int64]
-    slo_s: NDArray[np.float64]
+    traffic: Traffic
+    table: LatencyTable
     start_s: NDArray[np.float64]
     finish_s: NDArray[np.float64]
     stalled_s: NDArray[np.float64]
@@ -93,7 +90,7 @@ class Replay:
     @property
     def latency_s(self) -> NDArray[np.float64]:
         """Latency of each request, from its arrival to its return; infinite if it never did."""
-        return self.finish_s - self.trace.arrival_s
+        return self.finish_s - self.traffic.trace.arrival_s
 
     @property
     def violated(self) -> NDArray[np.bool_]:
@@ -102,7 +99,7 @@ class Replay:
 
     def violated_in(self, part: slice) -> NDArray[np.bool_]:
         """Whether each request of a slice took longer than its SLO."""
-        due_s = self.trace.arrival_s[part] + self.slo_s[part]  # as the policy sees its deadline
+        due_s = self.traffic.trace.arrival_s[part] + self.traffic.slo_s[part]  # as the policy sees its deadline
         return self.finish_s[part] > due_s
 
     @property
@@ -113,14 +110,14 @@ class Replay:
 
     def parts(self) -> Iterator[slice]:
         """Slices of the requests, block by block; what lies in files is let go of behind each."""
-        for part in blocks(len(self.trace)):
+        for part in blocks(len(self.traffic)):
             yield part
             self.release()
 
     def release(self) -> None:
         """Let go of the memory of what lies in files."""
-        self.trace.release()
-        release(self.exits, self.slo_s, self.start_s, self.finish_s, self.stalled_s, self.preempted)
+        self.traffic.trace.release()
+        release(self.traffic.exits, self.traffic.slo_s, self.start_s, self.finish_s, self.stalled_s, self.preempted)
 
     def column(self, compute: Callable[[slice], NDArray[np.float64]]) -> Derived:
         """A figure of each request, computed block by block."""
@@ -130,7 +127,7 @@ class Replay:
             self.release()
             return found
 
-        return Derived(len(self.trace), released)
+        return Derived(len(self.traffic), released)
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,27 +311,25 @@ def _exits(ordered: list[NDArray[np.float64]], right: list[int] | None) -> list[
     ]
 
 
-def summarise(replay: Replay, table: LatencyTable) -> Summary:
+def summarise(replay: Replay) -> Summary:
     """Reduce a replay to figures.
 
     Parameters
     ----------
     replay : Replay
         What happened.
-    table : LatencyTable
-        What it ran on.
 
     Returns
     -------
     Summary
         The figures.
     """
-    trace, count, exits = replay.trace, len(replay.trace), len(table.exits)
+    trace, count, exits = replay.traffic.trace, len(replay.traffic), len(replay.table.exits)
     first_s, end_s = float(trace.arrival_s[0]), replay.end_s
     latency = replay.column(lambda part: replay.finish_s[part] - trace.arrival_s[part])
     wait = replay.column(lambda part: np.minimum(replay.start_s[part], end_s) - trace.arrival_s[part])
     stalled = replay.column(lambda part: replay.stalled_s[part])
-    by_exit = sort_groups(latency, replay.exits, exits)
+    by_exit = sort_groups(latency, replay.traffic.exits, exits)
     ordered = Union(by_exit)
     span_s = end_s - first_s
     late = unfinished = 0
@@ -343,11 +338,11 @@ def summarise(replay: Replay, table: LatencyTable) -> Summary:
         late += int(replay.violated_in(part).sum())
         unfinished += int(np.isinf(replay.finish_s[part]).sum())
         if trace.correct is not None:
-            left = replay.exits[part] - 1
+            left = replay.traffic.exits[part] - 1
             right += np.bincount(left[trace.correct[part][np.arange(len(left)), left]], minlength=exits)
     run_s = replay.launches * replay.segments.time_s
     busy_s = float(run_s.sum())
-    batch = np.arange(table.b_max + 1)
+    batch = np.arange(replay.table.b_max + 1)
     return Summary(
         requests=count,
         unfinished=unfinished,

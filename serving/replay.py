@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from ..formats import InputError, write_file
 from ..tables.latency import LatencyTable
 from ..traffic.storage import allocate, blocks, release
-from ..traffic.trace import PIECE, Trace, csv_text
+from ..traffic.trace import PIECE, csv_text
+from ..traffic.traffic import Traffic
 from .contenders import Contender
 from .engine import CALLS, FAULTS, FINISHED, OK, PREEMPTIONS, begin, replay
 from .metrics import Replay, Runs
@@ -25,29 +26,23 @@ from .policies import Decide, compile_policy
 
 def simulate(
     table: LatencyTable,
-    trace: Trace,
+    traffic: Traffic,
     contender: Contender,
     *,
-    exits: NDArray[np.int64],
-    slo_s: float | None = None,
     until_s: float = math.inf,
     record: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Replay:
-    """Replay a trace.
+    """Serve traffic with a policy.
 
     Parameters
     ----------
     table : LatencyTable
         Times of the design that serves it.
-    trace : Trace
-        Requests.
+    traffic : Traffic
+        Requests with their exits and objectives; see :func:`fluidb.traffic.prepare`.
     contender : Contender
         The policy, e.g. ``find_policy("fluid")``.
-    exits : (N,) ndarray of int64
-        1-based exit of each request; see :func:`fluidb.traffic.resolve`.
-    slo_s : float, optional
-        Latency objective in seconds, where the trace has none of its own.
     until_s : float
         Stop then; requests that arrived and have not returned stay unfinished.
     record : bool
@@ -63,20 +58,16 @@ def simulate(
     Raises
     ------
     InputError
-        If there is no SLO, nothing arrives in time, or the policy broke its contract.
+        If nothing arrives in time, or the policy broke its contract.
     """
-    if trace.slo_s is not None and slo_s is not None:
-        raise InputError("slo: the trace has a column slo_s, so that --slo would change nothing; leave it out")
-    if trace.slo_s is None and slo_s is None:
-        raise InputError("slo: expected --slo, or a trace with a column slo_s, found neither; add e.g. --slo 200ms")
-    arrived = int(np.searchsorted(trace.arrival_s, until_s, side="left"))
+    arrived = int(np.searchsorted(traffic.trace.arrival_s, until_s, side="left"))
     if arrived == 0:
         raise InputError(
-            f"until: expected a time after the first arrival at {trace.arrival_s[0]:g} s, found {until_s:g} s"
+            f"until: expected a time after the first arrival at {traffic.trace.arrival_s[0]:g} s, found {until_s:g} s"
         )
-    trace, exits = trace.first(arrived), exits[:arrived]
-    slo = trace.slo_s if trace.slo_s is not None else np.broadcast_to(np.float64(slo_s), arrived)
-    settings = contender.settings(slo_s)
+    traffic = traffic.first(arrived)
+    trace = traffic.trace
+    settings = contender.settings(traffic.objective_s)
     b_max = table.b_max if contender.b_max is None else min(contender.b_max, table.b_max)
     segments = table.segments(by_layer=contender.policy.by_layer)
     if np.spacing(trace.arrival_s[-1]) > 1e-3 * segments.time_s[:, 1].min():
@@ -97,14 +88,14 @@ def simulate(
         members = np.zeros(places, dtype=np.int64)
         state = begin(b_max, allocate(arrived if contender.policy.overtaking else 0, np.int64))
         found = Replay(
-            trace, exits, slo, start_s, finish_s, stalled_s, preempted, segments, launches, 0, 0, 0.0, until_s,
+            traffic, table, start_s, finish_s, stalled_s, preempted, segments, launches, 0, 0, 0.0, until_s,
             Runs(run_s[:, 0], run_s[:, 1], runs[:, 0], runs[:, 1], runs[:, 2], runs[:, 3], members) if slots else None,
         )  # fmt: skip
         for part in blocks(arrived):
             status = loop(
                 decide, settings, contender.policy.overtaking, contender.call_s, b_max, until_s, part.stop, state,
-                trace.arrival_s, exits, slo, table.array(), segments.time_s, stage_after, start_s, finish_s, stalled_s,
-                preempted, launches, run_s, runs, members,
+                trace.arrival_s, traffic.exits, traffic.slo_s, table.array(), segments.time_s, stage_after, start_s,
+                finish_s, stalled_s, preempted, launches, run_s, runs, members,
             )  # fmt: skip
             if status != OK:
                 raise InputError(f"policy {contender.spec}: {FAULTS[status]}; see docs/add-a-policy.md")
@@ -172,7 +163,7 @@ def write_requests(result: Replay, path: Path, *, replace: bool = True) -> None:
 
 def _csv_pieces(result: Replay) -> Iterator[str]:
     yield csv_text(dict.fromkeys(_csv_columns(result, slice(0, 0)), ()))
-    for start in range(0, len(result.trace), PIECE):
+    for start in range(0, len(result.traffic), PIECE):
         yield csv_text(_csv_columns(result, slice(start, start + PIECE)), header=False)
         result.release()
 
@@ -183,16 +174,16 @@ def _csv_columns(result: Replay, part: slice) -> dict[str, Sequence[object]]:
     def times(values: NDArray[np.float64]) -> list[object]:
         return [value if math.isfinite(value) else "" for value in values.tolist()]
 
-    arrival_s, finish_s = result.trace.arrival_s[part], result.finish_s[part]
+    arrival_s, finish_s = result.traffic.trace.arrival_s[part], result.finish_s[part]
     return {
-        "request_id": result.trace.request_id[part].tolist(),
+        "request_id": result.traffic.trace.request_id[part].tolist(),
         "arrival_s": arrival_s.tolist(),
         "start_s": times(result.start_s[part]),
         "finish_s": times(finish_s),
         "latency_s": times(finish_s - arrival_s),
-        "slo_s": result.slo_s[part].tolist(),
+        "slo_s": result.traffic.slo_s[part].tolist(),
         "violated": result.violated_in(part).astype(int).tolist(),
-        "exit": result.exits[part].tolist(),
+        "exit": result.traffic.exits[part].tolist(),
         "preempted": result.preempted[part].tolist(),
         "stalled_s": result.stalled_s[part].tolist(),
     }

@@ -113,7 +113,7 @@ def parse_thresholds(text: str, what: str = "threshold") -> list[float]:
     return values
 
 
-def _levels(threshold: float | Sequence[float] | None, last: int) -> list[float]:
+def levels(threshold: float | Sequence[float] | None, last: int) -> list[float]:
     """One threshold, or one for each exit but the last."""
     given = [PAPER_THRESHOLD] if threshold is None else [float(item) for item in np.atleast_1d(threshold)]
     if len(given) != 1 and len(given) != last - 1:
@@ -165,50 +165,3 @@ def check(trace: Trace, last: int, source: Path | None = None) -> None:
         )
     if faults:
         raise InputError(faults)
-
-
-def resolve(
-    trace: Trace,
-    rates: Sequence[float],
-    seed: int,
-    threshold: float | Sequence[float] | None,
-    source: Path | None = None,
-) -> tuple[NDArray[np.int64], str]:
-    """The exit of every request: the trace's, else by its confidences, else drawn.
-
-    Parameters
-    ----------
-    trace : Trace
-        Requests.
-    rates : sequence of float
-        The network's exit rates.
-    seed : int
-        For exits that are drawn.
-    threshold : float or sequence of float, optional
-        For exits decided by confidence: one for all, or one for each but the last; by default the paper's 0.8.
-    source : Path, optional
-        The file that exits or confidences came from, for the faults.
-
-    Returns
-    -------
-    exits : (N,) ndarray of int64
-        1-based.
-    origin : str
-        Where they came from, for the report.
-
-    Raises
-    ------
-    InputError
-        If the trace does not fit the network, or a threshold is given that nothing uses.
-    """
-    last = len(rates)
-    if threshold is not None and (trace.confidences is None or trace.exits is not None):
-        raise InputError("threshold: expected a trace whose exits are decided by confidence_1, ...; this one's are not")
-    check(trace, last, source)
-    if trace.exits is not None:
-        return trace.exits, "trace"
-    if trace.confidences is not None:
-        levels = _levels(threshold, last)
-        origin = f"confidence >= {', '.join(f'{level:g}' for level in levels)}"
-        return decide(trace.confidences, levels, last), origin
-    return draw(rates, len(trace), seed), f"exit rates, seed {seed}"

@@ -32,16 +32,13 @@ def command(
     """
     from ...dse.design import check_output, write_design
     from ...experiments.codesign import codesign
-    from ...traffic.exits import resolve
 
     if output is not None:
         check_output(output, force=force)
     problem = asked.read(network, platform)
-    slo_s, contender, trace = requests.slo_s, requests.contender, requests.read()
-    rates = [item.rate for item in problem.network.exits]
-    exits, _ = resolve(trace, rates, requests.seed, None, requests.trace)
+    traffic = requests.traffic(requests.read(), [item.rate for item in problem.network.exits])
     with progress("rounds") as report:
-        found = codesign(*problem, trace, contender, exits, slo_s=slo_s, threads=threads, progress=report)
+        found = codesign(*problem, traffic, requests.contender, threads=threads, progress=report)
     if output is not None:
         write_design(output, found.chosen.design, found.chosen.fbcb, found.chosen.latency, replace=force)
     record = {
@@ -49,7 +46,7 @@ def command(
         "platform": problem.platform.name,
         "trace": requests.trace,
         "policy": requests.policy,
-        "slo_s": slo_s,
+        "slo_s": requests.slo_s,
         "rounds": [item.tile._asdict() | _figures(item) for item in found.rounds],
         "settled": found.settled,
         "chosen": found.rounds.index(found.chosen) + 1,

@@ -51,9 +51,9 @@ def command(
     from dataclasses import replace
 
     from ...formats import InputError, check_free, parse_duration, write_file
-    from ...plots.report import MAX_SERIES, Compared, Shown, Traffic, read_entry, report_text, serve
+    from ...plots.report import MAX_SERIES, Compared, Shown, read_entry, report_text, serve
     from ...serving import POLICIES, find_policy
-    from ...traffic import read_trace
+    from ...traffic import prepare, read_trace
 
     check_free(output, force)
     for name, given in (("--policy", policy), ("--slo", slo), ("--seed", seed)):
@@ -67,22 +67,22 @@ def command(
         )
     contenders = [find_policy(spec) for spec in specs]
     entries = [read_entry(directory) for directory in directories]
-    traffic = None
+    slo_s = parse_duration(slo, "--slo") if slo is not None else None
     if trace is not None:
         if not any(isinstance(entry, Shown) for entry in entries):
             raise InputError("--trace: would change nothing without a design; add a design's folder or leave it out")
-        slo_s = parse_duration(slo, "--slo") if slo is not None else None
-        traffic = Traffic(str(trace), read_trace(trace), slo_s, seed or 0)
-        entries = [
-            replace(entry, served=serve(entry.table, traffic, contenders)) if isinstance(entry, Shown) else entry
-            for entry in entries
-        ]
-    write_file(output, report_text(entries, traffic, title), replace=force)
+        requests = read_trace(trace)
+        for index, entry in enumerate(entries):
+            if isinstance(entry, Shown):
+                rates = [row.rate for row in entry.table.exits]
+                traffic = prepare(requests, rates, slo_s=slo_s, seed=seed or 0, source=trace)
+                entries[index] = replace(entry, served=serve(entry.table, traffic, contenders))
+    write_file(output, report_text(entries, None if trace is None else str(trace), title), replace=force)
     designs = [entry for entry in entries if isinstance(entry, Shown)]
     compared = [entry for entry in entries if isinstance(entry, Compared)]
     if as_json:
         run: dict[str, Any] = {"output": str(output), "trace": None if trace is None else str(trace)}
-        run["slo_s"] = None if traffic is None else traffic.slo_s
+        run["slo_s"] = slo_s
         comparisons = [{"folder": item.name, "scenario_sha256": item.found.scenario_sha256} for item in compared]
         emit_json(
             "fluidb.report-output/1",
@@ -104,7 +104,8 @@ def _record(shown: Shown) -> dict[str, Any]:
         "ram_share": design.ram_share,
         "gop_s": design.gop_s,
         "policies": [
-            {"policy": item.policy, "exits_from": item.exits_from, **asdict(item.summary)} for item in shown.served
+            {"policy": item.policy, "exits_from": item.replay.traffic.origin, **asdict(item.summary)}
+            for item in shown.served
         ],
     }
 

@@ -26,7 +26,7 @@ def command(
     from ...experiments.thresholds import spread, sweep_thresholds
 
     slo_s, thresholds, contender = requests.slo_s, spread(first, last, steps), requests.contender
-    latency, trace, source = read_latency(directory), requests.read(), requests.samples or requests.trace
+    latency, trace, source = read_latency(directory), requests.read(), requests.source
     with progress("thresholds") as report:
         points = sweep_thresholds(latency, trace, contender, thresholds, slo_s=slo_s, source=source, progress=report)
     record = {

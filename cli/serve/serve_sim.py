@@ -49,30 +49,30 @@ def command(
     from ...serving.replay import simulate, write_requests
     from ...serving.requirements import check_answerable, judge, parse_requirement
     from ...serving.timeline import check_timeline_size, write_timeline
-    from ...traffic.exits import parse_thresholds, resolve
+    from ...traffic.exits import parse_thresholds
 
     for output in filter(None, (requests, timeline)):
         check_free(output, force)
     if requests is not None and timeline is not None and requests.absolute() == timeline.absolute():
         raise InputError(f"--timeline: expected another file than --requests, found {timeline} for both")
     required = [parse_requirement(text, "--require") for text in require or []]
-    slo_s, until_s = served.slo_s, duration(until, "--until") or math.inf
+    until_s = duration(until, "--until") or math.inf
     levels = parse_thresholds(threshold, "--threshold") if threshold is not None else None
     contender, latency = served.contender, read_latency(directory)
     with progress("reading") as report:
         trace = served.read(report)
     check_answerable(required, trace)
-    rates = [row.rate for row in latency.exits]
-    exits, origin = resolve(trace, rates, served.seed, levels, served.samples or served.trace)
-    origin += f" of {served.samples}, seed {served.seed}" if served.samples is not None else ""
+    traffic = served.traffic(trace, [row.rate for row in latency.exits], levels)
+    drawn = "" if served.samples is None else f" of {served.samples}, seed {served.seed}"
+    origin = f"{traffic.origin}{drawn}"
     with progress("replaying") as report:
-        replay = simulate(latency, trace, contender, exits=exits, slo_s=slo_s, until_s=until_s, progress=report)
-    summary, unavoidable = summarise(replay, latency), least_violations(replay, latency)
+        replay = simulate(latency, traffic, contender, until_s=until_s, progress=report)
+    summary, unavoidable = summarise(replay), least_violations(replay)
     judged = [judge(item, summary) for item in required]
     if timeline is not None:
         check_timeline_size(replay)
-        replay = simulate(latency, trace, contender, exits=exits, slo_s=slo_s, until_s=until_s, record=True)
-        write_timeline(replay, latency, timeline, replace=force)
+        replay = simulate(latency, traffic, contender, until_s=until_s, record=True)
+        write_timeline(replay, timeline, replace=force)
     if requests is not None:
         write_requests(replay, requests, replace=force)
     design, _ = read_design(directory)
@@ -83,7 +83,7 @@ def command(
         "exits_from": origin,
         "network": design.network.name,
         "platform": design.platform.name,
-        "slo_s": slo_s,
+        "slo_s": served.slo_s,
         **asdict(summary),
         "unavoidable_violations": unavoidable,
         **({"requirements": judged} if judged else {}),

@@ -20,7 +20,7 @@ from ...platforms import PLATFORMS, Platform, load_platform
 from ...serving.contenders import Contender, find_policy
 from ...tables.latency import MAX_BATCH
 from ...traffic.arrivals.renewal import CVS
-from ...traffic.exits import resolve
+from ...traffic.exits import check
 from ...traffic.reading import read_trace
 from ...traffic.trace import Trace
 
@@ -362,8 +362,7 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
         if trace.slo_s is not None:
             faults.append(f"{where}.trace: {file}: expected no column slo_s beside the key slos; remove one of them")
         if network is not None:
-            rates = [item.rate for item in network.exits]
-            faults.catch(f"{where}.trace: {file}", lambda: resolve(trace, rates, 0, None))
+            faults.catch(f"{where}.trace: {file}", lambda: check(trace, len(network.exits)))
     if network is None or platform is None:
         return None
     for name, tile in keys.tiles.items():

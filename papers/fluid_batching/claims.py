@@ -58,8 +58,8 @@ def _scheduler_calls(lab: Lab) -> Claim:
     calls = {}
     for entrant in scenario.entrants:
         table = lab.engine(point, point.site.options(entrant)).table
-        trace, exits = traffic(point, scenario.file.seeds[0])
-        calls[entrant.name] = simulate(table, trace, entrant.contender, exits=exits, slo_s=point.slo_s).scheduler_calls
+        served = traffic(point, scenario.file.seeds[0])
+        calls[entrant.name] = simulate(table, served, entrant.contender).scheduler_calls
     ours, paper = calls["LazyBatching"] / calls["FluidB"], published()["text"]["scheduler_call_ratio"]
     reason = (
         f"{paper:g} is about 50 weighted layers over 3 exits. Our network runs {len(point.site.network.gemms)} "

@@ -11,32 +11,10 @@ from ...dse.latency import read_latency
 from ...experiments.comparison import COMPARE_FILE, Comparison, read_comparison
 from ...serving import Contender, Replay, Summary, simulate, summarise
 from ...tables.latency import LatencyTable
-from ...traffic import Trace, resolve
+from ...traffic import Traffic
 
 OPENING_PASSES = 20
 """Length of a timeline's thumbnail, in times that one sample takes through the whole network."""
-
-
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """What all designs and policies serve.
-
-    Attributes
-    ----------
-    name : str
-        The trace's file, as the user wrote it.
-    trace : Trace
-        Its requests.
-    slo_s : float or None
-        Latency objective in seconds, where the trace has none of its own.
-    seed : int
-        Of the exits, where the trace decides none.
-    """
-
-    name: str
-    trace: Trace
-    slo_s: float | None
-    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +25,6 @@ class Served:
     ----------
     policy : str
         As the user wrote it.
-    exits_from : str
-        Where the requests' exits came from.
     replay : Replay
         What happened to every request.
     summary : Summary
@@ -58,7 +34,6 @@ class Served:
     """
 
     policy: str
-    exits_from: str
     replay: Replay
     summary: Summary
     opening: Replay
@@ -129,14 +104,14 @@ def read_entry(folder: Path) -> Entry:
 
 
 def serve(table: LatencyTable, traffic: Traffic, contenders: list[Contender]) -> list[Served]:
-    """Replay a trace under several policies, the same exits for all of them.
+    """Serve the same traffic under several policies.
 
     Parameters
     ----------
     table : LatencyTable
         The design that serves it.
     traffic : Traffic
-        Requests, their objective, the seed of their exits.
+        Requests with their exits and objectives.
     contenders : list of Contender
         Policies.
 
@@ -148,15 +123,13 @@ def serve(table: LatencyTable, traffic: Traffic, contenders: list[Contender]) ->
     Raises
     ------
     InputError
-        If the trace does not fit the network, there is no SLO, or a policy broke its contract.
+        If a policy broke its contract.
     """
-    trace, slo_s = traffic.trace, traffic.slo_s
-    exits, origin = resolve(trace, [row.rate for row in table.exits], traffic.seed, None, Path(traffic.name))
     # no policy sees the future: stopped early, it does at first what it does in the whole
-    opening_s = float(trace.arrival_s[0]) + OPENING_PASSES * float(table.array()[0, -1, 1])
+    opening_s = float(traffic.trace.arrival_s[0]) + OPENING_PASSES * float(table.array()[0, -1, 1])
     found = []
     for contender in contenders:
-        replay = simulate(table, trace, contender, exits=exits, slo_s=slo_s)
-        opening = simulate(table, trace, contender, exits=exits, slo_s=slo_s, until_s=opening_s, record=True)
-        found.append(Served(contender.spec, origin, replay, summarise(replay, table), opening))
+        replay = simulate(table, traffic, contender)
+        opening = simulate(table, traffic, contender, until_s=opening_s, record=True)
+        found.append(Served(contender.spec, replay, summarise(replay), opening))
     return found

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import Element
 from ... import __version__
 from ..canvas import COLOURS
 from .comparison import comparison_parts
-from .content import Entry, Shown, Traffic
+from .content import Entry, Shown
 from .design import design_parts
 from .markup import Node, document, element, named, style_sheet, table
 from .policies import policy_parts
@@ -19,15 +19,15 @@ from .policies import policy_parts
 SHEET = Path(__file__).with_name("style.css")
 
 
-def report_text(entries: Sequence[Entry], traffic: Traffic | None, title: str | None = None) -> str:
+def report_text(entries: Sequence[Entry], trace: str | None, title: str | None = None) -> str:
     """Write a report.
 
     Parameters
     ----------
     entries : sequence of Shown or Compared
         Designs, with what was simulated on them, and comparisons; a section for each.
-    traffic : Traffic or None
-        What the designs served, if anything.
+    trace : str or None
+        Name of the trace that the designs served, if any.
     title : str, optional
         Of the page, by default that of its only section.
 
@@ -39,8 +39,8 @@ def report_text(entries: Sequence[Entry], traffic: Traffic | None, title: str | 
     designs = [entry for entry in entries if isinstance(entry, Shown)]
     title = title or (_title(entries[0]) if len(entries) == 1 else f"{len(entries)} designs and comparisons")
     parts = [element("h1", title)]
-    if traffic is not None:
-        parts.append(element("p", *_said(designs, traffic), class_="lead"))
+    if trace is not None:
+        parts.append(element("p", *_said(designs, trace), class_="lead"))
     if len(entries) > 1:
         links = (element("a", named(entry.name), href=f"#section-{n}") for n, entry in enumerate(entries, 1))
         parts.append(element("nav", element("ul", *(element("li", link) for link in links)), aria_label="Sections"))
@@ -50,7 +50,7 @@ def report_text(entries: Sequence[Entry], traffic: Traffic | None, title: str | 
         ident = f"section-{number}"
         body = [element("h2", named(entry.name), id=f"{ident}-name")]
         if isinstance(entry, Shown):
-            body += [*design_parts(ident, entry), *policy_parts(ident, entry, traffic)]
+            body += [*design_parts(ident, entry), *policy_parts(ident, entry)]
         else:
             body += comparison_parts(ident, entry.found)
         parts.append(element("section", *body, id=ident, aria_labelledby=f"{ident}-name"))
@@ -81,12 +81,14 @@ def _head(title: str) -> list[Element]:
     ]
 
 
-def _said(designs: Sequence[Shown], traffic: Traffic) -> list[Node]:
+def _said(designs: Sequence[Shown], trace: str) -> list[Node]:
     """What was served, in a sentence."""
-    slo = "the trace's own SLOs" if traffic.slo_s is None else f"an SLO of {1e3 * traffic.slo_s:g} ms"
-    origins = sorted({item.exits_from for shown in designs for item in shown.served})
-    figures = f": {len(traffic.trace):,} requests at {traffic.trace.rate_per_s:,.3f} /s, {slo}; "
-    return ["Serving ", named(traffic.name), figures, f"exits from {', '.join(origins)}."]
+    traffic = designs[0].served[0].replay.traffic
+    slo_s = traffic.objective_s
+    slo = "the trace's own SLOs" if slo_s is None else f"an SLO of {1e3 * slo_s:g} ms"
+    origins = sorted({item.replay.traffic.origin for shown in designs for item in shown.served})
+    figures = f": {len(traffic):,} requests at {traffic.trace.rate_per_s:,.3f} /s, {slo}; "
+    return ["Serving ", named(trace), figures, f"exits from {', '.join(origins)}."]
 
 
 def _overview(designs: Sequence[Shown]) -> Element:

@@ -7,13 +7,13 @@ from xml.etree.ElementTree import Element
 from ...tables.latency import LatencyTable
 from .cdf import draw_cdf
 from .chart import TimeUnit, time_unit
-from .content import Served, Shown, Traffic
+from .content import Served, Shown
 from .intervals import Point, draw_intervals
 from .markup import element, figure, named, table
 from .strips import blocks, draw_strips
 
 
-def policy_parts(ident: str, shown: Shown, traffic: Traffic | None) -> list[Element]:
+def policy_parts(ident: str, shown: Shown) -> list[Element]:
     """What the report says of the policies on a design.
 
     Parameters
@@ -22,22 +22,21 @@ def policy_parts(ident: str, shown: Shown, traffic: Traffic | None) -> list[Elem
         Identifier of its section.
     shown : Shown
         The design, with what was simulated on it.
-    traffic : Traffic or None
-        What it served.
 
     Returns
     -------
     list of Element
         Parts of the section; none if nothing was simulated.
     """
-    if traffic is None:
-        return []
     served = shown.served
+    if not served:
+        return []
+    slo_s = served[0].replay.traffic.objective_s
     unit = time_unit(max(item.summary.max_latency_s for item in served))
     figures = (
-        _tail(ident, served, unit, traffic.slo_s),
+        _tail(ident, served, unit, slo_s),
         _violations(ident, served),
-        _distribution(ident, served, unit, traffic.slo_s),
+        _distribution(ident, served, unit, slo_s),
         _opening(ident, served, shown.table),
     )
     note = (
@@ -116,7 +115,7 @@ def _distribution(ident: str, served: list[Served], unit: TimeUnit, slo_s: float
 
 
 def _opening(ident: str, served: list[Served], latency: LatencyTable) -> Element:
-    begin_s, end_s = float(served[0].opening.trace.arrival_s[0]), served[0].opening.until_s
+    begin_s, end_s = float(served[0].opening.traffic.trace.arrival_s[0]), served[0].opening.until_s
     strips, rows, unit = [], [], time_unit(end_s - begin_s)
     for item in served:
         found = [] if item.opening.runs is None else blocks(item.opening.runs, end_s)

@@ -18,13 +18,13 @@ from conftest import DATA, POCKET, TINY, Run, run_fluidb, tool
 from fluidb.dse import read_design, read_latency
 from fluidb.dse.design import DesignTable, write_design
 from fluidb.dse.fbcb import FbcbTable
-from fluidb.plots.report import Traffic, serve
+from fluidb.plots.report import serve
 from fluidb.plots.report.cdf import thinned
 from fluidb.plots.report.chart import log_ticks, round_ticks
 from fluidb.plots.report.strips import blocks
 from fluidb.serving import find_policy, simulate
 from fluidb.serving.policies import POLICIES
-from fluidb.traffic import poisson, read_trace
+from fluidb.traffic import poisson, prepare, read_trace
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -255,8 +255,10 @@ def test_pictures_show_what_their_tables_say(report):
 def test_the_distribution_is_exact_at_every_point(report, tiny_design):
     path, printed = report
     page, policies = read(path), [find_policy(item["policy"]) for item in printed["designs"][0]["policies"]]
-    traffic = Traffic("t.csv", read_trace(path.with_name("t.csv")), 4e-4, 3)
-    latencies_s = [item.replay.latency_s.tolist() for item in serve(read_latency(tiny_design), traffic, policies)]
+    table = read_latency(tiny_design)
+    rates = [row.rate for row in table.exits]
+    traffic = prepare(read_trace(path.with_name("t.csv")), rates, slo_s=4e-4, seed=3)
+    latencies_s = [item.replay.latency_s.tolist() for item in serve(table, traffic, policies)]
     curves = [
         curve.given["d"] for curve in of_class(picture(page, "section-1-cdf"), "curve") if "H" in curve.given["d"]
     ]
@@ -279,9 +281,11 @@ def test_thinning_is_exact(values, grid):
 
 @pytest.mark.parametrize("policy", ["serial", "adaptb:timeout=M", "lazy", "fluid"])
 def test_the_thumbnail_is_the_beginning_of_the_whole(tiny_design, policy):
-    table, trace = read_latency(tiny_design), poisson(9000, 300, seed=4)
-    (served,) = serve(table, Traffic("t", trace, 4e-4, 1), [find_policy(policy)])
-    whole = simulate(table, trace, find_policy(policy), exits=served.replay.exits, slo_s=4e-4, record=True).runs
+    table = read_latency(tiny_design)
+    rates = [row.rate for row in table.exits]
+    traffic = prepare(poisson(9000, 300, seed=4), rates, slo_s=4e-4, seed=1)
+    (served,) = serve(table, traffic, [find_policy(policy)])
+    whole = simulate(table, traffic, find_policy(policy), record=True).runs
     shown, until_s = served.opening.runs, served.opening.until_s
     assert whole is not None
     assert shown is not None

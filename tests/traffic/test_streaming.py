@@ -17,6 +17,7 @@ from fluidb.traffic import (
     draw_samples,
     gamma,
     poisson,
+    prepare,
     read_trace,
     reading,
     storage,
@@ -25,10 +26,10 @@ from fluidb.traffic import (
 from fluidb.traffic import (
     trace as traces,
 )
-from fluidb.traffic.exits import draw, resolve
+from fluidb.traffic.exits import draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_serving import contender_of, table_of, ticks, workloads
+from test_serving import contender_of, table_of, ticks, traffic_of, workloads
 
 SIZES = [1, 2, 7, 64]
 
@@ -49,11 +50,11 @@ def in_blocks(size):
 def everything(table, trace, contender, exits, until_s, path):
     """Figures, the bound, and the file of every request; or the fault."""
     try:
-        found = simulate(table, trace, contender, exits=exits, until_s=until_s)
+        found = simulate(table, traffic_of(trace, exits), contender, until_s=until_s)
     except InputError as error:
         return str(error)
     write_requests(found, path)
-    return astuple(summarise(found, table)), least_violations(found, table), path.read_bytes()
+    return astuple(summarise(found)), least_violations(found), path.read_bytes()
 
 
 @settings(max_examples=40, deadline=None)
@@ -102,7 +103,10 @@ def test_what_is_drawn_and_written_is_the_same(size, tmp_path):
                 assert np.array_equal(getattr(back, name), getattr(trace, name))
         figures = [(trace.rate_per_s, trace.gap_cv, trace.gap_lag1) for trace in found]
         files = [(tmp_path / f"{number}.csv").read_bytes() for number in range(len(found))]
-        exits = [draw([0.2, 0.3, 0.5], 200, 1).tolist(), resolve(found[2], [0.2, 0.3, 0.5], 1, 0.5)[0].tolist()]
+        exits = [
+            draw([0.2, 0.3, 0.5], 200, 1).tolist(),
+            prepare(found[2], [0.2, 0.3, 0.5], slo_s=1.0, threshold=0.5).exits.tolist(),
+        ]
         return figures, files, exits
 
     whole = made()
