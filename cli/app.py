@@ -40,7 +40,7 @@ class _Group(TyperGroup):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands = dict.fromkeys(COMMANDS)  # a run imports its own, `--help` all
+        self.commands: Any = dict.fromkeys(COMMANDS)  # a run imports its own, `--help` all
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002  (click hands it over)
         """The command of a name, if there is one."""

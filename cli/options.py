@@ -140,9 +140,10 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
     parameters: list[inspect.Parameter] = []
     groups: dict[str, tuple[Any, list[str]]] = {}
     for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
-        if is_dataclass(parameter.annotation):
-            members = inspect.signature(parameter.annotation, eval_str=True).parameters
-            groups[name] = parameter.annotation, list(members)
+        kind: Any = parameter.annotation
+        if is_dataclass(kind):
+            members = inspect.signature(kind, eval_str=True).parameters
+            groups[name] = kind, list(members)
             parameters += members.values()
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))

@@ -96,7 +96,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, text: boo
 
     cells = [[printable(str(cell)) for cell in row] for row in rows]
     align = ["left"] + ["left" if text else "right"] * (len(headers) - 1)
-    return tabulate(cells, headers, tablefmt="simple", colalign=align, disable_numparse=True)
+    return str(tabulate(cells, headers, tablefmt="simple", colalign=align, disable_numparse=True))
 
 
 def emit_json(schema: str, record: Mapping[str, Any]) -> None:

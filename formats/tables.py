@@ -134,21 +134,33 @@ def read_printed(model: type[AnyPrinted], path: Path, schema: str, what: str, co
     InputError
         If it is missing, no JSON, or of another schema.
     """
-    again = f"; make it with `{command}`"
+    make = f"make it with `{command}`"
+    return validate(
+        model, _read_json(path, schema, f"expected {what}, found no such file; {make}", "no JSON", make), path
+    )
+
+
+def _read_json(path: Path, schema: str, missing: str, broken: str, make: str) -> dict[str, Any]:
+    """A JSON object of one schema; the last three say what is said of a file that is missing or broken."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: expected at most {MAX_BYTES // 2**20} MiB, found more")
-        content = json.loads(path.read_text(encoding="utf-8"))
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+            raise InputError(
+                f"{path}: expected a regular file of at most {MAX_BYTES // 2**20} MiB, found another thing"
+            )
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
     except FileNotFoundError:
-        raise InputError(f"{path}: expected {what}, found no such file{again}") from None
+        raise InputError(f"{path}: {missing}") from None
     except OSError as error:
         raise InputError(f"{path}: could not be read ({error.strerror})") from error
+    except InputError:
+        raise
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: no JSON ({error}){again}") from None
+        raise InputError(f"{path}: {broken} ({error}); {make}") from None
     found = content.get("schema") if isinstance(content, dict) else type(content).__name__
-    if found != schema:
-        raise InputError(f'{path}: expected schema "{schema}", found {json.dumps(found)[:60]}{again}')
-    return validate(model, content, path)
+    if not isinstance(content, dict) or found != schema:
+        raise InputError(f'{path}: expected schema "{schema}", found {json.dumps(found)[:60]}; {make}')
+    return content
 
 
 def read_table(model: type[AnyTable], path: Path, *inputs: Table) -> AnyTable:
@@ -173,34 +185,13 @@ def read_table(model: type[AnyTable], path: Path, *inputs: Table) -> AnyTable:
     InputError
         If it is missing, damaged, stale, or of another layout or version.
     """
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
-            raise InputError(
-                f"{path}: expected a regular file of at most {MAX_BYTES // 2**20} MiB, found another thing"
-            )
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
-    except FileNotFoundError:
-        raise InputError(f"{path}: not there; make it with `{model.made_by}`") from None
-    except OSError as error:
-        raise InputError(f"{path}: could not be read ({error.strerror})") from error
-    except InputError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: damaged ({error}); make it again with `{model.made_by}`") from None
-    if not isinstance(content, dict) or content.get("schema") != model.schema_name:
-        found = content.get("schema") if isinstance(content, dict) else type(content).__name__
-        raise InputError(
-            f'{path}: expected schema "{model.schema_name}", found {json.dumps(found)[:60]}; '
-            f"make it again with `{model.made_by}`"
-        )
+    again = f"make it again with `{model.made_by}`"
+    content = _read_json(path, model.schema_name, f"not there; make it with `{model.made_by}`", "damaged", again)
     if content.pop("sha256", None) != _digest(content):
-        raise InputError(f"{path}: damaged (its checksum does not fit); make it again with `{model.made_by}`")
+        raise InputError(f"{path}: damaged (its checksum does not fit); {again}")
     del content["schema"]
     table = validate(model, content, path)
     for needed in inputs:
         if table.inputs.get(needed.schema_name) != needed.digest():
-            raise InputError(
-                f"{path}: stale (made from another {needed.schema_name}); make it again with `{model.made_by}`"
-            )
+            raise InputError(f"{path}: stale (made from another {needed.schema_name}); {again}")
     return table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ..options import AsJson, Force, Scheduler, Threads, argument, numbers, option, written
 from ..render import facts, percent, progress, show, table
@@ -54,7 +54,7 @@ def command(
             "--tile: gives the design, so that there is nothing for --all-rows or --exhaustive; leave them out"
         )
     stated = partial(asked.read, tile=given or None)
-    settings = {"top": top, "all_rows": all_rows, "exhaustive": exhaustive}
+    settings: dict[str, Any] = {"top": top, "all_rows": all_rows, "exhaustive": exhaustive}
     networks, platforms = many.names(network, "NETWORK"), many.names(platform, "PLATFORM")
     if len(networks) * len(platforms) > 1:
         many.run(stated, networks, platforms, output, settings, scheduler, threads, force=force, as_json=as_json)
@@ -96,7 +96,7 @@ def content(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
 
 
 def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
-    from ...dse.objectives import OBJECTIVES, Objective
+    from ...dse import OBJECTIVES, Objective
 
     board, best, goal = design.platform, design.ranking[0], OBJECTIVES[design.options.objective]
     peak = 2e-9 * design.peak_macs_per_s
