@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from ..serving import Contender
+    from ..serving.scheduler import Scheduler as PolicyScheduler
     from ..traffic import Trace, Traffic
 
 
@@ -67,7 +67,7 @@ class Requests:
         return duration(self.slo, "--slo")
 
     @property
-    def contender(self) -> Contender:
+    def scheduler(self) -> PolicyScheduler:
         """The policy with its parameters."""
         from ..serving import find_policy
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from ..dse.search import available_threads
 from ..formats import InputError
-from ..serving.contenders import Contender
 from ..serving.metrics import QUANTILES, summarise
 from ..serving.replay import simulate
 from ..serving.requirements import Requirement
+from ..serving.scheduler import Scheduler
 from ..serving.statistics import Interval, mean_interval, requests_for, share_interval
 from ..tables.latency import LatencyTable
 from ..traffic.arrivals import poisson
@@ -183,7 +183,7 @@ class _Search:
     """Probes, and what they cost."""
 
     table: LatencyTable
-    contender: Contender
+    contender: Scheduler
     requirements: Sequence[Requirement]
     seeds: int
     requests: int
@@ -232,7 +232,7 @@ def _narrow(search: _Search, low: float, high: float, *, below: str, tolerance: 
 
 def find_capacity(
     table: LatencyTable,
-    contender: Contender,
+    contender: Scheduler,
     requirements: Sequence[Requirement],
     *,
     slo_s: float,
@@ -251,7 +251,7 @@ def find_capacity(
     ----------
     table : LatencyTable
         Times of the design.
-    contender : Contender
+    contender : Scheduler
         The policy.
     requirements : sequence of Requirement
         Upper bounds on figures that more traffic makes worse.

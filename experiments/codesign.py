@@ -13,9 +13,9 @@ from ..dse.search import SearchOptions, search
 from ..dse.space import Tile
 from ..models import Network
 from ..platforms import Platform
-from ..serving.contenders import Contender
 from ..serving.metrics import Summary, summarise
 from ..serving.replay import simulate
+from ..serving.scheduler import Scheduler
 from ..tables.latency import LatencyTable
 from ..tables.launches import launches_of
 from ..traffic.traffic import Traffic
@@ -80,7 +80,7 @@ def codesign(
     platform: Platform,
     options: SearchOptions,
     traffic: Traffic,
-    contender: Contender,
+    contender: Scheduler,
     *,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -95,7 +95,7 @@ def codesign(
         The first search; the others take their weights from the traffic.
     traffic : Traffic
         Requests with their exits and objectives, the same in every round.
-    contender : Contender
+    contender : Scheduler
         The policy.
     threads : int, optional
         Threads of the searches; the result does not depend on it.

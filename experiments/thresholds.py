@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
-from ..serving.contenders import Contender
 from ..serving.metrics import summarise
 from ..serving.replay import simulate
+from ..serving.scheduler import Scheduler
 from ..tables.latency import LatencyTable
 from ..traffic.trace import Trace
 from ..traffic.traffic import prepare
@@ -104,7 +104,7 @@ def pareto(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
 def sweep_thresholds(
     table: LatencyTable,
     trace: Trace,
-    contender: Contender,
+    contender: Scheduler,
     thresholds: Sequence[float],
     *,
     slo_s: float | None = None,
@@ -119,7 +119,7 @@ def sweep_thresholds(
         Times of the design that serves it.
     trace : Trace
         Requests with confidences and answers.
-    contender : Contender
+    contender : Scheduler
         The policy.
     thresholds : sequence of float
         Each for all exits.

@@ -26,8 +26,8 @@ class Runs:
     ----------
     begin_s, end_s : (M,) ndarray of float64
         When it ran.
-    segment, batch, level, flags : (M,) ndarray of int64
-        0-based segment, batch size, place in the stack from 0, flags of :mod:`.engine`.
+    segment, batch, level, flags, lane : (M,) ndarray of int64
+        0-based segment, batch size, place in the stack from 0, flags of :mod:`.event_loop`, lane.
     members : (sum of batch,) ndarray of int64
         Index of each request in each run, one run after the other.
     """
@@ -38,6 +38,7 @@ class Runs:
     batch: NDArray[np.int64]
     level: NDArray[np.int64]
     flags: NDArray[np.int64]
+    lane: NDArray[np.int64]
     members: NDArray[np.int64]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +13,23 @@ from numba.extending import is_jitted
 from numpy.typing import NDArray
 
 from ..formats import InputError, write_file
-from ..tables.latency import LatencyTable
-from ..traffic.storage import allocate, blocks, release
+from ..tables.latency import LatencyTable, Segments
 from ..traffic.trace import PIECE, csv_text
 from ..traffic.traffic import Traffic
-from .contenders import Contender
-from .engine import CALLS, FAULTS, FINISHED, OK, PREEMPTIONS, begin, replay
+from .event_loop import FAULTS, OK, Device, Record, Rules, Work, begin, run_events
 from .metrics import Replay, Runs
 from .policies import Decide, compile_policy
+from .policies.interface import REQUEST
+from .scheduler import Scheduler
+
+EVENTS = 2**20
+"""Instants that the event loop looks at before it reports progress and answers Ctrl-C: some tenths of a second."""
 
 
 def simulate(
     table: LatencyTable,
     traffic: Traffic,
-    contender: Contender,
+    scheduler: Scheduler,
     *,
     until_s: float = math.inf,
     record: bool = False,
@@ -41,7 +43,7 @@ def simulate(
         Times of the design that serves it.
     traffic : Traffic
         Requests with their exits and objectives; see :func:`fluidb.traffic.prepare`.
-    contender : Contender
+    scheduler : Scheduler
         The policy, e.g. ``find_policy("fluid")``.
     until_s : float
         Stop then; requests that arrived and have not returned stay unfinished.
@@ -67,60 +69,68 @@ def simulate(
         )
     traffic = traffic.first(arrived)
     trace = traffic.trace
-    settings = contender.settings(traffic.objective_s)
-    b_max = table.b_max if contender.b_max is None else min(contender.b_max, table.b_max)
-    segments = table.segments(by_layer=contender.policy.by_layer)
+    policy, segments = scheduler.policy, table.segments(by_layer=scheduler.policy.by_layer)
     if np.spacing(trace.arrival_s[-1]) > 1e-3 * segments.time_s[:, 1].min():
         raise InputError(
             f"trace: arrivals as late as {trace.arrival_s[-1]:g} s leave too few digits for a segment of "
             f"{segments.time_s[:, 1].min():g} s; start the trace near 0"
         )
-    ends_stage = np.append(segments.stage[1:] != segments.stage[:-1], True)
-    stage_after = segments.stage - ~ends_stage
-    decide, loop = _compiled(contender)
+    b_max = table.b_max if scheduler.b_max is None else min(scheduler.b_max, table.b_max)
+    device, settings = _device(table, segments), scheduler.settings(traffic.objective_s)
+    decide, loop = _compiled(scheduler)
 
-    def run(slots: int, places: int) -> Replay:
-        never_s = math.inf if math.isfinite(until_s) else 0.0  # who is served in the end needs no mark
-        start_s, finish_s = allocate(arrived, np.float64, never_s), allocate(arrived, np.float64, never_s)
-        stalled_s, preempted = allocate(arrived, np.float64), allocate(arrived, np.int32)
-        launches = np.zeros((len(segments.stage), table.b_max + 1), dtype=np.int64)
-        run_s, runs = np.zeros((slots, 2)), np.zeros((slots, 4), dtype=np.int64)
-        members = np.zeros(places, dtype=np.int64)
-        state = begin(b_max, allocate(arrived if contender.policy.overtaking else 0, np.int64))
-        found = Replay(
-            traffic, table, start_s, finish_s, stalled_s, preempted, segments, launches, 0, 0, 0.0, until_s,
-            Runs(run_s[:, 0], run_s[:, 1], runs[:, 0], runs[:, 1], runs[:, 2], runs[:, 3], members) if slots else None,
+    def run(runs: int, members: int) -> tuple[Replay, int, int]:
+        memory = np.zeros(policy.memory)
+        work, state = _work(traffic), begin(arrived, 1, b_max)
+        rules = Rules(settings, memory, memory[:0], b_max, scheduler.call_s)
+        ran = Record(
+            np.zeros(device.time_s.shape, dtype=np.int64), np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64),
+            np.zeros(members, dtype=np.int64),
         )  # fmt: skip
-        for part in blocks(arrived):
-            status = loop(
-                decide, settings, contender.policy.overtaking, contender.call_s, b_max, until_s, part.stop, state,
-                trace.arrival_s, traffic.exits, traffic.slo_s, table.array(), segments.time_s, stage_after, start_s,
-                finish_s, stalled_s, preempted, launches, run_s, runs, members,
-            )  # fmt: skip
+        clock = state.clock[0]
+        while clock.returned < arrived and clock.now_s < until_s:
+            status = loop(decide, work, device, rules, state, ran, until_s, EVENTS)
             if status != OK:
-                raise InputError(f"policy {contender.spec}: {FAULTS[status]}; see docs/add-a-policy.md")
-            found.release()
-            release(state.late)
+                raise InputError(f"policy {scheduler.spec}: {FAULTS[status]}; see docs/add-a-policy.md")
             if progress is not None:
-                progress(int(state.counters[FINISHED]), arrived)
-        if math.isfinite(until_s):
-            for part in found.parts():
-                finish_s[part][finish_s[part] > until_s] = math.inf  # it ended after the simulation did
-        calls = int(state.counters[CALLS])
-        return replace(
-            found,
-            preemptions=int(state.counters[PREEMPTIONS]), scheduler_calls=calls, scheduler_s=calls * contender.call_s,
+                progress(int(clock.returned), arrived)
+        calls, served = int(clock.calls), work.requests
+        found = Replay(
+            traffic, table, served.start_s, served.finish_s, served.stalled_s, served.preempted, segments,
+            ran.launches.sum(axis=0), int(clock.preemptions), calls, calls * scheduler.call_s, until_s,
+            Runs(*ran.run_s.T, *ran.runs.T, ran.members) if runs else None,
         )  # fmt: skip
+        return found, int(clock.runs), int(clock.run_members)
 
-    found = run(0, 0)
-    if record:  # once more, now that it is known how much there is to keep
-        found = run(int(found.launches.sum()), int((found.launches @ np.arange(table.b_max + 1)).sum()))
-    return found
+    found, *room = run(0, 0)
+    return run(*room)[0] if record else found  # once more, now that it is known how much there is to keep
+
+
+def _work(traffic: Traffic) -> Work:
+    """Traffic as the event loop takes it."""
+    requests = np.zeros(len(traffic), REQUEST).view(np.recarray)
+    requests.arrival_s = traffic.trace.arrival_s
+    requests.due_s = traffic.trace.arrival_s + traffic.slo_s
+    requests.start_s = requests.finish_s = math.inf
+    return Work(requests, traffic.exits, np.zeros((0, 0)))
+
+
+def _device(table: LatencyTable, segments: Segments) -> Device:
+    """A latency table as the event loop takes it."""
+    ends_stage = np.append(segments.stage[1:] != segments.stage[:-1], True)
+    return Device(
+        time_s=segments.time_s[None],
+        latency_s=table.array()[None],
+        segment_at=np.arange(len(segments.stage)),
+        stage_after=segments.stage - ~ends_stage,
+        gather_s=np.zeros(table.b_max + 1),
+        occupancy=np.ones(table.b_max + 1),
+    )
 
 
 def _plain(decide: Decide, *arguments: Any) -> Any:
     """The event loop as plain Python; what a user's policy raises is the user's to mend."""
-    loop: Any = getattr(replay, "py_func", replay)
+    loop: Any = getattr(run_events, "py_func", run_events)
     try:
         return loop(decide, *arguments)
     except Exception as error:
@@ -128,15 +138,15 @@ def _plain(decide: Decide, *arguments: Any) -> Any:
         raise InputError(f"policy: {name} raised {type(error).__name__}: {error}; see docs/add-a-policy.md") from error
 
 
-def _compiled(contender: Contender) -> tuple[Decide, Any]:
+def _compiled(scheduler: Scheduler) -> tuple[Decide, Any]:
     """A decision and the event loop that runs it: compiled, or as plain Python where numba cannot."""
-    decide = contender.policy.decide
+    decide = scheduler.policy.decide
     if is_jitted(decide):
-        return decide, replay
-    if not is_jitted(replay):
+        return decide, run_events
+    if not is_jitted(run_events):
         return decide, _plain
     try:
-        return compile_policy(decide), replay
+        return compile_policy(decide), run_events
     except (numba.NumbaError, TypeError):
         return decide, _plain
 

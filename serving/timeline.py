@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..formats import InputError, write_file
 from ..tables.latency import LatencyTable
-from .engine import MERGES, PREEMPTS
+from .event_loop import MERGES, PREEMPTS
 from .metrics import Replay, Runs
 
 SCHEMA = "fluidb.timeline/1"

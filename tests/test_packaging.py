@@ -148,7 +148,7 @@ main()
         (["models"], ["numba", "numpy", "fluidb.platforms", "fluidb.dse", "fluidb.cli.design.dse"]),
         (
             ["trace", "poisson", "--rate", "5", "--count", "9", "-o", "t.csv"],
-            ["numba", "fluidb.dse", "fluidb.serving.engine"],
+            ["numba", "fluidb.dse", "fluidb.serving.event_loop"],
         ),
         (["dse", TINY, POCKET], ["fluidb.serving", "fluidb.plots", "fluidb.dse.latency", "fluidb.dse.pareto", "rich"]),
     ],

@@ -36,15 +36,14 @@ def command(
     """
     from ...dse.latency import read_latency
     from ...experiments.capacity import find_capacity
-    from ...serving.contenders import find_policy
-    from ...serving.requirements import parse_requirement
+    from ...serving import find_policy, parse_requirement
 
     required = [parse_requirement(text, "--require") for text in require]
     settings: dict[str, Any] = {"slo_s": duration(slo, "--slo"), "seeds": seeds, "requests": requests}
     settings |= {"max_requests": max_requests, "low_per_s": low, "high_per_s": high, "threads": threads}
-    contender, latency = find_policy(policy), read_latency(directory)
+    scheduler, latency = find_policy(policy), read_latency(directory)
     with progress("rates") as report:
-        found = find_capacity(latency, contender, required, **settings, progress=report)
+        found = find_capacity(latency, scheduler, required, **settings, progress=report)
     run = {
         "design": directory,
         "policy": policy,

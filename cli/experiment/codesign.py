@@ -38,7 +38,7 @@ def command(
     problem = asked.read(network, platform)
     traffic = requests.traffic(requests.read(), [item.rate for item in problem.network.exits])
     with progress("rounds") as report:
-        found = codesign(*problem, traffic, requests.contender, threads=threads, progress=report)
+        found = codesign(*problem, traffic, requests.scheduler, threads=threads, progress=report)
     if output is not None:
         write_design(output, found.chosen.design, found.chosen.fbcb, found.chosen.latency, replace=force)
     record = {

@@ -25,10 +25,10 @@ def command(
     from ...dse.latency import read_latency
     from ...experiments.thresholds import spread, sweep_thresholds
 
-    slo_s, thresholds, contender = requests.slo_s, spread(first, last, steps), requests.contender
+    slo_s, thresholds, scheduler = requests.slo_s, spread(first, last, steps), requests.scheduler
     latency, trace, source = read_latency(directory), requests.read(), requests.source
     with progress("thresholds") as report:
-        points = sweep_thresholds(latency, trace, contender, thresholds, slo_s=slo_s, source=source, progress=report)
+        points = sweep_thresholds(latency, trace, scheduler, thresholds, slo_s=slo_s, source=source, progress=report)
     record = {
         "design": directory,
         "trace": requests.trace,

@@ -48,6 +48,7 @@ def command(
     from ...serving.metrics import summarise
     from ...serving.replay import simulate, write_requests
     from ...serving.requirements import check_answerable, judge, parse_requirement
+    from ...serving.scheduler import find_policy
     from ...serving.timeline import check_timeline_size, write_timeline
     from ...traffic.exits import parse_thresholds
 
@@ -58,7 +59,7 @@ def command(
     required = [parse_requirement(text, "--require") for text in require or []]
     until_s = duration(until, "--until") or math.inf
     levels = parse_thresholds(threshold, "--threshold") if threshold is not None else None
-    contender, latency = served.contender, read_latency(directory)
+    scheduler, latency = served.scheduler, read_latency(directory)
     with progress("reading") as report:
         trace = served.read(report)
     check_answerable(required, trace)
@@ -66,12 +67,12 @@ def command(
     drawn = "" if served.samples is None else f" of {served.samples}, seed {served.seed}"
     origin = f"{traffic.origin}{drawn}"
     with progress("replaying") as report:
-        replay = simulate(latency, traffic, contender, until_s=until_s, progress=report)
+        replay = simulate(latency, traffic, scheduler, until_s=until_s, progress=report)
     summary, unavoidable = summarise(replay), least_violations(replay)
     judged = [judge(item, summary) for item in required]
     if timeline is not None:
         check_timeline_size(replay)
-        replay = simulate(latency, traffic, contender, until_s=until_s, record=True)
+        replay = simulate(latency, traffic, scheduler, until_s=until_s, record=True)
         write_timeline(replay, timeline, replace=force)
     if requests is not None:
         write_requests(replay, requests, replace=force)

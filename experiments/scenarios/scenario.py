@@ -17,7 +17,7 @@ from ...dse.space import Tile, check_fit
 from ...formats import Catalogue, InputError, Strict, parse_bandwidth, parse_duration, read_toml
 from ...models import NETWORKS, Network, load_network
 from ...platforms import PLATFORMS, Platform, load_platform
-from ...serving.contenders import Contender, find_policy
+from ...serving.scheduler import Scheduler, find_policy
 from ...tables.latency import MAX_BATCH
 from ...traffic.arrivals.renewal import CVS
 from ...traffic.exits import check
@@ -227,7 +227,7 @@ class Entrant:
         Its name.
     spec : str
         Its policy as the file says it.
-    contender : Contender
+    contender : Scheduler
         That policy and its parameters.
     options : SearchOptions
         What its NPU is searched for.
@@ -237,7 +237,7 @@ class Entrant:
 
     name: str
     spec: str
-    contender: Contender
+    contender: Scheduler
     options: SearchOptions
     source_sha256: str | None
 
@@ -330,7 +330,7 @@ def _beside(folder: Path, name: str, catalogue: Catalogue) -> str:
     return str(folder / name) if path and name not in catalogue.names() else name
 
 
-def _policy(folder: Path, spec: str) -> tuple[Contender, str | None]:
+def _policy(folder: Path, spec: str) -> tuple[Scheduler, str | None]:
     """A policy, a file of the user's found from the scenario's folder, and that file's digest."""
     own = ".py:" in spec
     found = find_policy(str(folder / spec) if own else spec)

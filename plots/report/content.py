@@ -9,7 +9,7 @@ from ...dse.design import DesignTable, read_design
 from ...dse.fbcb import FbcbTable
 from ...dse.latency import read_latency
 from ...experiments.comparison import COMPARE_FILE, Comparison, read_comparison
-from ...serving import Contender, Replay, Summary, simulate, summarise
+from ...serving import Replay, Scheduler, Summary, simulate, summarise
 from ...tables.latency import LatencyTable
 from ...traffic import Traffic
 
@@ -103,7 +103,7 @@ def read_entry(folder: Path) -> Entry:
     return Shown(str(folder), *read_design(folder), read_latency(folder))
 
 
-def serve(table: LatencyTable, traffic: Traffic, contenders: list[Contender]) -> list[Served]:
+def serve(table: LatencyTable, traffic: Traffic, contenders: list[Scheduler]) -> list[Served]:
     """Serve the same traffic under several policies.
 
     Parameters
@@ -112,7 +112,7 @@ def serve(table: LatencyTable, traffic: Traffic, contenders: list[Contender]) ->
         The design that serves it.
     traffic : Traffic
         Requests with their exits and objectives.
-    contenders : list of Contender
+    contenders : list of Scheduler
         Policies.
 
     Returns

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from ...serving.engine import PREEMPTS
+from ...serving.event_loop import PREEMPTS
 from ...serving.metrics import Runs
 from .chart import WIDTH, bottom_axis, label, line, linear, picture, place, round_ticks, time_unit
 from .markup import element, shortened

@@ -134,7 +134,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "n.toml").write_text(network)
     (folder / "b.toml").write_text(board)
     (folder / f"p{CONTROLS}<b>&'\".py").write_text(
-        "def decide(view, latency, settings, due_s):\n    return 1, 99, view.now_s\n"
+        "from fluidb.serving.policies import launch\n\ndef decide(view, data):\n    return launch(1, 99)\n"
     )
     design, trace = f"d{CONTROLS}<img src=x onerror=hacked=1>\"'&", f"t{CONTROLS}<svg onload=hacked=1>\"'&.csv"
     policy = f"p{CONTROLS}<b>&'\".py:decide"

@@ -12,7 +12,7 @@ import pytest
 from conftest import Run
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, timeline, write_timeline
-from fluidb.serving.engine import MERGES
+from fluidb.serving.event_loop import MERGES
 from fluidb.serving.timeline import check_timeline_size, timeline_events
 from hypothesis import given, settings
 from hypothesis import strategies as st

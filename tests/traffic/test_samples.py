@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from fluidb.formats import InputError
 from fluidb.serving import simulate, summarise
-from fluidb.serving.contenders import find_policy
+from fluidb.serving.scheduler import find_policy
 from fluidb.traffic import Samples, Trace, draw_samples, poisson, prepare, randomness, read_samples
 from fluidb.traffic.exits import draw
 from hypothesis import given

@@ -25,7 +25,7 @@ _SPEC = re.compile(r"(?P<name>(?:.*\.py:)?[^:]+)(?::(?P<parameters>.*))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
+class Scheduler:
     """A policy and what the user set of it.
 
     Attributes
@@ -51,7 +51,7 @@ class Contender:
     b_max: int | None = None
     source: bytes | None = field(default=None, repr=False)
 
-    def __reduce__(self) -> tuple[Callable[[str, bytes | None], Contender], tuple[str, bytes | None]]:
+    def __reduce__(self) -> tuple[Callable[[str, bytes | None], Scheduler], tuple[str, bytes | None]]:
         return _remade, (self.spec, self.source)  # a decision is compiled where it runs, from a file of its own
 
     def settings(self, slo_s: float | None) -> NDArray[np.float64]:
@@ -94,8 +94,8 @@ def _find(name: str) -> tuple[Policy, bytes | None]:
     return POLICIES[name], None
 
 
-def _remade(spec: str, source: bytes | None) -> Contender:
-    """A contender in another process, which may be on a machine without the user's file."""
+def _remade(spec: str, source: bytes | None) -> Scheduler:
+    """A scheduler in another process, which may be on a machine without the user's file."""
     if source is None:
         return find_policy(spec)
     own, _, rest = spec.rpartition(".py:")
@@ -112,7 +112,7 @@ def _remade(spec: str, source: bytes | None) -> Contender:
         ) from None
 
 
-def find_policy(spec: str) -> Contender:
+def find_policy(spec: str) -> Scheduler:
     """Read a policy and its parameters.
 
     Parameters
@@ -123,7 +123,7 @@ def find_policy(spec: str) -> Contender:
 
     Returns
     -------
-    Contender
+    Scheduler
         The policy and its parameters.
 
     Raises
@@ -151,4 +151,4 @@ def find_policy(spec: str) -> Contender:
     if limit is not None and not (limit.isdecimal() and int(limit) >= 1):
         raise InputError(f'policy: b_max: expected a whole number >= 1, found "{limit}"')
     policy.settings({key: text for key, text in texts.items() if text not in "SML"}, 1.0)  # a fault shows now
-    return Contender(spec, policy, texts, call_s, None if limit is None else int(limit), source)
+    return Scheduler(spec, policy, texts, call_s, None if limit is None else int(limit), source)
