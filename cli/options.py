@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from ..serving.scheduler import Scheduler as PolicyScheduler
+    from ..serving import Scheduler
     from ..traffic import Trace, Traffic
 
 
@@ -36,7 +36,7 @@ Force = Annotated[bool, option("Replace an output that exists.", None, "--force"
 Output = Annotated[Path, written("The file to write.", "FILE")]
 Seed = Annotated[int, option("Seed of exits or samples that are drawn.")]
 Threads = Annotated[int | None, option("Threads; all cores if not given.", min=1, max=1024)]
-Scheduler = Annotated[
+Cluster = Annotated[
     str | None, option("Run on a Dask cluster; local makes one (docs/cluster.md).", "tcp://HOST:PORT|local")
 ]
 TraceFile = Annotated[Path, option("The requests (docs/file-formats.md, Traces).", "FILE")]
@@ -67,7 +67,7 @@ class Requests:
         return duration(self.slo, "--slo")
 
     @property
-    def scheduler(self) -> PolicyScheduler:
+    def scheduler(self) -> Scheduler:
         """The policy with its parameters."""
         from ..serving import find_policy
 
@@ -140,8 +140,8 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
     parameters: list[inspect.Parameter] = []
     groups: dict[str, tuple[Any, list[str]]] = {}
     for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
-        kind: Any = parameter.annotation
-        if is_dataclass(kind):
+        if is_dataclass(parameter.annotation):
+            kind: Any = parameter.annotation
             members = inspect.signature(kind, eval_str=True).parameters
             groups[name] = kind, list(members)
             parameters += members.values()

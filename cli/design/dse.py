@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..options import AsJson, Force, Scheduler, Threads, argument, numbers, option, written
+from ..options import AsJson, Cluster, Force, Threads, argument, numbers, option, written
 from ..render import facts, percent, progress, show, table
 from . import many
 from .problem import Search, board_of
@@ -30,7 +30,7 @@ def command(
         bool, option("Evaluate also what a bound rules out: same answer.", None, "--exhaustive")
     ] = False,
     top: Annotated[int, option("Designs to keep in the ranking.", min=1, max=1000)] = 5,
-    scheduler: Scheduler = None,
+    scheduler: Cluster = None,
     threads: Threads = None,
     force: Force = False,
     as_json: AsJson = False,

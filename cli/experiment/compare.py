@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ..interrupt import resumable
-from ..options import AsJson, Scheduler, Threads, argument, option, written
+from ..options import AsJson, Cluster, Threads, argument, option, written
 from ..render import facts, progress, show, table
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def command(
         Path | None, option("Exit with 1 if a figure got worse, beyond noise, than there.", "EARLIER.json")
     ] = None,
     threads: Threads = None,
-    scheduler: Scheduler = None,
+    scheduler: Cluster = None,
     force: Annotated[bool, option("Replace another scenario's comparison in DIR.", None, "--force")] = False,
     as_json: AsJson = False,
 ) -> None:

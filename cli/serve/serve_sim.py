@@ -48,7 +48,6 @@ def command(
     from ...serving.metrics import summarise
     from ...serving.replay import simulate, write_requests
     from ...serving.requirements import check_answerable, judge, parse_requirement
-    from ...serving.scheduler import find_policy
     from ...serving.timeline import check_timeline_size, write_timeline
     from ...traffic.exits import parse_thresholds
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -618,3 +619,30 @@ def test_version(fluidb: Run) -> None:
     assert fluidb("--version").stdout == "fluidb 0.1.0\n"
     done = subprocess.run([sys.executable, "-m", "fluidb", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == "fluidb 0.1.0\n"
+
+
+GROUPS = ["", "trace", "models", "platforms"]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_help_of_every_command_stands_whole_in_the_list(group: str, columns: int) -> None:
+    done = subprocess.run(
+        [FLUIDB, *group.split(), "--help"],
+        capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": str(columns)},
+    )  # fmt: skip
+    listed = done.stdout.split("Commands:\n")[1].splitlines()
+    assert listed
+    assert [line for line in listed if line.endswith("...")] == []
+
+
+def test_a_search_takes_the_same_options_in_every_command() -> None:
+    """They are declared once; `codesign` takes its weights and its objective from the traffic."""
+    options = {}
+    for command in ("dse", "pareto", "codesign"):
+        page = subprocess.run([FLUIDB, command, "--help"], capture_output=True, text=True, check=True).stdout
+        options[command] = set(re.findall(r"^  (?:-\w, )?--([a-z-]+)", page, flags=re.MULTILINE))
+    space = {"batching", "stacking", "b-max", "bandwidth", "memory-layers", "max-dsp", "max-ram", "max-lut"}
+    assert space <= options["codesign"]
+    assert space | {"weights", "backbone", "objective"} <= options["dse"] & options["pareto"]
+    assert not {"weights", "objective"} & options["codesign"]
