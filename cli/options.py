@@ -20,6 +20,11 @@ def option(text: str, metavar: str | None = None, *names: str, **more: Any) -> A
     return typer.Option(*names, help=text, metavar=metavar, **more)
 
 
+def flag(text: str, name: str) -> Any:
+    """An option that is given or not."""
+    return option(text, None, name)
+
+
 def argument(text: str, metavar: str | None = None) -> Any:
     """An argument by its help."""
     return typer.Argument(help=text, metavar=metavar)
@@ -31,14 +36,12 @@ def written(text: str, metavar: str = "DIR") -> Any:
 
 
 DesignFolder = Annotated[Path, argument("A design's folder, written by `fluidb dse -o DIR`.", "DIR")]
-AsJson = Annotated[bool, option("Print JSON (docs/file-formats.md) and nothing else.", None, "--json")]
-Force = Annotated[bool, option("Replace an output that exists.", None, "--force")]
+AsJson = Annotated[bool, flag("Print JSON (docs/file-formats.md) and nothing else.", "--json")]
+Force = Annotated[bool, flag("Replace an output that exists.", "--force")]
 Output = Annotated[Path, written("The file to write.", "FILE")]
 Seed = Annotated[int, option("Seed of exits or samples that are drawn.")]
 Threads = Annotated[int | None, option("Threads; all cores if not given.", min=1, max=1024)]
-Cluster = Annotated[
-    str | None, option("Run on a Dask cluster; local makes one (docs/cluster.md).", "tcp://HOST:PORT|local")
-]
+Cluster = Annotated[str | None, option("Run on a Dask cluster (docs/cluster.md).", "tcp://HOST:PORT|local")]
 TraceFile = Annotated[Path, option("The requests (docs/file-formats.md, Traces).", "FILE")]
 Policy = Annotated[
     str,
@@ -47,9 +50,7 @@ Policy = Annotated[
     ),
 ]
 Slo = Annotated[str | None, option("Latency objective, e.g. 200ms, if the trace has none.", "DURATION")]
-Samples = Annotated[
-    Path | None, option("Confidences and answers to draw from, if the trace has none (.npz, CSV).", "FILE")
-]
+Samples = Annotated[Path | None, option("Confidences and answers to draw from, if the trace has none.", "FILE")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..options import AsJson, Cluster, Force, Threads, argument, numbers, option, written
+from ..options import AsJson, Cluster, Force, Threads, argument, flag, numbers, option, written
 from ..render import facts, percent, progress, show, table
 from . import many
 from .problem import Search, board_of
@@ -23,12 +23,8 @@ def command(
     asked: Search,
     output: Annotated[Path | None, written("Write the design here, or each of several in a folder.")] = None,
     tile: Annotated[str | None, option("Evaluate this design instead of searching for one.", "T_R,T_P,T_C")] = None,
-    all_rows: Annotated[
-        bool, option("Enumerate T_R too: slow, same answer but for energy.", None, "--all-rows")
-    ] = False,
-    exhaustive: Annotated[
-        bool, option("Evaluate also what a bound rules out: same answer.", None, "--exhaustive")
-    ] = False,
+    all_rows: Annotated[bool, flag("Enumerate T_R too: slow, same answer but for energy.", "--all-rows")] = False,
+    exhaustive: Annotated[bool, flag("Evaluate also what a bound rules out: same answer.", "--exhaustive")] = False,
     top: Annotated[int, option("Designs to keep in the ranking.", min=1, max=1000)] = 5,
     scheduler: Cluster = None,
     threads: Threads = None,

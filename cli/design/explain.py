@@ -19,12 +19,8 @@ def command(
     directory: DesignFolder,
     batch: Annotated[int | None, option("Batch size to look at; the largest if not given.", "B", min=1)] = None,
     top: Annotated[int, option("Layers to list, by time.", min=1, max=100_000)] = 15,
-    layer: Annotated[
-        str | None, option("One layer: every batch size, and every (k, B_R) with its cost.", "NAME")
-    ] = None,
-    plot: Annotated[
-        Path | None, option("Draw roofline, causes and utilisation (.svg, .png; extra plot).", "FILE")
-    ] = None,
+    layer: Annotated[str | None, option("One layer, with every batch size and every (k, B_R).", "NAME")] = None,
+    plot: Annotated[Path | None, option("Draw roofline, causes, utilisation (.svg, .png; extra plot).", "FILE")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:

@@ -72,17 +72,11 @@ def import_(
     format_: Annotated[str, option(FORMATS, None, "--format")] = "auto",
     name: Annotated[str | None, option("Its name; the file's if not given.")] = None,
     title: Annotated[str | None, option("A line for people.")] = None,
-    dim: Annotated[
-        list[str] | None, option("onnx: size of a dimension that the file leaves open. Repeatable.", "NAME=SIZE")
-    ] = None,
+    dim: Annotated[list[str] | None, option("onnx: size of a dimension left open; repeatable.", "NAME=SIZE")] = None,
     exits: Annotated[str | None, option(EXITS, "N|NAMES")] = None,
     head: Annotated[str | None, option("Head of these exits: msdnet (if not given), pool-linear or none.")] = None,
-    classes: Annotated[
-        int | None, option("Classes it tells apart; the network's own outputs if not given.", min=1)
-    ] = None,
-    rates: Annotated[
-        str | None, option("Share of samples that leave at each exit but the last; else equal.", "R1,R2,..")
-    ] = None,
+    classes: Annotated[int | None, option("Classes it tells apart; else the network's own outputs.", min=1)] = None,
+    rates: Annotated[str | None, option("Share of samples that leave at each exit but the last.", "R1,R2,..")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from ...dse.choices import Batching, Objective
-from ..options import argument, numbers, option
+from ..options import argument, flag, numbers, option
 
 if TYPE_CHECKING:
     from ...dse import SearchOptions
@@ -78,11 +78,11 @@ class Search(Space):
     weights: Annotated[
         str | None,
         option(
-            "w_b for b = 1..B_max, or `serve-sim --json` results for the batches they saw; else all 1.",
+            "w_b for b = 1..B_max, or `serve-sim --json` results (.json); else all 1.",
             "W1,W2,...|FILE",
         ),
     ] = None
-    backbone: Annotated[bool, option("Leave out exits and heads.", None, "--backbone")] = False
+    backbone: Annotated[bool, flag("Leave out exits and heads.", "--backbone")] = False
     objective: Annotated[
         Objective, option("What is best: GOP/s (Equation 2), latency at b = 1, energy, or GOP/s/W.", _GOALS)
     ] = Objective.GOP_S

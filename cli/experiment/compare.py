@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ..interrupt import resumable
-from ..options import AsJson, Cluster, Threads, argument, option, written
+from ..options import AsJson, Cluster, Threads, argument, flag, option, written
 from ..render import facts, progress, show, table
 
 if TYPE_CHECKING:
@@ -22,12 +22,10 @@ NAMES = "A scenario: fluid-slack, fluid-slack-parts, table2, fig7, fig8, fig9, o
 def command(
     scenario: Annotated[str, argument(NAMES)],
     output: Annotated[Path | None, written("Keep every finished run here, and go on from those kept.")] = None,
-    against: Annotated[
-        Path | None, option("Exit with 1 if a figure got worse, beyond noise, than there.", "EARLIER.json")
-    ] = None,
+    against: Annotated[Path | None, option("Exit with 1 if a figure got worse, beyond noise.", "EARLIER.json")] = None,
     threads: Threads = None,
     scheduler: Cluster = None,
-    force: Annotated[bool, option("Replace another scenario's comparison in DIR.", None, "--force")] = False,
+    force: Annotated[bool, flag("Replace another scenario's comparison in DIR.", "--force")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare policies under the same traffic.

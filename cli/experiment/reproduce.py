@@ -18,9 +18,7 @@ NAMES = ("table1", "table2", "fig1", "fig7", "fig8", "fig9", "fig10", "claims", 
 def command(
     what: Annotated[list[str] | None, argument(f"all (the default), or {', '.join(NAMES)}.", "[NAME]...")] = None,
     output: Annotated[Path | None, written("Write the figures and a page here; goes on after a kill.")] = None,
-    requests: Annotated[
-        int | None, option("Requests of a run instead of the scenarios' own: a reduced form.", min=2, max=10**7)
-    ] = None,
+    requests: Annotated[int | None, option("Requests of a run, to reduce the scenarios.", min=2, max=10**7)] = None,
     seeds: Annotated[int | None, option("At most so many seeds of each scenario.", min=1)] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -21,19 +21,15 @@ def command(
     directory: DesignFolder,
     served: SampledRequests,
     threshold: Annotated[
-        str | None, option("Confidence to exit with: for all exits, or for each but the last.", "P[,P,...]")
+        str | None, option("Confidence to exit: of all, or of each but the last.", "P[,P,...]")
     ] = None,
-    until: Annotated[
-        str | None, option("Stop then; requests not yet returned count as violations.", "DURATION")
-    ] = None,
+    until: Annotated[str | None, option("Stop then; what has not returned is a violation.", "DURATION")] = None,
     requests: Annotated[Path | None, option("Write what happened to every request, as CSV.", "FILE")] = None,
-    timeline: Annotated[
-        Path | None, option("Write what ran when, as JSON for ui.perfetto.dev or chrome://tracing.", "FILE")
-    ] = None,
+    timeline: Annotated[Path | None, option("Write what ran when, for ui.perfetto.dev (JSON).", "FILE")] = None,
     require: Annotated[
         list[str] | None,
         option(
-            "What must hold, e.g. 'p99 <= 200ms' (docs/capacity.md); exit code 1 if it does not. Repeatable.",
+            "What must hold, else exit code 1: 'p99 <= 200ms'.",
             "REQUIREMENT",
         ),
     ] = None,

@@ -110,9 +110,7 @@ def cameras(
     number: Annotated[int, option("Cameras, each with a random phase.", "N", "--cameras")],
     fps: Annotated[float, option("Frame rate of each camera.", "FRAMES/S")],
     *,
-    jitter: Annotated[
-        str | None, option("Standard deviation of a frame's arrival, e.g. 5ms; else 0.", "DURATION")
-    ] = None,
+    jitter: Annotated[str | None, option("Standard deviation of a frame's arrival, e.g. 5ms.", "DURATION")] = None,
     drop: Annotated[float, option("Probability that a frame is lost, 0 to 0.99.", "SHARE")] = 0.0,
     drawn: Drawn,
 ) -> None:
@@ -144,9 +142,7 @@ def rescale(
     trace: Annotated[Path, argument("The trace to rescale.", "FILE")],
     *,
     rate: Annotated[float | None, option("Mean arrival rate to reach, by scaling all times.", "REQUESTS/S")] = None,
-    cv: Annotated[
-        float | None, option("Standard deviation/mean of the gaps to reach, by powers of them.", "RATIO")
-    ] = None,
+    cv: Annotated[float | None, option("Standard deviation/mean of the gaps to reach.", "RATIO")] = None,
     made: Made,
 ) -> None:
     """Write a trace at another mean rate or burstiness."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..options import AsJson, Force, Output, argument, option
+from ..options import AsJson, Force, Output, argument, flag, option
 from ..render import facts, show
 
 if TYPE_CHECKING:
@@ -27,16 +27,14 @@ def command(
     output: Output,
     arrival_column: Annotated[str | None, _column("the arrivals")] = None,
     unit: Annotated[
-        str | None, option("csv, jsonl: unit of all times; iso: ISO 8601 timestamps.", "s|ms|us|ns|iso")
+        str | None, option("csv, jsonl: unit of times; iso: ISO 8601 timestamps.", "s|ms|us|ns|iso")
     ] = None,
     id_column: Annotated[str | None, _column("whole numbers, each once")] = None,
     slo_column: Annotated[str | None, _column("latency objectives; seconds with iso")] = None,
     exit_column: Annotated[str | None, _column("exits, counted from 1")] = None,
     delimiter: Annotated[str | None, option("csv: between columns; a comma if not given.", "CHARACTER")] = None,
     seed: Annotated[int | None, option("azure-functions-2019: same seed, same arrivals within each minute.")] = None,
-    skip_bad: Annotated[
-        bool, option("Leave out rows that cannot be used, and count them.", None, "--skip-bad")
-    ] = False,
+    skip_bad: Annotated[bool, flag("Leave out rows that cannot be used, and count them.", "--skip-bad")] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
