@@ -36,6 +36,7 @@ def written(text: str, metavar: str = "DIR") -> Any:
 
 
 DesignFolder = Annotated[Path, argument("A design's folder, written by `fluidb dse -o DIR`.", "DIR")]
+TableFolder = Annotated[Path, argument("Folder of a latency table, of a design or of a device.", "DIR")]
 AsJson = Annotated[bool, flag("Print JSON (docs/file-formats.md) and nothing else.", "--json")]
 Force = Annotated[bool, flag("Replace an output that exists.", "--force")]
 Output = Annotated[Path, written("The file to write.", "FILE")]

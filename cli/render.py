@@ -109,14 +109,9 @@ def emit_facts(found: Iterable[tuple[str, str]]) -> None:
     typer.echo(facts(found))
 
 
-def emit_table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, text: bool = False) -> None:
+def emit_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Print a :func:`table`."""
-    typer.echo(table(headers, rows, text=text))
-
-
-def emit_list(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a :func:`table` of text."""
-    emit_table(headers, rows, text=True)
+    typer.echo(table(headers, rows))
 
 
 def blank() -> None:

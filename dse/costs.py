@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..tables.latency import FBCB_FILE
 from . import kernels
 from .choices import Batching
-from .design import FBCB_FILE, DesignTable
+from .design import DesignTable
 from .fbcb import FbcbTable
 from .space import LayerKind, arrange
 from .workload import workload

@@ -14,7 +14,7 @@ from ..dse.search import available_threads
 from ..formats import InputError
 from ..serving.metrics import QUANTILES, summarise
 from ..serving.replay import simulate
-from ..serving.requirements import Requirement
+from ..serving.requirements import Requirement, check_stated
 from ..serving.scheduler import Scheduler
 from ..serving.statistics import Interval, mean_interval, requests_for, share_interval
 from ..tables.latency import LatencyTable
@@ -92,7 +92,8 @@ def saturation_rate(table: LatencyTable, b_max: int | None = None) -> float:
     """Rate beyond which queues grow under any policy.
 
     A stage that runs with b samples takes at least b times its least time a
-    sample; a request needs every stage up to its exit.
+    sample; a request needs every stage up to its exit.  Lanes side by side share
+    the device: together they are :attr:`LatencyTable.speedup` times as fast.
 
     Parameters
     ----------
@@ -110,7 +111,7 @@ def saturation_rate(table: LatencyTable, b_max: int | None = None) -> float:
     time_s = table.segments(by_layer=False).time_s[:, 1 : limit + 1]
     rates = np.array([row.rate for row in table.exits])
     reach = 1.0 - np.concatenate([[0.0], np.cumsum(rates)[:-1]])
-    return 1.0 / float(reach @ (time_s / np.arange(1, limit + 1)).min(axis=1))
+    return table.speedup / float(reach @ (time_s / np.arange(1, limit + 1)).min(axis=1))
 
 
 def check_monotone(requirements: Sequence[Requirement], requests: int) -> None:
@@ -293,6 +294,7 @@ def find_capacity(
     if not 1 <= requests <= cap:
         raise InputError(f"requests: expected at least 1 and at most {cap:,}, the most of a run, found {requests:,}")
     check_monotone(requirements, requests)
+    check_stated(requirements, table)
     pool = ThreadPoolExecutor(threads or available_threads())
     try:
         traffic = _Draws([row.rate for row in table.exits], slo_s)

@@ -40,6 +40,7 @@ class Figures(Strict):
     @classmethod
     def of(cls, summary: Summary, unavoidable: int) -> Figures:
         """The figures of a summary, and of the violations that no scheduler could prevent."""
+        assert summary.utilisation is not None  # a comparison searches NPUs
         return cls(
             mean_latency_s=summary.mean_latency_s,
             p99_latency_s=summary.percentile("p99").latency_s,

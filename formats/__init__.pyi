@@ -17,12 +17,14 @@ from .quantities import (
 from .tables import (
     Printed as Printed,
     Table as Table,
+    check_beside as check_beside,
     read_printed as read_printed,
     read_table as read_table,
     write_table as write_table,
 )
 from .toml import (
     Strict as Strict,
+    parse_toml as parse_toml,
     read_toml as read_toml,
     toml_inline as toml_inline,
     toml_key as toml_key,

@@ -18,6 +18,7 @@ import hashlib
 import json
 import math
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -163,6 +164,15 @@ def _read_json(path: Path, schema: str, missing: str, broken: str, make: str) ->
     return content
 
 
+def _whole(path: Path, schema: str, made_by: str) -> dict[str, Any]:
+    """A table's content with its checksum, refused if it is missing, damaged or of another layout."""
+    again = f"make it again with `{made_by}`"
+    content = _read_json(path, schema, f"not there; make it with `{made_by}`", "damaged", again)
+    if content.get("sha256") != _digest({key: value for key, value in content.items() if key != "sha256"}):
+        raise InputError(f"{path}: damaged (its checksum does not fit); {again}")
+    return content
+
+
 def read_table(model: type[AnyTable], path: Path, *inputs: Table) -> AnyTable:
     """Read a table, refusing one that is damaged, stale or of another layout.
 
@@ -185,13 +195,38 @@ def read_table(model: type[AnyTable], path: Path, *inputs: Table) -> AnyTable:
     InputError
         If it is missing, damaged, stale, or of another layout or version.
     """
-    again = f"make it again with `{model.made_by}`"
-    content = _read_json(path, model.schema_name, f"not there; make it with `{model.made_by}`", "damaged", again)
-    if content.pop("sha256", None) != _digest(content):
-        raise InputError(f"{path}: damaged (its checksum does not fit); {again}")
-    del content["schema"]
+    content = _whole(path, model.schema_name, model.made_by)
+    del content["schema"], content["sha256"]
     table = validate(model, content, path)
     for needed in inputs:
-        if table.inputs.get(needed.schema_name) != needed.digest():
-            raise InputError(f"{path}: stale (made from another {needed.schema_name}); {again}")
+        _check_input(table, path, needed.schema_name, needed.digest())
     return table
+
+
+def check_beside(table: Table, path: Path, files: Mapping[str, tuple[str, str]]) -> None:
+    """Refuse a table that is older than the tables beside it, without knowing what those hold.
+
+    Parameters
+    ----------
+    table : Table
+        What was read.
+    path : Path
+        Where it lies.
+    files : mapping
+        The file name of each table that it may name in ``inputs``, and the command that makes it, by schema.
+
+    Raises
+    ------
+    InputError
+        If one of those that it names is missing or damaged, or is not the one it was made from.
+    """
+    for schema in table.inputs:
+        if schema not in files:
+            raise InputError(f"{path}: inputs: expected {', '.join(files)}, found {schema[:60]}")
+        name, made_by = files[schema]
+        _check_input(table, path, schema, _whole(path.with_name(name), schema, made_by)["sha256"])
+
+
+def _check_input(table: Table, path: Path, schema: str, digest: str) -> None:
+    if table.inputs.get(schema) != digest:
+        raise InputError(f"{path}: stale (made from another {schema}); make it again with `{table.made_by}`")

@@ -79,8 +79,8 @@ class Device(NamedTuple):
         Stages completed once the segment at a place is.
     gather_s : (B + 1,) ndarray of float64
         Time to gather the samples that stay in a batch, by their number.
-    occupancy : (B + 1,) ndarray of float64
-        Share of the device that a batch keeps busy; batches side by side slow each other by the sum, if above 1.
+    slowdown : (L,) ndarray of float64
+        Factor by which each of 1, 2, ... batches takes longer while they run side by side.
     """
 
     time_s: NDArray[np.float64]
@@ -88,7 +88,7 @@ class Device(NamedTuple):
     segment_at: NDArray[np.int64]
     stage_after: NDArray[np.int64]
     gather_s: NDArray[np.float64]
-    occupancy: NDArray[np.float64]
+    slowdown: NDArray[np.float64]
 
 
 class Work(NamedTuple):
@@ -312,13 +312,12 @@ def give_way(clock, lane, batches, members, requests):
 
 
 @compiled(inline="always")
-def slow_each_other(clock, lanes, batches, occupancy, run_s):
+def slow_each_other(clock, lanes, slowdown_of, run_s):
     """Stretch or shorten what is left of the running segments when batches start or end beside each other."""
-    load = 0.0
+    running = 0
     for k in range(lanes.size):
-        if lanes[k].running:
-            load += occupancy[batches[lanes[k].offset + lanes[k].depth - 1].places]
-    slowdown = max(1.0, load)
+        running += lanes[k].running
+    slowdown = slowdown_of[max(running, 1) - 1]
     for k in range(lanes.size):
         lane = lanes[k]
         if lane.running:
@@ -363,7 +362,7 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
     """
     # each array has a name of its own here: to fetch one from a tuple costs a locked count of references
     requests, exit_of, confidences = work
-    time_s, latency_s, segment_at, stage_after, gather_s, occupancy = device
+    time_s, latency_s, segment_at, stage_after, gather_s, slowdown_of = device
     settings, memory, thresholds, b_max, call_s = rules
     clocks, lanes, batches, members, queue = state
     launches, run_s, runs, run_members = record
@@ -480,5 +479,5 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
             clock.runs += 1
             clock.run_members += lane.samples
         if lanes.size > 1:
-            slow_each_other(clock, lanes, batches, occupancy, run_s)
+            slow_each_other(clock, lanes, slowdown_of, run_s)
     return OK

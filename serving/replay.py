@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numba.extending import is_jitted
-from numpy.typing import NDArray
 
-from ..formats import InputError, write_file
+from ..formats import InputError
 from ..tables.latency import LatencyTable, Segments
-from ..traffic.trace import PIECE, csv_text
+from ..traffic.trace import write_columns
 from ..traffic.traffic import Traffic
 from .event_loop import FAULTS, OK, Device, Record, Rules, Work, begin, run_events
 from .metrics import Replay, Runs
-from .policies import Decide, compile_policy
+from .policies import Decide, Policy, compile_policy
 from .policies.interface import REQUEST
 from .scheduler import Scheduler
 
@@ -68,54 +68,127 @@ def simulate(
             f"until: expected a time after the first arrival at {traffic.trace.arrival_s[0]:g} s, found {until_s:g} s"
         )
     traffic = traffic.first(arrived)
-    trace = traffic.trace
     policy, segments = scheduler.policy, table.segments(by_layer=scheduler.policy.by_layer)
-    if np.spacing(trace.arrival_s[-1]) > 1e-3 * segments.time_s[:, 1].min():
+    last_s, least_s = float(traffic.trace.arrival_s[-1]), float(segments.time_s[:, 1].min())
+    if np.spacing(last_s) > 1e-3 * least_s:
         raise InputError(
-            f"trace: arrivals as late as {trace.arrival_s[-1]:g} s leave too few digits for a segment of "
-            f"{segments.time_s[:, 1].min():g} s; start the trace near 0"
+            f"trace: arrivals as late as {last_s:g} s leave too few digits for a segment of {least_s:g} s; "
+            "start the trace near 0"
         )
+    lanes, most = scheduler.lanes, len(table.slowdown)
+    if lanes > most:
+        raise InputError(f"policy {scheduler.spec}: lanes: expected at most {most} on {table.platform}, found {lanes}")
     b_max = table.b_max if scheduler.b_max is None else min(scheduler.b_max, table.b_max)
-    device, settings = _device(table, segments), scheduler.settings(traffic.objective_s)
+    settings, levels = scheduler.settings(traffic.objective_s), _levels(policy, traffic, len(table.exits))
+    device = device_of(table, segments)
+
+    def run(room: tuple[int, int]) -> Run:
+        memory = np.zeros(levels + policy.memory)
+        rules = Rules(settings, memory, memory[:levels], b_max, scheduler.call_s)
+        return play(scheduler, work_of(traffic, levels), device, rules, lanes, until_s, room, progress)
+
+    found = run((0, 0))
+    if record:  # once more, now that it is known how much there is to keep
+        found = run((int(found.clock.runs), int(found.clock.run_members)))
+    clock, served, ran = found.clock, found.requests, found.record
+    if levels:
+        traffic = dataclasses.replace(traffic, exits=np.where(served.exit, served.exit, len(table.exits)))
+    return Replay(
+        traffic, table, served.start_s, served.finish_s, served.stalled_s, served.preempted, segments,
+        ran.launches.sum(axis=0), int(clock.preemptions), int(clock.calls), int(clock.calls) * scheduler.call_s,
+        until_s, lanes, float(clock.overhead_s), Runs(*ran.run_s.T, *ran.runs.T, ran.members) if record else None,
+    )  # fmt: skip
+
+
+class Run(NamedTuple):
+    """What the event loop left: its clock, the requests as they were served, and what ran."""
+
+    clock: Any
+    requests: Any
+    record: Record
+
+
+def play(
+    scheduler: Scheduler,
+    work: Work,
+    device: Device,
+    rules: Rules,
+    lanes: int = 1,
+    until_s: float = math.inf,
+    room: tuple[int, int] = (0, 0),
+    progress: Callable[[int, int], None] | None = None,
+) -> Run:
+    """Run the event loop to its end.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        The policy.
+    work : Work
+        The requests.
+    device : Device
+        What serves them.
+    rules : Rules
+        The policy's parameters, memory and limits.
+    lanes : int
+        Lanes of the device to use.
+    until_s : float
+        When to stop.
+    room : (int, int)
+        Runs, and samples in them, that are recorded.
+    progress : callable, optional
+        Called with the requests that returned, and their number.
+
+    Returns
+    -------
+    Run
+        What happened.
+
+    Raises
+    ------
+    InputError
+        If the policy broke its contract.
+    """
     decide, loop = _compiled(scheduler)
-
-    def run(runs: int, members: int) -> tuple[Replay, int, int]:
-        memory = np.zeros(policy.memory)
-        work, state = _work(traffic), begin(arrived, 1, b_max)
-        rules = Rules(settings, memory, memory[:0], b_max, scheduler.call_s)
-        ran = Record(
-            np.zeros(device.time_s.shape, dtype=np.int64), np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64),
-            np.zeros(members, dtype=np.int64),
-        )  # fmt: skip
-        clock = state.clock[0]
-        while clock.returned < arrived and clock.now_s < until_s:
-            status = loop(decide, work, device, rules, state, ran, until_s, EVENTS)
-            if status != OK:
-                raise InputError(f"policy {scheduler.spec}: {FAULTS[status]}; see docs/add-a-policy.md")
-            if progress is not None:
-                progress(int(clock.returned), arrived)
-        calls, served = int(clock.calls), work.requests
-        found = Replay(
-            traffic, table, served.start_s, served.finish_s, served.stalled_s, served.preempted, segments,
-            ran.launches.sum(axis=0), int(clock.preemptions), calls, calls * scheduler.call_s, until_s,
-            Runs(*ran.run_s.T, *ran.runs.T, ran.members) if runs else None,
-        )  # fmt: skip
-        return found, int(clock.runs), int(clock.run_members)
-
-    found, *room = run(0, 0)
-    return run(*room)[0] if record else found  # once more, now that it is known how much there is to keep
+    count, (runs, members) = len(work.requests), room
+    state = begin(count, lanes, rules.b_max)
+    record = Record(
+        np.zeros(device.time_s.shape, dtype=np.int64), np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64),
+        np.zeros(members, dtype=np.int64),
+    )  # fmt: skip
+    clock = state.clock[0]
+    while clock.returned < count and clock.now_s < until_s:
+        status = loop(decide, work, device, rules, state, record, until_s, EVENTS)
+        if status != OK:
+            raise InputError(f"policy {scheduler.spec}: {FAULTS[status]}; see docs/add-a-policy.md")
+        if progress is not None:
+            progress(int(clock.returned), count)
+    return Run(clock, work.requests, record)
 
 
-def _work(traffic: Traffic) -> Work:
-    """Traffic as the event loop takes it."""
+def _levels(policy: Policy, traffic: Traffic, exits: int) -> int:
+    """How many thresholds a policy sets while it runs: one for each exit but the last, or none."""
+    if not policy.thresholds:
+        return 0
+    if traffic.trace.confidences is None:
+        raise InputError("policy: expected traffic with confidences, which its thresholds decide by, found none")
+    return exits - 1
+
+
+def work_of(traffic: Traffic, levels: int = 0) -> Work:
+    """Traffic as the event loop takes it; with ``levels`` thresholds of the policy, which then decide the exits."""
+    trace = traffic.trace
     requests = np.zeros(len(traffic), REQUEST).view(np.recarray)
-    requests.arrival_s = traffic.trace.arrival_s
-    requests.due_s = traffic.trace.arrival_s + traffic.slo_s
+    requests.arrival_s = trace.arrival_s
+    requests.due_s = trace.arrival_s + traffic.slo_s
     requests.start_s = requests.finish_s = math.inf
-    return Work(requests, traffic.exits, np.zeros((0, 0)))
+    if not levels or trace.confidences is None:
+        return Work(requests, traffic.exits, np.zeros((0, 0)))
+    confidences = np.ascontiguousarray(trace.confidences[:, :levels])
+    return Work(requests, np.full(len(traffic), levels + 1), confidences)
 
 
-def _device(table: LatencyTable, segments: Segments) -> Device:
+def device_of(table: LatencyTable, segments: Segments) -> Device:
     """A latency table as the event loop takes it."""
     ends_stage = np.append(segments.stage[1:] != segments.stage[:-1], True)
     return Device(
@@ -123,8 +196,8 @@ def _device(table: LatencyTable, segments: Segments) -> Device:
         latency_s=table.array()[None],
         segment_at=np.arange(len(segments.stage)),
         stage_after=segments.stage - ~ends_stage,
-        gather_s=np.zeros(table.b_max + 1),
-        occupancy=np.ones(table.b_max + 1),
+        gather_s=np.zeros(table.b_max + 1) if table.gather_s is None else np.array(table.gather_s),
+        slowdown=np.array(table.slowdown),
     )
 
 
@@ -168,32 +241,17 @@ def write_requests(result: Replay, path: Path, *, replace: bool = True) -> None:
     InputError
         If the file system refuses, or a file is in the way.
     """
-    write_file(path, _csv_pieces(result), replace=replace)
-
-
-def _csv_pieces(result: Replay) -> Iterator[str]:
-    yield csv_text(dict.fromkeys(_csv_columns(result, slice(0, 0)), ()))
-    for start in range(0, len(result.traffic), PIECE):
-        yield csv_text(_csv_columns(result, slice(start, start + PIECE)), header=False)
-        result.release()
-
-
-def _csv_columns(result: Replay, part: slice) -> dict[str, Sequence[object]]:
-    """Columns of a slice of the requests, as a file has them."""
-
-    def times(values: NDArray[np.float64]) -> list[object]:
-        return [value if math.isfinite(value) else "" for value in values.tolist()]
-
-    arrival_s, finish_s = result.traffic.trace.arrival_s[part], result.finish_s[part]
-    return {
-        "request_id": result.traffic.trace.request_id[part].tolist(),
-        "arrival_s": arrival_s.tolist(),
-        "start_s": times(result.start_s[part]),
-        "finish_s": times(finish_s),
-        "latency_s": times(finish_s - arrival_s),
-        "slo_s": result.traffic.slo_s[part].tolist(),
-        "violated": result.violated_in(part).astype(int).tolist(),
-        "exit": result.traffic.exits[part].tolist(),
-        "preempted": result.preempted[part].tolist(),
-        "stalled_s": result.stalled_s[part].tolist(),
+    traffic, trace = result.traffic, result.traffic.trace
+    columns = {
+        "request_id": trace.request_id,
+        "arrival_s": trace.arrival_s,
+        "start_s": result.start_s,
+        "finish_s": result.finish_s,
+        "latency_s": result.latency_s,
+        "slo_s": traffic.slo_s,
+        "violated": result.violated,
+        "exit": traffic.exits,
+        "preempted": result.preempted,
+        "stalled_s": result.stalled_s,
     }
+    write_columns(columns, path, replace=replace)

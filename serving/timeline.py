@@ -66,7 +66,7 @@ def _instant(name: str, at_s: float, lane: int, args: Event) -> Event:
 
 def _metadata(table: LatencyTable) -> Iterator[Event]:
     """Names of the process and its lanes, from the queue down to the last stage."""
-    yield {"name": "process_name", "ph": "M", "pid": PROCESS, "args": {"name": "NPU"}}
+    yield {"name": "process_name", "ph": "M", "pid": PROCESS, "args": {"name": table.machine}}
     names = ["queue", *(f"stage {number}: {row.name}" for number, row in enumerate(table.exits, 1))]
     for lane, name in enumerate(names, QUEUE):
         yield {"name": "thread_name", "ph": "M", "pid": PROCESS, "tid": lane, "args": {"name": name}}
@@ -155,7 +155,7 @@ def timeline_events(replay: Replay) -> Iterator[Event]:
         raise InputError("timeline: expected a replay with its runs, found none; simulate with record=True")
     yield from _metadata(replay.table)
     queue = _counter("queue", "requests", replay.traffic.trace.arrival_s, replay.start_s)
-    in_flight = _counter("on the NPU", "samples", replay.start_s, replay.finish_s)
+    in_flight = _counter(f"on the {replay.table.machine}", "samples", replay.start_s, replay.finish_s)
     parts = (_arrivals(replay), _runs(replay, replay.runs), queue, in_flight)
     yield from heapq.merge(*parts, key=lambda event: float(event["ts"]))
 

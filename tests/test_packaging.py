@@ -63,7 +63,8 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path):
         str("fluidb" / folder / path.name)
         for folder in packages
         for path in (ROOT / folder).iterdir()
-        if path.suffix == ".py" or (path.suffix in (".pyi", ".toml", ".css", ".sv", ".md") and path.parent != ROOT)
+        if path.suffix == ".py"
+        or (path.suffix in (".pyi", ".toml", ".csv", ".css", ".sv", ".md") and path.parent != ROOT)
     }
     assert held == wanted | {"fluidb/py.typed"}
 
@@ -169,7 +170,7 @@ def test_help_imports_neither_numba_nor_numpy():
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("package", ["dse", "experiments", "formats", "serving", "traffic"])
+@pytest.mark.parametrize("package", ["dse", "experiments", "formats", "serving", "tables", "traffic"])
 def test_every_name_that_a_package_exports_is_there(package):
     """Names are listed once, in the package's stub; a function may have the name of its module, as `search` has."""
     module = importlib.import_module(f"fluidb.{package}")

@@ -48,10 +48,10 @@ class Space:
         """The search of a network on a board; ``given`` are further fields of ``SearchOptions``."""
         from ...dse import SearchOptions
         from ...formats import parse_bandwidth, validate
-        from ...platforms import LUT_KEYS, load_platform
+        from ...platforms import LUT_KEYS, load_npu
 
         bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "--bandwidth")
-        board = load_platform(platform, bandwidth)
+        board = load_npu(platform, bandwidth)
         if self.max_lut is not None:
             board.require(LUT_KEYS, "--max-lut")
         limits = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..options import AsJson, DesignFolder, Policy, Threads, duration, option
+from ..options import AsJson, Policy, TableFolder, Threads, duration, option
 from ..render import facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    directory: DesignFolder,
+    directory: TableFolder,
     slo: Annotated[str, option("Latency objective, e.g. 200ms.", "DURATION")],
     require: Annotated[list[str], option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")],
     policy: Policy = "fluid",
@@ -34,9 +34,9 @@ def command(
 
     Arrivals are Poisson. Exit code 1 if the policy keeps the requirements at no rate.
     """
-    from ...dse.latency import read_latency
     from ...experiments.capacity import find_capacity
     from ...serving import find_policy, parse_requirement
+    from ...tables import read_latency
 
     required = [parse_requirement(text, "--require") for text in require]
     settings: dict[str, Any] = {"slo_s": duration(slo, "--slo"), "seeds": seeds, "requests": requests}

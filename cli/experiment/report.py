@@ -19,7 +19,7 @@ def command(
     directories: Annotated[
         list[Path],
         typer.Argument(
-            metavar="DIR...", help="Folders of designs with their latency tables, or of `fluidb compare -o`."
+            metavar="DIR...", help="Folders of designs or devices with their latency tables, or of `fluidb compare -o`."
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write.")],
@@ -95,14 +95,17 @@ def command(
 
 def _record(shown: Shown) -> dict[str, Any]:
     design = shown.design
-    return {
-        "design": shown.name,
-        "network": design.network.name,
-        "platform": design.platform.name,
+    searched = design and {
         **design.ranking[0].model_dump(),
         "dsp_share": design.dsp_share,
         "ram_share": design.ram_share,
         "gop_s": design.gop_s,
+    }
+    return {
+        "design": shown.name,
+        "network": shown.table.network,
+        "platform": shown.table.platform,
+        **(searched or {}),
         "policies": [
             {"policy": item.policy, "exits_from": item.replay.traffic.origin, **asdict(item.summary)}
             for item in shown.served
@@ -113,7 +116,8 @@ def _record(shown: Shown) -> dict[str, Any]:
 def _emit_text(designs: list[Shown], compared: list[Compared]) -> None:
     rows: list[tuple[str, ...]] = []
     for shown in designs:
-        about = (shown.name, shown.design.network.name, shown.design.platform.name, str(shown.design.tile))
+        tile = str(shown.design.tile) if shown.design else "-"
+        about = (shown.name, shown.table.network, shown.table.platform, tile)
         rows += [
             (*about, item.policy, ms(item.summary.percentile("p99").latency_s), percent(item.summary.violation_rate))
             for item in shown.served

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ..options import AsJson, DesignFolder, SampledRequests, option
+from ..options import AsJson, SampledRequests, TableFolder, option
 from ..render import facts, ms, percent, progress, show, table
 
 
 def command(
-    directory: DesignFolder,
+    directory: TableFolder,
     requests: SampledRequests,
     first: Annotated[float, option("The lowest threshold.", "THRESHOLD", "--from")] = 0.5,
     last: Annotated[float, option("The highest threshold.", "THRESHOLD", "--to")] = 0.95,
@@ -22,8 +22,8 @@ def command(
     same samples.  A star marks what no other threshold beats in accuracy, mean
     latency and violations at once.
     """
-    from ...dse.latency import read_latency
     from ...experiments.thresholds import spread, sweep_thresholds
+    from ...tables import read_latency
 
     slo_s, thresholds, scheduler = requests.slo_s, spread(first, last, steps), requests.scheduler
     latency, trace, source = read_latency(directory), requests.read(), requests.source

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, DesignFolder, Force, SampledRequests, duration, option
+from ..options import AsJson, Force, SampledRequests, TableFolder, duration, option
 from ..render import facts, ms, note, outcomes, percent, progress, show, table
 
 if TYPE_CHECKING:
     from ...serving import Summary
+    from ...tables import LatencyTable
 
 
 def command(
-    directory: DesignFolder,
+    directory: TableFolder,
     served: SampledRequests,
     threshold: Annotated[
         str | None, option("Confidence to exit: of all, or of each but the last.", "P[,P,...]")
@@ -37,14 +38,13 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace on a design and say what its users experience."""
-    from ...dse.design import read_design
-    from ...dse.latency import read_latency
     from ...formats import InputError, check_free
     from ...serving.bound import least_violations
     from ...serving.metrics import summarise
     from ...serving.replay import simulate, write_requests
-    from ...serving.requirements import check_answerable, judge, parse_requirement
+    from ...serving.requirements import check_answerable, check_stated, judge, parse_requirement
     from ...serving.timeline import check_timeline_size, write_timeline
+    from ...tables import read_latency
     from ...traffic.exits import parse_thresholds
 
     for output in filter(None, (requests, timeline)):
@@ -55,6 +55,7 @@ def command(
     until_s = duration(until, "--until") or math.inf
     levels = parse_thresholds(threshold, "--threshold") if threshold is not None else None
     scheduler, latency = served.scheduler, read_latency(directory)
+    check_stated(required, latency)
     with progress("reading") as report:
         trace = served.read(report)
     check_answerable(required, trace)
@@ -71,22 +72,19 @@ def command(
         write_timeline(replay, timeline, replace=force)
     if requests is not None:
         write_requests(replay, requests, replace=force)
-    design, _ = read_design(directory)
     record = {
         "design": directory,
         "trace": served.trace,
         "policy": served.policy,
         "exits_from": origin,
-        "network": design.network.name,
-        "platform": design.platform.name,
+        "network": latency.network,
+        "platform": latency.platform,
         "slo_s": served.slo_s,
         **asdict(summary),
         "unavoidable_violations": unavoidable,
         **({"requirements": judged} if judged else {}),
     }
-    text = list(
-        _text(summary, unavoidable, f"{served.policy}, exits from {origin}", [row.name for row in latency.exits])
-    )
+    text = list(_text(summary, unavoidable, f"{served.policy}, exits from {origin}", latency))
     if judged:
         text.append(outcomes([item.text for item in required], judged))
     show(as_json, "fluidb.serve-sim-output/1", record, text)
@@ -96,7 +94,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _text(summary: Summary, unavoidable: int, origin: str, exits: list[str]) -> Iterator[str]:
+def _text(summary: Summary, unavoidable: int, origin: str, latency: LatencyTable) -> Iterator[str]:
     low, high = summary.violation_interval
     use = summary.utilisation
     unfinished = {"unfinished": f"{summary.unfinished:,} requests, counted as violations"} if summary.unfinished else {}
@@ -113,7 +111,7 @@ def _text(summary: Summary, unavoidable: int, origin: str, exits: list[str]) -> 
         "95 % interval": f"{percent(low)} to {percent(high)}",
         "any scheduler": f"at least {percent(unavoidable / summary.requests)} ({unavoidable:,} requests)",
         **accuracy,
-        "NPU busy": f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average",
+        f"{latency.machine} busy": f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average",
         "preemptions": f"{summary.preemptions:,}, {ms(summary.stalled_s)} stood still on average",
         "scheduler calls": f"{summary.scheduler_calls:,}",
     }
@@ -123,18 +121,21 @@ def _text(summary: Summary, unavoidable: int, origin: str, exits: list[str]) -> 
         within = " to ".join(map(ms, item.interval_s or ()))
         rows.append((item.name, ms(item.latency_s), within or f"{item.more_requests_needed:,} more requests needed"))
     yield table(["latency", "", "95 %"], [*rows, ("worst", ms(summary.max_latency_s), "")])
-    shares = {
-        "MACs made": use.mac_share,
-        "no batch": use.idle_share,
-        "scheduler": use.scheduler_share,
-        "off-chip memory": use.memory_bound_share,
-        "tiles not filled": use.tile_padding_share,
-        "batch grid not filled": use.batch_padding_share,
-    }
-    yield table(["where the MACs went", "share"], ((name, percent(share, 1)) for name, share in shares.items()))
+    if use is None:
+        yield facts({"where the MACs went": f"not known: the latency table of {latency.platform} states no causes"})
+    else:
+        shares = {
+            "MACs made": use.mac_share,
+            "no batch": use.idle_share,
+            "scheduler": use.scheduler_share,
+            "off-chip memory": use.memory_bound_share,
+            "tiles not filled": use.tile_padding_share,
+            "batch grid not filled": use.batch_padding_share,
+        }
+        yield table(["where the MACs went", "share"], ((name, percent(share, 1)) for name, share in shares.items()))
     cells = [
         (
-            f"{there.exit} {name}",
+            f"{there.exit} {row.name}",
             f"{there.requests:,}",
             percent(there.requests / summary.requests, 1),
             "" if there.mean_latency_s is None else ms(there.mean_latency_s),
@@ -143,6 +144,6 @@ def _text(summary: Summary, unavoidable: int, origin: str, exits: list[str]) -> 
             f"{stage.mean_batch:.2f}",
             percent(stage.busy_share, 1),
         )
-        for name, there, stage in zip(exits, summary.exits, summary.stages, strict=True)
+        for row, there, stage in zip(latency.exits, summary.exits, summary.stages, strict=True)
     ]
-    yield table(["exit", "requests", "share", "latency", *accuracy, "runs", "samples", "NPU"], cells)
+    yield table(["exit", "requests", "share", "latency", *accuracy, "runs", "samples", latency.machine], cells)

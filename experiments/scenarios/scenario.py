@@ -16,7 +16,7 @@ from ...dse.search import SearchOptions
 from ...dse.space import Tile, check_fit
 from ...formats import Catalogue, InputError, Strict, parse_bandwidth, parse_duration, read_toml
 from ...models import NETWORKS, Network, load_network
-from ...platforms import PLATFORMS, Platform, load_platform
+from ...platforms import PLATFORMS, Platform, load_npu
 from ...serving.scheduler import Scheduler, find_policy
 from ...tables.latency import MAX_BATCH
 from ...traffic.arrivals.renewal import CVS
@@ -349,9 +349,7 @@ def _entrants(file: ScenarioFile, path: Path, faults: _Faults) -> Iterator[Entra
 def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | None:
     bandwidth = None if keys.bandwidth is None else parse_bandwidth(keys.bandwidth)
     network = faults.catch(f"{where}.network", lambda: load_network(_beside(folder, keys.network, NETWORKS)))
-    platform = faults.catch(
-        f"{where}.platform", lambda: load_platform(_beside(folder, keys.platform, PLATFORMS), bandwidth)
-    )
+    platform = faults.catch(f"{where}.platform", lambda: load_npu(_beside(folder, keys.platform, PLATFORMS), bandwidth))
     trace, digest = None, None
     if keys.trace is not None:
         file = folder / keys.trace

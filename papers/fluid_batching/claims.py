@@ -11,7 +11,7 @@ from ...dse.space import Tile
 from ...experiments.comparison import Comparison
 from ...experiments.store import traffic
 from ...models import load_network
-from ...platforms import load_platform
+from ...platforms import load_npu
 from ...serving.replay import simulate
 from .lab import Lab, published
 from .npu import BATCH, UNIFORM, fig10
@@ -27,7 +27,7 @@ def _registers() -> list[Claim]:
     claims = []
     for at, paper in published()["fbcb_percent"].items():
         network, platform = at.split(" on ")
-        net, board, options = load_network(network), load_platform(platform), SearchOptions()
+        net, board, options = load_network(network), load_npu(platform), SearchOptions()
         design, fbcb = tabulate_design(net, board, options, search(net, board, options, top=1))
         ours = 100 * (design.register_share(fbcb) or 0.0)
         # the paper truncates
@@ -39,7 +39,7 @@ def _registers() -> list[Claim]:
 
 
 def _batch16() -> Claim:
-    network, platform = load_network("resnet50").backbone(), load_platform("zcu104")
+    network, platform = load_network("resnet50").backbone(), load_npu("zcu104")
     options = SearchOptions(batching=Batching.ROW, stacking=False, b_max=16)
     rate = Evaluator(network, platform, options).cost(np.array([Tile(6832, 10, 172)]), traffic=False).gop_s[0, -1]
     ours, paper = 1e3 * 2e-9 * network.macs * 16 / rate, published()["text"]["batch16_ms"]

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from ...dse.design import DesignTable, read_design
 from ...dse.fbcb import FbcbTable
-from ...dse.latency import read_latency
 from ...experiments.comparison import COMPARE_FILE, Comparison, read_comparison
 from ...serving import Replay, Scheduler, Summary, simulate, summarise
-from ...tables.latency import LatencyTable
+from ...tables.latency import DESIGN_FILE, LATENCY_FILE, LatencyTable, read_latency
 from ...traffic import Traffic
 
 OPENING_PASSES = 20
@@ -41,22 +40,24 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A design, and what was simulated on it.
+    """A design or a device, and what was simulated on it.
 
     Attributes
     ----------
     name : str
         Its folder, as the user wrote it.
-    design, fbcb, table
-        Its tables.
+    table : LatencyTable
+        Its times.
+    design, fbcb : DesignTable and FbcbTable, or None
+        Its other tables, if it is an NPU that was searched.
     served : list of Served
         One for each policy; none without a trace.
     """
 
     name: str
-    design: DesignTable
-    fbcb: FbcbTable
     table: LatencyTable
+    design: DesignTable | None = None
+    fbcb: FbcbTable | None = None
     served: list[Served] = field(default_factory=list)
 
 
@@ -86,12 +87,12 @@ def read_entry(folder: Path) -> Entry:
     Parameters
     ----------
     folder : Path
-        Of a design with its latency table, or of a comparison.
+        Of a design or device with its latency table, or of a comparison.
 
     Returns
     -------
     Shown or Compared
-        A design with nothing simulated yet, or a comparison.
+        A design or device with nothing simulated yet, or a comparison.
 
     Raises
     ------
@@ -100,7 +101,10 @@ def read_entry(folder: Path) -> Entry:
     """
     if (folder / COMPARE_FILE).exists():
         return Compared(str(folder), read_comparison(folder / COMPARE_FILE))
-    return Shown(str(folder), *read_design(folder), read_latency(folder))
+    if (folder / LATENCY_FILE).exists() and not (folder / DESIGN_FILE).exists():
+        return Shown(str(folder), read_latency(folder))
+    design, fbcb = read_design(folder)
+    return Shown(str(folder), read_latency(folder), design, fbcb)
 
 
 def serve(table: LatencyTable, traffic: Traffic, contenders: list[Scheduler]) -> list[Served]:

@@ -1,10 +1,11 @@
-"""A design in the report: the search, resources, utilisation, latency table."""
+"""A design in the report: the search, resources, utilisation, latency table; a device: its latency table."""
 
 from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
 from ...dse.design import DesignTable
+from ...dse.fbcb import FbcbTable
 from ...dse.objectives import OBJECTIVES
 from ...tables.latency import LatencyTable
 from .bars import Bar, draw_bars
@@ -13,12 +14,14 @@ from .content import Shown
 from .heatmap import draw_heatmap
 from .markup import element, figure, named, table
 
+_Fact = tuple[str, tuple[Element | str, ...]]
+
 _EVERY_BATCH = 8
 """Up to this b_max every batch size is shown, beyond it powers of two and b_max."""
 
 
 def design_parts(ident: str, shown: Shown) -> list[Element]:
-    """What the report says of a design.
+    """What the report says of a design or a device.
 
     Parameters
     ----------
@@ -32,16 +35,17 @@ def design_parts(ident: str, shown: Shown) -> list[Element]:
     list of Element
         Parts of the section.
     """
-    figures = [_resources(ident, shown), _utilisation(ident, shown.table), _throughput(ident, shown.design)]
+    times = [element("h3", "Latency table"), _latency(shown.table)]
+    if shown.design is None or shown.fbcb is None:
+        return [element("h3", "Device"), _device(shown.table), *times]
+    figures = [
+        _resources(ident, shown.design, shown.fbcb),
+        _utilisation(ident, shown.table),
+        _throughput(ident, shown.design),
+    ]
     if len(shown.design.ranking) > 1:
         figures.append(_ranking(shown.design))
-    return [
-        element("h3", "Design"),
-        _facts(shown.design),
-        element("div", *figures, class_="figures"),
-        element("h3", "Latency table"),
-        _latency(shown.table),
-    ]
+    return [element("h3", "Design"), _facts(shown.design), element("div", *figures, class_="figures"), *times]
 
 
 def _batches(b_max: int) -> list[int]:
@@ -54,7 +58,7 @@ def _facts(design: DesignTable) -> Element:
     board, options, best = design.platform, design.options, design.ranking[0]
     goal = OBJECTIVES[options.objective]
     stacking = "with stacking" if options.stacking else "no stacking"
-    facts: list[tuple[str, tuple[Element | str, ...]]] = [
+    facts: list[_Fact] = [
         (
             "network",
             (named(design.network.title), f", {sum(row.gemm is not None for row in design.network.layers)} GEMMs"),
@@ -65,19 +69,32 @@ def _facts(design: DesignTable) -> Element:
         ("objective", (f"{goal.text(best.objective)} {goal.summary.format(options.b_max)}",)),
         ("peak", (f"{2e-9 * design.peak_macs_per_s:,.1f} GOP/s",)),
     ]
+    return _listed(facts)
+
+
+def _device(latency: LatencyTable) -> Element:
+    facts: list[_Fact] = [
+        ("network", (named(latency.network), f", {len(latency.exits)} exits")),
+        ("device", (named(latency.platform), f", b = 1..{latency.b_max}")),
+        ("utilisation", ("not known: the latency table states no causes",)),
+    ]
+    return _listed(facts)
+
+
+def _listed(facts: list[_Fact]) -> Element:
     return element("dl", *(item for name, text in facts for item in (element("dt", name), element("dd", *text))))
 
 
-def _resources(ident: str, shown: Shown) -> Element:
-    design, board = shown.design, shown.design.platform
+def _resources(ident: str, design: DesignTable, fbcb: FbcbTable) -> Element:
+    board = design.platform
     ram_mbit = design.tile.buffer_bits(board.word_bits) / 2**20
     found = [
         ("DSPs", f"{design.tile.dsps:,}", f"{board.dsps:,}", design.dsp_share),
         ("on-chip memory, Mbit", f"{ram_mbit:,.2f}", f"{board.on_chip_mbit:,.2f}", design.ram_share),
     ]
-    share = design.register_share(shown.fbcb)
+    share = design.register_share(fbcb)
     if share is not None:
-        found.append(("flip-flops of the FBCB", f"{shown.fbcb.register_bits:,}", f"{board.flip_flops:,}", share))
+        found.append(("flip-flops of the FBCB", f"{fbcb.register_bits:,}", f"{board.flip_flops:,}", share))
     title = "Resources"
     bars = [Bar(name, share, f"{used} of {whole}, {100 * share:.2f} %") for name, used, whole, share in found]
     rows = [(name, [used, whole, f"{100 * share:.3f}"]) for name, used, whole, share in found]
@@ -97,6 +114,7 @@ def _throughput(ident: str, design: DesignTable) -> Element:
 
 def _utilisation(ident: str, latency: LatencyTable) -> Element:
     layers, batches = latency.segments(by_layer=True), _batches(latency.b_max)
+    assert layers.useful_s is not None  # a design's table states its causes
     share = layers.useful_s[:, batches] / layers.time_s[:, batches]
     names = [layer.name for layer in latency.layers]
     title = "Utilisation"

@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from ... import __version__
+from ...dse.design import DesignTable
 from ..canvas import COLOURS
 from .comparison import comparison_parts
 from .content import Entry, Shown
@@ -60,9 +61,11 @@ def report_text(entries: Sequence[Entry], trace: str | None, title: str | None =
 
 
 def _title(entry: Entry) -> str:
-    if isinstance(entry, Shown):
-        return f"{entry.design.network.title}, on {entry.design.platform.title}"
-    return entry.found.title
+    if not isinstance(entry, Shown):
+        return entry.found.title
+    if entry.design is None:
+        return f"{entry.table.network}, on {entry.table.platform}"
+    return f"{entry.design.network.title}, on {entry.design.platform.title}"
 
 
 def _head(title: str) -> list[Element]:
@@ -91,22 +94,16 @@ def _said(designs: Sequence[Shown], trace: str) -> list[Node]:
     return ["Serving ", named(trace), figures, f"exits from {', '.join(origins)}."]
 
 
-def _overview(designs: Sequence[Shown]) -> Element:
-    rows = [
-        (
-            named(shown.name),
-            [
-                shown.design.network.name,
-                shown.design.platform.name,
-                str(shown.design.tile),
-                f"{shown.design.gop_s[0]:,.1f}",
-                f"{shown.design.gop_s[-1]:,.1f}",
-                f"{100 * shown.design.dsp_share:.2f}",
-                f"{100 * shown.design.ram_share:.2f}",
-            ],
-        )
-        for shown in designs
-    ]
+def _overview(shown: Sequence[Shown]) -> Element:
+    rows = [(named(item.name), [item.table.network, item.table.platform, *_searched(item.design)]) for item in shown]
     headers = ["design", "network", "board", "<T_R,T_P,T_C>", "GOP/s, b = 1", "GOP/s, b = b_max", "DSPs %", "RAM %"]
     heading = element("h2", "At a glance", id="overview-name")
     return element("section", heading, table("Designs", headers, rows), id="overview", aria_labelledby="overview-name")
+
+
+def _searched(design: DesignTable | None) -> list[str]:
+    """What only a searched NPU has."""
+    if design is None:
+        return ["-"] * 5
+    rates = (f"{design.gop_s[0]:,.1f}", f"{design.gop_s[-1]:,.1f}")
+    return [str(design.tile), *rates, f"{100 * design.dsp_share:.2f}", f"{100 * design.ram_share:.2f}"]

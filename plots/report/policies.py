@@ -62,13 +62,14 @@ def _comparison(served: list[Served], unit: TimeUnit) -> Element:
             f"{found.processing_rate_per_s:,.3f}",
             f"{found.goodput_per_s:,.3f}",
             f"{100 * found.busy_share:.1f}",
-            f"{100 * found.utilisation.mac_share:.1f}",
+            *([f"{100 * found.utilisation.mac_share:.1f}"] if found.utilisation else []),
             f"{found.mean_batch:.2f}",
             f"{found.preemptions:,}",
         ]
         rows.append((named(item.policy), cells))
     headers = ["policy", f"mean {unit.name}", f"p50 {unit.name}", f"p99 {unit.name}", "late %"]
-    headers += ["done /s", "in time /s", "busy %", "MACs made %", "samples", "preemptions"]
+    macs = ["MACs made %"] if served[0].summary.utilisation else []
+    headers += ["done /s", "in time /s", "busy %", *macs, "samples", "preemptions"]
     return table("Policies under the same requests", headers, rows)
 
 
@@ -131,5 +132,6 @@ def _opening(ident: str, served: list[Served], latency: LatencyTable) -> Element
         ["policy", f"busy {unit.name}", "samples", "preemptions"], rows,
     )  # fmt: skip
     drawn = draw_strips(f"{ident}-opening", title, strips, begin_s, end_s, latency.b_max)
-    remark = f"When the NPU was busy: height is the batch, up to {latency.b_max}; a triangle marks a preemption."
+    about = f"height is the batch, up to {latency.b_max}; a triangle marks a preemption."
+    remark = f"When the {latency.machine} was busy: {about}"
     return figure(title, remark, drawn, data)

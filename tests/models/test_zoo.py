@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from conftest import COMPILED, POCKET, TINY
-from fluidb.dse import SearchOptions, read_latency, search, tabulate_design, write_design, write_latency
+from fluidb.dse import SearchOptions, search, tabulate_design, write_design, write_latency
 from fluidb.models import NETWORKS, load_network
 from fluidb.platforms import load_platform
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
+from fluidb.tables import read_latency
 from fluidb.traffic import poisson, prepare
 
 full_size = pytest.mark.skipif(not COMPILED, reason="full-size networks take minutes as plain Python; run compiled")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from chromium import Page
 from conftest import DATA, POCKET, TINY, Run, run_fluidb, tool
-from fluidb.dse import read_design, read_latency
+from fluidb.dse import read_design
 from fluidb.dse.design import DesignTable, write_design
 from fluidb.dse.fbcb import FbcbTable
 from fluidb.plots.report import serve
@@ -24,6 +24,7 @@ from fluidb.plots.report.chart import log_ticks, round_ticks
 from fluidb.plots.report.strips import blocks
 from fluidb.serving import find_policy, simulate
 from fluidb.serving.policies import POLICIES
+from fluidb.tables import read_latency
 from fluidb.traffic import poisson, prepare, read_trace
 from hypothesis import given
 from hypothesis import strategies as st

@@ -124,7 +124,7 @@ def test_fewest_late_jobs_against_every_subset(steps, ahead):
     most = max(
         size for size in range(len(jobs) + 1) if any(feasible(some) for some in itertools.combinations(jobs, size))
     )
-    assert least_late([(release, due, work)]) == len(jobs) - most
+    assert least_late(release, due, work) == len(jobs) - most
 
 
 @settings(max_examples=200)

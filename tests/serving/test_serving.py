@@ -13,7 +13,7 @@ import pytest
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, Scheduler, find_policy, simulate, summarise
 from fluidb.serving.policies import Decision, Policy, compile_policy, go_on, launch, sleep
-from fluidb.tables.latency import ExitRow, LatencyRow, LatencyTable, LayerUse
+from fluidb.tables.latency import ExitRow, LatencyTable, LayerUse, pair_rows
 from fluidb.traffic import Trace, Traffic, prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,11 +25,6 @@ def table_of(stage_s: list[list[float]], rates: list[float] | None = None) -> La
     A sample makes 100 MACs in the second, of 10,000 a second; the rest of the time is tile padding.
     """
     stages, times = len(stage_s), np.array(stage_s)
-    rows = [
-        LatencyRow(from_exit=i, to_exit=j, time_s=times[i:j].sum(axis=0).tolist())
-        for i in range(stages)
-        for j in range(i + 1, stages + 1)
-    ]
     rates = rates or [0.0] * (stages - 1) + [1.0]
     exits = [ExitRow(name=f"e{i}", rate=rate) for i, rate in enumerate(rates, 1)]
     b_max, none = len(stage_s[0]), [0.0] * len(stage_s[0])
@@ -43,7 +38,10 @@ def table_of(stage_s: list[list[float]], rates: list[float] | None = None) -> La
                     tile_padding_s=padding.tolist(), batch_padding_s=none, memory_bound_s=none,
                 )
             )  # fmt: skip
-    return LatencyTable(exits=exits, b_max=b_max, peak_macs_per_s=1e4, rows=rows, layers=layers)
+    return LatencyTable(
+        network="test", platform="test", exits=exits, b_max=b_max, peak_macs_per_s=1e4, rows=pair_rows(times),
+        layers=layers,
+    )  # fmt: skip
 
 
 def trace_of(arrivals, slo_s=None) -> Trace:

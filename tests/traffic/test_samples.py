@@ -141,7 +141,7 @@ def test_a_trace_that_knows_its_exits_draws_no_samples(column):
 
 
 CSV_FAULTS = {
-    "empty": ("", "at least one sample"),
+    "empty": ("", "expected a header, found an empty file"),
     "header only": ("confidence_1,correct_1\n", "at least one sample"),
     "no answers": ("confidence_1\n0.5\n", "header: expected a column correct_1, found none"),
     "wrong column": ("confidence_1,correct_1,right\n0.5,1,1\n", 'header: unknown column "right"; expected confidence'),

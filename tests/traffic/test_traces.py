@@ -71,7 +71,7 @@ def test_what_a_spreadsheet_writes_is_read(tmp_path):
 
 
 FAULTS = {
-    "empty": ("", "at least one request"),
+    "empty": ("", "expected a header, found an empty file"),
     "header only": (HEADER + "\n", "at least one request"),
     "no arrival column": ("request_id\n1\n", "header: expected a column arrival_s"),
     "unknown column": (f"{HEADER},colour\n1,2,3\n", 'header: unknown column "colour"'),
