@@ -7,18 +7,3 @@ what runs, :mod:`fluidb.platforms` on what.
 """
 
 __version__ = "0.1.0"
-
-
-def _find_numba_a_cache() -> None:
-    """Give numba a folder for compiled kernels where it has none: a read-only install of a user without a home."""
-    import os
-    import tempfile
-    from pathlib import Path
-
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
-    there = next((folder for folder in (home, *home.parents) if folder.is_dir()), home)
-    if "NUMBA_CACHE_DIR" not in os.environ and not any(os.access(f, os.W_OK) for f in (Path(__file__).parent, there)):
-        os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="fluidb-numba-")
-
-
-_find_numba_a_cache()

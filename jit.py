@@ -1,4 +1,4 @@
-"""How functions are compiled, decided in one place."""
+"""How functions are compiled and where their compiled form is kept: nothing else in fluidb decides it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from numba import njit
 def compiled(signature: Any = None, **options: Any) -> Callable[[Any], Any]:
     """A decorator that compiles a function: it runs without the interpreter's lock, and is kept on disk.
 
-    numba keeps it beside its source or, where that may not be written, in the user's
-    cache folder.  Where neither may, every process compiles for itself.
+    numba keeps the compiled form beside its source or, where that may not be written, in
+    the user's cache folder (``NUMBA_CACHE_DIR`` names another).  Where no folder may be
+    written, every process compiles for itself.
 
     Parameters
     ----------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ import typer.main
 from typer.core import TyperGroup
 
 from .interrupt import leave
+from .options import flat
 from .render import fail
 
 COMMANDS = {
@@ -35,34 +35,25 @@ COMMANDS = {
 """In the order of ``--help``, each with the folder of its module, which has a ``command`` or an ``app`` of several."""
 
 
-class _Commands(Mapping[str, Any]):
-    """Commands by name, imported and built when asked for: a run pays for its own, ``--help`` for all."""
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in COMMANDS:
-            raise KeyError(name)
-        module: Any = import_module(f".{COMMANDS[name]}.{name.replace('-', '_')}", __package__)
-        parent = typer.Typer(add_completion=False, rich_markup_mode=None, callback=lambda: None)
-        if hasattr(module, "app"):
-            parent.add_typer(module.app, name=name)
-        else:
-            parent.command(name)(module.command)
-        group: Any = typer.main.get_command(parent)
-        return group.commands[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
-
-
 class _Group(TyperGroup):
-    """Turns faults into one line on stderr and the documented exit code."""
+    """Imports a command when it is asked for, and turns faults into one line on stderr and the documented exit code."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands: Any = _Commands()
+        self.commands: Any = dict.fromkeys(COMMANDS)  # a run imports its own, `--help` all
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002  (click hands it over)
+        """The command of a name, if there is one."""
+        if cmd_name not in COMMANDS:
+            return None
+        module: Any = import_module(f".{COMMANDS[cmd_name]}.{cmd_name.replace('-', '_')}", __package__)
+        parent = typer.Typer(add_completion=False, rich_markup_mode=None, callback=lambda: None)
+        if hasattr(module, "app"):
+            parent.add_typer(module.app, name=cmd_name)
+        else:
+            parent.command(cmd_name)(flat(module.command))
+        group: Any = typer.main.get_command(parent)
+        return group.commands[cmd_name]
 
     def invoke(self, ctx: Any) -> Any:
         from ..formats.errors import InputError
@@ -98,7 +89,6 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Design an edge NPU and its serving scheduler together, for early-exit networks.",
 )
 
 

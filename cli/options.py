@@ -1,71 +1,160 @@
-"""Options that several commands share."""
+"""Options that several commands share, each declared once."""
 
 from __future__ import annotations
 
-from enum import StrEnum
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-
-class Engine(StrEnum):
-    """The values of ``--batching``; ``dse.space.Batching`` says what they mean."""
-
-    fluid = "fluid"
-    row = "row"
-    column = "column"
-    fc = "fc"
-    none = "none"
-    eq1 = "eq1"
+if TYPE_CHECKING:
+    from ..serving import Scheduler
+    from ..traffic import Trace, Traffic
 
 
-class Goal(StrEnum):
-    """The values of ``--objective``; ``dse.objectives`` says what they are."""
-
-    gop_s = "gop_s"
-    latency = "latency"
-    energy = "energy"
-    gop_s_w = "gop_s_w"
+def option(text: str, metavar: str | None = None, *names: str, **more: Any) -> Any:
+    """An option by its help; its name is the parameter's unless others are given."""
+    return typer.Option(*names, help=text, metavar=metavar, **more)
 
 
-DesignFolder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="Folder of a design, as `fluidb dse -o DIR` writes it.")
-]
-TableFolder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="Folder of a latency table, of a design or of a device.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON (docs/file-formats.md) and nothing else.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists.")]
+def flag(text: str, name: str) -> Any:
+    """An option that is given or not."""
+    return option(text, None, name)
 
-# what `dse` and `pareto` search
-NetworkName = Annotated[str, typer.Argument(help="A network: a name from `fluidb models`, or a TOML file.")]
-PlatformName = Annotated[str, typer.Argument(help="A board: a name from `fluidb platforms`, or a TOML file.")]
-Batching = Annotated[Engine, typer.Option(help="How the engine lays out a batch.")]
-Stacking = Annotated[bool, typer.Option(help="Stackable PEs: k in {1/2, 1, 2}, or k = 1 only.")]
-BMax = Annotated[int, typer.Option(min=1, max=256, help="Largest batch size B_max.")]
-Weights = Annotated[
-    str | None,
-    typer.Option(
-        metavar="W1,W2,...|FILE",
-        help="w_b for b = 1..B_max, or results.json of `serve-sim --json` for the batches that it saw; else all 1.",
+
+def argument(text: str, metavar: str | None = None) -> Any:
+    """An argument by its help."""
+    return typer.Argument(help=text, metavar=metavar)
+
+
+def written(text: str, metavar: str = "DIR") -> Any:
+    """The option -o: what is written where."""
+    return option(text, metavar, "--output", "-o")
+
+
+DesignFolder = Annotated[Path, argument("A design's folder, written by `fluidb dse -o DIR`.", "DIR")]
+TableFolder = Annotated[Path, argument("Folder of a latency table, of a design or of a device.", "DIR")]
+AsJson = Annotated[bool, flag("Print JSON (docs/file-formats.md) and nothing else.", "--json")]
+Force = Annotated[bool, flag("Replace an output that exists.", "--force")]
+Output = Annotated[Path, written("The file to write.", "FILE")]
+Seed = Annotated[int, option("Seed of exits or samples that are drawn.")]
+Threads = Annotated[int | None, option("Threads; all cores if not given.", min=1, max=1024)]
+Cluster = Annotated[str | None, option("Run on a Dask cluster (docs/cluster.md).", "tcp://HOST:PORT|local")]
+TraceFile = Annotated[Path, option("The requests (docs/file-formats.md, Traces).", "FILE")]
+Policy = Annotated[
+    str,
+    option(
+        "serial, adaptb, lazy, fluid, fluid-slack or path/to/file.py:NAME (docs/policies.md).", "NAME[:KEY=VALUE,...]"
     ),
 ]
-Bandwidth = Annotated[
-    str | None, typer.Option(metavar="QUANTITY", help="Off-chip bandwidth instead of the board's, e.g. 3.2GB/s.")
-]
-MemoryLayers = Annotated[bool, typer.Option(help="Count the traffic of pooling layers.")]
-Backbone = Annotated[bool, typer.Option("--backbone", help="Leave out exits and heads.")]
-Objective = Annotated[
-    Goal, typer.Option(help="What is best: GOP/s (Equation 2), latency at b = 1, energy, or GOP/s/W.")
-]
-MaxDsp = Annotated[str | None, typer.Option(metavar="LIMIT", help="DSPs a design may take: 80% or 720.")]
-MaxRam = Annotated[str | None, typer.Option(metavar="LIMIT", help="On-chip memory it may take: 80% or 15Mb.")]
-MaxLut = Annotated[str | None, typer.Option(metavar="LIMIT", help="LUTs it may take: 76% or 166000.")]
-Scheduler = Annotated[
-    str | None,
-    typer.Option(
-        metavar="tcp://HOST:PORT|local", help="Run on a Dask cluster, or on one made of this machine (docs/cluster.md)."
-    ),
-]
-Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Threads; all cores if not given.")]
+Slo = Annotated[str | None, option("Latency objective, e.g. 200ms, if the trace has none.", "DURATION")]
+Samples = Annotated[Path | None, option("Confidences and answers to draw from, if the trace has none.", "FILE")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Requests:
+    """A trace and who serves it: the options of every command that simulates one."""
+
+    trace: TraceFile
+    policy: Policy = "fluid"
+    slo: Slo = None
+    seed: Seed = 0
+
+    @property
+    def slo_s(self) -> float | None:
+        """The objective of all requests, if one was typed."""
+        return duration(self.slo, "--slo")
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The policy with its parameters."""
+        from ..serving import find_policy
+
+        return find_policy(self.policy)
+
+    @property
+    def source(self) -> Path:
+        """The file that exits or confidences come from."""
+        return self.trace
+
+    def read(self, report: Callable[[int, int], None] | None = None) -> Trace:
+        """The trace."""
+        from ..traffic import read_trace
+
+        return read_trace(self.trace, report)
+
+    def traffic(self, trace: Trace, rates: Sequence[float], threshold: Sequence[float] | None = None) -> Traffic:
+        """The requests, ready to be served by a network of these exit rates."""
+        from ..traffic import prepare
+
+        return prepare(trace, rates, slo_s=self.slo_s, seed=self.seed, threshold=threshold, source=self.source)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampledRequests(Requests):
+    """Requests that may draw their confidences and answers from a file."""
+
+    samples: Samples = None
+
+    def read(self, report: Callable[[int, int], None] | None = None) -> Trace:
+        """The trace, with the samples that its requests drew."""
+        from ..traffic import draw_samples, read_samples
+
+        trace = super().read(report)
+        return trace if self.samples is None else draw_samples(trace, read_samples(self.samples), self.seed, self.trace)
+
+    @property
+    def source(self) -> Path:
+        """The file that exits or confidences come from."""
+        return self.samples or self.trace
+
+
+def duration(text: str | None, option: str) -> float | None:
+    """Seconds typed for an option, if it was given."""
+    from ..formats import parse_duration
+
+    return None if text is None else parse_duration(text, option)
+
+
+def numbers(text: str | None, option: str, kind: type[float], example: str) -> list[float]:
+    """Numbers with commas between; none in no text."""
+    from ..formats import InputError
+
+    try:
+        return [] if text is None else [kind(item) for item in text.split(",")]
+    except ValueError:
+        what = "whole numbers" if kind is int else "numbers"
+        raise InputError(f'{option}: expected {what} with commas between, found "{text}"; e.g. {example}') from None
+
+
+def followed(ctx: typer.Context, as_json: bool) -> bool:
+    """Whether a command stands behind a group that by itself prints a list."""
+    if ctx.invoked_subcommand is not None and as_json:
+        raise typer.BadParameter("--json stands behind the command after it, e.g. show", ctx)
+    return ctx.invoked_subcommand is not None
+
+
+def flat(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameters that are dataclasses are replaced by their fields, as options of its own."""
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, tuple[Any, list[str]]] = {}
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        if is_dataclass(parameter.annotation):
+            kind: Any = parameter.annotation
+            members = inspect.signature(kind, eval_str=True).parameters
+            groups[name] = kind, list(members)
+            parameters += members.values()
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    def run(**given: Any) -> None:
+        for name, (kind, members) in groups.items():
+            given[name] = kind(**{member: given.pop(member) for member in members})
+        command(**given)
+
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run

@@ -1,11 +1,14 @@
-"""The only place that knows a screen."""
+"""The only place that knows a screen, and how a record becomes JSON."""
 
 from __future__ import annotations
 
 import json
+import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -43,50 +46,92 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def emit_json(schema: str, content: Mapping[str, Any]) -> None:
-    """The one JSON object of a ``--json`` run."""
-    typer.echo(json.dumps({"schema": schema, **content}, indent=1, allow_nan=False))
+def plain(value: Any) -> Any:
+    """A record as JSON holds it: fields by name, arrays as lists, ``None`` for what is not finite."""
+    if hasattr(value, "model_dump"):
+        value = value.model_dump(mode="json")
+    elif is_dataclass(value):
+        value = {field.name: getattr(value, field.name) for field in fields(value)}
+    elif hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
-def emit_facts(facts: Sequence[tuple[str, str]]) -> None:
+def show(
+    as_json: bool,
+    schema: str,
+    record: Mapping[str, Any],
+    text: Iterable[str],
+    wrote: Path | None = None,
+    then: str = "",
+) -> None:
+    """What a command found: as the one JSON object of ``--json``, or as blocks of text with a line between.
+
+    ``wrote`` is the file or folder that a person at a terminal is told of, and ``then`` what follows.
+    """
+    if as_json:
+        typer.echo(json.dumps({"schema": schema, **plain(record)}, indent=1, allow_nan=False))
+    else:
+        typer.echo("\n\n".join(text))
+    if wrote is not None:
+        note(f"wrote {wrote}{then}")
+
+
+def facts(found: Mapping[str, str] | Iterable[tuple[str, str]]) -> str:
     """Names and values, aligned."""
-    width = max(len(name) for name, _ in facts)
-    for name, value in facts:
-        typer.echo(f"{printable(name):<{width}}  {printable(value)}")
+    pairs = list(found.items() if isinstance(found, Mapping) else found)
+    width = max(len(name) for name, _ in pairs)
+    return "\n".join(f"{printable(name):<{width}}  {printable(value)}" for name, value in pairs)
 
 
-def emit_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table; numbers come formatted, and right-aligned but for the first column."""
+def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, text: bool = False) -> str:
+    """A table; numbers come formatted, and all columns but the first to the right unless they hold ``text``."""
     from tabulate import tabulate
 
-    text = [[printable(str(cell)) for cell in row] for row in rows]
-    align = ["left"] + ["right"] * (len(headers) - 1)
-    typer.echo(tabulate(text, headers, tablefmt="simple", colalign=align, disable_numparse=True))
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
+    align = ["left"] + ["left" if text else "right"] * (len(headers) - 1)
+    return str(tabulate(cells, headers, tablefmt="simple", colalign=align, disable_numparse=True))
 
 
-def emit_list(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """A table of text, all columns to the left."""
-    from tabulate import tabulate
-
-    text = [[printable(str(cell)) for cell in row] for row in rows]
-    typer.echo(tabulate(text, headers, tablefmt="simple", disable_numparse=True))
+def emit_json(schema: str, record: Mapping[str, Any]) -> None:
+    """The JSON of a command that prints its text piece by piece."""
+    show(True, schema, record, ())
 
 
-def emit_outcomes(texts: Sequence[str], outcomes: Sequence[Outcome]) -> None:
+def emit_facts(found: Iterable[tuple[str, str]]) -> None:
+    """Print :func:`facts`."""
+    typer.echo(facts(found))
+
+
+def emit_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a :func:`table`."""
+    typer.echo(table(headers, rows))
+
+
+def blank() -> None:
+    """Print an empty line."""
+    typer.echo()
+
+
+def outcomes(texts: Sequence[str], found: Sequence[Outcome]) -> str:
     """Requirements as the user wrote them: what was found, by how much each holds or fails, how surely."""
     rows = []
-    for text, item in zip(texts, outcomes, strict=True):
+    for text, item in zip(texts, found, strict=True):
         by = f"{100 * abs(item.margin):.2f} points" if item.unit == "share" else quantity(abs(item.margin), item.unit)
         sure = ""
         if item.interval is not None:
-            low, high = (quantity(bound, item.unit) for bound in item.interval)
-            sure = "beyond doubt at 95 %"
-            if not item.certain:
-                sure = f"within the interval {low} to {high}: more requests would tell"
+            within = " to ".join(quantity(bound, item.unit) for bound in item.interval)
+            sure = "beyond doubt at 95 %" if item.certain else f"within the interval {within}: more requests would tell"
         elif item.more_requests_needed:
             sure = f"{item.more_requests_needed:,} more requests needed"
         rows.append((text, quantity(item.value, item.unit), f"{'holds' if item.holds else 'FAILS'} by {by}", sure))
-    emit_list(["requirement", "found", "", ""], rows)
+    return table(["requirement", "found", "", ""], rows, text=True)
 
 
 def quantity(value: float, unit: str) -> str:
@@ -96,11 +141,6 @@ def quantity(value: float, unit: str) -> str:
     if unit == "s":
         return ms(value)
     return f"{value:,.3f} /s" if unit == "/s" else f"{value:,.0f}"
-
-
-def blank() -> None:
-    """An empty line."""
-    typer.echo()
 
 
 @contextmanager

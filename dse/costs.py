@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from ..formats import InputError
 from ..tables.latency import FBCB_FILE
 from . import kernels
+from .choices import Batching
 from .design import DesignTable
 from .fbcb import FbcbTable
-from .space import Batching, LayerKind, arrange
+from .space import LayerKind, arrange
 from .workload import distinct
 
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from ..formats import InputError
 from ..models import Layer
 from . import kernels
+from .choices import Batching
 from .costs import Cause, layer_costs
 from .design import DesignTable
 from .fbcb import K_NAMES, FbcbTable
-from .space import Batching
 from .workload import distinct
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..platforms import ENERGY_KEYS, Platform
+from .choices import Objective
 
 Values = NDArray[np.float64]
 
@@ -92,16 +92,6 @@ def _mean(weights: Values, values: Values) -> Values:
 
 def _single(_: Values, values: Values) -> Values:
     return values[:, 0]
-
-
-class Objective(StrEnum):
-    """Names of the objectives; :data:`OBJECTIVES` says what they are."""
-
-    GOP_S = "gop_s"
-    LATENCY = "latency"
-    ENERGY = "energy"
-    GOP_S_W = "gop_s_w"
-    TRAFFIC = "traffic"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from ..formats import InputError
 from ..models import Network
 from ..platforms import LUT_KEYS, Platform
-from .objectives import OBJECTIVES, Objective, check_objectives
+from .choices import Objective
+from .objectives import OBJECTIVES, check_objectives
 from .search import Evaluator, SearchOptions
 from .space import Tile, buffer_bits, designs, luts
 

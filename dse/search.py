@@ -15,8 +15,9 @@ from ..models import Network
 from ..models.network import Count
 from ..platforms import Platform
 from ..tables.latency import MAX_BATCH
-from .objectives import OBJECTIVES, Cost, Objective, check_objectives, weighted
-from .space import Batching, Limits, Plan, Tile, check_fit, designs, make_plan
+from .choices import Batching, Objective
+from .objectives import OBJECTIVES, Cost, check_objectives, weighted
+from .space import Limits, Plan, Tile, check_fit, designs, make_plan
 from .workload import Work, distinct
 
 PIECE = 8_000_000

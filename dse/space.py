@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from ..formats import InputError, Strict
 from ..models import Layer
 from ..models.network import Count
 from ..platforms import LUT_KEYS, Platform
+from .choices import Batching
 
 K_CODES = 3
 """Stacking codes: k = 1, 2, 1/2 in this order, which is also the order of preference on a tie."""
@@ -87,24 +88,6 @@ class Limits(Strict):
                 "on_chip_mbit": min(platform.on_chip_mbit, self.max_ram_mbit or platform.on_chip_mbit),
             }
         )
-
-
-class Batching(StrEnum):
-    """How a batch is laid out on the matrices of a layer (paper 000, Figs. 1 and 4a).
-
-    ``FLUID`` chooses B_R for each layer and batch; ``ROW`` puts all samples
-    down the rows (B_R = b); ``COLUMN`` puts them side by side (B_R = 1), the
-    figures' P; ``FC`` does as ``ROW`` in fully connected layers (R = 1)
-    only and runs the others sample by sample; ``NONE`` runs everything sample
-    by sample; ``EQ1`` is Fluid Batching by Equation (1) as printed.
-    """
-
-    FLUID = "fluid"
-    ROW = "row"
-    COLUMN = "column"
-    FC = "fc"
-    NONE = "none"
-    EQ1 = "eq1"
 
 
 class LayerKind(IntEnum):

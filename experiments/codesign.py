@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..dse.choices import Objective
 from ..dse.design import DesignTable, tabulate_design
 from ..dse.fbcb import FbcbTable
 from ..dse.latency import tabulate_latency
-from ..dse.objectives import Objective
 from ..dse.search import SearchOptions, search
 from ..dse.space import Tile
 from ..models import Network

@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from .errors import InputError
-
-_PREFIX = ".fluidb."  # of what is being written: hidden, and short beside a long name
 
 
 def check_free(path: Path, force: bool, what: str = "output") -> None:
@@ -122,6 +119,11 @@ def check_other(path: Path, source: Path) -> None:
         raise InputError(f"{path}: expected another file than the one that is read; choose another name")
 
 
+def _beside(path: Path) -> Path:
+    """A free hidden name beside a file, for what is being written: short, as the name of the file may be long."""
+    return path.absolute().parent / f".fluidb.{os.urandom(6).hex()}.part"
+
+
 def _sync(path: Path) -> None:
     """Ask for a folder's names to reach the disk; some file systems refuse, and nothing depends on it."""
     with contextlib.suppress(OSError):
@@ -164,13 +166,11 @@ def write_file(path: Path, content: str | bytes | Iterable[str], *, replace: boo
         raise InputError(f"{path}: expected a file to write, found a folder; choose another name")
     pieces = [content] if isinstance(content, str | bytes) else content
     with _faults_of(path):
-        descriptor, name = tempfile.mkstemp(prefix=_PREFIX, suffix=".part", dir=path.absolute().parent)
-        partial = Path(name)
+        partial = _beside(path)
         try:
-            with os.fdopen(descriptor, "wb") as stream:
+            with partial.open("xb") as stream:
                 stream.writelines(piece if isinstance(piece, bytes) else piece.encode() for piece in pieces)
                 stream.flush()
-                os.fchmod(stream.fileno(), 0o666 & ~_umask())
                 os.fsync(stream.fileno())
             if replace:
                 partial.replace(path)
@@ -212,12 +212,11 @@ def write_directory(path: Path, fill: Callable[[Path], None], *, replace: bool =
         If the file system refuses, or a folder is in the way.
     """
     with _faults_of(path):
-        parent = path.absolute().parent
-        partial = Path(tempfile.mkdtemp(prefix=_PREFIX, suffix=".part", dir=parent))
+        partial = _beside(path)
         old = partial.with_suffix(".old")
+        partial.mkdir()
         try:
             fill(partial)
-            partial.chmod(0o777 & ~_umask())
             _sync(partial)
             if replace and path.exists():
                 path.rename(old)
@@ -230,11 +229,4 @@ def write_directory(path: Path, fill: Callable[[Path], None], *, replace: bool =
         finally:
             shutil.rmtree(partial, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
-    _sync(parent)
-
-
-def _umask() -> int:
-    """The process's file creation mask, which ``tempfile`` does not honour."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    _sync(path.absolute().parent)

@@ -135,26 +135,14 @@ def read_printed(model: type[AnyPrinted], path: Path, schema: str, what: str, co
     InputError
         If it is missing, no JSON, or of another schema.
     """
-    again = f"; make it with `{command}`"
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise InputError(f"{path}: expected at most {MAX_BYTES // 2**20} MiB, found more")
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"{path}: expected {what}, found no such file{again}") from None
-    except OSError as error:
-        raise InputError(f"{path}: could not be read ({error.strerror})") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: no JSON ({error}){again}") from None
-    found = content.get("schema") if isinstance(content, dict) else type(content).__name__
-    if found != schema:
-        raise InputError(f'{path}: expected schema "{schema}", found {json.dumps(found)[:60]}{again}')
-    return validate(model, content, path)
+    make = f"make it with `{command}`"
+    return validate(
+        model, _read_json(path, schema, f"expected {what}, found no such file; {make}", "no JSON", make), path
+    )
 
 
-def _whole(path: Path, schema: str, made_by: str) -> dict[str, Any]:
-    """A table's content with its checksum, refused if it is missing, damaged or of another layout."""
-    again = f"make it again with `{made_by}`"
+def _read_json(path: Path, schema: str, missing: str, broken: str, make: str) -> dict[str, Any]:
+    """A JSON object of one schema; the last three say what is said of a file that is missing or broken."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
@@ -163,16 +151,23 @@ def _whole(path: Path, schema: str, made_by: str) -> dict[str, Any]:
             )
         content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
     except FileNotFoundError:
-        raise InputError(f"{path}: not there; make it with `{made_by}`") from None
+        raise InputError(f"{path}: {missing}") from None
     except OSError as error:
         raise InputError(f"{path}: could not be read ({error.strerror})") from error
     except InputError:
         raise
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: damaged ({error}); {again}") from None
+        raise InputError(f"{path}: {broken} ({error}); {make}") from None
     found = content.get("schema") if isinstance(content, dict) else type(content).__name__
     if not isinstance(content, dict) or found != schema:
-        raise InputError(f'{path}: expected schema "{schema}", found {json.dumps(found)[:60]}; {again}')
+        raise InputError(f'{path}: expected schema "{schema}", found {json.dumps(found)[:60]}; {make}')
+    return content
+
+
+def _whole(path: Path, schema: str, made_by: str) -> dict[str, Any]:
+    """A table's content with its checksum, refused if it is missing, damaged or of another layout."""
+    again = f"make it again with `{made_by}`"
+    content = _read_json(path, schema, f"not there; make it with `{made_by}`", "damaged", again)
     if content.get("sha256") != _digest({key: value for key, value in content.items() if key != "sha256"}):
         raise InputError(f"{path}: damaged (its checksum does not fit); {again}")
     return content

@@ -1,12 +1,5 @@
 """What design time hands to run time, and run time to design time: tables on disk."""
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from ..formats.lazy import on_demand
-
-if TYPE_CHECKING:
-    from .latency import LatencyTable, read_latency
-
-__getattr__ = on_demand(__name__, {"latency": ("LatencyTable", "read_latency")})
-
-__all__ = ["LatencyTable", "read_latency"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import os
 import pkgutil
+import re
 import shutil
 import subprocess
 import sys
@@ -62,7 +64,7 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path):
         for folder in packages
         for path in (ROOT / folder).iterdir()
         if path.suffix == ".py"
-        or (path.suffix in (".toml", ".csv", ".css", ".sv", ".in", ".md") and path.parent != ROOT)
+        or (path.suffix in (".pyi", ".toml", ".csv", ".css", ".sv", ".in", ".md") and path.parent != ROOT)
     }
     assert held == wanted | {"fluidb/py.typed"}
 
@@ -166,3 +168,15 @@ def test_a_command_imports_nothing_that_it_does_not_use(arguments, unused, tmp_p
 def test_help_imports_neither_numba_nor_numpy():
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("package", ["dse", "experiments", "formats", "serving", "tables", "traffic"])
+def test_every_name_that_a_package_exports_is_there(package):
+    """Names are listed once, in the package's stub; a function may have the name of its module, as `search` has."""
+    module = importlib.import_module(f"fluidb.{package}")
+    names = re.findall(r" as (\w+)", (ROOT / package / "__init__.pyi").read_text())
+    assert sorted(names) == sorted(dir(module))
+    for name in names:
+        assert not inspect.ismodule(getattr(module, name)), name
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = module.nonsense

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ..options import AsJson, DesignFolder, Force
-from ..render import blank, emit_facts, emit_json, emit_table, ms, note, percent, percents
-from .dse import emit_ranking
+from ..options import AsJson, DesignFolder, Force, option
+from ..render import facts, ms, percent, percents, show, table
+from .dse import ranking
+from .problem import board_of
 
 if TYPE_CHECKING:
     from ...dse.explanation import Configuration, Explanation, Fixed
@@ -18,23 +17,14 @@ if TYPE_CHECKING:
 
 def command(
     directory: DesignFolder,
-    batch: Annotated[
-        int | None, typer.Option(min=1, metavar="B", help="Batch size to look at; the largest if not given.")
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, max=100_000, help="Layers to list, by time.")] = 15,
-    layer: Annotated[
-        str | None, typer.Option(metavar="NAME", help="One layer: every batch size, and every (k, B_R) with its cost.")
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Draw roofline, causes and utilisation of layers by batch (.svg or .png; extra plot)."
-        ),
-    ] = None,
+    batch: Annotated[int | None, option("Batch size to look at; the largest if not given.", "B", min=1)] = None,
+    top: Annotated[int, option("Layers to list, by time.", min=1, max=100_000)] = 15,
+    layer: Annotated[str | None, option("One layer, with every batch size and every (k, B_R).", "NAME")] = None,
+    plot: Annotated[Path | None, option("Draw roofline, causes, utilisation (.svg, .png; extra plot).", "FILE")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what a design's time goes into, and what other choices would cost.
+    """Say where a design's time goes and what other choices cost.
 
     Of every layer and batch size: MACs, padding, waiting for memory; the chosen
     k and B_R and the next best; the loss under one fixed configuration; the
@@ -57,17 +47,11 @@ def command(
     weighed = [] if index is None else candidates(design, found.layers[index])
     if plot is not None:
         draw_explanation(found, batch or b_max, plot, replace=force)
-    if as_json:
-        _emit_json(found, directory, index, weighed)
-    elif index is None:
-        _emit_network(found, batch or b_max, top)
-    else:
-        _emit_layer(found, index, weighed)
-    if plot is not None:
-        note(f"wrote {plot}")
+    text = _network(found, batch or b_max, top) if index is None else _layer(found, index, weighed)
+    show(as_json, "fluidb.explain-output/1", {"design": directory, **_record(found, index, weighed)}, text, plot)
 
 
-def _emit_network(found: Explanation, b: int, top: int) -> None:
+def _network(found: Explanation, b: int, top: int) -> Iterator[str]:
     import numpy as np
 
     design, at = found.design, b - 1
@@ -78,43 +62,42 @@ def _emit_network(found: Explanation, b: int, top: int) -> None:
     label = list(found.parts_s)[worst].label
     bounded = found.bound[:, at] == list(found.parts_s)[worst]
     reach = f"layers it bounds: {bounded.sum()}, with {percent(time_s[bounded].sum() / time_s.sum(), 1)}"
-    emit_facts(
-        [
-            ("network", f"{design.network.title} ({design.network.name})"),
-            ("layers", f"{products} GEMMs and {len(found.layers) - products} memory-only that take time"),
-            ("board", f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"),
-            ("design", f"<T_R,T_P,T_C> = {design.tile}, {design.tile.dsps:,} of {board.dsps:,} DSPs in use"),
-            (f"batch of {b}", f"{ms(time_s.sum())}, of which {totals[0]} % makes MACs"),
-            ("largest loss", f"{label}, {totals[worst]} % of the time; {reach}"),
-        ]
-    )
-    causes = _headers(found)
-    blank()
+    about = {
+        "network": f"{design.network.title} ({design.network.name})",
+        "layers": f"{products} GEMMs and {len(found.layers) - products} memory-only that take time",
+        "board": board_of(board),
+        "design": f"<T_R,T_P,T_C> = {design.tile}, {design.tile.dsps:,} of {board.dsps:,} DSPs in use",
+        f"batch of {b}": f"{ms(time_s.sum())}, of which {totals[0]} % makes MACs",
+        "largest loss": f"{label}, {totals[worst]} % of the time; {reach}",
+    }
+    yield facts(about)
+    sums_s = found.time_s.sum(axis=0)
     rows = [
-        (i + 1, f"{1e3 * whole:,.3f}", *_cells(part[:, i].sum() for part in found.parts_s.values()))
-        for i, whole in enumerate(found.time_s.sum(axis=0))
+        (i + 1, f"{1e3 * whole:,.3f}", *_shares(part[:, i].sum() for part in found.parts_s.values()))
+        for i, whole in enumerate(sums_s)
     ]
-    emit_table(["batch, and\nshares in %", "\nms", *causes], rows)
-    blank()
+    yield table([*_BATCHES, *_causes(found)], rows)
     order = np.argsort(-time_s, kind="stable")
-    shown, rest = order[:top], order[top:]
-    lines: list[tuple[Any, ...]] = [([index], found.layers[index].name, *_choice(found, index, at)) for index in shown]
-    if len(rest):
-        lines.append((rest, f"the other {len(rest)}", "", "", ""))
+    lines: list[tuple[Any, ...]] = [([i], found.layers[i].name, *_choice(found, i, at)) for i in order[:top]]
+    if len(order) > top:
+        lines.append((order[top:], f"the other {len(order) - top}", "", "", ""))
     shares = percents([time_s[indices].sum() for indices, *_ in lines])
     lines.append((order, "all", "", "", ""))
-    table = [
-        (name, f"{1e3 * time_s[indices].sum():,.3f}", share, *_cells(parts_s[:, indices].sum(axis=1)), *more)
+    cells = [
+        (name, f"{1e3 * time_s[indices].sum():,.3f}", share, *_shares(parts_s[:, indices].sum(axis=1)), *more)
         for (indices, name, *more), share in zip(lines, [*shares, "100.0"], strict=True)
     ]
-    headers = [f"layer at b={b},\nand shares in %", "\nms", "of\nall", *causes, "\nbound", "\nk:B_R", "\nnext best"]
-    emit_table(headers, table)
-    _emit_fixed(found, b)
-    emit_ranking(design)
+    yield table([f"layer at b={b},\nand shares in %", "\nms", "of\nall", *_causes(found), *_CHOICE], cells)
+    yield from _fixed(found, b)
+    yield from ranking(design)
 
 
-def _headers(found: Explanation) -> list[str]:
-    """The causes in two lines each."""
+_BATCHES = ("batch, and\nshares in %", "\nms")
+_CHOICE = ("\nbound", "\nk:B_R", "\nnext best")
+
+
+def _causes(found: Explanation) -> list[str]:
+    """The causes, as headers of two lines."""
     return [cause.label.replace(" ", "\n") if " " in cause.label else f"\n{cause.label}" for cause in found.parts_s]
 
 
@@ -132,120 +115,96 @@ def _choice(found: Explanation, index: int, at: int) -> tuple[str, str, str]:
     return found.bound[index, at].label, pair(chosen.codes, chosen.B_R), next_best
 
 
-def _emit_fixed(found: Explanation, b: int) -> None:
+def _fixed(found: Explanation, b: int) -> Iterator[str]:
     """What a choice taken away costs: B_R, k, both; and the best of all single configurations."""
     best = found.best_fixed
-    wanted = [item for item in found.fixed if item.k in (None, "1") and item.B_R in (None, "b")]
-    shown = [(item, _rule(item)) for item in wanted if item is not best]
-    if best is not None:
-        shown.append((best, f"{_rule(best)}, the best single one"))
-    if not shown:
+    wanted = [item for item in found.fixed if item.k in (None, "1") and item.B_R in (None, "b") and item is not best]
+    if best is None and not wanted:
         return
     base_s = found.time_s.sum(axis=0)[b - 1]
     rows = [("k and B_R as configured", ms(base_s), "", f"{found.gop_s:,.1f}", "")]
-    for item, name in shown:
-        time_s = item.time_s[b - 1]
+    for item in [*wanted, best] if best is not None else wanted:
+        rule = ", ".join([f"k = {item.k}"] * (item.k is not None) + [f"B_R = {item.B_R}"] * (item.B_R is not None))
+        time_s, name = item.time_s[b - 1], f"{rule}, the best single one" if item is best else rule
         longer, less = percent(time_s / base_s - 1), percent(1 - item.gop_s / found.gop_s)
         rows.append((name, ms(time_s), longer, f"{item.gop_s:,.1f}", less))
-    blank()
-    emit_table(["all layers and batch sizes with", f"time at b={b}", "longer by", "GOP/s, all b", "less by"], rows)
+    yield table(["all layers and batch sizes with", f"time at b={b}", "longer by", "GOP/s, all b", "less by"], rows)
 
 
-def _rule(item: Fixed) -> str:
-    return ", ".join([f"k = {item.k}"] * (item.k is not None) + [f"B_R = {item.B_R}"] * (item.B_R is not None))
-
-
-def _emit_layer(found: Explanation, index: int, weighed: list[list[Configuration]]) -> None:
+def _layer(found: Explanation, index: int, weighed: list[list[Configuration]]) -> Iterator[str]:
     from ...dse.fbcb import K_NAMES
 
     layer = found.layers[index]
-    product = layer.gemm and "R x P x C = " + "x".join(map(str, layer.gemm[:3])) + f", groups {layer.gemm.groups}"
-    emit_facts(
-        [
-            ("layer", f"{layer.name}, {index + 1} of {len(found.layers)}, in stage {layer.stage}"),
-            ("product", f"{product}, {layer.gemm.macs:,} MACs" if layer.gemm else "none: memory only"),
-            ("design", f"<T_R,T_P,T_C> = {found.design.tile}"),
-        ]
-    )
-    blank()
+    product = "none: memory only"
+    if layer.gemm:
+        size = "x".join(map(str, layer.gemm[:3]))
+        product = f"R x P x C = {size}, groups {layer.gemm.groups}, {layer.gemm.macs:,} MACs"
+    place = f"{layer.name}, {index + 1} of {len(found.layers)}, in stage {layer.stage}"
+    yield facts({"layer": place, "product": product, "design": f"<T_R,T_P,T_C> = {found.design.tile}"})
     rows = [
         (
             i + 1,
             f"{1e3 * found.time_s[index, i]:,.3f}",
             f"{found.dram_bytes[index, i] / 1e6:,.3f}",
-            *_cells(part[index, i] for part in found.parts_s.values()),
+            *_shares(part[index, i] for part in found.parts_s.values()),
             *_choice(found, index, i),
         )
         for i in range(found.time_s.shape[1])
     ]
-    headers = ["batch, and\nshares in %", "\nms", "\nMB", *_headers(found), "\nbound", "\nk:B_R", "\nnext best"]
-    emit_table(headers, rows)
-    pairs = sorted(
-        {(item.k, item.B_R) for column in weighed for item in column},
-        key=lambda pair: (pair[1], K_NAMES.index(pair[0])),
-    )
+    yield table([*_BATCHES, "\nMB", *_causes(found), *_CHOICE], rows)
+    costs = [{(item.B_R, K_NAMES.index(item.k)): f"{1e3 * item.time_s:,.3f}" for item in column} for column in weighed]
+    pairs = sorted({pair for column in costs for pair in column})
     if pairs:
-        blank()
-        cost = [{(item.k, item.B_R): item.time_s for item in column} for column in weighed]
-        cells = [
-            (f"{k}:{B_R}", *(f"{1e3 * column[k, B_R]:,.3f}" if (k, B_R) in column else "" for column in cost))
-            for k, B_R in pairs
-        ]
-        emit_table(["ms by k:B_R", *(f"b={b}" for b in range(1, len(cost) + 1))], cells)
+        cells = [(f"{K_NAMES[k]}:{B_R}", *(column.get((B_R, k), "") for column in costs)) for B_R, k in pairs]
+        yield table(["ms by k:B_R", *(f"b={b}" for b in range(1, len(costs) + 1))], cells)
 
 
-def _emit_json(found: Explanation, directory: Path, index: int | None, weighed: list[list[Configuration]]) -> None:
+def _record(found: Explanation, index: int | None, weighed: list[list[Configuration]]) -> dict[str, Any]:
     from ...dse.fbcb import K_NAMES
 
-    design = found.design
+    design, chosen, following = found.design, found.chosen, found.runner_up
 
-    def row(index: int) -> dict[str, Any]:
-        layer, chosen, following = found.layers[index], found.chosen, found.runner_up
-        has = [bool(B_R) for B_R in following.B_R[index]]
+    def times(of: Any) -> dict[str, Any]:
+        return {"time_s": of(found.time_s)} | {f"{cause}_s": of(part) for cause, part in found.parts_s.items()}
+
+    def row(i: int) -> dict[str, Any]:
+        layer, has = found.layers[i], following.B_R[i].astype(bool)
         return {
             "layer": layer.name,
             "stage": layer.stage,
             "gemm": layer.gemm and {**layer.gemm._asdict(), "per_sample": layer.per_sample},
-            "time_s": found.time_s[index].tolist(),
-            **{f"{cause}_s": part[index].tolist() for cause, part in found.parts_s.items()},
-            "dram_bytes": found.dram_bytes[index].tolist(),
-            "bound": found.bound[index].tolist(),
-            "k": [K_NAMES[code] for code in chosen.codes[index]] if layer.gemm else None,
-            "B_R": chosen.B_R[index].tolist() if layer.gemm else None,
-            "next_k": [
-                K_NAMES[code] if there else None for code, there in zip(following.codes[index], has, strict=True)
-            ],
-            "next_B_R": [int(B_R) or None for B_R in following.B_R[index]],
-            "next_time_s": [
-                float(time_s) if there else None for time_s, there in zip(following.time_s[index], has, strict=True)
-            ],
+            **times(lambda part: part[i]),
+            "dram_bytes": found.dram_bytes[i],
+            "bound": found.bound[i],
+            "k": [K_NAMES[code] for code in chosen.codes[i]] if layer.gemm else None,
+            "B_R": chosen.B_R[i] if layer.gemm else None,
+            "next_k": [K_NAMES[code] if there else None for code, there in zip(following.codes[i], has, strict=True)],
+            "next_B_R": [int(B_R) or None for B_R in following.B_R[i]],
+            "next_time_s": following.time_s[i],  # infinite, so null, where there is no other choice
         }
 
     def fixed(item: Fixed) -> dict[str, Any]:
-        return {"k": item.k, "B_R": item.B_R, "time_s": item.time_s.tolist(), "gop_s_sum": item.gop_s}
+        return {"k": item.k, "B_R": item.B_R, "time_s": item.time_s, "gop_s_sum": item.gop_s}
 
     layers = [row(i) for i in (range(len(found.layers)) if index is None else [index])]
     if index is not None:
         layers[0]["candidates"] = [{"b": b, **item._asdict()} for b, column in enumerate(weighed, 1) for item in column]
-    content = {
-        "design": str(directory),
+    return {
         "network": design.network.name,
         "platform": design.platform.name,
-        "options": design.options.model_dump(mode="json"),
+        "options": design.options,
         **design.tile._asdict(),
         "dsp_share": design.dsp_share,
         "gop_s_sum": found.gop_s,
-        "time_s": found.time_s.sum(axis=0).tolist(),
-        **{f"{cause}_s": part.sum(axis=0).tolist() for cause, part in found.parts_s.items()},
+        **times(lambda part: part.sum(axis=0)),
         "layers": layers,
         "fixed": [fixed(item) for item in found.fixed],
         "best_fixed": found.best_fixed and fixed(found.best_fixed),
-        "ranking": [item.model_dump() for item in design.ranking],
+        "ranking": design.ranking,
     }
-    emit_json("fluidb.explain-output/1", content)
 
 
-def _cells(parts: Iterable[float]) -> list[str]:
+def _shares(parts: Iterable[float]) -> list[str]:
     """Parts of a whole in per cent, blank where there is nothing."""
     values = list(parts)
     return [text if value else "" for value, text in zip(values, percents(values), strict=True)]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from ..render import emit_json, emit_table, fail, note, percent, progress
+from ..interrupt import resumable
+from ..render import fail, note, percent, progress, show, table
 from .problem import Problem
 
 if TYPE_CHECKING:
@@ -47,71 +48,43 @@ def run(
     from ...experiments.designs import design_each
     from ...formats import InputError
 
-    asked = _read(stated, list(itertools.product(networks, platforms)))
-    try:
-        with progress("searches") as report:
-            found = design_each(
-                asked, output, settings, replace=force, scheduler=scheduler, threads=threads, progress=report
-            )
-    except KeyboardInterrupt:
-        if output is None:
-            raise
-        raise KeyboardInterrupt(
-            f"interrupted; finished designs are kept in {output}, the same command goes on from there"
-        ) from None
-    pairs = list(zip(asked, found, strict=True))
-    if as_json:
-        _emit_json(pairs, output)
-    else:
-        _emit_text(pairs)
-    faults = [
-        f"{item.network.name} on {item.platform.name}: {line}"
-        for item, outcome in pairs
-        if isinstance(outcome, InputError)
-        for line in outcome.first_faults
-    ]
-    reused = [outcome.reused for outcome in found if not isinstance(outcome, InputError)]
-    if output is not None and reused:
-        note(f"wrote {output}; {sum(reused):,} of {len(reused):,} designs were kept there already")
-    if faults:
-        fail(faults)
-        raise typer.Exit(2)
-
-
-def _read(stated: Callable[[str, str], Problem], pairs: Sequence[tuple[str, str]]) -> list[Problem]:
-    """What was typed, for every pair; all that is wrong with it is said at once, and before any search."""
-    from ...formats import InputError
-
     asked: list[Problem] = []
-    faults: dict[str, None] = {}
-    for pair in pairs:
+    wrong: dict[str, None] = {}  # all that is wrong with what was typed is said at once, and before any search
+    for pair in itertools.product(networks, platforms):
         try:
             asked.append(stated(*pair))
         except InputError as error:
-            faults |= dict.fromkeys(error.faults)
-    if faults:
-        raise InputError(faults)
-    return asked
+            wrong |= dict.fromkeys(error.faults)
+    if wrong:
+        raise InputError(wrong)
+    with resumable(output, "designs"), progress("searches") as report:
+        found = design_each(
+            asked, output, settings, replace=force, scheduler=scheduler, threads=threads, progress=report
+        )
+    pairs = list(zip(asked, found, strict=True))
+    record = {"designs": [_record(*pair, output) for pair in pairs]}
+    show(as_json, "fluidb.dse-many-output/1", record, _text(pairs))
+    reused = [outcome.reused for outcome in found if not isinstance(outcome, InputError)]
+    if output is not None and reused:
+        note(f"wrote {output}; {sum(reused):,} of {len(reused):,} designs were kept there already")
+    faulty = [(item, outcome.first_faults) for item, outcome in pairs if isinstance(outcome, InputError)]
+    if faulty:
+        fail([f"{item.network.name} on {item.platform.name}: {line}" for item, faults in faulty for line in faults])
+        raise typer.Exit(2)
 
 
-def _emit_json(pairs: Sequence[Pair], output: Path | None) -> None:
+def _record(item: Problem, outcome: Found | InputError, output: Path | None) -> dict[str, object]:
     from ...experiments.designs import name_of
     from ...formats import InputError
     from .dse import content
 
-    designs: list[dict[str, object]] = []
-    for item, outcome in pairs:
-        if isinstance(outcome, InputError):
-            names = {"network": item.network.name, "platform": item.platform.name}
-            designs.append(names | {"faults": list(outcome.faults)})
-        else:
-            folder = None if output is None else str(output / name_of(item))
-            found = content(outcome.design, outcome.fbcb)
-            designs.append(found | {"output": folder, "reused": outcome.reused})
-    emit_json("fluidb.dse-many-output/1", {"designs": designs})
+    if isinstance(outcome, InputError):
+        return {"network": item.network.name, "platform": item.platform.name, "faults": outcome.faults}
+    folder = None if output is None else output / name_of(item)
+    return content(outcome.design, outcome.fbcb) | {"output": folder, "reused": outcome.reused}
 
 
-def _emit_text(pairs: Sequence[Pair]) -> None:
+def _text(pairs: Sequence[Pair]) -> Iterator[str]:
     from ...dse.objectives import OBJECTIVES
     from ...formats import InputError
 
@@ -127,4 +100,4 @@ def _emit_text(pairs: Sequence[Pair]) -> None:
         made = "kept" if outcome.reused else "searched"
         rows.append((name, design.tile, objective, *gop_s, percent(design.dsp_share), made))
     b_max = pairs[0][0].options.b_max
-    emit_table(["", "design", "objective", "GOP/s at b=1", f"at b={b_max}", "DSPs", ""], rows)
+    yield table(["", "design", "objective", "GOP/s at b=1", f"at b={b_max}", "DSPs", ""], rows)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from .. import options as shared
-from ..render import blank, emit_facts, emit_json, emit_table, note, percent, progress
-from .problem import Problem, problem
+from ..options import AsJson, Force, Threads, option
+from ..render import facts, percent, progress, show, table
+from .problem import NetworkName, PlatformName, Problem, Search, board_of
 
 if TYPE_CHECKING:
     from ...dse.pareto import Axis, Front, Point
@@ -17,34 +16,20 @@ if TYPE_CHECKING:
 SHARES = (1.0, 0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.25, 0.1)
 """Shares of the best objective for which the text says what they take."""
 
+AXES = "One or two of dsp, ram, lut, energy, latency; by default dsp,ram, or dsp if energy is the objective."
+
 
 def command(
-    network: shared.NetworkName,
-    platform: shared.PlatformName,
-    over: Annotated[
-        str | None,
-        typer.Option(
-            metavar="AXES",
-            help="One or two of dsp, ram, lut, energy, latency; by default dsp,ram, or dsp if energy is the objective.",
-        ),
-    ] = None,
-    plot: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the front: .svg or .png.")] = None,
-    batching: shared.Batching = shared.Engine.fluid,
-    stacking: shared.Stacking = True,
-    b_max: shared.BMax = 8,
-    weights: shared.Weights = None,
-    bandwidth: shared.Bandwidth = None,
-    memory_layers: shared.MemoryLayers = True,
-    backbone: shared.Backbone = False,
-    objective: shared.Objective = shared.Goal.gop_s,
-    max_dsp: shared.MaxDsp = None,
-    max_ram: shared.MaxRam = None,
-    max_lut: shared.MaxLut = None,
-    threads: shared.Threads = None,
-    force: shared.Force = False,
-    as_json: shared.AsJson = False,
+    network: NetworkName,
+    platform: PlatformName,
+    asked: Search,
+    over: Annotated[str | None, option(AXES, "AXES")] = None,
+    plot: Annotated[Path | None, option("Draw the front: .svg or .png.", "FILE")] = None,
+    threads: Threads = None,
+    force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Find every NPU that none beats in the objective without taking more of the board.
+    """Find the designs that no other beats with fewer resources.
 
     Prints what the designs take that reach some share of the best; --json has
     the whole front.
@@ -55,23 +40,14 @@ def command(
         from ...plots import check_picture
 
         check_picture(plot, replace=force)
-    asked = problem(
-        network, platform, bandwidth=bandwidth, backbone=backbone, weights=weights, max_dsp=max_dsp, max_ram=max_ram,
-        max_lut=max_lut, batching=batching.value, stacking=stacking, b_max=b_max, memory_layers=memory_layers,
-        objective=objective.value,
-    )  # fmt: skip
+    problem = asked.read(network, platform)
     with progress("designs") as report:
-        front = find_front(*asked, over=_axes(over), threads=threads, progress=report)
+        front = find_front(*problem, over=_axes(over), threads=threads, progress=report)
     if plot is not None:
         from ...plots.pareto import draw_front
 
-        draw_front(front, asked.network, asked.platform, asked.options, plot, replace=force)
-    if as_json:
-        _emit_json(front, asked, plot)
-    else:
-        _emit_text(front, asked)
-    if plot is not None:
-        note(f"wrote {plot}")
+        draw_front(front, *problem, plot, replace=force)
+    show(as_json, "fluidb.pareto-output/1", _record(front, problem) | {"plot": plot}, _text(front, problem), plot)
 
 
 def _axes(text: str | None) -> list[Axis] | None:
@@ -87,63 +63,52 @@ def _axes(text: str | None) -> list[Axis] | None:
     return [Axis(name) for name in names]
 
 
-def _emit_json(front: Front, asked: Problem, plot: Path | None) -> None:
+def _record(front: Front, asked: Problem) -> dict[str, Any]:
     from ...dse.objectives import OBJECTIVES
     from ...dse.pareto import SCALES
 
     keys = [SCALES[axis].key for axis in front.over]
-    points = [
-        {
-            **point.tile._asdict(),
-            **dict(zip(keys, point.takes, strict=True)),
-            "objective": point.objective,
-            "of_best": point.of_best,
-        }
-        for point in front.points
-    ]
-    content = {
+
+    def point(item: Point) -> dict[str, Any]:
+        takes = dict(zip(keys, item.takes, strict=True))
+        return {**item.tile._asdict(), **takes, "objective": item.objective, "of_best": item.of_best}
+
+    return {
         "network": asked.network.name,
         "platform": asked.platform.name,
         "bandwidth_gb_s": asked.platform.bandwidth_gb_s,
-        "options": asked.options.model_dump(mode="json"),
+        "options": asked.options,
         "over": keys,
         "objective_unit": OBJECTIVES[asked.options.objective].unit,
         "designs_evaluated": front.designs_evaluated,
         "knee": front.knee,
-        "points": points,
-        "plot": None if plot is None else str(plot),
+        "points": [point(item) for item in front.points],
     }
-    emit_json("fluidb.pareto-output/1", content)
 
 
-def _emit_text(front: Front, asked: Problem) -> None:
+def _text(front: Front, asked: Problem) -> Iterator[str]:
     from ...dse.objectives import OBJECTIVES
     from ...dse.pareto import SCALES
 
     net, board, options = asked
     goal, scales = OBJECTIVES[options.objective], [SCALES[axis] for axis in front.over]
-    knee = front.points[front.knee]
 
     def row(label: str, point: Point) -> list[str]:
-        takes = [
-            f"{scale.factor * value:,.{0 if scale.factor == 1 else 2}f}"
-            for scale, value in zip(scales, point.takes, strict=True)
-        ]
+        pairs = zip(scales, point.takes, strict=True)
+        takes = [f"{scale.factor * value:,.{0 if scale.factor == 1 else 2}f}" for scale, value in pairs]
         return [label, *takes, str(point.tile), goal.text(point.objective), percent(point.of_best, 1)]
 
-    emit_facts(
-        [
-            ("network", f"{net.title} ({net.name})"),
-            ("board", f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"),
-            ("objective", f"{goal.title}, {goal.unit} {goal.summary.format(options.b_max)}"),
-            ("front", f"{len(front.points):,} designs; {front.designs_evaluated:,} evaluated"),
-        ]
-    )
+    found = {
+        "network": f"{net.title} ({net.name})",
+        "board": board_of(board),
+        "objective": f"{goal.title}, {goal.unit} {goal.summary.format(options.b_max)}",
+        "front": f"{len(front.points):,} designs; {front.designs_evaluated:,} evaluated",
+    }
+    yield facts(found)
     headers = [*(scale.label for scale in scales), "design", "objective", "of the best"]
     for axis, scale in enumerate(scales):
-        blank()
-        found: dict[Point, float] = {}
-        for share in SHARES:
-            found.setdefault(front.least(axis, share), share)  # what reaches less for as little is named once
-        rows = [row(f">= {share:.0%}", point) for point, share in found.items()]
-        emit_table([f"least {scale.label}", *headers], [*rows, row("knee", knee)])
+        least: dict[Point, float] = {}
+        for share in SHARES:  # a design that is the least for several shares is listed once, with the largest
+            least.setdefault(front.least(axis, share), share)
+        rows = [row(f">= {share:.0%}", point) for point, share in least.items()]
+        yield table([f"least {scale.label}", *headers], [*rows, row("knee", front.points[front.knee])])

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from ...dse.choices import Batching, Objective
+from ..options import argument, flag, numbers, option
 
 if TYPE_CHECKING:
     from ...dse import SearchOptions
     from ...models import Network
     from ...platforms import Platform
+
+NetworkName = Annotated[str, argument("A network: a name from `fluidb models`, or a TOML file.")]
+PlatformName = Annotated[str, argument("A board: a name from `fluidb platforms`, or a TOML file.")]
+
+_GOALS = f"[{'|'.join(goal for goal in Objective if goal is not Objective.TRAFFIC)}]"
 
 
 class Problem(NamedTuple):
@@ -20,73 +29,103 @@ class Problem(NamedTuple):
     options: SearchOptions
 
 
-def problem(
-    network: str,
-    platform: str,
-    *,
-    bandwidth: str | None,
-    backbone: bool,
-    weights: str | None,
-    max_dsp: str | None,
-    max_ram: str | None,
-    max_lut: str | None,
-    **options: Any,
-) -> Problem:
-    """Read what was typed: names, quantities, limits; ``options`` are those of ``SearchOptions`` as they stand."""
-    from ...dse import SearchOptions
-    from ...formats import parse_bandwidth, validate
-    from ...platforms import LUT_KEYS, load_platform
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """The options that say which designs are searched."""
 
-    board = load_platform(platform, parse_bandwidth(bandwidth, "--bandwidth") if bandwidth is not None else None)
-    if max_lut is not None:
-        board.require(LUT_KEYS, "--max-lut")
-    limits: dict[str, object] = {
-        "max_dsps": _limit(max_dsp, "--max-dsp", board.dsps, "", "80% or 720"),
-        "max_ram_mbit": _limit(max_ram, "--max-ram", board.on_chip_mbit, "Mb", "80% or 15Mb"),
-        "max_luts": _limit(max_lut, "--max-lut", board.luts, "", "76% or 166000"),
-    }
-    net = _network(network, backbone=backbone)
-    options |= {"limits": limits, **_weighted(weights, options, net.name)}
-    return Problem(net, board, validate(SearchOptions, options, Path("options")))
+    batching: Annotated[Batching, option("How the engine lays out a batch.")] = Batching.FLUID
+    stacking: Annotated[bool, option("Stackable PEs: k in {1/2, 1, 2}, or k = 1 only.")] = True
+    b_max: Annotated[int, option("Largest batch size B_max.", min=1, max=256)] = 8
+    bandwidth: Annotated[str | None, option("Off-chip bandwidth instead of the board's, e.g. 3.2GB/s.", "QUANTITY")] = (
+        None
+    )
+    memory_layers: Annotated[bool, option("Count the traffic of pooling layers.")] = True
+    max_dsp: Annotated[str | None, option("DSPs a design may take: 80% or 720.", "LIMIT")] = None
+    max_ram: Annotated[str | None, option("On-chip memory it may take: 80% or 15Mb.", "LIMIT")] = None
+    max_lut: Annotated[str | None, option("LUTs it may take: 76% or 166000.", "LIMIT")] = None
+
+    def read(self, network: str, platform: str, **given: Any) -> Problem:
+        """The search of a network on a board; ``given`` are further fields of ``SearchOptions``."""
+        from ...dse import SearchOptions
+        from ...formats import parse_bandwidth, validate
+        from ...platforms import LUT_KEYS, load_platform
+
+        bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "--bandwidth")
+        board = load_platform(platform, bandwidth)
+        if self.max_lut is not None:
+            board.require(LUT_KEYS, "--max-lut")
+        limits = {
+            "max_dsps": _limit(self.max_dsp, "--max-dsp", board.dsps, "", "80% or 720"),
+            "max_ram_mbit": _limit(self.max_ram, "--max-ram", board.on_chip_mbit, "Mb", "80% or 15Mb"),
+            "max_luts": _limit(self.max_lut, "--max-lut", board.luts, "", "76% or 166000"),
+        }
+        net = self._network(network)
+        options = {key: value for key, value in vars(self).items() if key in SearchOptions.model_fields}
+        options |= given | {"limits": limits} | self._weighted(net)
+        return Problem(net, board, validate(SearchOptions, options, Path("options")))
+
+    def _network(self, name: str) -> Network:
+        return _load(name)
+
+    def _weighted(self, network: Network) -> dict[str, object]:  # noqa: ARG002  (a search asks it)
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search(Space):
+    """These options, and what is best among the designs."""
+
+    weights: Annotated[
+        str | None,
+        option(
+            "w_b for b = 1..B_max, or `serve-sim --json` results (.json); else all 1.",
+            "W1,W2,...|FILE",
+        ),
+    ] = None
+    backbone: Annotated[bool, flag("Leave out exits and heads.", "--backbone")] = False
+    objective: Annotated[
+        Objective, option("What is best: GOP/s (Equation 2), latency at b = 1, energy, or GOP/s/W.", _GOALS)
+    ] = Objective.GOP_S
+
+    def _network(self, name: str) -> Network:
+        net = _load(name)
+        return net.backbone() if self.backbone else net
+
+    def _weighted(self, network: Network) -> dict[str, object]:
+        """w_b as typed, or the runs of a simulation from its results."""
+        from ...formats import InputError
+
+        if self.weights is None or not self.weights.endswith(".json"):
+            found = numbers(self.weights, "--weights", float, "1,1,2, or a file whose name ends in .json")
+            if found and self.objective is Objective.LATENCY:
+                raise InputError("--weights: the objective latency is that of b = 1 and takes none; leave them out")
+            return {"weights": found}
+        from ...tables.launches import read_launches
+
+        if self.objective is not Objective.GOP_S:
+            raise InputError(f"--weights: a simulation's runs go with the objective gop_s, found {self.objective}")
+        return {
+            "weights": [],
+            "objective": Objective.TRAFFIC,
+            "launches": read_launches(Path(self.weights), self.b_max, network.name),
+        }
+
+
+def board_of(board: Platform) -> str:
+    """A board in one line."""
+    return f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"
 
 
 @cache
-def _network(name: str, *, backbone: bool) -> Network:
+def _load(name: str) -> Network:
     """A network, read once for all boards."""
     from ...models import load_network
 
-    net = load_network(name)
-    return net.backbone() if backbone else net
-
-
-def _weighted(weights: str | None, options: dict[str, Any], network: str) -> dict[str, object]:
-    """w_b as typed, or the runs of a simulation from its results."""
-    from ...formats import InputError
-
-    if weights is None or not weights.endswith(".json"):
-        found = numbers(weights, "--weights", float, "1,1,2, or a file whose name ends in .json")
-        if found and options["objective"] == "latency":
-            raise InputError("--weights: the objective latency is that of b = 1 and takes none; leave them out")
-        return {"weights": found}
-    from ...tables.launches import read_launches
-
-    if options["objective"] != "gop_s":
-        raise InputError(f"--weights: a simulation's runs go with the objective gop_s, found {options['objective']}")
-    return {"objective": "traffic", "launches": read_launches(Path(weights), options["b_max"], network)}
-
-
-def numbers(text: str | None, option: str, kind: type[float], example: str) -> list[float]:
-    """Numbers with commas between; none in no text."""
-    from ...formats import InputError
-
-    try:
-        return [] if text is None else [kind(item) for item in text.split(",")]
-    except ValueError:
-        what = "whole numbers" if kind is int else "numbers"
-        raise InputError(f'{option}: expected {what} with commas between, found "{text}"; e.g. {example}') from None
+    return load_network(name)
 
 
 def _limit(text: str | None, what: str, total: float | None, unit: str, example: str) -> float | None:
+    """A limit as typed: an amount, or a share of all there is on the board."""
     from ...formats import InputError, parse_quantity
 
     if text is None:

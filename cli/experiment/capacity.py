@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..options import AsJson, TableFolder
-from ..render import blank, emit_facts, emit_json, emit_table, fail, percent, progress, quantity
+from ..options import AsJson, Policy, TableFolder, Threads, duration, option
+from ..render import facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
     from ...experiments.capacity import Capacity, Probe
@@ -19,61 +19,55 @@ if TYPE_CHECKING:
 
 def command(
     directory: TableFolder,
-    slo: Annotated[str, typer.Option(metavar="DURATION", help="Latency objective, e.g. 200ms.")],
-    require: Annotated[
-        list[str],
-        typer.Option(metavar="REQUIREMENT", help="What must hold, e.g. 'violation_rate <= 1 %'. Repeatable."),
-    ],
-    policy: Annotated[
-        str, typer.Option(metavar="NAME[:KEY=VALUE,...]", help="The policy, as in `fluidb serve-sim`.")
-    ] = "fluid",
-    seeds: Annotated[int, typer.Option(min=2, max=1000, help="Independent runs at each rate.")] = 5,
-    requests: Annotated[int, typer.Option(min=1, max=10**7, help="Requests of each run, to begin with.")] = 20_000,
+    slo: Annotated[str, option("Latency objective, e.g. 200ms.", "DURATION")],
+    require: Annotated[list[str], option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")],
+    policy: Policy = "fluid",
+    seeds: Annotated[int, option("Independent runs at each rate.", min=2, max=1000)] = 5,
+    requests: Annotated[int, option("Requests of each run, to begin with.", min=1, max=10**7)] = 20_000,
     max_requests: Annotated[
-        int | None,
-        typer.Option(min=1, max=10**8, help="Requests of a run at which a rate is left undecided.  [default: 16-fold]"),
+        int | None, option("Requests of a run at which a rate is left undecided.  [default: 16-fold]", min=1, max=10**8)
     ] = None,
-    low: Annotated[float | None, typer.Option(metavar="REQUESTS/S", help="Lowest rate to search.")] = None,
-    high: Annotated[float | None, typer.Option(metavar="REQUESTS/S", help="Highest rate to search.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, max=1024, help="Threads; all cores if not given.")] = None,
+    low: Annotated[float | None, option("Lowest rate to search.", "REQUESTS/S")] = None,
+    high: Annotated[float | None, option("Highest rate to search.", "REQUESTS/S")] = None,
+    threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the highest Poisson arrival rate at which a policy keeps requirements.
+    """Find the highest arrival rate that keeps requirements.
 
-    Exit code 1 if it keeps them at none.
+    Arrivals are Poisson. Exit code 1 if the policy keeps the requirements at no rate.
     """
     from ...experiments.capacity import find_capacity
-    from ...formats import parse_duration
-    from ...serving.requirements import parse_requirement
-    from ...serving.scheduler import find_policy
+    from ...serving import find_policy, parse_requirement
     from ...tables import read_latency
 
     required = [parse_requirement(text, "--require") for text in require]
-    slo_s = parse_duration(slo, "--slo")
-    contender = find_policy(policy)
-    table = read_latency(directory)
+    settings: dict[str, Any] = {"slo_s": duration(slo, "--slo"), "seeds": seeds, "requests": requests}
+    settings |= {"max_requests": max_requests, "low_per_s": low, "high_per_s": high, "threads": threads}
+    scheduler, latency = find_policy(policy), read_latency(directory)
     with progress("rates") as report:
-        found = find_capacity(
-            table,
-            contender,
-            required,
-            slo_s=slo_s,
-            seeds=seeds,
-            requests=requests,
-            max_requests=max_requests,
-            low_per_s=low,
-            high_per_s=high,
-            threads=threads,
-            progress=report,
+        found = find_capacity(latency, scheduler, required, **settings, progress=report)
+    run = {
+        "design": directory,
+        "policy": policy,
+        "slo_s": settings["slo_s"],
+        "requirements": [r.text for r in required],
+    }
+    probes = [asdict(probe) | {"estimates": _estimates(required, probe)} for probe in found.probes]
+    if as_json or found.kept_per_s is not None:
+        show(
+            as_json,
+            "fluidb.capacity-output/1",
+            run | asdict(found) | {"probes": probes},
+            _text(found, policy, required),
         )
-    if as_json:
-        run = {"design": str(directory), "policy": policy, "slo_s": slo_s, "requirements": [r.text for r in required]}
-        probes = [asdict(probe) | {"estimates": _content(required, probe)} for probe in found.probes]
-        emit_json("fluidb.capacity-output/1", {**run, **asdict(found), "probes": probes})
-    elif found.kept_per_s is not None:
-        _emit_text(found, policy, required)
     if found.kept_per_s is None:
-        fail([_none_kept(found, required)])
+        lowest = found.probes[0]
+        pairs = list(zip(required, lowest.estimates, strict=True))
+        item, estimate = next((pair for pair in pairs if pair[0].text == lowest.broken), pairs[0])
+        value, interval = _shown(item, estimate)
+        what = f'"{item.text}" is {lowest.verdict}: {value}, {interval} at 95 %'
+        rates = f"{_rate(found.low_per_s)} to {_rate(found.high_per_s)}"
+        fail([f"no rate from {rates} is kept; at the lowest {what}"])
         raise typer.Exit(1)
 
 
@@ -81,7 +75,7 @@ def _rate(per_s: float) -> str:
     return f"{per_s:,.1f} /s" if per_s >= 1000 else f"{per_s:.4g} /s"
 
 
-def _content(required: Sequence[Requirement], probe: Probe) -> list[dict[str, object]]:
+def _estimates(required: Sequence[Requirement], probe: Probe) -> list[dict[str, object]]:
     return [
         {"requirement": item.text, "unit": item.unit, "value": value.mean, "interval": (value.low, value.high)}
         for item, value in zip(required, probe.estimates, strict=True)
@@ -93,42 +87,27 @@ def _shown(item: Requirement, value: Estimate) -> tuple[str, str]:
     return quantity(value.mean, item.unit), " to ".join(quantity(x or 0.0, item.unit) for x in (value.low, value.high))
 
 
-def _none_kept(found: Capacity, required: Sequence[Requirement]) -> str:
-    """What was found at the lowest rate, for the requirement that fails, else for the first one."""
-    lowest = found.probes[0]
-    pairs = list(zip(required, lowest.estimates, strict=True))
-    item, value = next((pair for pair in pairs if pair[0].text == lowest.broken), pairs[0])
-    mean, interval = _shown(item, value)
-    rates = f"no rate from {_rate(found.low_per_s)} to {_rate(found.high_per_s)} is kept"
-    return f'{rates}; at the lowest "{item.text}" is {lowest.verdict}: {mean}, {interval} at 95 %'
-
-
-def _emit_text(found: Capacity, policy: str, required: Sequence[Requirement]) -> None:
+def _text(found: Capacity, policy: str, required: Sequence[Requirement]) -> Iterator[str]:
     assert found.kept_per_s is not None
+    highest = f"{_rate(found.high_per_s)}, the highest rate searched"
+    above = {"lowest not kept": f"none; undecided up to {highest}"}
     if found.not_kept_per_s is not None:
         band = percent(found.not_kept_per_s / found.kept_per_s - 1)
-        above = [
-            ("lowest not kept", f"{_rate(found.not_kept_per_s)}: {found.limited_by}"),
-            ("undecided between", f"{band} of the rate"),
-        ]
+        above = {
+            "lowest not kept": f"{_rate(found.not_kept_per_s)}: {found.limited_by}",
+            "undecided between": f"{band} of the rate",
+        }
     elif found.kept_per_s == found.high_per_s:
-        above = [("lowest not kept", f"none up to {_rate(found.high_per_s)}, the highest rate searched")]
-    else:
-        above = [("lowest not kept", f"none; undecided up to {_rate(found.high_per_s)}, the highest rate searched")]
-    emit_facts(
-        [
-            ("policy", policy),
-            ("highest rate kept", f"{_rate(found.kept_per_s)}"),
-            *above,
-            ("requests a run", f"at most {found.max_requests:,}, then a rate is left undecided"),
-            ("saturation", f"{_rate(found.saturation_per_s)}, which no policy exceeds"),
-            (
-                "spent",
-                f"{found.requests_simulated:,} requests: {len(found.probes)} rates, {found.seeds} seeds each",
-            ),
-        ]
-    )
-    blank()
+        above = {"lowest not kept": f"none up to {highest}"}
+    about = {
+        "policy": policy,
+        "highest rate kept": _rate(found.kept_per_s),
+        **above,
+        "requests a run": f"at most {found.max_requests:,}, then a rate is left undecided",
+        "saturation": f"{_rate(found.saturation_per_s)}, which no policy exceeds",
+        "spent": f"{found.requests_simulated:,} requests: {len(found.probes)} rates, {found.seeds} seeds each",
+    }
+    yield facts(about)
     rows = [
         (
             _rate(probe.rate_per_s).removesuffix(" /s"),
@@ -140,4 +119,4 @@ def _emit_text(found: Capacity, policy: str, required: Sequence[Requirement]) ->
         for probe in found.probes
         for item, value in zip(required, probe.estimates, strict=True)
     ]
-    emit_table(["rate /s", "requests", "", "requirement", "mean", "95 %"], rows)
+    yield table(["rate /s", "requests", "", "requirement", "mean", "95 %"], rows)

@@ -43,9 +43,9 @@ def command(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a search and its simulations as one HTML page that needs no network.
+    """Write a search and its simulations as one HTML page.
 
-    Design, resources, utilisation and latency table of every folder; with --trace
+    The page needs no network. Design, resources, utilisation and latency table of every folder; with --trace
     also the policies: figures with intervals, distributions, the first moments.
     """
     from dataclasses import replace

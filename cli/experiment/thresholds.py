@@ -2,67 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from ..options import AsJson, TableFolder
-from ..render import blank, emit_facts, emit_json, emit_table, ms, percent, progress
+from ..options import AsJson, SampledRequests, TableFolder, option
+from ..render import facts, ms, percent, progress, show, table
 
 
 def command(
     directory: TableFolder,
-    trace: Annotated[Path, typer.Option(metavar="FILE", help="The requests (docs/file-formats.md, Traces).")],
-    samples: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE", help="Confidences and answers to draw from, where the trace has none (.npz or CSV)."
-        ),
-    ] = None,
-    policy: Annotated[str, typer.Option(metavar="NAME[:KEY=VALUE,...]", help="As in `fluidb serve-sim`.")] = "fluid",
-    slo: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Latency objective, e.g. 200ms, where the trace has none.")
-    ] = None,
-    first: Annotated[float, typer.Option("--from", metavar="THRESHOLD", help="The lowest threshold.")] = 0.5,
-    last: Annotated[float, typer.Option("--to", metavar="THRESHOLD", help="The highest threshold.")] = 0.95,
-    steps: Annotated[int, typer.Option(min=2, max=1000, help="Thresholds, at equal distances.")] = 10,
-    seed: Annotated[int, typer.Option(help="Seed of the samples drawn.")] = 0,
+    requests: SampledRequests,
+    first: Annotated[float, option("The lowest threshold.", "THRESHOLD", "--from")] = 0.5,
+    last: Annotated[float, option("The highest threshold.", "THRESHOLD", "--to")] = 0.95,
+    steps: Annotated[int, option("Thresholds, at equal distances.", min=2, max=1000)] = 10,
     as_json: AsJson = False,
 ) -> None:
-    """Sweep the exit threshold: accuracy against latency and violations.
+    """Sweep the exit threshold: accuracy against latency.
 
     Every threshold, the same for all exits, replays the same requests with the
     same samples.  A star marks what no other threshold beats in accuracy, mean
     latency and violations at once.
     """
     from ...experiments.thresholds import spread, sweep_thresholds
-    from ...formats import parse_duration
-    from ...serving.scheduler import find_policy
     from ...tables import read_latency
-    from ...traffic.reading import read_trace
-    from ...traffic.samples import draw_samples, read_samples
 
-    slo_s = parse_duration(slo, "--slo") if slo is not None else None
-    thresholds = spread(first, last, steps)
-    contender = find_policy(policy)
-    table = read_latency(directory)
-    loaded = read_trace(trace)
-    if samples is not None:
-        loaded = draw_samples(loaded, read_samples(samples), seed, trace)
+    slo_s, thresholds, scheduler = requests.slo_s, spread(first, last, steps), requests.scheduler
+    latency, trace, source = read_latency(directory), requests.read(), requests.source
     with progress("thresholds") as report:
-        points = sweep_thresholds(
-            table, loaded, contender, thresholds, slo_s=slo_s, source=samples or trace, progress=report
-        )
-    if as_json:
-        run = {"design": str(directory), "trace": str(trace), "samples": None if samples is None else str(samples)}
-        content = {"policy": policy, "slo_s": slo_s, "seed": seed, "requests": len(loaded)}
-        emit_json("fluidb.thresholds-output/1", {**run, **content, "points": [asdict(point) for point in points]})
-        return
-    origin = str(trace) if samples is None else f"{samples}, seed {seed}"
-    emit_facts([("policy", policy), ("requests", f"{len(loaded):,}"), ("confidences", origin)])
-    blank()
+        points = sweep_thresholds(latency, trace, scheduler, thresholds, slo_s=slo_s, source=source, progress=report)
+    record = {
+        "design": directory,
+        "trace": requests.trace,
+        "samples": requests.samples,
+        "policy": requests.policy,
+        "slo_s": slo_s,
+        "seed": requests.seed,
+        "requests": len(trace),
+        "points": points,
+    }
+    origin = str(source) if requests.samples is None else f"{source}, seed {requests.seed}"
     rows = [
         (
             f"{point.threshold:g}",
@@ -75,5 +52,9 @@ def command(
         )
         for point in points
     ]
-    names = [f"{index} {row.name}" for index, row in enumerate(table.exits, 1)]
-    emit_table(["threshold", *names, "accuracy", "mean latency", "p99", "violations", "best"], rows)
+    names = [f"{index} {row.name}" for index, row in enumerate(latency.exits, 1)]
+    text = [
+        facts({"policy": requests.policy, "requests": f"{len(trace):,}", "confidences": origin}),
+        table(["threshold", *names, "accuracy", "mean latency", "p99", "violations", "best"], rows),
+    ]
+    show(as_json, "fluidb.thresholds-output/1", record, text)

@@ -3,173 +3,126 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, Force, TableFolder
-from ..render import blank, emit_facts, emit_json, emit_outcomes, emit_table, ms, note, percent, progress
+from ..options import AsJson, Force, SampledRequests, TableFolder, duration, option
+from ..render import facts, ms, note, outcomes, percent, progress, show, table
 
 if TYPE_CHECKING:
-    from ...serving.metrics import Summary
+    from ...serving import Summary
     from ...tables import LatencyTable
 
 
 def command(
     directory: TableFolder,
-    trace: Annotated[Path, typer.Option(metavar="FILE", help="The requests (docs/file-formats.md, Traces).")],
-    policy: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME[:KEY=VALUE,...]",
-            help="serial, adaptb, lazy, fluid, fluid-slack or path/to/file.py:NAME, e.g. adaptb:timeout=M "
-            "(docs/policies.md).",
-        ),
-    ] = "fluid",
-    slo: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Latency objective, e.g. 200ms, where the trace has none.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the exits or samples, where the trace decides none.")] = 0,
+    served: SampledRequests,
     threshold: Annotated[
-        str | None,
-        typer.Option(
-            metavar="P[,P,...]", help="Confidence from which a sample exits: for all exits, or for each but the last."
-        ),
+        str | None, option("Confidence to exit: of all, or of each but the last.", "P[,P,...]")
     ] = None,
-    samples: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Confidences and answers for requests to draw from (.npz or CSV)."),
-    ] = None,
-    until: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Stop then; requests not yet returned count as late.")
-    ] = None,
-    requests: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write what happened to every request, as CSV.")
-    ] = None,
-    timeline: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write what ran when, as JSON for ui.perfetto.dev or chrome://tracing."),
-    ] = None,
+    until: Annotated[str | None, option("Stop then; what has not returned is a violation.", "DURATION")] = None,
+    requests: Annotated[Path | None, option("Write what happened to every request, as CSV.", "FILE")] = None,
+    timeline: Annotated[Path | None, option("Write what ran when, for ui.perfetto.dev (JSON).", "FILE")] = None,
     require: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="REQUIREMENT",
-            help="What must hold, e.g. 'p99 <= 200ms' (docs/capacity.md); exit code 1 if it does not. Repeatable.",
+        option(
+            "What must hold, else exit code 1: 'p99 <= 200ms'.",
+            "REQUIREMENT",
         ),
     ] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Replay a trace on a design and say what its users would experience."""
-    from ...formats import InputError, check_free, parse_duration
+    """Replay a trace on a design and say what its users experience."""
+    from ...formats import InputError, check_free
     from ...serving.bound import least_violations
     from ...serving.metrics import summarise
     from ...serving.replay import simulate, write_requests
     from ...serving.requirements import check_answerable, check_stated, judge, parse_requirement
-    from ...serving.scheduler import find_policy
     from ...serving.timeline import check_timeline_size, write_timeline
     from ...tables import read_latency
     from ...traffic.exits import parse_thresholds
-    from ...traffic.reading import read_trace
-    from ...traffic.samples import draw_samples, read_samples
-    from ...traffic.traffic import prepare
 
     for output in filter(None, (requests, timeline)):
         check_free(output, force)
     if requests is not None and timeline is not None and requests.absolute() == timeline.absolute():
         raise InputError(f"--timeline: expected another file than --requests, found {timeline} for both")
     required = [parse_requirement(text, "--require") for text in require or []]
-    slo_s = parse_duration(slo, "--slo") if slo is not None else None
-    until_s = parse_duration(until, "--until") if until is not None else math.inf
+    until_s = duration(until, "--until") or math.inf
     levels = parse_thresholds(threshold, "--threshold") if threshold is not None else None
-    contender = find_policy(policy)
-    table = read_latency(directory)
-    check_stated(required, table)
+    scheduler, latency = served.scheduler, read_latency(directory)
+    check_stated(required, latency)
     with progress("reading") as report:
-        loaded = read_trace(trace, report)
-    if samples is not None:
-        loaded = draw_samples(loaded, read_samples(samples), seed, trace)
-    check_answerable(required, loaded)
-    rates = [row.rate for row in table.exits]
-    traffic = prepare(loaded, rates, slo_s=slo_s, seed=seed, threshold=levels, source=samples or trace)
-    origin = traffic.origin if samples is None else f"{traffic.origin} of {samples}, seed {seed}"
+        trace = served.read(report)
+    check_answerable(required, trace)
+    traffic = served.traffic(trace, [row.rate for row in latency.exits], levels)
+    drawn = "" if served.samples is None else f" of {served.samples}, seed {served.seed}"
+    origin = f"{traffic.origin}{drawn}"
     with progress("replaying") as report:
-        replay = simulate(table, traffic, contender, until_s=until_s, progress=report)
-    summary = summarise(replay)
-    unavoidable = least_violations(replay)
-    outcomes = [judge(item, summary) for item in required]
+        replay = simulate(latency, traffic, scheduler, until_s=until_s, progress=report)
+    summary, unavoidable = summarise(replay), least_violations(replay)
+    judged = [judge(item, summary) for item in required]
     if timeline is not None:
         check_timeline_size(replay)
-        replay = simulate(table, traffic, contender, until_s=until_s, record=True)
+        replay = simulate(latency, traffic, scheduler, until_s=until_s, record=True)
         write_timeline(replay, timeline, replace=force)
     if requests is not None:
         write_requests(replay, requests, replace=force)
-    run = {"design": str(directory), "trace": str(trace), "policy": policy, "exits_from": origin}
-    if as_json:
-        names = {"network": table.network, "platform": table.platform}
-        figures = {**_finite(asdict(summary)), "unavoidable_violations": unavoidable}
-        judged = {"requirements": [_finite(asdict(item)) for item in outcomes]} if outcomes else {}
-        emit_json("fluidb.serve-sim-output/1", {**run, **names, "slo_s": slo_s, **figures, **judged})
-    else:
-        _emit_text(run, summary, unavoidable, table)
-        if outcomes:
-            blank()
-            emit_outcomes([item.text for item in required], outcomes)
+    record = {
+        "design": directory,
+        "trace": served.trace,
+        "policy": served.policy,
+        "exits_from": origin,
+        "network": latency.network,
+        "platform": latency.platform,
+        "slo_s": served.slo_s,
+        **asdict(summary),
+        "unavoidable_violations": unavoidable,
+        **({"requirements": judged} if judged else {}),
+    }
+    text = list(_text(summary, unavoidable, f"{served.policy}, exits from {origin}", latency))
+    if judged:
+        text.append(outcomes([item.text for item in required], judged))
+    show(as_json, "fluidb.serve-sim-output/1", record, text)
     for output in filter(None, (requests, timeline)):
         note(f"wrote {output}")
-    if not all(item.holds for item in outcomes):
+    if not all(item.holds for item in judged):
         raise typer.Exit(1)
 
 
-def _finite(value: Any) -> Any:
-    """The same with ``None`` for what is not finite: JSON has no infinity."""
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _emit_text(run: dict[str, str], summary: Summary, unavoidable: int, table: LatencyTable) -> None:
+def _text(summary: Summary, unavoidable: int, origin: str, latency: LatencyTable) -> Iterator[str]:
     low, high = summary.violation_interval
-    unfinished = [("unfinished", f"{summary.unfinished:,} requests, counted as late")] if summary.unfinished else []
-    accuracy = [("accuracy", percent(summary.accuracy))] if summary.accuracy is not None else []
     use = summary.utilisation
-    emit_facts(
-        [
-            ("policy", f"{run['policy']}, exits from {run['exits_from']}"),
-            ("requests", f"{summary.requests:,} over {summary.span_s:,.1f} s"),
-            ("warm-up", f"{summary.warm_up_requests:,} requests, counted in all figures"),
-            *unfinished,
-            ("arrival rate", f"{summary.arrival_rate_per_s:.3f} /s"),
-            ("processing rate", f"{summary.processing_rate_per_s:.3f} /s, {summary.goodput_per_s:.3f} /s in time"),
-            ("average latency", f"{ms(summary.mean_latency_s)}, of which {ms(summary.mean_wait_s)} in the queue"),
-            ("violations", f"{percent(summary.violation_rate)} ({summary.violations:,} requests)"),
-            ("95 % interval", f"{percent(low)} to {percent(high)}"),
-            ("any scheduler", f"at least {percent(unavoidable / summary.requests)} ({unavoidable:,} requests)"),
-            *accuracy,
-            (f"{table.machine} busy", f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average"),
-            ("preemptions", f"{summary.preemptions:,}, {ms(summary.stalled_s)} stood still on average"),
-            ("scheduler calls", f"{summary.scheduler_calls:,}"),
-        ]
-    )
-    blank()
-    rows = [
-        (
-            item.name,
-            ms(item.latency_s),
-            f"{ms(item.interval_s.low)} to {ms(item.interval_s.high)}"
-            if item.interval_s
-            else f"{item.more_requests_needed:,} more requests needed",
-        )
-        for item in summary.percentiles
-    ]
-    emit_table(["latency", "", "95 %"], [*rows, ("worst", ms(summary.max_latency_s), "")])
-    blank()
+    unfinished = {"unfinished": f"{summary.unfinished:,} requests, counted as violations"} if summary.unfinished else {}
+    accuracy = {} if summary.accuracy is None else {"accuracy": percent(summary.accuracy)}
+    about = {
+        "policy": origin,
+        "requests": f"{summary.requests:,} over {summary.span_s:,.1f} s",
+        "warm-up": f"{summary.warm_up_requests:,} requests, counted in all figures",
+        **unfinished,
+        "arrival rate": f"{summary.arrival_rate_per_s:.3f} /s",
+        "processing rate": f"{summary.processing_rate_per_s:.3f} /s, {summary.goodput_per_s:.3f} /s in time",
+        "average latency": f"{ms(summary.mean_latency_s)}, of which {ms(summary.mean_wait_s)} in the queue",
+        "violations": f"{percent(summary.violation_rate)} ({summary.violations:,} requests)",
+        "95 % interval": f"{percent(low)} to {percent(high)}",
+        "any scheduler": f"at least {percent(unavoidable / summary.requests)} ({unavoidable:,} requests)",
+        **accuracy,
+        f"{latency.machine} busy": f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average",
+        "preemptions": f"{summary.preemptions:,}, {ms(summary.stalled_s)} stood still on average",
+        "scheduler calls": f"{summary.scheduler_calls:,}",
+    }
+    yield facts(about)
+    rows = []
+    for item in summary.percentiles:
+        within = " to ".join(map(ms, item.interval_s or ()))
+        rows.append((item.name, ms(item.latency_s), within or f"{item.more_requests_needed:,} more requests needed"))
+    yield table(["latency", "", "95 %"], [*rows, ("worst", ms(summary.max_latency_s), "")])
     if use is None:
-        emit_facts([("where the MACs went", f"not known: the latency table of {table.platform} states no causes")])
+        yield facts({"where the MACs went": f"not known: the latency table of {latency.platform} states no causes"})
     else:
         shares = {
             "MACs made": use.mac_share,
@@ -179,8 +132,7 @@ def _emit_text(run: dict[str, str], summary: Summary, unavoidable: int, table: L
             "tiles not filled": use.tile_padding_share,
             "batch grid not filled": use.batch_padding_share,
         }
-        emit_table(["where the MACs went", "share"], [(name, percent(share, 1)) for name, share in shares.items()])
-    blank()
+        yield table(["where the MACs went", "share"], ((name, percent(share, 1)) for name, share in shares.items()))
     cells = [
         (
             f"{there.exit} {row.name}",
@@ -192,7 +144,6 @@ def _emit_text(run: dict[str, str], summary: Summary, unavoidable: int, table: L
             f"{stage.mean_batch:.2f}",
             percent(stage.busy_share, 1),
         )
-        for row, there, stage in zip(table.exits, summary.exits, summary.stages, strict=True)
+        for row, there, stage in zip(latency.exits, summary.exits, summary.stages, strict=True)
     ]
-    right = ["accuracy"] if summary.accuracy is not None else []
-    emit_table(["exit", "requests", "share", "latency", *right, "runs", "samples", table.machine], cells)
+    yield table(["exit", "requests", "share", "latency", *accuracy, "runs", "samples", latency.machine], cells)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ..options import AsJson, Force
-from ..render import emit_facts, emit_json, note
+from ..options import AsJson, Force, Output, argument, flag, option
+from ..render import facts, show
 
 if TYPE_CHECKING:
     from ...traffic.importers import Imported
@@ -17,40 +16,32 @@ FORMATS = """azure-llm-2023, azure-functions-2021, azure-functions-2019, burstgp
 or jsonl (docs/import-traces.md)."""
 
 
+def _column(what: str) -> Any:
+    """An option that names a column of a file, or a key."""
+    return option(f"csv, jsonl: column or key with {what}.", "NAME")
+
+
 def command(
-    format_: Annotated[str, typer.Argument(metavar="FORMAT", help=FORMATS)],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to import.")],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The CSV file to write.")],
-    arrival_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="csv, jsonl: column or key with the arrivals.")
-    ] = None,
+    format_: Annotated[str, argument(FORMATS, "FORMAT")],
+    file: Annotated[Path, argument("The file to import.", "FILE")],
+    output: Output,
+    arrival_column: Annotated[str | None, _column("the arrivals")] = None,
     unit: Annotated[
-        str | None,
-        typer.Option(metavar="s|ms|us|ns|iso", help="csv, jsonl: unit of all times; iso: ISO 8601 timestamps."),
+        str | None, option("csv, jsonl: unit of times; iso: ISO 8601 timestamps.", "s|ms|us|ns|iso")
     ] = None,
-    id_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="csv, jsonl: column or key with whole numbers, each once.")
-    ] = None,
-    slo_column: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="csv, jsonl: column or key with latency objectives; seconds with iso."),
-    ] = None,
-    exit_column: Annotated[
-        str | None, typer.Option(metavar="NAME", help="csv, jsonl: column or key with exits, counted from 1.")
-    ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(metavar="CHARACTER", help="csv: between columns; a comma if not given.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="azure-functions-2019: same seed, same arrivals within each minute.")
-    ] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used, and count them.")
-    ] = False,
+    id_column: Annotated[str | None, _column("whole numbers, each once")] = None,
+    slo_column: Annotated[str | None, _column("latency objectives; seconds with iso")] = None,
+    exit_column: Annotated[str | None, _column("exits, counted from 1")] = None,
+    delimiter: Annotated[str | None, option("csv: between columns; a comma if not given.", "CHARACTER")] = None,
+    seed: Annotated[int | None, option("azure-functions-2019: same seed, same arrivals within each minute.")] = None,
+    skip_bad: Annotated[bool, flag("Leave out rows that cannot be used, and count them.", "--skip-bad")] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a trace of real requests that something else recorded; the first arrives at 0."""
+    """Make a trace from a recording of real requests.
+
+    The first request arrives at 0.
+    """
     from ...formats import check_free
     from ...traffic.importers import Options, import_trace
     from ...traffic.trace import write_trace
@@ -59,16 +50,10 @@ def command(
     options = Options(arrival_column, unit, id_column, slo_column, exit_column, delimiter, seed)
     made = import_trace(format_, file, options, skip_bad=skip_bad)
     write_trace(made.trace, output)
-    if as_json:
-        run = {"output": str(output), "format": format_, "seed": made.seed}
-        emit_json("fluidb.trace-import-output/1", run | _content(made))
-    else:
-        _emit_text(made, format_)
-    note(f"wrote {output}")
-
-
-def _content(made: Imported) -> dict[str, object]:
-    return {
+    record = {
+        "output": output,
+        "format": format_,
+        "seed": made.seed,
         "assumes": made.assumes,
         "rows_read": made.rows_read,
         "rows_kept": made.rows_kept,
@@ -79,27 +64,27 @@ def _content(made: Imported) -> dict[str, object]:
         "time_zero": made.time_zero,
         "ids": made.ids,
         "requests": len(made.trace),
-        "last_arrival_s": float(made.trace.arrival_s[-1]),
+        "last_arrival_s": made.trace.arrival_s[-1],
         "arrival_rate_per_s": made.trace.rate_per_s,
     }
+    show(as_json, "fluidb.trace-import-output/1", record, _text(made, format_), output)
 
 
-def _emit_text(made: Imported, format_: str) -> None:
+def _text(made: Imported, format_: str) -> Iterator[str]:
     dropped = [f"{count:,} {reason}" for count, reason in ((made.rows_blank, "blank"), (made.rows_bad, "bad")) if count]
     unsorted = made.rows_out_of_order
-    facts = [
-        ("format", format_),
-        ("times", made.assumes),
-        ("time zero", f"{made.time_zero}, the first arrival"),
-        ("rows read", f"{made.rows_read:,}"),
-        ("rows kept", f"{made.rows_kept:,}"),
-        ("rows dropped", ", ".join(dropped) or "none"),
-        ("order", f"sorted: {unsorted:,} rows stood behind a later arrival" if unsorted else "as in the file"),
-        ("ids", made.ids),
-        ("requests", f"{len(made.trace):,}"),
-        ("rate", f"{made.trace.rate_per_s:.3f} /s"),
-        ("last arrival", f"{made.trace.arrival_s[-1]:,.3f} s"),
-    ]
-    if made.first_bad is not None:
-        facts.insert(6, ("first bad", made.first_bad))
-    emit_facts(facts)
+    found = {
+        "format": format_,
+        "times": made.assumes,
+        "time zero": f"{made.time_zero}, the first arrival",
+        "rows read": f"{made.rows_read:,}",
+        "rows kept": f"{made.rows_kept:,}",
+        "rows dropped": ", ".join(dropped) or "none",
+        **({} if made.first_bad is None else {"first bad": made.first_bad}),
+        "order": f"sorted: {unsorted:,} rows stood behind a later arrival" if unsorted else "as in the file",
+        "ids": made.ids,
+        "requests": f"{len(made.trace):,}",
+        "rate": f"{made.trace.rate_per_s:.3f} /s",
+        "last arrival": f"{made.trace.arrival_s[-1]:,.3f} s",
+    }
+    yield facts(found)

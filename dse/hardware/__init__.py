@@ -1,5 +1,6 @@
 """Files for the hardware: the control block, the whole engine in SystemVerilog, the scheduler's table in C."""
 
-from .files import HardwareFormat, write_hardware
+from ..choices import HardwareFormat
+from .files import write_hardware
 
 __all__ = ["HardwareFormat", "write_hardware"]

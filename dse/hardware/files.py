@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 import re
-from enum import StrEnum
 from pathlib import Path
 from string import Template
 
 from ... import __version__
 from ...formats import InputError, check_free, check_own_folder, write_directory, write_file
 from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
+from ..choices import Batching, HardwareFormat
 from ..design import DesignTable, read_design
 from ..fbcb import K_BITS, K_NAMES, FbcbTable, batch_bits
-from ..space import Batching, LayerKind, one_by_one
+from ..space import LayerKind, one_by_one
 
 RTL = Path(__file__).parent / "rtl"
 STATIC_FILES = ("README.md", "fbcb.sv", "fbe.sv", "fbe_tb.sv")
@@ -25,18 +25,6 @@ PACKAGE_FILE = "fbe_pkg.sv"
 MEMORY_FILE = "fbcb.mem"
 MAX_CYCLES = 2**63 - 1
 """A decimal constant of C has at most that value."""
-
-
-class HardwareFormat(StrEnum):
-    """A form in which a design leaves for hardware.
-
-    ``MEM`` is the FBCB for ``$readmemh``, ``C_HEADER`` the scheduler's latency
-    table, ``SYSTEMVERILOG`` a folder with the whole Fluid Batching Engine.
-    """
-
-    MEM = "mem"
-    C_HEADER = "c-header"
-    SYSTEMVERILOG = "systemverilog"
 
 
 def _plain(name: str) -> str:

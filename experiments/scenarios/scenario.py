@@ -12,8 +12,9 @@ from typing import Annotated, Literal, NamedTuple, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
+from ...dse.choices import Batching
 from ...dse.search import SearchOptions
-from ...dse.space import Batching, Tile, check_fit
+from ...dse.space import Tile, check_fit
 from ...formats import Catalogue, InputError, Strict, parse_bandwidth, parse_duration, read_toml
 from ...models import NETWORKS, Network, load_network
 from ...platforms import PLATFORMS, Platform, load_platform

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dse.space import Batching
+from ...dse.choices import Batching
 from ...experiments.scenarios import Contender, Point
 from ...formats import read_toml
 from ...models import NETWORKS, Exit, Network

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dse.choices import Batching
 from ...dse.design import tabulate_design
 from ...dse.search import Evaluator, SearchOptions, search
-from ...dse.space import Batching, Tile
+from ...dse.space import Tile
 from ...experiments.comparison import Comparison
 from ...experiments.store import traffic
 from ...models import load_network

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ...dse.choices import Batching
 from ...dse.design import tabulate_design
 from ...dse.latency import tabulate_latency
 from ...dse.search import SearchOptions, configure, search
-from ...dse.space import Batching
 from ...models import Network, load_network
 from ...platforms import load_platform
 from ..lab import Lab, design

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -414,16 +415,6 @@ def test_a_full_disk_behind_stdout_is_one_line(tmp_path: Path) -> None:
     assert lines(done) == ["fluidb: output: No space left on device"]
 
 
-def test_no_writable_place_for_compiled_kernels(tmp_path: Path) -> None:
-    """A read-only install of a user without a home compiles into a folder of its own."""
-    code = "import os; os.access = lambda *_: False\nimport fluidb; print(os.environ['NUMBA_CACHE_DIR'])"
-    environment = {key: value for key, value in os.environ.items() if key != "NUMBA_CACHE_DIR"}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
-    folder = Path(done.stdout.strip())
-    assert folder.is_dir()
-    folder.rmdir()
-
-
 def forge(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Change a table and make its checksum fit."""
     content = json.loads(path.read_text())
@@ -629,3 +620,30 @@ def test_version(fluidb: Run) -> None:
     assert fluidb("--version").stdout == "fluidb 0.1.0\n"
     done = subprocess.run([sys.executable, "-m", "fluidb", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == "fluidb 0.1.0\n"
+
+
+GROUPS = ["", "trace", "models", "platforms"]
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_help_of_every_command_stands_whole_in_the_list(group: str, columns: int) -> None:
+    done = subprocess.run(
+        [FLUIDB, *group.split(), "--help"],
+        capture_output=True, text=True, check=True, env=os.environ | {"COLUMNS": str(columns)},
+    )  # fmt: skip
+    listed = done.stdout.split("Commands:\n")[1].splitlines()
+    assert listed
+    assert [line for line in listed if line.endswith("...")] == []
+
+
+def test_a_search_takes_the_same_options_in_every_command() -> None:
+    """They are declared once; `codesign` takes its weights and its objective from the traffic."""
+    options = {}
+    for command in ("dse", "pareto", "codesign"):
+        page = subprocess.run([FLUIDB, command, "--help"], capture_output=True, text=True, check=True).stdout
+        options[command] = set(re.findall(r"^  (?:-\w, )?--([a-z-]+)", page, flags=re.MULTILINE))
+    space = {"batching", "stacking", "b-max", "bandwidth", "memory-layers", "max-dsp", "max-ram", "max-lut"}
+    assert space <= options["codesign"]
+    assert space | {"weights", "backbone", "objective"} <= options["dse"] & options["pareto"]
+    assert not {"weights", "objective"} & options["codesign"]

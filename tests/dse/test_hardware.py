@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from conftest import COMPILED, POCKET, TINY, Run, tool
 from fluidb.dse import SearchOptions, read_design, search, tabulate_design, write_design, write_latency
-from fluidb.dse.hardware.files import HardwareFormat, header_text, write_hardware
+from fluidb.dse.choices import HardwareFormat
+from fluidb.dse.hardware.files import header_text, write_hardware
 from fluidb.formats import InputError, write_table
 from fluidb.models import load_network
 from fluidb.platforms import load_platform

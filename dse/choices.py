@@ -1,0 +1,48 @@
+"""What a user chooses by name, apart from the code that acts on it: the command line needs the names for ``--help``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Batching(StrEnum):
+    """How a batch is laid out on the matrices of a layer (paper 000, Figs. 1 and 4a).
+
+    ``FLUID`` chooses B_R for each layer and batch; ``ROW`` puts all samples
+    down the rows (B_R = b); ``COLUMN`` puts them side by side (B_R = 1), the
+    figures' P; ``FC`` does as ``ROW`` in fully connected layers (R = 1)
+    only and runs the others sample by sample; ``NONE`` runs everything sample
+    by sample; ``EQ1`` is Fluid Batching by Equation (1) as printed.
+    """
+
+    FLUID = "fluid"
+    ROW = "row"
+    COLUMN = "column"
+    FC = "fc"
+    NONE = "none"
+    EQ1 = "eq1"
+
+
+class Objective(StrEnum):
+    """What a search maximises or minimises; ``dse.objectives`` says how.
+
+    ``TRAFFIC`` is the time of the runs that a simulation saw; the others can be asked for by name.
+    """
+
+    GOP_S = "gop_s"
+    LATENCY = "latency"
+    ENERGY = "energy"
+    GOP_S_W = "gop_s_w"
+    TRAFFIC = "traffic"
+
+
+class HardwareFormat(StrEnum):
+    """A form in which a design leaves for hardware.
+
+    ``MEM`` is the FBCB for ``$readmemh``, ``C_HEADER`` the scheduler's latency
+    table, ``SYSTEMVERILOG`` a folder with the whole Fluid Batching Engine.
+    """
+
+    MEM = "mem"
+    C_HEADER = "c-header"
+    SYSTEMVERILOG = "systemverilog"

@@ -1,0 +1,32 @@
+from .catalogue import Catalogue as Catalogue
+from .errors import InputError as InputError
+from .files import (
+    check_free as check_free,
+    check_other as check_other,
+    check_own_folder as check_own_folder,
+    read_text as read_text,
+    write_directory as write_directory,
+    write_file as write_file,
+)
+from .quantities import (
+    parse_bandwidth as parse_bandwidth,
+    parse_clock as parse_clock,
+    parse_duration as parse_duration,
+    parse_quantity as parse_quantity,
+)
+from .tables import (
+    Printed as Printed,
+    Table as Table,
+    check_beside as check_beside,
+    read_printed as read_printed,
+    read_table as read_table,
+    write_table as write_table,
+)
+from .toml import (
+    Strict as Strict,
+    parse_toml as parse_toml,
+    read_toml as read_toml,
+    toml_inline as toml_inline,
+    toml_key as toml_key,
+    validate as validate,
+)

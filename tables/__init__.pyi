@@ -1,0 +1,1 @@
+from .latency import LatencyTable as LatencyTable, read_latency as read_latency
