@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ...dse.design import DesignTable, read_design
 from ...dse.fbcb import FbcbTable
@@ -11,32 +13,10 @@ from ...dse.latency import read_latency
 from ...experiments.comparison import COMPARE_FILE, Comparison, read_comparison
 from ...serving import Contender, Replay, Summary, simulate, summarise
 from ...tables.latency import LatencyTable
-from ...traffic import Trace, resolve
+from ...traffic import Trace, read_trace, resolve
 
 OPENING_PASSES = 20
-"""Length of a timeline's thumbnail, in times that one sample takes through the whole network."""
-
-
-@dataclass(frozen=True, slots=True)
-class Traffic:
-    """What all designs and policies serve.
-
-    Attributes
-    ----------
-    name : str
-        The trace's file, as the user wrote it.
-    trace : Trace
-        Its requests.
-    slo_s : float or None
-        Latency objective in seconds, where the trace has none of its own.
-    seed : int
-        Of the exits, where the trace decides none.
-    """
-
-    name: str
-    trace: Trace
-    slo_s: float | None
-    seed: int
+"""Length of the picture of the first moments, in times that one sample takes through the whole network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +64,22 @@ class Shown:
     table: LatencyTable
     served: list[Served] = field(default_factory=list)
 
+    def record(self) -> dict[str, Any]:
+        """The design and its policies as ``--json`` prints them."""
+        design = self.design
+        return {
+            "design": self.name,
+            "network": design.network.name,
+            "platform": design.platform.name,
+            **design.ranking[0].model_dump(),
+            "dsp_share": design.dsp_share,
+            "ram_share": design.ram_share,
+            "gop_s": design.gop_s,
+            "policies": [
+                {"policy": item.policy, "exits_from": item.exits_from, **asdict(item.summary)} for item in self.served
+            ],
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Compared:
@@ -101,62 +97,104 @@ class Compared:
     found: Comparison
 
 
-Entry = Shown | Compared
-"""A section of the report."""
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything a page shows.
+
+    Attributes
+    ----------
+    sections : list of Shown or Compared
+        In the order of the page.
+    source : Path or None
+        File of the trace that was simulated, if one was.
+    trace : Trace or None
+        Its requests.
+    slo_s : float or None
+        Latency objective in seconds of all requests; None if the trace has one for each.
+    """
+
+    sections: list[Shown | Compared]
+    source: Path | None = None
+    trace: Trace | None = None
+    slo_s: float | None = None
+
+    @property
+    def designs(self) -> list[Shown]:
+        """Sections that show a design."""
+        return [item for item in self.sections if isinstance(item, Shown)]
+
+    @property
+    def comparisons(self) -> list[Compared]:
+        """Sections that show a comparison."""
+        return [item for item in self.sections if isinstance(item, Compared)]
+
+    def record(self) -> dict[str, Any]:
+        """What went into the page, as ``--json`` prints it."""
+        return {
+            "trace": None if self.source is None else str(self.source),
+            "slo_s": self.slo_s,
+            "designs": [item.record() for item in self.designs],
+            "comparisons": [
+                {"folder": item.name, "scenario_sha256": item.found.scenario_sha256} for item in self.comparisons
+            ],
+        }
 
 
-def read_entry(folder: Path) -> Entry:
-    """Read a folder for a report.
+def make_report(
+    folders: Sequence[Path], source: Path | None = None, policies: Sequence[Contender] = (), *,
+    slo_s: float | None = None, seed: int = 0,
+) -> Report:  # fmt: skip
+    """Read what a page is to show, and simulate a trace on its designs.
 
     Parameters
     ----------
-    folder : Path
-        Of a design with its latency table, or of a comparison.
+    folders : sequence of Path
+        Of designs with their latency tables, or of comparisons: a section for each.
+    source : Path, optional
+        File of a trace to simulate.
+    policies : sequence of Contender
+        Those that serve it, one after another.
+    slo_s : float, optional
+        Latency objective in seconds, if the trace has none of its own.
+    seed : int
+        Of the exits, if the trace does not decide them.
 
     Returns
     -------
-    Shown or Compared
-        A design with nothing simulated yet, or a comparison.
+    Report
+        What to show.
 
     Raises
     ------
     InputError
-        If a table is missing, damaged or stale.
+        If a file is missing, damaged or stale, the trace does not fit a network, there is no SLO, or a policy broke
+        its contract.
     """
-    if (folder / COMPARE_FILE).exists():
-        return Compared(str(folder), read_comparison(folder / COMPARE_FILE))
-    return Shown(str(folder), *read_design(folder), read_latency(folder))
+    sections = [
+        Compared(str(folder), read_comparison(folder / COMPARE_FILE))
+        if (folder / COMPARE_FILE).exists()
+        else Shown(str(folder), *read_design(folder), read_latency(folder))
+        for folder in folders
+    ]
+    report = Report(sections, source, None if source is None else read_trace(source), slo_s)
+    if report.source is not None and report.trace is not None:
+        for shown in report.designs:
+            shown.served.extend(
+                serve(shown.table, report.trace, policies, slo_s=slo_s, seed=seed, source=report.source)
+            )
+    return report
 
 
-def serve(table: LatencyTable, traffic: Traffic, contenders: list[Contender]) -> list[Served]:
-    """Replay a trace under several policies, the same exits for all of them.
-
-    Parameters
-    ----------
-    table : LatencyTable
-        The design that serves it.
-    traffic : Traffic
-        Requests, their objective, the seed of their exits.
-    contenders : list of Contender
-        Policies.
-
-    Returns
-    -------
-    list of Served
-        One for each policy, in order.
-
-    Raises
-    ------
-    InputError
-        If the trace does not fit the network, there is no SLO, or a policy broke its contract.
-    """
-    trace, slo_s = traffic.trace, traffic.slo_s
-    exits, origin = resolve(trace, [row.rate for row in table.exits], traffic.seed, None, Path(traffic.name))
+def serve(
+    table: LatencyTable, trace: Trace, policies: Sequence[Contender], *, slo_s: float | None, seed: int, source: Path
+) -> list[Served]:
+    """Replay a trace under several policies, with the same exits for all of them; parameters as in `make_report`."""
+    exits, origin = resolve(trace, [row.rate for row in table.exits], seed, None, source)
     # no policy sees the future: stopped early, it does at first what it does in the whole
     opening_s = float(trace.arrival_s[0]) + OPENING_PASSES * float(table.array()[0, -1, 1])
     found = []
-    for contender in contenders:
-        replay = simulate(table, trace, contender, exits=exits, slo_s=slo_s)
-        opening = simulate(table, trace, contender, exits=exits, slo_s=slo_s, until_s=opening_s, record=True)
-        found.append(Served(contender.spec, origin, replay, summarise(replay, table), opening))
+    for policy in policies:
+        replay = simulate(table, trace, policy, exits=exits, slo_s=slo_s)
+        opening = simulate(table, trace, policy, exits=exits, slo_s=slo_s, until_s=opening_s, record=True)
+        found.append(Served(policy.spec, origin, replay, summarise(replay, table), opening))
     return found
