@@ -261,7 +261,7 @@ def _picture(sheet: Axes, said: str) -> Element:
                 tick.gridline.set_gid(_tag("grid"))
                 tick.label1.set_gid(_tag("tick", text_anchor=anchor))
     held = io.StringIO()
-    sheet.figure.savefig(held, format="svg")
+    sheet.figure.canvas.print_figure(held, format="svg")
     drawn = fromstring(held.getvalue())  # noqa: S314  (matplotlib wrote it a moment ago)
     markers = {f"#{path.get('id')}": path.get("d", "") for path in drawn.iterfind(".//{*}defs/{*}path")}
     shapes = (shape for group in drawn.iterfind(".//{*}g") for shape in _shapes(group, markers))

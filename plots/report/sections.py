@@ -9,17 +9,8 @@ from ...dse.design import DesignTable
 from ...dse.objectives import OBJECTIVES
 from ...experiments.comparison import Comparison, Difference, Estimate, PointResult
 from ...tables.latency import LatencyTable
-from .charts import (
-    Point,
-    TimeUnit,
-    busy_until,
-    draw_bars,
-    draw_cdf,
-    draw_heatmap,
-    draw_intervals,
-    draw_strips,
-    time_unit,
-)
+from . import charts
+from .charts import Point, TimeUnit, time_unit
 from .content import Served, Shown
 from .markup import Node, element, figure, figures, named, table
 
@@ -72,7 +63,7 @@ def _resources(ident: str, shown: Shown) -> Element:
     bars = [Point(name, share, f"{used} of {whole}, {100 * share:.2f} %") for name, used, whole, share in found]
     rows = [(name, [used, whole, f"{100 * share:.3f}"]) for name, used, whole, share in found]
     data = table(title, ["resource", "used", "of the board", "%"], rows)
-    return figure(f"{ident}-resources", title, "What the design takes of the board.", draw_bars(bars), data)
+    return figure(f"{ident}-resources", title, "What the design takes of the board.", charts.draw_bars(bars), data)
 
 
 def _throughput(ident: str, design: DesignTable, batches: Sequence[int]) -> Element:
@@ -81,7 +72,7 @@ def _throughput(ident: str, design: DesignTable, batches: Sequence[int]) -> Elem
     bars = [Point(f"b = {b}", share, f"{gop_s} GOP/s, {100 * share:.1f} %") for b, gop_s, share in found]
     rows = [(str(b), [gop_s, f"{100 * share:.1f}"]) for b, gop_s, share in found]
     data = table(title, ["batch", "GOP/s", "% of peak"], rows)
-    return figure(f"{ident}-throughput", title, "By batch size, against the peak.", draw_bars(bars), data)
+    return figure(f"{ident}-throughput", title, "By batch size, against the peak.", charts.draw_bars(bars), data)
 
 
 def _utilisation(ident: str, latency: LatencyTable, batches: Sequence[int]) -> Element:
@@ -90,7 +81,7 @@ def _utilisation(ident: str, latency: LatencyTable, batches: Sequence[int]) -> E
     names = [layer.name for layer in latency.layers]
     rows = [(name, [f"{100 * value:.1f}" for value in row]) for name, row in zip(names, share, strict=True)]
     data = table("Utilisation, %, by layer and batch size", ["layer", *(f"b = {b}" for b in batches)], rows)
-    drawn = draw_heatmap(share, names, layers.stage, batches)
+    drawn = charts.draw_heatmap(share, names, layers.stage, batches)
     remark = "Share of a layer's time, on the whole array, that makes MACs."
     return figure(f"{ident}-utilisation", title, remark, drawn, data)
 
@@ -148,7 +139,7 @@ def _policies(served: Sequence[Served], unit: TimeUnit) -> Element:
             f"{found.preemptions:,}",
         ]
         rows.append((item.policy, cells))
-    headers = ["policy", f"mean {unit.name}", f"p50 {unit.name}", f"p99 {unit.name}", "late %"]
+    headers = ["policy", f"mean {unit.name}", f"p50 {unit.name}", f"p99 {unit.name}", "violations %"]
     headers += ["done /s", "in time /s", "busy %", "MACs made %", "samples", "preemptions"]
     return table("Policies under the same requests", headers, rows)
 
@@ -164,7 +155,7 @@ def _tail(ident: str, served: Sequence[Served], unit: TimeUnit, slo_s: float | N
         rows.append((item.policy, [value, *(bounds or (f"{p99.more_requests_needed:,} more requests needed", ""))]))
     mark = None if slo_s is None else (slo_s, f"SLO {unit.short(slo_s)} {unit.name}")
     data = table(f"{title}, {unit.name}", ["policy", "p99", "95 % from", "to"], rows)
-    drawn = draw_intervals(points, unit.short, mark)
+    drawn = charts.draw_intervals(points, unit.short, mark)
     return figure(f"{ident}-p99", title, f"With its 95 % interval, {unit.name}.", drawn, data)
 
 
@@ -177,7 +168,7 @@ def _violations(ident: str, served: Sequence[Served]) -> Element:
         points.append(Point(item.policy, rate, f"{value} %, {low} to {high}", interval, index))
         rows.append((item.policy, [f"{item.summary.violations:,}", value, low, high]))
     data = table(title, ["policy", "requests", "%", "95 % from", "to"], rows)
-    drawn = draw_intervals(points, _PERCENT.short, None)
+    drawn = charts.draw_intervals(points, _PERCENT.short, None)
     return figure(
         f"{ident}-violations", title, "Share of requests later than their SLO, with its 95 % interval, %.", drawn, data
     )
@@ -190,7 +181,7 @@ def _distribution(ident: str, served: Sequence[Served], unit: TimeUnit, slo_s: f
         times_s = [*(found.latency_s for found in item.summary.percentiles), item.summary.max_latency_s]
         rows.append((item.policy, [unit.number(time_s) for time_s in times_s]))
     headers = ["policy", *(item.name for item in served[0].summary.percentiles), "worst"]
-    drawn = draw_cdf([(item.policy, item.replay.latency_s) for item in served], slo_s)
+    drawn = charts.draw_cdf([(item.policy, item.replay.latency_s) for item in served], slo_s)
     data = table(f"Percentiles of latency, {unit.name}", headers, rows)
     return figure(f"{ident}-cdf", title, "Share of requests, %, that took no longer.", drawn, data)
 
@@ -200,14 +191,14 @@ def _opening(ident: str, served: Sequence[Served], b_max: int) -> Element:
     begin_s, end_s = float(served[0].opening.trace.arrival_s[0]), served[0].opening.until_s
     strips, rows, unit = [], [], time_unit(end_s - begin_s)
     for item in served:
-        busy = busy_until(item.opening.runs, end_s)
+        busy = charts.busy_until(item.opening.runs, end_s)
         times_s = busy.end_s - busy.begin_s
         mean = f"{(times_s @ busy.batch) / times_s.sum():.2f}" if len(times_s) else ""
         strips.append((item.policy, busy))
         rows.append((item.policy, [unit.number(times_s.sum()), mean, f"{busy.preempts.sum():,}"]))
     headers = ["policy", f"busy {unit.name}", "samples", "preemptions"]
     data = table(f"The first {unit.number(end_s - begin_s)} {unit.name}", headers, rows)
-    drawn = draw_strips(strips, begin_s, end_s, b_max)
+    drawn = charts.draw_strips(strips, begin_s, end_s, b_max)
     remark = f"When the NPU was busy: height is the batch, up to {b_max}; a triangle marks a preemption."
     return figure(f"{ident}-opening", title, remark, drawn, data)
 
@@ -250,7 +241,7 @@ def _contenders(ident: str, title: str, point: PointResult, metric: str, unit: T
         rows.append((item.name, [*_numbers(unit, value), *differences]))
     headers = ["contender", "mean", "95 % from", "to", f"less {baseline}", "95 % from", "to", "beyond noise"]
     data = table(f"{title}, {unit.name}", headers, rows)
-    drawn = draw_intervals(points, unit.short, None)
+    drawn = charts.draw_intervals(points, unit.short, None)
     return figure(f"{ident}-{metric}", title, f"With its 95 % interval, {unit.name}.", drawn, data)
 
 
