@@ -15,7 +15,7 @@ from fluidb.dse.search import Evaluator
 from fluidb.models import Exit, Gemm, Layer, Network, Shape, load_network
 from fluidb.platforms import Platform, load_platform
 from fluidb.serving import find_policy, simulate, summarise
-from fluidb.traffic import poisson, resolve
+from fluidb.traffic import poisson, prepare
 from simulator import RATE_PER_S, SLO_S, paper_table
 from yardsticks import Problem, c_available, prepare_c
 
@@ -80,9 +80,8 @@ def requests_point(count: int) -> dict[str, float | None]:
     rates = [row.rate for row in table.exits]
 
     def whole(requests: int) -> None:
-        trace = poisson(RATE_PER_S, requests, 1)
-        exits, _ = resolve(trace, rates, 1, None)
-        summarise(simulate(table, trace, fluid, exits=exits, slo_s=SLO_S), table)
+        traffic = prepare(poisson(RATE_PER_S, requests, 1), rates, slo_s=SLO_S, seed=1)
+        summarise(simulate(table, traffic, fluid))
 
     whole(100)  # loads the event loop
     return {"whole": seconds(lambda: whole(count)), "peak_mb": peak_mb()}

@@ -12,7 +12,7 @@ from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from fluidb.serving import POLICIES, Replay, find_policy, simulate
 from fluidb.tables.latency import LatencyTable
-from fluidb.traffic import poisson, resolve
+from fluidb.traffic import poisson, prepare
 from numba import njit
 from rounds import Contestant, Table, take_turns, timed
 from servers import SERVERS, PlainClock, SimpyClock, Work, run
@@ -60,21 +60,21 @@ class Workload:
 
     def __init__(self, count: int) -> None:
         self.table, self.count = paper_table(), count
-        self.trace = poisson(RATE_PER_S, count, 1)
-        self.exits, _ = resolve(self.trace, [row.rate for row in self.table.exits], 1, None)
+        rates = [row.rate for row in self.table.exits]
+        self.traffic = prepare(poisson(RATE_PER_S, count, 1), rates, slo_s=SLO_S, seed=1)
         self.stage_s, self.finish_s = self.table.segments(by_layer=False).time_s, np.empty(count)
 
     def barest(self) -> None:
         """By the barest loop."""
-        bare(self.trace.arrival_s, self.exits, self.stage_s, self.table.b_max, self.finish_s)
+        bare(self.traffic.trace.arrival_s, self.traffic.exits, self.stage_s, self.table.b_max, self.finish_s)
 
     def simulated(self, policy: str) -> Callable[[], Replay]:
         """By fluidb."""
-        return functools.partial(simulate, self.table, self.trace, find_policy(policy), exits=self.exits, slo_s=SLO_S)
+        return functools.partial(simulate, self.table, self.traffic, find_policy(policy))
 
     def served(self, policy: str, clock: type[SimpyClock | PlainClock]) -> Callable[[], list[float]]:
         """By SimPy, or in plain Python."""
-        return functools.partial(run, policy, clock, Work.of(self.table, self.trace, self.exits, SLO_S))
+        return functools.partial(run, policy, clock, Work.of(self.table, self.traffic.trace, self.traffic.exits, SLO_S))
 
 
 def measure(rounds: int, count: int, few: int) -> Table:

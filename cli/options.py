@@ -32,6 +32,9 @@ class Goal(StrEnum):
 DesignFolder = Annotated[
     Path, typer.Argument(metavar="DIR", help="Folder of a design, as `fluidb dse -o DIR` writes it.")
 ]
+TableFolder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="Folder of a latency table, of a design or of a device.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON (docs/file-formats.md) and nothing else.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace an output that exists.")]
 

@@ -14,7 +14,7 @@ from .space import Batching, Limits, Tile
 if TYPE_CHECKING:
     from .design import read_design, tabulate_design, write_design
     from .explanation import explain
-    from .latency import read_latency, tabulate_latency, write_latency
+    from .latency import tabulate_latency, write_latency
     from .pareto import Axis, find_front
 
 __getattr__ = on_demand(
@@ -22,7 +22,7 @@ __getattr__ = on_demand(
     {
         "design": ("read_design", "tabulate_design", "write_design"),
         "explanation": ("explain",),
-        "latency": ("read_latency", "tabulate_latency", "write_latency"),
+        "latency": ("tabulate_latency", "write_latency"),
         "pareto": ("Axis", "find_front"),
     },
 )
@@ -40,7 +40,6 @@ __all__ = [
     "explain",
     "find_front",
     "read_design",
-    "read_latency",
     "search",
     "tabulate_design",
     "tabulate_latency",

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..tables.latency import FBCB_FILE
 from . import kernels
-from .design import FBCB_FILE, DesignTable
+from .design import DesignTable
 from .fbcb import FbcbTable
 from .space import Batching, LayerKind, arrange
 from .workload import workload

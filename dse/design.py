@@ -12,14 +12,11 @@ from pydantic import Field, model_validator
 from ..formats import InputError, Strict, Table, check_own_folder, read_table, write_directory, write_table
 from ..models import MAX_WORK, Exit, Gemm, Layer, Network, Shape
 from ..platforms import ENERGY_KEYS, LUT_KEYS, Platform
-from ..tables.latency import ExitRow
+from ..tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, ExitRow
 from .fbcb import FbcbTable, encode
 from .search import Choice, Evaluator, SearchOptions, SearchResult, configure
 from .space import Tile, luts
 
-DESIGN_FILE = "design.json"
-FBCB_FILE = "fbcb.json"
-LATENCY_FILE = "latency.json"
 SEARCH_FILE = "search.json"
 OWN_FILES = {DESIGN_FILE, FBCB_FILE, LATENCY_FILE, SEARCH_FILE}
 """All that fluidb keeps in a design's folder."""

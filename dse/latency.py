@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..formats import InputError, read_table, write_table
+from ..formats import InputError, write_table
 from ..models import Network
-from ..tables.latency import MAX_S, LatencyRow, LatencyTable, LayerUse
+from ..tables.latency import DESIGN_FILE, LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups, pair_rows
 from .costs import Cause, LayerCosts, layer_costs
-from .design import DESIGN_FILE, LATENCY_FILE, DesignTable, read_design
+from .design import DesignTable, read_design
 from .fbcb import FbcbTable
 
 
@@ -43,16 +43,13 @@ def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
     stage_of = np.array([layer.stage for layer in network.layers])
     count = len(network.exits)
     time_s = np.array([costs.time_s[stage_of == stage].sum(axis=0) for stage in range(1, count + 1)])
-    rows = [
-        LatencyRow(from_exit=i, to_exit=j, time_s=time_s[i:j].sum(axis=0).tolist())
-        for i in range(count)
-        for j in range(i + 1, count + 1)
-    ]
     table = LatencyTable(
+        network=network.name,
+        platform=design.platform.name,
         exits=design.network.exits,
         b_max=design.options.b_max,
         peak_macs_per_s=design.peak_macs_per_s,
-        rows=rows,
+        rows=pair_rows(time_s),
         layers=_layer_uses(network, costs),
     )
     return table.derived_from(design, fbcb)
@@ -60,12 +57,6 @@ def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
 
 def _layer_uses(network: Network, costs: LayerCosts) -> list[LayerUse]:
     """Layer by layer; a stage's memory-only layers go with the product before them."""
-    groups: list[list[int]] = []
-    for index, layer in enumerate(network.layers):
-        if groups and layer.gemm is None and layer.stage == network.layers[groups[-1][0]].stage:
-            groups[-1].append(index)
-        else:
-            groups.append([index])
     parts = costs.parts_s
     tables = {
         "time_s": costs.time_s,
@@ -74,7 +65,7 @@ def _layer_uses(network: Network, costs: LayerCosts) -> list[LayerUse]:
         "memory_bound_s": parts[Cause.MEMORY] + parts[Cause.FEW_ROWS],
     }
     found = []
-    for group in groups:
+    for group in layer_groups(network.layers):
         first = network.layers[group[0]]
         columns = {name: table[group].sum(axis=0).tolist() for name, table in tables.items()}
         macs = first.gemm.macs if first.gemm else 0
@@ -102,29 +93,4 @@ def write_latency(folder: Path) -> LatencyTable:
     """
     table = tabulate_latency(*read_design(folder))
     write_table(table, folder / LATENCY_FILE)
-    return table
-
-
-def read_latency(folder: Path) -> LatencyTable:
-    """Read a design's latency table.
-
-    Parameters
-    ----------
-    folder : Path
-        The design's folder.
-
-    Returns
-    -------
-    LatencyTable
-        The table.
-
-    Raises
-    ------
-    InputError
-        If it is missing or damaged, or the design was changed after it.
-    """
-    design, fbcb = read_design(folder)
-    table = read_table(LatencyTable, folder / LATENCY_FILE, design, fbcb)
-    if table.b_max != design.options.b_max or table.exits != design.network.exits:
-        raise InputError(f"{folder / LATENCY_FILE}: expected the exits and batch sizes of the design; make it again")
     return table

@@ -392,8 +392,8 @@ def search(
     Examples
     --------
     >>> from fluidb.models import load_network
-    >>> from fluidb.platforms import load_platform
-    >>> str(search(load_network("resnet50"), load_platform("zc706")).best.tile)
+    >>> from fluidb.platforms import load_npu
+    >>> str(search(load_network("resnet50"), load_npu("zc706")).best.tile)
     '<4652,7,128>'
     """
     options = options or SearchOptions()

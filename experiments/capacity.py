@@ -12,15 +12,14 @@ from numpy.typing import NDArray
 
 from ..dse.search import available_threads
 from ..formats import InputError
-from ..serving.contenders import Contender
 from ..serving.metrics import QUANTILES, summarise
 from ..serving.replay import simulate
-from ..serving.requirements import Requirement
+from ..serving.requirements import Requirement, check_stated
+from ..serving.scheduler import Scheduler
 from ..serving.statistics import Interval, mean_interval, requests_for, share_interval
 from ..tables.latency import LatencyTable
 from ..traffic.arrivals import poisson
-from ..traffic.exits import draw
-from ..traffic.trace import Trace
+from ..traffic.traffic import Traffic, prepare
 
 KEPT, NOT_KEPT, UNDECIDED = "kept", "not kept", "undecided"
 
@@ -93,7 +92,8 @@ def saturation_rate(table: LatencyTable, b_max: int | None = None) -> float:
     """Rate beyond which queues grow under any policy.
 
     A stage that runs with b samples takes at least b times its least time a
-    sample; a request needs every stage up to its exit.
+    sample; a request needs every stage up to its exit.  Lanes side by side share
+    the device: together they are :attr:`LatencyTable.speedup` times as fast.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def saturation_rate(table: LatencyTable, b_max: int | None = None) -> float:
     time_s = table.segments(by_layer=False).time_s[:, 1 : limit + 1]
     rates = np.array([row.rate for row in table.exits])
     reach = 1.0 - np.concatenate([[0.0], np.cumsum(rates)[:-1]])
-    return 1.0 / float(reach @ (time_s / np.arange(1, limit + 1)).min(axis=1))
+    return table.speedup / float(reach @ (time_s / np.arange(1, limit + 1)).min(axis=1))
 
 
 def check_monotone(requirements: Sequence[Requirement], requests: int) -> None:
@@ -148,22 +148,23 @@ def check_monotone(requirements: Sequence[Requirement], requests: int) -> None:
 
 
 @dataclass(slots=True)
-class _Traffic:
-    """Common random numbers: a seed's trace at any rate is the one at 1 request/s, rescaled, with the same exits."""
+class _Draws:
+    """Common random numbers: a seed's traffic at any rate is that at 1 request/s, rescaled, with the same exits."""
 
     rates: list[float]
-    drawn: dict[int, tuple[Trace, NDArray[np.int64]]] = field(default_factory=dict)
+    slo_s: float
+    drawn: dict[int, Traffic] = field(default_factory=dict)
 
-    def prepare(self, seeds: int, count: int) -> None:
-        """Draw what is missing; a longer trace begins with the shorter one."""
+    def draw(self, seeds: int, count: int) -> None:
+        """Draw what is missing; longer traffic begins with the shorter one."""
         for seed in range(seeds):
-            if seed not in self.drawn or len(self.drawn[seed][0]) < count:
-                self.drawn[seed] = poisson(1.0, count, seed), draw(self.rates, count, seed)
+            if seed not in self.drawn or len(self.drawn[seed]) < count:
+                self.drawn[seed] = prepare(poisson(1.0, count, seed), self.rates, slo_s=self.slo_s, seed=seed)
 
-    def at(self, rate_per_s: float, count: int, seed: int) -> tuple[Trace, NDArray[np.int64]]:
-        """Requests and exits."""
-        unit, exits = self.drawn[seed]
-        return replace(unit.first(count), arrival_s=unit.arrival_s[:count] / rate_per_s), exits[:count]
+    def at(self, rate_per_s: float, count: int, seed: int) -> Traffic:
+        """Requests at a rate."""
+        unit = self.drawn[seed].first(count)
+        return replace(unit, trace=replace(unit.trace, arrival_s=unit.trace.arrival_s / rate_per_s))
 
 
 def _estimate(requirement: Requirement, values: NDArray[np.float64], requests: int) -> tuple[Estimate, bool | None]:
@@ -183,29 +184,26 @@ class _Search:
     """Probes, and what they cost."""
 
     table: LatencyTable
-    contender: Contender
+    contender: Scheduler
     requirements: Sequence[Requirement]
-    slo_s: float
     seeds: int
     requests: int
     max_requests: int
     pool: ThreadPoolExecutor
     progress: Callable[[int, int], None] | None
-    traffic: _Traffic
+    traffic: _Draws
     probes: list[Probe] = field(default_factory=list)
     simulated: int = 0
 
     def _run(self, rate_per_s: float, count: int, seed: int) -> list[float]:
-        trace, exits = self.traffic.at(rate_per_s, count, seed)
-        replay = simulate(self.table, trace, self.contender, exits=exits, slo_s=self.slo_s)
-        summary = summarise(replay, self.table)
+        summary = summarise(simulate(self.table, self.traffic.at(rate_per_s, count, seed), self.contender))
         return [item.measure(summary)[0] for item in self.requirements]
 
     def probe(self, rate_per_s: float) -> str:
         """Decide a rate, with twice the requests as long as an interval holds the bound."""
         count = self.requests
         while True:
-            self.traffic.prepare(self.seeds, count)
+            self.traffic.draw(self.seeds, count)
             jobs = [self.pool.submit(self._run, rate_per_s, count, seed) for seed in range(self.seeds)]
             values = np.array([job.result() for job in jobs])
             self.simulated += count * self.seeds
@@ -235,7 +233,7 @@ def _narrow(search: _Search, low: float, high: float, *, below: str, tolerance: 
 
 def find_capacity(
     table: LatencyTable,
-    contender: Contender,
+    contender: Scheduler,
     requirements: Sequence[Requirement],
     *,
     slo_s: float,
@@ -254,7 +252,7 @@ def find_capacity(
     ----------
     table : LatencyTable
         Times of the design.
-    contender : Contender
+    contender : Scheduler
         The policy.
     requirements : sequence of Requirement
         Upper bounds on figures that more traffic makes worse.
@@ -296,10 +294,11 @@ def find_capacity(
     if not 1 <= requests <= cap:
         raise InputError(f"requests: expected at least 1 and at most {cap:,}, the most of a run, found {requests:,}")
     check_monotone(requirements, requests)
+    check_stated(requirements, table)
     pool = ThreadPoolExecutor(threads or available_threads())
     try:
-        traffic = _Traffic([row.rate for row in table.exits])
-        search = _Search(table, contender, requirements, slo_s, seeds, requests, cap, pool, progress, traffic)
+        traffic = _Draws([row.rate for row in table.exits], slo_s)
+        search = _Search(table, contender, requirements, seeds, requests, cap, pool, progress, traffic)
         _bracket(search, low, high, tolerance)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for replays

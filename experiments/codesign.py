@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ..dse.design import DesignTable, tabulate_design
 from ..dse.fbcb import FbcbTable
 from ..dse.latency import tabulate_latency
@@ -16,12 +13,12 @@ from ..dse.search import SearchOptions, search
 from ..dse.space import Tile
 from ..models import Network
 from ..platforms import Platform
-from ..serving.contenders import Contender
 from ..serving.metrics import Summary, summarise
 from ..serving.replay import simulate
+from ..serving.scheduler import Scheduler
 from ..tables.latency import LatencyTable
 from ..tables.launches import launches_of
-from ..traffic.trace import Trace
+from ..traffic.traffic import Traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +79,9 @@ def codesign(
     network: Network,
     platform: Platform,
     options: SearchOptions,
-    trace: Trace,
-    contender: Contender,
-    exits: NDArray[np.int64],
+    traffic: Traffic,
+    contender: Scheduler,
     *,
-    slo_s: float | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Codesign:
@@ -98,14 +93,10 @@ def codesign(
         What runs, and on what.
     options : SearchOptions
         The first search; the others take their weights from the traffic.
-    trace : Trace
-        Requests, the same in every round.
-    contender : Contender
+    traffic : Traffic
+        Requests with their exits and objectives, the same in every round.
+    contender : Scheduler
         The policy.
-    exits : (N,) ndarray of int64
-        1-based exit of each request, the same in every round.
-    slo_s : float, optional
-        Latency objective, where the trace has none.
     threads : int, optional
         Threads of the searches; the result does not depend on it.
     progress : callable, optional
@@ -126,7 +117,7 @@ def codesign(
     while True:  # there are finitely many designs
         design, fbcb = tabulate_design(network, platform, options, found)
         latency = tabulate_latency(design, fbcb)
-        summary = summarise(simulate(latency, trace, contender, exits=exits, slo_s=slo_s), latency)
+        summary = summarise(simulate(latency, traffic, contender))
         rounds.append(Round(design, fbcb, latency, summary))
         if progress:
             progress(len(rounds), len(rounds) + 1)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from ..dse.design import (
-    DESIGN_FILE,
     SEARCH_FILE,
     DesignTable,
     NetworkRow,
@@ -21,6 +20,7 @@ from ..dse.search import SearchOptions, SearchResult, search
 from ..formats import InputError, Table, check_free, read_table
 from ..models import Network
 from ..platforms import Platform
+from ..tables.latency import DESIGN_FILE
 from .sources import made_with
 from .workers import Workers, workers
 

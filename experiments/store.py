@@ -7,8 +7,6 @@ import json
 from pathlib import Path
 from typing import Annotated, ClassVar, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from ..dse.design import DesignTable, NetworkRow, tabulate_design
@@ -20,8 +18,7 @@ from ..serving.metrics import Summary, summarise
 from ..serving.replay import simulate
 from ..tables.latency import LatencyTable
 from ..traffic.arrivals import gamma, poisson
-from ..traffic.exits import resolve
-from ..traffic.trace import Trace
+from ..traffic.traffic import Traffic, prepare
 from .scenarios import Entrant, Point, Site
 from .sources import made_with
 
@@ -43,6 +40,7 @@ class Figures(Strict):
     @classmethod
     def of(cls, summary: Summary, unavoidable: int) -> Figures:
         """The figures of a summary, and of the violations that no scheduler could prevent."""
+        assert summary.utilisation is not None  # a comparison searches NPUs
         return cls(
             mean_latency_s=summary.mean_latency_s,
             p99_latency_s=summary.percentile("p99").latency_s,
@@ -234,8 +232,8 @@ def make_engine(site: Site, options: SearchOptions, found: SearchResult, store: 
     return Engine(design, tabulate_latency(design, fbcb))
 
 
-def traffic(point: Point, seed: int) -> tuple[Trace, NDArray[np.int64]]:
-    """Arrivals and exits of a run: a matter of point and seed, and of no contender.
+def traffic(point: Point, seed: int) -> Traffic:
+    """What a run serves: it depends on point and seed, and not on the contender.
 
     Parameters
     ----------
@@ -246,10 +244,8 @@ def traffic(point: Point, seed: int) -> tuple[Trace, NDArray[np.int64]]:
 
     Returns
     -------
-    trace : Trace
-        Requests.
-    exits : (N,) ndarray of int64
-        1-based exit of each.
+    Traffic
+        Requests with their exits and objectives.
     """
     if point.rate_per_s is None:
         assert point.site.trace is not None
@@ -258,7 +254,7 @@ def traffic(point: Point, seed: int) -> tuple[Trace, NDArray[np.int64]]:
         trace = gamma(point.rate_per_s, point.site.cv, point.requests, seed)
     else:
         trace = poisson(point.rate_per_s, point.requests, seed)
-    return trace, resolve(trace, [item.rate for item in point.site.network.exits], seed, None)[0]
+    return prepare(trace, [item.rate for item in point.site.network.exits], slo_s=point.slo_s, seed=seed)
 
 
 def run(point: Point, entrant: Entrant, engine: Engine, seed: int, store: Store) -> tuple[RunTable, bool]:
@@ -324,10 +320,10 @@ def kept_run(point: Point, entrant: Entrant, engine: Engine, seed: int, store: S
 
 def make_run(point: Point, entrant: Entrant, engine: Engine, seed: int) -> RunTable:
     """One run of the grid; it touches no file."""
-    trace, exits = traffic(point, seed)
-    replay = simulate(engine.table, trace, entrant.contender, exits=exits, slo_s=point.slo_s)
-    digest = hashlib.sha256(trace.arrival_s.tobytes() + exits.tobytes()).hexdigest()
-    figures = Figures.of(summarise(replay, engine.table), least_violations(replay, engine.table))
+    served = traffic(point, seed)
+    replay = simulate(engine.table, served, entrant.contender)
+    digest = hashlib.sha256(served.trace.arrival_s.tobytes() + served.exits.tobytes()).hexdigest()
+    figures = Figures.of(summarise(replay), least_violations(replay))
     return RunTable(inputs=engine.inputs, key=_key(point, entrant, seed), traffic_sha256=digest, figures=figures)
 
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
-from ..serving.contenders import Contender
 from ..serving.metrics import summarise
 from ..serving.replay import simulate
+from ..serving.scheduler import Scheduler
 from ..tables.latency import LatencyTable
-from ..traffic.exits import resolve
 from ..traffic.trace import Trace
+from ..traffic.traffic import prepare
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def pareto(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
 def sweep_thresholds(
     table: LatencyTable,
     trace: Trace,
-    contender: Contender,
+    contender: Scheduler,
     thresholds: Sequence[float],
     *,
     slo_s: float | None = None,
@@ -119,7 +119,7 @@ def sweep_thresholds(
         Times of the design that serves it.
     trace : Trace
         Requests with confidences and answers.
-    contender : Contender
+    contender : Scheduler
         The policy.
     thresholds : sequence of float
         Each for all exits.
@@ -148,8 +148,8 @@ def sweep_thresholds(
     rates = [row.rate for row in table.exits]
     found: list[ThresholdPoint] = []
     for done, threshold in enumerate(thresholds, 1):
-        exits, _ = resolve(trace, rates, 0, threshold, source)
-        summary = summarise(simulate(table, trace, contender, exits=exits, slo_s=slo_s), table)
+        traffic = prepare(trace, rates, slo_s=slo_s, threshold=threshold, source=source)
+        summary = summarise(simulate(table, traffic, contender))
         assert summary.accuracy is not None
         found.append(
             ThresholdPoint(

@@ -7,8 +7,8 @@ from .catalogue import Catalogue
 from .errors import InputError
 from .files import check_free, check_other, check_own_folder, read_text, write_directory, write_file
 from .quantities import parse_bandwidth, parse_clock, parse_duration, parse_quantity
-from .tables import Printed, Table, read_printed, read_table, write_table
-from .toml import Strict, read_toml, toml_inline, toml_key, validate
+from .tables import Printed, Table, check_beside, read_printed, read_table, write_table
+from .toml import Strict, parse_toml, read_toml, toml_inline, toml_key, validate
 
 __all__ = [
     "Catalogue",
@@ -16,6 +16,7 @@ __all__ = [
     "Printed",
     "Strict",
     "Table",
+    "check_beside",
     "check_free",
     "check_other",
     "check_own_folder",
@@ -23,6 +24,7 @@ __all__ = [
     "parse_clock",
     "parse_duration",
     "parse_quantity",
+    "parse_toml",
     "read_printed",
     "read_table",
     "read_text",

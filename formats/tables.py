@@ -18,6 +18,7 @@ import hashlib
 import json
 import math
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -151,6 +152,32 @@ def read_printed(model: type[AnyPrinted], path: Path, schema: str, what: str, co
     return validate(model, content, path)
 
 
+def _whole(path: Path, schema: str, made_by: str) -> dict[str, Any]:
+    """A table's content with its checksum, refused if it is missing, damaged or of another layout."""
+    again = f"make it again with `{made_by}`"
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+            raise InputError(
+                f"{path}: expected a regular file of at most {MAX_BYTES // 2**20} MiB, found another thing"
+            )
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
+    except FileNotFoundError:
+        raise InputError(f"{path}: not there; make it with `{made_by}`") from None
+    except OSError as error:
+        raise InputError(f"{path}: could not be read ({error.strerror})") from error
+    except InputError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: damaged ({error}); {again}") from None
+    found = content.get("schema") if isinstance(content, dict) else type(content).__name__
+    if not isinstance(content, dict) or found != schema:
+        raise InputError(f'{path}: expected schema "{schema}", found {json.dumps(found)[:60]}; {again}')
+    if content.get("sha256") != _digest({key: value for key, value in content.items() if key != "sha256"}):
+        raise InputError(f"{path}: damaged (its checksum does not fit); {again}")
+    return content
+
+
 def read_table(model: type[AnyTable], path: Path, *inputs: Table) -> AnyTable:
     """Read a table, refusing one that is damaged, stale or of another layout.
 
@@ -173,34 +200,38 @@ def read_table(model: type[AnyTable], path: Path, *inputs: Table) -> AnyTable:
     InputError
         If it is missing, damaged, stale, or of another layout or version.
     """
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
-            raise InputError(
-                f"{path}: expected a regular file of at most {MAX_BYTES // 2**20} MiB, found another thing"
-            )
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
-    except FileNotFoundError:
-        raise InputError(f"{path}: not there; make it with `{model.made_by}`") from None
-    except OSError as error:
-        raise InputError(f"{path}: could not be read ({error.strerror})") from error
-    except InputError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: damaged ({error}); make it again with `{model.made_by}`") from None
-    if not isinstance(content, dict) or content.get("schema") != model.schema_name:
-        found = content.get("schema") if isinstance(content, dict) else type(content).__name__
-        raise InputError(
-            f'{path}: expected schema "{model.schema_name}", found {json.dumps(found)[:60]}; '
-            f"make it again with `{model.made_by}`"
-        )
-    if content.pop("sha256", None) != _digest(content):
-        raise InputError(f"{path}: damaged (its checksum does not fit); make it again with `{model.made_by}`")
-    del content["schema"]
+    content = _whole(path, model.schema_name, model.made_by)
+    del content["schema"], content["sha256"]
     table = validate(model, content, path)
     for needed in inputs:
-        if table.inputs.get(needed.schema_name) != needed.digest():
-            raise InputError(
-                f"{path}: stale (made from another {needed.schema_name}); make it again with `{model.made_by}`"
-            )
+        _check_input(table, path, needed.schema_name, needed.digest())
     return table
+
+
+def check_beside(table: Table, path: Path, files: Mapping[str, tuple[str, str]]) -> None:
+    """Refuse a table that is older than the tables beside it, without knowing what those hold.
+
+    Parameters
+    ----------
+    table : Table
+        What was read.
+    path : Path
+        Where it lies.
+    files : mapping
+        The file name of each table that it may name in ``inputs``, and the command that makes it, by schema.
+
+    Raises
+    ------
+    InputError
+        If one of those that it names is missing or damaged, or is not the one it was made from.
+    """
+    for schema in table.inputs:
+        if schema not in files:
+            raise InputError(f"{path}: inputs: expected {', '.join(files)}, found {schema[:60]}")
+        name, made_by = files[schema]
+        _check_input(table, path, schema, _whole(path.with_name(name), schema, made_by)["sha256"])
+
+
+def _check_input(table: Table, path: Path, schema: str, digest: str) -> None:
+    if table.inputs.get(schema) != digest:
+        raise InputError(f"{path}: stale (made from another {schema}); make it again with `{table.made_by}`")

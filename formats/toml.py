@@ -158,11 +158,31 @@ def read_toml(model: type[Model], path: Path) -> Model:
     InputError
         If it is unreadable, no TOML, or breaks the schema.
     """
+    return validate(model, parse_toml(path), path)
+
+
+def parse_toml(path: Path) -> dict[str, Any]:
+    """The content of a TOML file, against no schema yet.
+
+    Parameters
+    ----------
+    path : Path
+        An existing file.
+
+    Returns
+    -------
+    dict
+        Its content.
+
+    Raises
+    ------
+    InputError
+        If it is unreadable or no TOML.
+    """
     text = read_text(path, MAX_BYTES)
     try:
-        data = tomllib.loads(text)
+        return tomllib.loads(text)
     except ValueError as error:
         raise InputError(f"{path}: not valid TOML: {error}") from error
     except RecursionError:
         raise InputError(f"{path}: not valid TOML: nested too deeply") from None
-    return validate(model, data, path)

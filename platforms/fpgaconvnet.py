@@ -13,7 +13,8 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from ..formats import InputError, Strict, read_toml, validate
-from .platform import NAME, Platform
+from .described import NAME
+from .platform import Platform
 
 ULTRARAM_KBIT = 288
 

@@ -1,18 +1,15 @@
-"""What it runs on: a board's resources."""
+"""The kind ``npu``: a board, whose resources an NPU is searched for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from ..formats import Catalogue, InputError, Strict, read_toml, validate
+from ..formats import InputError
+from .described import Described
 
-PLATFORMS = Catalogue("platform", Path(__file__).parent, "fluidb platforms")
-
-NAME = r"[A-Za-z0-9_.-]{1,80}"
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Amount = Annotated[float, Field(ge=1e-6, le=1e6)]
 
@@ -23,13 +20,11 @@ LUT_KEYS = ("luts", "luts_fixed", "luts_per_adder")
 """What it must state for the look-up tables of an NPU."""
 
 
-class Platform(Strict):
-    """A board, as its TOML file states it (``docs/add-a-board.md``).
+class Platform(Described):
+    """A board that an NPU is searched for, as its TOML file states it (``docs/add-a-board.md``).
 
     Attributes
     ----------
-    name, title : str
-        Short name and a line for people.
     dsps : int
         Multiply-accumulate units: one DSP makes one ``word_bits`` MAC a cycle.
     on_chip_mbit : float
@@ -48,13 +43,13 @@ class Platform(Strict):
         Power that is drawn whatever runs.
     luts_fixed, luts_per_adder : float, optional
         Look-up tables of an NPU: a fixed part, and those of each adder in its trees.
-    sources : dict of str to str
-        Where each number comes from, by key.
     """
 
+    kind: ClassVar[str] = "board"
+    listed_as: ClassVar[str] = "platforms"
+    headers: ClassVar[tuple[str, ...]] = ("board", "DSPs", "on-chip Mb", "MHz", "GB/s", "")
+
     schema_: Literal["fluidb.platform/1"] = Field("fluidb.platform/1", alias="schema")
-    name: Annotated[str, Field(pattern=f"^{NAME}$")]
-    title: str
     dsps: Annotated[int, Field(ge=1, le=10**6)]
     on_chip_mbit: Amount
     flip_flops: Count | None = None
@@ -70,19 +65,17 @@ class Platform(Strict):
     luts_per_adder: Amount | None = None
     sources: dict[str, str] = {}
 
-    @field_validator("sources")
-    @classmethod
-    def _sources_name_keys(cls, value: dict[str, str]) -> dict[str, str]:
-        strangers = sorted(set(value) - set(cls.model_fields))
-        if strangers:
-            raise ValueError(f"expected the keys of this file, found {', '.join(strangers)}")
-        return value
+    @property
+    def row(self) -> tuple[str, ...]:
+        """Its main numbers as text."""
+        numbers = (f"{value:g}" for value in (self.on_chip_mbit, self.clock_mhz, self.bandwidth_gb_s))
+        return self.name, str(self.dsps), *numbers, self.title
 
     @property
-    def unsourced(self) -> list[str]:
-        """Keys of the numbers that name no source."""
-        numbers = self.model_dump(exclude={"schema_", "name", "title", "sources"}, exclude_none=True)
-        return [key for key in numbers if key not in self.sources]
+    def summary(self) -> str:
+        """Its main numbers in a line."""
+        sizes = f"{self.dsps:,} DSPs, {self.on_chip_mbit:g} Mb"
+        return f"{sizes}, {self.clock_mhz:g} MHz, {self.bandwidth_gb_s:g} GB/s"
 
     @property
     def on_chip_bits(self) -> int:
@@ -131,31 +124,3 @@ class Platform(Strict):
                 f"add them (docs/add-a-board.md)"
             )
         return list(values.values())
-
-
-def load_platform(name: str, bandwidth_gb_s: float | None = None) -> Platform:
-    """Load a board that ships with fluidb, or one of your own.
-
-    Parameters
-    ----------
-    name : str
-        A shipped name (``fluidb platforms`` lists them) or the path of a TOML file.
-    bandwidth_gb_s : float, optional
-        Replaces the file's off-chip bandwidth.
-
-    Returns
-    -------
-    Platform
-        The board.
-
-    Raises
-    ------
-    InputError
-        If it is unknown or its file has faults; every fault has a line.
-    """
-    platform = read_toml(Platform, PLATFORMS.find(name))
-    if bandwidth_gb_s is None:
-        return platform
-    sources = platform.sources | {"bandwidth_gb_s": "given by the user"}
-    changed = platform.model_dump(by_alias=True) | {"bandwidth_gb_s": bandwidth_gb_s, "sources": sources}
-    return validate(Platform, changed, Path("--bandwidth"))

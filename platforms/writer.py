@@ -1,18 +1,18 @@
-"""Writing board files, as a person would."""
+"""Writing platform files, as a person would."""
 
 from __future__ import annotations
 
 from ..formats import toml_inline, toml_key
-from .platform import Platform
+from .described import Described
 
 
-def platform_text(platform: Platform) -> str:
-    """A board file's text.
+def platform_text(platform: Described) -> str:
+    """The text of a platform file, of any kind.
 
     Parameters
     ----------
-    platform : Platform
-        The board.
+    platform : Described
+        A board or device.
 
     Returns
     -------

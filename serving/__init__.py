@@ -6,18 +6,18 @@ from ..formats.lazy import on_demand
 
 if TYPE_CHECKING:
     from .bound import least_violations
-    from .contenders import Contender, find_policy
     from .metrics import Replay, Summary, summarise
     from .policies import POLICIES
     from .replay import simulate, write_requests
     from .requirements import judge, parse_requirement
+    from .scheduler import Scheduler, find_policy
     from .timeline import write_timeline
 
 __getattr__ = on_demand(
     __name__,
     {
         "bound": ("least_violations",),
-        "contenders": ("Contender", "find_policy"),
+        "scheduler": ("Scheduler", "find_policy"),
         "metrics": ("Replay", "Summary", "summarise"),
         "policies": ("POLICIES",),
         "replay": ("simulate", "write_requests"),
@@ -28,8 +28,8 @@ __getattr__ = on_demand(
 
 __all__ = [
     "POLICIES",
-    "Contender",
     "Replay",
+    "Scheduler",
     "Summary",
     "find_policy",
     "judge",

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -27,7 +26,9 @@ def least_work(table: LatencyTable) -> Callable[[NDArray[np.int64], NDArray[np.f
     and T_l^b of its own.  The least sum of the first with the second within the
     SLO, relaxed to mixtures of batch sizes, is a linear program, whose optimum
     follows the lower convex hull of each layer's points (T_l^b, T_l^b/b),
-    steepest piece of all layers first.
+    steepest piece of all layers first.  A device with several lanes gets at most
+    :attr:`LatencyTable.speedup` times as much work done in a second, and no sample
+    leaves sooner.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ def least_work(table: LatencyTable) -> Callable[[NDArray[np.int64], NDArray[np.f
         work_s = np.empty(len(exits))
         for number, (latency_s, share_s) in enumerate(trades, 1):
             here = exits == number
-            work_s[here] = np.interp(slo_s[here], latency_s, share_s, left=np.inf)
+            work_s[here] = np.interp(slo_s[here], latency_s, share_s / table.speedup, left=np.inf)
         return work_s
 
     return of
@@ -82,20 +83,29 @@ RELEASE, WORK, START, LONGEST = range(4)
 it since the machine last stood still."""
 
 
-_SIGNATURE = "UniTuple(int64, 2)(float64[::1], float64[::1], float64[::1], float64[:, ::1], int64)"
+@compiled("int64(float64[::1], float64[::1], float64[::1])")
+def least_late(release_s: NDArray[np.float64], due_s: NDArray[np.float64], work_s: NDArray[np.float64]) -> int:
+    """Least number of late jobs on one machine that may preempt: Kise, Ibaraki and Mine (Operations Research, 1978).
 
+    Jobs enter a set in the order of their due times.  When a job would be late, one
+    job leaves the set: the job without which the set ends earliest.  The others run
+    in order, without a break.  When the machine stands still, the set becomes empty:
+    no earlier job can delay a later one any more.
 
-@compiled(_SIGNATURE)
-def _admit(
-    release_s: NDArray[np.float64],
-    due_s: NDArray[np.float64],
-    work_s: NDArray[np.float64],
-    kept: NDArray[np.float64],
-    n: int,
-) -> tuple[int, int]:
-    """Take the next jobs into the set of which ``n`` are kept; how many are late, and how many are then kept."""
-    late = 0
-    end_s = -np.inf if n == 0 else kept[START, n - 1] + kept[WORK, n - 1]
+    Parameters
+    ----------
+    release_s, due_s, work_s : (N,) ndarray of float64
+        When each job may begin, when it must have ended, and the time it takes;
+        the first two do not decrease.
+
+    Returns
+    -------
+    int
+        Jobs that are late.
+    """
+    kept = np.empty((4, release_s.size))
+    late = n = 0
+    end_s = -np.inf
     for job in range(release_s.size):
         if release_s[job] + work_s[job] > due_s[job]:
             late += 1  # not even alone
@@ -128,40 +138,10 @@ def _admit(
             kept[RELEASE, k], kept[WORK, k], kept[START, k] = released, work, max(released, end_s)
             kept[LONGEST, k] = max(work, kept[LONGEST, k - 1]) if k > 0 and kept[START, k] == end_s else work
             end_s = kept[START, k] + work
-    return late, n
-
-
-def least_late(jobs: Iterable[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]) -> int:
-    """Least number of late jobs on one machine that may preempt: Kise, Ibaraki and Mine (Operations Research, 1978).
-
-    Jobs enter a set by due time.  When one would be late, the job whose removal
-    lets the set end first leaves it; what remains runs in order, without a break.
-    Jobs before a break are done with: memory holds those since the last one.
-
-    Parameters
-    ----------
-    jobs : iterable of (N,), (N,), (N,) ndarray of float64
-        Piece by piece, when each job may begin, when it must have ended, and the
-        time it takes; the first two do not decrease.
-
-    Returns
-    -------
-    int
-        Jobs that are late.
-    """
-    kept = np.empty((4, 0))
-    late = n = 0
-    for release_s, due_s, work_s in jobs:
-        if n + len(work_s) > kept.shape[1]:
-            room = np.empty((4, 2 * n + len(work_s)))
-            room[:, :n] = kept[:, :n]
-            kept = room
-        more, n = _admit(release_s, due_s, work_s, kept, n)
-        late += more
     return late
 
 
-def least_violations(replay: Replay, table: LatencyTable) -> int:
+def least_violations(replay: Replay) -> int:
     """Violations that any scheduler on this NPU would suffer from a replay's traffic.
 
     Parameters
@@ -169,8 +149,6 @@ def least_violations(replay: Replay, table: LatencyTable) -> int:
     replay : Replay
         Requests with their exits and objectives, and when the simulation was
         stopped; what its policy did does not matter.
-    table : LatencyTable
-        The NPU.
 
     Returns
     -------
@@ -178,16 +156,8 @@ def least_violations(replay: Replay, table: LatencyTable) -> int:
         A lower bound, also for a scheduler that knows all arrivals and exits
         beforehand, and may batch and preempt at layers at no cost.
     """
-    work = least_work(table)
-
-    def jobs() -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]]:
-        last_s = -math.inf
-        for part in replay.parts():
-            arrival_s, slo_s = replay.trace.arrival_s[part], (1 + ROUNDING) * replay.slo_s[part]
-            # of objectives that differ, deadlines are relaxed until none is before that of an older request
-            due_s = np.minimum(arrival_s + slo_s, replay.until_s)
-            due_s = np.maximum.accumulate(np.maximum(due_s, last_s))
-            last_s = due_s[-1]
-            yield np.ascontiguousarray(arrival_s), due_s, work(replay.exits[part], slo_s)
-
-    return least_late(jobs())
+    traffic = replay.traffic
+    arrival_s, slo_s = traffic.trace.arrival_s, (1 + ROUNDING) * traffic.slo_s
+    # of objectives that differ, deadlines are relaxed until none is before that of an older request
+    due_s = np.maximum.accumulate(np.minimum(arrival_s + slo_s, replay.until_s))
+    return int(least_late(np.ascontiguousarray(arrival_s), due_s, least_work(replay.table)(traffic.exits, slo_s)))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..tables.latency import LatencyTable, Segments
-from ..traffic.storage import Derived, blocks, release, total
-from ..traffic.trace import Trace
-from .statistics import Interval, Union, quantile_interval, requests_for, share_interval, sort_groups, warm_up
+from ..traffic.traffic import Traffic
+from .statistics import Interval, quantile_interval, requests_for, share_interval, warm_up
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 """Percentiles that are reported."""
@@ -26,8 +24,8 @@ class Runs:
     ----------
     begin_s, end_s : (M,) ndarray of float64
         When it ran.
-    segment, batch, level, flags : (M,) ndarray of int64
-        0-based segment, batch size, place in the stack from 0, flags of :mod:`.engine`.
+    segment, batch, level, flags, lane : (M,) ndarray of int64
+        0-based segment, batch size, place in the stack from 0, flags of :mod:`.event_loop`, lane.
     members : (sum of batch,) ndarray of int64
         Index of each request in each run, one run after the other.
     """
@@ -38,6 +36,7 @@ class Runs:
     batch: NDArray[np.int64]
     level: NDArray[np.int64]
     flags: NDArray[np.int64]
+    lane: NDArray[np.int64]
     members: NDArray[np.int64]
 
 
@@ -47,12 +46,10 @@ class Replay:
 
     Attributes
     ----------
-    trace : Trace
-        The requests.
-    exits : (N,) ndarray of int64
-        1-based exit of each.
-    slo_s : (N,) ndarray of float64
-        Latency objective of each.
+    traffic : Traffic
+        The requests that arrived, with their exits and objectives.
+    table : LatencyTable
+        Times of the design that served them.
     start_s, finish_s : (N,) ndarray of float64
         Entry into the NPU, and return; infinite for requests that were not served in time.
     stalled_s : (N,) ndarray of float64
@@ -71,13 +68,16 @@ class Replay:
         Time those calls took.
     until_s : float
         When the simulation was stopped; infinity if it served every request.
+    lanes : int
+        Lanes of the device that were used.
+    overhead_s : float
+        Time that lanes were busy beside their segments' own: gathers, delays, slowdown by other lanes.
     runs : Runs or None
         Every run, if recorded.
     """
 
-    trace: Trace
-    exits: NDArray[np.int64]
-    slo_s: NDArray[np.float64]
+    traffic: Traffic
+    table: LatencyTable
     start_s: NDArray[np.float64]
     finish_s: NDArray[np.float64]
     stalled_s: NDArray[np.float64]
@@ -88,49 +88,25 @@ class Replay:
     scheduler_calls: int
     scheduler_s: float
     until_s: float
+    lanes: int = 1
+    overhead_s: float = 0.0
     runs: Runs | None = None
 
     @property
     def latency_s(self) -> NDArray[np.float64]:
         """Latency of each request, from its arrival to its return; infinite if it never did."""
-        return self.finish_s - self.trace.arrival_s
+        return self.finish_s - self.traffic.trace.arrival_s
 
     @property
     def violated(self) -> NDArray[np.bool_]:
         """Whether each request took longer than its SLO; one that never returned did."""
-        return self.violated_in(slice(None))
-
-    def violated_in(self, part: slice) -> NDArray[np.bool_]:
-        """Whether each request of a slice took longer than its SLO."""
-        due_s = self.trace.arrival_s[part] + self.slo_s[part]  # as the policy sees its deadline
-        return self.finish_s[part] > due_s
+        return self.finish_s > self.traffic.trace.arrival_s + self.traffic.slo_s  # the deadline as the policy sees it
 
     @property
     def end_s(self) -> float:
         """The last return, or when the simulation was stopped."""
-        last_s = max(float(self.finish_s[part].max()) for part in self.parts())
+        last_s = float(self.finish_s.max())
         return last_s if math.isfinite(last_s) else self.until_s
-
-    def parts(self) -> Iterator[slice]:
-        """Slices of the requests, block by block; what lies in files is let go of behind each."""
-        for part in blocks(len(self.trace)):
-            yield part
-            self.release()
-
-    def release(self) -> None:
-        """Let go of the memory of what lies in files."""
-        self.trace.release()
-        release(self.exits, self.slo_s, self.start_s, self.finish_s, self.stalled_s, self.preempted)
-
-    def column(self, compute: Callable[[slice], NDArray[np.float64]]) -> Derived:
-        """A figure of each request, computed block by block."""
-
-        def released(part: slice) -> NDArray[np.float64]:
-            found = compute(part)
-            self.release()
-            return found
-
-        return Derived(len(self.trace), released)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,8 +201,8 @@ class Summary:
         Requests of a start-up transient, by MSER-5; they are counted in all figures nevertheless.
     busy_share : float
         Share of the span in which the NPU ran.
-    utilisation : Utilisation
-        Where its MACs went.
+    utilisation : Utilisation or None
+        Where its MACs went; ``None`` if the latency table states no causes.
     mean_batch : float
         Samples in the running batch, averaged over the time the NPU ran.
     preemptions, scheduler_calls : int
@@ -256,7 +232,7 @@ class Summary:
     goodput_per_s: float
     warm_up_requests: int
     busy_share: float
-    utilisation: Utilisation
+    utilisation: Utilisation | None
     mean_batch: float
     preemptions: int
     scheduler_calls: int
@@ -270,25 +246,25 @@ class Summary:
         return next(item for item in self.percentiles if item.name == name)
 
 
-def _rank(ordered: Sequence[float], quantile: float) -> float:
+def _rank(ordered: NDArray[np.float64], quantile: float) -> float:
     """Nearest-rank percentile of sorted values."""
     return float(ordered[max(0, int(np.ceil(quantile * len(ordered) - 1e-9)) - 1)])
 
 
-def _percentiles(ordered: Sequence[float]) -> list[Percentile]:
+def _percentiles(ordered: NDArray[np.float64]) -> list[Percentile]:
     return [
         Percentile(name, _rank(ordered, q), quantile_interval(ordered, q), max(0, requests_for(q) - len(ordered)))
         for name, q in QUANTILES.items()
     ]
 
 
-def _utilisation(replay: Replay, span_s: float) -> Utilisation:
-    """Shares of the span, as the latency table has them for each segment and batch size."""
-    parts = replay.segments
-    made, tile, batch, memory = (
-        float((replay.launches * part).sum()) / span_s
-        for part in (parts.useful_s, parts.tile_padding_s, parts.batch_padding_s, parts.memory_bound_s)
-    )
+def _utilisation(replay: Replay, span_s: float) -> Utilisation | None:
+    """Shares of the span, as the latency table has them for each segment and batch size, if it has them."""
+    _, _, *parts = replay.segments
+    sums = [float((replay.launches * part).sum()) / span_s for part in parts if part is not None]
+    if not sums:
+        return None
+    made, tile, batch, memory = sums
     scheduler = replay.scheduler_s / span_s
     return Utilisation(made, 1.0 - made - tile - batch - memory - scheduler, scheduler, memory, tile, batch)
 
@@ -301,75 +277,65 @@ def _stage(replay: Replay, stage: int, run_s: NDArray[np.float64], span_s: float
     return StageSummary(stage, int(here.sum()), float(run_s[here].sum()) / span_s, runs, mean, by_batch[1:].tolist())
 
 
-def _exits(ordered: list[NDArray[np.float64]], right: list[int] | None) -> list[ExitSummary]:
-    return [
-        ExitSummary(
-            index + 1,
-            len(latency),
-            total(latency) / len(latency) if len(latency) else None,
-            _rank(Union([latency]), 0.99) if len(latency) else None,
-            right[index] / len(latency) if right is not None and len(latency) else None,
-        )
-        for index, latency in enumerate(ordered)
-    ]
+def _exit(number: int, latency_s: NDArray[np.float64], right: NDArray[np.bool_] | None) -> ExitSummary:
+    """Figures of an exit: the latency of its requests, sorted, and whether their answers are right."""
+    count = len(latency_s)
+    if not count:
+        return ExitSummary(number, 0, None, None, None)
+    accuracy = None if right is None else int(right.sum()) / count
+    return ExitSummary(number, count, float(latency_s.sum()) / count, _rank(latency_s, 0.99), accuracy)
 
 
-def summarise(replay: Replay, table: LatencyTable) -> Summary:
+def summarise(replay: Replay) -> Summary:
     """Reduce a replay to figures.
 
     Parameters
     ----------
     replay : Replay
         What happened.
-    table : LatencyTable
-        What it ran on.
 
     Returns
     -------
     Summary
         The figures.
     """
-    trace, count, exits = replay.trace, len(replay.trace), len(table.exits)
-    first_s, end_s = float(trace.arrival_s[0]), replay.end_s
-    latency = replay.column(lambda part: replay.finish_s[part] - trace.arrival_s[part])
-    wait = replay.column(lambda part: np.minimum(replay.start_s[part], end_s) - trace.arrival_s[part])
-    stalled = replay.column(lambda part: replay.stalled_s[part])
-    by_exit = sort_groups(latency, replay.exits, exits)
-    ordered = Union(by_exit)
-    span_s = end_s - first_s
-    late = unfinished = 0
-    right = np.zeros(exits, dtype=np.int64)
-    for part in replay.parts():
-        late += int(replay.violated_in(part).sum())
-        unfinished += int(np.isinf(replay.finish_s[part]).sum())
-        if trace.correct is not None:
-            left = replay.exits[part] - 1
-            right += np.bincount(left[trace.correct[part][np.arange(len(left)), left]], minlength=exits)
+    traffic, trace, count = replay.traffic, replay.traffic.trace, len(replay.traffic)
+    end_s = replay.end_s
+    span_s = end_s - float(trace.arrival_s[0])
+    latency_s = replay.latency_s
+    ordered = np.sort(latency_s)
+    wait_s = np.minimum(replay.start_s, end_s) - trace.arrival_s
+    violations, unfinished = int(replay.violated.sum()), int(np.isinf(replay.finish_s).sum())
+    right = None if trace.correct is None else trace.correct[np.arange(count), traffic.exits - 1]
+    exits = []
+    for number in range(1, len(replay.table.exits) + 1):
+        here = traffic.exits == number
+        exits.append(_exit(number, np.sort(latency_s[here]), None if right is None else right[here]))
     run_s = replay.launches * replay.segments.time_s
-    busy_s = float(run_s.sum())
-    batch = np.arange(table.b_max + 1)
+    ran_s = float(run_s.sum())
+    batch = np.arange(replay.table.b_max + 1)
     return Summary(
         requests=count,
         unfinished=unfinished,
         span_s=span_s,
-        mean_latency_s=total(latency) / count,
-        max_latency_s=ordered[-1],
+        mean_latency_s=float(latency_s.sum()) / count,
+        max_latency_s=float(ordered[-1]),
         percentiles=_percentiles(ordered),
-        mean_wait_s=total(wait) / count,
-        violations=late,
-        violation_rate=late / count,
-        violation_interval=share_interval(late, count),
+        mean_wait_s=float(wait_s.sum()) / count,
+        violations=violations,
+        violation_rate=violations / count,
+        violation_interval=share_interval(violations, count),
         arrival_rate_per_s=trace.rate_per_s,
         processing_rate_per_s=(count - unfinished) / span_s,
-        goodput_per_s=(count - late) / span_s,
-        warm_up_requests=warm_up(latency),
-        busy_share=busy_s / span_s,
+        goodput_per_s=(count - violations) / span_s,
+        warm_up_requests=warm_up(latency_s),
+        busy_share=(ran_s + replay.overhead_s) / replay.lanes / span_s,
         utilisation=_utilisation(replay, span_s),
-        mean_batch=float((run_s @ batch).sum() / busy_s) if busy_s else 0.0,
+        mean_batch=float((run_s @ batch).sum() / ran_s) if ran_s else 0.0,
         preemptions=replay.preemptions,
         scheduler_calls=replay.scheduler_calls,
-        stalled_s=total(stalled) / count,
-        accuracy=None if trace.correct is None else int(right.sum()) / count,
-        stages=[_stage(replay, stage, run_s, span_s) for stage in range(1, exits + 1)],
-        exits=_exits(by_exit, None if trace.correct is None else right.tolist()),
+        stalled_s=float(replay.stalled_s.sum()) / count,
+        accuracy=None if right is None else int(right.sum()) / count,
+        stages=[_stage(replay, stage, run_s, span_s) for stage in range(1, len(exits) + 1)],
+        exits=exits,
     )

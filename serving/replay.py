@@ -2,52 +2,49 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numba.extending import is_jitted
-from numpy.typing import NDArray
 
-from ..formats import InputError, write_file
-from ..tables.latency import LatencyTable
-from ..traffic.storage import allocate, blocks, release
-from ..traffic.trace import PIECE, Trace, csv_text
-from .contenders import Contender
-from .engine import CALLS, FAULTS, FINISHED, OK, PREEMPTIONS, begin, replay
+from ..formats import InputError
+from ..tables.latency import LatencyTable, Segments
+from ..traffic.trace import write_columns
+from ..traffic.traffic import Traffic
+from .event_loop import FAULTS, OK, Device, Record, Rules, Work, begin, run_events
 from .metrics import Replay, Runs
-from .policies import Decide, compile_policy
+from .policies import Decide, Policy, compile_policy
+from .policies.interface import REQUEST
+from .scheduler import Scheduler
+
+EVENTS = 2**20
+"""Instants that the event loop looks at before it reports progress and answers Ctrl-C: some tenths of a second."""
 
 
 def simulate(
     table: LatencyTable,
-    trace: Trace,
-    contender: Contender,
+    traffic: Traffic,
+    scheduler: Scheduler,
     *,
-    exits: NDArray[np.int64],
-    slo_s: float | None = None,
     until_s: float = math.inf,
     record: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Replay:
-    """Replay a trace.
+    """Serve traffic with a policy.
 
     Parameters
     ----------
     table : LatencyTable
         Times of the design that serves it.
-    trace : Trace
-        Requests.
-    contender : Contender
+    traffic : Traffic
+        Requests with their exits and objectives; see :func:`fluidb.traffic.prepare`.
+    scheduler : Scheduler
         The policy, e.g. ``find_policy("fluid")``.
-    exits : (N,) ndarray of int64
-        1-based exit of each request; see :func:`fluidb.traffic.resolve`.
-    slo_s : float, optional
-        Latency objective in seconds, where the trace has none of its own.
     until_s : float
         Stop then; requests that arrived and have not returned stay unfinished.
     record : bool
@@ -63,73 +60,150 @@ def simulate(
     Raises
     ------
     InputError
-        If there is no SLO, nothing arrives in time, or the policy broke its contract.
+        If nothing arrives in time, or the policy broke its contract.
     """
-    if trace.slo_s is not None and slo_s is not None:
-        raise InputError("slo: the trace has a column slo_s, so that --slo would change nothing; leave it out")
-    if trace.slo_s is None and slo_s is None:
-        raise InputError("slo: expected --slo, or a trace with a column slo_s, found neither; add e.g. --slo 200ms")
-    arrived = int(np.searchsorted(trace.arrival_s, until_s, side="left"))
+    arrived = int(np.searchsorted(traffic.trace.arrival_s, until_s, side="left"))
     if arrived == 0:
         raise InputError(
-            f"until: expected a time after the first arrival at {trace.arrival_s[0]:g} s, found {until_s:g} s"
+            f"until: expected a time after the first arrival at {traffic.trace.arrival_s[0]:g} s, found {until_s:g} s"
         )
-    trace, exits = trace.first(arrived), exits[:arrived]
-    slo = trace.slo_s if trace.slo_s is not None else np.broadcast_to(np.float64(slo_s), arrived)
-    settings = contender.settings(slo_s)
-    b_max = table.b_max if contender.b_max is None else min(contender.b_max, table.b_max)
-    segments = table.segments(by_layer=contender.policy.by_layer)
-    if np.spacing(trace.arrival_s[-1]) > 1e-3 * segments.time_s[:, 1].min():
+    traffic = traffic.first(arrived)
+    policy, segments = scheduler.policy, table.segments(by_layer=scheduler.policy.by_layer)
+    last_s, least_s = float(traffic.trace.arrival_s[-1]), float(segments.time_s[:, 1].min())
+    if np.spacing(last_s) > 1e-3 * least_s:
         raise InputError(
-            f"trace: arrivals as late as {trace.arrival_s[-1]:g} s leave too few digits for a segment of "
-            f"{segments.time_s[:, 1].min():g} s; start the trace near 0"
+            f"trace: arrivals as late as {last_s:g} s leave too few digits for a segment of {least_s:g} s; "
+            "start the trace near 0"
         )
-    ends_stage = np.append(segments.stage[1:] != segments.stage[:-1], True)
-    stage_after = segments.stage - ~ends_stage
-    decide, loop = _compiled(contender)
+    lanes, most = scheduler.lanes, len(table.slowdown)
+    if lanes > most:
+        raise InputError(f"policy {scheduler.spec}: lanes: expected at most {most} on {table.platform}, found {lanes}")
+    b_max = table.b_max if scheduler.b_max is None else min(scheduler.b_max, table.b_max)
+    settings, levels = scheduler.settings(traffic.objective_s), _levels(policy, traffic, len(table.exits))
+    device = device_of(table, segments)
 
-    def run(slots: int, places: int) -> Replay:
-        never_s = math.inf if math.isfinite(until_s) else 0.0  # who is served in the end needs no mark
-        start_s, finish_s = allocate(arrived, np.float64, never_s), allocate(arrived, np.float64, never_s)
-        stalled_s, preempted = allocate(arrived, np.float64), allocate(arrived, np.int32)
-        launches = np.zeros((len(segments.stage), table.b_max + 1), dtype=np.int64)
-        run_s, runs = np.zeros((slots, 2)), np.zeros((slots, 4), dtype=np.int64)
-        members = np.zeros(places, dtype=np.int64)
-        state = begin(b_max, allocate(arrived if contender.policy.overtaking else 0, np.int64))
-        found = Replay(
-            trace, exits, slo, start_s, finish_s, stalled_s, preempted, segments, launches, 0, 0, 0.0, until_s,
-            Runs(run_s[:, 0], run_s[:, 1], runs[:, 0], runs[:, 1], runs[:, 2], runs[:, 3], members) if slots else None,
-        )  # fmt: skip
-        for part in blocks(arrived):
-            status = loop(
-                decide, settings, contender.policy.overtaking, contender.call_s, b_max, until_s, part.stop, state,
-                trace.arrival_s, exits, slo, table.array(), segments.time_s, stage_after, start_s, finish_s, stalled_s,
-                preempted, launches, run_s, runs, members,
-            )  # fmt: skip
-            if status != OK:
-                raise InputError(f"policy {contender.spec}: {FAULTS[status]}; see docs/add-a-policy.md")
-            found.release()
-            release(state.late)
-            if progress is not None:
-                progress(int(state.counters[FINISHED]), arrived)
-        if math.isfinite(until_s):
-            for part in found.parts():
-                finish_s[part][finish_s[part] > until_s] = math.inf  # it ended after the simulation did
-        calls = int(state.counters[CALLS])
-        return replace(
-            found,
-            preemptions=int(state.counters[PREEMPTIONS]), scheduler_calls=calls, scheduler_s=calls * contender.call_s,
-        )  # fmt: skip
+    def run(room: tuple[int, int]) -> Run:
+        memory = np.zeros(levels + policy.memory)
+        rules = Rules(settings, memory, memory[:levels], b_max, scheduler.call_s)
+        return play(scheduler, work_of(traffic, levels), device, rules, lanes, until_s, room, progress)
 
-    found = run(0, 0)
+    found = run((0, 0))
     if record:  # once more, now that it is known how much there is to keep
-        found = run(int(found.launches.sum()), int((found.launches @ np.arange(table.b_max + 1)).sum()))
-    return found
+        found = run((int(found.clock.runs), int(found.clock.run_members)))
+    clock, served, ran = found.clock, found.requests, found.record
+    if levels:
+        traffic = dataclasses.replace(traffic, exits=np.where(served.exit, served.exit, len(table.exits)))
+    return Replay(
+        traffic, table, served.start_s, served.finish_s, served.stalled_s, served.preempted, segments,
+        ran.launches.sum(axis=0), int(clock.preemptions), int(clock.calls), int(clock.calls) * scheduler.call_s,
+        until_s, lanes, float(clock.overhead_s), Runs(*ran.run_s.T, *ran.runs.T, ran.members) if record else None,
+    )  # fmt: skip
+
+
+class Run(NamedTuple):
+    """What the event loop left: its clock, the requests as they were served, and what ran."""
+
+    clock: Any
+    requests: Any
+    record: Record
+
+
+def play(
+    scheduler: Scheduler,
+    work: Work,
+    device: Device,
+    rules: Rules,
+    lanes: int = 1,
+    until_s: float = math.inf,
+    room: tuple[int, int] = (0, 0),
+    progress: Callable[[int, int], None] | None = None,
+) -> Run:
+    """Run the event loop to its end.
+
+    Parameters
+    ----------
+    scheduler : Scheduler
+        The policy.
+    work : Work
+        The requests.
+    device : Device
+        What serves them.
+    rules : Rules
+        The policy's parameters, memory and limits.
+    lanes : int
+        Lanes of the device to use.
+    until_s : float
+        When to stop.
+    room : (int, int)
+        Runs, and samples in them, that are recorded.
+    progress : callable, optional
+        Called with the requests that returned, and their number.
+
+    Returns
+    -------
+    Run
+        What happened.
+
+    Raises
+    ------
+    InputError
+        If the policy broke its contract.
+    """
+    decide, loop = _compiled(scheduler)
+    count, (runs, members) = len(work.requests), room
+    state = begin(count, lanes, rules.b_max)
+    record = Record(
+        np.zeros(device.time_s.shape, dtype=np.int64), np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64),
+        np.zeros(members, dtype=np.int64),
+    )  # fmt: skip
+    clock = state.clock[0]
+    while clock.returned < count and clock.now_s < until_s:
+        status = loop(decide, work, device, rules, state, record, until_s, EVENTS)
+        if status != OK:
+            raise InputError(f"policy {scheduler.spec}: {FAULTS[status]}; see docs/add-a-policy.md")
+        if progress is not None:
+            progress(int(clock.returned), count)
+    return Run(clock, work.requests, record)
+
+
+def _levels(policy: Policy, traffic: Traffic, exits: int) -> int:
+    """How many thresholds a policy sets while it runs: one for each exit but the last, or none."""
+    if not policy.thresholds:
+        return 0
+    if traffic.trace.confidences is None:
+        raise InputError("policy: expected traffic with confidences, which its thresholds decide by, found none")
+    return exits - 1
+
+
+def work_of(traffic: Traffic, levels: int = 0) -> Work:
+    """Traffic as the event loop takes it; with ``levels`` thresholds of the policy, which then decide the exits."""
+    trace = traffic.trace
+    requests = np.zeros(len(traffic), REQUEST).view(np.recarray)
+    requests.arrival_s = trace.arrival_s
+    requests.due_s = trace.arrival_s + traffic.slo_s
+    requests.start_s = requests.finish_s = math.inf
+    if not levels or trace.confidences is None:
+        return Work(requests, traffic.exits, np.zeros((0, 0)))
+    confidences = np.ascontiguousarray(trace.confidences[:, :levels])
+    return Work(requests, np.full(len(traffic), levels + 1), confidences)
+
+
+def device_of(table: LatencyTable, segments: Segments) -> Device:
+    """A latency table as the event loop takes it."""
+    ends_stage = np.append(segments.stage[1:] != segments.stage[:-1], True)
+    return Device(
+        time_s=segments.time_s[None],
+        latency_s=table.array()[None],
+        segment_at=np.arange(len(segments.stage)),
+        stage_after=segments.stage - ~ends_stage,
+        gather_s=np.zeros(table.b_max + 1) if table.gather_s is None else np.array(table.gather_s),
+        slowdown=np.array(table.slowdown),
+    )
 
 
 def _plain(decide: Decide, *arguments: Any) -> Any:
     """The event loop as plain Python; what a user's policy raises is the user's to mend."""
-    loop: Any = getattr(replay, "py_func", replay)
+    loop: Any = getattr(run_events, "py_func", run_events)
     try:
         return loop(decide, *arguments)
     except Exception as error:
@@ -137,15 +211,15 @@ def _plain(decide: Decide, *arguments: Any) -> Any:
         raise InputError(f"policy: {name} raised {type(error).__name__}: {error}; see docs/add-a-policy.md") from error
 
 
-def _compiled(contender: Contender) -> tuple[Decide, Any]:
+def _compiled(scheduler: Scheduler) -> tuple[Decide, Any]:
     """A decision and the event loop that runs it: compiled, or as plain Python where numba cannot."""
-    decide = contender.policy.decide
+    decide = scheduler.policy.decide
     if is_jitted(decide):
-        return decide, replay
-    if not is_jitted(replay):
+        return decide, run_events
+    if not is_jitted(run_events):
         return decide, _plain
     try:
-        return compile_policy(decide), replay
+        return compile_policy(decide), run_events
     except (numba.NumbaError, TypeError):
         return decide, _plain
 
@@ -167,32 +241,17 @@ def write_requests(result: Replay, path: Path, *, replace: bool = True) -> None:
     InputError
         If the file system refuses, or a file is in the way.
     """
-    write_file(path, _csv_pieces(result), replace=replace)
-
-
-def _csv_pieces(result: Replay) -> Iterator[str]:
-    yield csv_text(dict.fromkeys(_csv_columns(result, slice(0, 0)), ()))
-    for start in range(0, len(result.trace), PIECE):
-        yield csv_text(_csv_columns(result, slice(start, start + PIECE)), header=False)
-        result.release()
-
-
-def _csv_columns(result: Replay, part: slice) -> dict[str, Sequence[object]]:
-    """Columns of a slice of the requests, as a file has them."""
-
-    def times(values: NDArray[np.float64]) -> list[object]:
-        return [value if math.isfinite(value) else "" for value in values.tolist()]
-
-    arrival_s, finish_s = result.trace.arrival_s[part], result.finish_s[part]
-    return {
-        "request_id": result.trace.request_id[part].tolist(),
-        "arrival_s": arrival_s.tolist(),
-        "start_s": times(result.start_s[part]),
-        "finish_s": times(finish_s),
-        "latency_s": times(finish_s - arrival_s),
-        "slo_s": result.slo_s[part].tolist(),
-        "violated": result.violated_in(part).astype(int).tolist(),
-        "exit": result.exits[part].tolist(),
-        "preempted": result.preempted[part].tolist(),
-        "stalled_s": result.stalled_s[part].tolist(),
+    traffic, trace = result.traffic, result.traffic.trace
+    columns = {
+        "request_id": trace.request_id,
+        "arrival_s": trace.arrival_s,
+        "start_s": result.start_s,
+        "finish_s": result.finish_s,
+        "latency_s": result.latency_s,
+        "slo_s": traffic.slo_s,
+        "violated": result.violated,
+        "exit": traffic.exits,
+        "preempted": result.preempted,
+        "stalled_s": result.stalled_s,
     }
+    write_columns(columns, path, replace=replace)

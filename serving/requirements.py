@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..formats import InputError, parse_quantity
+from ..tables.latency import LatencyTable
 from ..traffic.trace import Trace
 from .metrics import QUANTILES, Summary
 from .statistics import Interval
@@ -108,7 +109,7 @@ class Requirement:
             "mean": summary.mean_latency_s,
             "max": summary.max_latency_s,
             "busy_share": summary.busy_share,
-            "mac_share": summary.utilisation.mac_share,
+            "mac_share": None if summary.utilisation is None else summary.utilisation.mac_share,
             "processing_rate": summary.processing_rate_per_s,
             "goodput": summary.goodput_per_s,
             "unfinished": float(summary.unfinished),
@@ -116,7 +117,7 @@ class Requirement:
         }
         value = values[self.name]
         if value is None:
-            raise _no_answers(self.text)
+            raise _no_causes(self.text) if self.name == "mac_share" else _no_answers(self.text)
         return value, None, 0
 
 
@@ -158,6 +159,33 @@ class Outcome:
 
 def _no_answers(text: str) -> InputError:
     return InputError(f'requirement: "{text}": expected a trace that knows which answers are right, found none')
+
+
+def _no_causes(text: str) -> InputError:
+    return InputError(
+        f'requirement: "{text}": expected a latency table that states where MACs go, found one that does not, as any '
+        "device's; require another figure"
+    )
+
+
+def check_stated(requirements: Iterable[Requirement], table: LatencyTable) -> None:
+    """Refuse, before the simulation, what a latency table cannot answer.
+
+    Parameters
+    ----------
+    requirements : iterable of Requirement
+        What is required.
+    table : LatencyTable
+        What the requests will be served with.
+
+    Raises
+    ------
+    InputError
+        If a share of MACs is required and the table states none.
+    """
+    for item in requirements:
+        if item.name == "mac_share" and table.peak_macs_per_s is None:
+            raise _no_causes(item.text)
 
 
 def parse_requirement(text: str, what: str = "requirement") -> Requirement:

@@ -1,17 +1,13 @@
-"""Sums and ranks of many values, and intervals: how far a figure of a finite run can be trusted."""
+"""Ranks and intervals: how far a figure of a finite run can be trusted."""
 
 from __future__ import annotations
 
-import bisect
 import math
-from collections.abc import Sequence
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from ..traffic.storage import Column, allocate, blocks, release
 
 CONFIDENCE = 0.95
 """Of every interval that is printed."""
@@ -80,7 +76,7 @@ def quantile_ranks(count: int, quantile: float) -> tuple[int, int]:
     return low, high
 
 
-def quantile_interval(ordered: Sequence[float], quantile: float) -> Interval | None:
+def quantile_interval(ordered: NDArray[np.float64], quantile: float) -> Interval | None:
     """Interval of a quantile from sorted observations; ``None`` if there are too few."""
     if len(ordered) < requests_for(quantile):
         return None
@@ -156,7 +152,7 @@ def welch_interval(values: NDArray[np.float64], others: NDArray[np.float64]) -> 
     return Interval(difference - half, difference + half)
 
 
-def warm_up(values: Column) -> int:
+def warm_up(values: NDArray[np.float64]) -> int:
     """Observations of a start-up transient, by MSER-5 (White, Simulation, 1997).
 
     Means of five observations are cut where the standard error of the rest is
@@ -164,7 +160,7 @@ def warm_up(values: Column) -> int:
 
     Parameters
     ----------
-    values : (N,) column
+    values : (N,) ndarray of float64
         Observations in order of time.
 
     Returns
@@ -173,99 +169,10 @@ def warm_up(values: Column) -> int:
         How many to leave out, a multiple of 5.
     """
     count = len(values) // 5
-    if count < 4:
+    means = values[: 5 * count].reshape(-1, 5).mean(axis=1)
+    if count < 4 or not np.all(np.isfinite(means)):
         return 0
-    best, least = 0, math.inf
-    total = square = np.zeros(1)  # of all means from the last one looked at to the end
-    for part in reversed(list(blocks(count))):
-        means = values[slice(5 * part.start, 5 * part.stop)].reshape(-1, 5).mean(axis=1)[::-1]
-        if not np.all(np.isfinite(means)):
-            return 0
-        total = np.cumsum(np.concatenate([total[-1:], means]))[1:]
-        square = np.cumsum(np.concatenate([square[-1:], means**2]))[1:]
-        rest = count - np.arange(part.start, part.stop)[::-1]
-        error = ((square - total**2 / rest) / rest.astype(np.float64) ** 2)[::-1][: max(0, count // 2 - part.start)]
-        if error.size and error.min() <= least:
-            best, least = part.start + int(np.argmin(error)), float(error.min())
-    return 5 * best
-
-
-SORTED = 2**22
-"""Values that are sorted at once."""
-
-
-def sort_groups(values: Column, groups: NDArray[np.int64], number: int) -> list[NDArray[np.float64]]:
-    """The values of each group in ascending order.
-
-    Many values are first parted by a sample of them, then sorted part by part.
-
-    Parameters
-    ----------
-    values : (N,) column
-        Values.
-    groups : (N,) ndarray of int64
-        Group of each, from 1.
-    number : int
-        Groups.
-
-    Returns
-    -------
-    list of ndarray
-        One for each group.
-    """
-    count = len(values)
-    pieces = math.ceil(2 * count / SORTED) if count > SORTED else 1
-    step = math.ceil(count / 2**16)
-    cuts = np.empty(0)
-    if pieces > 1:
-        sample = np.sort(np.concatenate([values[part][::step].copy() for part in blocks(count)]))
-        cuts = sample[np.arange(1, pieces) * len(sample) // pieces]
-
-    def places(part: slice) -> tuple[NDArray[np.float64], NDArray[np.uint16]]:
-        found = values[part]
-        place = (groups[part] - 1) * pieces
-        for cut in cuts:
-            place += found >= cut
-        return found, place.astype(np.uint16)
-
-    sizes = np.zeros(number * pieces, dtype=np.int64)
-    for part in blocks(count):
-        sizes += np.bincount(places(part)[1], minlength=len(sizes))
-    ends = np.concatenate([[0], np.cumsum(sizes)])
-    free = ends.copy()
-    ordered = allocate(count, np.float64)
-    for part in blocks(count):
-        found, place = places(part)
-        found = found[np.argsort(place, kind="stable")]
-        taken = np.concatenate([[0], np.cumsum(np.bincount(place, minlength=len(sizes)))])
-        for k in np.flatnonzero(np.diff(taken)).tolist():
-            ordered[free[k] : free[k] + taken[k + 1] - taken[k]] = found[taken[k] : taken[k + 1]]
-        free[:-1] += np.diff(taken)
-        release(ordered)
-    for k in range(number * pieces):
-        ordered[ends[k] : ends[k + 1]].sort()
-        release(ordered)
-    return [ordered[ends[k] : ends[k + pieces]] for k in range(0, number * pieces, pieces)]
-
-
-class Union(Sequence[float]):
-    """Sorted arrays of values >= 0, read as the sorted array of all of them."""
-
-    def __init__(self, parts: Sequence[NDArray[np.float64]]) -> None:
-        self.parts = parts
-
-    def __len__(self) -> int:
-        return sum(len(part) for part in self.parts)
-
-    def __getitem__(self, index: int) -> float:  # type: ignore[override]
-        """The value with ``index`` others before it."""
-
-        def up_to(bits: int) -> int:  # how many are no greater; of floats >= 0 the bits are in order
-            value = np.int64(bits).view(np.float64)
-            count = sum(int(np.searchsorted(part, value, side="right")) for part in self.parts)
-            release(*self.parts)
-            return count
-
-        rank = range(len(self))[index] + 1
-        bits = bisect.bisect_left(range(np.float64(math.inf).view(np.int64) + 1), rank, key=up_to)
-        return float(np.int64(bits).view(np.float64))
+    rest = count - np.arange(count)  # means that are left after each cut
+    totals, squares = np.cumsum(means[::-1])[::-1], np.cumsum(means[::-1] ** 2)[::-1]
+    errors = (squares - totals**2 / rest) / rest.astype(np.float64) ** 2
+    return 5 * int(np.argmin(errors[: count // 2]))

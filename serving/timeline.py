@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..formats import InputError, write_file
 from ..tables.latency import LatencyTable
-from .engine import MERGES, PREEMPTS
+from .event_loop import MERGES, PREEMPTS
 from .metrics import Replay, Runs
 
 SCHEMA = "fluidb.timeline/1"
@@ -50,9 +50,9 @@ def check_timeline_size(replay: Replay) -> None:
     """
     # a slice for each run; arrival, exit and at most four changes of counters for each request;
     # a preemption and at most one merge for each time a batch was put on top
-    events = int(replay.launches.sum()) + 6 * len(replay.trace) + 2 * replay.preemptions
+    events = int(replay.launches.sum()) + 6 * len(replay.traffic) + 2 * replay.preemptions
     if events > MAX_EVENTS:
-        first_s = float(replay.trace.arrival_s[0])
+        first_s = float(replay.traffic.trace.arrival_s[0])
         until_s = first_s + 0.9 * (replay.end_s - first_s) * MAX_EVENTS / events
         raise InputError(
             f"timeline: expected at most {MAX_EVENTS:,} events, found about {events:,}; "
@@ -66,7 +66,7 @@ def _instant(name: str, at_s: float, lane: int, args: Event) -> Event:
 
 def _metadata(table: LatencyTable) -> Iterator[Event]:
     """Names of the process and its lanes, from the queue down to the last stage."""
-    yield {"name": "process_name", "ph": "M", "pid": PROCESS, "args": {"name": "NPU"}}
+    yield {"name": "process_name", "ph": "M", "pid": PROCESS, "args": {"name": table.machine}}
     names = ["queue", *(f"stage {number}: {row.name}" for number, row in enumerate(table.exits, 1))]
     for lane, name in enumerate(names, QUEUE):
         yield {"name": "thread_name", "ph": "M", "pid": PROCESS, "tid": lane, "args": {"name": name}}
@@ -74,16 +74,18 @@ def _metadata(table: LatencyTable) -> Iterator[Event]:
 
 
 def _arrivals(replay: Replay) -> Iterator[Event]:
-    for request, at_s in zip(replay.trace.request_id.tolist(), replay.trace.arrival_s.tolist(), strict=True):
+    for request, at_s in zip(
+        replay.traffic.trace.request_id.tolist(), replay.traffic.trace.arrival_s.tolist(), strict=True
+    ):
         yield _instant("arrival", at_s, QUEUE, {"request": request})
 
 
-def _runs(replay: Replay, runs: Runs, table: LatencyTable) -> Iterator[Event]:
+def _runs(replay: Replay, runs: Runs) -> Iterator[Event]:
     """Slices, and what happened at their ends; the stack is rebuilt from levels and flags."""
     stages = replay.segments.stage.tolist()
-    by_layer = len(stages) > len(table.exits)
-    names = [layer.name for layer in table.layers] if by_layer else [f"stage {number}" for number in stages]
-    ids = replay.trace.request_id
+    by_layer = len(stages) > len(replay.table.exits)
+    names = [layer.name for layer in replay.table.layers] if by_layer else [f"stage {number}" for number in stages]
+    ids = replay.traffic.trace.request_id
     levels: list[list[int]] = [[]]  # requests of each sub-batch, bottom first
     first = 0
     for begin_s, end_s, segment, batch, level, flags in zip(
@@ -105,7 +107,7 @@ def _runs(replay: Replay, runs: Runs, table: LatencyTable) -> Iterator[Event]:
         }  # fmt: skip
         if end_s > replay.until_s:
             return
-        left = (replay.finish_s[members] == end_s) & (replay.exits[members] == lane)
+        left = (replay.finish_s[members] == end_s) & (replay.traffic.exits[members] == lane)
         for request in ids[members[left]].tolist():
             yield _instant("exit", end_s, lane, {"request": request, "exit": lane})
         del levels[level:]
@@ -131,15 +133,13 @@ def _counter(name: str, unit: str, up_s: NDArray[np.float64], down_s: NDArray[np
         before = value
 
 
-def timeline_events(replay: Replay, table: LatencyTable) -> Iterator[Event]:
+def timeline_events(replay: Replay) -> Iterator[Event]:
     """Events of a replay, in order of time.
 
     Parameters
     ----------
     replay : Replay
         What happened, with every run: ``simulate(..., record=True)``.
-    table : LatencyTable
-        What it ran on.
 
     Yields
     ------
@@ -153,10 +153,10 @@ def timeline_events(replay: Replay, table: LatencyTable) -> Iterator[Event]:
     """
     if replay.runs is None:
         raise InputError("timeline: expected a replay with its runs, found none; simulate with record=True")
-    yield from _metadata(table)
-    queue = _counter("queue", "requests", replay.trace.arrival_s, replay.start_s)
-    in_flight = _counter("on the NPU", "samples", replay.start_s, replay.finish_s)
-    parts = (_arrivals(replay), _runs(replay, replay.runs, table), queue, in_flight)
+    yield from _metadata(replay.table)
+    queue = _counter("queue", "requests", replay.traffic.trace.arrival_s, replay.start_s)
+    in_flight = _counter(f"on the {replay.table.machine}", "samples", replay.start_s, replay.finish_s)
+    parts = (_arrivals(replay), _runs(replay, replay.runs), queue, in_flight)
     yield from heapq.merge(*parts, key=lambda event: float(event["ts"]))
 
 
@@ -168,15 +168,13 @@ def _text(header: Event, events: Iterable[Event]) -> Iterator[str]:
     yield "\n]}\n"
 
 
-def write_timeline(replay: Replay, table: LatencyTable, path: Path, *, replace: bool = True) -> None:
+def write_timeline(replay: Replay, path: Path, *, replace: bool = True) -> None:
     """Write a timeline (``docs/file-formats.md``), whole or not at all.
 
     Parameters
     ----------
     replay : Replay
         What happened, with every run: ``simulate(..., record=True)``.
-    table : LatencyTable
-        What it ran on.
     path : Path
         Destination.
     replace : bool
@@ -188,5 +186,5 @@ def write_timeline(replay: Replay, table: LatencyTable, path: Path, *, replace: 
         If it is too long, the runs were not recorded, the file system refuses, or a file is in the way.
     """
     check_timeline_size(replay)
-    header = {"schema": SCHEMA, "requests": len(replay.trace), "preemptions": replay.preemptions}
-    write_file(path, _text(header, timeline_events(replay, table)), replace=replace)
+    header = {"schema": SCHEMA, "requests": len(replay.traffic), "preemptions": replay.preemptions}
+    write_file(path, _text(header, timeline_events(replay)), replace=replace)

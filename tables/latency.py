@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, NamedTuple, Self
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from ..formats import Strict, Table
-from ..models import MAX_WORK
+from ..formats import InputError, Strict, Table, check_beside, read_table
+from ..models import MAX_WORK, Layer
+from ..platforms import device
 
-MAX_BATCH = 256
+LATENCY_FILE, DESIGN_FILE, FBCB_FILE = "latency.json", "design.json", "fbcb.json"
+MADE_FROM = {"fluidb.design/1": (DESIGN_FILE, "fluidb dse"), "fluidb.fbcb/1": (FBCB_FILE, "fluidb dse")}
+"""Tables that a latency table may be made from: the file beside it, and the command that writes it."""
+
+MAX_BATCH = device.MAX_BATCH
 """Largest B_max: the number of layouts of a batch grows with its square."""
 
 MAX_S = 1e9
 """Longest pass through a network: thirty years."""
 
 Seconds = Annotated[float, Field(gt=0, le=MAX_S)]
+SecondsOrNone = Annotated[float, Field(ge=0, le=MAX_S)]
+USES = ("tile_padding_s", "batch_padding_s", "memory_bound_s")
+"""Causes of a layer's time that only an NPU's model can tell."""
 
 
 class ExitRow(Strict):
@@ -35,7 +45,16 @@ class LatencyRow(Strict):
     time_s: list[Seconds]
 
 
-class LayerUse(Strict):
+class _Stated(Strict):
+    """A record whose file leaves out what is not stated."""
+
+    @model_serializer(mode="wrap")
+    def _stated(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields = type(self).model_fields
+        return {key: value for key, value in write(self).items() if key == "inputs" or value != fields[key].default}
+
+
+class LayerUse(_Stated):
     """A layer with a product, and the memory-only layers that follow it: its time, and where that goes.
 
     Attributes
@@ -44,11 +63,11 @@ class LayerUse(Strict):
         The layer's name.
     stage : int
         1-based stage it runs in; a stage's last layer ends at its exit.
-    macs : int
+    macs : int, optional
         MACs of one sample.
     time_s : list of float
         Time for b = 1..b_max.
-    tile_padding_s, batch_padding_s, memory_bound_s : list of float
+    tile_padding_s, batch_padding_s, memory_bound_s : list of float, optional
         Of that time, in seconds of the whole array: units idle because the layer
         does not fill its last tiles; because the grid B_R x B_P has places
         without a sample; waiting for off-chip memory.  The rest makes MACs.
@@ -56,11 +75,11 @@ class LayerUse(Strict):
 
     name: str
     stage: Annotated[int, Field(ge=1)]
-    macs: Annotated[int, Field(ge=0, le=MAX_WORK)]
+    macs: Annotated[int | None, Field(ge=0, le=MAX_WORK)] = None
     time_s: list[Seconds]
-    tile_padding_s: list[Annotated[float, Field(ge=0)]]
-    batch_padding_s: list[Annotated[float, Field(ge=0)]]
-    memory_bound_s: list[Annotated[float, Field(ge=0)]]
+    tile_padding_s: list[SecondsOrNone] | None = None
+    batch_padding_s: list[SecondsOrNone] | None = None
+    memory_bound_s: list[SecondsOrNone] | None = None
 
 
 class Segments(NamedTuple):
@@ -70,43 +89,56 @@ class Segments(NamedTuple):
     ----------
     stage : (S,) ndarray of int64
         1-based stage of each.
-    time_s, useful_s, tile_padding_s, batch_padding_s, memory_bound_s : (S, b_max + 1) ndarray of float64
-        Its time by batch size, 0 at b = 0, and where that goes: the other four sum to it.
+    time_s : (S, b_max + 1) ndarray of float64
+        Its time by batch size, 0 at b = 0.
+    useful_s, tile_padding_s, batch_padding_s, memory_bound_s : (S, b_max + 1) ndarray of float64, optional
+        Where that goes, if the table states it: the four sum to the time.
     """
 
     stage: NDArray[np.int64]
     time_s: NDArray[np.float64]
-    useful_s: NDArray[np.float64]
-    tile_padding_s: NDArray[np.float64]
-    batch_padding_s: NDArray[np.float64]
-    memory_bound_s: NDArray[np.float64]
+    useful_s: NDArray[np.float64] | None = None
+    tile_padding_s: NDArray[np.float64] | None = None
+    batch_padding_s: NDArray[np.float64] | None = None
+    memory_bound_s: NDArray[np.float64] | None = None
 
 
-class LatencyTable(Table):
+class LatencyTable(Table, _Stated):
     """The latency table as a file, ``fluidb.latency/1`` (``docs/file-formats.md``).
 
     Attributes
     ----------
+    network, platform : str
+        Names of what runs, and of what it runs on.
     exits : list of ExitRow
         In order of depth; the last is the end of the network.
     b_max : int
         Batch sizes covered.
     layers : list of LayerUse
-        Times layer by layer, and where they go.
-    peak_macs_per_s : float
-        MACs a second with every unit busy.
+        Times layer by layer, and where they go; empty where only stages were measured.
+    peak_macs_per_s : float, optional
+        MACs a second with every unit busy; stated together with the causes of every layer's time, or neither is.
     rows : list of LatencyRow
         Every pair of exits, heads included where they run.
+    slowdown : list of float
+        Factor by which each of k batches takes longer while k run side by side, for k = 1, 2, ...;
+        its length is the number of lanes.
+    gather_s : list of float, optional
+        Time to gather the survivors of a batch into b places of a smaller one, for b = 0..b_max; nothing if not stated.
     """
 
     schema_name: ClassVar[str] = "fluidb.latency/1"
     made_by: ClassVar[str] = "fluidb latency"
 
+    network: str
+    platform: str
     exits: Annotated[list[ExitRow], Field(min_length=1)]
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)]
-    layers: list[LayerUse]
-    peak_macs_per_s: Annotated[float, Field(ge=1e-6, le=1e24)]
+    layers: list[LayerUse] = []
+    peak_macs_per_s: Annotated[float | None, Field(ge=1e-6, le=1e24)] = None
     rows: list[LatencyRow]
+    slowdown: device.Slowdown = [1.0]
+    gather_s: list[SecondsOrNone] | None = None
 
     @model_validator(mode="after")
     def _every_pair(self) -> Self:
@@ -116,17 +148,36 @@ class LatencyTable(Table):
             raise ValueError(f"rows: expected every pair of exits from 0 to {len(self.exits)} in order")
         if any(len(row.time_s) != self.b_max for row in self.rows):
             raise ValueError(f"rows: expected {self.b_max} times each, one for each batch size")
-        order = [layer.stage for layer in self.layers]
-        if order != sorted(order) or set(order) != set(range(1, len(self.exits) + 1)):
-            raise ValueError(f"layers: expected stages 1 to {len(self.exits)} in order")
-        columns = [
-            column
-            for layer in self.layers
-            for column in (layer.time_s, layer.tile_padding_s, layer.batch_padding_s, layer.memory_bound_s)
-        ]
-        if any(len(column) != self.b_max for column in columns):
+        if self.gather_s is not None and len(self.gather_s) != self.b_max + 1:
+            raise ValueError(f"gather_s: expected {self.b_max + 1} times, one for each batch size from 0")
+        return self
+
+    @model_validator(mode="after")
+    def _layers_and_causes(self) -> Self:
+        caused = self.peak_macs_per_s is not None
+        if caused or self.layers:
+            order = [layer.stage for layer in self.layers]
+            if order != sorted(order) or set(order) != set(range(1, len(self.exits) + 1)):
+                raise ValueError(f"layers: expected stages 1 to {len(self.exits)} in order")
+        columns = ("macs", *USES)
+        if any((getattr(layer, name) is not None) != caused for layer in self.layers for name in columns):
+            raise ValueError(
+                f"layers: expected {', '.join(columns)} of each beside peak_macs_per_s, and not without it"
+            )
+        lists = [getattr(layer, name) for layer in self.layers for name in ("time_s", *(USES if caused else ()))]
+        if any(len(column) != self.b_max for column in lists):
             raise ValueError(f"layers: expected {self.b_max} times each, one for each batch size")
         return self
+
+    @property
+    def speedup(self) -> float:
+        """How many times faster work gets done with batches on several lanes than with one batch at a time."""
+        return max(lanes / factor for lanes, factor in enumerate(self.slowdown, 1))
+
+    @property
+    def machine(self) -> str:
+        """What runs it, in one word for people."""
+        return "device" if self.peak_macs_per_s is None else "NPU"
 
     def array(self) -> NDArray[np.float64]:
         """Times in seconds by (from exit, to exit, b).
@@ -148,7 +199,7 @@ class LatencyTable(Table):
         Parameters
         ----------
         by_layer : bool
-            Layers; else stages, from exit to exit.
+            Layers, if the table has their times; else stages, from exit to exit.
 
         Returns
         -------
@@ -157,18 +208,85 @@ class LatencyTable(Table):
         """
         layers = self.layers
         stage = np.array([layer.stage for layer in layers], dtype=np.int64)
-        macs = np.array([layer.macs for layer in layers], dtype=np.float64)
-        useful_s = np.outer(macs, np.arange(1, self.b_max + 1)) / self.peak_macs_per_s
-        tables = [
-            np.array([layer.time_s for layer in layers]),
-            useful_s,
-            np.array([layer.tile_padding_s for layer in layers]),
-            np.array([layer.batch_padding_s for layer in layers]),
-            np.array([layer.memory_bound_s for layer in layers]),
-        ]
-        if not by_layer:
+        tables = [np.array([layer.time_s for layer in layers])]
+        if self.peak_macs_per_s is not None:
+            macs = np.array([layer.macs for layer in layers], dtype=np.float64)
+            tables.append(np.outer(macs, np.arange(1, self.b_max + 1)) / self.peak_macs_per_s)
+            tables += [np.array([getattr(layer, name) for layer in layers]) for name in USES]
+        if not (by_layer and layers):
             numbers = np.arange(1, len(self.exits) + 1)
-            tables = [np.array([table[stage == number].sum(axis=0) for number in numbers]) for table in tables]
-            tables[0] = np.array([row.time_s for row in self.rows if row.to_exit == row.from_exit + 1])
+            uses = [np.array([table[stage == number].sum(axis=0) for number in numbers]) for table in tables[1:]]
+            tables = [np.array([row.time_s for row in self.rows if row.to_exit == row.from_exit + 1]), *uses]
             stage = numbers
         return Segments(stage, *(np.pad(table, ((0, 0), (1, 0))) for table in tables))
+
+
+def pair_rows(stage_s: NDArray[np.float64]) -> list[LatencyRow]:
+    """Rows of a table, for every pair of exits.
+
+    Parameters
+    ----------
+    stage_s : (E, b_max) ndarray of float64
+        Time of each stage by batch size.
+
+    Returns
+    -------
+    list of LatencyRow
+        Sums of the stages between the two exits.
+    """
+    count = len(stage_s)
+    return [
+        LatencyRow(from_exit=i, to_exit=j, time_s=stage_s[i:j].sum(axis=0).tolist())
+        for i in range(count)
+        for j in range(i + 1, count + 1)
+    ]
+
+
+def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
+    """Indices of the layers that one row of a table counts together.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+        In execution order.
+
+    Yields
+    ------
+    list of int
+        A layer, and the memory-only layers of its stage that follow it.
+    """
+    group: list[int] = []
+    for index, layer in enumerate(layers):
+        if group and (layer.gemm is not None or layer.stage != layers[group[0]].stage):
+            yield group
+            group = []
+        group.append(index)
+    yield group
+
+
+def read_latency(folder: Path) -> LatencyTable:
+    """Read the latency table of a folder, whatever made it.
+
+    Parameters
+    ----------
+    folder : Path
+        A design's folder, or that of a device.
+
+    Returns
+    -------
+    LatencyTable
+        The table.
+
+    Raises
+    ------
+    InputError
+        If it is missing or damaged, or a table beside it that it was made from has changed.
+    """
+    if not folder.is_dir():
+        raise InputError(
+            f"{folder}: expected a folder with a latency table, found none; make one with `fluidb latency`"
+        )
+    path = folder / LATENCY_FILE
+    table = read_table(LatencyTable, path)
+    check_beside(table, path, MADE_FROM)
+    return table

@@ -72,6 +72,18 @@ def test_the_page_followed_literally(tmp_path, page, file):
     assert run_shell(commands, tmp_path)
 
 
+def test_the_devices_of_the_page_serve(tmp_path):
+    page = "docs/add-a-device.md"
+    for language, file in (("toml", "mygpu.toml"), ("csv", "times.csv")):
+        (text,) = blocks(page, language)
+        (tmp_path / file).write_text(text)
+    (commands,) = blocks(page, "sh")
+    printed = run_shell(commands, tmp_path)
+    assert "mycpu.toml: no faults; measured, b = 1..2, lanes: 1; a source for every number" in printed
+    assert "mygpu.toml: no faults; analytic, b = 1..16, lanes: 2; no source for" in printed
+    assert "not known: the latency table of times states no causes" in printed
+
+
 @needs_speed
 def test_the_import_of_the_page_prints_what_it_says(tmp_path):
     (table,) = blocks("docs/import-networks.md", "csv")

@@ -61,7 +61,7 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path):
         str("fluidb" / folder / path.name)
         for folder in packages
         for path in (ROOT / folder).iterdir()
-        if path.suffix == ".py" or (path.suffix in (".toml", ".css", ".sv", ".md") and path.parent != ROOT)
+        if path.suffix == ".py" or (path.suffix in (".toml", ".csv", ".css", ".sv", ".md") and path.parent != ROOT)
     }
     assert held == wanted | {"fluidb/py.typed"}
 
@@ -148,7 +148,7 @@ main()
         (["models"], ["numba", "numpy", "fluidb.platforms", "fluidb.dse", "fluidb.cli.design.dse"]),
         (
             ["trace", "poisson", "--rate", "5", "--count", "9", "-o", "t.csv"],
-            ["numba", "fluidb.dse", "fluidb.serving.engine"],
+            ["numba", "fluidb.dse", "fluidb.serving.event_loop"],
         ),
         (["dse", TINY, POCKET], ["fluidb.serving", "fluidb.plots", "fluidb.dse.latency", "fluidb.dse.pareto", "rich"]),
     ],

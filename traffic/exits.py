@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from ..formats import InputError
 from .randomness import EXITS, stream
-from .storage import allocate, blocks, release
 from .trace import Trace
 
 PAPER_THRESHOLD = 0.8
@@ -34,19 +33,15 @@ def draw(rates: Sequence[float], count: int, seed: int) -> NDArray[np.int64]:
     (count,) ndarray of int64
         1-based exits.
     """
-    bounds = np.cumsum(rates)[:-1]
-    rng = stream(seed, EXITS)
-    exits = allocate(count, np.int64, 1)
-    for part in blocks(count):
-        drawn = rng.random(part.stop - part.start)
-        for bound in bounds:
-            exits[part] += drawn >= bound
-        release(exits)
+    drawn = stream(seed, EXITS).random(count)
+    exits = np.ones(count, dtype=np.int64)
+    for bound in np.cumsum(rates)[:-1]:
+        exits += drawn >= bound
     return exits
 
 
 def decide(confidences: NDArray[np.float64], threshold: float | Sequence[float], exits: int) -> NDArray[np.int64]:
-    """Exits decided by confidence: the first that reaches its threshold, else the last.
+    """Exits by confidence: each sample leaves at the first exit whose threshold it reaches, else at the last.
 
     Parameters
     ----------
@@ -67,13 +62,9 @@ def decide(confidences: NDArray[np.float64], threshold: float | Sequence[float],
     >>> decide(np.array([[0.7, 0.9], [0.9, 0.1]]), [0.8, 0.9], 3)
     array([2, 1])
     """
-    first = allocate(len(confidences), np.int64)
-    for part in blocks(len(confidences)):
-        sure = np.ones((part.stop - part.start, exits), dtype=np.bool_)  # at the last exit every sample leaves
-        sure[:, :-1] = confidences[part, : exits - 1] >= np.asarray(threshold)
-        first[part] = sure.argmax(axis=1) + 1
-        release(first, confidences)
-    return first
+    sure = np.ones((len(confidences), exits), dtype=np.bool_)  # at the last exit every sample leaves
+    sure[:, :-1] = confidences[:, : exits - 1] >= np.asarray(threshold)
+    return np.asarray(sure.argmax(axis=1) + 1, dtype=np.int64)
 
 
 def parse_thresholds(text: str, what: str = "threshold") -> list[float]:
@@ -113,7 +104,7 @@ def parse_thresholds(text: str, what: str = "threshold") -> list[float]:
     return values
 
 
-def _levels(threshold: float | Sequence[float] | None, last: int) -> list[float]:
+def levels(threshold: float | Sequence[float] | None, last: int) -> list[float]:
     """One threshold, or one for each exit but the last."""
     given = [PAPER_THRESHOLD] if threshold is None else [float(item) for item in np.atleast_1d(threshold)]
     if len(given) != 1 and len(given) != last - 1:
@@ -144,8 +135,7 @@ def check(trace: Trace, last: int, source: Path | None = None) -> None:
     where = "trace" if source is None else str(source)
     faults = []
     if trace.exits is not None:
-        wrong = np.concatenate([np.flatnonzero(trace.exits[part] > last) + part.start for part in blocks(len(trace))])
-        release(trace.exits)
+        wrong = np.flatnonzero(trace.exits > last)
         if wrong.size:
             line = "" if source is None else f" (line {wrong[0] + 2})"
             more = f" (and {wrong.size - 1} more rows)" if wrong.size > 1 else ""
@@ -165,50 +155,3 @@ def check(trace: Trace, last: int, source: Path | None = None) -> None:
         )
     if faults:
         raise InputError(faults)
-
-
-def resolve(
-    trace: Trace,
-    rates: Sequence[float],
-    seed: int,
-    threshold: float | Sequence[float] | None,
-    source: Path | None = None,
-) -> tuple[NDArray[np.int64], str]:
-    """The exit of every request: the trace's, else by its confidences, else drawn.
-
-    Parameters
-    ----------
-    trace : Trace
-        Requests.
-    rates : sequence of float
-        The network's exit rates.
-    seed : int
-        For exits that are drawn.
-    threshold : float or sequence of float, optional
-        For exits decided by confidence: one for all, or one for each but the last; by default the paper's 0.8.
-    source : Path, optional
-        The file that exits or confidences came from, for the faults.
-
-    Returns
-    -------
-    exits : (N,) ndarray of int64
-        1-based.
-    origin : str
-        Where they came from, for the report.
-
-    Raises
-    ------
-    InputError
-        If the trace does not fit the network, or a threshold is given that nothing uses.
-    """
-    last = len(rates)
-    if threshold is not None and (trace.confidences is None or trace.exits is not None):
-        raise InputError("threshold: expected a trace whose exits are decided by confidence_1, ...; this one's are not")
-    check(trace, last, source)
-    if trace.exits is not None:
-        return trace.exits, "trace"
-    if trace.confidences is not None:
-        levels = _levels(threshold, last)
-        origin = f"confidence >= {', '.join(f'{level:g}' for level in levels)}"
-        return decide(trace.confidences, levels, last), origin
-    return draw(rates, len(trace), seed), f"exit rates, seed {seed}"

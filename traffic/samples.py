@@ -13,15 +13,15 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from ..formats import InputError
-from .columns import Columns, check_header, split
 from .randomness import SAMPLES, stream
-from .storage import allocate, blocks, release
+from .reading import FAMILIES, read_columns
+from .rows import Tally
 from .trace import Trace
 
 MAX_BYTES = 256 * 2**20
 """A larger array of an ``.npz`` is refused unread; eight million samples of a network with four exits fit."""
 
-_ARRAYS = {"confidence": "a confidence from 0 to 1", "correct": "0 or 1"}
+_MISSING = "expected samples (.npz or CSV), found no such file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +80,10 @@ def read_samples(path: Path) -> Samples:
 
 
 def _read_csv(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    names, text = split(path, "expected samples (.npz or CSV), found no such file", "sample")
-    confidences, answers = check_header(path, names, (), ("correct_1",), ("confidence", "correct"))
-    columns = Columns(path, text)
-    found = columns.confidences(confidences), columns.correct(answers)
-    if columns.faults:
-        raise InputError(columns.faults)
-    return found
+    tally = Tally(path, skip_blank=False, missing=_MISSING, content="sample")
+    found = read_columns(tally, FAMILIES, ("correct_1",))
+    tally.refuse()
+    return found.get("confidence", np.empty((len(found["correct"]), 0))), found["correct"].astype(np.bool_)
 
 
 def _read_npz(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -97,14 +94,14 @@ def _read_npz(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     except InputError:
         raise
     except FileNotFoundError:
-        raise InputError(f"{path}: expected samples (.npz or CSV), found no such file") from None
+        raise InputError(f"{path}: {_MISSING}") from None
     except OSError as error:
         raise InputError(f"{path}: could not be read ({error.strerror or error})") from error
     except Exception as error:  # zipfile, zlib, lzma, ast and numpy raise a dozen kinds
         reason = " ".join(str(error).split())[:80] or type(error).__name__
         raise InputError(f"{path}: not a whole .npz file: {reason}") from error
     faults = [
-        *_outside(path, "confidence", confidences, ~((confidences >= 0) & (confidences <= 1))),
+        *_outside(path, "confidence", confidences, FAMILIES["confidence"].outside(confidences)),
         *_outside(path, "correct", correct, (correct != 0) & (correct != 1)),
     ]
     if faults:
@@ -119,10 +116,10 @@ def _load(path: Path, file: BinaryIO) -> tuple[NDArray[np.float64], NDArray[np.f
     file.seek(0)
     with np.load(file, allow_pickle=False) as archive:
         names = sorted(archive.zip.namelist())
-        if names != [f"{name}.npy" for name in _ARRAYS]:
-            found = ", ".join(name.removesuffix(".npy")[:40] for name in names[:5]) or "none"
+        if names != [f"{name}.npy" for name in FAMILIES]:
+            found = ", ".join(" ".join(name.removesuffix(".npy").split())[:40] for name in names[:5]) or "none"
             raise InputError(f"{path}: expected the arrays confidence and correct, found {found}")
-        for name in _ARRAYS:
+        for name in FAMILIES:
             _check_array(path, name, archive.zip)
         return archive["confidence"], archive["correct"]
 
@@ -152,7 +149,7 @@ def _outside(path: Path, name: str, values: NDArray[np.float64], wrong: NDArray[
         return []
     more = f" (and {rows.size - 1} more values)" if rows.size > 1 else ""
     where = f"{path}: row {rows[0] + 1}: {name}_{columns[0] + 1}"
-    return [f"{where}: expected {_ARRAYS[name]}, found {values[rows[0], columns[0]]}{more}"]
+    return [f"{where}: expected {FAMILIES[name].expected}, found {values[rows[0], columns[0]]}{more}"]
 
 
 def draw_samples(trace: Trace, samples: Samples, seed: int, source: Path | None = None) -> Trace:
@@ -186,11 +183,5 @@ def draw_samples(trace: Trace, samples: Samples, seed: int, source: Path | None 
             f"{source or 'trace'}: expected a trace without {' or '.join(found)}, which the samples give; "
             "leave out --samples or the columns"
         )
-    rng = stream(seed, SAMPLES)
-    confidences = allocate((len(trace), samples.confidences.shape[1]), np.float64)
-    correct = allocate((len(trace), samples.correct.shape[1]), np.bool_)
-    for part in blocks(len(trace)):
-        rows = rng.integers(len(samples), size=part.stop - part.start)
-        confidences[part], correct[part] = samples.confidences[rows], samples.correct[rows]
-        release(confidences, correct)
-    return replace(trace, confidences=confidences, correct=correct)
+    rows = stream(seed, SAMPLES).integers(len(samples), size=len(trace))
+    return replace(trace, confidences=samples.confidences[rows], correct=samples.correct[rows])

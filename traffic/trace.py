@@ -6,27 +6,24 @@ import csv
 import dataclasses
 import io
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import write_file
-from .storage import Derived, release, total
 
 MAX_ARRIVAL_S = 1e10
-"""Three centuries: a later arrival is a unit gone wrong."""
+"""Three centuries: with a later arrival the unit is wrong."""
 
 _SAME_TIME_S = 1e-12
 """Arrivals no further apart coincide: a rate must not overflow."""
 
 _EQUAL_GAPS_CV = 1e-9
 """Gaps of a smaller coefficient of variation differ by the rounding of their times."""
-
-_PRODUCTS = 2**21
-"""Gaps whose products are added at once; the sums of longer traces are added."""
 
 PIECE = 2**14
 """Rows written at a time."""
@@ -68,9 +65,18 @@ class Trace:
         given = {name: values[:count] for name, values in columns.items() if values is not None}
         return dataclasses.replace(self, **given)
 
-    def release(self) -> None:
-        """Let go of the memory of columns that lie in files."""
-        release(*(getattr(self, item.name) for item in dataclasses.fields(self)))
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The columns that are known, by their names in a file."""
+        columns: dict[str, NDArray[Any]] = {"request_id": self.request_id, "arrival_s": self.arrival_s}
+        if self.exits is not None:
+            columns["exit"] = self.exits
+        if self.confidences is not None:
+            columns |= {f"confidence_{i}": column for i, column in enumerate(self.confidences.T, 1)}
+        if self.correct is not None:
+            columns |= {f"correct_{i}": column for i, column in enumerate(self.correct.T, 1)}
+        if self.slo_s is not None:
+            columns["slo_s"] = self.slo_s
+        return columns
 
     @property
     def rate_per_s(self) -> float:
@@ -78,40 +84,22 @@ class Trace:
         span = float(self.arrival_s[-1] - self.arrival_s[0])
         return (len(self) - 1) / span if span > _SAME_TIME_S else 0.0
 
-    def _gaps(self, compute: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Derived:
-        """A figure of each gap between arrivals."""
-
-        def of(part: slice) -> NDArray[np.float64]:
-            found = compute(np.diff(self.arrival_s[part.start : part.stop + 1]))
-            release(self.arrival_s)
-            return found
-
-        return Derived(len(self) - 1, of)
-
-    def _mean_gap_s(self) -> float:
-        return total(self._gaps(lambda gaps: gaps)) / (len(self) - 1)
-
     @property
     def gap_cv(self) -> float:
         """Coefficient of variation (standard deviation/mean) of the gaps between arrivals; 0 if all coincide."""
         if not self.rate_per_s:
             return 0.0
-        mean_s = self._mean_gap_s()
-        return math.sqrt(total(self._gaps(lambda gaps: (gaps - mean_s) ** 2)) / (len(self) - 1)) / mean_s
+        gaps = np.diff(self.arrival_s)
+        return float(gaps.std() / gaps.mean())
 
     @property
     def gap_lag1(self) -> float:
         """Correlation of each gap with the next, -1 to 1; 0 if they differ by rounding only."""
         if self.gap_cv < _EQUAL_GAPS_CV:
             return 0.0
-        mean_s = self._mean_gap_s()
-        apart = self._gaps(lambda gaps: gaps - mean_s)
-        products = squares = 0.0
-        for start in range(0, len(apart), _PRODUCTS):
-            found = apart[slice(start, min(start + _PRODUCTS + 1, len(apart)))]
-            products += float(found[1:] @ found[:-1])
-            squares += float(found[:_PRODUCTS] @ found[:_PRODUCTS])
-        return products / squares
+        gaps = np.diff(self.arrival_s)
+        gaps -= gaps.mean()
+        return float(gaps[1:] @ gaps[:-1] / (gaps @ gaps))
 
 
 def write_trace(trace: Trace, path: Path, *, replace: bool = True) -> None:
@@ -131,37 +119,38 @@ def write_trace(trace: Trace, path: Path, *, replace: bool = True) -> None:
     InputError
         If the file system refuses, or a file is in the way.
     """
-    write_file(path, _csv_pieces(trace), replace=replace)
+    write_columns(trace.columns(), path, replace=replace)
 
 
-def _csv_columns(trace: Trace, part: slice) -> dict[str, Sequence[object]]:
-    """Columns of a slice of the requests, as a file has them."""
-    columns = {"request_id": trace.request_id[part].tolist(), "arrival_s": trace.arrival_s[part].tolist()}
-    if trace.exits is not None:
-        columns["exit"] = trace.exits[part].tolist()
-    if trace.confidences is not None:
-        columns |= {f"confidence_{i + 1}": column.tolist() for i, column in enumerate(trace.confidences[part].T)}
-    if trace.correct is not None:
-        answers = trace.correct[part].astype(np.int64)
-        columns |= {f"correct_{i + 1}": column.tolist() for i, column in enumerate(answers.T)}
-    if trace.slo_s is not None:
-        columns["slo_s"] = trace.slo_s[part].tolist()
-    return columns
+def write_columns(columns: Mapping[str, NDArray[Any]], path: Path, *, replace: bool) -> None:
+    """Write columns as CSV, whole or not at all.
 
+    Parameters
+    ----------
+    columns : mapping of str to (N,) ndarray
+        Numbers are written in the shortest form that reads back the same, truth values as 0 and 1; a cell stays empty
+        where the number is infinite.
+    path : Path
+        Destination.
+    replace : bool
+        Whether an existing file is replaced; else it is a fault.
 
-def _csv_pieces(trace: Trace) -> Iterator[str]:
-    """CSV of a trace, some rows at a time: as text they take ten times the memory."""
-    yield csv_text(dict.fromkeys(_csv_columns(trace, slice(0, 0)), ()))
-    for start in range(0, len(trace), PIECE):
-        yield csv_text(_csv_columns(trace, slice(start, start + PIECE)), header=False)
-        trace.release()
+    Raises
+    ------
+    InputError
+        If the file system refuses, or a file is in the way.
+    """
 
+    def cells(column: NDArray[Any]) -> list[Any]:
+        values: list[Any] = (column.astype(np.int64) if column.dtype == np.bool_ else column).tolist()
+        return values if np.isfinite(column).all() else [value if math.isfinite(value) else "" for value in values]
 
-def csv_text(columns: dict[str, Sequence[object]], *, header: bool = True) -> str:
-    """CSV; floats in the shortest form that reads back the same."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    if header:
-        writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return stream.getvalue()
+    def pieces() -> Iterator[str]:
+        yield ",".join(columns) + "\n"
+        for start in range(0, len(next(iter(columns.values()))), PIECE):  # as text they take ten times the memory
+            stream = io.StringIO()
+            rows = zip(*(cells(column[start : start + PIECE]) for column in columns.values()), strict=True)
+            csv.writer(stream, lineterminator="\n").writerows(rows)
+            yield stream.getvalue()
+
+    write_file(path, pieces(), replace=replace)

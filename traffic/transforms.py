@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +43,7 @@ def superpose(traces: Sequence[Trace]) -> Trace:
     """
     if not traces:
         raise InputError("traces: expected at least one, found none")
-    columns = [_optional(trace) for trace in traces]
+    columns = [[name for name in trace.columns() if not name.startswith("correct_")] for trace in traces]
     faults = []
     for name in sorted(set().union(*columns)):
         holders = [i for i, held in enumerate(columns, 1) if name in held]
@@ -57,26 +58,11 @@ def superpose(traces: Sequence[Trace]) -> Trace:
     arrival_s = np.concatenate([trace.arrival_s for trace in traces])
     order = np.argsort(arrival_s, kind="stable")
 
-    exits = [trace.exits for trace in traces if trace.exits is not None]
-    confidences = [trace.confidences for trace in traces if trace.confidences is not None]
-    slo_s = [trace.slo_s for trace in traces if trace.slo_s is not None]
-    return Trace(
-        np.arange(len(order)),
-        arrival_s[order],
-        np.concatenate(exits)[order] if exits else None,
-        np.concatenate(confidences)[order] if confidences else None,
-        np.concatenate(slo_s)[order] if slo_s else None,
-    )
+    def merged(name: str) -> Any:
+        parts = [getattr(trace, name) for trace in traces]
+        return None if parts[0] is None else np.concatenate(parts)[order]
 
-
-def _optional(trace: Trace) -> set[str]:
-    """The columns that a trace has and another may not have."""
-    confidences = trace.confidences.shape[1] if trace.confidences is not None else 0
-    return (
-        {f"confidence_{i + 1}" for i in range(confidences)}
-        | ({"exit"} if trace.exits is not None else set())
-        | ({"slo_s"} if trace.slo_s is not None else set())
-    )
+    return Trace(np.arange(len(order)), arrival_s[order], merged("exits"), merged("confidences"), merged("slo_s"))
 
 
 def rescale_rate(trace: Trace, rate_per_s: float) -> Trace:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, DesignFolder
+from ..options import AsJson, TableFolder
 from ..render import blank, emit_facts, emit_json, emit_table, fail, percent, progress, quantity
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    directory: DesignFolder,
+    directory: TableFolder,
     slo: Annotated[str, typer.Option(metavar="DURATION", help="Latency objective, e.g. 200ms.")],
     require: Annotated[
         list[str],
@@ -39,11 +39,11 @@ def command(
 
     Exit code 1 if it keeps them at none.
     """
-    from ...dse.latency import read_latency
     from ...experiments.capacity import find_capacity
     from ...formats import parse_duration
-    from ...serving.contenders import find_policy
     from ...serving.requirements import parse_requirement
+    from ...serving.scheduler import find_policy
+    from ...tables import read_latency
 
     required = [parse_requirement(text, "--require") for text in require]
     slo_s = parse_duration(slo, "--slo")

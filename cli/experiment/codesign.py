@@ -48,9 +48,9 @@ def command(
     from ...dse.design import check_output, write_design
     from ...experiments.codesign import codesign
     from ...formats import parse_duration
-    from ...serving.contenders import find_policy
-    from ...traffic.exits import resolve
+    from ...serving.scheduler import find_policy
     from ...traffic.reading import read_trace
+    from ...traffic.traffic import prepare
 
     if output is not None:
         check_output(output, force=force)
@@ -61,11 +61,9 @@ def command(
     )  # fmt: skip
     slo_s = parse_duration(slo, "--slo") if slo is not None else None
     contender, loaded = find_policy(policy), read_trace(trace)
-    exits, _ = resolve(loaded, [item.rate for item in net.exits], seed, None, trace)
+    traffic = prepare(loaded, [item.rate for item in net.exits], slo_s=slo_s, seed=seed, source=trace)
     with progress("rounds") as report:
-        found = codesign(
-            net, board, options, loaded, contender, exits, slo_s=slo_s, threads=threads, progress=report
-        )  # fmt: skip
+        found = codesign(net, board, options, traffic, contender, threads=threads, progress=report)
     if output is not None:
         write_design(output, found.chosen.design, found.chosen.fbcb, found.chosen.latency, replace=force)
     if as_json:

@@ -18,7 +18,7 @@ def command(
     directories: Annotated[
         list[Path],
         typer.Argument(
-            metavar="DIR...", help="Folders of designs with their latency tables, or of `fluidb compare -o`."
+            metavar="DIR...", help="Folders of designs or devices with their latency tables, or of `fluidb compare -o`."
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write.")],
@@ -77,7 +77,8 @@ def command(
 def _emit_text(report: Report) -> None:
     rows: list[tuple[str, ...]] = []
     for shown in report.designs:
-        about = (shown.name, shown.design.network.name, shown.design.platform.name, str(shown.design.tile))
+        tile = str(shown.design.tile) if shown.design else "-"
+        about = (shown.name, shown.table.network, shown.table.platform, tile)
         rows += [
             (*about, item.policy, ms(item.summary.percentile("p99").latency_s), percent(item.summary.violation_rate))
             for item in shown.served

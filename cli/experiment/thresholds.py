@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from ..options import AsJson, DesignFolder
+from ..options import AsJson, TableFolder
 from ..render import blank, emit_facts, emit_json, emit_table, ms, percent, progress
 
 
 def command(
-    directory: DesignFolder,
+    directory: TableFolder,
     trace: Annotated[Path, typer.Option(metavar="FILE", help="The requests (docs/file-formats.md, Traces).")],
     samples: Annotated[
         Path | None,
@@ -37,10 +37,10 @@ def command(
     same samples.  A star marks what no other threshold beats in accuracy, mean
     latency and violations at once.
     """
-    from ...dse.latency import read_latency
     from ...experiments.thresholds import spread, sweep_thresholds
     from ...formats import parse_duration
-    from ...serving.contenders import find_policy
+    from ...serving.scheduler import find_policy
+    from ...tables import read_latency
     from ...traffic.reading import read_trace
     from ...traffic.samples import draw_samples, read_samples
 

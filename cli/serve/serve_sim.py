@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..options import AsJson, DesignFolder, Force
+from ..options import AsJson, Force, TableFolder
 from ..render import blank, emit_facts, emit_json, emit_outcomes, emit_table, ms, note, percent, progress
 
 if TYPE_CHECKING:
     from ...serving.metrics import Summary
+    from ...tables import LatencyTable
 
 
 def command(
-    directory: DesignFolder,
+    directory: TableFolder,
     trace: Annotated[Path, typer.Option(metavar="FILE", help="The requests (docs/file-formats.md, Traces).")],
     policy: Annotated[
         str,
@@ -62,18 +63,18 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace on a design and say what its users would experience."""
-    from ...dse.design import read_design
-    from ...dse.latency import read_latency
     from ...formats import InputError, check_free, parse_duration
     from ...serving.bound import least_violations
-    from ...serving.contenders import find_policy
     from ...serving.metrics import summarise
     from ...serving.replay import simulate, write_requests
-    from ...serving.requirements import check_answerable, judge, parse_requirement
+    from ...serving.requirements import check_answerable, check_stated, judge, parse_requirement
+    from ...serving.scheduler import find_policy
     from ...serving.timeline import check_timeline_size, write_timeline
-    from ...traffic.exits import parse_thresholds, resolve
+    from ...tables import read_latency
+    from ...traffic.exits import parse_thresholds
     from ...traffic.reading import read_trace
     from ...traffic.samples import draw_samples, read_samples
+    from ...traffic.traffic import prepare
 
     for output in filter(None, (requests, timeline)):
         check_free(output, force)
@@ -85,33 +86,34 @@ def command(
     levels = parse_thresholds(threshold, "--threshold") if threshold is not None else None
     contender = find_policy(policy)
     table = read_latency(directory)
+    check_stated(required, table)
     with progress("reading") as report:
         loaded = read_trace(trace, report)
     if samples is not None:
         loaded = draw_samples(loaded, read_samples(samples), seed, trace)
     check_answerable(required, loaded)
-    exits, origin = resolve(loaded, [row.rate for row in table.exits], seed, levels, samples or trace)
-    origin += f" of {samples}, seed {seed}" if samples is not None else ""
+    rates = [row.rate for row in table.exits]
+    traffic = prepare(loaded, rates, slo_s=slo_s, seed=seed, threshold=levels, source=samples or trace)
+    origin = traffic.origin if samples is None else f"{traffic.origin} of {samples}, seed {seed}"
     with progress("replaying") as report:
-        replay = simulate(table, loaded, contender, exits=exits, slo_s=slo_s, until_s=until_s, progress=report)
-    summary = summarise(replay, table)
-    unavoidable = least_violations(replay, table)
+        replay = simulate(table, traffic, contender, until_s=until_s, progress=report)
+    summary = summarise(replay)
+    unavoidable = least_violations(replay)
     outcomes = [judge(item, summary) for item in required]
     if timeline is not None:
         check_timeline_size(replay)
-        replay = simulate(table, loaded, contender, exits=exits, slo_s=slo_s, until_s=until_s, record=True)
-        write_timeline(replay, table, timeline, replace=force)
+        replay = simulate(table, traffic, contender, until_s=until_s, record=True)
+        write_timeline(replay, timeline, replace=force)
     if requests is not None:
         write_requests(replay, requests, replace=force)
     run = {"design": str(directory), "trace": str(trace), "policy": policy, "exits_from": origin}
     if as_json:
-        design, _ = read_design(directory)
-        names = {"network": design.network.name, "platform": design.platform.name}
+        names = {"network": table.network, "platform": table.platform}
         figures = {**_finite(asdict(summary)), "unavoidable_violations": unavoidable}
         judged = {"requirements": [_finite(asdict(item)) for item in outcomes]} if outcomes else {}
         emit_json("fluidb.serve-sim-output/1", {**run, **names, "slo_s": slo_s, **figures, **judged})
     else:
-        _emit_text(run, summary, unavoidable, [row.name for row in table.exits])
+        _emit_text(run, summary, unavoidable, table)
         if outcomes:
             blank()
             emit_outcomes([item.text for item in required], outcomes)
@@ -130,7 +132,7 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _emit_text(run: dict[str, str], summary: Summary, unavoidable: int, exits: list[str]) -> None:
+def _emit_text(run: dict[str, str], summary: Summary, unavoidable: int, table: LatencyTable) -> None:
     low, high = summary.violation_interval
     unfinished = [("unfinished", f"{summary.unfinished:,} requests, counted as late")] if summary.unfinished else []
     accuracy = [("accuracy", percent(summary.accuracy))] if summary.accuracy is not None else []
@@ -148,7 +150,7 @@ def _emit_text(run: dict[str, str], summary: Summary, unavoidable: int, exits: l
             ("95 % interval", f"{percent(low)} to {percent(high)}"),
             ("any scheduler", f"at least {percent(unavoidable / summary.requests)} ({unavoidable:,} requests)"),
             *accuracy,
-            ("NPU busy", f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average"),
+            (f"{table.machine} busy", f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average"),
             ("preemptions", f"{summary.preemptions:,}, {ms(summary.stalled_s)} stood still on average"),
             ("scheduler calls", f"{summary.scheduler_calls:,}"),
         ]
@@ -166,19 +168,22 @@ def _emit_text(run: dict[str, str], summary: Summary, unavoidable: int, exits: l
     ]
     emit_table(["latency", "", "95 %"], [*rows, ("worst", ms(summary.max_latency_s), "")])
     blank()
-    shares = {
-        "MACs made": use.mac_share,
-        "no batch": use.idle_share,
-        "scheduler": use.scheduler_share,
-        "off-chip memory": use.memory_bound_share,
-        "tiles not filled": use.tile_padding_share,
-        "batch grid not filled": use.batch_padding_share,
-    }
-    emit_table(["where the MACs went", "share"], [(name, percent(share, 1)) for name, share in shares.items()])
+    if use is None:
+        emit_facts([("where the MACs went", f"not known: the latency table of {table.platform} states no causes")])
+    else:
+        shares = {
+            "MACs made": use.mac_share,
+            "no batch": use.idle_share,
+            "scheduler": use.scheduler_share,
+            "off-chip memory": use.memory_bound_share,
+            "tiles not filled": use.tile_padding_share,
+            "batch grid not filled": use.batch_padding_share,
+        }
+        emit_table(["where the MACs went", "share"], [(name, percent(share, 1)) for name, share in shares.items()])
     blank()
     cells = [
         (
-            f"{there.exit} {name}",
+            f"{there.exit} {row.name}",
             f"{there.requests:,}",
             percent(there.requests / summary.requests, 1),
             "" if there.mean_latency_s is None else ms(there.mean_latency_s),
@@ -187,7 +192,7 @@ def _emit_text(run: dict[str, str], summary: Summary, unavoidable: int, exits: l
             f"{stage.mean_batch:.2f}",
             percent(stage.busy_share, 1),
         )
-        for name, there, stage in zip(exits, summary.exits, summary.stages, strict=True)
+        for row, there, stage in zip(table.exits, summary.exits, summary.stages, strict=True)
     ]
     right = ["accuracy"] if summary.accuracy is not None else []
-    emit_table(["exit", "requests", "share", "latency", *right, "runs", "samples", "NPU"], cells)
+    emit_table(["exit", "requests", "share", "latency", *right, "runs", "samples", table.machine], cells)

@@ -13,10 +13,9 @@ from pathlib import Path
 
 from ... import __version__
 from ...formats import InputError, check_free, check_own_folder, write_directory, write_file
-from ...tables.latency import LatencyTable
-from ..design import LATENCY_FILE, DesignTable, read_design
+from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
+from ..design import DesignTable, read_design
 from ..fbcb import K_BITS, K_NAMES, FbcbTable, batch_bits
-from ..latency import read_latency
 from ..space import Batching, LayerKind, one_by_one
 
 RTL = Path(__file__).parent / "rtl"

@@ -15,11 +15,11 @@ from ...dse.search import SearchOptions
 from ...dse.space import Batching, Tile, check_fit
 from ...formats import Catalogue, InputError, Strict, parse_bandwidth, parse_duration, read_toml
 from ...models import NETWORKS, Network, load_network
-from ...platforms import PLATFORMS, Platform, load_platform
-from ...serving.contenders import Contender, find_policy
+from ...platforms import PLATFORMS, Platform, load_npu
+from ...serving.scheduler import Scheduler, find_policy
 from ...tables.latency import MAX_BATCH
 from ...traffic.arrivals.renewal import CVS
-from ...traffic.exits import resolve
+from ...traffic.exits import check
 from ...traffic.reading import read_trace
 from ...traffic.trace import Trace
 
@@ -226,7 +226,7 @@ class Entrant:
         Its name.
     spec : str
         Its policy as the file says it.
-    contender : Contender
+    contender : Scheduler
         That policy and its parameters.
     options : SearchOptions
         What its NPU is searched for.
@@ -236,7 +236,7 @@ class Entrant:
 
     name: str
     spec: str
-    contender: Contender
+    contender: Scheduler
     options: SearchOptions
     source_sha256: str | None
 
@@ -329,7 +329,7 @@ def _beside(folder: Path, name: str, catalogue: Catalogue) -> str:
     return str(folder / name) if path and name not in catalogue.names() else name
 
 
-def _policy(folder: Path, spec: str) -> tuple[Contender, str | None]:
+def _policy(folder: Path, spec: str) -> tuple[Scheduler, str | None]:
     """A policy, a file of the user's found from the scenario's folder, and that file's digest."""
     own = ".py:" in spec
     found = find_policy(str(folder / spec) if own else spec)
@@ -348,9 +348,7 @@ def _entrants(file: ScenarioFile, path: Path, faults: _Faults) -> Iterator[Entra
 def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | None:
     bandwidth = None if keys.bandwidth is None else parse_bandwidth(keys.bandwidth)
     network = faults.catch(f"{where}.network", lambda: load_network(_beside(folder, keys.network, NETWORKS)))
-    platform = faults.catch(
-        f"{where}.platform", lambda: load_platform(_beside(folder, keys.platform, PLATFORMS), bandwidth)
-    )
+    platform = faults.catch(f"{where}.platform", lambda: load_npu(_beside(folder, keys.platform, PLATFORMS), bandwidth))
     trace, digest = None, None
     if keys.trace is not None:
         file = folder / keys.trace
@@ -361,8 +359,7 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
         if trace.slo_s is not None:
             faults.append(f"{where}.trace: {file}: expected no column slo_s beside the key slos; remove one of them")
         if network is not None:
-            rates = [item.rate for item in network.exits]
-            faults.catch(f"{where}.trace: {file}", lambda: resolve(trace, rates, 0, None))
+            faults.catch(f"{where}.trace: {file}", lambda: check(trace, len(network.exits)))
     if network is None or platform is None:
         return None
     for name, tile in keys.tiles.items():

@@ -14,7 +14,7 @@ from ...formats import read_toml
 from ...models import NETWORKS, Exit, Network
 from ...models.loader import build_network
 from ...models.schema import Conv, ExitFile, GlobalPool, Linear, NetworkFile, Op
-from ...serving.contenders import find_policy
+from ...serving.scheduler import find_policy
 from .lab import Lab, published, row
 from .rows import Item
 from .tables import CELLS

@@ -10,7 +10,7 @@ from ...dse.space import Batching, Tile
 from ...experiments.comparison import Comparison
 from ...experiments.store import traffic
 from ...models import load_network
-from ...platforms import load_platform
+from ...platforms import load_npu
 from ...serving.replay import simulate
 from .lab import Lab, published
 from .npu import BATCH, UNIFORM, fig10
@@ -26,7 +26,7 @@ def _registers() -> list[Claim]:
     claims = []
     for at, paper in published()["fbcb_percent"].items():
         network, platform = at.split(" on ")
-        net, board, options = load_network(network), load_platform(platform), SearchOptions()
+        net, board, options = load_network(network), load_npu(platform), SearchOptions()
         design, fbcb = tabulate_design(net, board, options, search(net, board, options, top=1))
         ours = 100 * (design.register_share(fbcb) or 0.0)
         # the paper truncates
@@ -38,7 +38,7 @@ def _registers() -> list[Claim]:
 
 
 def _batch16() -> Claim:
-    network, platform = load_network("resnet50").backbone(), load_platform("zcu104")
+    network, platform = load_network("resnet50").backbone(), load_npu("zcu104")
     options = SearchOptions(batching=Batching.ROW, stacking=False, b_max=16)
     rate = Evaluator(network, platform, options).cost(np.array([Tile(6832, 10, 172)]), traffic=False).gop_s[0, -1]
     ours, paper = 1e3 * 2e-9 * network.macs * 16 / rate, published()["text"]["batch16_ms"]
@@ -57,8 +57,8 @@ def _scheduler_calls(lab: Lab) -> Claim:
     calls = {}
     for entrant in scenario.entrants:
         table = lab.engine(point, point.site.options(entrant)).table
-        trace, exits = traffic(point, scenario.file.seeds[0])
-        calls[entrant.name] = simulate(table, trace, entrant.contender, exits=exits, slo_s=point.slo_s).scheduler_calls
+        served = traffic(point, scenario.file.seeds[0])
+        calls[entrant.name] = simulate(table, served, entrant.contender).scheduler_calls
     ours, paper = calls["LazyBatching"] / calls["FluidB"], published()["text"]["scheduler_call_ratio"]
     reason = (
         f"{paper:g} is about 50 weighted layers over 3 exits. Our network runs {len(point.site.network.gemms)} "

@@ -7,7 +7,7 @@ from ...dse.latency import tabulate_latency
 from ...dse.search import SearchOptions, configure, search
 from ...dse.space import Batching
 from ...models import Layer, Network, load_network
-from ...platforms import load_platform
+from ...platforms import load_npu
 from .lab import Lab, design
 from .rows import Item, Row
 
@@ -25,7 +25,7 @@ def without_heads(network: Network) -> Network:
 
 def fig1b(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)
     """Throughput of four groups of layers under uniform strategies."""
-    network, platform = without_heads(load_network("resnet50")), load_platform("zc706")
+    network, platform = without_heads(load_network("resnet50")), load_npu("zc706")
     weights = [float(b == BATCH) for b in range(1, BATCH + 1)]
     rows = []
     for name, batching in UNIFORM.items():
@@ -50,7 +50,7 @@ def fig10(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)
     strategies = {name: (batching, False) for name, batching in UNIFORM.items()}
     strategies |= {"Fluid Batching": (Batching.FLUID, False), "with Stackable PEs": (Batching.FLUID, True)}
     for network_name, platform_name in (("resnet50", "zc706"), ("inception_v3", "zcu104")):
-        network, platform = load_network(network_name).backbone(), load_platform(platform_name)
+        network, platform = load_network(network_name).backbone(), load_npu(platform_name)
         at = f"{network_name} on {platform_name}"
         for name, (batching, stacking) in strategies.items():
             found = design(network, platform, SearchOptions(batching=batching, stacking=stacking))

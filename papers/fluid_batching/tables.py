@@ -6,7 +6,7 @@ import numpy as np
 
 from ...dse.search import SearchOptions, search
 from ...models import load_network
-from ...platforms import load_platform
+from ...platforms import load_npu
 from .lab import Lab, by_seed, design, published, row
 from .rows import Item, Row
 
@@ -16,7 +16,7 @@ def table1(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)
     rows, notes = [], []
     printed_before: set[tuple[int, ...]] = set()
     for line in published()["table1"]:
-        network, platform = load_network(line["network"]), load_platform(line["platform"])
+        network, platform = load_network(line["network"]), load_npu(line["platform"])
         at = f"{network.name} on {platform.name}"
         repeated = tuple(line["tile"]) in printed_before
         printed_before.add(tuple(line["tile"]))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ...experiments.comparison import Standing
 from ...experiments.scenarios import Point
 from ...models import Network
-from ...platforms import load_platform
+from ...platforms import load_npu
 from .lab import Lab, by_seed, row
 from .rows import Item, Row
 
@@ -96,4 +96,4 @@ def fig1a(lab: Lab) -> Item:
 
 def _at(point: Point, network: Network, board: str) -> Point:
     """The same point with another network and board."""
-    return point._replace(site=replace(point.site, network=network, platform=load_platform(board)))
+    return point._replace(site=replace(point.site, network=network, platform=load_npu(board)))

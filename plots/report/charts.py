@@ -20,7 +20,7 @@ from xml.etree.ElementTree import Element, fromstring
 import numpy as np
 from numpy.typing import NDArray
 
-from ...serving.engine import PREEMPTS
+from ...serving.event_loop import PREEMPTS
 from ...serving.metrics import Runs
 from ..canvas import COLOURS, canvas
 from .markup import element, shortened
@@ -166,22 +166,22 @@ def draw_cdf(latencies: Sequence[tuple[str, NDArray[np.float64]]], slo_s: float 
 
 
 class Busy(NamedTuple):
-    """When the NPU ran, one run after another: with how many samples, and whether it preempted others for them."""
+    """When each lane ran, one run after another: with how many samples, and whether it preempted others for them."""
 
     begin_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
     batch: NDArray[np.int64]
     preempts: NDArray[np.bool_]
+    lane: NDArray[np.int64]
 
 
 def busy_until(runs: Runs | None, until_s: float) -> Busy:
     """Runs that began before ``until_s``, and end there at the latest."""
     if runs is None:
-        return Busy(np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.bool_))
+        return Busy(np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.bool_), np.zeros(0, np.int64))
     kept = runs.begin_s < until_s
-    return Busy(
-        runs.begin_s[kept], np.minimum(runs.end_s[kept], until_s), runs.batch[kept], (runs.flags[kept] & PREEMPTS) > 0
-    )
+    preempts = (runs.flags[kept] & PREEMPTS) > 0
+    return Busy(runs.begin_s[kept], np.minimum(runs.end_s[kept], until_s), runs.batch[kept], preempts, runs.lane[kept])
 
 
 def draw_strips(strips: Sequence[tuple[str, Busy]], begin_s: float, end_s: float, b_max: int) -> Element:
@@ -193,15 +193,17 @@ def draw_strips(strips: Sequence[tuple[str, Busy]], begin_s: float, end_s: float
             y = 60 * index + 54
             _write(sheet, 0, y - 40, shortened(name, 26))
             axes.axhline(y, gid=_tag("base"))
-            edges = unit.per_s * (np.column_stack((busy.begin_s, busy.end_s)).ravel() - begin_s)
-            tops = np.column_stack((y - 34 * busy.batch / b_max, np.full(len(busy.batch), y))).ravel()[:-1]
-            lasting = np.diff(edges) > 0  # no pause where a run begins as another ends
-            starts, tops = edges[:-1][lasting], tops[lasting]
-            changes = np.diff(tops, prepend=y) != 0
-            if changes.any():
-                steps = np.append(starts[changes], edges[-1])
-                axes.stairs(tops[changes], steps, baseline=y, fill=True, gid=_tag(f"fill s{index}"))
-            marked = edges[::2][busy.preempts]
+            for lane in np.unique(busy.lane):  # runs of several lanes overlap: the highest is seen
+                here = busy.lane == lane
+                edges = unit.per_s * (np.column_stack((busy.begin_s[here], busy.end_s[here])).ravel() - begin_s)
+                tops = np.column_stack((y - 34 * busy.batch[here] / b_max, np.full(here.sum(), y))).ravel()[:-1]
+                lasting = np.diff(edges) > 0  # no pause where a run begins as another ends
+                starts, tops = edges[:-1][lasting], tops[lasting]
+                changes = np.diff(tops, prepend=y) != 0
+                if changes.any():
+                    steps = np.append(starts[changes], edges[-1])
+                    axes.stairs(tops[changes], steps, baseline=y, fill=True, gid=_tag(f"fill s{index}"))
+            marked = unit.per_s * (busy.begin_s[busy.preempts] - begin_s)
             axes.plot(marked, np.full(len(marked), y + 3.5), "^", markersize=5, gid=_tag("ink"))
         _write(sheet, WIDTH, bottom + 30, f"{unit.name} after the first arrival", "tick", "end")
         return _picture(sheet, "; ".join(f"{name}: {len(busy.batch)} runs" for name, busy in strips))

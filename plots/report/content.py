@@ -9,11 +9,10 @@ from typing import Any
 
 from ...dse.design import DesignTable, read_design
 from ...dse.fbcb import FbcbTable
-from ...dse.latency import read_latency
 from ...experiments.comparison import COMPARE_FILE, Comparison, read_comparison
-from ...serving import Contender, Replay, Summary, simulate, summarise
-from ...tables.latency import LatencyTable
-from ...traffic import Trace, read_trace, resolve
+from ...serving import Replay, Scheduler, Summary, simulate, summarise
+from ...tables.latency import DESIGN_FILE, LATENCY_FILE, LatencyTable, read_latency
+from ...traffic import Traffic, prepare, read_trace
 
 OPENING_PASSES = 20
 """Length of the picture of the first moments, in times that one sample takes through the whole network."""
@@ -27,8 +26,6 @@ class Served:
     ----------
     policy : str
         As the user wrote it.
-    exits_from : str
-        Where the requests' exits came from.
     replay : Replay
         What happened to every request.
     summary : Summary
@@ -38,7 +35,6 @@ class Served:
     """
 
     policy: str
-    exits_from: str
     replay: Replay
     summary: Summary
     opening: Replay
@@ -46,37 +42,43 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A design, and what was simulated on it.
+    """A design or a device, and what was simulated on it.
 
     Attributes
     ----------
     name : str
         Its folder, as the user wrote it.
-    design, fbcb, table
-        Its tables.
+    table : LatencyTable
+        Its times.
+    design, fbcb : DesignTable and FbcbTable, or None
+        Its other tables, if it is an NPU that was searched.
     served : list of Served
         One for each policy; none without a trace.
     """
 
     name: str
-    design: DesignTable
-    fbcb: FbcbTable
     table: LatencyTable
+    design: DesignTable | None = None
+    fbcb: FbcbTable | None = None
     served: list[Served] = field(default_factory=list)
 
     def record(self) -> dict[str, Any]:
-        """The design and its policies as ``--json`` prints them."""
+        """The design or device and its policies as ``--json`` prints them."""
         design = self.design
-        return {
-            "design": self.name,
-            "network": design.network.name,
-            "platform": design.platform.name,
+        searched = design and {
             **design.ranking[0].model_dump(),
             "dsp_share": design.dsp_share,
             "ram_share": design.ram_share,
             "gop_s": design.gop_s,
+        }
+        return {
+            "design": self.name,
+            "network": self.table.network,
+            "platform": self.table.platform,
+            **(searched or {}),
             "policies": [
-                {"policy": item.policy, "exits_from": item.exits_from, **asdict(item.summary)} for item in self.served
+                {"policy": item.policy, "exits_from": item.replay.traffic.origin, **asdict(item.summary)}
+                for item in self.served
             ],
         }
 
@@ -107,20 +109,17 @@ class Report:
         In the order of the page.
     source : Path or None
         File of the trace that was simulated, if one was.
-    trace : Trace or None
-        Its requests.
     slo_s : float or None
-        Latency objective in seconds of all requests; None if the trace has one for each.
+        Latency objective in seconds of all requests, as the user gave it; None if the trace has one for each.
     """
 
     sections: list[Shown | Compared]
     source: Path | None = None
-    trace: Trace | None = None
     slo_s: float | None = None
 
     @property
     def designs(self) -> list[Shown]:
-        """Sections that show a design."""
+        """Sections that show a design or a device."""
         return [item for item in self.sections if isinstance(item, Shown)]
 
     @property
@@ -141,7 +140,7 @@ class Report:
 
 
 def make_report(
-    folders: Sequence[Path], source: Path | None = None, policies: Sequence[Contender] = (), *,
+    folders: Sequence[Path], source: Path | None = None, policies: Sequence[Scheduler] = (), *,
     slo_s: float | None = None, seed: int = 0,
 ) -> Report:  # fmt: skip
     """Read what a page is to show, and simulate a trace on its designs.
@@ -149,10 +148,10 @@ def make_report(
     Parameters
     ----------
     folders : sequence of Path
-        Of designs with their latency tables, or of comparisons: a section for each.
+        Of designs or devices with their latency tables, or of comparisons: a section for each.
     source : Path, optional
         File of a trace to simulate.
-    policies : sequence of Contender
+    policies : sequence of Scheduler
         Those that serve it, one after another.
     slo_s : float, optional
         Latency objective in seconds, if the trace has none of its own.
@@ -170,31 +169,32 @@ def make_report(
         If a file is missing, damaged or stale, the trace does not fit a network, there is no SLO, or a policy broke
         its contract.
     """
-    sections = [
-        Compared(str(folder), read_comparison(folder / COMPARE_FILE))
-        if (folder / COMPARE_FILE).exists()
-        else Shown(str(folder), *read_design(folder), read_latency(folder))
-        for folder in folders
-    ]
-    report = Report(sections, source, None if source is None else read_trace(source), slo_s)
-    if report.source is not None and report.trace is not None:
+    report = Report([_read_section(folder) for folder in folders], source, slo_s)
+    if source is not None:
+        trace = read_trace(source)
         for shown in report.designs:
-            shown.served.extend(
-                serve(shown.table, report.trace, policies, slo_s=slo_s, seed=seed, source=report.source)
-            )
+            rates = [row.rate for row in shown.table.exits]
+            traffic = prepare(trace, rates, slo_s=slo_s, seed=seed, source=source)
+            shown.served.extend(serve(shown.table, traffic, policies))
     return report
 
 
-def serve(
-    table: LatencyTable, trace: Trace, policies: Sequence[Contender], *, slo_s: float | None, seed: int, source: Path
-) -> list[Served]:
-    """Replay a trace under several policies, with the same exits for all of them; parameters as in `make_report`."""
-    exits, origin = resolve(trace, [row.rate for row in table.exits], seed, None, source)
+def _read_section(folder: Path) -> Shown | Compared:
+    if (folder / COMPARE_FILE).exists():
+        return Compared(str(folder), read_comparison(folder / COMPARE_FILE))
+    if (folder / LATENCY_FILE).exists() and not (folder / DESIGN_FILE).exists():
+        return Shown(str(folder), read_latency(folder))
+    design, fbcb = read_design(folder)
+    return Shown(str(folder), read_latency(folder), design, fbcb)
+
+
+def serve(table: LatencyTable, traffic: Traffic, policies: Sequence[Scheduler]) -> list[Served]:
+    """Serve the same traffic under several policies, one after another."""
     # no policy sees the future: stopped early, it does at first what it does in the whole
-    opening_s = float(trace.arrival_s[0]) + OPENING_PASSES * float(table.array()[0, -1, 1])
+    opening_s = float(traffic.trace.arrival_s[0]) + OPENING_PASSES * float(table.array()[0, -1, 1])
     found = []
     for policy in policies:
-        replay = simulate(table, trace, policy, exits=exits, slo_s=slo_s)
-        opening = simulate(table, trace, policy, exits=exits, slo_s=slo_s, until_s=opening_s, record=True)
-        found.append(Served(policy.spec, origin, replay, summarise(replay, table), opening))
+        replay = simulate(table, traffic, policy)
+        opening = simulate(table, traffic, policy, until_s=opening_s, record=True)
+        found.append(Served(policy.spec, replay, summarise(replay), opening))
     return found

@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from ... import __version__
+from ...dse.design import DesignTable
 from ..canvas import COLOURS
 from .content import Report, Shown
 from .markup import Node, document, element, named, style_sheet, table
@@ -35,7 +36,7 @@ def report_text(report: Report, title: str | None = None) -> str:
     sections = report.sections
     title = title or (_title(report) if len(sections) == 1 else f"{len(sections)} designs and comparisons")
     parts = [element("h1", title)]
-    if report.trace is not None:
+    if any(shown.served for shown in report.designs):
         parts.append(element("p", *_served(report), class_="lead"))
     if len(sections) > 1:
         links = (element("a", named(item.name), href=f"#section-{n}") for n, item in enumerate(sections, 1))
@@ -45,7 +46,7 @@ def report_text(report: Report, title: str | None = None) -> str:
     for number, item in enumerate(sections, 1):
         ident = f"section-{number}"
         if isinstance(item, Shown):
-            body = [*design_parts(ident, item), *policy_parts(ident, item, report.slo_s)]
+            body = [*design_parts(ident, item), *policy_parts(ident, item)]
         else:
             body = comparison_parts(ident, item.found)
         parts.append(_section(ident, named(item.name), body))
@@ -60,6 +61,8 @@ def _section(ident: str, name: Node, body: Sequence[Element]) -> Element:
 
 def _title(report: Report) -> str:
     for shown in report.designs:
+        if shown.design is None:
+            return f"{shown.table.network}, on {shown.table.platform}"
         return f"{shown.design.network.title}, on {shown.design.platform.title}"
     return report.comparisons[0].found.title
 
@@ -82,19 +85,24 @@ def _head(title: str) -> list[Element]:
 
 def _served(report: Report) -> list[Node]:
     """What was served, in a sentence."""
-    assert report.trace is not None
-    slo = "the trace's own SLOs" if report.slo_s is None else f"an SLO of {1e3 * report.slo_s:g} ms"
-    origins = sorted({item.exits_from for shown in report.designs for item in shown.served})
-    figures = f": {len(report.trace):,} requests at {report.trace.rate_per_s:,.3f} /s, {slo}; "
+    served = [item.replay.traffic for shown in report.designs for item in shown.served]
+    trace, slo_s = served[0].trace, served[0].objective_s
+    slo = "the trace's own SLOs" if slo_s is None else f"an SLO of {1e3 * slo_s:g} ms"
+    origins = sorted({traffic.origin for traffic in served})
+    figures = f": {len(trace):,} requests at {trace.rate_per_s:,.3f} /s, {slo}; "
     return ["Serving ", named(str(report.source)), figures, f"exits from {', '.join(origins)}."]
 
 
 def _overview(designs: Sequence[Shown]) -> Element:
     headers = ["design", "network", "board", "<T_R,T_P,T_C>", "GOP/s, b = 1", "GOP/s, b = b_max", "DSPs %", "RAM %"]
-    rows = []
-    for shown in designs:
-        design = shown.design
-        speeds = (f"{gop_s:,.1f}" for gop_s in (design.gop_s[0], design.gop_s[-1]))
-        shares = (f"{100 * share:.2f}" for share in (design.dsp_share, design.ram_share))
-        rows.append((shown.name, [design.network.name, design.platform.name, str(design.tile), *speeds, *shares]))
+    rows = [(shown.name, [shown.table.network, shown.table.platform, *_searched(shown.design)]) for shown in designs]
     return table("Designs", headers, rows)
+
+
+def _searched(design: DesignTable | None) -> list[str]:
+    """What only an NPU that was searched has."""
+    if design is None:
+        return ["-"] * 5
+    speeds = (f"{gop_s:,.1f}" for gop_s in (design.gop_s[0], design.gop_s[-1]))
+    shares = (f"{100 * share:.2f}" for share in (design.dsp_share, design.ram_share))
+    return [str(design.tile), *speeds, *shares]

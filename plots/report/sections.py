@@ -1,4 +1,4 @@
-"""What the report says of a design, of the policies that were simulated on it, and of a comparison."""
+"""What the report says of a design or a device, of the policies that were simulated on it, and of a comparison."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
 from ...dse.design import DesignTable
+from ...dse.fbcb import FbcbTable
 from ...dse.objectives import OBJECTIVES
 from ...experiments.comparison import Comparison, Difference, Estimate, PointResult
 from ...tables.latency import LatencyTable
@@ -21,45 +22,65 @@ _PERCENT = TimeUnit("%", 1e2, 2)
 
 
 def design_parts(ident: str, shown: Shown) -> list[Element]:
-    """Facts, resources, utilisation, throughput, ranking and latency table of a design, in section ``ident``."""
-    design, latency = shown.design, shown.table
+    """Facts, resources, utilisation, throughput, ranking and latency table of a design, in section ``ident``.
+
+    Of a device, which was not searched, facts and latency table.
+    """
+    design, fbcb, latency = shown.design, shown.fbcb, shown.table
     batches = list(range(1, latency.b_max + 1))
     if latency.b_max > _EVERY_BATCH:
         batches = sorted({*(2**power for power in range(latency.b_max.bit_length())), latency.b_max})
-    drawn = [_resources(ident, shown), _utilisation(ident, latency, batches), _throughput(ident, design, batches)]
+    times = [element("h3", "Latency table"), _latency(latency, batches)]
+    if design is None or fbcb is None:
+        return [element("h3", "Device"), _device_facts(latency), *times]
+    drawn = [
+        _resources(ident, design, fbcb),
+        _utilisation(ident, latency, batches),
+        _throughput(ident, design, batches),
+    ]
     if len(design.ranking) > 1:
         drawn.append(_ranking(design))
-    heading = element("h3", "Latency table")
-    return [element("h3", "Design"), _facts(design), figures(drawn), heading, _latency(latency, batches)]
+    return [element("h3", "Design"), _design_facts(design), figures(drawn), *times]
 
 
-def _facts(design: DesignTable) -> Element:
+def _design_facts(design: DesignTable) -> Element:
     board, options, best = design.platform, design.options, design.ranking[0]
     goal, gemms = OBJECTIVES[options.objective], sum(row.gemm is not None for row in design.network.layers)
     stacking = "with stacking" if options.stacking else "no stacking"
-    facts: dict[str, list[Node]] = {
+    return _facts({
         "network": [named(design.network.title), f", {gemms} GEMMs"],
         "board": [named(board.title), f", {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"],
         "design": [f"<T_R,T_P,T_C> = {design.tile}, {design.origin}"],
         "engine": [f"{options.batching.value} batching, {stacking}, b = 1..{options.b_max}"],
         "objective": [f"{goal.text(best.objective)} {goal.summary.format(options.b_max)}"],
         "peak": [f"{2e-9 * design.peak_macs_per_s:,.1f} GOP/s"],
-    }
+    })  # fmt: skip
+
+
+def _device_facts(latency: LatencyTable) -> Element:
+    return _facts({
+        "network": [named(latency.network), f", {len(latency.exits)} exits"],
+        "device": [named(latency.platform), f", b = 1..{latency.b_max}"],
+        "utilisation": ["not known: the latency table states no causes"],
+    })  # fmt: skip
+
+
+def _facts(facts: dict[str, list[Node]]) -> Element:
     return element(
         "dl", *(item for name, text in facts.items() for item in (element("dt", name), element("dd", *text)))
     )
 
 
-def _resources(ident: str, shown: Shown) -> Element:
-    design, board, title = shown.design, shown.design.platform, "Resources"
+def _resources(ident: str, design: DesignTable, fbcb: FbcbTable) -> Element:
+    board, title = design.platform, "Resources"
     ram_mbit = design.tile.buffer_bits(board.word_bits) / 2**20
     found = [
         ("DSPs", f"{design.tile.dsps:,}", f"{board.dsps:,}", design.dsp_share),
         ("on-chip memory, Mbit", f"{ram_mbit:,.2f}", f"{board.on_chip_mbit:,.2f}", design.ram_share),
     ]
-    share = design.register_share(shown.fbcb)
+    share = design.register_share(fbcb)
     if share is not None:
-        found.append(("flip-flops of the FBCB", f"{shown.fbcb.register_bits:,}", f"{board.flip_flops:,}", share))
+        found.append(("flip-flops of the FBCB", f"{fbcb.register_bits:,}", f"{board.flip_flops:,}", share))
     bars = [Point(name, share, f"{used} of {whole}, {100 * share:.2f} %") for name, used, whole, share in found]
     rows = [(name, [used, whole, f"{100 * share:.3f}"]) for name, used, whole, share in found]
     data = table(title, ["resource", "used", "of the board", "%"], rows)
@@ -77,6 +98,7 @@ def _throughput(ident: str, design: DesignTable, batches: Sequence[int]) -> Elem
 
 def _utilisation(ident: str, latency: LatencyTable, batches: Sequence[int]) -> Element:
     layers, title = latency.segments(by_layer=True), "Utilisation"
+    assert layers.useful_s is not None  # a design's table states its causes
     share = layers.useful_s[:, batches] / layers.time_s[:, batches]
     names = [layer.name for layer in latency.layers]
     rows = [(name, [f"{100 * value:.1f}" for value in row]) for name, row in zip(names, share, strict=True)]
@@ -105,10 +127,11 @@ def _latency(latency: LatencyTable, batches: Sequence[int]) -> Element:
     return table(f"From exit to exit, {unit.name}, by batch size", ["from, to", *(f"b = {b}" for b in batches)], rows)
 
 
-def policy_parts(ident: str, shown: Shown, slo_s: float | None) -> list[Element]:
+def policy_parts(ident: str, shown: Shown) -> list[Element]:
     """Figures with intervals, distributions and first moments of a design's policies; nothing without a trace."""
     if not shown.served:
         return []
+    slo_s = shown.served[0].replay.traffic.objective_s
     unit = time_unit(max(item.summary.max_latency_s for item in shown.served))
     note = (
         "Latency counts from arrival; percentiles are nearest ranks over all requests. Intervals are at 95 %: "
@@ -118,7 +141,7 @@ def policy_parts(ident: str, shown: Shown, slo_s: float | None) -> list[Element]
         _tail(ident, shown.served, unit, slo_s),
         _violations(ident, shown.served),
         _distribution(ident, shown.served, unit, slo_s),
-        _opening(ident, shown.served, shown.table.b_max),
+        _opening(ident, shown.served, shown.table),
     ]
     return [element("h3", "Policies"), _policies(shown.served, unit), element("p", note, class_="note"), figures(drawn)]
 
@@ -134,13 +157,14 @@ def _policies(served: Sequence[Served], unit: TimeUnit) -> Element:
             f"{found.processing_rate_per_s:,.3f}",
             f"{found.goodput_per_s:,.3f}",
             f"{100 * found.busy_share:.1f}",
-            f"{100 * found.utilisation.mac_share:.1f}",
+            *([f"{100 * found.utilisation.mac_share:.1f}"] if found.utilisation else []),
             f"{found.mean_batch:.2f}",
             f"{found.preemptions:,}",
         ]
         rows.append((item.policy, cells))
     headers = ["policy", f"mean {unit.name}", f"p50 {unit.name}", f"p99 {unit.name}", "violations %"]
-    headers += ["done /s", "in time /s", "busy %", "MACs made %", "samples", "preemptions"]
+    macs = ["MACs made %"] if served[0].summary.utilisation else []
+    headers += ["done /s", "in time /s", "busy %", *macs, "samples", "preemptions"]
     return table("Policies under the same requests", headers, rows)
 
 
@@ -186,9 +210,9 @@ def _distribution(ident: str, served: Sequence[Served], unit: TimeUnit, slo_s: f
     return figure(f"{ident}-cdf", title, "Share of requests, %, that took no longer.", drawn, data)
 
 
-def _opening(ident: str, served: Sequence[Served], b_max: int) -> Element:
+def _opening(ident: str, served: Sequence[Served], latency: LatencyTable) -> Element:
     title = "The first moments"
-    begin_s, end_s = float(served[0].opening.trace.arrival_s[0]), served[0].opening.until_s
+    begin_s, end_s = float(served[0].opening.traffic.trace.arrival_s[0]), served[0].opening.until_s
     strips, rows, unit = [], [], time_unit(end_s - begin_s)
     for item in served:
         busy = charts.busy_until(item.opening.runs, end_s)
@@ -198,8 +222,9 @@ def _opening(ident: str, served: Sequence[Served], b_max: int) -> Element:
         rows.append((item.policy, [unit.number(times_s.sum()), mean, f"{busy.preempts.sum():,}"]))
     headers = ["policy", f"busy {unit.name}", "samples", "preemptions"]
     data = table(f"The first {unit.number(end_s - begin_s)} {unit.name}", headers, rows)
-    drawn = charts.draw_strips(strips, begin_s, end_s, b_max)
-    remark = f"When the NPU was busy: height is the batch, up to {b_max}; a triangle marks a preemption."
+    drawn = charts.draw_strips(strips, begin_s, end_s, latency.b_max)
+    about = f"height is the batch, up to {latency.b_max}; a triangle marks a preemption."
+    remark = f"When the {latency.machine} was busy: {about}"
     return figure(f"{ident}-opening", title, remark, drawn, data)
 
 

@@ -4,7 +4,21 @@
 """
 
 from . import adaptb, fluid, fluid_slack, lazy, serial
-from .interface import DECIDE, Decide, Decision, Parameter, Policy, View, at_least, choice, compile_policy, duration
+from .interface import (
+    DECIDE,
+    Decide,
+    Decision,
+    Parameter,
+    Policy,
+    View,
+    at_least,
+    choice,
+    compile_policy,
+    duration,
+    go_on,
+    launch,
+    sleep,
+)
 
 POLICIES: dict[str, Policy] = {
     "serial": serial.POLICY,
@@ -26,4 +40,7 @@ __all__ = [
     "choice",
     "compile_policy",
     "duration",
+    "go_on",
+    "launch",
+    "sleep",
 ]

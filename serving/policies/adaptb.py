@@ -1,14 +1,12 @@
 """AdaptB: adaptive batching with a timeout."""
 
-import math
-
-from .interface import Parameter, Policy, compile_policy, duration
+from .interface import Parameter, Policy, compile_policy, duration, go_on, launch, sleep
 
 TIMEOUT = 0  # place in settings
 
 
 @compile_policy
-def decide(view, latency, settings, due_s):
+def decide(view, data):
     """Dispatch when B_max wait or the oldest has waited for the timeout; run to the end with who has not exited.
 
     Source: paper 000, Sections II-A and IV, baselines (ii) and (iii); which layers
@@ -17,13 +15,12 @@ def decide(view, latency, settings, due_s):
     ``timeout``
         T_timeout: ``S``, ``M``, ``L`` for 5, 45, 95 % of the SLO, or a duration.
     """
-    to_the_end = latency.shape[1]
     if view.depth > 0:
-        return 0, to_the_end, math.inf
-    due_s = view.head_arrival_s + settings[TIMEOUT]
-    if view.waiting >= view.b_max or view.now_s >= due_s:
-        return min(view.waiting, view.b_max), to_the_end, math.inf
-    return 0, 0, due_s
+        return go_on(view.segments)
+    dispatch_s = view.head_arrival_s + data.settings[TIMEOUT]
+    if view.waiting >= view.b_max or view.now_s >= dispatch_s:
+        return launch(min(view.waiting, view.b_max), view.segments)
+    return sleep(dispatch_s)
 
 
 POLICY = Policy(

@@ -1,14 +1,12 @@
 """FLUID: the exit-aware preemptive scheduler of Fluid Batching."""
 
-import math
-
-from .interface import Parameter, Policy, choice, compile_policy
+from .interface import Parameter, Policy, choice, compile_policy, go_on, launch
 
 EXITS, CRITERION, ESTIMATE = 0, 1, 2  # places in settings
 
 
 @compile_policy
-def decide(view, latency, settings, due_s):
+def decide(view, data):
     """Launch at once with what waits; at each exit backfill the room in the batch if the SLO allows.
 
     A backfilling batch runs up to the exit where the preempted one stands, without
@@ -26,21 +24,22 @@ def decide(view, latency, settings, due_s):
         single-sample time, as LazyBatching has it.
     """
     if view.depth == 0:
-        return min(view.waiting, view.b_max), 1, math.inf  # line 2
-    taken = view.size if settings[EXITS] == 0 else view.admitted
+        return launch(min(view.waiting, view.b_max), 1)  # line 2
+    taken = view.size if data.settings[EXITS] == 0 else view.admitted
     b_incr = min(view.waiting, view.b_max - taken)  # lines 10-11
     if b_incr > 0:
-        reached, end, b_merged = view.stage, latency.shape[1] - 1, view.size + b_incr
+        latency_s = data.latency_s[0]
+        reached, end, b_merged = view.stage, latency_s.shape[1] - 1, view.size + b_incr
         # Equation (3): SLO less the time in queue and on the NPU, of the sample that is due first
         slack_s = view.deadline_s - view.now_s
         # Equation (4): the new batch up to this exit, then the merged one to the end
-        if settings[ESTIMATE] == 0:
-            overhead_s = latency[0, reached, b_incr] + latency[reached, end, b_merged]
+        if data.settings[ESTIMATE] == 0:
+            overhead_s = latency_s[0, reached, b_incr] + latency_s[reached, end, b_merged]
         else:
-            overhead_s = b_incr * latency[0, reached, 1] + b_merged * latency[reached, end, 1]
-        if settings[CRITERION] == 1 or overhead_s < slack_s:  # line 12
-            return b_incr, reached, math.inf
-    return 0, 1, math.inf
+            overhead_s = b_incr * latency_s[0, reached, 1] + b_merged * latency_s[reached, end, 1]
+        if data.settings[CRITERION] == 1 or overhead_s < slack_s:  # line 12
+            return launch(b_incr, reached)
+    return go_on(1)
 
 
 POLICY = Policy(

@@ -1,53 +1,65 @@
-"""FluidB with slack: launch and backfill sizes that save the most requests; late ones wait, with a bound."""
+"""FluidB with slack: launch and backfill sizes that save the most requests; those past saving wait, with a bound."""
 
 import math
 
 from ...jit import compiled
-from .interface import RUNNING, WAITING, Parameter, Policy, at_least, choice, compile_policy
+from .interface import Decision, Parameter, Policy, at_least, choice, compile_policy, go_on, launch
 
 PATIENCE, LAUNCH, BACKFILL, AHEAD, LATE = 0, 1, 2, 3, 4  # places in settings
+PAST, TURN_S = 0, 1  # places in memory
 
 
 @compiled()
-def outlook(view, latency, due_s, admit, hopeful, more):
+def count_past(view, data):
+    """How many at the head of the queue could not meet their deadline even alone; they let the others pass."""
+    soonest_s = view.now_s + data.latency_s[0, 0, data.latency_s.shape[2] - 1, 1]
+    past = int(data.memory[PAST])  # deadlines do not come back: those counted before need no second look
+    while past < view.waiting and data.requests[data.queue[view.first + past]].due_s < soonest_s:
+        past += 1
+    return past
+
+
+@compiled()
+def outlook(view, data, past, admit, hopeful, more):
     """How many requests would be in time if ``admit`` entered now, and when all would be served.
 
     Nobody exits early.  Behind those on the NPU, the waiting are served in
     batches, each as large as the deadline of its first allows, and those whose
     turn comes too late are left out; ``more`` without a deadline follow them.
-    ``hopeful`` of those that enter are not late yet.
+    ``hopeful`` of those that enter can still meet their deadline.
     """
-    end = latency.shape[1] - 1
-    time_s = view.now_s + latency[0, view.stage, admit] + latency[view.stage, end, view.in_flight + admit]
+    latency_s, requests, end = data.latency_s[0], data.requests, data.latency_s.shape[2] - 1
+    time_s = view.now_s + latency_s[0, view.stage, admit] + latency_s[view.stage, end, view.in_flight + admit]
     in_time = 0
     for k in range(view.in_flight):
-        in_time += due_s[RUNNING, k] >= time_s
+        in_time += requests[data.members[view.offset + k]].due_s >= time_s
     for k in range(hopeful):
-        in_time += due_s[WAITING, k] >= time_s
-    first, known = hopeful, min(view.waiting - view.late, view.b_max)
+        in_time += requests[data.queue[view.first + past + k]].due_s >= time_s
+    first, known = hopeful, min(view.waiting - past, view.b_max)
     while first < known + more:
         batch = min(known + more - first, view.b_max)
         if first < known:
-            if time_s + latency[0, end, 1] > due_s[WAITING, first]:
+            first_due_s = requests[data.queue[view.first + past + first]].due_s
+            if time_s + latency_s[0, end, 1] > first_due_s:
                 first += 1
                 continue
-            while time_s + latency[0, end, batch] > due_s[WAITING, first]:
+            while time_s + latency_s[0, end, batch] > first_due_s:
                 batch -= 1
-        time_s += latency[0, end, batch]
+        time_s += latency_s[0, end, batch]
         for k in range(first, min(first + batch, known)):
-            in_time += due_s[WAITING, k] >= time_s
+            in_time += requests[data.queue[view.first + past + k]].due_s >= time_s
         first += batch
     return in_time, time_s
 
 
 @compile_policy
-def decide(view, latency, settings, due_s):
-    """Of all sizes of a launch or a backfill take the one after which most are in time; of these, the earliest done.
+def decide(view, data):
+    """Of all sizes of a launch or a backfill take the one that leaves most in time; among equals, the one done first.
 
     Requests that could not be in time even alone let the others pass; they are
     launched one by one when nobody else waits.  So that they do not starve, and
     neither does a preempted batch, there are turns: when the last was longer
-    ago than the patience, which shrinks once more than B_max are late, nobody
+    ago than the patience, which shrinks once more than B_max are past saving, nobody
     backfills, and the next launch takes the B_max oldest.
 
     Source: our own (``docs/fluid-slack.md``, with the bound).  Work-conserving.
@@ -64,25 +76,37 @@ def decide(view, latency, settings, due_s):
     ``late``
         ``last``; or ``first``: the queue stays in order of arrival.
     """
-    slo_s = view.head_due_s - view.head_arrival_s
-    patience_s = settings[PATIENCE] * slo_s * min(1.0, view.b_max / max(view.late, 1))
-    if view.waiting > 0 and view.now_s >= view.turn_s + patience_s:
+    settings, memory = data.settings, data.memory
+    past = count_past(view, data)
+    memory[PAST] = past
+    patience_s = settings[PATIENCE] * (view.head_due_s - view.head_arrival_s) * min(1.0, view.b_max / max(past, 1))
+    if view.waiting > 0 and view.now_s >= memory[TURN_S] + patience_s:
         if view.depth > 0:
-            return 0, 1, math.inf
-        if view.late > 0:
-            return -min(view.waiting, view.b_max), 1, math.inf
-    unpassed = view.late if settings[LATE] == 1 else 0
-    most = min(view.waiting - view.late + unpassed, view.b_max - view.in_flight)
+            return go_on(1)
+        if past > 0:
+            oldest = min(view.waiting, view.b_max)
+            memory[PAST], memory[TURN_S] = max(0, past - oldest), view.now_s
+            return launch(oldest, 1)
+    by_arrival = settings[LATE] == 1 and past > 0
+    most = min(view.waiting - (0 if by_arrival else past), view.b_max - view.in_flight)
     if view.depth == 0 and most == 0:
-        return 1, 1, math.inf
+        memory[PAST] = past - 1
+        return launch(1, 1)
     best, saved, done_s = most, -1, math.inf
     if settings[LAUNCH if view.depth == 0 else BACKFILL] == 0:
         more = view.b_max if settings[AHEAD] == 0 else 0
         for admit in range(0 if view.depth > 0 else 1, most + 1):
-            in_time, time_s = outlook(view, latency, due_s, admit, max(0, admit - unpassed), more)
+            hopeful = max(0, admit - past) if by_arrival else admit
+            in_time, time_s = outlook(view, data, past, admit, hopeful, more)
             if in_time > saved or (in_time == saved and time_s < done_s):
                 best, saved, done_s = admit, in_time, time_s
-    return best if unpassed == 0 else -best, view.stage if best > 0 and view.depth > 0 else 1, math.inf
+    if best == 0:
+        return go_on(1)
+    if view.depth == 0 and (by_arrival or past == 0):
+        memory[TURN_S] = view.now_s
+    if by_arrival:
+        memory[PAST] = max(0, past - best)
+    return Decision(best, 0 if by_arrival else past, view.stage if view.depth > 0 else 1, math.inf, True, 0, 0.0)
 
 
 POLICY = Policy(
@@ -94,5 +118,5 @@ POLICY = Policy(
         Parameter("ahead", "on", choice("ahead", "on", "off")),
         Parameter("late", "last", choice("late", "last", "first")),
     ),
-    overtaking=True,
+    memory=2,
 )

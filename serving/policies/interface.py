@@ -1,34 +1,22 @@
 """What a scheduling policy sees, what it may decide, and how its parameters are written.
 
-A policy decides with one function ``decide(view, latency, settings, due_s)``,
-which the event loop calls whenever the NPU could do something else:
+A policy decides with one function ``decide(view, data)``, which the event loop calls
+whenever a lane of the device could do something else:
 
-* the NPU is idle and a request waits;
-* the running sub-batch has come to the end of the segments it was given, has
-  merged with the one below it, or has left the NPU with another one waiting.
+* the lane is idle and a request waits;
+* the batch on top of the lane has run the segments that it was given, has
+  merged with the batch below it, or has left the lane with another one waiting there.
 
-A segment is a stage of the network (from exit to exit), or a layer if the
-policy asks for layers.  The answer is a tuple of
+A segment is a stage of the network (from exit to exit), or a layer if the policy
+asks for layers.  An NPU has one lane; a device that runs several batches side by
+side has as many lanes.  On each lane batches stand on a stack: the top one runs, those below
+are preempted.  ``decide`` answers with a :class:`Decision`, made by :func:`launch`, :func:`go_on`
+or :func:`sleep`, or written out where a policy does more than these can say.
 
-``admit``
-    how many waiting requests, oldest first, enter as a new sub-batch on top of
-    the stack; what was running is thereby preempted.  0 admits none.  If the
-    policy lets requests overtake, those that are late already come last; a
-    negative number -n admits the n oldest, late or not.
-``segments``
-    for how many segments the top sub-batch now runs before the policy is asked
-    again.  It is asked earlier if all its samples exit, or if it reaches the
-    place of the sub-batch below and merges with it.
-``wake_s``
-    if nothing is admitted and the NPU is idle: the time to be asked again,
-    unless a request arrives earlier.  Infinity waits for the next arrival.
-
-If the policy lets requests overtake, ``due_s`` holds deadlines, arrival plus
-SLO: in row ``WAITING`` those of the waiting requests that are not late, oldest
-request first, at most b_max; in row ``RUNNING`` those of the samples on the NPU.
-
-The function is compiled by numba with :data:`DECIDE`, and must also run as
-plain Python.  It can see nothing of the future: no arrival, no exit.
+The function is compiled by numba with :data:`DECIDE`, and must also run as plain
+Python.  ``data.requests`` holds every request of the traffic: a policy reads those
+that wait (``data.queue``) or run (``data.members``), and no other, since no
+scheduler sees the future.
 """
 
 from __future__ import annotations
@@ -39,76 +27,205 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
+from numba import from_dtype, types
 from numpy.typing import NDArray
 
 from ...formats import InputError, parse_duration
 from ...jit import compiled
 
+REQUEST = np.dtype(
+    [
+        ("arrival_s", "f8"),
+        ("due_s", "f8"),  # arrival plus SLO
+        ("predicted", "f8"),  # exit or width that a predictor expects
+        ("width", "f8"),  # e.g. length of a sequence
+        ("accuracy", "f8"),  # that it asks for
+        ("start_s", "f8"),  # entry into the device; infinite until then
+        ("finish_s", "f8"),  # return; infinite until then
+        ("stalled_s", "f8"),  # time spent preempted
+        ("preempted", "i8"),  # how often
+        ("exit", "i8"),  # at which it returned; 0 until then
+    ],
+    align=True,
+)
+"""A request: what is known of it on arrival, and what has happened to it so far."""
+
+LANE = np.dtype(
+    [
+        ("offset", "i8"),  # where its batches and samples begin among those of all lanes
+        ("depth", "i8"),  # batches on its stack; 0 when idle
+        ("in_flight", "i8"),  # samples of all of them
+        ("admitted", "i8"),  # samples that they began with, those included that have exited since
+        ("samples", "i8"),  # of the top batch
+        ("stage", "i8"),  # stages that the top batch has completed
+        ("running", "i8"),  # 1 while a segment runs
+        ("slowed", "i8"),  # 1 once the end of that segment has the slowdown of other lanes in it
+        ("left", "i8"),  # segments that the top batch still runs before the policy is asked
+        ("run", "i8"),  # place of the running segment in the record
+        ("flags", "i8"),  # what the next recorded run began with
+        ("begin_s", "f8"),  # of the running segment
+        ("end_s", "f8"),
+        ("wait_s", "f8"),  # time that passes before its next segment begins: to gather samples
+        ("wake_s", "f8"),  # when an idle lane is asked again, if no request arrives earlier
+    ],
+    align=True,
+)
+"""State of a lane; a policy may read it, of every lane."""
+
 
 class View(NamedTuple):
-    """The state of queue and NPU when a policy is asked.
+    """What a policy sees when it is asked for a lane.
 
     Attributes
     ----------
     now_s : float
         Time.
+    lane : int
+        The lane that it is asked for.
     b_max : int
-        Most samples that may be on the NPU at once.
+        Most samples that may be on a lane at once.
+    segments : int
+        Segments from the input to the end of the network.
     waiting : int
         Requests in the queue.
-    late : int
-        Of these, how many let the others pass, because not even alone could they
-        meet their deadline any more; 0 unless the policy lets requests overtake.
     head_arrival_s, head_due_s : float
-        Arrival and deadline of the oldest of all; infinity if none waits.
-    turn_s : float
-        When requests last entered an idle NPU strictly by arrival; 0 if they never did.
+        Arrival and deadline of the first in the queue; infinity if none waits.
     depth : int
-        Sub-batches on the NPU: 0 when idle.
+        Batches on the lane: 0 when it is idle.
     in_flight : int
-        Samples on the NPU, in all sub-batches.
+        Samples on the lane, in all its batches.
     admitted : int
-        Samples that the sub-batches on the NPU began with, those included that have exited since.
+        Samples that the batches on the lane began with, those included that have exited since.
     deadline_s : float
-        Earliest arrival plus SLO among the samples on the NPU; infinity if idle.
+        Earliest deadline of the samples on the lane; infinity if it is idle.
     size : int
-        Samples of the top sub-batch.
+        Samples of the top batch.
+    places : int
+        Batch size at which the device runs it: ``size``, and the places of samples that exited and were not
+        compacted.
     stage : int
         Stages it has completed: the last exit it has passed.
     segment : int
         Segments it has completed.
+    first : int
+        Where the requests that wait begin in ``data.queue``.
+    offset : int
+        Where the requests on the lane begin in ``data.members``.
     """
 
     now_s: float
+    lane: int
     b_max: int
+    segments: int
     waiting: int
-    late: int
     head_arrival_s: float
     head_due_s: float
-    turn_s: float
     depth: int
     in_flight: int
     admitted: int
     deadline_s: float
     size: int
+    places: int
     stage: int
     segment: int
+    first: int
+    offset: int
 
 
-Decision = tuple[int, int, float]
-Decide = Callable[[View, NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]], Decision]
+class Data(NamedTuple):
+    """The arrays that a policy reads, and its own.
 
-_f, _i = types.float64, types.int64
-_view = types.NamedTuple((_f, _i, _i, _i, _f, _f, _f, _i, _i, _i, _f, _i, _i, _i), View)
-DECIDE = types.Tuple((_i, _i, _f))(_view, types.float64[:, :, ::1], types.float64[::1], types.float64[:, ::1])
-"""numba signature of every decision: ``latency[i, j, b]`` is T_{i:j}^b in seconds, ``settings`` the parameters."""
+    Attributes
+    ----------
+    requests : (N,) record array of REQUEST
+        Every request.
+    queue : (N,) ndarray of int64
+        Those that wait, in order of arrival: ``waiting`` from ``first`` on.  A policy may put them into another order.
+    members : (L * b_max,) ndarray of int64
+        Those on the lane, bottom batch first: ``in_flight`` from ``offset`` on.
+    lanes : (L,) record array of LANE
+        All lanes.
+    latency_s : (V, E + 1, E + 1, B + 1) ndarray of float64
+        T_{i:j}^b of each variant of the network, seconds.
+    settings : (K,) ndarray of float64
+        The policy's parameters, in order.
+    memory : (M,) ndarray of float64
+        Its own numbers, kept from call to call; zeros at the start.  If it sets the exits' thresholds, they
+        are the first ones, one for each exit but the last.
+    """
 
-WAITING, RUNNING = 0, 1
-"""Rows of ``due_s``."""
+    requests: NDArray[np.void]
+    queue: NDArray[np.int64]
+    members: NDArray[np.int64]
+    lanes: NDArray[np.void]
+    latency_s: NDArray[np.float64]
+    settings: NDArray[np.float64]
+    memory: NDArray[np.float64]
+
+
+class Decision(NamedTuple):
+    """What a lane does next.
+
+    Attributes
+    ----------
+    admit : int
+        Waiting requests that enter as a new batch on top of the lane's stack; the batch that ran is then preempted.
+    skip : int
+        How many at the head of the queue they are taken behind; these keep waiting.
+    run : int
+        Segments that the top batch then runs before the policy is asked again.  It is asked
+        earlier if all its samples exit, or if the batch merges with the one below.
+    wake_s : float
+        If nothing is admitted and the lane is idle: when to be asked again, unless a request arrives earlier.
+    compact : bool
+        Whether the top batch gives up the places of samples that have exited, now and at every
+        exit of this run; the device then gathers the others.  Else those places run on as padding.
+    variant : int
+        Which variant of the network a new batch runs, or which table of times: one for each state of a cache, say.
+    delay_s : float
+        Time that passes before the run, e.g. for a predictor or for loading weights.
+    """
+
+    admit: int
+    skip: int
+    run: int
+    wake_s: float
+    compact: bool
+    variant: int
+    delay_s: float
+
+
+Decide = Callable[[View, Data], Decision]
+
+_f, _i, _f1, _i1 = types.float64, types.int64, types.float64[::1], types.int64[::1]
+REQUESTS, LANES = types.Array(from_dtype(REQUEST), 1, "C"), types.Array(from_dtype(LANE), 1, "C")
+LATENCY = types.float64[:, :, :, ::1]
+_view = types.NamedTuple((_f, *[_i] * 4, *[_f] * 2, *[_i] * 3, _f, *[_i] * 6), View)
+_data = types.NamedTuple((REQUESTS, _i1, _i1, LANES, LATENCY, _f1, _f1), Data)
+DECIDE = types.NamedTuple((_i, _i, _i, _f, types.boolean, _i, _f), Decision)(_view, _data)
+"""numba signature of every decision."""
 
 compile_policy = compiled(DECIDE)
 """Decorator of a policy's function."""
+
+
+@compiled()
+def launch(admit: int, run: int) -> Decision:
+    """Admit the first requests of the queue as a new batch and run it for some segments."""
+    return Decision(admit, 0, run, math.inf, True, 0, 0.0)
+
+
+@compiled()
+def go_on(run: int) -> Decision:
+    """Run the top batch for some segments more."""
+    return Decision(0, 0, run, math.inf, True, 0, 0.0)
+
+
+@compiled()
+def sleep(until_s: float) -> Decision:
+    """Leave an idle lane idle until a time, or until the next request arrives."""
+    return Decision(0, 0, 0, until_s, True, 0, 0.0)
+
 
 ReadParameter = Callable[[str, "float | None"], float]
 """Reads a parameter from its text, given the SLO in seconds where there is one for all requests."""
@@ -123,7 +240,7 @@ class Parameter:
     name : str
         As the user writes it.
     default : str
-        Its text if the user does not.
+        Its text if the user does not write it.
     read : callable
         From text to the number that ``decide`` gets.
     """
@@ -142,20 +259,23 @@ class Policy:
     decide : Decide
         Its decision, compiled by :data:`compile_policy`; the docstring gives rule and source.
     parameters : tuple of Parameter
-        In the order in which ``decide`` gets them as ``settings``.
+        In the order in which ``decide`` finds them in ``data.settings``.
     by_layer : bool
         Whether segments are layers instead of stages.
     work_conserving : bool
         Whether it claims to run whenever a request waits.
-    overtaking : bool
-        Whether requests that are late already let the others pass; else the queue is first come, first served.
+    memory : int
+        Numbers that it keeps from call to call, in ``data.memory``.
+    thresholds : bool
+        Whether it sets the exits' thresholds while it runs; the traffic must then have confidences.
     """
 
     decide: Decide
     parameters: tuple[Parameter, ...] = ()
     by_layer: bool = False
     work_conserving: bool = True
-    overtaking: bool = False
+    memory: int = 0
+    thresholds: bool = False
 
     def settings(self, texts: Mapping[str, str], slo_s: float | None) -> NDArray[np.float64]:
         """The parameters as ``decide`` gets them.
@@ -177,10 +297,10 @@ class Policy:
         InputError
             If a name or a value is unknown.
         """
-        strangers = sorted(set(texts) - {item.name for item in self.parameters})
-        if strangers:
+        unknown = sorted(set(texts) - {item.name for item in self.parameters})
+        if unknown:
             known = ", ".join(item.name for item in self.parameters) or "none"
-            raise InputError(f'policy: unknown parameter "{strangers[0]}"; known: {known}')
+            raise InputError(f'policy: unknown parameter "{unknown[0]}"; known: {known}')
         return np.array([item.read(texts.get(item.name, item.default), slo_s) for item in self.parameters])
 
 

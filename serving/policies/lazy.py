@@ -1,29 +1,27 @@
 """LAZY: LazyBatching, preemption at every layer without knowledge of exits."""
 
-import math
-
-from .interface import Policy, compile_policy
+from .interface import Policy, compile_policy, go_on, launch
 
 
 @compile_policy
-def decide(view, latency, settings, due_s):
+def decide(view, data):
     """At every layer admit waiting requests, one after the other, while every request on the NPU keeps its slack.
 
     A request's slack is its SLO less what it has waited so far and less the
     single-sample times of the whole network of all that would be on the NPU: a
     batch is estimated as batch size times one sample.  The batch is full when
-    B_max were admitted; that some of them exited is not seen.  Sub-batches merge where they meet.
+    B_max were admitted; that some of them exited is not seen.  Batches merge where they meet.
 
     Source: Choi, Kim, Rhu, Lazy Batching, HPCA 2021, as paper 000 describes its
     baseline (iv), Section IV.  No parameters.  Work-conserving.
     """
     admit = min(view.waiting, view.b_max - view.admitted)
     if view.depth > 0:
-        alone_s = latency[0, latency.shape[1] - 1, 1]
+        alone_s = data.latency_s[0, 0, data.latency_s.shape[2] - 1, 1]
         slack_s = view.deadline_s - view.now_s
         while admit > 0 and slack_s - alone_s * (view.in_flight + admit) <= 0:
             admit -= 1
-    return admit, 1, math.inf
+    return launch(admit, 1) if admit > 0 else go_on(1)
 
 
 POLICY = Policy(decide, by_layer=True)

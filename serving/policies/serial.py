@@ -1,19 +1,15 @@
 """SERIAL: one request at a time."""
 
-import math
-
-from .interface import Policy, compile_policy
+from .interface import Policy, compile_policy, go_on, launch
 
 
 @compile_policy
-def decide(view, latency, settings, due_s):
+def decide(view, data):
     """Take the oldest request when idle and run it until it exits.
 
     Source: paper 000, Section IV, baseline (i).  No parameters.  Work-conserving.
     """
-    if view.depth == 0:
-        return 1, latency.shape[1], math.inf
-    return 0, latency.shape[1], math.inf
+    return launch(1, view.segments) if view.depth == 0 else go_on(view.segments)
 
 
 POLICY = Policy(decide)

@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 from conftest import DATA, FLUIDB, POCKET, TINY, Run, start_fluidb
-from fluidb.dse import read_design, read_latency
+from fluidb.dse import read_design
 from fluidb.formats import InputError
+from fluidb.tables import read_latency
 from fluidb.traffic import poisson, read_trace, write_trace
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -456,7 +457,6 @@ def _set(*keys: Any, value: Any) -> Callable[[dict[str, Any]], None]:
         ("latency.json", _set("rows", 0, "time_s", 0, value=1e308), "rows[0].time_s[0]"),
         ("latency.json", _set("rows", value=[]), "every pair of exits"),
         ("latency.json", _set("exits", 0, "rate", value=2.0), "exits[0]"),
-        ("latency.json", _set("exits", 0, "rate", value=0.5), "expected the exits and batch sizes of the design"),
         ("latency.json", _set("layers", value=[]), "layers: expected stages"),
         ("latency.json", _set("peak_macs_per_s", value=1e-300), "peak_macs_per_s"),
     ],
@@ -467,7 +467,8 @@ def test_forged_tables_are_one_clear_line(
     shutil.copytree(tiny_design, tmp_path / "d")
     (tmp_path / "t.csv").write_text("request_id,arrival_s\n1,0.0\n")
     forge(tmp_path / "d" / name, change)
-    (found,) = lines(fluidb("serve-sim", "d", "--trace", "t.csv", "--slo", "1s"))
+    reader = ["serve-sim", "d", "--trace", "t.csv", "--slo", "1s"] if name == "latency.json" else ["latency", "d"]
+    (found,) = lines(fluidb(*reader))
     assert found.startswith(f"fluidb: d/{name}: ")
     assert expected in found
 

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 from conftest import COMPILED, POCKET, TINY, Run, tool
-from fluidb.dse import SearchOptions, read_design, read_latency, search, tabulate_design, write_design, write_latency
+from fluidb.dse import SearchOptions, read_design, search, tabulate_design, write_design, write_latency
 from fluidb.dse.hardware.files import HardwareFormat, header_text, write_hardware
 from fluidb.formats import InputError, write_table
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
+from fluidb.tables import read_latency
 
 SOURCES = ["fbe_pkg.sv", "fbcb.sv", "fbe.sv"]
 FILES = ["README.md", "fbcb.mem", "fbcb.sv", "fbe.sv", "fbe_pkg.sv", "fbe_tb.sv"]

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from conftest import COMPILED, Run
 from fluidb.experiments import find_capacity
-from fluidb.experiments.capacity import _Traffic, saturation_rate
+from fluidb.experiments.capacity import _Draws, saturation_rate
 from fluidb.formats import InputError
 from fluidb.serving import find_policy, parse_requirement, simulate
 from fluidb.traffic import poisson
 from fluidb.traffic.exits import draw
-from test_serving import table_of
+from test_serving import table_of, traffic_of
 
 SERVICE_S = 0.05
 COUNT = 4000 if COMPILED else 400
@@ -80,17 +80,16 @@ def test_any_number_of_threads_finds_the_same():
 
 
 def test_a_trace_at_another_rate_is_the_same_trace_rescaled():
-    traffic = _Traffic([0.3, 0.7])
-    traffic.prepare(2, 100)
-    short = traffic.at(3.0, 100, 1)
-    traffic.prepare(2, 200)
-    trace, exits = traffic.at(3.0, 200, 1)
-    assert trace.arrival_s == pytest.approx(poisson(3.0, 200, 1).arrival_s, rel=1e-12)
-    assert exits.tolist() == draw([0.3, 0.7], 200, 1).tolist()
-    assert short[0].arrival_s.tolist() == trace.arrival_s[:100].tolist()
-    assert short[1].tolist() == exits[:100].tolist()
-    twice, _ = traffic.at(6.0, 200, 1)
-    assert (2 * twice.arrival_s).tolist() == trace.arrival_s.tolist()
+    draws = _Draws([0.3, 0.7], 1.0)
+    draws.draw(2, 100)
+    short = draws.at(3.0, 100, 1)
+    draws.draw(2, 200)
+    long = draws.at(3.0, 200, 1)
+    assert long.trace.arrival_s == pytest.approx(poisson(3.0, 200, 1).arrival_s, rel=1e-12)
+    assert long.exits.tolist() == draw([0.3, 0.7], 200, 1).tolist()
+    assert short.trace.arrival_s.tolist() == long.trace.arrival_s[:100].tolist()
+    assert short.exits.tolist() == long.exits[:100].tolist()
+    assert (2 * draws.at(6.0, 200, 1).trace.arrival_s).tolist() == long.trace.arrival_s.tolist()
 
 
 @pytest.mark.parametrize("policy", ["serial", "lazy", "fluid"])
@@ -101,7 +100,7 @@ def test_nobody_is_faster_than_saturation(policy):
     assert saturation_rate(table, 1) == pytest.approx(1 / (0.02 + 0.6 * 0.03))
     count = 2000
     trace, exits = poisson(1e6, count, 0), draw([0.4, 0.6], count, 0)
-    replay = simulate(table, trace, find_policy(policy), exits=exits, slo_s=1)
+    replay = simulate(table, traffic_of(trace, exits, 1), find_policy(policy))
     assert count / replay.end_s < 1.05 * rate
 
 

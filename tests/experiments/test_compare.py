@@ -25,7 +25,7 @@ from fluidb.experiments.scenarios import SCENARIOS
 from fluidb.experiments.store import BETTER, Figures, RunTable, Store, find_engine, run, traffic
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.serving.statistics import mean_interval, welch_interval
-from fluidb.traffic import gamma, poisson, resolve
+from fluidb.traffic import gamma, poisson, prepare
 from test_cli import KILLED, lines
 
 DUEL = DATA / "duel.toml"
@@ -101,10 +101,10 @@ def test_every_contender_gets_the_same_arrivals_and_exits(kept: Path) -> None:
 
 def test_arrivals_and_exits_are_those_of_the_single_commands() -> None:
     point = load_scenario(str(DUEL)).points[1]
-    trace, exits = traffic(point, 2)
+    found = traffic(point, 2)
     expected = poisson(8000.0, 60, 2)
-    assert trace.arrival_s.tolist() == expected.arrival_s.tolist()
-    assert exits.tolist() == resolve(expected, [0.25, 0.35, 0.4], 2, None)[0].tolist()
+    assert found.trace.arrival_s.tolist() == expected.arrival_s.tolist()
+    assert found.exits.tolist() == prepare(expected, [0.25, 0.35, 0.4], slo_s=1.0, seed=2).exits.tolist()
 
 
 def test_bursty_arrivals_are_those_of_the_process_gamma(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ from fluidb.experiments import sweep_thresholds as sweep
 from fluidb.experiments.thresholds import pareto, spread
 from fluidb.formats import InputError
 from fluidb.serving import find_policy, simulate, summarise
-from fluidb.traffic import Samples, Trace, draw_samples, poisson, resolve
+from fluidb.traffic import Samples, Trace, draw_samples, poisson, prepare
 from hypothesis import given
 from hypothesis import strategies as st
-from test_serving import table_of
+from test_serving import table_of, traffic_of
 
 TABLE = table_of([[1.0, 1.2], [1.0, 1.2], [2.0, 2.4]])
 
@@ -39,7 +39,7 @@ def test_every_point_is_a_replay_with_its_threshold():
     for point in points:
         exits = np.array([next((i for i, s in enumerate(row[:2], 1) if s >= point.threshold), 3)
                           for row in trace.confidences.tolist()])  # fmt: skip
-        replay = simulate(TABLE, trace, find_policy("fluid"), exits=exits, slo_s=5.0)
+        replay = simulate(TABLE, traffic_of(trace, exits, 5.0), find_policy("fluid"))
         latency = np.sort(replay.latency_s)
         assert point.exit_shares == [np.mean(exits == i) for i in (1, 2, 3)]
         assert point.accuracy == np.mean([trace.correct[i, exit_ - 1] for i, exit_ in enumerate(exits)])
@@ -192,8 +192,8 @@ def test_a_fault_is_one_clear_line(fluidb: Run, tmp_path, tiny_design, case):
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_network_with_one_exit_from_resolve_to_summary():
+def test_a_network_with_one_exit_from_trace_to_summary():
     trace = Trace(np.arange(2), np.arange(2.0), None, np.zeros((2, 1)), correct=np.array([[True], [False]]))
     table = table_of([[1.0]])
-    exits, _ = resolve(trace, [1.0], 0, None)
-    assert summarise(simulate(table, trace, find_policy("fluid"), exits=exits, slo_s=9.0), table).accuracy == 0.5
+    traffic = prepare(trace, [1.0], slo_s=9.0)
+    assert summarise(simulate(table, traffic, find_policy("fluid"))).accuracy == 0.5

@@ -8,14 +8,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from conftest import COMPILED, POCKET, TINY
-from fluidb.dse import SearchOptions, read_latency, search, tabulate_design, write_design, write_latency
+from fluidb.dse import SearchOptions, search, tabulate_design, write_design, write_latency
 from fluidb.models import NETWORKS, load_network
 from fluidb.platforms import load_platform
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
-from fluidb.traffic import poisson
+from fluidb.tables import read_latency
+from fluidb.traffic import poisson, prepare
 
 full_size = pytest.mark.skipif(not COMPILED, reason="full-size networks take minutes as plain Python; run compiled")
 
@@ -316,8 +316,9 @@ def test_a_network_of_one_exit_runs_from_search_to_simulation(tmp_path):
     write_latency(tmp_path / "d")
     table = read_latency(tmp_path / "d")
     trace = poisson(rate_per_s=1 / float(table.array()[0, 1, 1]), count=200, seed=1)
+    traffic = prepare(trace, [1.0], slo_s=0.01)
     for policy in POLICIES:
-        replay = simulate(table, trace, find_policy(policy), exits=np.ones(200, dtype=np.int64), slo_s=0.01)
-        assert summarise(replay, table).unfinished == 0
+        replay = simulate(table, traffic, find_policy(policy))
+        assert summarise(replay).unfinished == 0
         assert (replay.finish_s > replay.start_s).all()
         assert policy != "fluid" or replay.preemptions == 0

@@ -9,7 +9,7 @@ from fluidb.dse.search import Candidate, SearchResult
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from fluidb.serving import find_policy, simulate, summarise
-from fluidb.traffic import poisson, resolve
+from fluidb.traffic import poisson, prepare
 
 
 def test_lazy_batching_calls_its_scheduler_as_often_as_the_paper_says():
@@ -20,9 +20,9 @@ def test_lazy_batching_calls_its_scheduler_as_often_as_the_paper_says():
     calls = []
     for spec, options in (("lazy", row), ("fluid", SearchOptions())):
         table = tabulate_latency(*tabulate_design(network, board, options, found))
-        trace = poisson(15.0, 5_000, 1)
-        exits, _ = resolve(trace, [item.rate for item in table.exits], 1, None)
-        calls.append(simulate(table, trace, find_policy(spec), exits=exits, slo_s=0.2).scheduler_calls)
+        rates = [item.rate for item in table.exits]
+        traffic = prepare(poisson(15.0, 5_000, 1), rates, slo_s=0.2, seed=1)
+        calls.append(simulate(table, traffic, find_policy(spec)).scheduler_calls)
     assert calls[0] / calls[1] == pytest.approx(63 / 3, rel=0.1)
 
 
@@ -33,9 +33,8 @@ def test_resnet50_on_zc706_at_15_requests_a_second():
     table = tabulate_latency(design, fbcb)
     summaries = []
     for seed in range(3):
-        trace = poisson(15.0, 15_000, seed)
-        exits, _ = resolve(trace, [row.rate for row in table.exits], seed, None)
-        replay = simulate(table, trace, find_policy("fluid"), exits=exits, slo_s=0.2)
-        summaries.append(summarise(replay, table))
+        rates = [row.rate for row in table.exits]
+        traffic = prepare(poisson(15.0, 15_000, seed), rates, slo_s=0.2, seed=seed)
+        summaries.append(summarise(simulate(table, traffic, find_policy("fluid"))))
     assert np.mean([s.mean_latency_s for s in summaries]) == pytest.approx(0.126, rel=0.05)
     assert np.mean([s.violation_rate for s in summaries]) == pytest.approx(0.115, abs=0.02)

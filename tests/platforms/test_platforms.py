@@ -18,6 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import edited, edits
 
+BOARDS = [name for name in PLATFORMS.names() if load_platform(name).kind == "board"]
+
 
 @pytest.mark.parametrize("name", PLATFORMS.names())
 def test_every_number_that_ships_has_a_source(name):
@@ -26,7 +28,7 @@ def test_every_number_that_ships_has_a_source(name):
     assert board.unsourced == []
 
 
-@pytest.mark.parametrize("name", sorted({*PLATFORMS.names()} - {"nvdla"}))
+@pytest.mark.parametrize("name", sorted({*BOARDS} - {"nvdla"}))
 def test_a_look_up_table_has_two_flip_flops(name):
     """As all AMD fabric since the 7 series (UG474, UG574): a slip in either figure shows."""
     board = load_platform(name)
@@ -34,7 +36,7 @@ def test_a_look_up_table_has_two_flip_flops(name):
     assert board.flip_flops == 2 * board.luts
 
 
-@pytest.mark.parametrize("name", sorted({*PLATFORMS.names()} - {"nvdla", "zcu104"}))
+@pytest.mark.parametrize("name", sorted({*BOARDS} - {"nvdla", "zcu104"}))
 def test_the_memory_follows_from_its_blocks(name):
     """Data sheets print Mb to a tenth, block RAM and UltraRAM apart."""
     board = load_platform(name)
@@ -44,7 +46,7 @@ def test_the_memory_follows_from_its_blocks(name):
     assert board.on_chip_mbit == pytest.approx(kb / 1024, abs=0.1)
 
 
-@pytest.mark.parametrize("name", PLATFORMS.names())
+@pytest.mark.parametrize("name", BOARDS)
 def test_the_bandwidth_follows_from_its_source(name):
     """Where a source multiplies, its product is the figure: transfers a second, bytes a transfer, channels."""
     board = load_platform(name)
@@ -58,7 +60,7 @@ def test_the_bandwidth_follows_from_its_source(name):
 
 
 @pytest.mark.skipif(not COMPILED, reason="searches large boards: minutes as plain Python")
-@pytest.mark.parametrize("name", PLATFORMS.names())
+@pytest.mark.parametrize("name", BOARDS)
 def test_every_board_that_ships_can_be_searched(name):
     board = load_platform(name)
     tile = search(load_network(TINY), board, SearchOptions(b_max=2)).best.tile
@@ -217,6 +219,7 @@ def test_no_bytes_break_the_readers(tmp_path_factory, changes, foreign):
 @pytest.mark.parametrize("name", [*PLATFORMS.names(), POCKET])
 def test_what_is_written_reads_back(tmp_path, name):
     path = tmp_path / "back.toml"
+    (tmp_path / "numpy-x86.csv").write_bytes((PLATFORMS.folder / "numpy-x86.csv").read_bytes())
     path.write_text(platform_text(load_platform(name)))
     assert load_platform(str(path)) == load_platform(name)
 

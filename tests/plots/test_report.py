@@ -16,14 +16,15 @@ import numpy as np
 import pytest
 from chromium import Page
 from conftest import DATA, POCKET, TINY, Run, run_fluidb, tool
-from fluidb.dse import read_design, read_latency
+from fluidb.dse import read_design
 from fluidb.dse.design import DesignTable, write_design
 from fluidb.dse.fbcb import FbcbTable
 from fluidb.plots.report import serve
-from fluidb.plots.report.charts import Point, busy_until, draw_intervals, thinned
+from fluidb.plots.report.charts import Busy, Point, busy_until, draw_intervals, draw_strips, thinned
 from fluidb.serving import find_policy, simulate
 from fluidb.serving.policies import POLICIES
-from fluidb.traffic import poisson, read_trace
+from fluidb.tables import read_latency
+from fluidb.traffic import poisson, prepare, read_trace
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -138,7 +139,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "n.toml").write_text(network)
     (folder / "b.toml").write_text(board)
     (folder / f"p{CONTROLS}<b>&'\".py").write_text(
-        "def decide(view, latency, settings, due_s):\n    return 1, 99, view.now_s\n"
+        "from fluidb.serving.policies import launch\n\ndef decide(view, data):\n    return launch(1, 99)\n"
     )
     design, trace = f"d{CONTROLS}<img src=x onerror=hacked=1>\"'&", f"t{CONTROLS}<svg onload=hacked=1>\"'&.csv"
     policy = f"p{CONTROLS}<b>&'\".py:decide"
@@ -261,9 +262,10 @@ def test_pictures_show_what_their_tables_say(report):
 def test_the_distribution_is_exact_at_every_point(report, tiny_design):
     path, printed = report
     page, policies = read(path), [find_policy(item["policy"]) for item in printed["designs"][0]["policies"]]
-    trace = read_trace(path.with_name("t.csv"))
-    served = serve(read_latency(tiny_design), trace, policies, slo_s=4e-4, seed=3, source=Path("t.csv"))
-    latencies_s = [item.replay.latency_s.tolist() for item in served]
+    table = read_latency(tiny_design)
+    rates = [row.rate for row in table.exits]
+    traffic = prepare(read_trace(path.with_name("t.csv")), rates, slo_s=4e-4, seed=3)
+    latencies_s = [item.replay.latency_s.tolist() for item in serve(table, traffic, policies)]
     curves = [corners(curve) for curve in of_class(picture(page, "section-1-cdf"), "curve")]
     shortest, longest = 0.9 * min(map(min, latencies_s)), 1.1 * max(map(max, latencies_s))
     for curve, values in zip([points for points in curves if len(points) > 2], latencies_s, strict=True):
@@ -284,9 +286,11 @@ def test_thinning_is_exact(values, grid):
 
 @pytest.mark.parametrize("policy", ["serial", "adaptb:timeout=M", "lazy", "fluid"])
 def test_the_thumbnail_is_the_beginning_of_the_whole(tiny_design, policy):
-    table, trace = read_latency(tiny_design), poisson(9000, 300, seed=4)
-    (served,) = serve(table, trace, [find_policy(policy)], slo_s=4e-4, seed=1, source=Path("t"))
-    whole = simulate(table, trace, find_policy(policy), exits=served.replay.exits, slo_s=4e-4, record=True).runs
+    table = read_latency(tiny_design)
+    rates = [row.rate for row in table.exits]
+    traffic = prepare(poisson(9000, 300, seed=4), rates, slo_s=4e-4, seed=1)
+    (served,) = serve(table, traffic, [find_policy(policy)])
+    whole = simulate(table, traffic, find_policy(policy), record=True).runs
     assert whole is not None
     shown, until_s = busy_until(served.opening.runs, served.opening.until_s), served.opening.until_s
     begun = whole.begin_s < until_s
@@ -312,6 +316,16 @@ def test_the_first_moments_are_drawn_as_they_were(report):
         wanted = float(busy.replace(",", "")) / length * 344 * float(samples) / b_max * 34
         assert area == pytest.approx(wanted, rel=0.02)
     assert len(of_class(drawn, "ink")) == sum(int(row[-1].replace(",", "")) for row in rows)
+
+
+def test_runs_of_several_lanes_overlap():
+    """Lane 0 runs 2 of 4 samples from 0 to 10 s, lane 1 runs 4 from 5 to 15 s: both are drawn whole."""
+    busy = Busy(np.array([0.0, 5.0]), np.array([10.0, 15.0]), np.array([2, 4]), np.zeros(2, np.bool_), np.array([0, 1]))
+    drawn = draw_strips([("a", busy)], 0.0, 20.0, 4)
+    paths = [node.get("d", "") for node in drawn.iter("path") if node.get("class") == "fill s0"]
+    places = [np.array([[float(x), float(y)] for x, y in re.findall(r"[ML]([-\d.]+) ([-\d.]+)", d)]) for d in paths]
+    sizes = [np.ptp(points, axis=0).tolist() for points in places]
+    assert sizes == [pytest.approx([172, 17], abs=0.11), pytest.approx([172, 34], abs=0.11)]
 
 
 @pytest.mark.parametrize("high", [3e-6, 0.037, 1.0, 12.3, 98765.0])

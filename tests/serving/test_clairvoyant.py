@@ -13,15 +13,15 @@ from fluidb.serving.bound import least_late, least_work
 from fluidb.traffic import poisson
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_serving import contender_of, table_of, ticks, trace_of, workloads
+from test_serving import contender_of, table_of, ticks, trace_of, traffic_of, workloads
 
 
 @settings(max_examples=200)
 @given(workloads(), st.sampled_from(sorted(POLICIES)))
 def test_no_policy_does_better(workload, policy):
     table, trace, exits = workload
-    found = simulate(table, trace, contender_of(policy), exits=exits)
-    assert least_violations(found, table) <= found.violated.sum()
+    found = simulate(table, traffic_of(trace, exits), contender_of(policy))
+    assert least_violations(found) <= found.violated.sum()
 
 
 @settings(max_examples=100)
@@ -29,8 +29,8 @@ def test_no_policy_does_better(workload, policy):
 def test_no_policy_does_better_until_it_is_stopped(workload, policy, until):
     table, trace, exits = workload
     until_s = trace.arrival_s[0] + until
-    found = simulate(table, trace, contender_of(policy), exits=exits, until_s=until_s)
-    assert least_violations(found, table) <= found.violated.sum()
+    found = simulate(table, traffic_of(trace, exits), contender_of(policy), until_s=until_s)
+    assert least_violations(found) <= found.violated.sum()
 
 
 def best_possible(table, arrival_s, exits, slo_s) -> int:
@@ -64,10 +64,10 @@ def best_possible(table, arrival_s, exits, slo_s) -> int:
 def test_an_urgent_request_may_go_before_a_patient_one():
     """In order of arrival the second would be late; whoever serves it first has both in time."""
     found = simulate(
-        table_of([[5.0]]), trace_of([0.0, 0.0], [10.0, 5.0]), contender_of("serial"), exits=np.ones(2, int)
+        table_of([[5.0]]), traffic_of(trace_of([0.0, 0.0], [10.0, 5.0]), np.ones(2, int)), contender_of("serial")
     )
     assert found.violated.tolist() == [False, True]
-    assert least_violations(found, table_of([[5.0]])) == 0
+    assert least_violations(found) == 0
 
 
 @st.composite
@@ -85,9 +85,11 @@ def tiny_workloads(draw):
 @given(tiny_workloads())
 def test_no_schedule_at_all_does_better(workload):
     table, trace, exits = workload
-    found = simulate(table, trace, contender_of("serial"), exits=exits)
-    best = best_possible(table, tuple(trace.arrival_s.tolist()), tuple(exits.tolist()), tuple(found.slo_s.tolist()))
-    assert least_violations(found, table) <= best
+    found = simulate(table, traffic_of(trace, exits), contender_of("serial"))
+    best = best_possible(
+        table, tuple(trace.arrival_s.tolist()), tuple(exits.tolist()), tuple(found.traffic.slo_s.tolist())
+    )
+    assert least_violations(found) <= best
 
 
 def test_the_bound_meets_the_best_schedule_where_batches_bring_nothing():
@@ -95,9 +97,9 @@ def test_the_bound_meets_the_best_schedule_where_batches_bring_nothing():
     table = table_of([[1.0, 2.0, 3.0]])
     trace = trace_of([0.0, 0.0, 0.25, 0.5], 1.75)
     exits = np.ones(4, dtype=int)
-    found = simulate(table, trace, contender_of("serial"), exits=exits)
+    found = simulate(table, traffic_of(trace, exits), contender_of("serial"))
     best = best_possible(table, tuple(trace.arrival_s.tolist()), (1,) * 4, (1.75,) * 4)
-    assert least_violations(found, table) == best == 2
+    assert least_violations(found) == best == 2
 
 
 def feasible(jobs: tuple[tuple[float, float, float], ...]) -> bool:
@@ -122,7 +124,7 @@ def test_fewest_late_jobs_against_every_subset(steps, ahead):
     most = max(
         size for size in range(len(jobs) + 1) if any(feasible(some) for some in itertools.combinations(jobs, size))
     )
-    assert least_late([(release, due, work)]) == len(jobs) - most
+    assert least_late(release, due, work) == len(jobs) - most
 
 
 @settings(max_examples=200)
@@ -153,5 +155,5 @@ def test_a_trace_that_floods_the_npu_has_a_bound_near_what_it_can_do():
     """Ten times more requests than full batches can take: nine of ten must be late, roughly."""
     table = table_of([[1.0, 1.5, 2.0, 2.5]])
     trace = poisson(10 * 4 / 2.5, 20_000, 1)
-    found = simulate(table, trace, contender_of("serial"), exits=np.ones(20_000, dtype=int), slo_s=4.0)
-    assert least_violations(found, table) / 20_000 == pytest.approx(0.9, abs=0.02)
+    found = simulate(table, traffic_of(trace, np.ones(20_000, dtype=int), 4.0), contender_of("serial"))
+    assert least_violations(found) / 20_000 == pytest.approx(0.9, abs=0.02)

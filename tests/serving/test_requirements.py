@@ -14,7 +14,7 @@ from fluidb.formats import InputError
 from fluidb.serving import find_policy, judge, parse_requirement, simulate, summarise
 from fluidb.serving.requirements import COMPARATORS, METRICS, check_answerable
 from fluidb.serving.statistics import Interval
-from test_serving import table_of, trace_of
+from test_serving import table_of, trace_of, traffic_of
 
 BOUND = {"s": "1s", "share": "50 %", "/s": "2 /s", "requests": "3"}
 
@@ -75,7 +75,7 @@ def summary_of(correct=None):
     table = table_of([[1.0], [1.0]])
     exits = np.array([1] + [2] * 9)
     trace = replace(trace_of(np.arange(10) * 3.0), correct=correct)
-    return summarise(simulate(table, trace, find_policy("serial"), exits=exits, slo_s=1.5), table)
+    return summarise(simulate(table, traffic_of(trace, exits, 1.5), find_policy("serial")))
 
 
 def test_every_metric_is_the_summary_s():
@@ -132,8 +132,8 @@ def test_certainty_is_what_the_interval_says():
 def test_requests_that_never_return_fail_any_latency():
     table = table_of([[1.0]])
     trace = trace_of(np.zeros(10))
-    replay = simulate(table, trace, find_policy("serial"), exits=np.ones(10, dtype=int), slo_s=9, until_s=5.0)
-    summary = summarise(replay, table)
+    replay = simulate(table, traffic_of(trace, np.ones(10, dtype=int), 9), find_policy("serial"), until_s=5.0)
+    summary = summarise(replay)
     found = judge(parse_requirement("max <= 100s"), summary)
     assert (found.holds, found.margin) == (False, -math.inf)
     assert judge(parse_requirement("unfinished <= 5"), summary).holds

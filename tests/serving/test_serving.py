@@ -11,10 +11,10 @@ import naive_slack
 import numpy as np
 import pytest
 from fluidb.formats import InputError
-from fluidb.serving import POLICIES, Contender, find_policy, simulate, summarise
-from fluidb.serving.policies import Policy, compile_policy
-from fluidb.tables.latency import ExitRow, LatencyRow, LatencyTable, LayerUse
-from fluidb.traffic import Trace
+from fluidb.serving import POLICIES, Scheduler, find_policy, simulate, summarise
+from fluidb.serving.policies import Decision, Policy, compile_policy, go_on, launch, sleep
+from fluidb.tables.latency import ExitRow, LatencyTable, LayerUse, pair_rows
+from fluidb.traffic import Trace, Traffic, prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,11 +25,6 @@ def table_of(stage_s: list[list[float]], rates: list[float] | None = None) -> La
     A sample makes 100 MACs in the second, of 10,000 a second; the rest of the time is tile padding.
     """
     stages, times = len(stage_s), np.array(stage_s)
-    rows = [
-        LatencyRow(from_exit=i, to_exit=j, time_s=times[i:j].sum(axis=0).tolist())
-        for i in range(stages)
-        for j in range(i + 1, stages + 1)
-    ]
     rates = rates or [0.0] * (stages - 1) + [1.0]
     exits = [ExitRow(name=f"e{i}", rate=rate) for i, rate in enumerate(rates, 1)]
     b_max, none = len(stage_s[0]), [0.0] * len(stage_s[0])
@@ -43,12 +38,20 @@ def table_of(stage_s: list[list[float]], rates: list[float] | None = None) -> La
                     tile_padding_s=padding.tolist(), batch_padding_s=none, memory_bound_s=none,
                 )
             )  # fmt: skip
-    return LatencyTable(exits=exits, b_max=b_max, peak_macs_per_s=1e4, rows=rows, layers=layers)
+    return LatencyTable(
+        network="test", platform="test", exits=exits, b_max=b_max, peak_macs_per_s=1e4, rows=pair_rows(times),
+        layers=layers,
+    )  # fmt: skip
 
 
 def trace_of(arrivals, slo_s=None) -> Trace:
     slo = None if slo_s is None else np.broadcast_to(np.array(slo_s, dtype=float), len(arrivals)).copy()
     return Trace(np.arange(len(arrivals)), np.array(arrivals, dtype=float), slo_s=slo)
+
+
+def traffic_of(trace: Trace, exits: np.ndarray, slo_s: float | None = None) -> Traffic:
+    """Requests with these exits, and with this objective or that of the trace."""
+    return prepare(replace(trace, exits=exits, confidences=None), [0.0] * max(exits), slo_s=slo_s)
 
 
 def ticks(low: int, high: int) -> st.SearchStrategy[float]:
@@ -74,7 +77,7 @@ def workloads(draw):
     return table, trace_of(np.cumsum(gaps), slos), np.array(exits)
 
 
-def contender_of(policy: str, call_s: float = 0.0, timeout_s: float = 1.0) -> Contender:
+def contender_of(policy: str, call_s: float = 0.0, timeout_s: float = 1.0) -> Scheduler:
     """A policy with the cost of a call, and AdaptB's timeout; the traces here have an SLO for each request."""
     timeout = [f"timeout={timeout_s}s" if timeout_s else "timeout=0"] if policy == "adaptb" else []
     return find_policy(f"{policy}:" + ",".join([f"call={call_s}s" if call_s else "call=0", *timeout]))
@@ -101,7 +104,7 @@ def expected_outcome(spec: str, table: LatencyTable, trace: Trace, exits, call_s
 def test_every_request_as_in_an_independent_simulator(workload, policy, call_s, timeout_s):
     table, trace, exits = workload
     call_s = call_s if policy == "lazy" else 0.0  # the simulators of the others know of no such cost
-    found = simulate(table, trace, contender_of(policy, call_s, timeout_s), exits=exits)
+    found = simulate(table, traffic_of(trace, exits), contender_of(policy, call_s, timeout_s))
     expected, calls = expected_outcome(policy, table, trace, exits, call_s, timeout_s)
     assert found.finish_s.tolist() == expected.finish_s
     assert found.start_s.tolist() == expected.start_s
@@ -116,10 +119,10 @@ def test_contract_of_every_policy(workload, policy, call_s):
     """Nothing lost or twice, never over b_max, time never runs back, no idling where it claims so, deterministic."""
     table, trace, exits = workload
     contender = contender_of(policy, call_s)
-    found = simulate(table, trace, contender, exits=exits, record=True)
+    found = simulate(table, traffic_of(trace, exits), contender, record=True)
     assert np.all(np.isfinite(found.finish_s))
     assert np.all(found.start_s >= trace.arrival_s)
-    if not contender.policy.overtaking:
+    if not policy.startswith("fluid-slack"):
         assert np.all(np.diff(found.start_s) >= 0)  # first come, first started
     alone = table.array()[0, exits, 1]
     assert np.all(found.finish_s - found.start_s >= alone)
@@ -142,7 +145,7 @@ def test_contract_of_every_policy(workload, policy, call_s):
             idle_s += max(0.0, start - free_at)
             free_at = max(free_at, finish)
         assert busy_s + idle_s == found.finish_s.max() - trace.arrival_s[0]
-    again = simulate(table, trace, contender, exits=exits)
+    again = simulate(table, traffic_of(trace, exits), contender)
     assert np.array_equal(again.finish_s, found.finish_s)
 
 
@@ -152,11 +155,11 @@ def test_compiled_and_plain_python_agree(workload, policy):
     table, trace, exits = workload
     contender = contender_of(policy)
 
-    def decide(view, latency, settings, due_s):  # numba knows no getattr with a default: this stays plain Python
-        return getattr(contender.policy.decide, "py_func", contender.policy.decide)(view, latency, settings, due_s)
+    def decide(view, data):  # numba knows no getattr with a default: this stays plain Python
+        return getattr(contender.policy.decide, "py_func", contender.policy.decide)(view, data)
 
     plain = replace(contender, policy=replace(contender.policy, decide=decide))
-    fast, slow = (simulate(table, trace, which, exits=exits) for which in (contender, plain))
+    fast, slow = (simulate(table, traffic_of(trace, exits), which) for which in (contender, plain))
     assert np.array_equal(fast.finish_s, slow.finish_s)
     assert fast.scheduler_calls == slow.scheduler_calls
 
@@ -165,8 +168,8 @@ def test_compiled_and_plain_python_agree(workload, policy):
 @given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(1, 600))
 def test_where_the_macs_went_sums_to_one_and_little_s_law_holds(workload, policy, call_s):
     table, trace, exits = workload
-    found = simulate(table, trace, contender_of(policy, call_s), exits=exits)
-    summary = summarise(found, table)
+    found = simulate(table, traffic_of(trace, exits), contender_of(policy, call_s))
+    summary = summarise(found)
     shares = asdict(summary.utilisation)
     assert sum(shares.values()) == pytest.approx(1.0)
     assert all(share >= -1e-12 for share in shares.values())
@@ -189,7 +192,7 @@ def test_the_timeline_of_figure_6():
     table = table_of([[1.0] * 8, [1.0] * 8])
     arrivals = [0.0, 0.0, 0.2, 0.3, 0.5, 0.9, 1.5, 1.6]
     exits = np.array([2, 1, 2, 2, 2, 1, 2, 2])
-    found = simulate(table, trace_of(arrivals), find_policy("fluid"), exits=exits, slo_s=3.5)
+    found = simulate(table, traffic_of(trace_of(arrivals), exits, 3.5), find_policy("fluid"))
     assert found.finish_s.tolist() == [3.0, 1.0, 3.0, 3.0, 3.0, 2.0, 5.0, 5.0]
     assert found.start_s.tolist() == [0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 3.0, 3.0]
     assert found.preempted.tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
@@ -206,13 +209,13 @@ def test_the_criterion_is_strict_and_uses_the_batched_times():
     exits = np.array([2, 2])
     overhead = 1.0 + 2.5  # the new one to exit 1, then both to the end
     for slack, preemptions in ((overhead, 0), (overhead + 1e-9, 1)):
-        found = simulate(table, trace_of([0.0, 0.5]), find_policy("fluid"), exits=exits, slo_s=1.0 + slack)
+        found = simulate(table, traffic_of(trace_of([0.0, 0.5]), exits, 1.0 + slack), find_policy("fluid"))
         assert found.preemptions == preemptions
 
 
 def test_an_arrival_at_the_instant_of_a_decision_is_seen():
     found = simulate(
-        table_of([[1.0, 1.0]]), trace_of([0.0, 1.0, 1.0]), find_policy("fluid"), exits=np.array([1] * 3), slo_s=9
+        table_of([[1.0, 1.0]]), traffic_of(trace_of([0.0, 1.0, 1.0]), np.array([1] * 3), 9), find_policy("fluid")
     )
     assert found.finish_s.tolist() == [1.0, 2.0, 2.0]
 
@@ -221,14 +224,14 @@ def test_fluid_with_batches_of_one_is_serial():
     table = table_of([[0.3], [0.4], [0.5]])
     rng = np.random.default_rng(0)
     trace, exits = trace_of(np.cumsum(rng.exponential(1.0, 500)), 2.0), rng.integers(1, 4, 500)
-    serial, fluid = (simulate(table, trace, find_policy(name), exits=exits) for name in ("serial", "fluid"))
+    serial, fluid = (simulate(table, traffic_of(trace, exits), find_policy(name)) for name in ("serial", "fluid"))
     assert np.array_equal(serial.finish_s, fluid.finish_s)
 
 
 def test_summary_by_hand():
     table = table_of([[1.0, 1.0], [2.0, 2.0]])
-    found = simulate(table, trace_of([1.0, 1.0, 10.0]), find_policy("fluid"), exits=np.array([1, 2, 2]), slo_s=2.5)
-    summary = summarise(found, table)
+    found = simulate(table, traffic_of(trace_of([1.0, 1.0, 10.0]), np.array([1, 2, 2]), 2.5), find_policy("fluid"))
+    summary = summarise(found)
     # two run to exit 1 in 1 s, one goes on for 2 s; the third, alone, takes 3 s from 10 s
     assert summary.mean_latency_s == pytest.approx((1 + 3 + 3) / 3)
     assert [item.latency_s for item in summary.percentiles] == [3.0] * 5
@@ -254,8 +257,8 @@ def test_summary_by_hand():
 def test_percentiles_are_over_all_requests_by_nearest_rank():
     table = table_of([[1.0]])
     arrivals = np.arange(100) * 0.5  # ever later: latencies 1, 1.5, 2, ...
-    found = simulate(table, trace_of(arrivals), find_policy("serial"), exits=np.ones(100, dtype=int), slo_s=1)
-    summary = summarise(found, table)
+    found = simulate(table, traffic_of(trace_of(arrivals), np.ones(100, dtype=int), 1), find_policy("serial"))
+    summary = summarise(found)
     assert [item.latency_s for item in summary.percentiles] == [25.5, 45.5, 48.0, 50.0, 50.5]
     assert summary.percentile("p50").interval_s == (20.5, 31.0)  # ranks 40 and 61 of 100, as tables have them
     assert summary.percentile("p90").more_requests_needed == 0
@@ -265,98 +268,108 @@ def test_percentiles_are_over_all_requests_by_nearest_rank():
 def test_requests_unfinished_at_the_end_are_late_and_stay():
     table = table_of([[1.0, 1.0], [1.0, 1.0]])
     arrivals = [0.0, 0.5, 1.5, 2.5, 9.0]
-    found = simulate(table, trace_of(arrivals), find_policy("serial"), exits=np.full(5, 2), slo_s=3.0, until_s=5.0)
-    summary = summarise(found, table)
+    found = simulate(table, traffic_of(trace_of(arrivals), np.full(5, 2), 3.0), find_policy("serial"), until_s=5.0)
+    summary = summarise(found)
     assert found.finish_s.tolist() == [2.0, 4.0, math.inf, math.inf]  # the fifth has not arrived by then
     assert (summary.requests, summary.unfinished, summary.violations) == (4, 2, 3)
     assert summary.span_s == 5.0
     assert summary.percentile("p50").latency_s == 3.5
     assert summary.max_latency_s == math.inf
     with pytest.raises(InputError, match="after the first arrival"):
-        simulate(table, trace_of([1.0]), find_policy("serial"), exits=np.array([1]), slo_s=1.0, until_s=0.5)
+        simulate(table, traffic_of(trace_of([1.0]), np.array([1]), 1.0), find_policy("serial"), until_s=0.5)
 
 
 def test_objectives_of_the_trace_are_each_request_s_own():
     table, exits = table_of([[1.0, 1.5]]), np.array([1, 1])
-    found = simulate(table, trace_of([0.0, 5.0], [0.5, 2.0]), find_policy("fluid"), exits=exits)
+    found = simulate(table, traffic_of(trace_of([0.0, 5.0], [0.5, 2.0]), exits), find_policy("fluid"))
     assert found.violated.tolist() == [True, False]
     with pytest.raises(InputError, match="slo: expected --slo, or a trace with a column slo_s"):
-        simulate(table, trace_of([0.0, 5.0]), find_policy("fluid"), exits=exits)
+        simulate(table, traffic_of(trace_of([0.0, 5.0]), exits), find_policy("fluid"))
     with pytest.raises(InputError, match="--slo would change nothing"):
-        simulate(table, trace_of([0.0, 5.0], 1.0), find_policy("fluid"), exits=exits, slo_s=9.0)
+        simulate(table, traffic_of(trace_of([0.0, 5.0], 1.0), exits, 9.0), find_policy("fluid"))
 
 
 def test_a_latency_of_exactly_the_objective_is_no_violation():
     """Whatever the arrival adds to rounding: the policy and the metrics see the same deadline."""
     table = table_of([[0.05]])
     arrivals = np.arange(1000) * 0.37
-    found = simulate(table, trace_of(arrivals), find_policy("serial"), exits=np.ones(1000, dtype=int), slo_s=0.05)
-    assert summarise(found, table).violations == 0
+    found = simulate(table, traffic_of(trace_of(arrivals), np.ones(1000, dtype=int), 0.05), find_policy("serial"))
+    assert summarise(found).violations == 0
 
 
 def test_arrivals_so_late_that_stages_vanish_beside_them_are_refused():
     with pytest.raises(InputError, match="start the trace near 0"):
-        simulate(table_of([[1e-6]]), trace_of([0.0, 1e9]), find_policy("serial"), exits=np.array([1, 1]), slo_s=1.0)
+        simulate(table_of([[1e-6]]), traffic_of(trace_of([0.0, 1e9]), np.array([1, 1]), 1.0), find_policy("serial"))
 
 
 def test_a_burst_is_served_in_order():
     count = 20_000
     table = table_of([[1.0, 1.5, 2.0], [1.0, 1.5, 2.0]])
-    found = simulate(table, trace_of(np.zeros(count)), find_policy("fluid"), exits=np.full(count, 2), slo_s=1.0)
+    found = simulate(table, traffic_of(trace_of(np.zeros(count)), np.full(count, 2), 1.0), find_policy("fluid"))
     assert np.all(np.diff(found.finish_s) >= 0)
     assert found.finish_s[-1] == pytest.approx((count // 3) * 4.0 + 3.0)
 
 
-def mine(decide) -> Contender:
-    return Contender("mine", Policy(decide), {})
+def mine(decide) -> Scheduler:
+    return Scheduler("mine", Policy(decide), {})
 
 
 @compile_policy
-def _greedy(view, latency, settings, due_s):
-    return view.waiting + 1, 1, math.inf
+def _greedy(view, data):
+    return launch(view.waiting + 1, 1)
 
 
 @compile_policy
-def _lazy(view, latency, settings, due_s):
-    return 0, 0, view.now_s
+def _restless(view, data):
+    return sleep(view.now_s)
 
 
 @compile_policy
-def _asleep(view, latency, settings, due_s):
-    return (1, 1, math.inf) if view.depth == 0 else (0, 0, math.inf)
+def _lost(view, data):
+    return sleep(math.nan)
 
 
 @compile_policy
-def _backwards(view, latency, settings, due_s):
-    return -1, 1, math.inf
+def _asleep(view, data):
+    return launch(1, 1) if view.depth == 0 else go_on(0)
 
 
 @compile_policy
-def _never(view, latency, settings, due_s):
-    return 0, 1, math.inf
+def _backwards(view, data):
+    return launch(-1, 1)
 
 
-@pytest.mark.parametrize("policy", [_greedy, _lazy, _asleep, _backwards, _never])
+@compile_policy
+def _never(view, data):
+    return go_on(1)
+
+
+@compile_policy
+def _elsewhere(view, data):
+    return Decision(1, 0, 1, math.inf, True, 1, 0.0)
+
+
+@pytest.mark.parametrize("policy", [_greedy, _restless, _lost, _asleep, _backwards, _never, _elsewhere])
 def test_a_policy_that_breaks_the_contract_is_told_so(policy):
     table, exits = table_of([[1.0] * 2] * 2), np.array([2, 2])
     with pytest.raises(InputError, match="policy mine: .*docs/add-a-policy.md"):
-        simulate(table, trace_of([0.0, 0.0]), mine(policy), exits=exits, slo_s=1)
+        simulate(table, traffic_of(trace_of([0.0, 0.0]), exits, 1), mine(policy))
 
 
 @compile_policy
-def _patient(view, latency, settings, due_s):
+def _patient(view, data):
     """Wait for a full batch, at most 2 s: what AdaptB does."""
-    due_s = view.head_arrival_s + 2.0
+    dispatch_s = view.head_arrival_s + 2.0
     if view.depth > 0:
-        return 0, latency.shape[1], math.inf
-    if view.waiting >= view.b_max or view.now_s >= due_s:
-        return min(view.waiting, view.b_max), latency.shape[1], math.inf
-    return 0, 0, due_s
+        return go_on(view.segments)
+    if view.waiting >= view.b_max or view.now_s >= dispatch_s:
+        return launch(min(view.waiting, view.b_max), view.segments)
+    return sleep(dispatch_s)
 
 
 def test_a_policy_may_wait():
     table = table_of([[1.0, 1.0, 1.0]])
-    found = simulate(table, trace_of([0.0, 0.5, 5.0, 5.1, 5.2]), mine(_patient), exits=np.ones(5, dtype=int), slo_s=9)
+    found = simulate(table, traffic_of(trace_of([0.0, 0.5, 5.0, 5.1, 5.2]), np.ones(5, dtype=int), 9), mine(_patient))
     assert found.start_s.tolist() == [2.0, 2.0, 5.2, 5.2, 5.2]
 
 
@@ -366,12 +379,12 @@ def test_unknown_policy_lists_the_known_ones():
 
 
 def test_a_policy_that_raises_is_told_so():
-    def broken(view, latency):
+    def broken(view):
         return 0
 
     trace = trace_of([0.0])
     with pytest.raises(InputError, match="policy: broken raised TypeError: .*docs/add-a-policy.md"):
-        simulate(table_of([[1.0]]), trace, mine(broken), exits=np.array([1]), slo_s=1.0)
+        simulate(table_of([[1.0]]), traffic_of(trace, np.array([1]), 1.0), mine(broken))
 
 
 @pytest.mark.parametrize(
@@ -391,8 +404,7 @@ def test_a_policy_that_raises_is_told_so():
 def test_a_policy_that_cannot_be_read_is_one_clear_line(tmp_path, monkeypatch, spec, expected):
     (tmp_path / "bad.py").write_text("1 / 0")
     (tmp_path / "good.py").write_text(
-        "from fluidb.serving.policies import Policy\n"
-        "mine = Policy(lambda view, latency, settings, due_s: (1, 9, 0.0))\n"
+        "from fluidb.serving.policies import Policy\nmine = Policy(lambda view, data: None)\n"
     )
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=expected) as caught:

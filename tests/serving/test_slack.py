@@ -17,7 +17,7 @@ from fluidb.formats import InputError, write_file
 from fluidb.serving import find_policy, simulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_serving import table_of, trace_of, workloads
+from test_serving import table_of, trace_of, traffic_of, workloads
 
 PAGE = (Path(__file__).parents[2] / "docs" / "fluid-slack.md").read_text()
 
@@ -31,9 +31,9 @@ def longest_s(ahead: int, slo_s: float, patience: float, whole_s: float, b_max: 
 
 def over_the_bound(found, table, patience: float):
     """By how much each request is later than the bound, for the largest SLO of the trace."""
-    arrival_s, whole_s = found.trace.arrival_s, table.array()[0, -1, -1]
+    arrival_s, whole_s = found.traffic.trace.arrival_s, table.array()[0, -1, -1]
     ahead = [int((found.start_s[:k] > arrival).sum()) for k, arrival in enumerate(arrival_s)]
-    bound_s = [longest_s(count, found.slo_s.max(), patience, whole_s, table.b_max) for count in ahead]
+    bound_s = [longest_s(count, found.traffic.slo_s.max(), patience, whole_s, table.b_max) for count in ahead]
     return found.latency_s - np.array(bound_s)
 
 
@@ -56,7 +56,7 @@ def crowded(draw):
 @given(st.one_of(workloads(), crowded()))
 def test_nobody_waits_longer_than_the_bound(workload):
     table, trace, exits = workload
-    found = simulate(table, trace, find_policy("fluid-slack:patience=1"), exits=exits)
+    found = simulate(table, traffic_of(trace, exits), find_policy("fluid-slack:patience=1"))
     assert np.all(over_the_bound(found, table, 1.0) <= 1e-9)
 
 
@@ -64,7 +64,7 @@ def test_nobody_waits_longer_than_the_bound(workload):
 @given(crowded(), st.sampled_from([1, 2, 6]))
 def test_every_request_as_in_an_independent_simulator_when_many_are_late(workload, patience):
     table, trace, exits = workload
-    found = simulate(table, trace, find_policy(f"fluid-slack:patience={patience}"), exits=exits)
+    found = simulate(table, traffic_of(trace, exits), find_policy(f"fluid-slack:patience={patience}"))
     arguments = (trace.arrival_s.tolist(), exits.tolist(), trace.slo_s.tolist(), table.array().tolist(), table.b_max)
     expected = naive_slack.fluid_slack(*arguments, patience=patience)
     assert found.finish_s.tolist() == expected.finish_s
@@ -81,7 +81,8 @@ def test_without_turns_a_late_request_starves_and_with_them_it_does_not():
     table, trace = table_of([[1.0, 2.0]]), flood(400)
     exits = np.ones(len(trace), dtype=int)
     starved, bounded = (
-        simulate(table, trace, find_policy(f"fluid-slack:patience={patience}"), exits=exits) for patience in ("inf", 6)
+        simulate(table, traffic_of(trace, exits), find_policy(f"fluid-slack:patience={patience}"))
+        for patience in ("inf", 6)
     )
     assert starved.latency_s.max() > 395  # until the flood ends
     assert over_the_bound(starved, table, 6.0).max() > 300
@@ -94,7 +95,7 @@ def test_a_preempted_batch_does_not_starve_behind_those_that_overtake_it():
     trace = trace_of(np.arange(400) * 1.0, 3.5)
     exits = np.array([2] + [1] * 399)
     for patience, worst in (("inf", 300.0), ("6", 6 * 3.5 + 2 * 2.5)):
-        found = simulate(table, trace, find_policy(f"fluid-slack:patience={patience},backfill=full"), exits=exits)
+        found = simulate(table, traffic_of(trace, exits), find_policy(f"fluid-slack:patience={patience},backfill=full"))
         assert (found.latency_s[0] > worst) == (patience == "inf")
 
 
@@ -103,7 +104,7 @@ def test_more_late_requests_than_a_batch_have_turns_more_often():
     table = table_of([[1.0, 2.0]])
     slo_s, flooded = 2.5, 60
     trace = trace_of([0.0] * flooded + [1.0 * k for k in range(1, 3000)], slo_s)
-    found = simulate(table, trace, find_policy("fluid-slack:patience=40"), exits=np.ones(len(trace), dtype=int))
+    found = simulate(table, traffic_of(trace, np.ones(len(trace), dtype=int)), find_policy("fluid-slack:patience=40"))
     last = found.finish_s[:flooded].max()
     turns = flooded // 2
     assert last <= longest_s(flooded, slo_s, 40.0, 2.0, 2)
@@ -121,9 +122,8 @@ def test_late_requests_let_the_others_pass_one_by_one():
     # at 1.0 the second is late; the two that come then are saved together, then the late one goes alone
     found = simulate(
         table,
-        trace_of([0.0, 0.2, 0.9, 0.9], [9.0, 1.0, 1.7, 1.7]),
+        traffic_of(trace_of([0.0, 0.2, 0.9, 0.9], [9.0, 1.0, 1.7, 1.7]), np.ones(4, dtype=int)),
         find_policy("fluid-slack"),
-        exits=np.ones(4, dtype=int),
     )
     assert found.start_s.tolist() == [0.0, 2.5, 1.0, 1.0]
     assert found.violated.tolist() == [False, True, False, False]
@@ -133,7 +133,7 @@ def test_a_launch_is_no_larger_than_saves_the_oldest():
     """FluidB would launch all three, and all three would be late."""
     table = table_of([[1.0, 1.75, 2.5]])
     trace, exits = trace_of([0.0, 0.5, 0.5, 0.5], [9.0, 2.25, 9.0, 9.0]), np.ones(4, dtype=int)
-    fluid, slack = (simulate(table, trace, find_policy(name), exits=exits) for name in ("fluid", "fluid-slack"))
+    fluid, slack = (simulate(table, traffic_of(trace, exits), find_policy(name)) for name in ("fluid", "fluid-slack"))
     assert fluid.violated.sum() == 1
     assert slack.violated.sum() == 0
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from conftest import COMPILED
 from fluidb.serving import find_policy, simulate, summarise
-from fluidb.traffic import poisson, resolve
-from test_serving import table_of, trace_of
+from fluidb.traffic import poisson, prepare
+from test_serving import table_of, trace_of, traffic_of
 
 SEEDS = range(12)
 COUNT = 40_000 if COMPILED else 8_000
@@ -19,9 +19,8 @@ def mean_latencies(table, rate_per_s: float, rates: list[float]) -> np.ndarray:
     """Mean latency of one run for each seed, under the serial policy."""
     means = []
     for seed in SEEDS:
-        trace = poisson(rate_per_s, COUNT, seed)
-        exits, _ = resolve(trace, rates, seed, None)
-        means.append(simulate(table, trace, find_policy("serial"), exits=exits, slo_s=1).latency_s.mean())
+        traffic = prepare(poisson(rate_per_s, COUNT, seed), rates, slo_s=1, seed=seed)
+        means.append(simulate(table, traffic, find_policy("serial")).latency_s.mean())
     return np.array(means)
 
 
@@ -54,20 +53,19 @@ def test_regular_arrivals_and_service_are_exact(policy):
     """D/D/1 below saturation: everyone takes the service time; above: the queue grows by a line."""
     table, count = table_of([[0.25], [0.25]]), 1000
     exits = np.full(count, 2)
-    easy = simulate(table, trace_of(np.arange(count) * 0.5), find_policy(policy), exits=exits, slo_s=0.5)
+    easy = simulate(table, traffic_of(trace_of(np.arange(count) * 0.5), exits, 0.5), find_policy(policy))
     assert np.all(easy.latency_s == 0.5)
-    assert summarise(easy, table).violations == 0
-    assert summarise(easy, table).busy_share == 1.0
-    hard = simulate(table, trace_of(np.arange(count) * 0.25), find_policy(policy), exits=exits, slo_s=0.5)
+    assert summarise(easy).violations == 0
+    assert summarise(easy).busy_share == 1.0
+    hard = simulate(table, traffic_of(trace_of(np.arange(count) * 0.25), exits, 0.5), find_policy(policy))
     assert hard.latency_s.tolist() == (0.5 + 0.25 * np.arange(count)).tolist()
 
 
 def test_utilisation_law():
     """Busy share is arrival rate times mean service time, below saturation."""
     table = table_of([[0.02], [0.04]])
-    trace = poisson(12.0, COUNT, 1)
-    exits, _ = resolve(trace, [0.5, 0.5], 1, None)
-    found = summarise(simulate(table, trace, find_policy("serial"), exits=exits, slo_s=1), table)
+    traffic = prepare(poisson(12.0, COUNT, 1), [0.5, 0.5], slo_s=1, seed=1)
+    found = summarise(simulate(table, traffic, find_policy("serial")))
     assert found.busy_share == pytest.approx(12.0 * (0.5 * 0.02 + 0.5 * 0.06), rel=5 / np.sqrt(COUNT))
 
 
@@ -86,6 +84,6 @@ def test_greedy_batches_of_any_size_have_a_closed_form(load):
     means = []
     for seed in SEEDS:
         trace = poisson(load / service_s, COUNT, seed)
-        replay = simulate(table, trace, find_policy("fluid"), exits=np.ones(COUNT, dtype=np.int64), slo_s=1)
+        replay = simulate(table, traffic_of(trace, np.ones(COUNT, dtype=np.int64), 1), find_policy("fluid"))
         means.append(replay.latency_s.mean())
     assert_mean(np.array(means), expected)

@@ -12,11 +12,11 @@ import pytest
 from conftest import Run
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, timeline, write_timeline
-from fluidb.serving.engine import MERGES
+from fluidb.serving.event_loop import MERGES
 from fluidb.serving.timeline import check_timeline_size, timeline_events
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_serving import contender_of, table_of, ticks, trace_of, workloads
+from test_serving import contender_of, table_of, ticks, trace_of, traffic_of, workloads
 
 
 def figure_6():
@@ -25,11 +25,11 @@ def figure_6():
     trace = trace_of([0.0, 0.0, 0.2, 0.3, 0.5, 0.9, 1.5, 1.6])
     trace.request_id[:] += 1
     exits = np.array([2, 1, 2, 2, 2, 1, 2, 2])
-    return simulate(table, trace, find_policy("fluid"), exits=exits, slo_s=3.5, record=True), table
+    return simulate(table, traffic_of(trace, exits, 3.5), find_policy("fluid"), record=True)
 
 
 def test_figure_6_event_by_event():
-    events = list(timeline_events(*figure_6()))
+    events = list(timeline_events(figure_6()))
     slices = [
         (event["tid"], event["name"], event["ts"], event["dur"], *event["args"].values())
         for event in events
@@ -102,9 +102,9 @@ def check_format(content: dict[str, Any]) -> None:
 @given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(0, 16))
 def test_the_rules_of_the_format_hold_for_every_policy(workload, policy, call_s):
     table, trace, exits = workload
-    replay = simulate(table, trace, contender_of(policy, call_s), exits=exits, record=True)
+    replay = simulate(table, traffic_of(trace, exits), contender_of(policy, call_s), record=True)
     assert replay.runs is not None
-    events = list(timeline_events(replay, table))
+    events = list(timeline_events(replay))
     check_format(json.loads("".join(timeline._text({"schema": timeline.SCHEMA}, events))))
     left = {event["args"]["request"]: event for event in events if event["name"] == "exit"}
     assert sum(event["name"] == "exit" for event in events) == len(left) == len(trace)
@@ -127,8 +127,8 @@ def test_the_rules_of_the_format_hold_for_every_policy(workload, policy, call_s)
 
 def test_a_layerwise_policy_has_a_slice_for_each_layer_in_the_lane_of_its_stage():
     table = table_of([[1.0, 1.0], [1.0, 1.0]])
-    found = simulate(table, trace_of([0.0, 0.1]), find_policy("lazy"), exits=np.array([2, 1]), slo_s=20, record=True)
-    events = list(timeline_events(found, table))
+    found = simulate(table, traffic_of(trace_of([0.0, 0.1]), np.array([2, 1]), 20), find_policy("lazy"), record=True)
+    events = list(timeline_events(found))
     ran = [
         (event["tid"], event["name"], event["ts"], event["dur"], event["args"]["requests"])
         for event in events
@@ -146,8 +146,8 @@ def test_a_layerwise_policy_has_a_slice_for_each_layer_in_the_lane_of_its_stage(
 
 def test_a_batch_that_preempts_may_take_several_runs_to_merge():
     table = table_of([[1.0, 1.0], [1.0, 1.0]])
-    found = simulate(table, trace_of([0.0, 0.3]), find_policy("lazy"), exits=np.array([2, 2]), slo_s=20, record=True)
-    events = [event for event in timeline_events(found, table) if event["name"] in ("preemption", "merge")]
+    found = simulate(table, traffic_of(trace_of([0.0, 0.3]), np.array([2, 2]), 20), find_policy("lazy"), record=True)
+    events = [event for event in timeline_events(found) if event["name"] in ("preemption", "merge")]
     assert [(event["ts"], event["name"], event["args"]) for event in events] == [
         (1e6, "preemption", {"preempted": [0]}),
         (2e6, "merge", {"requests": [0, 1]}),
@@ -157,29 +157,29 @@ def test_a_batch_that_preempts_may_take_several_runs_to_merge():
 def test_what_stops_early_is_cut_there():
     table = table_of([[1.0, 1.0], [1.0, 1.0]])
     found = simulate(
-        table, trace_of([0.0, 0.5]), find_policy("serial"), exits=np.array([2, 2]), slo_s=9, until_s=2.5, record=True
+        table, traffic_of(trace_of([0.0, 0.5]), np.array([2, 2]), 9), find_policy("serial"), until_s=2.5, record=True
     )
-    events = list(timeline_events(found, table))
+    events = list(timeline_events(found))
     assert [(event["ts"], event["dur"]) for event in events if event["ph"] == "X"] == [(0, 1e6), (1e6, 1e6), (2e6, 5e5)]
     assert [event["args"]["request"] for event in events if event["name"] == "exit"] == [0]
     assert events[-1]["ts"] <= 2.5e6
 
 
 def test_too_long_a_timeline_is_refused_before_it_is_recorded(monkeypatch, tmp_path):
-    replay, table = figure_6()
+    replay = figure_6()
     monkeypatch.setattr(timeline, "MAX_EVENTS", 30)
     with pytest.raises(InputError, match=r"expected at most 30 events, found about 55; .* --until 2.45s"):
         check_timeline_size(replay)
     with pytest.raises(InputError, match="expected at most"):
-        write_timeline(replay, table, tmp_path / "t.json")
+        write_timeline(replay, tmp_path / "t.json")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_replay_without_its_runs_is_refused(tmp_path):
     table = table_of([[1.0]])
-    replay = simulate(table, trace_of([0.0]), find_policy("serial"), exits=np.array([1]), slo_s=1)
+    replay = simulate(table, traffic_of(trace_of([0.0]), np.array([1]), 1), find_policy("serial"))
     with pytest.raises(InputError, match="record=True"):
-        write_timeline(replay, table, tmp_path / "t.json")
+        write_timeline(replay, tmp_path / "t.json")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -13,8 +13,8 @@ import pytest
 from conftest import DATA, Run, run_fluidb
 from fluidb.formats import InputError
 from fluidb.traffic import read_trace, write_trace
+from fluidb.traffic import rows as rows_module
 from fluidb.traffic.importers import IMPORTERS, Imported, Options, import_trace
-from fluidb.traffic.importers import rows as rows_module
 from fluidb.traffic.randomness import ARRIVALS, stream
 from hypothesis import given
 from hypothesis import strategies as st

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from fluidb.formats import InputError
 from fluidb.serving import simulate, summarise
-from fluidb.serving.contenders import find_policy
-from fluidb.traffic import Samples, Trace, draw_samples, poisson, randomness, read_samples, resolve
+from fluidb.serving.scheduler import find_policy
+from fluidb.traffic import Samples, Trace, draw_samples, poisson, prepare, randomness, read_samples
 from fluidb.traffic.exits import draw
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,9 +124,9 @@ def test_accuracy_by_hand():
         ([1.0, 0.8], [2, 2, 3], [None, 0.0, 1.0]),
         (0.0, [1, 1, 1], [2 / 3, None, None]),
     ):
-        exits, _ = resolve(trace, rates, 0, threshold)
-        assert exits.tolist() == leave
-        summary = summarise(simulate(table, trace, find_policy("fluid"), exits=exits, slo_s=9.0), table)
+        traffic = prepare(trace, rates, slo_s=9.0, threshold=threshold)
+        assert traffic.exits.tolist() == leave
+        summary = summarise(simulate(table, traffic, find_policy("fluid")))
         assert [item.accuracy for item in summary.exits] == expected
         parts = [share * leave.count(i) for i, share in enumerate(expected, 1) if share is not None]
         assert summary.accuracy == pytest.approx(sum(parts) / 3)
@@ -141,7 +141,7 @@ def test_a_trace_that_knows_its_exits_draws_no_samples(column):
 
 
 CSV_FAULTS = {
-    "empty": ("", "at least one sample"),
+    "empty": ("", "expected a header, found an empty file"),
     "header only": ("confidence_1,correct_1\n", "at least one sample"),
     "no answers": ("confidence_1\n0.5\n", "header: expected a column correct_1, found none"),
     "wrong column": ("confidence_1,correct_1,right\n0.5,1,1\n", 'header: unknown column "right"; expected confidence'),

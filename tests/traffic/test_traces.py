@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fluidb.formats import InputError
-from fluidb.traffic import Trace, parse_thresholds, poisson, read_trace, resolve, write_trace
+from fluidb.traffic import Trace, parse_thresholds, poisson, prepare, read_trace, write_trace
 from fluidb.traffic import trace as traces
 from fluidb.traffic.exits import decide, draw
 from hypothesis import given
@@ -71,7 +71,7 @@ def test_what_a_spreadsheet_writes_is_read(tmp_path):
 
 
 FAULTS = {
-    "empty": ("", "at least one request"),
+    "empty": ("", "expected a header, found an empty file"),
     "header only": (HEADER + "\n", "at least one request"),
     "no arrival column": ("request_id\n1\n", "header: expected a column arrival_s"),
     "unknown column": (f"{HEADER},colour\n1,2,3\n", 'header: unknown column "colour"'),
@@ -190,12 +190,12 @@ def test_exits_come_from_the_trace_then_confidences_then_rates():
     scores = np.array([[0.9, 0.1], [0.2, 0.8], [0.1, 0.79], [0.8, 0.9]])
     given_exits = np.array([3, 1, 2, 3])
     rates = [0.2, 0.3, 0.5]
-    assert resolve(Trace(ids, arrival, given_exits, scores), rates, 0, None)[0].tolist() == [3, 1, 2, 3]
-    assert resolve(Trace(ids, arrival, None, scores), rates, 0, None)[0].tolist() == [1, 2, 3, 1]
-    assert resolve(Trace(ids, arrival, None, scores), rates, 0, 0.85)[0].tolist() == [1, 3, 3, 2]
-    assert resolve(Trace(ids, arrival), rates, 6, None)[0].tolist() == draw(rates, count, 6).tolist()
+    assert prepare(Trace(ids, arrival, given_exits, scores), rates, slo_s=1.0).exits.tolist() == [3, 1, 2, 3]
+    assert prepare(Trace(ids, arrival, None, scores), rates, slo_s=1.0).exits.tolist() == [1, 2, 3, 1]
+    assert prepare(Trace(ids, arrival, None, scores), rates, slo_s=1.0, threshold=0.85).exits.tolist() == [1, 3, 3, 2]
+    assert prepare(Trace(ids, arrival), rates, slo_s=1.0, seed=6).exits.tolist() == draw(rates, count, 6).tolist()
     last = np.column_stack([scores, np.zeros(count)])  # a confidence at the last exit changes nothing
-    assert resolve(Trace(ids, arrival, None, last), rates, 0, None)[0].tolist() == [1, 2, 3, 1]
+    assert prepare(Trace(ids, arrival, None, last), rates, slo_s=1.0).exits.tolist() == [1, 2, 3, 1]
 
 
 RATES = [0.2, 0.3, 0.5]
@@ -204,16 +204,16 @@ RATES = [0.2, 0.3, 0.5]
 def test_exits_that_do_not_fit_the_network_are_refused():
     trace = Trace(np.arange(2), np.arange(2.0), np.array([1, 4]))
     with pytest.raises(InputError, match="trace: row 2: exit: expected 1 to 3"):
-        resolve(trace, RATES, 0, None)
+        prepare(trace, RATES, slo_s=1.0)
     with pytest.raises(InputError, match="threshold"):
-        resolve(trace, RATES, 0, 0.5)
+        prepare(trace, RATES, slo_s=1.0, threshold=0.5)
 
 
 def test_a_trace_that_does_not_fit_the_network_is_named_with_its_row(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(f"{HEADER},exit\n1,0,3\n2,1,1\n3,2,4\n4,3,9\n")
     with pytest.raises(InputError) as caught:
-        resolve(read_trace(path), RATES, 0, None, path)
+        prepare(read_trace(path), RATES, slo_s=1.0, source=path)
     assert caught.value.faults == (
         f'{path}: row 3 (line 4): exit: expected 1 to 3, the exits of the network, found "4" (and 1 more rows)',
     )
@@ -226,7 +226,7 @@ def test_confidences_and_answers_are_as_many_as_the_exits(confidences, answers):
         np.arange(2), np.arange(2.0), None, np.zeros((2, confidences)), correct=np.ones((2, answers), dtype=bool)
     )
     with pytest.raises(InputError) as caught:
-        resolve(trace, RATES, 0, None, Path("t.csv"))
+        prepare(trace, RATES, slo_s=1.0, source=Path("t.csv"))
     scores, right = caught.value.faults
     each = "one for each exit but the last, as the network has 3"
     assert scores == f"t.csv: confidences: expected confidence_1 to confidence_2, {each}, found {confidences}"
@@ -238,25 +238,25 @@ def test_confidences_and_answers_are_as_many_as_the_exits(confidences, answers):
 def test_a_network_with_a_single_exit_needs_no_confidence():
     for columns in (0, 1):
         trace = Trace(np.arange(3), np.arange(3.0), None, np.zeros((3, columns)))
-        assert resolve(trace, [1.0], 0, None)[0].tolist() == [1, 1, 1]
+        assert prepare(trace, [1.0], slo_s=1.0).exits.tolist() == [1, 1, 1]
     with pytest.raises(InputError, match="expected none, as the network has 1, found 2"):
-        resolve(Trace(np.arange(1), np.arange(1.0), None, np.zeros((1, 2))), [1.0], 0, None)
+        prepare(Trace(np.arange(1), np.arange(1.0), None, np.zeros((1, 2))), [1.0], slo_s=1.0)
 
 
 def test_one_threshold_for_each_exit():
     scores = np.array([[0.8, 0.9], [0.7, 0.9], [0.7, 0.6], [0.75, 0.0]])
     assert decide(scores, [0.75, 0.9], 3).tolist() == [1, 2, 3, 1]
     trace = Trace(np.arange(4), np.arange(4.0), None, scores)
-    exits, origin = resolve(trace, RATES, 0, [0.75, 0.6])
-    assert (exits.tolist(), origin) == ([1, 2, 2, 1], "confidence >= 0.75, 0.6")
-    assert resolve(trace, RATES, 0, [0.7])[0].tolist() == [1, 1, 1, 1]
+    traffic = prepare(trace, RATES, slo_s=1.0, threshold=[0.75, 0.6])
+    assert (traffic.exits.tolist(), traffic.origin) == ([1, 2, 2, 1], "confidence >= 0.75, 0.6")
+    assert prepare(trace, RATES, slo_s=1.0, threshold=[0.7]).exits.tolist() == [1, 1, 1, 1]
     for wrong, expected in (
         ([0.5] * 3, "threshold: expected 1 value, or 2, one for each exit but the last, found 3"),
         ([0.5, 1.5], "threshold: expected confidences from 0 to 1, found 0.5, 1.5"),
         (float("nan"), "threshold: expected confidences from 0 to 1, found nan"),
     ):
         with pytest.raises(InputError) as caught:
-            resolve(trace, RATES, 0, wrong)
+            prepare(trace, RATES, slo_s=1.0, threshold=wrong)
         assert caught.value.faults == (expected,)
 
 

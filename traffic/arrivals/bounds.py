@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import InputError
-from ..storage import allocate, blocks, release
 from ..trace import MAX_ARRIVAL_S, Trace
 
 RATES_PER_S = (1e-9, 1e9)
@@ -115,8 +114,4 @@ def trace_of(arrival_s: NDArray[np.float64]) -> Trace:
         If the last is later than a trace may be.
     """
     check_last(arrival_s)
-    request_id = allocate(len(arrival_s), np.int64)
-    for part in blocks(len(arrival_s)):
-        request_id[part] = np.arange(part.start, part.stop)
-        release(request_id)
-    return Trace(request_id, arrival_s)
+    return Trace(np.arange(len(arrival_s)), arrival_s)

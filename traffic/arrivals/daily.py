@@ -9,7 +9,7 @@ from ..randomness import DAILY, stream
 from ..roots import bisect
 from ..trace import Trace
 from .bounds import check_count, check_range, check_rate, trace_of
-from .draws import exponentials, integral, pass_through
+from .draws import integral, pass_through
 
 DAY_S = 86400.0
 PEAKS_TO_MEAN = (1.0, 24.0)
@@ -81,7 +81,7 @@ def daily(rate_per_s: float, peak_to_mean: float, peak_hour: float, count: int, 
     kept: list[NDArray[np.float64]] = []
     missing, done = count, 0.0
     while missing > 0:
-        work = done + np.cumsum(exponentials(rng, int(1.1 * missing) + 64))
+        work = done + np.cumsum(rng.standard_exponential(int(1.1 * missing) + 64))
         done = work[-1]
         days, rest = np.divmod(work, work_of_a_day)
         times_s, pieces = pass_through(rest, edges_s, ceiling)

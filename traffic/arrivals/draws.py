@@ -1,28 +1,13 @@
-"""What several processes draw: unit-rate Poisson arrivals, and their passage through a rate that changes."""
+"""The passage of unit-rate Poisson arrivals through a rate that changes.
+
+Gaps come from ``standard_exponential``, numpy's table-driven method: unlike a logarithm of uniforms, it gives the same
+bits on every CPU.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-
-
-def exponentials(rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-    """Independent exponential variates of mean 1.
-
-    numpy's table-driven method: unlike a logarithm of uniforms, it gives the same bits on every CPU.
-
-    Parameters
-    ----------
-    rng : Generator
-        Where they come from.
-    count : int
-        How many.
-
-    Returns
-    -------
-    (count,) ndarray of float64
-    """
-    return rng.standard_exponential(count)
 
 
 def pass_through(

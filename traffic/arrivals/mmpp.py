@@ -8,7 +8,7 @@ from ...formats import InputError
 from ..randomness import MMPP, stream
 from ..trace import MAX_ARRIVAL_S, Trace
 from .bounds import check_count, check_range, check_rate, trace_of
-from .draws import exponentials, integral, pass_through
+from .draws import integral, pass_through
 
 MAX_DWELLS = 2e7
 """More switches than this cost memory, and no request would notice them."""
@@ -70,13 +70,13 @@ def mmpp(
             f"found about {2 * cycles:.3g}; ask for longer ones or fewer requests"
         )
     rng = stream(seed, MMPP)
-    work = np.cumsum(exponentials(rng, count))
+    work = np.cumsum(rng.standard_exponential(count))
     order = [1, 0] if rng.random() * (quiet_s + burst_s) < burst_s else [0, 1]
     mean_s = np.array([quiet_s, burst_s])[order]
     rates = np.array([quiet_rate_per_s, burst_rate_per_s])[order]
     block = int(1.1 * cycles) + 64
     edges_s = np.zeros(1)
     while integral(edges_s, np.tile(rates, len(edges_s) // 2))[-1] <= work[-1]:
-        dwells_s = exponentials(rng, 2 * block) * np.tile(mean_s, block)
+        dwells_s = rng.standard_exponential(2 * block) * np.tile(mean_s, block)
         edges_s = np.concatenate([edges_s, edges_s[-1] + np.cumsum(dwells_s)])
     return trace_of(pass_through(work, edges_s, np.tile(rates, len(edges_s) // 2))[0])

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-from numpy.typing import NDArray
 
 from ..randomness import ARRIVALS, GAMMA, stream
-from ..storage import allocate, blocks, release
 from ..trace import Trace
 from .bounds import check_count, check_range, check_rate, trace_of
-from .draws import exponentials
 
 CVS = (1e-3, 20.0)
 """Below, gaps are all but equal; above, a trace is one burst and one wait."""
@@ -41,8 +36,7 @@ def poisson(rate_per_s: float, count: int, seed: int) -> Trace:
     """
     check_rate(rate_per_s)
     check_count(count)
-    rng = stream(seed, ARRIVALS)
-    return _renewal(lambda number: exponentials(rng, number) / rate_per_s, count)
+    return trace_of(np.cumsum(stream(seed, ARRIVALS).standard_exponential(count) / rate_per_s))
 
 
 def gamma(rate_per_s: float, cv: float, count: int, seed: int) -> Trace:
@@ -77,16 +71,4 @@ def gamma(rate_per_s: float, cv: float, count: int, seed: int) -> Trace:
     check_range("cv", cv, CVS, "a coefficient of variation of the gaps")
     check_count(count)
     shape = cv**-2
-    rng = stream(seed, GAMMA)
-    return _renewal(lambda number: rng.standard_gamma(shape, number) / (shape * rate_per_s), count)
-
-
-def _renewal(gaps_s: Callable[[int], NDArray[np.float64]], count: int) -> Trace:
-    """Arrivals after gaps, which are drawn block by block."""
-    arrival_s = allocate(count, np.float64)
-    last_s = 0.0
-    for part in blocks(count):
-        arrival_s[part] = np.cumsum(np.concatenate([[last_s], gaps_s(part.stop - part.start)]))[1:]
-        last_s = arrival_s[part.stop - 1]
-        release(arrival_s)
-    return trace_of(arrival_s)
+    return trace_of(np.cumsum(stream(seed, GAMMA).standard_gamma(shape, count) / (shape * rate_per_s)))

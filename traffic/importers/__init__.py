@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from ...formats import InputError
+from ..rows import Source, Tally, bare, objects, table
+from ..times import ISO, UNITS
 from ..trace import Trace
 from . import azure, loadgen
-from .columns import Layout, Rows, arrange, collect
-from .rows import Source, Tally, bare, objects, table
-from .times import ISO, UNITS
+from .layout import Layout, Rows, arrange, read_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Imported:
 
 
 def _laid_out(source: Source, layout: Layout) -> Callable[[Tally, Options], Rows]:
-    return lambda tally, _: collect(source, layout, tally)
+    return lambda tally, _: read_rows(source, layout, tally)
 
 
 def _layout(options: Options) -> Layout:
@@ -137,7 +137,7 @@ def _delimited(tally: Tally, options: Options) -> Rows:
     if len(delimiter) != 1 or delimiter in '"\r\n\0':
         raise InputError(rf'--delimiter: expected one character, or \t for a tab, found "{given}"')
     layout = _layout(options)
-    return collect(lambda path, counts, names: table(path, counts, names, delimiter), layout, tally)
+    return read_rows(lambda counts, names: table(counts, names, delimiter), layout, tally)
 
 
 _DESCRIBED = ("arrival_column", "unit", "id_column", "slo_column", "exit_column")
@@ -174,7 +174,7 @@ IMPORTERS: dict[str, Importer] = {
     ),
     "csv": Importer("any CSV with a header", "", _delimited, takes=(*_DESCRIBED, "delimiter")),
     "jsonl": Importer(
-        "a JSON object a line", "", lambda tally, options: collect(objects, _layout(options), tally), takes=_DESCRIBED
+        "a JSON object a line", "", lambda tally, options: read_rows(objects, _layout(options), tally), takes=_DESCRIBED
     ),
 }
 """Every format, by the name that a user gives.

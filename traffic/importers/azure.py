@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from ...formats import InputError
 from ..randomness import WITHIN_MINUTE, stream
-from .columns import Layout, Rows
-from .rows import Tally, quoted, records
-from .times import ISO
+from ..rows import Tally, quoted, records
+from ..times import ISO
+from .layout import Layout, Rows
 
 LLM = Layout("TIMESTAMP", ISO)
 """Azure LLM inference traces: one row a request.
@@ -77,7 +77,7 @@ def functions_2019(tally: Tally, seed: int) -> Rows:
 
 def _counts(tally: Tally) -> NDArray[np.int64]:
     """Invocations of all functions by minute."""
-    header, rows = records(tally.path, tally)
+    header, rows = records(tally)
     names = len(FUNCTIONS_2019_COLUMNS)
     minutes = len(header) - names
     wanted = [*FUNCTIONS_2019_COLUMNS, *(str(minute) for minute in range(1, minutes + 1))]

@@ -10,10 +10,9 @@ https://github.com/mlcommons/inference, ``loadgen/loadgen.cc`` (``ResponseDelega
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from .columns import Layout
-from .rows import Batch, Tally, batches, lines, parse_object, quoted
+from ..rows import Batch, Cells, Tally, batches, lines, parse_object, quoted
+from .layout import Layout
 
 PERF_ANALYZER = Layout("interval", "us", intervals=True)
 """The file of ``perf_analyzer --request-intervals``: whole microseconds between requests, one a line, no header.
@@ -25,7 +24,7 @@ MLPERF = Layout("ts", "us", identity="id")
 """``mlperf_log_trace.json`` of LoadGen: one event a line; a sample is issued at its scheduled time."""
 
 
-def samples(path: Path, tally: Tally, names: Sequence[str]) -> Iterator[Batch]:
+def samples(tally: Tally, names: Sequence[str]) -> Iterator[Batch]:
     """Samples in ``mlperf_log_trace.json``: the events that begin one.
 
     LoadGen writes one event a line, with its time in microseconds and three
@@ -33,8 +32,8 @@ def samples(path: Path, tally: Tally, names: Sequence[str]) -> Iterator[Batch]:
     scheduled time, and its id is the sample's sequence number.
     """
 
-    def rows() -> Iterator[tuple[int, int, list[str]]]:
-        for number, line in enumerate(lines(path), 1):
+    def rows() -> Cells:
+        for number, line in enumerate(lines(tally), 1):
             if '"Sample"' not in line:
                 continue
             event = parse_object(line.strip().removesuffix(","))

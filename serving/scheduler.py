@@ -16,16 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
-from .policies import POLICIES, Parameter, Policy, duration
+from .policies import POLICIES, Policy, duration
 
-ENGINE_PARAMETERS = (Parameter("call", "0", duration("call")), Parameter("b_max", "engine", lambda _text, _slo: 0.0))
-"""What every policy takes: ``call``, the time of a scheduler call with samples on the NPU, and ``b_max``."""
+LIMITS = ("b_max", "lanes")
+"""What every policy takes beside ``call``, the time of a scheduler call with samples on the device: whole numbers."""
 
 _SPEC = re.compile(r"(?P<name>(?:.*\.py:)?[^:]+)(?::(?P<parameters>.*))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
+class Scheduler:
     """A policy and what the user set of it.
 
     Attributes
@@ -39,7 +39,9 @@ class Contender:
     call_s : float
         Time of a scheduler call with samples on the NPU.
     b_max : int or None
-        Largest batch, if smaller than the engine's.
+        Largest batch, if smaller than the latency table's.
+    lanes : int
+        Batches that may run side by side, where the device has so many lanes.
     source : bytes or None
         Content of the user's file that the policy comes from.
     """
@@ -49,9 +51,10 @@ class Contender:
     texts: Mapping[str, str]
     call_s: float = 0.0
     b_max: int | None = None
+    lanes: int = 1
     source: bytes | None = field(default=None, repr=False)
 
-    def __reduce__(self) -> tuple[Callable[[str, bytes | None], Contender], tuple[str, bytes | None]]:
+    def __reduce__(self) -> tuple[Callable[[str, bytes | None], Scheduler], tuple[str, bytes | None]]:
         return _remade, (self.spec, self.source)  # a decision is compiled where it runs, from a file of its own
 
     def settings(self, slo_s: float | None) -> NDArray[np.float64]:
@@ -94,8 +97,8 @@ def _find(name: str) -> tuple[Policy, bytes | None]:
     return POLICIES[name], None
 
 
-def _remade(spec: str, source: bytes | None) -> Contender:
-    """A contender in another process, which may be on a machine without the user's file."""
+def _remade(spec: str, source: bytes | None) -> Scheduler:
+    """A scheduler in another process, which may be on a machine without the user's file."""
     if source is None:
         return find_policy(spec)
     own, _, rest = spec.rpartition(".py:")
@@ -112,7 +115,7 @@ def _remade(spec: str, source: bytes | None) -> Contender:
         ) from None
 
 
-def find_policy(spec: str) -> Contender:
+def find_policy(spec: str) -> Scheduler:
     """Read a policy and its parameters.
 
     Parameters
@@ -123,7 +126,7 @@ def find_policy(spec: str) -> Contender:
 
     Returns
     -------
-    Contender
+    Scheduler
         The policy and its parameters.
 
     Raises
@@ -146,9 +149,11 @@ def find_policy(spec: str) -> Contender:
         if not equals or not value:
             raise InputError(f'policy: expected key=value, found "{item}" in "{spec}"')
         texts[key.strip()] = value.strip()
-    call_s = ENGINE_PARAMETERS[0].read(texts.pop("call", "0"), None)
-    limit = texts.pop("b_max", None)
-    if limit is not None and not (limit.isdecimal() and int(limit) >= 1):
-        raise InputError(f'policy: b_max: expected a whole number >= 1, found "{limit}"')
+    call_s = duration("call")(texts.pop("call", "0"), None)
+    limits = {name: texts.pop(name) for name in LIMITS if name in texts}
+    for name, text in limits.items():
+        if not (text.isdecimal() and int(text) >= 1):
+            raise InputError(f'policy: {name}: expected a whole number >= 1, found "{text}"')
     policy.settings({key: text for key, text in texts.items() if text not in "SML"}, 1.0)  # a fault shows now
-    return Contender(spec, policy, texts, call_s, None if limit is None else int(limit), source)
+    b_max, lanes = limits.get("b_max"), int(limits.get("lanes", "1"))
+    return Scheduler(spec, policy, texts, call_s, None if b_max is None else int(b_max), lanes, source)

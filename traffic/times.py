@@ -1,7 +1,7 @@
 """Times as files write them: numbers in a unit, or ISO 8601 timestamps.
 
-What has no digit beyond the nanosecond is kept exactly, so that the distance of two times is right to the last digit
-even where they count from 1970.
+A time without digits beyond the nanosecond is kept exactly. So the distance between two times is right to the last
+digit, even if they count from 1970.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..trace import MAX_ARRIVAL_S
+from .trace import MAX_ARRIVAL_S
 
 Times = NDArray[np.int64 | np.float64]
 """Nanoseconds, exact (int64); or seconds (float64), where a number has finer digits or an exponent."""
@@ -84,26 +84,20 @@ def subtract(times: Times, durations: Times) -> Times:
 
 def _number(text: str) -> float:
     try:
-        return float(text)
+        return float(text) if "_" not in text else np.nan  # Python reads 1_000 as a number; a file does not mean one
     except ValueError:
         return np.nan
 
 
 def _numbers(texts: Sequence[str], places: int) -> tuple[Times, NDArray[np.bool_]]:
-    try:
-        values = np.array(list(map(float, texts)))
-    except ValueError:
-        values = np.array([_number(text) for text in texts])
-    if "_" in "".join(texts):  # Python's 1_000 is no number of a file's
-        values[["_" in text for text in texts]] = np.nan
-    values /= 10.0 ** (9 - places)
+    values = np.array([_number(text) for text in texts]) / 10.0 ** (9 - places)
     bad = ~(np.abs(values) <= MAX_ARRIVAL_S)
     try:
         exact = [0 if no else _nanoseconds(text, places) for text, no in zip(texts, bad.tolist(), strict=True)]
         nanoseconds = np.array(exact, dtype=np.int64)
     except (ValueError, OverflowError):
         return values, bad
-    return (nanoseconds, bad) if _within(nanoseconds) else (values, bad)
+    return (nanoseconds if np.abs(nanoseconds).max(initial=0) <= _MAX_EXACT_NS else values), bad
 
 
 def _nanoseconds(text: str, places: int) -> int:
@@ -114,10 +108,6 @@ def _nanoseconds(text: str, places: int) -> int:
         if rest.strip("0"):
             raise ValueError(text)
     return int(whole + fraction.ljust(places, "0"))
-
-
-def _within(nanoseconds: NDArray[np.int64]) -> bool:
-    return nanoseconds.size == 0 or bool(np.abs(nanoseconds).max() <= _MAX_EXACT_NS)
 
 
 def _timestamps(texts: Sequence[str]) -> tuple[Times, NDArray[np.bool_]]:

@@ -10,17 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import InputError
+from ..columns import Column, Parsed, collect, repeated
+from ..reading import EXIT, REQUEST_ID
+from ..rows import Source, Tally
+from ..times import ISO, UNITS, Times, expected, join, read_times, subtract, to_seconds
 from ..trace import MAX_ARRIVAL_S, Trace
-from .rows import Batch, Source, Tally, quoted
-from .times import ISO, UNITS, Times, expected, join, read_times, subtract, to_seconds
 
 MAX_GAP_S = 1e8
 """Three years: a longer silence is a zero among dates, or a unit gone wrong."""
 
-_Parsed = tuple[NDArray[Any], NDArray[np.bool_], str]
-"""Values of a batch, which of them are bad, and what was expected."""
-
-_Parse = Callable[[Sequence[str]], _Parsed]
+_How = tuple[str, Callable[[Sequence[str]], Parsed]]
+"""What a column must hold, and how its texts are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Rows:
     slo_s: NDArray[np.float64] | None = None
 
 
-def collect(source: Source, layout: Layout, tally: Tally) -> Rows:
+def read_rows(source: Source, layout: Layout, tally: Tally) -> Rows:
     """Read a file's requests.
 
     Parameters
@@ -100,47 +100,38 @@ def collect(source: Source, layout: Layout, tally: Tally) -> Rows:
         If the file cannot be read, a column is missing, no row is left, or a
         row is bad and none may be skipped.
     """
-    columns = _wanted(layout)
-    pieces: dict[str, list[NDArray[Any]]] = {role: [] for role, _, _ in columns}
-    lines = []
-    for batch in source(tally.path, tally, [name for _, name, _ in columns]):
-        good = np.ones(len(batch.rows), dtype=bool)
-        values = []
-        for (_, name, parse), texts in zip(columns, batch.columns, strict=True):
-            parsed, bad, wanted = parse(texts)
-            _reject(batch, tally, bad & good, name, texts, wanted)
-            good &= ~bad
-            values.append(parsed)
-        for (role, _, _), parsed in zip(columns, values, strict=True):
-            pieces[role].append(parsed[good])
-        lines.append(np.array(batch.lines, dtype=np.int64)[good])
-    tally.check(sum(map(len, lines)))
-    times = join(pieces["arrival"])
-    if "duration" in pieces:
-        times = subtract(times, join(pieces["duration"]))
+    columns = _columns(layout)
+    wanted = list(columns.values())
+    pieces, good, lines = collect(source(tally, [column.name for column in wanted]), wanted, tally)
+    tally.check(int(good.sum()))
+    found: dict[str, Any] = {role: join(parts)[good] for role, parts in zip(columns, pieces, strict=True)}
+    times = found["arrival"]
+    if "duration" in found:
+        times = subtract(times, found["duration"])
     if layout.intervals:
         times = _accumulate(times, tally)
+    slo = found.get("slo")
     return Rows(
         times,
         layout.unit == ISO,
-        np.concatenate(lines),
-        identity=np.concatenate(pieces["identity"]) if "identity" in pieces else None,
-        exits=np.concatenate(pieces["exit"]) if "exit" in pieces else None,
-        slo_s=to_seconds(join(pieces["slo"])) if "slo" in pieces else None,
+        lines[good],
+        identity=found.get("identity"),
+        exits=found.get("exit"),
+        slo_s=None if slo is None else to_seconds(slo),
     )
 
 
-def _wanted(layout: Layout) -> list[tuple[str, str, _Parse]]:
-    """Role, column and parser of each column that is read."""
+def _columns(layout: Layout) -> dict[str, Column]:
+    """The columns that are read, by role."""
     slo_unit = "s" if layout.unit == ISO else layout.unit
-    columns = [
-        ("arrival", layout.arrival, _intervals(layout.unit) if layout.intervals else _times(layout.unit)),
-        ("duration", layout.duration, _spans(layout.unit, 0, MAX_GAP_S, "not negative")),
-        ("identity", layout.identity, _whole(0, 2**63 - 1, "a whole number >= 0")),
-        ("slo", layout.slo, _spans(slo_unit, 1e-12, MAX_ARRIVAL_S, "above 0")),
-        ("exit", layout.exit, _whole(1, 10**6, "an exit, counted from 1")),
-    ]
-    return [(role, name, parse) for role, name, parse in columns if name is not None]
+    read = {
+        "arrival": (layout.arrival, _intervals(layout.unit) if layout.intervals else _times(layout.unit)),
+        "duration": (layout.duration, _spans(layout.unit, 0, MAX_GAP_S, "not negative")),
+        "identity": (layout.identity, (REQUEST_ID.expected, REQUEST_ID.parse)),
+        "slo": (layout.slo, _spans(slo_unit, 1e-12, MAX_ARRIVAL_S, "above 0")),
+        "exit": (layout.exit, (EXIT.expected, EXIT.parse)),
+    }
+    return {role: Column(name, *how) for role, (name, how) in read.items() if name is not None}
 
 
 def _accumulate(intervals: Times, tally: Tally) -> Times:
@@ -209,68 +200,37 @@ def _check_gaps(arrival: NDArray[np.float64], lines: NDArray[np.int64] | None, t
 def _check_unique(rows: Rows, tally: Tally) -> None:
     assert rows.identity is not None
     assert rows.lines is not None
-    first = np.unique(rows.identity, return_index=True)[1]
-    if first.size < rows.identity.size:
-        repeated = np.ones(rows.identity.size, dtype=bool)
-        repeated[first] = False
-        i = int(repeated.argmax())
-        count = rows.identity.size - first.size
-        more = f" (and {count - 1:,} more rows)" if count > 1 else ""
+    again = repeated(rows.identity)
+    if again.size:
+        more = f" (and {again.size - 1:,} more rows)" if again.size > 1 else ""
         raise InputError(
-            f"{tally.path}: line {rows.lines[i]}: expected a new id, found {rows.identity[i]}{more}; "
+            f"{tally.path}: line {rows.lines[again[0]]}: expected a new id, found {rows.identity[again[0]]}{more}; "
             "without a column of ids requests are numbered as they arrive"
         )
 
 
-def _reject(batch: Batch, tally: Tally, wrong: NDArray[np.bool_], name: str, texts: Sequence[str], wanted: str) -> None:
-    for i in np.flatnonzero(wrong).tolist():
-        fault = f"{name}: expected {wanted}, found {quoted(texts[i])}"
-        tally.reject(batch.rows[i], batch.lines[i], fault)
+def _times(unit: str) -> _How:
+    return expected(unit), lambda texts: read_times(texts, unit)
 
 
-def _times(unit: str) -> _Parse:
-    def parse(texts: Sequence[str]) -> _Parsed:
-        times, bad = read_times(texts, unit)
-        return times, bad, expected(unit)
-
-    return parse
-
-
-def _spans(unit: str, low_s: float, high_s: float, sign: str) -> _Parse:
+def _spans(unit: str, low_s: float, high_s: float, sign: str) -> _How:
     """Spans of time between two bounds."""
 
-    def parse(texts: Sequence[str]) -> _Parsed:
+    def parse(texts: Sequence[str]) -> Parsed:
         spans, bad = read_times(texts, unit)
         seconds = to_seconds(spans)
-        name = UNITS[unit][0]
-        return spans, bad | ~((seconds >= low_s) & (seconds <= high_s)), f"{name}, {sign}, at most {high_s:g} s"
+        return spans, bad | ~((seconds >= low_s) & (seconds <= high_s))
 
-    return parse
+    name = UNITS.get(unit, ("",))[0]
+    return f"{name}, {sign}, at most {high_s:g} s", parse
 
 
-def _intervals(unit: str) -> _Parse:
+def _intervals(unit: str) -> _How:
     """Spans of time in whole units."""
-    spans = _spans(unit, 0, MAX_GAP_S, "not negative")
+    wanted, spans = _spans(unit, 0, MAX_GAP_S, "not negative")
 
-    def parse(texts: Sequence[str]) -> _Parsed:
-        values, bad, wanted = spans(texts)
-        return values, bad | np.array([not text.isdecimal() for text in texts]), f"whole {wanted}"
+    def parse(texts: Sequence[str]) -> Parsed:
+        values, bad = spans(texts)
+        return values, bad | np.array([not text.isdecimal() for text in texts])
 
-    return parse
-
-
-def _whole(low: int, high: int, wanted: str) -> _Parse:
-    def parse(texts: Sequence[str]) -> _Parsed:
-        numbers = [_integer(text) for text in texts]
-        bad = np.array([number is None or not low <= number <= high for number in numbers])
-        values = [0 if no else number for number, no in zip(numbers, bad.tolist(), strict=True)]
-        return np.array(values, dtype=np.int64), bad, wanted
-
-    return parse
-
-
-def _integer(text: str) -> int | None:
-    try:
-        return int(text) if "_" not in text else None
-    except ValueError:
-        return None
+    return f"whole {wanted}", parse

@@ -1,0 +1,265 @@
+"""The kind ``device``: a machine that is as it is, known by a model of its kernels or by measured times."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
+
+from ..formats import InputError, Strict, read_text, validate
+from .described import Described
+
+MAX_BATCH = 256
+"""Largest b_max."""
+
+MAX_STAGES = 1000
+MAX_CELL_S = 1e6
+MAX_BYTES = 16 * 2**20
+
+Seconds = Annotated[float, Field(ge=0, le=MAX_CELL_S)]
+
+
+def _ordered(factors: list[float]) -> list[float]:
+    if factors[0] != 1 or factors != sorted(factors):
+        raise ValueError("expected 1 for a batch alone, and then no smaller factors")
+    return factors
+
+
+Slowdown = Annotated[
+    list[Annotated[float, Field(le=1e6)]], Field(min_length=1, max_length=64), AfterValidator(_ordered)
+]
+"""Factor by which k batches side by side slow each other, for k = 1, 2, ..."""
+
+
+class Device(Described):
+    """What both forms of a device state (``docs/add-a-device.md``); its file says which form it is.
+
+    Attributes
+    ----------
+    slowdown : list of float
+        Factor by which k batches side by side slow each other, for k = 1, 2, ...;
+        as many as there are lanes, one if the file states none.
+    gather_floor_s, gather_s_per_sample : float, optional
+        Time to gather the survivors of a batch: a fixed part, and one for each sample.
+    """
+
+    form: ClassVar[str]
+    kind: ClassVar[str] = "device"
+    listed_as: ClassVar[str] = "devices"
+    headers: ClassVar[tuple[str, ...]] = ("device", "form", "b_max", "lanes", "")
+    no_numbers: ClassVar[set[str]] = Described.no_numbers | {"network", "stages"}
+
+    schema_: Literal["fluidb.device/1"] = Field("fluidb.device/1", alias="schema")
+    slowdown: Slowdown = [1.0]
+    gather_floor_s: Seconds | None = None
+    gather_s_per_sample: Seconds | None = None
+
+    @classmethod
+    def read(cls, data: dict[str, Any], path: Path) -> Any:
+        """The form that the file has: measured if it names a table."""
+        return (Measured if "table" in data else Analytic).read(data, path)
+
+    @property
+    def batches(self) -> int:
+        """Largest batch size that it knows."""
+        raise NotImplementedError
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """Its main facts as text."""
+        return self.name, self.form, str(self.batches), str(len(self.slowdown)), self.title
+
+    @property
+    def summary(self) -> str:
+        """Its main facts in a line."""
+        return f"{self.form}, b = 1..{self.batches}, lanes: {len(self.slowdown)}"
+
+    def gather_s(self) -> list[float] | None:
+        """Time to gather survivors into b places, for b = 0..b_max; ``None`` if the file states none."""
+        floor_s, sample_s = self.gather_floor_s, self.gather_s_per_sample
+        if floor_s is None and sample_s is None:
+            return None
+        return [0.0, *((floor_s or 0.0) + (sample_s or 0.0) * b for b in range(1, self.batches + 1))]
+
+
+class Analytic(Device):
+    """A device known by a model: each kernel takes a fixed time, or one that grows with its work.
+
+    Attributes
+    ----------
+    b_max : int
+        Largest batch.
+    floor_s : float
+        Time of a product that has next to nothing to do: launching it.
+    slope_s_per_mac : float
+        Time of a multiply-accumulate in a product that is large enough.
+    bandwidth_gb_s, word_bits : float and int, optional
+        Memory bandwidth and width of a value, for layers that only move data; without them those take no time.
+    sources : dict of str to str
+        Where each number comes from, by key.
+    """
+
+    form: ClassVar[str] = "analytic"
+
+    b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)]
+    floor_s: Seconds
+    slope_s_per_mac: Annotated[float, Field(ge=1e-24, le=1.0)]
+    bandwidth_gb_s: Annotated[float, Field(ge=1e-6, le=1e6)] | None = None
+    word_bits: Annotated[int, Field(ge=1, le=64)] | None = None
+    sources: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _bandwidth_of_words(self) -> Self:
+        if (self.bandwidth_gb_s is None) != (self.word_bits is None):
+            raise ValueError("bandwidth_gb_s, word_bits: expected both or neither")
+        return self
+
+    @classmethod
+    def read(cls, data: dict[str, Any], path: Path) -> Self:
+        """A device from what its file holds."""
+        return validate(cls, data, path)
+
+    @property
+    def batches(self) -> int:
+        """Largest batch size that it knows."""
+        return self.b_max
+
+    def product_s(self, macs: int, batch: int) -> float:
+        """Time of a matrix product of so many MACs a sample."""
+        return max(self.floor_s, self.slope_s_per_mac * macs * batch)
+
+    def memory_s(self, words: int, batch: int) -> float:
+        """Time of a layer that only moves so many words a sample."""
+        if self.bandwidth_gb_s is None or self.word_bits is None:
+            return 0.0
+        return words * batch * self.word_bits / 8 / (1e9 * self.bandwidth_gb_s)
+
+
+class Measured(Device):
+    """A device known by the times that were measured on it, for one network.
+
+    Attributes
+    ----------
+    table : str
+        CSV with the columns stage, batch, seconds, from the file's folder.
+    network : str
+        Name of the network that was measured.
+    stages : int
+        Its stages: one for each exit.
+    sources : dict of str to str
+        Where each number comes from, by key.
+    """
+
+    form: ClassVar[str] = "measured"
+
+    table: str
+    network: str
+    stages: Annotated[int, Field(ge=1, le=MAX_STAGES)]
+    sources: dict[str, str] = {}
+    _stage_s: list[list[float]] = PrivateAttr(default_factory=list)
+
+    @classmethod
+    def read(cls, data: dict[str, Any], path: Path) -> Self:
+        """A device from what its file holds, with the table that it names."""
+        found = validate(cls, data, path)
+        file = path.parent / found.table
+        if not file.is_file():
+            raise InputError(f"{path}: table: expected a CSV file of measured times, found none at {file}")
+        found._stage_s = _stage_times(file, found.stages)  # noqa: SLF001
+        return found
+
+    @property
+    def stage_s(self) -> list[list[float]]:
+        """Time of each stage, for b = 1..b_max."""
+        return self._stage_s
+
+    @property
+    def batches(self) -> int:
+        """Largest batch size that it knows."""
+        return len(self._stage_s[0])
+
+
+def import_times(path: Path, file: Path, network: str, stages: int, name: str | None = None) -> Measured:
+    """Make a device of times that were measured.
+
+    Parameters
+    ----------
+    path : Path
+        CSV with the columns stage, batch, seconds.
+    file : Path
+        Where the device's file will lie; it names the CSV from there.
+    network : str
+        Name of the network that was measured.
+    stages : int
+        Its stages.
+    name : str, optional
+        The device's name, else the CSV's.
+
+    Returns
+    -------
+    Measured
+        The device.
+
+    Raises
+    ------
+    InputError
+        With a line for every fault of the CSV.
+    """
+    content = {
+        "name": name or re.sub(r"[^A-Za-z0-9_.-]", "_", path.stem)[:80],
+        "title": f"Times of {network}, measured",
+        "table": os.path.relpath(path, file.parent),
+        "network": network,
+        "stages": stages,
+        "sources": {"table": f"measured; imported from {path.name}"},
+    }
+    return Measured.read(content, file)
+
+
+class _Time(Strict):
+    """A row of a measured table; cells are text, so that numbers are read from it."""
+
+    model_config = ConfigDict(strict=False)
+
+    stage: Annotated[int, Field(ge=1, le=MAX_STAGES)]
+    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]
+    seconds: Annotated[float, Field(gt=0, le=MAX_CELL_S)]
+
+
+def _stage_times(path: Path, stages: int) -> list[list[float]]:
+    """Times by stage and batch; every fault has a line with its row and column."""
+    reader = csv.DictReader(io.StringIO(read_text(path, MAX_BYTES), newline=""), strict=True)
+    cells: dict[tuple[int, int], float] = {}
+    faults: list[str] = []
+    try:
+        absent = [name for name in _Time.model_fields if name not in (reader.fieldnames or ())]
+        if absent:
+            raise InputError(
+                f"{path}: line 1: expected the columns stage, batch, seconds; found no {', '.join(absent)}"
+            )
+        for row in reader:
+            line = Path(f"{path}: line {reader.line_num}")
+            try:
+                found = validate(_Time, {name: row[name] for name in _Time.model_fields}, line)
+            except InputError as error:
+                faults += error.faults
+                continue
+            if found.stage > stages:
+                faults.append(f"{line}: stage: expected at most the {stages} of the device, found {found.stage}")
+            elif (found.stage, found.batch) in cells:
+                faults.append(f"{line}: stage {found.stage}, batch {found.batch}: expected one row, found a second")
+            cells[found.stage, found.batch] = found.seconds
+    except csv.Error as error:
+        raise InputError(f"{path}: line {reader.line_num}: expected CSV, found none ({error})") from None
+    batches = range(1, max((batch for _, batch in cells), default=1) + 1)
+    if not faults:
+        pairs = ((stage, batch) for stage in range(1, stages + 1) for batch in batches)
+        faults = [f"{path}: stage {i}, batch {b}: expected a row, found none" for i, b in pairs if (i, b) not in cells]
+    if faults:
+        raise InputError(faults)
+    return [[cells[stage, batch] for batch in batches] for stage in range(1, stages + 1)]

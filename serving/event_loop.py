@@ -1,0 +1,483 @@
+"""The event loop, compiled: time, requests, batches on the lanes of a device, and what they cost.
+
+It knows no rule about who goes next: the order of the queue, admission, preemption, compaction, the lane
+and the variant are a policy's (``policies.interface``).
+
+Order of events at one instant: segments end, then requests arrive, then the
+policy is asked, lane by lane.  A sample that exits returns at the end of its stage, whatever
+the rest of its batch does.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import from_dtype, types
+from numpy.typing import NDArray
+
+from ..jit import compiled
+from .policies.interface import DECIDE, LANE, LANES, LATENCY, REQUESTS, Data, View
+
+OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE = range(4)
+FAULTS = {
+    OVERFULL: "admitted more requests than wait or than fit beside those on the lane, or a negative number",
+    NO_PROGRESS: "neither ran, nor admitted, nor named a later time to be asked again",
+    NO_SUCH_TABLE: "named a variant that the latency table does not have, or a negative delay",
+}
+
+PREEMPTS, MERGES = 1, 2
+"""Flags of a recorded run: it began by preempting the batch below; it ended by merging with it."""
+
+BATCH = np.dtype(
+    [
+        ("first", "i8"),  # its first sample among those of the lane
+        ("began_with", "i8"),  # samples
+        ("places", "i8"),  # batch size at which the device runs it
+        ("segment", "i8"),  # segments that it has completed
+        ("stage", "i8"),  # stages that it has completed
+        ("variant", "i8"),
+        ("compact", "i8"),  # whether it gives up the places of samples that exit
+        ("due_s", "f8"),  # earliest deadline in it and in those below
+        ("paused_s", "f8"),  # when it was preempted
+    ],
+    align=True,
+)
+"""A batch on the stack of a lane.  Its samples lie behind those of the batches below: to merge two is to forget
+where the upper one began."""
+
+CLOCK = np.dtype(
+    [
+        ("now_s", "f8"),
+        ("arrived", "i8"),  # requests
+        ("head", "i8"),  # where the queue begins in its array
+        ("tail", "i8"),  # and ends
+        ("returned", "i8"),  # requests
+        ("preemptions", "i8"),
+        ("calls", "i8"),  # of the policy, with samples on the lane
+        ("runs", "i8"),  # segments run
+        ("run_members", "i8"),  # samples in them
+        ("slowdown", "f8"),  # factor of the batches that run side by side now
+        ("overhead_s", "f8"),  # lanes' time in gathers, delays and slowdowns
+    ],
+    align=True,
+)
+"""What the loop counts."""
+
+
+class Device(NamedTuple):
+    """What a device takes for a network.
+
+    Attributes
+    ----------
+    time_s : (V, S, B + 1) ndarray of float64
+        Time of each distinct segment by variant and batch size.
+    latency_s : (V, E + 1, E + 1, B + 1) ndarray of float64
+        Times between exits, for the policy.
+    segment_at : (P,) ndarray of int64
+        Which of the distinct segments runs at each place from input to end; one that repeats has several places.
+    stage_after : (P,) ndarray of int64
+        Stages completed once the segment at a place is.
+    gather_s : (B + 1,) ndarray of float64
+        Time to gather the samples that stay in a batch, by their number.
+    slowdown : (L,) ndarray of float64
+        Factor by which each of 1, 2, ... batches takes longer while they run side by side.
+    """
+
+    time_s: NDArray[np.float64]
+    latency_s: NDArray[np.float64]
+    segment_at: NDArray[np.int64]
+    stage_after: NDArray[np.int64]
+    gather_s: NDArray[np.float64]
+    slowdown: NDArray[np.float64]
+
+
+class Work(NamedTuple):
+    """Requests, and where they leave the network.
+
+    Attributes
+    ----------
+    requests : (N,) record array of REQUEST
+        What is known of each on arrival, and what happens to it.
+    exit_of : (N,) ndarray of int64
+        1-based exit that was decided beforehand; the last one where thresholds decide.
+    confidences : (N, E - 1) or (0, 0) ndarray of float64
+        Confidence at each exit but the last, if the policy sets the thresholds.
+    """
+
+    requests: NDArray[np.void]
+    exit_of: NDArray[np.int64]
+    confidences: NDArray[np.float64]
+
+
+class Rules(NamedTuple):
+    """What a policy was given.
+
+    Attributes
+    ----------
+    settings : (K,) ndarray of float64
+        Its parameters.
+    memory : (M,) ndarray of float64
+        What it keeps from call to call.
+    thresholds : (E - 1,) or (0,) ndarray of float64
+        The first of these numbers, if it sets the exits' thresholds.
+    b_max : int
+        Most samples on a lane at once.
+    call_s : float
+        Time of each call with samples on the lane.
+    """
+
+    settings: NDArray[np.float64]
+    memory: NDArray[np.float64]
+    thresholds: NDArray[np.float64]
+    b_max: int
+    call_s: float
+
+
+class State(NamedTuple):
+    """Where a replay stands.
+
+    Attributes
+    ----------
+    clock : (1,) record array of CLOCK
+        Time and counts.
+    lanes : (L,) record array of LANE
+        Each lane.
+    batches : (L * b_max,) record array of BATCH
+        The stacks, lane after lane, each bottom first.
+    members : (L * b_max,) ndarray of int64
+        Requests on them likewise, bottom batch first.
+    queue : (N,) ndarray of int64
+        Requests that wait, from ``clock.head`` to ``clock.tail``.
+    """
+
+    clock: NDArray[np.void]
+    lanes: NDArray[np.void]
+    batches: NDArray[np.void]
+    members: NDArray[np.int64]
+    queue: NDArray[np.int64]
+
+
+class Record(NamedTuple):
+    """How often each segment ran and, if there is room, every run.
+
+    Attributes
+    ----------
+    launches : (V, S, B + 1) ndarray of int64
+        How often each segment ran at each batch size.
+    run_s : (M, 2) ndarray of float64
+        Begin and end of every run.
+    runs : (M, 5) ndarray of int64
+        Its segment, samples, level on the stack, flags and lane.
+    members : (W,) ndarray of int64
+        The requests of every run, one run after the other.
+    """
+
+    launches: NDArray[np.int64]
+    run_s: NDArray[np.float64]
+    runs: NDArray[np.int64]
+    members: NDArray[np.int64]
+
+
+def begin(requests: int, lanes: int, b_max: int) -> State:
+    """An idle device at time 0."""
+    state = State(
+        np.zeros(1, CLOCK).view(np.recarray),
+        np.zeros(lanes, LANE).view(np.recarray),
+        np.zeros(lanes * b_max, BATCH).view(np.recarray),
+        np.zeros(lanes * b_max, dtype=np.int64),
+        np.zeros(requests, dtype=np.int64),
+    )
+    state.clock.slowdown[:] = 1.0
+    state.lanes.wake_s[:] = math.inf
+    state.lanes.offset[:] = b_max * np.arange(lanes)
+    return state
+
+
+_f, _i = types.float64, types.int64
+_f1, _i1, _f2, _i2 = types.float64[::1], types.int64[::1], types.float64[:, ::1], types.int64[:, ::1]
+_f3, _i3 = types.float64[:, :, ::1], types.int64[:, :, ::1]
+_SIGNATURE = types.int64(
+    types.FunctionType(DECIDE),
+    types.NamedTuple((REQUESTS, _i1, _f2), Work),
+    types.NamedTuple((_f3, LATENCY, _i1, _i1, _f1, _f1), Device),
+    types.NamedTuple((_f1, _f1, _f1, _i, _f), Rules),
+    types.NamedTuple(
+        (types.Array(from_dtype(CLOCK), 1, "C"), LANES, types.Array(from_dtype(BATCH), 1, "C"), _i1, _i1), State
+    ),
+    types.NamedTuple((_i3, _f2, _i2, _i1), Record),
+    _f,
+    _i,
+)
+
+
+@compiled(inline="always")
+def take_from_queue(queue, clock, skip, count):
+    """Close the gap of requests that leave the queue behind its first ``skip``, from the side with less to move."""
+    behind = clock.tail - clock.head - skip - count
+    if skip <= behind:
+        for k in range(skip - 1, -1, -1):
+            queue[clock.head + k + count] = queue[clock.head + k]
+        clock.head += count
+    else:
+        for k in range(clock.head + skip, clock.tail - count):
+            queue[k] = queue[k + count]
+        clock.tail -= count
+
+
+@compiled(inline="always")
+def enter(admit, skip, variant, clock, lane, batches, members, queue, requests):
+    """Put waiting requests on top of a lane's stack, as a new batch that preempts the one that ran."""
+    due_s = math.inf
+    if lane.depth > 0:
+        below = batches[lane.offset + lane.depth - 1]
+        below.paused_s, due_s = clock.now_s, below.due_s
+        for m in range(below.first, lane.in_flight):
+            requests[members[lane.offset + m]].preempted += 1
+        clock.preemptions += 1
+        lane.flags = PREEMPTS
+    batch = batches[lane.offset + lane.depth]
+    batch.first, batch.began_with, batch.places = lane.in_flight, admit, admit
+    batch.segment, batch.stage, batch.variant = 0, 0, variant
+    for m in range(admit):
+        request = queue[clock.head + skip + m]
+        members[lane.offset + lane.in_flight + m] = request
+        requests[request].start_s = clock.now_s
+        due_s = min(due_s, requests[request].due_s)
+    batch.due_s = due_s
+    take_from_queue(queue, clock, skip, admit)
+    lane.depth += 1
+    lane.in_flight += admit
+    lane.admitted += admit
+    lane.samples, lane.stage, lane.wait_s = admit, 0, 0.0
+
+
+@compiled(inline="always")
+def leave(clock, lane, batches, members, requests, exit_of, confidences, thresholds):
+    """Return the samples of a lane's top batch that exit at the stage it has just completed; how many did."""
+    batch = batches[lane.offset + lane.depth - 1]
+    stage = batch.stage
+    decided_now = stage <= thresholds.size
+    kept, due_s = batch.first, math.inf
+    if lane.depth > 1:
+        due_s = batches[lane.offset + lane.depth - 2].due_s
+    for m in range(batch.first, lane.in_flight):
+        request = members[lane.offset + m]
+        leaves = exit_of[request] == stage
+        if decided_now and confidences[request, stage - 1] >= thresholds[stage - 1]:
+            leaves = True
+        if leaves:
+            requests[request].finish_s = clock.now_s
+            requests[request].exit = stage
+        else:
+            members[lane.offset + kept] = request
+            due_s = min(due_s, requests[request].due_s)
+            kept += 1
+    exited = lane.in_flight - kept
+    clock.returned += exited
+    lane.in_flight = kept
+    lane.samples = kept - batch.first
+    batch.due_s = due_s
+    return exited
+
+
+@compiled(inline="always")
+def give_way(clock, lane, batches, members, requests):
+    """Take the top batch from a lane's stack, if all its samples exited or it has reached the batch below.
+
+    Returns whether it merged with that.
+    """
+    batch = batches[lane.offset + lane.depth - 1]
+    merges = False
+    if lane.depth > 1 and lane.samples > 0:
+        under = batches[lane.offset + lane.depth - 2]
+        merges = under.segment == batch.segment and under.variant == batch.variant
+    if lane.samples > 0 and not merges:
+        return False
+    lane.left = 0  # the policy is asked
+    lane.depth -= 1
+    if not merges:
+        lane.admitted -= batch.began_with
+    if lane.depth == 0:
+        lane.stage = 0
+        return False
+    below = batches[lane.offset + lane.depth - 1]
+    for m in range(below.first, batch.first):
+        requests[members[lane.offset + m]].stalled_s += clock.now_s - below.paused_s
+    if merges:
+        below.began_with += batch.began_with
+        below.places += batch.places
+        below.due_s = batch.due_s
+    lane.samples, lane.stage = lane.in_flight - below.first, below.stage
+    return merges
+
+
+@compiled(inline="always")
+def slow_each_other(clock, lanes, slowdown_of, run_s):
+    """Stretch or shorten what is left of the running segments when batches start or end beside each other."""
+    running = 0
+    for k in range(lanes.size):
+        running += lanes[k].running
+    slowdown = slowdown_of[max(running, 1) - 1]
+    for k in range(lanes.size):
+        lane = lanes[k]
+        if lane.running:
+            # the time of a segment that starts now is that of a batch alone; the others' has the earlier slowdown in it
+            factor = slowdown / clock.slowdown if lane.slowed else slowdown
+            lane.slowed = 1
+            longer_s = (lane.end_s - max(clock.now_s, lane.begin_s)) * (factor - 1.0)
+            lane.end_s += longer_s
+            clock.overhead_s += longer_s
+            if lane.run < run_s.shape[0]:
+                run_s[lane.run, 1] = lane.end_s
+    clock.slowdown = slowdown
+
+
+@compiled(_SIGNATURE)
+def run_events(decide, work, device, rules, state, record, until_s, events):
+    """Replay traffic under a policy for a number of instants; the same call goes on from there.
+
+    Parameters
+    ----------
+    decide : policy
+        See ``policies.interface``.
+    work : Work
+        The requests.
+    device : Device
+        What it takes for the network.
+    rules : Rules
+        The policy's parameters, memory and limits.
+    state : State
+        Where the replay stands, and where it then stood.
+    record : Record
+        What ran; added to.
+    until_s : float
+        When to stop; infinity serves every request.
+    events : int
+        Instants to look at.
+
+    Returns
+    -------
+    int
+        ``OK``, or a fault of the policy.
+    """
+    # each array has a name of its own here: to fetch one from a tuple costs a locked count of references
+    requests, exit_of, confidences = work
+    time_s, latency_s, segment_at, stage_after, gather_s, slowdown_of = device
+    settings, memory, thresholds, b_max, call_s = rules
+    clocks, lanes, batches, members, queue = state
+    launches, run_s, runs, run_members = record
+    data = Data(requests, queue, members, lanes, latency_s, settings, memory)
+    clock, count = clocks[0], requests.size
+    for _ in range(events):
+        if clock.returned == count:
+            break
+        # the next instant: a segment ends or, if a lane is idle, a request arrives or a policy wakes
+        now, next_s = math.inf, math.inf
+        if clock.arrived < count:
+            next_s = requests[clock.arrived].arrival_s
+        for k in range(lanes.size):
+            now = min(now, lanes[k].end_s if lanes[k].running else min(lanes[k].wake_s, next_s))
+        if now == math.inf:
+            return NO_PROGRESS  # requests wait on an idle device, and the policy lets them
+        clock.now_s = min(now, until_s)
+        if now > until_s:
+            break
+
+        for k in range(lanes.size):
+            lane = lanes[k]
+            if not lane.running or lane.end_s > now:
+                continue
+            lane.running = 0
+            batch = batches[lane.offset + lane.depth - 1]
+            reached = stage_after[batch.segment]
+            batch.segment += 1
+            if reached > batch.stage:
+                batch.stage = lane.stage = reached
+                exited = leave(clock, lane, batches, members, requests, exit_of, confidences, thresholds)
+                if exited > 0 and lane.samples > 0 and batch.compact:
+                    batch.places = lane.samples
+                    lane.wait_s += gather_s[lane.samples]
+            if give_way(clock, lane, batches, members, requests) and lane.run < runs.shape[0]:
+                runs[lane.run, 3] += MERGES
+
+        while clock.arrived < count and requests[clock.arrived].arrival_s <= now:
+            queue[clock.tail] = clock.arrived
+            clock.tail += 1
+            clock.arrived += 1
+        if now >= until_s:
+            break
+
+        for k in range(lanes.size):
+            lane = lanes[k]
+            if lane.running:
+                continue
+            delay_s = 0.0
+            if lane.left == 0:
+                lane.wake_s = math.inf
+                waiting, depth = clock.tail - clock.head, lane.depth
+                if waiting == 0 and depth == 0:
+                    continue
+                head_s = head_due_s = deadline_s = math.inf
+                if waiting > 0:
+                    head = requests[queue[clock.head]]
+                    head_s, head_due_s = head.arrival_s, head.due_s
+                samples = places = stage = segment = 0
+                if depth > 0:
+                    clock.calls += 1
+                    delay_s = call_s
+                    top = batches[lane.offset + depth - 1]
+                    deadline_s, samples, places = top.due_s, lane.samples, top.places
+                    stage, segment = top.stage, top.segment
+                view = View(
+                    now, k, b_max, segment_at.size, waiting, head_s, head_due_s, depth, lane.in_flight, lane.admitted,
+                    deadline_s, samples, places, stage, segment, clock.head, lane.offset,
+                )  # fmt: skip
+                answer = decide(view, data)
+                if answer.admit < 0 or answer.skip < 0 or answer.admit + answer.skip > waiting:
+                    return OVERFULL
+                if answer.admit + lane.in_flight > b_max:
+                    return OVERFULL
+                if answer.admit == 0 and depth == 0:
+                    if not answer.wake_s > now:
+                        return NO_PROGRESS
+                    lane.wake_s = answer.wake_s
+                    continue
+                if answer.run < 1:
+                    return NO_PROGRESS
+                if not (0 <= answer.variant < time_s.shape[0] and 0.0 <= answer.delay_s < math.inf):
+                    return NO_SUCH_TABLE
+                if answer.admit > 0:
+                    enter(answer.admit, answer.skip, answer.variant, clock, lane, batches, members, queue, requests)
+                top = batches[lane.offset + lane.depth - 1]
+                top.compact = answer.compact
+                if answer.compact and top.places > lane.samples:
+                    top.places = lane.samples
+                    lane.wait_s += gather_s[lane.samples]
+                lane.left = answer.run
+                lane.wait_s += answer.delay_s
+
+            # the next segment of the lane's top batch
+            batch = batches[lane.offset + lane.depth - 1]
+            segment = segment_at[batch.segment]
+            lane.begin_s = now + delay_s
+            if lane.wait_s > 0.0:
+                lane.begin_s += lane.wait_s
+                clock.overhead_s += lane.wait_s
+                lane.wait_s = 0.0
+            lane.end_s = lane.begin_s + time_s[batch.variant, segment, batch.places]
+            lane.running, lane.slowed = 1, 0
+            lane.left -= 1
+            launches[batch.variant, segment, batch.places] += 1
+            lane.run = clock.runs
+            if lane.run < runs.shape[0]:
+                run_s[lane.run, 0], run_s[lane.run, 1] = lane.begin_s, lane.end_s
+                runs[lane.run, 0], runs[lane.run, 1], runs[lane.run, 2] = segment, lane.samples, lane.depth - 1
+                runs[lane.run, 3], runs[lane.run, 4] = lane.flags, k
+                for m in range(lane.samples):
+                    run_members[clock.run_members + m] = members[lane.offset + batch.first + m]
+            lane.flags = 0
+            clock.runs += 1
+            clock.run_members += lane.samples
+        if lanes.size > 1:
+            slow_each_other(clock, lanes, slowdown_of, run_s)
+    return OK

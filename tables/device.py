@@ -1,0 +1,119 @@
+"""The latency table of a device: nothing is searched for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError, check_own_folder, write_directory, write_table
+from ..models import Layer, Network
+from ..platforms.device import Analytic, Device, Measured
+from .latency import LATENCY_FILE, MAX_S, ExitRow, LatencyTable, LayerUse, layer_groups, pair_rows
+
+
+def check_device_folder(folder: Path, *, force: bool) -> None:
+    """Refuse, before any work, an output folder that must not be written; of folders, only a device's is replaced."""
+    check_own_folder(folder, force, "the latency table of a device", LATENCY_FILE, {LATENCY_FILE})
+
+
+def tabulate_device(network: Network, device: Device) -> LatencyTable:
+    """Time between every two exits, for every batch size.
+
+    Parameters
+    ----------
+    network : Network
+        What runs.
+    device : Device
+        What it runs on.
+
+    Returns
+    -------
+    LatencyTable
+        The table; it has times by layer if the device's model has.
+
+    Raises
+    ------
+    InputError
+        If the device was measured for another network, or a stage takes no time or centuries.
+    """
+    count = len(network.exits)
+    layers: list[tuple[Layer, NDArray[np.float64]]] = []
+    if isinstance(device, Measured):
+        if (device.network, device.stages) != (network.name, count):
+            raise InputError(
+                f"{device.name}: expected the network it was measured for, {device.network} with {device.stages} "
+                f"stages, found {network.name} with {count}; measure this one (docs/add-a-device.md)"
+            )
+        stage_s = np.array(device.stage_s)
+    else:
+        assert isinstance(device, Analytic)
+        stage_s = np.zeros((count, device.b_max))
+        for group in layer_groups(network.layers):
+            time_s = _group_s([network.layers[index] for index in group], device)
+            first = network.layers[group[0]]
+            stage_s[first.stage - 1] += time_s
+            layers.append((first, time_s))
+    if not (stage_s[:, 0].min() > 0 and stage_s.sum(axis=0).max() <= MAX_S):
+        raise InputError(
+            f"{device.name}: expected every stage of {network.name} to take time, and a pass at most {MAX_S:g} s; "
+            "found another: check floor_s, slope_s_per_mac and bandwidth_gb_s"
+        )
+    return LatencyTable(
+        network=network.name,
+        platform=device.name,
+        exits=[ExitRow(name=item.name, rate=item.rate) for item in network.exits],
+        b_max=device.batches,
+        layers=[
+            LayerUse(name=layer.name, stage=layer.stage, time_s=time_s.tolist())
+            for layer, time_s in layers
+            if time_s[0]
+        ],
+        rows=pair_rows(stage_s),
+        slowdown=device.slowdown,
+        gather_s=device.gather_s(),
+    )
+
+
+def _group_s(group: list[Layer], device: Analytic) -> NDArray[np.float64]:
+    """Time of layers that a row counts together, for b = 1..b_max."""
+    return np.array(
+        [
+            sum(
+                device.memory_s(layer.memory_words, b) if layer.gemm is None else device.product_s(layer.gemm.macs, b)
+                for layer in group
+            )
+            for b in range(1, device.b_max + 1)
+        ]
+    )
+
+
+def write_device(network: Network, device: Device, folder: Path, *, replace: bool = False) -> LatencyTable:
+    """Compute the latency table of a device, and write it into a folder of its own, whole or not at all.
+
+    Parameters
+    ----------
+    network : Network
+        What runs.
+    device : Device
+        What it runs on.
+    folder : Path
+        Destination.
+    replace : bool
+        Replace an earlier table of a device there; nothing else is ever replaced.
+
+    Returns
+    -------
+    LatencyTable
+        What was written.
+
+    Raises
+    ------
+    InputError
+        As :func:`tabulate_device` does, and if something is in the way or the file system refuses.
+    """
+    check_device_folder(folder, force=replace)
+    table = tabulate_device(network, device)
+    write_directory(folder, lambda partial: write_table(table, partial / LATENCY_FILE), replace=replace)
+    return table

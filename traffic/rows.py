@@ -1,0 +1,268 @@
+"""Rows of a file as text, in batches of bounded size, and a tally of what became of them."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import itertools
+import json
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from ..formats import InputError
+
+BATCH = 1024
+"""Rows that are held as text at a time; with more of them the garbage collector takes longer than the parsing."""
+
+MAX_LINE = 2**24
+"""Most characters of a line: a file with longer lines is not a list of requests."""
+
+
+class Fault(NamedTuple):
+    """One kind of fault: the first row that has it, what is wrong there, and how many rows have it."""
+
+    row: int
+    text: str
+    rows: int
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of a file's rows.
+
+    Attributes
+    ----------
+    path : Path
+        The file, for faults.
+    skip_bad : bool
+        Whether rows that cannot be used are left out rather than refused.
+    skip_blank : bool
+        Whether rows without content are left out; else they are bad.
+    missing : str
+        The fault if the file does not exist.
+    content : str
+        What a row is.
+    read, blank, bad : int
+        Rows read; of those, rows without content, and rows that cannot be used.
+    faults : dict of str to Fault
+        By kind: the name of the column, or an empty text if the whole row is wrong.
+    """
+
+    path: Path
+    skip_bad: bool = False
+    skip_blank: bool = True
+    missing: str = "expected a file to import, found no such file"
+    content: str = "request"
+    read: int = 0
+    blank: int = 0
+    bad: int = 0
+    faults: dict[str, Fault] = field(default_factory=dict, repr=False)
+
+    def note(self, row: int, line: int, text: str, kind: str, count: int) -> None:
+        """Note that some rows have a fault of a kind; ``row`` is the first of them."""
+        before = self.faults.get(kind)
+        first = Fault(row, f"{place(row, line)}: {text}", count)
+        if before is not None:
+            first = min(before, first)._replace(rows=before.rows + count)
+        self.faults[kind] = first
+
+    def reject(self, row: int, line: int, text: str) -> None:
+        """Count a row that cannot be used."""
+        self.bad += 1
+        self.note(row, line, text, "", 1)
+
+    @property
+    def first_bad(self) -> str | None:
+        """Where the first row is that cannot be used, and what is wrong with it."""
+        return min(self.faults.values(), key=lambda fault: fault.row).text if self.faults else None
+
+    def check(self, kept: int) -> None:
+        """Refuse a file with bad rows, unless they may be skipped, and a file of which no row is kept."""
+        if self.bad and not self.skip_bad:
+            more = f" (and {self.bad - 1:,} more rows)" if self.bad > 1 else ""
+            raise InputError(f"{self.path}: {self.first_bad}{more}; mend it, or leave such rows out with --skip-bad")
+        if not kept:
+            found = f"{self.read:,} rows ({self.blank:,} blank, {self.bad:,} bad)" if self.read else "no rows"
+            raise InputError(f"{self.path}: expected at least one {self.content}, found {found}")
+
+    def refuse(self) -> None:
+        """Refuse a file with faults, with a line for each kind of fault."""
+        if self.faults:
+            raise InputError(
+                f"{self.path}: {fault.text}" + (f" (and {fault.rows - 1} more rows)" if fault.rows > 1 else "")
+                for fault in sorted(self.faults.values(), key=lambda fault: fault.row)
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some rows as text.
+
+    Attributes
+    ----------
+    rows, lines : list of N int
+        Number of each row, from 1 and without the header, and the line it ends on.
+    columns : list of lists of N str
+        The columns that were asked for.
+    """
+
+    rows: list[int]
+    lines: list[int]
+    columns: list[list[str]]
+
+
+_JSON = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
+"""Leaves numbers as they are written."""
+
+Source = Callable[[Tally, Sequence[str]], Iterator[Batch]]
+"""Reads the named columns of a file, counting rows in the tally."""
+
+
+def place(row: int, line: int) -> str:
+    """Where a row is."""
+    return f"line {line}" if row == line else f"row {row} (line {line})"
+
+
+def quoted(text: str) -> str:
+    """What was found, for faults."""
+    return f'"{text[:40]}"' if text.strip() else "nothing"
+
+
+@contextlib.contextmanager
+def opened(tally: Tally) -> Iterator[BinaryIO]:
+    """An open file; errors of the file system and of the encoding become faults, also while it is read."""
+    path = tally.path
+    try:
+        if stat.S_ISCHR(path.stat().st_mode):
+            raise InputError(f"{path}: expected a file, found a device")
+        with path.open("rb") as file:
+            yield file
+    except FileNotFoundError:
+        raise InputError(f"{path}: {tally.missing}") from None
+    except OSError as error:
+        raise InputError(f"{path}: could not be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: expected UTF-8 text, found byte 0x{error.object[error.start]:02x}") from error
+
+
+def lines(tally: Tally) -> Iterator[str]:
+    """Lines of a text file, one after the other.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read, is no UTF-8, or a line is absurdly long.
+    """
+    with opened(tally) as file:
+        stream = io.TextIOWrapper(file, "utf-8-sig", newline="")
+        while line := stream.readline(MAX_LINE):
+            if len(line) == MAX_LINE:
+                raise InputError(f"{tally.path}: expected lines of at most {MAX_LINE:,} characters, found a longer one")
+            yield line
+
+
+Cells = Iterator[tuple[int, int, list[str]]]
+"""Rows, each with its number, its line and its texts."""
+
+
+def records(tally: Tally, delimiter: str = ",") -> tuple[list[str], Cells]:
+    """Header of a CSV file, and its rows with their numbers and lines; blank and ragged ones go to the tally."""
+    reader = csv.reader(lines(tally), delimiter=delimiter, skipinitialspace=True, strict=True)
+
+    def read() -> Iterator[list[str]]:
+        try:
+            yield from reader
+        except csv.Error as error:
+            raise InputError(f"{tally.path}: line {reader.line_num}: not valid CSV: {error}") from None
+
+    def rows() -> Cells:
+        for row, cells in enumerate(texts, 1):
+            tally.read = row
+            if tally.skip_blank and not any(cells):
+                tally.blank += 1
+            elif len(cells) != len(header):
+                tally.reject(row, reader.line_num, f"expected {len(header)} values, found {len(cells)}")
+            else:
+                yield row, reader.line_num, cells
+
+    texts = read()
+    first = next(texts, None)
+    if first is None or not any(first):
+        raise InputError(
+            f"{tally.path}: expected a header, found {'an empty file' if first is None else 'a blank line'}"
+        )
+    header = [name.strip() for name in first]
+    return header, rows()
+
+
+def table(tally: Tally, names: Sequence[str], delimiter: str = ",") -> Iterator[Batch]:
+    """Named columns of a CSV file with a header."""
+    header, rows = records(tally, delimiter)
+    faults = []
+    for name in dict.fromkeys(names):
+        if name not in header:
+            found = ", ".join(header)
+            faults.append(f'{tally.path}: header: expected a column "{name}", found {found[:200]}')
+        elif header.count(name) > 1:
+            faults.append(f'{tally.path}: header: column "{name}" stands twice')
+    if faults:
+        raise InputError(faults)
+    yield from batches(rows, [header.index(name) for name in names])
+
+
+def objects(tally: Tally, names: Sequence[str]) -> Iterator[Batch]:
+    """Named keys of a file with one JSON object a line."""
+
+    def rows() -> Cells:
+        for number, line in enumerate(lines(tally), 1):
+            tally.read = number
+            if not line.strip():
+                tally.blank += 1
+                continue
+            item = parse_object(line)
+            if item is None:
+                tally.reject(number, number, f"expected a JSON object, found {quoted(line.strip())}")
+                continue
+            cells = [item.get(name) for name in names]
+            wrong = next((name for name, cell in zip(names, cells, strict=True) if not isinstance(cell, str)), None)
+            if wrong is None:
+                yield number, number, [str(cell) for cell in cells]
+            else:
+                found = json.dumps(item[wrong])[:40] if wrong in item else "none"
+                tally.reject(number, number, f'expected a number or text under the key "{wrong}", found {found}')
+
+    return batches(rows(), range(len(names)))
+
+
+def bare(tally: Tally, _names: Sequence[str]) -> Iterator[Batch]:
+    """The one column of a file with a value a line and no header."""
+
+    def rows() -> Cells:
+        for number, line in enumerate(lines(tally), 1):
+            tally.read = number
+            if line.strip():
+                yield number, number, [line.strip()]
+            else:
+                tally.blank += 1
+
+    return batches(rows(), [0])
+
+
+def parse_object(line: str) -> dict[str, object] | None:
+    """A JSON object with its numbers as they are written, or ``None`` if the line is none."""
+    try:
+        item = _JSON.decode(line)
+    except (ValueError, RecursionError):
+        return None
+    return item if isinstance(item, dict) else None
+
+
+def batches(rows: Cells, wanted: Sequence[int]) -> Iterator[Batch]:
+    """Rows, each with its number, line and cells, in bounded pieces of the wanted cells."""
+    while piece := list(itertools.islice(rows, BATCH)):
+        columns = [[cells[i] for _, _, cells in piece] for i in wanted]
+        yield Batch([row for row, _, _ in piece], [line for _, line, _ in piece], columns)

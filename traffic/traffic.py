@@ -1,0 +1,107 @@
+"""Traffic: requests ready to be served, each with its exit and its latency objective."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError
+from .exits import check, decide, draw, levels
+from .trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Requests ready to be served.
+
+    Attributes
+    ----------
+    trace : Trace
+        The requests, in order of arrival.
+    exits : (N,) ndarray of int64
+        1-based exit at which each request leaves the network.
+    slo_s : (N,) ndarray of float64
+        Latency objective of each request in seconds; a read-only view of one value where all share it.
+    objective_s : float or None
+        The objective that all requests share; ``None`` if each has its own.
+    origin : str
+        Where the exits came from, as commands print it.
+    """
+
+    trace: Trace
+    exits: NDArray[np.int64]
+    slo_s: NDArray[np.float64]
+    objective_s: float | None
+    origin: str
+
+    def __len__(self) -> int:
+        return len(self.trace)
+
+    def first(self, count: int) -> Traffic:
+        """The first requests."""
+        return replace(self, trace=self.trace.first(count), exits=self.exits[:count], slo_s=self.slo_s[:count])
+
+
+def prepare(
+    trace: Trace,
+    rates: Sequence[float],
+    *,
+    slo_s: float | None = None,
+    seed: int = 0,
+    threshold: float | Sequence[float] | None = None,
+    source: Path | None = None,
+) -> Traffic:
+    """Make a trace ready to be served: every request gets its exit and its objective.
+
+    The exit is the trace's own, else the first whose confidence reaches its
+    threshold, else drawn from the exit rates.
+
+    Parameters
+    ----------
+    trace : Trace
+        Requests.
+    rates : sequence of float
+        The network's exit rates.
+    slo_s : float, optional
+        Latency objective in seconds of all requests, where the trace has none of its own.
+    seed : int
+        For exits that are drawn.
+    threshold : float or sequence of float, optional
+        For exits decided by confidence: one for all, or one for each but the last; by default the paper's 0.8.
+    source : Path, optional
+        The file that exits or confidences came from, for the faults.
+
+    Returns
+    -------
+    Traffic
+        What :func:`fluidb.serving.simulate` serves.
+
+    Raises
+    ------
+    InputError
+        If the trace does not fit the network, if nothing uses the threshold,
+        or if there is no objective, or two.
+    """
+    last = len(rates)
+    if threshold is not None and (trace.confidences is None or trace.exits is not None):
+        raise InputError("threshold: expected a trace whose exits are decided by confidence_1, ...; this one's are not")
+    check(trace, last, source)
+    if trace.exits is not None:
+        exits, origin = trace.exits, "trace"
+    elif trace.confidences is not None:
+        least = levels(threshold, last)
+        exits = decide(trace.confidences, least, last)
+        origin = f"confidence >= {', '.join(f'{level:g}' for level in least)}"
+    else:
+        exits, origin = draw(rates, len(trace), seed), f"exit rates, seed {seed}"
+    if trace.slo_s is not None and slo_s is not None:
+        raise InputError("slo: the trace has a column slo_s, so that --slo would change nothing; leave it out")
+    if trace.slo_s is not None:
+        return Traffic(trace, exits, trace.slo_s, None, origin)
+    if slo_s is None:
+        raise InputError("slo: expected --slo, or a trace with a column slo_s, found neither; add e.g. --slo 200ms")
+    return Traffic(trace, exits, np.broadcast_to(np.float64(slo_s), len(trace)), slo_s, origin)
