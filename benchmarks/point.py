@@ -50,8 +50,8 @@ def random_network(layers: int) -> Network:
     while len(found) < layers:
         R, P, C = (int(2 ** draw.uniform(low, high)) for low, high in ((0, 14), (5, 13), (3, 12)))
         found[Gemm(R, P, C)] = None
-    rows = [Layer(f"layer{i}", 1, gemm, 0, Shape(1, 1, 1)) for i, gemm in enumerate(found)]
-    return Network("random", "Random layers", tuple(rows), (Exit(rows[-1].name, 1.0),), {})
+    rows = [Layer(name=f"layer{i}", stage=1, gemm=gemm, shape=Shape(1, 1, 1)) for i, gemm in enumerate(found)]
+    return Network(name="random", title="Random layers", exits=[Exit(name=rows[-1].name, rate=1.0)], layers=rows)
 
 
 def search_point(network: Network, board: Platform, b_max: int) -> dict[str, float | None]:

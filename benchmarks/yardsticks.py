@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from fluidb.dse import SearchOptions
-from fluidb.dse.search import memory_words
-from fluidb.dse.space import arrange, designs, layouts
-from fluidb.dse.workload import distinct, workload
+from fluidb.dse.space import LayerKind, Plan, arrange, designs
+from fluidb.dse.workload import Work, distinct
 from fluidb.models import Network
 from fluidb.platforms import Platform
 from numpy.typing import NDArray
@@ -55,13 +54,18 @@ class Problem(NamedTuple):
     @property
     def evaluated(self) -> int:
         """Those that are left when equal layers count once, and of B_R with the same B_P the smallest."""
-        (work, _), plan = distinct(self.network), layouts(self.options.batching, self.options.b_max)
+        work, plan = self.inputs
         return self.shapes * int(np.diff(plan.starts)[work.kinds].sum())
+
+    @property
+    def inputs(self) -> tuple[Work, Plan]:
+        """What the kernel takes: equal layers once, and their layouts."""
+        return distinct(self.network, memory_layers=self.options.memory_layers)[0], self.options.plan
 
     @property
     def memory_words(self) -> float:
         """Words that memory-only layers move for each sample."""
-        return float(memory_words(self.network, self.options).sum())
+        return float(self.inputs[0].memory_words.sum())
 
 
 @functools.cache
@@ -83,16 +87,17 @@ def c_available() -> bool:
 
 def prepare_c(problem: Problem) -> Callable[[int], NDArray[np.float64]]:
     """``search.c`` with its inputs: from threads to the cycles of every design and batch size, (D, B_max)."""
-    (work, repeats), plan = distinct(problem.network), layouts(problem.options.batching, problem.options.b_max)
-    inputs = [problem.space, work.gemms, work.kinds, np.ascontiguousarray(repeats.sum(axis=1)), plan.plans, plan.starts]
+    work, plan = problem.inputs
+    times = np.ascontiguousarray(work.repeats.sum(axis=1))
+    inputs = [problem.space, work.gemms, work.kinds, times, plan.layouts, plan.starts]
     assert all(array.flags.c_contiguous and array.dtype in (np.int64, np.float64) for array in inputs)
-    space, gemms, kinds, times, plans, starts = (ctypes.c_void_p(array.ctypes.data) for array in inputs)
+    space, gemms, kinds, counts, layouts, starts = (ctypes.c_void_p(array.ctypes.data) for array in inputs)
 
     def run(threads: int) -> NDArray[np.float64]:
         cycles = np.empty((len(inputs[0]), problem.options.b_max))
         failed = _library().search(
-            space, ctypes.c_int64(len(inputs[0])), gemms, kinds, times, ctypes.c_int64(len(inputs[3])), plans, starts,
-            problem.options.stacking_codes, ctypes.c_double(problem.memory_words),
+            space, ctypes.c_int64(len(inputs[0])), gemms, kinds, counts, ctypes.c_int64(len(times)), layouts, starts,
+            plan.codes, ctypes.c_double(problem.memory_words),
             ctypes.c_double(problem.platform.words_per_cycle), problem.options.b_max, threads,
             ctypes.c_void_p(cycles.ctypes.data),
         )  # fmt: skip
@@ -105,21 +110,21 @@ def prepare_c(problem: Problem) -> Callable[[int], NDArray[np.float64]]:
 
 def in_numpy(problem: Problem) -> NDArray[np.float64]:
     """The same with NumPy, all designs at once: equal layers once, tables hoisted."""
-    (work, repeats), plan = distinct(problem.network), layouts(problem.options.batching, problem.options.b_max)
+    work, plan = problem.inputs
     b_max, bandwidth = problem.options.b_max, problem.platform.words_per_cycle
     T_R, T_P, T_C = problem.space.T.astype(np.float64)
     half = [np.floor(size / 2) for size in (T_R, T_P, T_C)]
     tiles = [(T_R, T_P, T_C), (half[0], 2 * T_P, half[2]), (half[0], half[1], 2 * T_C)]
     n = np.arange(1, b_max + 1)[:, None]
     cycles = np.repeat(n * problem.memory_words / bandwidth, len(problem.space), axis=1)
-    for (R, P, C, groups), kind, times in zip(work.gemms, work.kinds, repeats.sum(axis=1), strict=True):
+    for (R, P, C, groups), kind, times in zip(work.gemms, work.kinds, work.repeats.sum(axis=1), strict=True):
         best = np.full_like(cycles, np.inf)
-        for rows, inner, columns in tiles[: problem.options.stacking_codes]:
+        for rows, inner, columns in tiles[: plan.codes]:
             with np.errstate(divide="ignore"):  # an NPU too small for k: its time is infinite
                 passes_of = R * np.ceil(P / inner) * np.ceil(n * C / columns)
                 weights = P * C * np.ceil(n * R / rows)
                 each = R * P * np.ceil(C / columns) + R * C
-            for b, B_R, B_P, passes in plan.plans[plan.starts[kind] : plan.starts[kind + 1]].tolist():
+            for b, B_R, B_P, passes in plan.layouts[plan.starts[kind] : plan.starts[kind + 1]].tolist():
                 waits = ((b // passes) * each + weights[B_R - 1]) / bandwidth
                 np.minimum(best[b - 1], passes * np.maximum(B_R * passes_of[B_P - 1], waits), out=best[b - 1])
         cycles += times * groups * best
@@ -129,16 +134,15 @@ def in_numpy(problem: Problem) -> NDArray[np.float64]:
 def in_python(problem: Problem) -> NDArray[np.float64]:
     """The same as it stands on paper, in plain Python: every layer, every k, every B_R = 1..b."""
     options, bandwidth = problem.options, problem.platform.words_per_cycle
-    work = workload(problem.network.gemms)
-    layers = list(zip(problem.network.gemms, work.kinds.tolist(), strict=True))
+    layers = [(layer.gemm, LayerKind.of(layer)) for layer in problem.network.layers if layer.gemm]
     cycles = []
     for T_R, T_P, T_C in problem.space.tolist():
         shapes = [(T_R, T_P, T_C), (T_R // 2, 2 * T_P, T_C // 2), (T_R // 2, T_P // 2, 2 * T_C)]
         for b in range(1, options.b_max + 1):
             total = b * problem.memory_words / bandwidth
-            for (R, P, C, groups, _), kind in layers:
+            for (R, P, C, groups), kind in layers:
                 best = math.inf
-                for rows, inner, columns in shapes[: options.stacking_codes]:
+                for rows, inner, columns in shapes[: options.plan.codes]:
                     if not (rows and inner and columns):
                         continue
                     for B_R in range(1, b + 1):

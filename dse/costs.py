@@ -14,17 +14,17 @@ from . import kernels
 from .design import DesignTable
 from .fbcb import FbcbTable
 from .space import Batching, LayerKind, arrange
-from .workload import workload
+from .workload import distinct
 
 
 class Cause(StrEnum):
     """What a layer's time goes into, in the order in which it is attributed (docs/model.md, Where time goes).
 
-    ``COMPUTE`` makes MACs.  The next four are units that idle or multiply
-    nothing: in places of the grid B_R x B_P without a sample, in the last tile
-    along P, in the last along C, and where stacking halves an odd number.  The
-    last two wait for off-chip memory: what would be waited for even if each
-    reading of the weights served T_R rows, and what is because there are fewer.
+    ``COMPUTE`` makes MACs.  The next four are multipliers that idle: in places of
+    the grid B_R x B_P without a sample, in the last tile along P, in the last tile
+    along C, and where stacking halves an odd number.  The last two are waits for
+    off-chip memory.  ``FEW_ROWS`` is the wait that would vanish if each reading of
+    the weights served T_R rows; ``MEMORY`` is the rest.
     """
 
     COMPUTE = "compute"
@@ -77,19 +77,16 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
     InputError
         If the FBCB stacks processing elements that the design does not have.
     """
-    options, platform, network = design.options, design.platform, design.network.network()
-    work = workload(network.gemms)
+    options, platform, network = design.options, design.platform, design.network
+    work, rows = distinct(network)
+    kinds = [LayerKind(kind) for kind in work.kinds[rows]]
     codes, B_R = fbcb.unpack()
-    grid = np.array(
-        [
-            [arrange(options.batching, b, rows, LayerKind(kind)) for b, rows in enumerate(row, 1)]
-            for row, kind in zip(B_R.tolist(), work.kinds.tolist(), strict=True)
-        ],
-        dtype=np.int64,
-    )
-    B_P, passes = np.ascontiguousarray(grid[..., 0]), np.ascontiguousarray(grid[..., 1])
+    layouts = [
+        [(b, rows, *arrange(options.batching, b, rows, kind)) for b, rows in enumerate(row, 1)]
+        for row, kind in zip(B_R.tolist(), kinds, strict=True)
+    ]
     cycles, words, parts = kernels.cost_layouts(
-        np.array(design.tile, dtype=np.int64), work.gemms, codes, B_R, B_P, passes,
+        np.array(design.tile), work._replace(gemms=work.gemms[rows]), codes, np.array(layouts),
         platform.words_per_cycle, options.batching is Batching.EQ1,
     )  # fmt: skip
     if not np.isfinite(cycles).all():

@@ -2,105 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from ..formats import InputError, Strict, Table, check_own_folder, read_table, write_directory, write_table
-from ..models import MAX_WORK, Exit, Gemm, Layer, Network, Shape
+from ..formats import InputError, Table, check_own_folder, read_table, write_directory, write_table
+from ..models import Network
+from ..models.network import Count
 from ..platforms import ENERGY_KEYS, LUT_KEYS, Platform
-from ..tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, ExitRow
+from ..tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE
 from .fbcb import FbcbTable, encode
-from .search import Choice, Evaluator, SearchOptions, SearchResult, configure
+from .search import Candidate, Evaluator, SearchOptions, SearchResult
 from .space import Tile, luts
 
 SEARCH_FILE = "search.json"
 OWN_FILES = {DESIGN_FILE, FBCB_FILE, LATENCY_FILE, SEARCH_FILE}
 """All that fluidb keeps in a design's folder."""
-
-Count = Annotated[int, Field(ge=1, le=MAX_WORK)]
-
-
-class LayerRow(Strict):
-    """A layer on the NPU; ``gemm`` is R, P, C, groups, and absent in a memory-only layer.
-
-    ``per_sample`` tells a product of two activations.
-    """
-
-    name: str
-    stage: Count
-    gemm: Annotated[list[Count], Field(min_length=4, max_length=4)] | None
-    per_sample: bool = False
-    memory_words: Annotated[int, Field(ge=0, le=MAX_WORK)]
-    shape: Annotated[list[Count], Field(min_length=3, max_length=3)]
-
-    def layer(self) -> Layer:
-        """The layer of a record."""
-        gemm = None
-        if self.gemm:
-            R, P, C, groups = self.gemm
-            gemm = Gemm(R, P, C, groups, self.per_sample)
-        return Layer(self.name, self.stage, gemm, self.memory_words, Shape(*self.shape))
-
-
-class NetworkRow(Strict):
-    """The network as it was lowered, so that later steps need no other file."""
-
-    name: str
-    title: str
-    sources: dict[str, str]
-    exits: Annotated[list[ExitRow], Field(min_length=1)]
-    layers: list[LayerRow]
-
-    @model_validator(mode="after")
-    def _work_in_every_stage(self) -> Self:
-        stages = [layer.stage for layer in self.layers]
-        if stages != sorted(stages) or set(stages) != set(range(1, len(self.exits) + 1)):
-            raise ValueError(f"layers: expected stages 1 to {len(self.exits)} in order, one for each exit")
-        macs = [math.prod(layer.gemm) for layer in self.layers if layer.gemm]
-        if not macs or max(macs) > MAX_WORK:
-            raise ValueError(f"layers: expected at least one gemm, and none of more than {MAX_WORK:.2g} MACs")
-        return self
-
-    @classmethod
-    def of(cls, network: Network) -> NetworkRow:
-        """The record of a network."""
-        layers = [
-            LayerRow(
-                name=layer.name,
-                stage=layer.stage,
-                gemm=list(layer.gemm[:4]) if layer.gemm else None,
-                per_sample=bool(layer.gemm and layer.gemm.per_sample),
-                memory_words=layer.memory_words,
-                shape=list(layer.shape),
-            )
-            for layer in network.layers
-        ]
-        exits = [ExitRow(name=item.name, rate=item.rate) for item in network.exits]
-        return cls(name=network.name, title=network.title, sources=network.sources, exits=exits, layers=layers)
-
-    def network(self) -> Network:
-        """The network of a record."""
-        layers = tuple(row.layer() for row in self.layers)
-        exits = [Exit(row.name, row.rate) for row in self.exits]
-        return Network(self.name, self.title, layers, tuple(exits), self.sources)
-
-
-class CandidateRow(Strict):
-    """A design and its objective, in the unit of ``options.objective``."""
-
-    T_R: Count
-    T_P: Count
-    T_C: Count
-    objective: float
-
-    @property
-    def tile(self) -> Tile:
-        """The design."""
-        return Tile(self.T_R, self.T_P, self.T_C)
 
 
 class DesignTable(Table):
@@ -110,7 +29,7 @@ class DesignTable(Table):
     ----------
     network, platform, options
         What was searched for.
-    ranking : list of CandidateRow
+    ranking : list of Candidate
         The best designs, best first; the first is the design.
     gop_s : list of float
         Its throughput for b = 1..b_max.
@@ -123,10 +42,10 @@ class DesignTable(Table):
     schema_name: ClassVar[str] = "fluidb.design/1"
     made_by: ClassVar[str] = "fluidb dse"
 
-    network: NetworkRow
+    network: Network
     platform: Platform
     options: SearchOptions
-    ranking: Annotated[list[CandidateRow], Field(min_length=1)]
+    ranking: Annotated[list[Candidate], Field(min_length=1)]
     gop_s: list[float]
     energy_j: list[float] | None = None
     designs_evaluated: Count
@@ -189,16 +108,14 @@ def tabulate_design(
     fbcb : FbcbTable
         Its control block.
     """
-    choice: Choice = configure(network, platform, found.best.tile, options)
-    ranking = [CandidateRow(**item.tile._asdict(), objective=item.objective) for item in found.ranking]
     counted = platform.states(ENERGY_KEYS)
     evaluator, tile = Evaluator(network, platform, options), found.best.tile
-    cost = evaluator.cost_one(tile) if counted else evaluator.cost(np.array([tile]), traffic=False)
+    choice, cost = evaluator.choose(tile), evaluator.cost(np.array([tile]), traffic=counted)
     design = DesignTable(
-        network=NetworkRow.of(network),
+        network=network,
         platform=platform,
         options=options,
-        ranking=ranking,
+        ranking=found.ranking,
         gop_s=cost.gop_s[0].tolist(),
         energy_j=cost.energy_j[0].tolist() if counted else None,
         designs_evaluated=found.designs_evaluated,

@@ -1,4 +1,4 @@
-"""Why a design takes the time it takes: what bounds each layer and batch, and what other choices would cost."""
+"""Where the time of a design goes: what bounds each layer and batch, and what other choices would cost."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from . import kernels
 from .costs import Cause, layer_costs
 from .design import DesignTable
 from .fbcb import K_NAMES, FbcbTable
-from .space import Batching, layouts
-from .workload import workload
+from .space import Batching
+from .workload import distinct
 
 
-class Candidate(NamedTuple):
+class Configuration(NamedTuple):
     """One (k, B_R) for a layer and batch, and what it costs."""
 
     k: str
@@ -41,10 +41,6 @@ class Pairs(NamedTuple):
     codes: NDArray[np.int64]
     B_R: NDArray[np.int64]
     time_s: NDArray[np.float64]
-
-    def of(self, layers: NDArray[np.int64]) -> Pairs:
-        """The choices of some layers."""
-        return Pairs(self.codes[layers], self.B_R[layers], self.time_s[layers])
 
 
 class Fixed(NamedTuple):
@@ -156,22 +152,23 @@ class _Weighed(NamedTuple):
         return found
 
 
-def _weigh(design: DesignTable, layers: list[Layer]) -> list[_Weighed]:
-    """Every pair that the search weighs, for b = 1..b_max, by the same kernel."""
-    options = design.options
-    work, plan = workload([layer.gemm for layer in layers if layer.gemm]), layouts(options.batching, options.b_max)
-    cycles, words = kernels.cost_candidates(
-        np.array(design.tile, dtype=np.int64), work.gemms, work.kinds, plan.plans, plan.starts,
-        options.stacking_codes, design.platform.words_per_cycle, plan.literal,
+def _weigh(design: DesignTable) -> list[_Weighed]:
+    """Every pair that the search weighs for the network's products, for b = 1..b_max."""
+    options, plan = design.options, design.options.plan
+    work, rows = distinct(design.network)
+    layouts = np.repeat(plan.layouts, plan.codes, axis=0)
+    codes = np.tile(np.arange(plan.codes), len(plan.layouts))
+    kinds = np.repeat(np.arange(len(plan.starts) - 1), plan.codes * np.diff(plan.starts))
+    each = len(work.gemms)
+    cycles, words, _ = kernels.cost_layouts(
+        np.array(design.tile), work, np.tile(codes, (each, 1)), np.tile(layouts, (each, 1, 1)),
+        design.platform.words_per_cycle, plan.literal,
     )  # fmt: skip
-    found = []
-    for b in range(1, options.b_max + 1):
-        here = np.flatnonzero(plan.plans[:, 0] == b)
-        codes = np.tile(np.arange(options.stacking_codes), len(here))
-        B_R = np.repeat(plan.plans[here, 1], options.stacking_codes)
-        shape = (len(cycles), len(codes))
-        found.append(_Weighed(codes, B_R, cycles[:, here].reshape(shape), words[:, here].reshape(shape)))
-    return found
+    cycles[work.kinds[:, None] != kinds] = np.inf  # a layer chooses from the list of its kind
+    return [
+        _Weighed(codes[here], layouts[here, 1], cycles[rows][:, here], words[rows][:, here])
+        for here in (np.flatnonzero(layouts[:, 0] == b) for b in range(1, options.b_max + 1))
+    ]
 
 
 def _runner_up(weighed: _Weighed, codes: NDArray[np.int64], B_R: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
@@ -189,7 +186,7 @@ def _fixed(
 ) -> list[Fixed]:
     """Choices taken away from all layers with a product; ``time_s`` is that of all layers as configured."""
     options = design.options
-    stackings = [None, *range(options.stacking_codes)] if options.stacking else [None]
+    stackings = [None, *range(options.plan.codes)] if options.stacking else [None]
     rules = [None, "b", "1"] if options.batching in (Batching.FLUID, Batching.EQ1) else [None]
     found = []
     for code in stackings:
@@ -208,7 +205,7 @@ def _fixed(
 
 def _gop_s(design: DesignTable, time_s: NDArray[np.float64]) -> float:
     """Throughput summed over batch sizes with their weights, Equation (2), in GOP/s."""
-    operations = 2.0 * design.network.network().macs * np.arange(1, len(time_s) + 1)
+    operations = 2.0 * design.network.macs * np.arange(1, len(time_s) + 1)
     return float((design.options.weight_array() * operations / time_s).sum() / 1e9)
 
 
@@ -231,9 +228,9 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         If the FBCB stacks processing elements that the design does not have.
     """
     costs = layer_costs(design, fbcb)
-    network, platform = design.network.network(), design.platform
+    network, platform = design.network, design.platform
     products = [index for index, layer in enumerate(network.layers) if layer.gemm]
-    weighed = _weigh(design, list(network.layers))
+    weighed = _weigh(design)
     codes, B_R = fbcb.unpack()
     following = [_runner_up(item, codes[:, i], B_R[:, i]) for i, item in enumerate(weighed)]
     next_codes, next_B_R, next_cycles = (np.column_stack(columns) for columns in zip(*following, strict=True))
@@ -255,14 +252,14 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         dram_bytes=costs.words[takes_time] * platform.word_bits / 8,
         parts_s={cause: part[takes_time] for cause, part in costs.parts_s.items()},
         bound=bound[takes_time],
-        chosen=chosen.of(takes_time),
-        runner_up=runner_up.of(takes_time),
+        chosen=Pairs._make(table[takes_time] for table in chosen),
+        runner_up=Pairs._make(table[takes_time] for table in runner_up),
         fixed=_fixed(design, weighed, costs.time_s, products),
         gop_s=_gop_s(design, costs.time_s.sum(axis=0)),
     )
 
 
-def candidates(design: DesignTable, layer: Layer) -> list[list[Candidate]]:
+def candidates(design: DesignTable, layer: Layer) -> list[list[Configuration]]:
     """Every (k, B_R) that the search weighs for a layer, best first.
 
     Parameters
@@ -274,22 +271,23 @@ def candidates(design: DesignTable, layer: Layer) -> list[list[Candidate]]:
 
     Returns
     -------
-    list of list of Candidate
+    list of list of Configuration
         For b = 1..b_max; all empty for a memory-only layer, which has no choice.
     """
     if layer.gemm is None:
         return [[] for _ in range(design.options.b_max)]
-    platform = design.platform
+    platform, products = design.platform, [item for item in design.network.layers if item.gemm]
+    row = products.index(layer)
     return [
         [
-            Candidate(
+            Configuration(
                 K_NAMES[item.codes[m]],
                 int(item.B_R[m]),
-                float(item.cycles[0, m] / platform.clock_hz),
-                float(item.words[0, m] * platform.word_bits / 8),
+                float(item.cycles[row, m] / platform.clock_hz),
+                float(item.words[row, m] * platform.word_bits / 8),
             )
-            for m in item.order()[0]
-            if np.isfinite(item.cycles[0, m])
+            for m in item.order()[row]
+            if np.isfinite(item.cycles[row, m])
         ]
-        for item in _weigh(design, [layer])
+        for item in _weigh(design)
     ]

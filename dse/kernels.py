@@ -1,15 +1,20 @@
 """The cost model, compiled: cycles and off-chip words of one layer, and the search over designs.
 
 Everything here is numba and numpy; the typed face is in ``space``, ``search``
-and ``latency``.  All kernels live in this one file because numba's disk cache
+and ``costs``.  All kernels live in this one file because numba's disk cache
 notices an edit in the file it caches, and in no other.
 
-Quantities are float64 that hold whole numbers: exact below 2**52, and a
-division that is rounded up is then exact too (``docs/model.md``, Arithmetic).
+Cycles, words and accesses of a layer are written once, in the functions above
+:func:`search_designs`; the search, its bound, the energy and the explanation
+all call them.  Quantities are float64 that hold whole numbers: exact below
+2**52, and a division that is rounded up is then exact too (``docs/model.md``,
+Arithmetic).
 
-Symbols are the paper's (000): a layer is R x P by P x C, a design
-<T_R, T_P, T_C>; ``b`` samples are laid out as ``B_R`` down the rows times
-``B_P`` side by side.
+Symbols are the paper's (000): a layer is R x P by P x C, a design or its
+stacked ``tile`` is <T_R, T_P, T_C>.  A ``layout`` is (b, B_R, B_P, passes):
+``b`` samples, ``B_R`` down the rows times ``B_P`` side by side in each of
+``passes`` runs.  ``work`` is a :class:`.workload.Work`, ``plan`` a
+:class:`.space.Plan`.
 """
 
 import numpy as np
@@ -65,12 +70,6 @@ def column_tiles(C, T_C, B_P, literal):
 
 
 @kernel
-def tile_passes(P, C, T_P, T_C, B_P, literal):
-    """Tiles that a row of the output needs: rounded up in P and in C."""
-    return inner_tiles(P, T_P, B_P, literal) * column_tiles(C, T_C, B_P, literal)
-
-
-@kernel
 def sample_words(R, P, C, T_C):
     """Words moved for each sample: its input once per column tile, its output once."""
     return R * P * tiles_along(C, T_C) + R * C
@@ -89,20 +88,66 @@ def partial_words(R, P, C, T_P):
 
 
 @kernel
-def gemm_cost(gemm, T_R, T_P, T_C, b, B_R, B_P, passes, words_per_cycle, literal):
-    """Cycles and words of one layer for b samples, laid out B_R x B_P in each of ``passes`` passes."""
-    R, P, C, groups = gemm[0], gemm[1], gemm[2], gemm[3]
-    compute = B_R * R * tile_passes(P, C, T_P, T_C, B_P, literal)
+def gemm_at(work, u):
+    """R, P, C and groups of a layer, as a tuple."""
+    return work.gemms[u, 0], work.gemms[u, 1], work.gemms[u, 2], work.gemms[u, 3]
+
+
+@kernel
+def layout_at(plan, n):
+    """The layout in a row of a plan, as a tuple."""
+    return plan.layouts[n, 0], plan.layouts[n, 1], plan.layouts[n, 2], plan.layouts[n, 3]
+
+
+@kernel
+def gemm_cost(gemm, tile, layout, words_per_cycle, literal):
+    """Cycles and words of one layer in one layout; ``literal`` is Equation (1) as printed."""
+    R, P, C, groups = gemm
+    T_R, T_P, T_C = tile
+    b, B_R, B_P, passes = layout
+    compute = B_R * R * (inner_tiles(P, T_P, B_P, literal) * column_tiles(C, T_C, B_P, literal))
     words = (b // passes) * sample_words(R, P, C, T_C) + weight_words(R, P, C, T_R, B_R)
     # double buffering hides the smaller of the two (docs/model.md, Time of a layer)
     return groups * passes * max(compute, words / words_per_cycle), groups * passes * words
 
 
 @kernel
-def stack_block(designs, first, tiles):
-    """Tiles of a block of designs under each stacking code; k = 1, which is tried anyway, where one does not fit.
+def gemm_parts(gemm, tile, layout, words_per_cycle, literal, units):
+    """Cycles and words of :func:`gemm_cost`, and where the cycles go (docs/model.md, Where time goes).
 
-    Past the last design it is repeated: blocks are whole, so that loops over them need no remainder.
+    ``units`` are the multipliers of the design before stacking, ``tile`` is its tile after.
+    """
+    R, P, C, groups = gemm
+    T_R, T_P, T_C = tile
+    b, B_R, B_P, passes = layout
+    cycles, words = gemm_cost(gemm, tile, layout, words_per_cycle, literal)
+    rows = groups * passes * B_R * R
+    inner, columns = inner_tiles(P, T_P, B_P, literal), column_tiles(C, T_C, B_P, literal)
+    made = groups * b * R * P * C / units
+    grid = rows * B_P * P * C / units
+    inner_filled = rows * inner * T_P * (C if literal else B_P * C) / units
+    filled = rows * inner * T_P * columns * T_C / units
+    compute = rows * inner * columns
+    # as if every reading of the weights served the T_R rows that the buffers hold
+    spared = groups * passes * (weight_words(R, P, C, T_R, B_R) - P * C * B_R * R / T_R)
+    amortised = max(compute, (words - spared) / words_per_cycle)
+    parts = (
+        made,
+        max(grid - made, 0.0),
+        max(inner_filled - grid, 0.0),
+        max(filled - inner_filled, 0.0),
+        max(compute - filled, 0.0),
+        max(amortised - compute, 0.0),
+        max(cycles - amortised, 0.0),
+    )
+    return cycles, words, parts
+
+
+@kernel
+def stack_block(designs, first, tiles):
+    """Tiles of a block of designs under each stacking code; where a code does not fit, those of k = 1 again.
+
+    The last block is filled up with the last design, so that loops over blocks need no remainder.
 
     Parameters
     ----------
@@ -115,15 +160,15 @@ def stack_block(designs, first, tiles):
     """
     for code in range(tiles.shape[1]):
         for j in range(BLOCK):
-            design = min(first + j, designs.shape[0] - 1)
-            T_R, T_P, T_C = stacked(designs[design, 0], designs[design, 1], designs[design, 2], code)
-            if T_R == 0:
-                T_R, T_P, T_C = stacked(designs[design, 0], designs[design, 1], designs[design, 2], 0)
-            tiles[0, code, j], tiles[1, code, j], tiles[2, code, j] = T_R, T_P, T_C
+            design = designs[min(first + j, designs.shape[0] - 1)]
+            tile = stacked(design[0], design[1], design[2], code)
+            if tile[0] == 0:
+                tile = stacked(design[0], design[1], design[2], 0)
+            tiles[0, code, j], tiles[1, code, j], tiles[2, code, j] = tile
 
 
 @kernel
-def search_designs(designs, gemms, kinds, repeats, plans, starts, codes, memory_words, words_per_cycle, cycles):
+def search_designs(designs, work, plan, words_per_cycle, cycles):
     """Cycles of each stage and batch on each design, with the best (k, B_R) for each layer and batch.
 
     Equation (1) as printed is for :func:`account_designs`, which is slower.
@@ -132,27 +177,17 @@ def search_designs(designs, gemms, kinds, repeats, plans, starts, codes, memory_
     ----------
     designs : (D, 3) int64
         T_R, T_P, T_C of each design.
-    gemms : (U, 4) float64
-        R, P, C, groups of each distinct layer.
-    kinds : (U,) int64
-        Which list of layouts it chooses from.
-    repeats : (U, S) float64
-        How often it occurs in each stage.
-    plans : (N, 4) int64
-        Layouts (b, B_R, B_P, passes), by b, list after list.
-    starts : (lists + 1,) int64
-        Where each list begins in ``plans``.
-    codes : int
-        Stacking codes to try: 1 for k = 1 only, 3 for all.
-    memory_words : (S,) float64
-        Words that a stage's memory-only layers move for each sample.
+    work : Work
+        Distinct layers.
+    plan : Plan
+        Layouts and stackings to try.
     words_per_cycle : float
         Off-chip bandwidth.
     cycles : (D, S, B_max) float64
         Output.
     """
     stages, batches = cycles.shape[1], cycles.shape[2]
-    tiles = np.empty((3, codes, BLOCK))
+    tiles = np.empty((3, plan.codes, BLOCK))
     inner, each = np.empty(BLOCK), np.empty(BLOCK)
     busy, weights = np.empty((batches + 1, BLOCK)), np.empty((batches + 1, BLOCK))
     best = np.empty((batches, BLOCK))
@@ -162,13 +197,13 @@ def search_designs(designs, gemms, kinds, repeats, plans, starts, codes, memory_
         for s in range(stages):
             for i in range(batches):
                 for j in range(BLOCK):
-                    total[s, i, j] = (i + 1) * memory_words[s] / words_per_cycle
-        for u in range(gemms.shape[0]):
-            R, P, C = gemms[u, 0], gemms[u, 1], gemms[u, 2]
+                    total[s, i, j] = (i + 1) * work.memory_words[s] / words_per_cycle
+        for u in range(work.gemms.shape[0]):
+            R, P, C, groups = gemm_at(work, u)
             for i in range(batches):
                 for j in range(BLOCK):
                     best[i, j] = np.inf
-            for code in range(codes):
+            for code in range(plan.codes):
                 # what does not depend on the pair (b, B_R) is computed once
                 for j in range(BLOCK):
                     inner[j] = R * tiles_along(P, tiles[1, code, j])
@@ -177,8 +212,8 @@ def search_designs(designs, gemms, kinds, repeats, plans, starts, codes, memory_
                     for j in range(BLOCK):
                         busy[n, j] = inner[j] * tiles_along(n * C, tiles[2, code, j])
                         weights[n, j] = weight_words(R, P, C, tiles[0, code, j], n)
-                for n in range(starts[kinds[u]], starts[kinds[u] + 1]):
-                    b, B_R, B_P, passes = plans[n, 0], plans[n, 1], plans[n, 2], plans[n, 3]
+                for n in range(plan.starts[work.kinds[u]], plan.starts[work.kinds[u] + 1]):
+                    b, B_R, B_P, passes = layout_at(plan, n)
                     for j in range(BLOCK):
                         words = (b // passes) * each[j] + weights[B_R, j]
                         found = passes * max(B_R * busy[B_P, j], words / words_per_cycle)
@@ -186,7 +221,7 @@ def search_designs(designs, gemms, kinds, repeats, plans, starts, codes, memory_
             for s in range(stages):
                 for i in range(batches):
                     for j in range(BLOCK):
-                        total[s, i, j] += repeats[u, s] * gemms[u, 3] * best[i, j]
+                        total[s, i, j] += work.repeats[u, s] * groups * best[i, j]
         for j in range(min(BLOCK, designs.shape[0] - first)):
             for s in range(stages):
                 for i in range(batches):
@@ -194,117 +229,51 @@ def search_designs(designs, gemms, kinds, repeats, plans, starts, codes, memory_
 
 
 @kernel
-def stack_reciprocals(designs, first, tiles):
-    """One by what :func:`stack_block` has, and a little less, for bounds.
-
-    A product is quicker than a quotient, and so it is never more, rounded up or not.
-    """
-    stack_block(designs, first, tiles)
-    for axis in range(3):
-        for code in range(tiles.shape[1]):
-            for j in range(BLOCK):
-                tiles[axis, code, j] = (1 - 1e-12) / tiles[axis, code, j]
-
-
-@kernel
-def bound_designs(designs, gemms, kinds, repeats, codes, memory_words, words_per_cycle, up, shares, least):
+def bound_designs(designs, work, plan, words_per_cycle, least):
     """What each design takes at least for each sample of any batch (docs/model.md, Pruning).
 
     Parameters
     ----------
-    designs, gemms, kinds, repeats, codes, memory_words, words_per_cycle
-        As for :func:`search_designs`.
-    up : (lists, 2) float64
-        1 where each sample takes whole tiles along P and along the columns, 0 where samples share them.
-    shares : (lists,) float64
-        The least of passes / b in each list: of one reading of the weights, what falls to a sample.
-    least : (D, S) float64
-        Output: cycles of each stage.
+    designs, work, plan, words_per_cycle
+        As for :func:`search_designs`; Equation (1) as printed too.
+    least : (3, D, S) float64
+        Output: cycles, words moved off chip and accesses to buffers, each by itself.
     """
-    stages = least.shape[1]
-    cycles_per_word = 1 / words_per_cycle
-    tiles = np.empty((3, codes, BLOCK))
-    best, total = np.empty(BLOCK), np.empty((stages, BLOCK))
+    tiles = np.empty((3, plan.codes, BLOCK))
+    best = np.empty((3, BLOCK))
     for first in range(0, designs.shape[0], BLOCK):
-        stack_reciprocals(designs, first, tiles)
-        for s in range(stages):
-            for j in range(BLOCK):
-                total[s, j] = memory_words[s] * cycles_per_word
-        for u in range(gemms.shape[0]):
-            R, P, C = gemms[u, 0], gemms[u, 1], gemms[u, 2]
-            up_inner, up_columns, share = up[kinds[u], 0], up[kinds[u], 1], shares[kinds[u]]
-            for j in range(BLOCK):
-                best[j] = np.inf
-            for code in range(codes):
-                for j in range(BLOCK):
-                    inner, columns = P * tiles[1, code, j], C * tiles[2, code, j]
-                    whole = np.ceil(columns)
-                    columns += up_columns * (whole - columns)
-                    compute = R * (inner + up_inner * (np.ceil(inner) - inner)) * columns
-                    words = R * (P * whole + C) + share * P * C * np.ceil(R * tiles[0, code, j])
-                    best[j] = smaller(max(compute, words * cycles_per_word), best[j])
-            for s in range(stages):
-                for j in range(BLOCK):
-                    total[s, j] += repeats[u, s] * gemms[u, 3] * best[j]
+        stack_block(designs, first, tiles)
         for j in range(min(BLOCK, designs.shape[0] - first)):
-            for s in range(stages):
-                least[first + j, s] = total[s, j]
-
-
-@kernel
-def bound_traffic(designs, gemms, kinds, repeats, codes, memory_words, shares, words, accesses):
-    """What each design moves at least for each sample of any batch (docs/model.md, Pruning).
-
-    Parameters
-    ----------
-    designs, gemms, kinds, repeats, codes, memory_words, shares
-        As for :func:`bound_designs`.
-    words, accesses : (D, S) float64
-        Output: words moved off chip, and accesses to buffers.
-    """
-    stages = words.shape[1]
-    tiles = np.empty((3, codes, BLOCK))
-    moved, touched = np.empty(BLOCK), np.empty(BLOCK)
-    for first in range(0, designs.shape[0], BLOCK):
-        count = min(BLOCK, designs.shape[0] - first)
-        stack_reciprocals(designs, first, tiles)
-        for j in range(count):
-            for s in range(stages):
-                words[first + j, s], accesses[first + j, s] = memory_words[s], 2 * memory_words[s]
-        for u in range(gemms.shape[0]):
-            R, P, C = gemms[u, 0], gemms[u, 1], gemms[u, 2]
-            share = shares[kinds[u]]
+            for s in range(least.shape[2]):
+                words = work.memory_words[s]
+                least[0, first + j, s], least[1, first + j, s] = words / words_per_cycle, words
+                least[2, first + j, s] = 2 * words
+        for u in range(work.gemms.shape[0]):
+            R, P, C, groups = gemm_at(work, u)
+            share, widest = 1.0, 1  # of one reading of the weights, what falls to a sample; most samples side by side
+            for n in range(plan.starts[work.kinds[u]], plan.starts[work.kinds[u] + 1]):
+                b, _, B_P, passes = layout_at(plan, n)
+                share, widest = min(share, passes / b), max(widest, B_P)
             for j in range(BLOCK):
-                moved[j] = touched[j] = np.inf
-            for code in range(codes):
+                best[0, j] = best[1, j] = best[2, j] = np.inf
+            for code in range(plan.codes):
                 for j in range(BLOCK):
-                    found = R * (P * np.ceil(C * tiles[2, code, j]) + C)
-                    found += share * P * C * np.ceil(R * tiles[0, code, j])
-                    returned = R * C * (np.ceil(P * tiles[1, code, j]) - 1)
-                    moved[j] = smaller(found, moved[j])
-                    touched[j] = smaller(2 * (found + returned), touched[j])
-            for j in range(count):
-                for s in range(stages):
-                    words[first + j, s] += repeats[u, s] * gemms[u, 3] * moved[j]
-                    accesses[first + j, s] += repeats[u, s] * gemms[u, 3] * touched[j]
+                    T_R, T_P, T_C = tiles[0, code, j], tiles[1, code, j], tiles[2, code, j]
+                    # samples side by side share tiles along the columns, in Equation (1) as printed along P
+                    inner = P / T_P if plan.literal else tiles_along(P, T_P)
+                    columns = C / T_C if widest > 1 and not plan.literal else tiles_along(C, T_C)
+                    words = sample_words(R, P, C, T_C) + share * weight_words(R, P, C, T_R, 1)
+                    best[0, j] = smaller(max(R * inner * columns, words / words_per_cycle), best[0, j])
+                    best[1, j] = smaller(words, best[1, j])
+                    best[2, j] = smaller(2 * (words + partial_words(R, P, C, T_P)), best[2, j])
+            for j in range(min(BLOCK, designs.shape[0] - first)):
+                for s in range(least.shape[2]):
+                    for figure in range(3):
+                        least[figure, first + j, s] += work.repeats[u, s] * groups * best[figure, j]
 
 
 @kernel
-def choose_layouts(
-    design,
-    gemms,
-    kinds,
-    plans,
-    starts,
-    codes,
-    words_per_cycle,
-    literal,
-    code_of,
-    rows_of,
-    cycles_of,
-    words_of,
-    returned_of,
-):
+def choose_layouts(design, work, plan, words_per_cycle, choice):
     """The best (k, B_R) of each layer and batch on one design, with its cycles and words.
 
     On equal cycles fewer words win, then the smaller stacking code, then the smaller B_R.
@@ -313,77 +282,32 @@ def choose_layouts(
     ----------
     design : (3,) int64
         T_R, T_P, T_C.
-    gemms : (L, 4) float64
-        R, P, C, groups of each layer.
-    kinds, plans, starts, codes, words_per_cycle, literal
-        As for :func:`account_designs`.
-    code_of, rows_of : (L, B_max) int64
-        Output: the choice.
-    cycles_of, words_of, returned_of : (L, B_max) float64
-        Output: what it costs, and partial sums that return to the output buffer.
+    work, plan, words_per_cycle
+        As for :func:`search_designs`; Equation (1) as printed too.
+    choice : Choice
+        Output.
     """
-    for u in range(gemms.shape[0]):
-        for i in range(code_of.shape[1]):
-            code_of[u, i], rows_of[u, i], cycles_of[u, i], words_of[u, i] = 0, 0, np.inf, np.inf
-        for code in range(codes):
-            T_R, T_P, T_C = stacked(design[0], design[1], design[2], code)
-            if T_R == 0:
+    for u in range(work.gemms.shape[0]):
+        R, P, C, groups = gemm_at(work, u)
+        for i in range(choice.cycles.shape[1]):
+            choice.cycles[u, i] = np.inf
+        for code in range(plan.codes):
+            tile = stacked(design[0], design[1], design[2], code)
+            if tile[0] == 0:
                 continue
-            for n in range(starts[kinds[u]], starts[kinds[u] + 1]):
-                b, B_R, B_P, passes = plans[n, 0], plans[n, 1], plans[n, 2], plans[n, 3]
-                cycles, words = gemm_cost(gemms[u], T_R, T_P, T_C, b, B_R, B_P, passes, words_per_cycle, literal)
-                i = b - 1
-                if cycles < cycles_of[u, i] or (cycles == cycles_of[u, i] and words < words_of[u, i]):
-                    code_of[u, i], rows_of[u, i] = code, B_R
-                    cycles_of[u, i], words_of[u, i] = cycles, words
-                    returned_of[u, i] = gemms[u, 3] * b * partial_words(gemms[u, 0], gemms[u, 1], gemms[u, 2], T_P)
+            for n in range(plan.starts[work.kinds[u]], plan.starts[work.kinds[u] + 1]):
+                layout = layout_at(plan, n)
+                cycles, words = gemm_cost(gemm_at(work, u), tile, layout, words_per_cycle, plan.literal)
+                b, i = layout[0], layout[0] - 1
+                best = choice.cycles[u, i]
+                if cycles < best or (cycles == best and words < choice.words[u, i]):
+                    choice.codes[u, i], choice.B_R[u, i] = code, layout[1]
+                    choice.cycles[u, i], choice.words[u, i] = cycles, words
+                    choice.returned[u, i] = groups * b * partial_words(R, P, C, tile[1])
 
 
 @kernel
-def gemm_parts(gemm, T_R, T_P, T_C, units, b, B_R, B_P, passes, words_per_cycle, literal):
-    """Where the cycles of :func:`gemm_cost` go (docs/model.md, Where time goes); they sum to them.
-
-    ``units`` are the multipliers of the design before stacking, ``T_R, T_P, T_C`` its tile after.
-    """
-    R, P, C, groups = gemm[0], gemm[1], gemm[2], gemm[3]
-    cycles, words = gemm_cost(gemm, T_R, T_P, T_C, b, B_R, B_P, passes, words_per_cycle, literal)
-    rows = groups * passes * B_R * R
-    inner, columns = inner_tiles(P, T_P, B_P, literal), column_tiles(C, T_C, B_P, literal)
-    made = groups * b * R * P * C / units
-    grid = rows * B_P * P * C / units
-    inner_filled = rows * inner * T_P * (C if literal else B_P * C) / units
-    filled = rows * inner * T_P * columns * T_C / units
-    compute = rows * inner * columns
-    # as if every reading of the weights served the T_R rows that the buffers hold
-    spared = groups * passes * (weight_words(R, P, C, T_R, B_R) - P * C * B_R * R / T_R)
-    amortised = max(compute, (words - spared) / words_per_cycle)
-    return (
-        made,
-        max(grid - made, 0.0),
-        max(inner_filled - grid, 0.0),
-        max(filled - inner_filled, 0.0),
-        max(compute - filled, 0.0),
-        max(amortised - compute, 0.0),
-        max(cycles - amortised, 0.0),
-    )
-
-
-@kernel
-def account_designs(
-    designs,
-    gemms,
-    kinds,
-    repeats,
-    plans,
-    starts,
-    codes,
-    memory_words,
-    words_per_cycle,
-    literal,
-    cycles,
-    words,
-    accesses,
-):
+def account_designs(designs, work, plan, words_per_cycle, choice, cycles, words, accesses):
     """What :func:`search_designs` finds and, of the same layouts, words moved off chip and accesses to buffers.
 
     Slower: designs are taken one by one, and a layout is chosen as :func:`choose_layouts`
@@ -391,98 +315,68 @@ def account_designs(
 
     Parameters
     ----------
-    designs, gemms, kinds, repeats, plans, starts, codes, memory_words, words_per_cycle
-        As for :func:`search_designs`.
-    literal : bool
-        Equation (1) as printed.
+    designs, work, plan, words_per_cycle
+        As for :func:`search_designs`; Equation (1) as printed too.
+    choice : Choice
+        Output: the layouts of the last design.
     cycles, words, accesses : (D, S, B_max) float64
         Output.
     """
     stages, batches = cycles.shape[1], cycles.shape[2]
-    shape = gemms.shape[0], batches
-    code_of, rows_of = np.empty(shape, dtype=np.int64), np.empty(shape, dtype=np.int64)
-    cycles_of, words_of, returned_of = np.empty(shape), np.empty(shape), np.empty(shape)
     for d in range(designs.shape[0]):
-        choose_layouts(
-            designs[d], gemms, kinds, plans, starts, codes, words_per_cycle, literal,
-            code_of, rows_of, cycles_of, words_of, returned_of,
-        )  # fmt: skip
+        choose_layouts(designs[d], work, plan, words_per_cycle, choice)
         for s in range(stages):
             for i in range(batches):
-                words[d, s, i] = (i + 1) * memory_words[s]
+                words[d, s, i] = (i + 1) * work.memory_words[s]
                 cycles[d, s, i] = words[d, s, i] / words_per_cycle
                 accesses[d, s, i] = 2 * words[d, s, i]
-        for u in range(gemms.shape[0]):
+        for u in range(work.gemms.shape[0]):
             for i in range(batches):
                 for s in range(stages):
-                    cycles[d, s, i] += repeats[u, s] * cycles_of[u, i]
-                    words[d, s, i] += repeats[u, s] * words_of[u, i]
+                    repeats = work.repeats[u, s]
+                    cycles[d, s, i] += repeats * choice.cycles[u, i]
+                    words[d, s, i] += repeats * choice.words[u, i]
                     # each word is written to a buffer once and read once (docs/model.md, Energy)
-                    accesses[d, s, i] += 2 * repeats[u, s] * (words_of[u, i] + returned_of[u, i])
+                    accesses[d, s, i] += 2 * repeats * (choice.words[u, i] + choice.returned[u, i])
 
 
 @kernel
-def cost_layouts(design, gemms, code_of, rows_of, columns_of, passes_of, words_per_cycle, literal):
-    """Cycles and words of each layer and batch under a given choice of (k, B_R), and where the cycles go.
+def cost_layouts(design, work, codes, layouts, words_per_cycle, literal):
+    """Cycles and words of each layer under given stackings and layouts, and where the cycles go.
 
     Parameters
     ----------
-    design, gemms, words_per_cycle, literal
-        As for :func:`choose_layouts`.
-    code_of, rows_of, columns_of, passes_of : (L, B_max) int64
-        Stacking code, B_R, B_P and passes.
+    design : (3,) int64
+        T_R, T_P, T_C.
+    work : Work
+        Layers.
+    codes : (L, N) int64
+        Stacking codes.
+    layouts : (L, N, 4) int64
+        b, B_R, B_P, passes.
+    words_per_cycle : float
+        Off-chip bandwidth.
+    literal : bool
+        Equation (1) as printed.
 
     Returns
     -------
-    cycles, words : (L, B_max) float64
+    cycles, words : (L, N) float64
         What it costs; infinite where the stacking code does not fit the design.
-    parts : (PARTS, L, B_max) float64
+    parts : (PARTS, L, N) float64
         Cycles by cause, in the order of :func:`gemm_parts`.
     """
-    cycles_of = np.full(code_of.shape, np.inf)
-    words_of = np.full(code_of.shape, np.inf)
-    parts_of = np.zeros((PARTS, *code_of.shape))
-    for u in range(gemms.shape[0]):
-        for i in range(code_of.shape[1]):
-            T_R, T_P, T_C = stacked(design[0], design[1], design[2], code_of[u, i])
-            if T_R == 0:
+    cycles, words = np.full(codes.shape, np.inf), np.full(codes.shape, np.inf)
+    parts = np.zeros((PARTS, *codes.shape))
+    for u in range(codes.shape[0]):
+        for n in range(codes.shape[1]):
+            tile = stacked(design[0], design[1], design[2], codes[u, n])
+            if tile[0] == 0:
                 continue
-            b, B_R, B_P, passes = i + 1, rows_of[u, i], columns_of[u, i], passes_of[u, i]
-            cycles_of[u, i], words_of[u, i] = gemm_cost(
-                gemms[u], T_R, T_P, T_C, b, B_R, B_P, passes, words_per_cycle, literal
-            )
-            parts = gemm_parts(
-                gemms[u], T_R, T_P, T_C, design[1] * design[2], b, B_R, B_P, passes, words_per_cycle, literal
+            layout = layouts[u, n, 0], layouts[u, n, 1], layouts[u, n, 2], layouts[u, n, 3]
+            cycles[u, n], words[u, n], found = gemm_parts(
+                gemm_at(work, u), tile, layout, words_per_cycle, literal, design[1] * design[2]
             )
             for part in range(PARTS):
-                parts_of[part, u, i] = parts[part]
-    return cycles_of, words_of, parts_of
-
-
-@kernel
-def cost_candidates(design, gemms, kinds, plans, starts, codes, words_per_cycle, literal):
-    """Cycles and words of every (k, B_R) that :func:`choose_layouts` weighs.
-
-    Parameters
-    ----------
-    design, gemms, kinds, plans, starts, codes, words_per_cycle, literal
-        As for :func:`choose_layouts`.
-
-    Returns
-    -------
-    cycles, words : (L, N, codes) float64
-        By layer, layout of ``plans`` and stacking code; infinite where a layer has no such choice.
-    """
-    cycles_of = np.full((gemms.shape[0], plans.shape[0], codes), np.inf)
-    words_of = np.full(cycles_of.shape, np.inf)
-    for u in range(gemms.shape[0]):
-        for code in range(codes):
-            T_R, T_P, T_C = stacked(design[0], design[1], design[2], code)
-            if T_R == 0:
-                continue
-            for n in range(starts[kinds[u]], starts[kinds[u] + 1]):
-                b, B_R, B_P, passes = plans[n, 0], plans[n, 1], plans[n, 2], plans[n, 3]
-                cycles_of[u, n, code], words_of[u, n, code] = gemm_cost(
-                    gemms[u], T_R, T_P, T_C, b, B_R, B_P, passes, words_per_cycle, literal
-                )
-    return cycles_of, words_of
+                parts[part, u, n] = found[part]
+    return cycles, words, parts

@@ -32,7 +32,7 @@ def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
     InputError
         If the FBCB stacks processing elements that the design does not have.
     """
-    network = design.network.network()
+    network = design.network
     costs = layer_costs(design, fbcb)
     longest = float(costs.time_s.sum(axis=0).max())
     if longest > MAX_S:
@@ -46,7 +46,7 @@ def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
     table = LatencyTable(
         network=network.name,
         platform=design.platform.name,
-        exits=design.network.exits,
+        exits=network.exits,
         b_max=design.options.b_max,
         peak_macs_per_s=design.peak_macs_per_s,
         rows=pair_rows(time_s),

@@ -81,7 +81,7 @@ class Cost(NamedTuple):
 def weighted(weights: Values, values: Values) -> Values:
     """The sum over the columns of ``values``, weighted: of throughput with w_b, Equation (2)."""
     total = np.zeros(len(values))
-    for i in range(len(weights)):  # in this order for any number of designs: ties must stay ties
+    for i in range(len(weights)):  # the same order for any number of designs, so that ties stay ties
         total += weights[i] * values[:, i]
     return total
 
@@ -111,7 +111,7 @@ class Definition:
     Attributes
     ----------
     title, unit, summary : str
-        Its name for people, its unit, and what it tells, to stand behind the value; ``{}`` is B_max.
+        Its name for people, its unit, and a remark printed after the value; ``{}`` is B_max.
     higher_is_better : bool
         Whether it is maximised.
     figure : callable
@@ -119,7 +119,7 @@ class Definition:
     reduce : callable
         From w_b and these values to one for each design.
     needs : tuple of str
-        Optional keys of a board that it takes, with the traffic that they rate; without, cycles tell.
+        Optional keys of a board that it needs; with any, off-chip words and accesses are counted too.
     """
 
     title: str

@@ -1,4 +1,4 @@
-"""The whole front of designs that none beats in an objective without taking more of something else."""
+"""The Pareto front: the designs that no other one beats in the objective without taking more of something."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .search import Evaluator, SearchOptions
 from .space import Tile, buffer_bits, designs, luts
 
 MAX_AXES = 2
-"""Beside the objective: with these three the front is found by one sweep over sorted designs."""
+"""Most axes beside the objective: with three figures in all, one sweep over sorted designs finds the front."""
 
 
 class Axis(StrEnum):
-    """What a design takes, each the less the better."""
+    """What a design takes; less is better."""
 
     DSP = "dsp"
     RAM = "ram"
@@ -73,7 +73,7 @@ class Point(NamedTuple):
     objective : float
         Its objective.
     of_best : float
-        What that is of the best on the front, as a share: how fast or frugal it is beside it.
+        The objective as a share of the best on the front, 1 for the best.
     """
 
     tile: Tile
@@ -104,13 +104,13 @@ class Front(NamedTuple):
     designs_evaluated: int
 
     def least(self, axis: int, of_best: float) -> Point:
-        """The point that takes least of the axis at an index, among those with at least a share of the best."""
+        """The point that takes least on an axis, among those whose ``of_best`` is at least the one given."""
         found = [point for point in self.points if point.of_best >= of_best]
         return min(found, key=lambda point: (point.takes[axis], -point.of_best))
 
 
 class _Staircase:
-    """Points (x, y) that came so far, of which only those are kept that no other beats in both."""
+    """Of the points (x, y) added so far, those that no other one matches or beats in both."""
 
     def __init__(self) -> None:
         self._x: list[float] = []  # rising
@@ -152,7 +152,7 @@ def undominated(losses: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _beaten(front: NDArray[np.float64], losses: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Rows that one of a front, ordered by its first column, matches or beats in every column, and beats in one."""
+    """Rows that some row of a front, which is ordered by its first column, matches everywhere and beats somewhere."""
     stairs, rows, row = _Staircase(), front.tolist(), 0
     beaten = np.zeros(len(losses), dtype=np.bool_)
     order = np.argsort(losses[:, 0], kind="stable")
@@ -167,7 +167,7 @@ def _beaten(front: NDArray[np.float64], losses: NDArray[np.float64]) -> NDArray[
 
 
 class _Search:
-    """Rates designs, and turns what they take and their objective into three columns of losses."""
+    """Evaluates designs, and makes three columns of losses of what they take and their objective."""
 
     def __init__(self, network: Network, platform: Platform, options: SearchOptions, over: Sequence[Axis]) -> None:
         self.over, self.platform, self.goal = over, platform, OBJECTIVES[options.objective]
@@ -222,10 +222,10 @@ def _with_rows(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The front over designs with every even T_R up to that of ``top``.
 
-    A larger T_R takes more memory and is never slower.  So between two T_R of a
-    pair (T_P, T_C) nothing can be better than the memory of the smaller with the
-    values of the larger: where those are the values of the smaller too, or the
-    front beats them, no T_R in between is looked at; else the middle one is.
+    A larger T_R takes more memory and is never slower.  So for a pair (T_P, T_C),
+    no T_R between two others is better than the memory of the smaller one with the
+    values of the larger one.  If the front beats that, or both have the same values,
+    the T_R in between are left out; else the middle one is evaluated, and so on.
     """
     low, high = top.copy(), top
     low[:, 0] = 2

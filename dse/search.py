@@ -1,10 +1,9 @@
-"""Search of the NPU (paper 000, Section III-A, Equation 2): exhaustive, in fact or by a bound that proves as much."""
+"""Search of the NPU (paper 000, Section III-A, Equation 2): a design is evaluated, or ruled out by a bound."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from typing import Annotated, NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -13,20 +12,21 @@ from pydantic import Field, model_validator
 
 from ..formats import InputError, Strict
 from ..models import Network
+from ..models.network import Count
 from ..platforms import Platform
 from ..tables.latency import MAX_BATCH
 from .objectives import OBJECTIVES, Cost, Objective, check_objectives, weighted
-from .space import K_CODES, Batching, Limits, Tile, check_fit, designs, layouts
-from .workload import distinct, workload
+from .space import Batching, Limits, Plan, Tile, check_fit, designs, make_plan
+from .workload import Work, distinct
 
 PIECE = 8_000_000
-"""Layouts that a thread costs at a time: some ten milliseconds, so that all are busy and Ctrl-C is answered at once."""
+"""Layouts that a thread evaluates in one task: about ten milliseconds, so that all stay busy and Ctrl-C acts soon."""
 
 ROUND = 256
 """Designs that a search evaluates before it asks again whether any other can win."""
 
 MARGIN = 1 - 1e-9
-"""What is left of a bound for rounding: of sums of so many terms, all positive, far less (docs/model.md, Pruning)."""
+"""Lowers every bound, by far more than rounding could raise it (docs/model.md, Pruning)."""
 
 Progress = Callable[[int, int], None]
 
@@ -48,8 +48,8 @@ class SearchOptions(Strict):
         w_b of Equation (2), for b = 1..b_max; empty for all ones.
     memory_layers : bool
         Whether the traffic of memory-only layers (pooling) takes time.
-    tile : list of int or None
-        T_R, T_P, T_C of a given design, which is evaluated instead of searched for.
+    tile : Tile or None
+        A given design, which is evaluated instead of searched for.
     objective : Objective
         What is maximised or minimised.
     limits : Limits
@@ -64,7 +64,7 @@ class SearchOptions(Strict):
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 8
     weights: list[Annotated[float, Field(ge=0, le=1e6)]] = []
     memory_layers: bool = True
-    tile: Annotated[list[Annotated[int, Field(ge=1, le=2**31)]], Field(min_length=3, max_length=3)] | None = None
+    tile: Tile | None = None
     objective: Annotated[Objective, Field(strict=False)] = Objective.GOP_S
     limits: Limits = Limits()
     launches: list[list[Annotated[float, Field(ge=0, le=1e15)]]] = []
@@ -97,16 +97,28 @@ class SearchOptions(Strict):
         return np.array(self.weights) if self.weights else np.ones(self.b_max)
 
     @property
-    def stacking_codes(self) -> int:
-        """How many stacking codes the kernels try."""
-        return K_CODES if self.stacking else 1
+    def plan(self) -> Plan:
+        """What each layer may choose from."""
+        return make_plan(self.batching, self.b_max, stacking=self.stacking)
 
 
-class Candidate(NamedTuple):
+class Candidate(Strict):
     """A design and its objective, in the unit of :data:`.objectives.OBJECTIVES`."""
 
-    tile: Tile
+    T_R: Count
+    T_P: Count
+    T_C: Count
     objective: float
+
+    @classmethod
+    def of(cls, tile: Tile, objective: float) -> Self:
+        """A design with its objective."""
+        return cls(**tile._asdict(), objective=objective)
+
+    @property
+    def tile(self) -> Tile:
+        """The design."""
+        return Tile(self.T_R, self.T_P, self.T_C)
 
 
 class Choice(NamedTuple):
@@ -128,12 +140,6 @@ class Choice(NamedTuple):
     words: NDArray[np.float64]
     returned: NDArray[np.float64]
 
-    @classmethod
-    def empty(cls, layers: int, b_max: int) -> Self:
-        """Room for a choice."""
-        shape = layers, b_max
-        return cls(np.empty(shape, np.int64), np.empty(shape, np.int64), *(np.empty(shape) for _ in range(3)))
-
 
 class SearchResult(NamedTuple):
     """What a search found.
@@ -145,7 +151,7 @@ class SearchResult(NamedTuple):
     designs_evaluated : int
         How many were evaluated.
     designs_ruled_out : int
-        How many a bound showed to be worse than all of the ranking.
+        How many were not, because a bound showed that they are worse than all of the ranking.
     """
 
     ranking: list[Candidate]
@@ -163,27 +169,6 @@ def available_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def memory_words(network: Network, options: SearchOptions) -> NDArray[np.float64]:
-    """Words that each stage's memory-only layers move for each sample, 0 if they are not counted."""
-    words = np.zeros(len(network.exits))
-    for layer in network.layers:
-        words[layer.stage - 1] += layer.memory_words * options.memory_layers
-    return words
-
-
-class _Arguments(NamedTuple):
-    """What :func:`.kernels.search_designs` takes between the designs and its output."""
-
-    gemms: NDArray[np.float64]
-    kinds: NDArray[np.int64]
-    repeats: NDArray[np.float64]
-    plans: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    codes: int
-    memory_words: NDArray[np.float64]
-    words_per_cycle: float
-
-
 class Evaluator:
     """What designs cost, and how objectives rate them.
 
@@ -198,13 +183,12 @@ class Evaluator:
     """
 
     def __init__(self, network: Network, platform: Platform, options: SearchOptions) -> None:
-        from . import kernels  # here, as whoever only reads what was found needs no numba
+        from . import kernels  # here, because reading a design needs no numba
 
         self._kernels = kernels
-        (work, repeats), plan = distinct(network), layouts(options.batching, options.b_max)
+        work, self._rows = distinct(network, memory_layers=options.memory_layers)
         self._macs, self._platform, self._b_max = network.macs, platform, options.b_max
         self._weights = options.weight_array()
-        words = memory_words(network, options)
         self._launches = np.array(options.launches)
         self._launched_macs = 0.0
         if options.launches:
@@ -214,55 +198,41 @@ class Evaluator:
                     f"found {len(options.launches)}; take the results of a simulation of this network"
                 )
             samples = self._launches @ np.arange(1, options.b_max + 1)
-            self._launched_macs = float(samples @ (repeats.T @ work.gemms.prod(axis=1)))
+            self._launched_macs = float(samples @ (work.repeats.T @ work.gemms.prod(axis=1)))
         else:  # the network as one stage
-            repeats, words = repeats.sum(axis=1, keepdims=True), words.sum(keepdims=True)
-        self._arguments = _Arguments(
-            work.gemms, work.kinds, repeats, plan.plans, plan.starts, options.stacking_codes, words,
-            platform.words_per_cycle,
-        )  # fmt: skip
-        self._literal = plan.literal
+            repeats, words = work.repeats.sum(axis=1, keepdims=True), work.memory_words.sum(keepdims=True)
+            work = work._replace(repeats=repeats, memory_words=words)
+        self._work: Work = work
+        self._plan = options.plan
 
     def cost(self, space: NDArray[np.int64], *, traffic: bool) -> Cost:
         """Time of D designs and, if asked for, their traffic off chip and on."""
-        stages = self._arguments.repeats.shape[1]
-        if traffic or self._literal:
-            found = [np.empty((len(space), stages, self._b_max)) for _ in range(3)]
-            self._kernels.account_designs(space, *self._arguments, self._literal, *found)
-        else:
-            found = [np.empty((len(space), stages, self._b_max))]
-            self._kernels.search_designs(space, *self._arguments, *found)
-        return self._cost(found)
+        if traffic or self._plan.literal:
+            return self._account(space)[0]
+        cycles = np.empty((len(space), len(self._work.memory_words), self._b_max))
+        self._kernels.search_designs(space, self._work, self._plan, self._platform.words_per_cycle, cycles)
+        return self._cost(cycles)
 
-    def cost_one(self, tile: Tile) -> Cost:
-        """Time and traffic of a design, to the last bit as :meth:`cost` has them, without its slower kernel."""
-        gemms, kinds, repeats, plans, starts, codes, memory, words_per_cycle = self._arguments
-        chosen = Choice.empty(len(gemms), self._b_max)
-        self._kernels.choose_layouts(
-            np.array(tile), gemms, kinds, plans, starts, codes, words_per_cycle, self._literal, *chosen
-        )
-        words = memory[:, None] * np.arange(1, self._b_max + 1)
-        cycles, accesses = words / words_per_cycle, 2 * words
-        for u, times in enumerate(repeats[..., None]):
-            cycles += times * chosen.cycles[u]
-            words += times * chosen.words[u]
-            accesses += 2 * times * (chosen.words[u] + chosen.returned[u])
-        return self._cost([cycles[None], words[None], accesses[None]])
+    def choose(self, tile: Tile) -> Choice:
+        """The best (k, B_R) of each of the network's products and each batch on a design."""
+        chosen = self._account(np.array([tile]))[1]
+        return Choice._make(table[self._rows] for table in chosen)
 
-    def least_cost(self, space: NDArray[np.int64], *, traffic: bool) -> Cost:
+    def _account(self, space: NDArray[np.int64]) -> tuple[Cost, Choice]:
+        """Time and traffic of D designs, and what each distinct layer chooses on the last of them."""
+        shape = len(self._work.gemms), self._b_max
+        choice = Choice(np.empty(shape, np.int64), np.empty(shape, np.int64), *(np.empty(shape) for _ in range(3)))
+        found = np.empty((3, len(space), len(self._work.memory_words), self._b_max))
+        self._kernels.account_designs(space, self._work, self._plan, self._platform.words_per_cycle, choice, *found)
+        return self._cost(*found), choice
+
+    def least_cost(self, space: NDArray[np.int64]) -> Cost:
         """What D designs cost at least, in each figure by itself (docs/model.md, Pruning); much quicker."""
-        gemms, kinds, repeats, plans, starts, codes, words, words_per_cycle = self._arguments
-        lists = [plans[start:end] for start, end in pairwise(starts)]
-        shares = np.array([(rows[:, 3] / rows[:, 0]).min() for rows in lists])
-        # Equation (1) as printed shares tiles along P, all others those along the columns
-        up = np.array([(not self._literal, self._literal or rows[:, 2].max() == 1) for rows in lists], dtype=np.float64)
-        least = [np.empty((len(space), repeats.shape[1])) for _ in range(3 if traffic else 1)]
-        self._kernels.bound_designs(space, gemms, kinds, repeats, codes, words, words_per_cycle, up, shares, least[0])
-        if traffic:
-            self._kernels.bound_traffic(space, gemms, kinds, repeats, codes, words, shares, *least[1:])
-        return self._cost([MARGIN * each[..., None] * np.arange(1, self._b_max + 1) for each in least])
+        least = np.empty((3, len(space), len(self._work.memory_words)))
+        self._kernels.bound_designs(space, self._work, self._plan, self._platform.words_per_cycle, least)
+        return self._cost(*(MARGIN * least[..., None] * np.arange(1, self._b_max + 1)))
 
-    def _cost(self, found: list[NDArray[np.float64]]) -> Cost:
+    def _cost(self, *found: NDArray[np.float64]) -> Cost:
         """From cycles, and perhaps words and accesses, by design, stage and batch."""
         cost = Cost(self._macs, self._platform, *(array.sum(axis=1) for array in found))
         if not self._launches.size:
@@ -300,14 +270,13 @@ class Evaluator:
         asked = [OBJECTIVES[name] for name in objectives]
         traffic = any(item.needs for item in asked)
         values = np.empty((len(space), len(asked)))
-        given = self._arguments
-        layouts_each = len(given.gemms) * given.codes * (1 if bound else len(given.plans))
+        layouts_each = len(self._work.gemms) * self._plan.codes * (1 if bound else len(self._plan.layouts))
         block = self._kernels.BLOCK
         step = block * max(1, PIECE // (block * layouts_each))
 
         def evaluate(start: int) -> int:
             part = space[start : start + step]
-            cost = (self.least_cost if bound else self.cost)(part, traffic=traffic)
+            cost = self.least_cost(part) if bound else self.cost(part, traffic=traffic)
             for i, item in enumerate(asked):
                 values[start : start + step, i] = item.evaluate(cost, self._weights)
             return len(part)
@@ -321,7 +290,7 @@ class Evaluator:
 
 
 def on_threads(task: Callable[[int], Result], items: Sequence[int], threads: int | None) -> Iterator[Result]:
-    """Results of a task for each item as they come, without the cost of a pool where there is nothing to share."""
+    """Results of a task for each item, in the order in which they end; one thread or one item needs no pool."""
     threads = min(threads or available_threads(), len(items))
     if threads <= 1:
         yield from map(task, items)
@@ -392,8 +361,8 @@ def search(
     Examples
     --------
     >>> from fluidb.models import load_network
-    >>> from fluidb.platforms import load_npu
-    >>> str(search(load_network("resnet50"), load_npu("zc706")).best.tile)
+    >>> from fluidb.platforms import load_platform
+    >>> str(search(load_network("resnet50"), load_platform("zc706")).best.tile)
     '<4652,7,128>'
     """
     options = options or SearchOptions()
@@ -401,7 +370,7 @@ def search(
     if options.tile is None:
         space = designs(platform, options.limits, all_rows=all_rows)
     else:
-        check_fit(platform, Tile(*options.tile), options.limits)
+        check_fit(platform, options.tile, options.limits)
         space = np.array([options.tile], dtype=np.int64)
     evaluator, asked = Evaluator(network, platform, options), [options.objective]
     goal, total = OBJECTIVES[options.objective], len(space)
@@ -414,14 +383,14 @@ def search(
         while values.size < total and hopes[values.size] <= worst:
             part = space[values.size :][: max(ROUND, top, values.size // 2)]
             values = np.append(values, evaluator.rate(part, asked, threads)[:, 0])
-            worst = np.partition(goal.losses(values), top - 1)[top - 1]  # of those that are to be ranked
+            worst = np.partition(goal.losses(values), top - 1)[top - 1]  # the last that would be ranked so far
             if progress:
                 progress(values.size, total)
         space = space[: values.size]
         if progress:
             progress(total, total)
     order = _rank(space, goal.losses(values), top)
-    ranking = [Candidate(Tile(*space[i].tolist()), float(values[i])) for i in order]
+    ranking = [Candidate.of(Tile(*space[i].tolist()), float(values[i])) for i in order]
     return SearchResult(ranking, len(space), total - len(space))
 
 
@@ -442,12 +411,4 @@ def configure(network: Network, platform: Platform, tile: Tile, options: SearchO
     Choice
         One row for each GEMM, in execution order.
     """
-    from . import kernels  # as in Evaluator
-
-    work, plan = workload(network.gemms), layouts(options.batching, options.b_max)
-    choice = Choice.empty(len(work.gemms), options.b_max)
-    kernels.choose_layouts(
-        np.array(tile), work.gemms, work.kinds, plan.plans, plan.starts,
-        options.stacking_codes, platform.words_per_cycle, plan.literal, *choice,
-    )  # fmt: skip
-    return choice
+    return Evaluator(network, platform, options).choose(tile)

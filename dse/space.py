@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from ..formats import InputError, Strict
-from ..models import Gemm
+from ..models import Layer
+from ..models.network import Count
 from ..platforms import LUT_KEYS, Platform
 
 K_CODES = 3
 """Stacking codes: k = 1, 2, 1/2 in this order, which is also the order of preference on a tie."""
 
 MAX_ALL_ROWS = 2_000_000
-"""Most designs whose T_R is enumerated too: that is for a proof, on a small board."""
+"""Most designs of a search that enumerates T_R too, which is meant for a small board."""
 
 
 Whole = TypeVar("Whole", int, NDArray[np.int64])
@@ -44,9 +45,9 @@ def luts(platform: Platform, T_P: Whole, T_C: Whole) -> Any:
 class Tile(NamedTuple):
     """A design <T_R, T_P, T_C>: T_C processing elements, each a tree of T_P MACs, T_R rows deep."""
 
-    T_R: int
-    T_P: int
-    T_C: int
+    T_R: Count
+    T_P: Count
+    T_C: Count
 
     def __str__(self) -> str:
         return f"<{self.T_R},{self.T_P},{self.T_C}>"
@@ -119,18 +120,31 @@ class LayerKind(IntEnum):
     PER_SAMPLE = 2
 
     @classmethod
-    def of(cls, gemm: Gemm) -> LayerKind:
-        """The kind of a layer."""
-        if gemm.per_sample:
+    def of(cls, layer: Layer) -> LayerKind:
+        """The kind of a layer with a product."""
+        if layer.per_sample:
             return cls.PER_SAMPLE
-        return cls.SINGLE_ROW if gemm.R == 1 else cls.SHARED
+        return cls.SINGLE_ROW if layer.gemm and layer.gemm.R == 1 else cls.SHARED
 
 
-class Layouts(NamedTuple):
-    """Lists of layouts (b, B_R, B_P, passes), one for each kind of layer, in the form the kernels take."""
+class Plan(NamedTuple):
+    """What a layer may choose from, in the form the kernels take.
 
-    plans: NDArray[np.int64]
+    Attributes
+    ----------
+    layouts : (N, 4) ndarray of int64
+        Layouts (b, B_R, B_P, passes): a list for each kind of layer, each by b.
+    starts : (kinds + 1,) ndarray of int64
+        Where each list begins, in the order of :class:`LayerKind`.
+    codes : int
+        Stacking codes to try: 1 for k = 1 only, 3 for all.
+    literal : bool
+        Whether Equation (1) holds as printed.
+    """
+
+    layouts: NDArray[np.int64]
     starts: NDArray[np.int64]
+    codes: int
     literal: bool
 
 
@@ -166,11 +180,10 @@ def arrange(batching: Batching, b: int, B_R: int, kind: LayerKind) -> tuple[int,
 
 
 def _rows_to_try(batching: Batching, b: int, kind: LayerKind) -> list[int]:
-    """Every B_R that no smaller one beats.
+    """Every B_R that may be the best.
 
-    In Fluid Batching cycles and words grow with B_R at fixed B_P
-    (docs/model.md, Pruning): of those with the same B_P only the smallest can
-    win, and it is the one preferred on a tie.
+    In Fluid Batching cycles and words grow with B_R at fixed B_P (docs/model.md,
+    Pruning), so among the B_R with the same B_P the smallest wins, ties included.
     """
     if one_by_one(batching, kind):
         return [1]
@@ -182,8 +195,8 @@ def _rows_to_try(batching: Batching, b: int, kind: LayerKind) -> list[int]:
     return [1 if batching is Batching.COLUMN else b]
 
 
-def layouts(batching: Batching, b_max: int) -> Layouts:
-    """The layouts each layer may choose from, for every batch size.
+def make_plan(batching: Batching, b_max: int, *, stacking: bool = True) -> Plan:
+    """What each layer may choose from, for every batch size.
 
     Parameters
     ----------
@@ -191,11 +204,13 @@ def layouts(batching: Batching, b_max: int) -> Layouts:
         The engine's mode.
     b_max : int
         Largest batch size.
+    stacking : bool
+        Whether it has Stackable PEs.
 
     Returns
     -------
-    Layouts
-        A list for each kind of layer, in the order of :class:`LayerKind`.
+    Plan
+        Layouts and stackings.
     """
     lists = [
         [
@@ -206,17 +221,8 @@ def layouts(batching: Batching, b_max: int) -> Layouts:
         for kind in LayerKind
     ]
     starts = np.cumsum([0, *map(len, lists)])
-    return Layouts(
-        np.array([plan for plans in lists for plan in plans], dtype=np.int64), starts, batching is Batching.EQ1
-    )
-
-
-def largest_rows(platform: Platform, T_P: NDArray[np.int64], T_C: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The largest even T_R whose buffers fit on chip, 0 or less where none does."""
-    words = platform.on_chip_bits // (2 * platform.word_bits)
-    rows: NDArray[np.int64] = (words - T_P * T_C) // (T_P + T_C)
-    even: NDArray[np.int64] = rows - rows % 2
-    return even
+    found = np.array([layout for layouts in lists for layout in layouts], dtype=np.int64)
+    return Plan(found, starts, K_CODES if stacking else 1, batching is Batching.EQ1)
 
 
 def check_fit(platform: Platform, tile: Tile, limits: Limits | None = None) -> None:
@@ -256,7 +262,7 @@ def designs(platform: Platform, limits: Limits | None = None, *, all_rows: bool 
         What a design may take of it; by default all.
     all_rows : bool
         Enumerate every even T_R instead of the largest, which is never slower
-        (docs/model.md, Pruning): a slow path, to prove that on a small board.
+        (docs/model.md, Pruning).  This is slow, and can show that claim on a small board.
 
     Returns
     -------
@@ -275,7 +281,8 @@ def designs(platform: Platform, limits: Limits | None = None, *, all_rows: bool 
     columns = board.dsps // widths  # how many T_C go with each T_P
     T_P = np.repeat(widths, columns)
     T_C = np.arange(1, T_P.size + 1) - np.repeat(np.cumsum(columns) - columns, columns)
-    T_R = largest_rows(board, T_P, T_C)
+    T_R = (board.on_chip_bits // (2 * board.word_bits) - T_P * T_C) // (T_P + T_C)
+    T_R -= T_R % 2  # the largest even one whose buffers fit
     fits = T_R >= 2
     within = f"{board.on_chip_mbit:g} Mb on chip and {board.dsps} DSPs"
     if limits.max_luts is not None:

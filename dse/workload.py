@@ -2,50 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models import Gemm, Network
+from ..models import Network
 from .space import LayerKind
 
 
-class Workload(NamedTuple):
+class Work(NamedTuple):
     """Layers as arrays.
 
     Attributes
     ----------
-    gemms : (L, 4) ndarray of float64
+    gemms : (U, 4) ndarray of float64
         R, P, C, groups.
-    kinds : (L,) ndarray of int64
+    kinds : (U,) ndarray of int64
         Their :class:`.space.LayerKind`: the list of layouts each chooses from.
+    repeats : (U, S) ndarray of float64
+        How often each occurs in each stage.
+    memory_words : (S,) ndarray of float64
+        Words that each stage's memory-only layers move for each sample.
     """
 
     gemms: NDArray[np.float64]
     kinds: NDArray[np.int64]
+    repeats: NDArray[np.float64]
+    memory_words: NDArray[np.float64]
 
 
-def workload(gemms: Sequence[Gemm]) -> Workload:
-    """Layers as they come."""
-    array = np.array([gemm[:4] for gemm in gemms], dtype=np.float64).reshape(-1, 4)
-    return Workload(array, np.array([LayerKind.of(gemm) for gemm in gemms], dtype=np.int64))
-
-
-def distinct(network: Network) -> tuple[Workload, NDArray[np.float64]]:
+def distinct(network: Network, *, memory_layers: bool = True) -> tuple[Work, NDArray[np.int64]]:
     """Equal layers once, in order of first appearance.
+
+    Parameters
+    ----------
+    network : Network
+        What runs, heads included.
+    memory_layers : bool
+        Whether memory-only layers move words.
 
     Returns
     -------
-    work : Workload
+    work : Work
         U distinct layers.
-    repeats : (U, S) ndarray of float64
-        How often each occurs in each stage.
+    rows : (L,) ndarray of int64
+        Where each of the network's products stands among them.
     """
-    pairs = [(layer.gemm, layer.stage) for layer in network.layers if layer.gemm]
-    index = {gemm: i for i, gemm in enumerate(dict.fromkeys(gemm for gemm, _ in pairs))}
-    repeats = np.zeros((len(index), len(network.exits)))
-    for gemm, stage in pairs:
-        repeats[index[gemm], stage - 1] += 1
-    return workload(list(index)), repeats
+    stages = len(network.exits)
+    words = np.zeros(stages)
+    for layer in network.layers:
+        words[layer.stage - 1] += layer.memory_words * memory_layers
+    products = [layer for layer in network.layers if layer.gemm]
+    index: dict[object, int] = {}
+    rows = np.array([index.setdefault((layer.gemm, layer.per_sample), len(index)) for layer in products])
+    first = [products[row] for row in np.unique(rows, return_index=True)[1]]
+    repeats = np.zeros((len(index), stages))
+    for row, layer in zip(rows, products, strict=True):
+        repeats[row, layer.stage - 1] += 1
+    gemms = np.array([layer.gemm for layer in first], dtype=np.float64)
+    return Work(gemms, np.array([LayerKind.of(layer) for layer in first], dtype=np.int64), repeats, words), rows

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dse.search import available_threads
 from ..formats import InputError
 from ..serving.metrics import QUANTILES, summarise
 from ..serving.replay import simulate
 from ..serving.requirements import Requirement, check_stated
 from ..serving.scheduler import Scheduler
-from ..serving.statistics import Interval, mean_interval, requests_for, share_interval
+from ..serving.statistics import Interval, requests_for, share_interval
 from ..tables.latency import LatencyTable
 from ..traffic.arrivals import poisson
 from ..traffic.traffic import Traffic, prepare
+from .estimates import Estimate
+from .workers import Workers, in_order
 
 KEPT, NOT_KEPT, UNDECIDED = "kept", "not kept", "undecided"
 
@@ -29,18 +29,11 @@ _FLOOR = 2.0**-10
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """A required figure at a rate: its mean over the seeds, and Student's 95 % interval of that mean."""
-
-    requirement: str
-    unit: str
-    value: float
-    interval: Interval
-
-
-@dataclass(frozen=True, slots=True)
 class Probe:
-    """What was found at a rate: ``requests`` for each seed, and the verdict on all requirements together."""
+    """What was found at a rate: ``requests`` for each seed, and the verdict on all requirements together.
+
+    ``estimates`` are the required figures, one for each requirement; ``broken`` is the first that surely fails.
+    """
 
     rate_per_s: float
     requests: int
@@ -147,65 +140,65 @@ def check_monotone(requirements: Sequence[Requirement], requests: int) -> None:
         raise InputError(faults)
 
 
-@dataclass(slots=True)
-class _Draws:
-    """Common random numbers: a seed's traffic at any rate is that at 1 request/s, rescaled, with the same exits."""
-
-    rates: list[float]
-    slo_s: float
-    drawn: dict[int, Traffic] = field(default_factory=dict)
-
-    def draw(self, seeds: int, count: int) -> None:
-        """Draw what is missing; longer traffic begins with the shorter one."""
-        for seed in range(seeds):
-            if seed not in self.drawn or len(self.drawn[seed]) < count:
-                self.drawn[seed] = prepare(poisson(1.0, count, seed), self.rates, slo_s=self.slo_s, seed=seed)
-
-    def at(self, rate_per_s: float, count: int, seed: int) -> Traffic:
-        """Requests at a rate."""
-        unit = self.drawn[seed].first(count)
-        return replace(unit, trace=replace(unit.trace, arrival_s=unit.trace.arrival_s / rate_per_s))
+def at_rate(unit: Traffic, rate_per_s: float, count: int) -> Traffic:
+    """The first requests of traffic at 1 request/s, rescaled to another rate."""
+    first = unit.first(count)
+    return replace(first, trace=replace(first.trace, arrival_s=first.trace.arrival_s / rate_per_s))
 
 
 def _estimate(requirement: Requirement, values: NDArray[np.float64], requests: int) -> tuple[Estimate, bool | None]:
-    """Mean over the seeds, and whether it surely keeps the bound."""
-    interval = mean_interval(values)
-    assert interval is not None
+    """The figure over the seeds, and whether it surely keeps the bound."""
+    found = Estimate.of(values, range(len(values)))
+    assert found.low is not None
+    assert found.high is not None
+    interval = Interval(found.low, found.high)
     if requirement.name == "violation_rate":
         # runs without a single violation have no spread, and yet do not show that there are none
         pooled = share_interval(round(float(values.sum()) * requests), requests * len(values))
         interval = Interval(max(0.0, min(interval.low, pooled.low)), max(interval.high, pooled.high))
-    estimate = Estimate(requirement.text, requirement.unit, float(values.mean()), interval)
-    return estimate, requirement.side(interval)
+    return found.model_copy(update=interval._asdict()), requirement.side(interval)
 
 
 @dataclass(slots=True)
 class _Search:
-    """Probes, and what they cost."""
+    """Probes, and what they cost.
+
+    ``drawn`` holds common random numbers: a seed's traffic at any rate is that at 1 request/s, rescaled,
+    with the same exits.
+    """
 
     table: LatencyTable
     contender: Scheduler
     requirements: Sequence[Requirement]
+    slo_s: float
     seeds: int
     requests: int
     max_requests: int
-    pool: ThreadPoolExecutor
+    threads: int | None
     progress: Callable[[int, int], None] | None
-    traffic: _Draws
+    drawn: dict[int, Traffic] = field(default_factory=dict)
     probes: list[Probe] = field(default_factory=list)
     simulated: int = 0
 
-    def _run(self, rate_per_s: float, count: int, seed: int) -> list[float]:
-        summary = summarise(simulate(self.table, self.traffic.at(rate_per_s, count, seed), self.contender))
+    def _draw(self, count: int) -> None:
+        """Draw what is missing; longer traffic begins with the shorter one."""
+        rates = [row.rate for row in self.table.exits]
+        for seed in range(self.seeds):
+            if seed not in self.drawn or len(self.drawn[seed]) < count:
+                self.drawn[seed] = prepare(poisson(1.0, count, seed), rates, slo_s=self.slo_s, seed=seed)
+
+    def _run(self, at: tuple[float, int], seed: int) -> list[float]:
+        rate_per_s, count = at
+        summary = summarise(simulate(self.table, at_rate(self.drawn[seed], rate_per_s, count), self.contender))
         return [item.measure(summary)[0] for item in self.requirements]
 
     def probe(self, rate_per_s: float) -> str:
         """Decide a rate, with twice the requests as long as an interval holds the bound."""
         count = self.requests
         while True:
-            self.traffic.draw(self.seeds, count)
-            jobs = [self.pool.submit(self._run, rate_per_s, count, seed) for seed in range(self.seeds)]
-            values = np.array([job.result() for job in jobs])
+            self._draw(count)
+            runs = dict(in_order(Workers(self.threads).map(self._run, (rate_per_s, count), range(self.seeds))))
+            values = np.array([runs[seed] for seed in range(self.seeds)])
             self.simulated += count * self.seeds
             found = [_estimate(item, values[:, i], count) for i, item in enumerate(self.requirements)]
             sides = [side for _, side in found]
@@ -295,13 +288,8 @@ def find_capacity(
         raise InputError(f"requests: expected at least 1 and at most {cap:,}, the most of a run, found {requests:,}")
     check_monotone(requirements, requests)
     check_stated(requirements, table)
-    pool = ThreadPoolExecutor(threads or available_threads())
-    try:
-        traffic = _Draws([row.rate for row in table.exits], slo_s)
-        search = _Search(table, contender, requirements, seeds, requests, cap, pool, progress, traffic)
-        _bracket(search, low, high, tolerance)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for replays
+    search = _Search(table, contender, requirements, slo_s, seeds, requests, cap, threads, progress)
+    _bracket(search, low, high, tolerance)
     probes = sorted(search.probes, key=lambda probe: probe.rate_per_s)
     failed = next((probe for probe in probes if probe.verdict == NOT_KEPT), None)
     below = failed.rate_per_s if failed else math.inf

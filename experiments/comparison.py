@@ -8,65 +8,22 @@ does to both drops out (Law, Simulation Modeling and Analysis, Section 11.2).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from .. import __version__
-from ..dse.search import SearchOptions
 from ..formats import InputError, Printed, read_printed, write_file
-from ..serving.statistics import Interval, mean_interval, welch_interval
-from .designs import search_each
-from .scenarios import Entrant, Point, Scenario, Site
-from .store import (
-    BETTER,
-    DESIGNS,
-    RUNS,
-    Engine,
-    RunTable,
-    Store,
-    keep_run,
-    kept_run,
-    kept_search,
-    make_engine,
-    make_run,
-)
-from .workers import Workers, in_order, workers
+from .designs import Asked
+from .estimates import Difference, Estimate
+from .scenarios import Contender, Point, Scenario
+from .store import COMPARED, DESIGNS, RUNS, Engine, Run, RunTable, Store, find_engines, run_each
+from .workers import workers
 
 SCHEMA = "fluidb.compare-output/1"
 COMPARE_FILE = "compare.json"
 
-ROUNDING = 1e-9
-"""A difference below this share of the figures is rounding, whatever its interval."""
-
-TASK_REQUESTS = 100_000
-"""Requests that a task on a cluster simulates, if there are as many: some tenths of a second."""
-
-RUN_REQUESTS = 2_000
-"""What a run costs beside its own requests."""
-
 Progress = Callable[[int, int], None]
-
-
-class Estimate(Printed):
-    """A figure over seeds: its mean, Student's 95 % interval (``None`` with one seed), and its value by seed."""
-
-    mean: float
-    low: float | None
-    high: float | None
-    seeds: dict[str, float]
-
-
-class Difference(Printed):
-    """A contender's figure less the baseline's, paired by seed; ``beyond_noise`` if the interval excludes 0."""
-
-    mean: float
-    low: float | None
-    high: float | None
-    beyond_noise: bool | None
 
 
 class DesignPoint(Printed):
@@ -241,33 +198,23 @@ def compare(
         If no design fits a board, a policy breaks its contract, or the cluster or the file system refuses.
     """
     seeds, store = scenario.file.seeds, Store(folder)
-    wanted = _wanted(scenario)
-    total = len(wanted) + len(scenario.points) * len(scenario.entrants) * len(seeds)
+    grid = [(point, contender) for point in scenario.points for contender in scenario.contenders]
+    asked = {_npu(point, contender): _asked(point, contender) for point, contender in grid}  # each search once
+    total = len(asked) + len(grid) * len(seeds)
     report = progress or (lambda _done, _total: None)
     with workers(scheduler, threads) as at:
-        searched: dict[str, Engine] = {}
-        for name, engine in _engines(wanted, store, at):
-            searched[name] = engine
-            report(len(searched), total)
-        engines = [
-            [searched[_npu(p.site, p.site.options(item))] for item in scenario.entrants] for p in scenario.points
-        ]
-        grid = Grid(scenario.points, scenario.entrants, engines)
-        cells = [Cell(i, j, seed) for i in range(len(grid.points)) for j in range(len(grid.entrants)) for seed in seeds]
-        runs = {cell: kept for cell in cells if (kept := kept_run(*grid.arguments(cell), store))}
-        reused = len(runs)
-        report(len(searched) + len(runs), total)
-        missing = [cell for cell in cells if cell not in runs]
-        batches = _batches(grid, missing, TASK_REQUESTS if scheduler else 0)
-        for index, tables in in_order(at.map(_make_runs, grid, batches)):
-            for cell, table in zip(batches[index], tables, strict=True):
-                keep_run(table, store)
-                runs[cell] = table
-                report(len(searched) + len(runs), total)
-    points = [
-        _point(scenario, point, there, [[runs[Cell(i, j, seed)] for seed in seeds] for j in range(len(there))])
-        for i, (point, there) in enumerate(zip(scenario.points, engines, strict=True))
-    ]
+        engines: dict[str, Engine] = {}
+        names = list(asked)
+        for index, engine in find_engines(list(asked.values()), store, at):
+            engines[names[index]] = engine
+            report(len(engines), total)
+        runs = [Run(*cell, engines[_npu(*cell)], seed) for cell in grid for seed in seeds]
+        tables: dict[int, RunTable] = {}
+        reused = 0
+        for index, table, kept in run_each(runs, store, at):
+            tables[index] = table
+            reused += kept
+            report(len(engines) + len(tables), total)
     found = Comparison(
         title=scenario.file.title,
         scenario_sha256=scenario.sha256,
@@ -275,142 +222,59 @@ def compare(
         seeds=seeds,
         baseline=scenario.file.baseline,
         contenders=[
-            ContenderRow(name=item.name, policy=item.spec, engine=item.options.model_dump(mode="json"))
-            for item in scenario.entrants
+            ContenderRow(name=item.name, policy=item.policy.spec, engine=item.options.model_dump(mode="json"))
+            for item in scenario.contenders
         ],
-        points=points,
+        points=_points(scenario, runs, tables),
     )
     if folder is not None:
         write_file(folder / COMPARE_FILE, found.text())
     return found, reused
 
 
-def _npu(site: Site, options: SearchOptions) -> str:
+def _asked(point: Point, contender: Contender) -> Asked:
+    return point.site.network, point.site.platform, point.site.options(contender)
+
+
+def _npu(point: Point, contender: Contender) -> str:
     """What tells NPUs apart; cases may share one under different names, objectives and traffic."""
-    return repr((site.network, site.platform, options))
+    return repr(_asked(point, contender))
 
 
-def _wanted(scenario: Scenario) -> dict[str, tuple[Site, SearchOptions]]:
-    """The searches of a scenario, each once."""
-    return {
-        _npu(point.site, point.site.options(item)): (point.site, point.site.options(item))
-        for point in scenario.points
-        for item in scenario.entrants
-    }
+def _points(scenario: Scenario, runs: list[Run], tables: dict[int, RunTable]) -> list[PointResult]:
+    """Means, intervals and differences; runs are in the order of points, contenders and seeds."""
+    seeds, contenders, found = scenario.file.seeds, scenario.contenders, []
+    for k, point in enumerate(scenario.points):
+        standings = []
+        for j, contender in enumerate(contenders):
+            first = (k * len(contenders) + j) * len(seeds)
+            own = [tables[index].figures for index in range(first, first + len(seeds))]
+            metrics = {item.key: Estimate.of([figures[item.key] for figures in own], seeds) for item in COMPARED}
+            design = DesignPoint(**runs[first].engine.design.tile._asdict())
+            standings.append(Standing(name=contender.name, design=design, metrics=metrics, differences=None))
+        base = next(item for item in standings if item.name == scenario.file.baseline)
+        for j, item in enumerate(standings):
+            if item is not base:
+                differences = {key: value.less(base.metrics[key]) for key, value in item.metrics.items()}
+                standings[j] = item.model_copy(update={"differences": differences})
+        found.append(_described(point, standings))
+    return found
 
 
-def _engines(wanted: dict[str, tuple[Site, SearchOptions]], store: Store, at: Workers) -> Iterator[tuple[str, Engine]]:
-    """The NPU of each search as it comes; those that are kept first."""
-    missing = []
-    for name, (site, options) in wanted.items():
-        kept = kept_search(site, options, store)
-        if kept is None:
-            missing.append(name)
-        else:
-            yield name, make_engine(site, options, kept)
-    asked = [(site.network, site.platform, options) for site, options in map(wanted.__getitem__, missing)]
-    for index, found in in_order(search_each(asked, at, {})):
-        yield missing[index], make_engine(*wanted[missing[index]], found, store)
-
-
-class Cell(NamedTuple):
-    """A run of the grid: the indices of its point and contender, and its seed."""
-
-    point: int
-    entrant: int
-    seed: int
-
-
-class Grid(NamedTuple):
-    """What the runs of a scenario share.
-
-    Attributes
-    ----------
-    points : tuple of Point
-        Where.
-    entrants : tuple of Entrant
-        Who.
-    engines : list of list of Engine
-        On which NPU, by point and contender.
-    """
-
-    points: tuple[Point, ...]
-    entrants: tuple[Entrant, ...]
-    engines: list[list[Engine]]
-
-    def arguments(self, cell: Cell) -> tuple[Point, Entrant, Engine, int]:
-        """What a run is made of."""
-        point, entrant, seed = cell
-        return self.points[point], self.entrants[entrant], self.engines[point][entrant], seed
-
-
-def _make_runs(grid: Grid, cells: list[Cell]) -> list[RunTable]:
-    """A task."""
-    return [make_run(*grid.arguments(cell)) for cell in cells]
-
-
-def _batches(grid: Grid, cells: list[Cell], requests: int) -> list[list[Cell]]:
-    """Runs by task, in their order: so many that a task simulates a number of requests, and at least one."""
-    batches: list[list[Cell]] = []
-    room = 0
-    for cell in cells:
-        if room <= 0:
-            batches.append([])
-            room = requests
-        batches[-1].append(cell)
-        room -= grid.points[cell.point].requests + RUN_REQUESTS
-    return batches
-
-
-def _values(runs: list[RunTable], metric: str) -> NDArray[np.float64]:
-    return np.array([getattr(table.figures, metric) for table in runs], dtype=np.float64)
-
-
-def _beyond(interval: Interval | None, mean: float, size: float) -> bool | None:
-    """Whether an interval excludes 0, by more than rounding; ``None`` without one."""
-    if interval is None:
-        return None
-    return (interval.low > 0 or interval.high < 0) and abs(mean) > ROUNDING * size
-
-
-def _point(scenario: Scenario, point: Point, engines: list[Engine], runs: list[list[RunTable]]) -> PointResult:
-    """Means, intervals and differences of a point; ``runs`` by contender and seed."""
-    names = [item.name for item in scenario.entrants]
-    base = runs[names.index(scenario.file.baseline)]
-    standings = []
-    for name, engine, own in zip(names, engines, runs, strict=True):
-        metrics, differences = {}, {}
-        for metric in BETTER:
-            values, others = _values(own, metric), _values(base, metric)
-            low, high = mean_interval(values) or (None, None)
-            by_seed = {str(seed): value for seed, value in zip(scenario.file.seeds, values.tolist(), strict=True)}
-            metrics[metric] = Estimate(mean=float(values.mean()), low=low, high=high, seeds=by_seed)
-            interval, mean = mean_interval(values - others), float((values - others).mean())
-            low, high = interval or (None, None)
-            beyond = _beyond(interval, mean, float(np.abs(values).max() + np.abs(others).max()))
-            differences[metric] = Difference(mean=mean, low=low, high=high, beyond_noise=beyond)
-        tile = engine.design.tile
-        standings.append(
-            Standing(
-                name=name,
-                design=DesignPoint(T_R=tile.T_R, T_P=tile.T_P, T_C=tile.T_C),
-                metrics=metrics,
-                differences=None if own is base else differences,
-            )
-        )
+def _described(point: Point, contenders: list[Standing]) -> PointResult:
     site = point.site
     return PointResult(
-        case=site.name,
+        case=site.keys.label,
         network=site.network.name,
         platform=site.platform.name,
         bandwidth_gb_s=site.platform.bandwidth_gb_s,
         slo_s=point.slo_s,
         rate_per_s=point.rate_per_s,
-        cv=site.cv,
-        trace=site.trace_name,
+        cv=site.keys.cv,
+        trace=site.keys.trace,
         trace_sha256=site.trace_sha256,
         requests=point.requests,
-        contenders=standings,
+        contenders=contenders,
     )
 
 
@@ -498,11 +362,8 @@ def check_match(scenario: Scenario, earlier: Comparison, path: Path) -> None:
     InputError
         If the two do not match, or one has a single seed and so no noise to tell from.
     """
-    names = [item.name for item in scenario.entrants]
-    here = {
-        PointKey(p.site.name, p.slo_s, p.rate_per_s, p.site.cv, p.site.trace_sha256, p.requests): names
-        for p in scenario.points
-    }
+    names = [item.name for item in scenario.contenders]
+    here = {_described(point, []).key: names for point in scenario.points}
     there = {point.key: [item.name for item in point.contenders] for point in earlier.points}
     faults = [f"{path}: does not match: has no {key}" for key in here if key not in there]
     faults += [f"{path}: does not match: {key} is not in this scenario" for key in there if key not in here]
@@ -511,7 +372,7 @@ def check_match(scenario: Scenario, earlier: Comparison, path: Path) -> None:
         if missing:
             faults.append(f"{path}: does not match: {key}: contender {', '.join(missing)} is in one of the two only")
     figures = [item.metrics.keys() for point in earlier.points for item in point.contenders]
-    judged = [name for name, way in BETTER.items() if way != 0]
+    judged = [item.key for item in COMPARED if item.better]
     if any(not keys >= set(judged) for keys in figures):
         faults.append(f"{path}: does not match: expected the figures {', '.join(judged)} of every contender")
     if faults:
@@ -540,42 +401,33 @@ def against(now: Comparison, earlier: Comparison) -> Against:
     there = {(point.key, item.name): item for point in earlier.points for item in point.contenders}
     worse: list[Change] = []
     better: list[Change] = []
-    methods: set[str] = set()
-    figures = 0
+    methods: list[str] = []
     for point in now.points:
         for item in point.contenders:
-            before = there[point.key, item.name].metrics
-            for metric, way in BETTER.items():
-                if way == 0:
+            for figure in COMPARED:
+                if not figure.better:
                     continue
-                figures += 1
-                values, others, method = _aligned(item.metrics[metric].seeds, before[metric].seeds)
-                methods.add(method)
-                interval = mean_interval(values - others) if method == "paired" else welch_interval(values, others)
-                assert interval is not None
+                value, before = item.metrics[figure.key], there[point.key, item.name].metrics[figure.key]
+                values, others, paired = value.beside(before)
+                methods.append("paired" if paired else "welch")
+                found = value.less(before)
+                if not found.beyond_noise:
+                    continue
+                assert found.low is not None
+                assert found.high is not None
                 difference = float(values.mean() - others.mean())
-                if not _beyond(interval, difference, float(np.abs(values).max() + np.abs(others).max())):
-                    continue
-                (better if way * difference > 0 else worse).append(
+                (better if figure.better * difference > 0 else worse).append(
                     Change(
                         case=point.case,
                         slo_s=point.slo_s,
                         rate_per_s=point.rate_per_s,
                         contender=item.name,
-                        metric=metric,
+                        metric=figure.key,
                         earlier=float(others.mean()),
                         now=float(values.mean()),
                         difference=difference,
-                        low=interval.low,
-                        high=interval.high,
+                        low=found.low,
+                        high=found.high,
                     )
                 )
-    return Against(method=" and ".join(sorted(methods)), figures=figures, worse=worse, better=better)
-
-
-def _aligned(now: dict[str, float], earlier: dict[str, float]) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
-    """Values of both in the order of the seeds, and how they may be held against each other."""
-    if now.keys() != earlier.keys():
-        return np.array(list(now.values())), np.array(list(earlier.values())), "welch"
-    seeds = list(now)
-    return np.array([now[seed] for seed in seeds]), np.array([earlier[seed] for seed in seeds]), "paired"
+    return Against(method=" and ".join(sorted(set(methods))), figures=len(methods), worse=worse, better=better)

@@ -9,7 +9,6 @@ from typing import ClassVar, NamedTuple
 from ..dse.design import (
     SEARCH_FILE,
     DesignTable,
-    NetworkRow,
     check_output,
     read_design,
     tabulate_design,
@@ -57,26 +56,47 @@ class Found(NamedTuple):
     reused: bool
 
 
-def search_each(
-    asked: Sequence[Asked], at: Workers, settings: Settings
-) -> Iterator[tuple[int, SearchResult | InputError]]:
-    """Search for each of many: a task each.
+def find_each(
+    asked: Sequence[Asked],
+    read: Callable[[Asked], Found | None],
+    keep: Callable[[Asked, Found], None],
+    at: Workers,
+    settings: Settings | None = None,
+) -> Iterator[tuple[int, Found | InputError]]:
+    """Search for each of many, a task each, but for what is kept.
 
     Parameters
     ----------
     asked : sequence of (Network, Platform, SearchOptions)
         The searches.
+    read, keep : callable
+        Take what an earlier search kept, ``None`` if there is nothing; keep a design as soon as it is found.
     at : Workers
         What runs them.
-    settings : dict
+    settings : dict, optional
         The other arguments of :func:`.search.search`.
 
     Yields
     ------
-    int, SearchResult or InputError
-        Index and result in the order in which they end, or why there is none.
+    int, Found or InputError
+        Index and design, or why there is none: first those that are kept, then the others as they end.
     """
-    return at.map(_search, {**settings, "threads": at.threads}, asked, wide=True)
+    missing = []
+    for index, item in enumerate(asked):
+        kept = read(item)
+        if kept is None:
+            missing.append(index)
+        else:
+            yield index, kept
+    arguments = {**(settings or {}), "threads": at.threads}
+    for which, outcome in at.map(_search, arguments, [asked[index] for index in missing], wide=True):
+        index = missing[which]
+        if isinstance(outcome, InputError):
+            yield index, outcome
+            continue
+        found = Found(*tabulate_design(*asked[index], outcome), reused=False)
+        keep(asked[index], found)
+        yield index, found
 
 
 def _search(arguments: dict[str, int | bool | None], asked: Asked) -> SearchResult:
@@ -112,7 +132,7 @@ def design_each(
     replace : bool
         Replace other designs of these names there.
     scheduler, threads
-        As for :func:`.tasks.workers`.
+        As for :func:`.workers.workers`.
     progress : callable, optional
         Called with (designs there, designs in all).
 
@@ -127,32 +147,33 @@ def design_each(
         Before any search, if two would have one name, or the folder holds what may
         not be replaced; later, if the cluster or the file system refuses.
     """
-    settings, names = settings or {}, [name_of(item) for item in asked]
+    names = [name_of(item) for item in asked]
     again = sorted({name for name in names if names.count(name) > 1})
     if again:
         raise InputError(f"expected every network and board once, by its name, found {again[0]} twice")
-    found: dict[int, Found | InputError] = {}
+    made = SearchTable(settings=settings or {}, made_with=made_with())
+
+    def read(item: Asked) -> Found | None:
+        return None if folder is None else _kept(folder / name_of(item), item, made)
+
+    def keep(item: Asked, found: Found) -> None:
+        if folder is not None:
+            _make(folder)
+            searched = made.derived_from(found.design, found.fbcb)
+            write_design(folder / name_of(item), found.design, found.fbcb, searched=searched, replace=replace)
+
     if folder is not None:
-        made = SearchTable(settings=settings, made_with=made_with())
-        found |= {i: kept for i, item in enumerate(asked) if (kept := _kept(folder / names[i], item, made))}
-        _check_folder(folder, [name for i, name in enumerate(names) if i not in found], replace=replace)
-    missing = [i for i in range(len(asked)) if i not in found]
+        _check_folder(
+            folder, [name for name, item in zip(names, asked, strict=True) if not read(item)], replace=replace
+        )
+    outcomes: dict[int, Found | InputError] = {}
     report = progress or (lambda _done, _total: None)
-    report(len(found), len(asked))
+    report(0, len(asked))
     with workers(scheduler, threads) as at:
-        for which, outcome in search_each([asked[i] for i in missing], at, settings):
-            i = missing[which]
-            if isinstance(outcome, InputError):
-                found[i] = outcome
-            else:
-                design, fbcb = tabulate_design(*asked[i], outcome)
-                if folder is not None:
-                    _make(folder)
-                    table = made.derived_from(design, fbcb)
-                    write_design(folder / names[i], design, fbcb, searched=table, replace=replace)
-                found[i] = Found(design, fbcb, reused=False)
-            report(len(found), len(asked))
-    return [found[i] for i in range(len(asked))]
+        for index, outcome in find_each(asked, read, keep, at, settings):
+            outcomes[index] = outcome
+            report(len(outcomes), len(asked))
+    return [outcomes[index] for index in range(len(asked))]
 
 
 def _kept(folder: Path, asked: Asked, made: SearchTable) -> Found | None:
@@ -164,8 +185,7 @@ def _kept(folder: Path, asked: Asked, made: SearchTable) -> Found | None:
         table = read_table(SearchTable, folder / SEARCH_FILE, design, fbcb)
     except InputError:
         return None
-    network, platform, options = asked
-    same = (design.network, design.platform, design.options) == (NetworkRow.of(network), platform, options)
+    same = (design.network, design.platform, design.options) == asked
     return Found(design, fbcb, reused=True) if same and table == made.derived_from(design, fbcb) else None
 
 

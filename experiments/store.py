@@ -1,101 +1,45 @@
-"""Runs of a comparison: what each depends on, what came out, and a folder that keeps them."""
+"""Runs of a comparison: what each depends on, what came out, and a folder that keeps runs and designs."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 from pydantic import Field
 
-from ..dse.design import DesignTable, NetworkRow, tabulate_design
+from ..dse.design import DesignTable, tabulate_design
 from ..dse.latency import tabulate_latency
-from ..dse.search import Candidate, SearchOptions, SearchResult, search
-from ..formats import InputError, Strict, Table, read_table, write_table
+from ..dse.search import SearchResult
+from ..formats import InputError, Table, read_table, write_table
 from ..serving.bound import least_violations
-from ..serving.metrics import Summary, summarise
+from ..serving.figures import FIGURES
+from ..serving.metrics import summarise
 from ..serving.replay import simulate
 from ..tables.latency import LatencyTable
 from ..traffic.arrivals import gamma, poisson
 from ..traffic.traffic import Traffic, prepare
-from .scenarios import Entrant, Point, Site
+from .designs import Asked, Found, find_each
+from .scenarios import Contender, Point
 from .sources import made_with
+from .workers import Workers, in_order
 
 RUNS, DESIGNS = "runs", "designs"
 """Folders of the finished runs and of the designs they ran on."""
 
+COMPARED = tuple(
+    FIGURES[name]
+    for name in ("mean", "p99", "violation_rate", "unavoidable_rate", "processing_rate", "busy_share", "mac_share")
+)
+"""The figures of a run that are kept and compared."""
 
-class Figures(Strict):
-    """What is compared of a run; ``docs/model.md`` (Metrics) defines each."""
+TASK_REQUESTS = 100_000
+"""Requests that a task on a cluster simulates, if there are as many: some tenths of a second."""
 
-    mean_latency_s: float
-    p99_latency_s: float
-    violation_rate: float
-    unavoidable_rate: float
-    processing_rate_per_s: float
-    busy_share: float
-    mac_share: float
-
-    @classmethod
-    def of(cls, summary: Summary, unavoidable: int) -> Figures:
-        """The figures of a summary, and of the violations that no scheduler could prevent."""
-        assert summary.utilisation is not None  # a comparison searches NPUs
-        return cls(
-            mean_latency_s=summary.mean_latency_s,
-            p99_latency_s=summary.percentile("p99").latency_s,
-            violation_rate=summary.violation_rate,
-            unavoidable_rate=unavoidable / summary.requests,
-            processing_rate_per_s=summary.processing_rate_per_s,
-            busy_share=summary.busy_share,
-            mac_share=summary.utilisation.mac_share,
-        )
-
-
-BETTER: dict[str, int] = {
-    "mean_latency_s": -1,
-    "p99_latency_s": -1,
-    "violation_rate": -1,
-    "unavoidable_rate": 0,
-    "processing_rate_per_s": 1,
-    "busy_share": 0,
-    "mac_share": 1,
-}
-"""Which way each figure gets better: down, up, or (busy; what no scheduler can prevent) neither by itself."""
-
-
-class RunKey(Strict):
-    """Everything that a run depends on but the latency table of its NPU, which it names in ``inputs``.
-
-    Attributes
-    ----------
-    policy : str
-        As the scenario says it.
-    policy_sha256 : str or None
-        Digest of the user's file that the policy comes from.
-    slo_s : float
-        Latency objective.
-    rate_per_s : float or None
-        Rate of the drawn arrivals; ``None`` if a trace is replayed.
-    cv : float or None
-        Coefficient of variation of their gaps; ``None`` for Poisson arrivals.
-    trace_sha256 : str or None
-        Digest of that trace's file.
-    requests, seed : int
-        Requests; seed of arrivals and exits.
-    made_with : dict of str to str
-        Versions, and the digest of our own sources: what was computed before an edit is no evidence after it.
-    """
-
-    policy: str
-    policy_sha256: str | None
-    slo_s: float
-    rate_per_s: float | None
-    cv: float | None
-    trace_sha256: str | None
-    requests: int
-    seed: int
-    made_with: dict[str, str]
+RUN_REQUESTS = 2_000
+"""What a run costs beside its own requests."""
 
 
 class RunTable(Table):
@@ -103,20 +47,20 @@ class RunTable(Table):
 
     Attributes
     ----------
-    key : RunKey
-        What it depends on, beside the latency table in ``inputs``.
+    key : dict of str to Any
+        What it depends on, beside the latency table in ``inputs`` (:meth:`Run.key`).
     traffic_sha256 : str
         Digest of its arrivals and exits: the same for all contenders.
-    figures : Figures
-        What came out.
+    figures : dict of str to float
+        What came out: the figures of :data:`COMPARED`, by key.
     """
 
     schema_name: ClassVar[str] = "fluidb.run/1"
     made_by: ClassVar[str] = "fluidb compare"
 
-    key: RunKey
+    key: dict[str, Any]
     traffic_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-    figures: Figures
+    figures: dict[str, float]
 
 
 def _sha256(content: object) -> str:
@@ -149,87 +93,75 @@ class Store:
             except OSError as error:
                 raise InputError(f"{folder}: could not be made ({error.strerror}); choose another folder") from error
 
-    def path(self, kind: str, key: object) -> Path | None:
-        """Where the table with a key lies."""
+    def _path(self, kind: str, key: object) -> Path | None:
         return None if self.folder is None else self.folder / kind / f"{_sha256(key)}.json"
 
-    @staticmethod
-    def read(model: type[AnyTable], path: Path | None) -> AnyTable | None:
-        """A table kept earlier; ``None`` if there is none that is whole."""
+    def read(self, model: type[AnyTable], kind: str, key: object) -> AnyTable | None:
+        """The table that was kept under a key; ``None`` if there is none, or it is damaged."""
+        path = self._path(kind, key)
         if path is None or not path.exists():
             return None
         try:
             return read_table(model, path)
         except InputError:
-            return None  # damaged: it is computed again
+            return None
 
-    @staticmethod
-    def keep(table: Table, path: Path | None) -> None:
-        """Keep a table."""
+    def keep(self, table: Table, kind: str, key: object) -> None:
+        """Keep a table under a key."""
+        path = self._path(kind, key)
         if path is not None:
             write_table(table, path)
 
+    def read_design(self, asked: Asked) -> Found | None:
+        """The design that an earlier search of the same found."""
+        kept = self.read(DesignTable, DESIGNS, _design_key(asked))
+        if kept is None or (kept.network, kept.platform, kept.options) != asked:
+            return None
+        result = SearchResult(kept.ranking, kept.designs_evaluated, kept.designs_ruled_out)
+        return Found(*tabulate_design(*asked, result), reused=True)
 
-class Engine:
-    """An NPU that was searched: its design, its latency table, and that table's digest."""
-
-    def __init__(self, design: DesignTable, table: LatencyTable) -> None:
-        self.design = design
-        self.table = table
-        self.inputs = {table.schema_name: table.digest()}
+    def keep_design(self, asked: Asked, found: Found) -> None:
+        """Keep the design of a search."""
+        self.keep(found.design, DESIGNS, _design_key(asked))
 
 
-def find_engine(site: Site, options: SearchOptions, store: Store, threads: int | None = None) -> Engine:
-    """Search the NPU of a contender, or take the design that an earlier search kept.
+def _design_key(asked: Asked) -> object:
+    return [*(item.model_dump(mode="json") for item in asked), made_with()]
+
+
+class Engine(NamedTuple):
+    """An NPU that was searched: its design, its latency table, and that table's digest as runs name it."""
+
+    design: DesignTable
+    table: LatencyTable
+    inputs: dict[str, str]
+
+
+def find_engines(asked: Sequence[Asked], store: Store, at: Workers) -> Iterator[tuple[int, Engine]]:
+    """Search NPUs, or take what earlier searches kept.
 
     Parameters
     ----------
-    site : Site
-        Network and board.
-    options : SearchOptions
-        What is searched for.
+    asked : sequence of (Network, Platform, SearchOptions)
+        The searches.
     store : Store
         Where designs are kept.
-    threads : int, optional
-        Threads of the search, by default all cores.
+    at : Workers
+        What runs the searches.
 
-    Returns
-    -------
-    Engine
-        The design and its latency table.
+    Yields
+    ------
+    int, Engine
+        Index and NPU: first those that are kept, then the others as they are found.
 
     Raises
     ------
     InputError
-        If no design fits the board, or the file system refuses.
+        If no design fits a board, or the cluster or the file system refuses.
     """
-    found = kept_search(site, options, store)
-    if found is not None:
-        return make_engine(site, options, found)
-    return make_engine(site, options, search(site.network, site.platform, options, threads=threads), store)
-
-
-def _design_path(site: Site, options: SearchOptions, store: Store) -> Path | None:
-    asked = (NetworkRow.of(site.network), site.platform, options)
-    return store.path(DESIGNS, [*(item.model_dump(mode="json") for item in asked), made_with()])
-
-
-def kept_search(site: Site, options: SearchOptions, store: Store) -> SearchResult | None:
-    """What an earlier search for a contender's NPU found; ``None`` if nothing of it is kept."""
-    kept = store.read(DesignTable, _design_path(site, options, store))
-    asked = (NetworkRow.of(site.network), site.platform, options)
-    if kept is None or (kept.network, kept.platform, kept.options) != asked:
-        return None
-    ranking = [Candidate(row.tile, row.objective) for row in kept.ranking]
-    return SearchResult(ranking, kept.designs_evaluated, kept.designs_ruled_out)
-
-
-def make_engine(site: Site, options: SearchOptions, found: SearchResult, store: Store | None = None) -> Engine:
-    """The NPU that a search found; its design is kept if there is a store."""
-    design, fbcb = tabulate_design(site.network, site.platform, options, found)
-    if store is not None:
-        store.keep(design, _design_path(site, options, store))
-    return Engine(design, tabulate_latency(design, fbcb))
+    for index, found in in_order(find_each(asked, store.read_design, store.keep_design, at)):
+        table = tabulate_latency(found.design, found.fbcb)
+        yield index, Engine(found.design, table, {table.schema_name: table.digest()})
 
 
 def traffic(point: Point, seed: int) -> Traffic:
@@ -247,86 +179,105 @@ def traffic(point: Point, seed: int) -> Traffic:
     Traffic
         Requests with their exits and objectives.
     """
-    if point.rate_per_s is None:
-        assert point.site.trace is not None
-        trace = point.site.trace
-    elif point.site.cv is not None:
-        trace = gamma(point.rate_per_s, point.site.cv, point.requests, seed)
+    site, rate = point.site, point.rate_per_s
+    if rate is None:
+        assert site.trace is not None
+        trace = site.trace
+    elif site.keys.cv is not None:
+        trace = gamma(rate, site.keys.cv, point.requests, seed)
     else:
-        trace = poisson(point.rate_per_s, point.requests, seed)
-    return prepare(trace, [item.rate for item in point.site.network.exits], slo_s=point.slo_s, seed=seed)
+        trace = poisson(rate, point.requests, seed)
+    return prepare(trace, [item.rate for item in site.network.exits], slo_s=point.slo_s, seed=seed)
 
 
-def run(point: Point, entrant: Entrant, engine: Engine, seed: int, store: Store) -> tuple[RunTable, bool]:
-    """One run of the grid, or what an earlier one kept.
+class Run(NamedTuple):
+    """A run of a grid: where, who, on which NPU, with which arrivals and exits."""
+
+    point: Point
+    contender: Contender
+    engine: Engine
+    seed: int
+
+    def key(self) -> dict[str, Any]:
+        """Everything that it depends on, but its latency table; no ``cv`` for Poisson arrivals."""
+        return {
+            "policy": self.contender.policy.spec,
+            "policy_sha256": self.contender.source_sha256,
+            "slo_s": self.point.slo_s,
+            "rate_per_s": self.point.rate_per_s,
+            "cv": self.point.site.keys.cv,
+            "trace_sha256": self.point.site.trace_sha256,
+            "requests": self.point.requests,
+            "seed": self.seed,
+            "made_with": made_with(),  # what was computed before an edit of our sources is no evidence after it
+        }
+
+    def table(self) -> RunTable:
+        """Simulate it; this touches no file."""
+        served = traffic(self.point, self.seed)
+        replay = simulate(self.engine.table, served, self.contender.policy)
+        summary = summarise(replay)
+        taken = {item.key: item.take(summary) for item in COMPARED if item.take}
+        taken["unavoidable_rate"] = least_violations(replay) / summary.requests
+        figures = {item.key: value for item in COMPARED if (value := taken[item.key]) is not None}
+        digest = hashlib.sha256(served.trace.arrival_s.tobytes() + served.exits.tobytes()).hexdigest()
+        return RunTable(inputs=self.engine.inputs, key=self.key(), traffic_sha256=digest, figures=figures)
+
+
+def run_each(runs: Sequence[Run], store: Store, at: Workers) -> Iterator[tuple[int, RunTable, bool]]:
+    """Make runs, or take what an earlier comparison kept.
 
     Parameters
     ----------
-    point : Point
-        Where.
-    entrant : Entrant
-        Who.
-    engine : Engine
-        On which NPU.
-    seed : int
-        Of arrivals and exits.
+    runs : sequence of Run
+        What is to run.
     store : Store
         Where runs are kept.
+    at : Workers
+        What simulates them.
 
-    Returns
-    -------
+    Yields
+    ------
+    index : int
+        Of the run: first those that are kept, then the others as they end.
     table : RunTable
         Its figures.
     reused : bool
-        Whether they were kept from an earlier run.
+        Whether it was kept.
 
     Raises
     ------
     InputError
-        If the policy breaks its contract, or the file system refuses.
+        If a policy breaks its contract, or the cluster or the file system refuses.
     """
-    kept = kept_run(point, entrant, engine, seed, store)
-    if kept is not None:
-        return kept, True
-    table = make_run(point, entrant, engine, seed)
-    keep_run(table, store)
-    return table, False
+    keys = [[run.engine.inputs, run.key()] for run in runs]
+    missing = []
+    for index, key in enumerate(keys):
+        kept = store.read(RunTable, RUNS, key)
+        if kept is not None and [kept.inputs, kept.key] == key:
+            yield index, kept, True
+        else:
+            missing.append(index)
+    tasks = batches(runs, missing, TASK_REQUESTS if at.client else 0)
+    for which, tables in in_order(at.map(_tables, runs, tasks)):
+        for index, table in zip(tasks[which], tables, strict=True):
+            store.keep(table, RUNS, keys[index])
+            yield index, table, False
 
 
-def _key(point: Point, entrant: Entrant, seed: int) -> RunKey:
-    return RunKey(
-        policy=entrant.spec,
-        policy_sha256=entrant.source_sha256,
-        slo_s=point.slo_s,
-        rate_per_s=point.rate_per_s,
-        cv=point.site.cv,
-        trace_sha256=point.site.trace_sha256,
-        requests=point.requests,
-        seed=seed,
-        made_with=made_with(),
-    )
+def _tables(runs: Sequence[Run], indices: list[int]) -> list[RunTable]:
+    """A task: some of the runs."""
+    return [runs[index].table() for index in indices]
 
 
-def _run_path(inputs: dict[str, str], key: RunKey, store: Store) -> Path | None:
-    return store.path(RUNS, [inputs, key.model_dump(mode="json")])
-
-
-def kept_run(point: Point, entrant: Entrant, engine: Engine, seed: int, store: Store) -> RunTable | None:
-    """A run that is kept already; ``None`` if it is not."""
-    key = _key(point, entrant, seed)
-    kept = store.read(RunTable, _run_path(engine.inputs, key, store))
-    return kept if kept is not None and (kept.key, kept.inputs) == (key, engine.inputs) else None
-
-
-def make_run(point: Point, entrant: Entrant, engine: Engine, seed: int) -> RunTable:
-    """One run of the grid; it touches no file."""
-    served = traffic(point, seed)
-    replay = simulate(engine.table, served, entrant.contender)
-    digest = hashlib.sha256(served.trace.arrival_s.tobytes() + served.exits.tobytes()).hexdigest()
-    figures = Figures.of(summarise(replay), least_violations(replay))
-    return RunTable(inputs=engine.inputs, key=_key(point, entrant, seed), traffic_sha256=digest, figures=figures)
-
-
-def keep_run(table: RunTable, store: Store) -> None:
-    """Keep a run."""
-    store.keep(table, _run_path(table.inputs, table.key, store))
+def batches(runs: Sequence[Run], indices: Sequence[int], requests: int) -> list[list[int]]:
+    """Runs by task, in their order: a task is full when it simulates a number of requests, and has at least one run."""
+    found: list[list[int]] = []
+    room = 0
+    for index in indices:
+        if room <= 0:
+            found.append([])
+            room = requests
+        found[-1].append(index)
+        room -= runs[index].point.requests + RUN_REQUESTS
+    return found

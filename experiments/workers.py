@@ -1,7 +1,7 @@
-"""A function over many tasks: in this process, or on a Dask cluster (``docs/cluster.md``).
+"""A function over many tasks: on threads of this process, or on a Dask cluster (``docs/cluster.md``).
 
-The only module that knows Dask.  Whatever runs the tasks, they read no files and
-write none: all they need is sent along, and the caller keeps what comes back.
+The only module that knows Dask.  Tasks read no files and write none: all they need
+is sent along, and the caller keeps what comes back.
 """
 
 from __future__ import annotations
@@ -9,21 +9,19 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-import socket
+import re
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future, as_completed
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache
-from queue import Empty, SimpleQueue
-from threading import Lock, Thread
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-from urllib.parse import urlsplit
+from threading import Thread
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..dse.search import available_threads, on_threads
 from ..formats import InputError
 from .sources import made_with
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client
 
 CONNECT_S = 5.0
 """How long a scheduler may take to answer, seconds."""
@@ -39,20 +37,21 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-class ClusterError(InputError):
-    """A fault of the cluster, and of no task."""
-
-
-class Workers(Protocol):
+class Workers:
     """What runs tasks.
 
     Attributes
     ----------
     threads : int or None
         Threads for a task that is parallel in itself, ``None`` for all cores.
+    client : Client or None
+        The Dask cluster that runs them; ``None`` for threads of this process.
+    name : str
+        The cluster's, for faults.
     """
 
-    threads: int | None
+    def __init__(self, threads: int | None, client: Client | None = None, name: str = "") -> None:
+        self.threads, self.client, self.name = threads, client, name
 
     def map(
         self, function: Callable[[Common, Task], Result], common: Common, tasks: Sequence[Task], *, wide: bool = False
@@ -64,143 +63,62 @@ class Workers(Protocol):
         function : callable
             A function of a module, called with ``common`` and a task.
         common : object
-            What all tasks need: it travels once.
+            What all tasks need; it travels once.
         tasks : sequence
             One call each.
         wide : bool
-            Whether a task is parallel in itself; here such tasks run one after another.
+            Whether a task uses all threads by itself: in this process such tasks run one after another.
 
         Yields
         ------
         index : int
-            Of the task, in the order in which they end.
+            Index of the task; tasks come in the order in which they end.
         outcome : object or InputError
             What the function returned, or the fault it raised.
+
+        Raises
+        ------
+        InputError
+            If the cluster fails.
         """
-        ...
+        made = made_with()
+        if self.client is None:
+            here, threads = (function, common), 1 if wide else self.threads
+            yield from on_threads(lambda i: (i, _perform(here, tasks[i], made)), range(len(tasks)), threads)
+            return
+        import distributed
+
+        # Unpickled by a task of its own: on a worker and not in the scheduler, for it may hold a user's policy;
+        # passed on from worker to worker; and made again if those that hold it die.
+        shared = self.client.submit(pickle.loads, pickle.dumps((function, common)), pure=False, retries=RETRIES)
+        executor = self.client.get_executor(pure=False, retries=RETRIES)
+        order = {executor.submit(_perform, shared, task, made): i for i, task in enumerate(tasks)}
+        for future in as_completed(order):
+            try:
+                outcome = future.result()
+            except distributed.KilledWorker as error:
+                raise InputError(f"{self.name}: {error}") from None  # Dask says it well
+            except CancelledError:
+                lost = "lost the connection to the scheduler; start it again, then the same command"
+                raise InputError(f"{self.name}: {lost}") from None
+            yield order.pop(future), outcome  # popped: the cluster may forget it
 
 
-def _outcome(function: Callable[[Common, Task], Result], common: Common, task: Task) -> Result | InputError:
+def _perform(shared: tuple[Callable[[Common, Task], Result], Common], task: Task, made: dict[str, str]) -> Any:
+    """Run a task; a worker may have joined after the others were checked."""
+    _check_sources("a worker that joined later", made, made_with())
+    function, common = shared
     try:
         return function(common, task)
     except InputError as fault:
-        return fault
+        return fault  # a fault that is raised would be tried again
 
 
-class Here:
-    """Threads of this process."""
-
-    def __init__(self, threads: int | None) -> None:
-        self.threads = threads
-
-    def map(
-        self, function: Callable[[Common, Task], Result], common: Common, tasks: Sequence[Task], *, wide: bool = False
-    ) -> Iterator[tuple[int, Result | InputError]]:
-        """See :meth:`Workers.map`."""
-        if wide:
-            yield from ((index, _outcome(function, common, task)) for index, task in enumerate(tasks))
-            return
-        yield from on_threads(
-            lambda index: (index, _outcome(function, common, tasks[index])), range(len(tasks)), self.threads
-        )
-
-
-class _Cluster:
-    """A Dask cluster."""
-
-    def __init__(self, client: Client, name: str, threads: int | None) -> None:
-        self.threads: int | None = threads or 1  # a worker runs as many tasks at a time as it has threads
-        self._client, self._name = client, name
-
-    def map(
-        self, function: Callable[[Common, Task], Result], common: Common, tasks: Sequence[Task], *, wide: bool = False
-    ) -> Iterator[tuple[int, Result | InputError]]:
-        """See :meth:`Workers.map`."""
-        import dask
-        import distributed
-
-        del wide
-        if not tasks:
-            return
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TiB"}):  # traces are what they are
-            # a task of its own: sent once, passed on from worker to worker, and made again if those that hold it die
-            shared = self._client.submit(bytes, pickle.dumps((function, common)), pure=False, retries=RETRIES)
-            futures = self._client.map(
-                _perform,
-                [pickle.dumps(task) for task in tasks],
-                shared=shared,
-                expected=made_with(),
-                pure=False,
-                retries=RETRIES,
-            )
-        order = {future.key: index for index, future in enumerate(futures)}
-        for future in distributed.as_completed(futures, loop=self._client.loop):
-            yield order[future.key], self._read(future)
-            future.release()
-
-    def _read(self, future: Future[bytes]) -> Any:
-        """What a task returned."""
-        import distributed
-
-        try:
-            outcome = pickle.loads(future.result())  # noqa: S301  (our own workers)
-        except distributed.KilledWorker as error:
-            raise ClusterError(
-                f"{self._name}: {error.allowed_failures + 1} workers died one after another at the same task, as they "
-                "do when memory runs out; see their logs"
-            ) from None
-        except distributed.CancelledError:
-            raise ClusterError(
-                f"{self._name}: lost the connection to the scheduler; start it again, then the same command"
-            ) from None
-        except Exception as error:
-            _check_installed(self._name, error)
-            raise
-        if isinstance(outcome, ClusterError):
-            raise outcome
-        return outcome
-
-
-def _check_installed(where: str, error: BaseException | None) -> None:
-    """Say so if it was for want of fluidb that something failed on the other side."""
-    while error is not None:
-        text = repr(error)  # Dask may wrap it as text
-        if "fluidb" in text and any(kind in text for kind in ("ImportError", "ModuleNotFoundError", "AttributeError")):
-            raise ClusterError(
-                f"{where}: expected the scheduler and every worker to have fluidb {made_with()['fluidb']}, "
-                f"found {text}; install the same there and start it again"
-            ) from None
-        error = error.__cause__
-
-
-_ONE_AT_A_TIME = Lock()
-"""Held while what tasks share is unpickled, which may run a user's policy file."""
-
-
-def _perform(task: bytes, *, shared: bytes, expected: dict[str, str]) -> bytes:
-    """A task on a worker: nothing of it is unpickled before the sources are known to be the same."""
-    outcome: Any
-    try:
-        _check_sources(f"a worker on {socket.gethostname()}", expected, made_with())
-        with _ONE_AT_A_TIME:
-            function, common = _opened(shared)
-        outcome = function(common, pickle.loads(task))  # noqa: S301  (of a client that has the scheduler's trust)
-    except InputError as fault:
-        outcome = fault
-    return pickle.dumps(outcome)
-
-
-@lru_cache(maxsize=2)
-def _opened(shared: bytes) -> Any:
-    """Function and common part of the tasks that are run here."""
-    return pickle.loads(shared)  # noqa: S301  (as above)
-
-
-def _check_sources(worker: str, expected: dict[str, str], found: dict[str, str]) -> None:
+def _check_sources(where: str, expected: dict[str, str], found: object) -> None:
+    """Refuse a machine without fluidb, or with another one."""
     if found != expected:
-        raise ClusterError(
-            f"{worker}: expected {_named(expected)}, found {_named(found)}; install the same there and start it again"
-        )
+        other = _named(found) if isinstance(found, dict) else repr(found)
+        raise InputError(f"{where}: expected {_named(expected)}, found {other}; install the same there, start it again")
 
 
 def _named(made: dict[str, str]) -> str:
@@ -217,13 +135,14 @@ def workers(scheduler: str | None = None, threads: int | None = None) -> Iterato
         Address of a running Dask scheduler, ``tcp://host:port``, or ``local`` for a
         cluster of processes on this machine; by default threads of this process.
     threads : int, optional
-        Here: threads, by default all cores.  Local: processes, by default one a core.
-        Elsewhere: threads of a task that is parallel in itself, by default one.
+        In this process: threads, by default all cores.  Local: processes, by default
+        one for each core.  On a running cluster: threads of a task that is parallel in
+        itself, by default one, because a worker runs as many tasks as it has threads.
 
     Yields
     ------
     Workers
-        Gone when the block is left.
+        They end with the block.
 
     Raises
     ------
@@ -232,88 +151,71 @@ def workers(scheduler: str | None = None, threads: int | None = None) -> Iterato
         they run other sources than this process.
     """
     if scheduler is None:
-        yield Here(threads)
+        yield Workers(threads)
         return
-    if scheduler != "local":
-        _check_address(scheduler)
+    if scheduler != "local" and not re.fullmatch(r"(tcp|tls)://[^/]+:\d{1,5}", scheduler):
+        example = "e.g. tcp://10.0.0.1:8786"
+        raise InputError(f'--scheduler: expected tcp://host:port or local, found "{scheduler}"; {example}')
     try:
         import distributed
     except ImportError:
-        raise InputError(
-            "--scheduler needs the extra `cluster`, which is not installed: pip install 'fluidb[cluster]'"
-        ) from None
+        missing = "--scheduler needs the extra `cluster`, which is not installed: pip install 'fluidb[cluster]'"
+        raise InputError(missing) from None
     for name in ("distributed", "distributed.client", "tornado.application"):
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # what goes wrong is said once, by us
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # a fault is one line of ours
     with ExitStack() as stack:
         try:
             address: Any = scheduler
             if scheduler == "local":
-                threads, processes = None, threads or available_threads()
-                # a process that leaves on Ctrl-C leaves semaphores behind, and who removes them talks about it
+                # after Ctrl-C a process of multiprocessing would warn of semaphores that it removes
                 os.environ.setdefault("PYTHONWARNINGS", "ignore::UserWarning:multiprocessing.resource_tracker")
                 address = distributed.LocalCluster(
-                    n_workers=processes,
+                    n_workers=threads or available_threads(),
                     threads_per_worker=1,
-                    dashboard_address="127.0.0.1:0",  # the default's port may be taken, and is open to all
+                    dashboard_address="127.0.0.1:0",  # the default port may be taken, and is open to all
                     memory_limit=0,  # what fits into memory without a cluster fits with one
                     silence_logs=logging.CRITICAL + 1,
                 )
                 stack.callback(address.close)
+                threads = None
             client = _connected(address)
-            if client is None:
-                raise InputError(
-                    f"{scheduler}: expected a Dask scheduler, none answered within {CONNECT_S:g} s; "
-                    "check the address, or start one with `dask scheduler`"
-                )
             stack.callback(client.close)
             try:
                 client.wait_for_workers(1, timeout=WORKER_S)
             except distributed.TimeoutError:
-                raise InputError(
-                    f"{scheduler}: expected workers, none came within {WORKER_S:g} s; "
-                    f"start some with `dask worker {scheduler}`"
-                ) from None
+                none = f"none came within {WORKER_S:g} s; start some with `dask worker {scheduler}`"
+                raise InputError(f"{scheduler}: expected workers, {none}") from None
             for where, found in client.run(made_with, on_error="return").items():
-                _check_installed(f"worker {where}", found if isinstance(found, Exception) else None)
-                if isinstance(found, dict):  # else it died meanwhile
+                if not isinstance(found, OSError):  # this worker died meanwhile
                     _check_sources(f"worker {where}", made_with(), found)
-            yield _Cluster(client, scheduler, threads)
+            yield Workers(threads or 1, client, scheduler)
         except KeyboardInterrupt:
             stack.pop_all()  # leave at once: workers drop what nobody waits for, and local ones end with this process
             raise
 
 
-def _connected(address: Any) -> Client | None:
-    """A client of a scheduler; ``None`` if none answers: for something else there Dask would wait without end."""
+def _connected(address: Any) -> Client:
+    """A client of a scheduler, asked on another thread: if something else answers there, Dask waits without end."""
     import distributed
 
-    answer: SimpleQueue[Client | None] = SimpleQueue()
+    answer: Future[Client] = Future()
 
     def connect() -> None:
         try:
-            answer.put(distributed.Client(address, timeout=CONNECT_S, set_as_default=False))
-        except OSError:
-            answer.put(None)
+            answer.set_result(distributed.Client(address, timeout=CONNECT_S, set_as_default=False))
+        except OSError as error:
+            answer.set_exception(error)
 
     Thread(target=connect, daemon=True).start()
     try:
-        return answer.get(timeout=CONNECT_S + 1)
-    except Empty:
-        return None
-
-
-def _check_address(text: str) -> None:
-    try:
-        address = urlsplit(text)
-        good = address.scheme in ("tcp", "tls") and address.hostname and address.port and not address.path
-    except ValueError:  # a port out of range
-        good = False
-    if not good:
-        raise InputError(f'--scheduler: expected tcp://host:port or local, found "{text}"; e.g. tcp://10.0.0.1:8786')
+        return answer.result(timeout=CONNECT_S + 1)
+    except OSError:
+        none = f"none answered within {CONNECT_S:g} s; check the address, or start one with `dask scheduler`"
+        raise InputError(f"{address}: expected a Dask scheduler, {none}") from None
 
 
 def in_order(outcomes: Iterator[tuple[int, Result | InputError]]) -> Iterator[tuple[int, Result]]:
-    """Results as they come; of the faults, raise the one that comes first in the order of the tasks.
+    """Results as they come; of several faults, raise the one of the first task.
 
     Parameters
     ----------
@@ -328,7 +230,7 @@ def in_order(outcomes: Iterator[tuple[int, Result | InputError]]) -> Iterator[tu
     Raises
     ------
     InputError
-        Once no task before it is left: whichever ended first, the fault is the same.
+        As soon as every task before it has ended: the fault is then the same in every run.
     """
     done: set[int] = set()
     faults: dict[int, InputError] = {}

@@ -1,7 +1,6 @@
 """What runs: networks, their exits and heads, and their lowering to matrix products."""
 
 from .loader import NETWORKS, load_network
-from .lowering import MAX_WORK
-from .network import Exit, Gemm, Layer, Network, Shape
+from .network import MAX_WORK, Exit, Gemm, Layer, Network, Shape
 
 __all__ = ["MAX_WORK", "NETWORKS", "Exit", "Gemm", "Layer", "Network", "Shape", "load_network"]

@@ -130,9 +130,9 @@ def build_network(file: NetworkFile, path: Path) -> Network:
     if empty:
         raise InputError(f"{path}: exits: expected work in every stage, found none in stage {min(empty)}")
     rates = [item.rate for item in file.exits]
-    exits = [Exit(item.after, item.rate) for item in file.exits]
-    exits.append(Exit(file.layers[-1].name, max(0.0, 1.0 - sum(rates))))
-    return Network(file.name, file.title, tuple(layers), tuple(exits), file.sources)
+    exits = [Exit(name=item.after, rate=item.rate) for item in file.exits]
+    exits.append(Exit(name=file.layers[-1].name, rate=max(0.0, 1.0 - sum(rates))))
+    return Network(name=file.name, title=file.title, sources=file.sources, exits=exits, layers=layers)
 
 
 def load_network(name: str) -> Network:

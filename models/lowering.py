@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
-from .network import Gemm, Layer, Shape
+from .network import MAX_WORK, Gemm, Layer, Shape
 from .schema import Conv, ConvTranspose, Flatten, GlobalPool, Join, Linear, MatMul, Memory, Op, Pool, Product, View
-
-MAX_WORK = 2**43
-"""Most MACs, or words of a map, of one layer: with any batch size, cycles stay exact (docs/model.md, Arithmetic)."""
 
 
 def _windows(size: int, kernel: int, stride: int, pads: Sequence[int], *, ceil: bool = False) -> int:
@@ -27,44 +26,45 @@ def _sides(pad: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
     return pad[0::2], pad[1::2]
 
 
-def _check_groups(op: Conv | ConvTranspose, source: Shape) -> None:
+Lowered = tuple[Shape, Gemm | None, int]
+"""Output of an operator, its product, and the words that it moves if it has none."""
+
+
+def _reach(op: Conv | ConvTranspose, source: Shape) -> list[int]:
+    """Rows and columns that a dilated kernel spans."""
     if source.channels % op.groups or op.out % op.groups:
         raise ValueError(f"groups {op.groups} must divide input channels {source.channels} and out {op.out}")
-
-
-def _reach(op: Conv | ConvTranspose) -> list[int]:
-    """Rows and columns that a dilated kernel spans."""
     return [dilation * (kernel - 1) + 1 for kernel, dilation in zip(op.kernel, op.dilation, strict=True)]
 
 
-def _conv(op: Conv, source: Shape) -> tuple[Shape, Gemm]:
-    _check_groups(op, source)
-    height, width = (
-        _windows(size, reach, stride, pads)
-        for size, reach, stride, pads in zip(source[:2], _reach(op), op.stride, _sides(op.pad), strict=True)
-    )
+def _conv(op: Conv, source: Shape) -> Lowered:
+    height, width = map(_windows, source[:2], _reach(op, source), op.stride, _sides(op.pad))
     shape = Shape(height, width, op.out)
     window = op.kernel[0] * op.kernel[1] * (source.channels // op.groups)
-    return shape, Gemm(shape.positions, window, op.out // op.groups, op.groups)
+    return shape, Gemm(shape.positions, window, op.out // op.groups, op.groups), 0
 
 
-def _conv_transpose(op: ConvTranspose, source: Shape) -> tuple[Shape, Gemm]:
+def _conv_transpose(op: ConvTranspose, source: Shape) -> Lowered:
     """Every input position times all window weights; overlapping products are added as they are written."""
-    _check_groups(op, source)
-    height, width = (
-        (size - 1) * stride + reach - sum(pads) + extra
-        for size, reach, stride, pads, extra in zip(
-            source[:2], _reach(op), op.stride, _sides(op.pad), op.extra, strict=True
-        )
-    )
+    sizes = zip(source[:2], _reach(op, source), op.stride, _sides(op.pad), op.extra, strict=True)
+    height, width = ((size - 1) * stride + reach - sum(pads) + extra for size, reach, stride, pads, extra in sizes)
     if min(height, width) < 1:
         raise ValueError(f"padding {op.pad} leaves nothing of the output")
     window = op.kernel[0] * op.kernel[1] * (op.out // op.groups)
-    return Shape(height, width, op.out), Gemm(source.positions, source.channels // op.groups, window, op.groups)
+    gemm = Gemm(source.positions, source.channels // op.groups, window, op.groups)
+    return Shape(height, width, op.out), gemm, 0
 
 
-def _matmul(op: MatMul, left: Shape, right: Shape) -> tuple[Shape, Gemm]:
-    for shape in (left, right):
+def _linear(op: Linear, source: Shape) -> Lowered:
+    shape = Shape(source.height, source.width, op.out)
+    return shape, Gemm(source.positions, source.channels, op.out), 0
+
+
+def _matmul(op: MatMul, *sources: Shape) -> Lowered:
+    if len(sources) != 2:
+        raise ValueError(f"matmul takes two inputs, found {len(sources)}")
+    left, right = sources
+    for shape in sources:
         if shape.channels % op.heads:
             raise ValueError(f"heads {op.heads} must divide the channels of both inputs, found {left} and {right}")
     inner, columns = left.channels // op.heads, right.channels // op.heads
@@ -77,50 +77,71 @@ def _matmul(op: MatMul, left: Shape, right: Shape) -> tuple[Shape, Gemm]:
             f"matmul needs as many channels for each of {op.heads} heads as its second input has positions, "
             f"found {left} and {right}"
         )
-    gemm = Gemm(left.positions, inner, columns, op.heads, per_sample=True)
-    return Shape(left.height, left.width, op.heads * columns), gemm
+    shape = Shape(left.height, left.width, op.heads * columns)
+    return shape, Gemm(left.positions, inner, columns, op.heads), 0
 
 
-def _product(op: Product) -> tuple[Shape, Gemm]:
-    gemm = Gemm(op.rows, op.inner, op.columns, op.groups, op.per_sample)
+def _product(op: Product, *_: Shape) -> Lowered:
+    gemm = Gemm(op.rows, op.inner, op.columns, op.groups)
     shape = Shape(op.rows, 1, op.groups * op.columns)
     if op.shape is None:
-        return shape, gemm
+        return shape, gemm, 0
     if math.prod(op.shape) != shape.words:
         raise ValueError(f"shape says {'x'.join(map(str, op.shape))}, but the product has {shape.words} values")
-    return Shape(*op.shape), gemm
+    return Shape(*op.shape), gemm, 0
 
 
-def _memory(op: Memory, sources: Sequence[Shape]) -> tuple[Shape, int]:
+def _memory(op: Memory, *sources: Shape) -> Lowered:
     shape = Shape(*op.shape) if op.shape else sources[0]
-    return shape, (sum(source.words for source in sources) if op.reads is None else op.reads) + shape.words
+    return shape, None, (sum(source.words for source in sources) if op.reads is None else op.reads) + shape.words
 
 
-def _view(op: View, source: Shape) -> Shape:
+def _view(op: View, source: Shape) -> Lowered:
     shape = Shape(*op.shape)
     if shape.words > source.words:
         raise ValueError(f"a view shows at most what is there, {source.words} values, found {shape}")
-    return shape
+    return shape, None, 0
 
 
-def _pool(op: Pool, source: Shape) -> Shape:
-    height, width = (
-        _windows(size, kernel, stride, pads, ceil=op.ceil)
-        for size, kernel, stride, pads in zip(source[:2], op.kernel, op.stride, _sides(op.pad), strict=True)
-    )
-    return Shape(height, width, source.channels)
+def _pool(op: Pool | GlobalPool, source: Shape) -> Lowered:
+    """A pool reads the map and writes the map."""
+    height, width = 1, 1
+    if isinstance(op, Pool):
+        height, width = map(partial(_windows, ceil=op.ceil), source[:2], op.kernel, op.stride, _sides(op.pad))
+    shape = Shape(height, width, source.channels)
+    return shape, None, source.words + shape.words
 
 
-def _join(op: Join, sources: Sequence[Shape]) -> Shape:
+def _flatten(_: Flatten, source: Shape) -> Lowered:
+    return Shape(1, 1, source.words), None, 0
+
+
+def _join(op: Join, *sources: Shape) -> Lowered:
+    """An addition is fused into the convolution before it; a concatenation is written in place."""
     if len(sources) < 2:
         raise ValueError(f'{op.op} needs at least two inputs: from = ["...", "..."]')
     if op.op == "add":
         if len(set(sources)) > 1:
             raise ValueError(f"add needs equal shapes, found {' and '.join(map(str, sources))}")
-        return sources[0]
+        return sources[0], None, 0
     if len({shape[:2] for shape in sources}) > 1:
         raise ValueError(f"concat needs equal height and width, found {' and '.join(map(str, sources))}")
-    return Shape(sources[0].height, sources[0].width, sum(shape.channels for shape in sources))
+    return Shape(sources[0].height, sources[0].width, sum(shape.channels for shape in sources)), None, 0
+
+
+_LOWER: dict[type[Any], Callable[..., Lowered]] = {
+    Conv: _conv,
+    ConvTranspose: _conv_transpose,
+    Flatten: _flatten,
+    GlobalPool: _pool,
+    Join: _join,
+    Linear: _linear,
+    MatMul: _matmul,
+    Memory: _memory,
+    Pool: _pool,
+    Product: _product,
+    View: _view,
+}
 
 
 def lower(op: Op, sources: Sequence[Shape], stage: int, prefix: str = "") -> tuple[Shape, Layer | None]:
@@ -151,39 +172,20 @@ def lower(op: Op, sources: Sequence[Shape], stage: int, prefix: str = "") -> tup
     ValueError
         If the shapes do not fit; the message names no file.
     """
-    source = sources[0]
-    if isinstance(op, MatMul) and len(sources) != 2:
-        raise ValueError(f"matmul takes two inputs, found {len(sources)}")
     if len(sources) != 1 and not isinstance(op, Join | MatMul | Memory | Product):
         raise ValueError(f"{op.op} takes one input, found {len(sources)}")
-    gemm, words = None, 0
-    match op:
-        case Conv():
-            shape, gemm = _conv(op, source)
-        case Linear():
-            shape = Shape(source.height, source.width, op.out)
-            gemm = Gemm(source.positions, source.channels, op.out)
-        case ConvTranspose():
-            shape, gemm = _conv_transpose(op, source)
-        case MatMul():
-            shape, gemm = _matmul(op, source, sources[1])
-        case Product():
-            shape, gemm = _product(op)
-        case Memory():
-            shape, words = _memory(op, sources)
-        case View():
-            shape = _view(op, source)
-        case Join():
-            shape = _join(op, sources)
-        case Flatten():
-            shape = Shape(1, 1, source.words)
-        case Pool() | GlobalPool():
-            shape = _pool(op, source) if isinstance(op, Pool) else Shape(1, 1, source.channels)
-            words = source.words + shape.words  # reads the map, writes the map
+    shape, gemm, words = _LOWER[type(op)](op, *sources)
     if max(shape.words, words, gemm.macs if gemm else 0) > MAX_WORK:
         raise ValueError(f"expected at most {MAX_WORK:.2g} MACs or words, found more; check kernel, out and input")
     if op.shape is not None and shape != tuple(op.shape):
         raise ValueError(f"shape says {'x'.join(map(str, op.shape))}, but its inputs give {shape}")
     if gemm is None and words == 0:
         return shape, None
-    return shape, Layer(prefix + op.name, stage, gemm, words, shape)
+    return shape, Layer(
+        name=prefix + op.name,
+        stage=stage,
+        gemm=gemm,
+        per_sample=isinstance(op, MatMul) or (isinstance(op, Product) and op.per_sample),
+        memory_words=words,
+        shape=shape,
+    )

@@ -1,17 +1,28 @@
-"""What runs: a network as the NPU sees it, layers in execution order, cut into stages by exits."""
+"""What runs: a network as the NPU sees it, layers in execution order, cut into stages by exits.
+
+These records are also what ``design.json`` holds (``docs/file-formats.md``).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple, Self
+
+from pydantic import Field, model_validator
+
+from ..formats import Strict
+
+MAX_WORK = 2**43
+"""Most MACs, or words of a map, of one layer: with any batch size, cycles stay exact (docs/model.md, Arithmetic)."""
+
+Count = Annotated[int, Field(ge=1, le=MAX_WORK)]
 
 
 class Shape(NamedTuple):
     """Feature map of one sample; a token sequence is ``(tokens, 1, channels)``."""
 
-    height: int
-    width: int
-    channels: int
+    height: Count
+    width: Count
+    channels: Count
 
     @property
     def positions(self) -> int:
@@ -40,16 +51,12 @@ class Gemm(NamedTuple):
         Columns: output channels of a group.
     groups : int
         How many such products, one after the other: the groups of a convolution.
-    per_sample : bool
-        Whether the right operand is an activation too, as in attention: samples
-        share nothing, and a batch runs one after the other.
     """
 
-    R: int
-    P: int
-    C: int
-    groups: int = 1
-    per_sample: bool = False
+    R: Count
+    P: Count
+    C: Count
+    groups: Count = 1
 
     @property
     def macs(self) -> int:
@@ -57,8 +64,7 @@ class Gemm(NamedTuple):
         return self.R * self.P * self.C * self.groups
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Strict):
     """A layer that takes time on the NPU.
 
     Attributes
@@ -69,6 +75,9 @@ class Layer:
         1-based stage it runs in: stage i ends at exit i.
     gemm : Gemm or None
         The product it lowers to; ``None`` for a memory-only layer.
+    per_sample : bool
+        Whether the right operand of the product is an activation too, as in
+        attention: samples share nothing, and a batch runs one sample after the other.
     memory_words : int
         Words a memory-only layer moves off chip for one sample; 0 with a GEMM,
         whose traffic depends on the design.
@@ -77,9 +86,10 @@ class Layer:
     """
 
     name: str
-    stage: int
+    stage: Count
     gemm: Gemm | None
-    memory_words: int
+    per_sample: bool = False
+    memory_words: Annotated[int, Field(ge=0, le=MAX_WORK)] = 0
     shape: Shape
 
     @property
@@ -88,8 +98,7 @@ class Layer:
         return "/" in self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Exit:
+class Exit(Strict):
     """A place where samples leave the network.
 
     Attributes
@@ -97,34 +106,42 @@ class Exit:
     name : str
         Name of the backbone layer it follows; the last exit is the end.
     rate : float
-        Share of all samples that leave here, in [0, 1]; shares sum to 1.
+        Share of all samples that leave here; the shares of all exits sum to 1.
     """
 
     name: str
-    rate: float
+    rate: Annotated[float, Field(ge=0, le=1)]
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+class Network(Strict):
     """A network ready to be mapped.
 
     Attributes
     ----------
     name, title : str
         Short name and a line for people.
-    layers : tuple of Layer
-        In execution order, each head right after the layer it hangs on.
-    exits : tuple of Exit
-        In order of depth; the last is the end of the backbone.
     sources : dict of str to str
         Where the figures come from.
+    exits : list of Exit
+        In order of depth; the last is the end of the backbone.
+    layers : list of Layer
+        In execution order, each head right after the layer it hangs on.
     """
 
     name: str
     title: str
-    layers: tuple[Layer, ...]
-    exits: tuple[Exit, ...]
-    sources: dict[str, str]
+    sources: dict[str, str] = {}
+    exits: Annotated[list[Exit], Field(min_length=1)]
+    layers: list[Layer]
+
+    @model_validator(mode="after")
+    def _work_in_every_stage(self) -> Self:
+        stages = [layer.stage for layer in self.layers]
+        if stages != sorted(stages) or set(stages) != set(range(1, len(self.exits) + 1)):
+            raise ValueError(f"layers: expected stages 1 to {len(self.exits)} in order, one for each exit")
+        if not self.gemms or max(gemm.macs for gemm in self.gemms) > MAX_WORK:
+            raise ValueError(f"layers: expected at least one gemm, and none of more than {MAX_WORK:.2g} MACs")
+        return self
 
     @property
     def gemms(self) -> list[Gemm]:
@@ -138,10 +155,7 @@ class Network:
 
     def backbone(self) -> Network:
         """The same network without exits: one stage, no heads."""
-        layers = tuple(
-            Layer(layer.name, 1, layer.gemm, layer.memory_words, layer.shape)
-            for layer in self.layers
-            if not layer.in_head
-        )
+        layers = [layer.model_copy(update={"stage": 1}) for layer in self.layers if not layer.in_head]
         name, title = f"{self.name}-backbone", f"{self.title}, backbone only"
-        return Network(name, title, layers, (Exit(self.exits[-1].name, 1.0),), self.sources)
+        exits = [Exit(name=self.exits[-1].name, rate=1.0)]
+        return self.model_copy(update={"name": name, "title": title, "exits": exits, "layers": layers})

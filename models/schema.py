@@ -50,27 +50,28 @@ class _Window(_Op):
         return value * 2 if isinstance(value, list) and len(value) == 2 else value
 
 
-class Conv(_Window):
+class _Weights(_Window):
+    """A window of weights."""
+
+    out: Positive
+    stride: Pair = [1, 1]
+    dilation: Pair = [1, 1]
+    groups: Positive = 1
+
+
+class Conv(_Weights):
     """2-D convolution: ``out`` channels, ``groups`` (as many as inputs: depthwise).
 
     Over a sequence: a kernel of ``[length, 1]`` on a map one wide.
     """
 
     op: Literal["conv"]
-    out: Positive
-    stride: Pair = [1, 1]
-    dilation: Pair = [1, 1]
-    groups: Positive = 1
 
 
-class ConvTranspose(_Window):
+class ConvTranspose(_Weights):
     """Transposed convolution; ``extra`` rows and columns of output settle what the stride leaves open."""
 
     op: Literal["convtranspose"]
-    out: Positive
-    stride: Pair = [1, 1]
-    dilation: Pair = [1, 1]
-    groups: Positive = 1
     extra: PairOrZero = [0, 0]
 
 

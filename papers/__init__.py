@@ -1,1 +1,48 @@
-"""One folder a paper: its experiments, the figures that it prints, and its statements beside ours."""
+"""One folder a paper: its experiments, its printed figures, its statements beside ours (docs/add-a-paper.md)."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+
+from ..formats.errors import InputError
+from .paper import Paper
+
+PAPERS: tuple[Paper, ...] = tuple(
+    import_module(f".{folder.parent.name}", __name__).PAPER
+    for folder in sorted(Path(__file__).parent.glob("*/__init__.py"))
+)
+"""Every paper that has a folder here."""
+
+__all__ = ["PAPERS", "Paper", "select"]
+
+
+def select(words: Sequence[str]) -> list[tuple[Paper, list[str]]]:
+    """Items by what a user calls them.
+
+    Parameters
+    ----------
+    words : sequence of str
+        Names of items or of papers; ``all``, or nothing, for everything.
+
+    Returns
+    -------
+    list of (Paper, list of str)
+        Each paper that is asked for, and its items, in the order of its list.
+
+    Raises
+    ------
+    InputError
+        If a name is unknown, or two papers use one name.
+    """
+    known = [name for paper in PAPERS for name in (paper.name, *paper.items)]
+    twice = [name for name in known if known.count(name) > 1]
+    if twice:
+        raise InputError(f'papers: expected every name of a paper or item once, found "{twice[0]}" twice; rename one')
+    strangers = [word for word in words if word not in ("all", *known)]
+    if strangers:
+        raise InputError(f'expected all, {", ".join(known)}, found "{strangers[0]}"')
+    wanted = {"all"} if not words else set(words)
+    chosen = [
+        (paper, [name for name in paper.items if not wanted.isdisjoint(("all", paper.name, name))]) for paper in PAPERS
+    ]
+    return [(paper, names) for paper, names in chosen if names]

@@ -1,17 +1,8 @@
 """What it runs on: boards and their resources, and devices that are as they are."""
 
+from .described import Described
 from .device import Device
-from .kinds import KINDS, PLATFORMS, load_device, load_npu, load_platform
+from .kinds import KINDS, PLATFORMS, load_platform
 from .platform import ENERGY_KEYS, LUT_KEYS, Platform
 
-__all__ = [
-    "ENERGY_KEYS",
-    "KINDS",
-    "LUT_KEYS",
-    "PLATFORMS",
-    "Device",
-    "Platform",
-    "load_device",
-    "load_npu",
-    "load_platform",
-]
+__all__ = ["ENERGY_KEYS", "KINDS", "LUT_KEYS", "PLATFORMS", "Described", "Device", "Platform", "load_platform"]

@@ -28,6 +28,9 @@ class Described(Strict):
     kind: ClassVar[str]
     """What people call it."""
 
+    table_made_by: ClassVar[str]
+    """How its latency table is made, for people who ask for something else; ``{}`` is its name."""
+
     listed_as: ClassVar[str]
     """Key of the list of these platforms in the JSON of ``fluidb platforms``."""
 

@@ -7,7 +7,7 @@ import io
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
 
@@ -50,6 +50,7 @@ class Device(Described):
 
     form: ClassVar[str]
     kind: ClassVar[str] = "device"
+    table_made_by: ClassVar[str] = "make its table with `fluidb latency NETWORK {} -o DIR`"
     listed_as: ClassVar[str] = "devices"
     headers: ClassVar[tuple[str, ...]] = ("device", "form", "b_max", "lanes", "")
     no_numbers: ClassVar[set[str]] = Described.no_numbers | {"network", "stages"}
@@ -58,33 +59,32 @@ class Device(Described):
     slowdown: Slowdown = [1.0]
     gather_floor_s: Seconds | None = None
     gather_s_per_sample: Seconds | None = None
+    if TYPE_CHECKING:  # each form has its own
+
+        @property
+        def b_max(self) -> int: ...  # noqa: D102
 
     @classmethod
     def read(cls, data: dict[str, Any], path: Path) -> Any:
         """The form that the file has: measured if it names a table."""
-        return (Measured if "table" in data else Analytic).read(data, path)
-
-    @property
-    def batches(self) -> int:
-        """Largest batch size that it knows."""
-        raise NotImplementedError
+        return Measured.read(data, path) if "table" in data else validate(Analytic, data, path)
 
     @property
     def row(self) -> tuple[str, ...]:
         """Its main facts as text."""
-        return self.name, self.form, str(self.batches), str(len(self.slowdown)), self.title
+        return self.name, self.form, str(self.b_max), str(len(self.slowdown)), self.title
 
     @property
     def summary(self) -> str:
         """Its main facts in a line."""
-        return f"{self.form}, b = 1..{self.batches}, lanes: {len(self.slowdown)}"
+        return f"{self.form}, b = 1..{self.b_max}, lanes: {len(self.slowdown)}"
 
     def gather_s(self) -> list[float] | None:
         """Time to gather survivors into b places, for b = 0..b_max; ``None`` if the file states none."""
         floor_s, sample_s = self.gather_floor_s, self.gather_s_per_sample
         if floor_s is None and sample_s is None:
             return None
-        return [0.0, *((floor_s or 0.0) + (sample_s or 0.0) * b for b in range(1, self.batches + 1))]
+        return [0.0, *((floor_s or 0.0) + (sample_s or 0.0) * b for b in range(1, self.b_max + 1))]
 
 
 class Analytic(Device):
@@ -118,16 +118,6 @@ class Analytic(Device):
         if (self.bandwidth_gb_s is None) != (self.word_bits is None):
             raise ValueError("bandwidth_gb_s, word_bits: expected both or neither")
         return self
-
-    @classmethod
-    def read(cls, data: dict[str, Any], path: Path) -> Self:
-        """A device from what its file holds."""
-        return validate(cls, data, path)
-
-    @property
-    def batches(self) -> int:
-        """Largest batch size that it knows."""
-        return self.b_max
 
     def product_s(self, macs: int, batch: int) -> float:
         """Time of a matrix product of so many MACs a sample."""
@@ -179,8 +169,8 @@ class Measured(Device):
         return self._stage_s
 
     @property
-    def batches(self) -> int:
-        """Largest batch size that it knows."""
+    def b_max(self) -> int:
+        """Largest batch size that was measured."""
         return len(self._stage_s[0])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar, overload
 
 from ..formats import Catalogue, InputError, parse_toml, validate
 from .described import Described
@@ -15,7 +16,16 @@ KINDS: dict[str, type[Described]] = {"fluidb.platform": Platform, "fluidb.device
 """Kinds by the name of their schema.  A new kind is a module with its class, and a line here."""
 
 
-def load_platform(name: str, bandwidth_gb_s: float | None = None) -> Described:
+AnyKind = TypeVar("AnyKind", bound=Described)
+
+
+@overload
+def load_platform(name: str, bandwidth_gb_s: float | None = None) -> Platform: ...
+@overload
+def load_platform(name: str, bandwidth_gb_s: float | None = None, *, kind: type[AnyKind]) -> AnyKind: ...
+
+
+def load_platform(name: str, bandwidth_gb_s: float | None = None, *, kind: type[Described] = Platform) -> Described:
     """Load a platform that ships with fluidb, or one of your own.
 
     Parameters
@@ -24,76 +34,26 @@ def load_platform(name: str, bandwidth_gb_s: float | None = None) -> Described:
         A shipped name (``fluidb platforms`` lists them) or the path of a TOML file.
     bandwidth_gb_s : float, optional
         Replaces the off-chip bandwidth that a board's file states.
+    kind : type
+        What is expected: a board, ``Device``, or ``Described`` for a platform of any kind.
 
     Returns
     -------
-    Platform or Device
-        By the file's schema.
+    kind
+        The platform, of the kind that its file's schema says.
 
     Raises
     ------
     InputError
-        If it is unknown or its file has faults; every fault has a line.
+        If it is unknown, of another kind, or its file has faults; every fault has a line.
     """
     path = PLATFORMS.find(name)
     data = parse_toml(path)
     found = KINDS.get(str(data.get("schema")).partition("/")[0], Platform).read(data, path)
+    if not isinstance(found, kind):
+        raise InputError(f"{name}: expected a {kind.kind}, found a {found.kind}; {found.table_made_by.format(name)}")
     if bandwidth_gb_s is None or not isinstance(found, Platform):
         return found
     sources = found.sources | {"bandwidth_gb_s": "given by the user"}
     changed = found.model_dump(by_alias=True) | {"bandwidth_gb_s": bandwidth_gb_s, "sources": sources}
     return validate(Platform, changed, Path("--bandwidth"))
-
-
-def load_npu(name: str, bandwidth_gb_s: float | None = None) -> Platform:
-    """Load a board that an NPU is to be searched for.
-
-    Parameters
-    ----------
-    name, bandwidth_gb_s
-        As for :func:`load_platform`.
-
-    Returns
-    -------
-    Platform
-        The board.
-
-    Raises
-    ------
-    InputError
-        As :func:`load_platform` does, and if it is a platform of another kind.
-    """
-    found = load_platform(name, bandwidth_gb_s)
-    if isinstance(found, Platform):
-        return found
-    raise InputError(
-        f"{name}: expected a board to search an NPU for, found a fixed device; "
-        f"make its table with `fluidb latency NETWORK {name} -o DIR`"
-    )
-
-
-def load_device(name: str) -> Device:
-    """Load a device that is as it is: nothing is searched for.
-
-    Parameters
-    ----------
-    name : str
-        As for :func:`load_platform`.
-
-    Returns
-    -------
-    Device
-        The device.
-
-    Raises
-    ------
-    InputError
-        As :func:`load_platform` does, and if it is a platform of another kind.
-    """
-    found = load_platform(name)
-    if isinstance(found, Device):
-        return found
-    raise InputError(
-        f"{name}: expected a device, found a board; search an NPU for it with `fluidb dse NETWORK {name} -o DIR`, "
-        "then `fluidb latency DIR`"
-    )

@@ -46,6 +46,7 @@ class Platform(Described):
     """
 
     kind: ClassVar[str] = "board"
+    table_made_by: ClassVar[str] = "search an NPU for it with `fluidb dse NETWORK {} -o DIR`, then `fluidb latency DIR`"
     listed_as: ClassVar[str] = "platforms"
     headers: ClassVar[tuple[str, ...]] = ("board", "DSPs", "on-chip Mb", "MHz", "GB/s", "")
 

@@ -187,9 +187,9 @@ def begin(requests: int, lanes: int, b_max: int) -> State:
         np.zeros(lanes * b_max, dtype=np.int64),
         np.zeros(requests, dtype=np.int64),
     )
-    state.clock.slowdown[:] = 1.0
-    state.lanes.wake_s[:] = math.inf
-    state.lanes.offset[:] = b_max * np.arange(lanes)
+    state.clock["slowdown"] = 1.0
+    state.lanes["wake_s"] = math.inf
+    state.lanes["offset"] = b_max * np.arange(lanes)
     return state
 
 
@@ -234,7 +234,7 @@ def enter(admit, skip, variant, clock, lane, batches, members, queue, requests):
         for m in range(below.first, lane.in_flight):
             requests[members[lane.offset + m]].preempted += 1
         clock.preemptions += 1
-        lane.flags = PREEMPTS
+        lane.marks = PREEMPTS
     batch = batches[lane.offset + lane.depth]
     batch.first, batch.began_with, batch.places = lane.in_flight, admit, admit
     batch.segment, batch.stage, batch.variant = 0, 0, variant
@@ -472,10 +472,10 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
             if lane.run < runs.shape[0]:
                 run_s[lane.run, 0], run_s[lane.run, 1] = lane.begin_s, lane.end_s
                 runs[lane.run, 0], runs[lane.run, 1], runs[lane.run, 2] = segment, lane.samples, lane.depth - 1
-                runs[lane.run, 3], runs[lane.run, 4] = lane.flags, k
+                runs[lane.run, 3], runs[lane.run, 4] = lane.marks, k
                 for m in range(lane.samples):
                     run_members[clock.run_members + m] = members[lane.offset + batch.first + m]
-            lane.flags = 0
+            lane.marks = 0
             clock.runs += 1
             clock.run_members += lane.samples
         if lanes.size > 1:

@@ -96,8 +96,15 @@ def simulate(
     return Replay(
         traffic, table, served.start_s, served.finish_s, served.stalled_s, served.preempted, segments,
         ran.launches.sum(axis=0), int(clock.preemptions), int(clock.calls), int(clock.calls) * scheduler.call_s,
-        until_s, lanes, float(clock.overhead_s), Runs(*ran.run_s.T, *ran.runs.T, ran.members) if record else None,
+        until_s, lanes, float(clock.overhead_s), runs_of(ran) if record else None,
     )  # fmt: skip
+
+
+def runs_of(record: Record) -> Runs:
+    """Every run that was recorded, a column for each thing known of it."""
+    begin_s, end_s = record.run_s.T
+    segment, batch, level, flags, lane = record.runs.T
+    return Runs(begin_s, end_s, segment, batch, level, flags, lane, record.members)
 
 
 class Run(NamedTuple):

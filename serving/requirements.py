@@ -10,20 +10,11 @@ from dataclasses import dataclass
 from ..formats import InputError, parse_quantity
 from ..tables.latency import LatencyTable
 from ..traffic.trace import Trace
+from .figures import FIGURES
 from .metrics import QUANTILES, Summary
 from .statistics import Interval
 
-_DURATIONS = ("mean", *QUANTILES, "max")
-_SHARES = ("violation_rate", "busy_share", "mac_share", "accuracy")
-_RATES = ("processing_rate", "goodput")
-_COUNTS = ("unfinished",)
-
-METRICS: dict[str, str] = {
-    **dict.fromkeys(_DURATIONS, "s"),
-    **dict.fromkeys(_SHARES, "share"),
-    **dict.fromkeys(_RATES, "/s"),
-    **dict.fromkeys(_COUNTS, "requests"),
-}
+METRICS: dict[str, str] = {item.name: item.unit for item in FIGURES.values() if item.take}
 """What can be required, and its unit in the library and in JSON (``docs/model.md``, Metrics, defines each)."""
 
 _UNITS: dict[str, tuple[dict[str, float], str]] = {
@@ -103,22 +94,11 @@ class Requirement:
         if self.name in QUANTILES:
             found = summary.percentile(self.name)
             return found.latency_s, found.interval_s, found.more_requests_needed
-        if self.name == "violation_rate":
-            return summary.violation_rate, summary.violation_interval, 0
-        values = {
-            "mean": summary.mean_latency_s,
-            "max": summary.max_latency_s,
-            "busy_share": summary.busy_share,
-            "mac_share": None if summary.utilisation is None else summary.utilisation.mac_share,
-            "processing_rate": summary.processing_rate_per_s,
-            "goodput": summary.goodput_per_s,
-            "unfinished": float(summary.unfinished),
-            "accuracy": summary.accuracy,
-        }
-        value = values[self.name]
+        take = FIGURES[self.name].take
+        value = take(summary) if take else None
         if value is None:
             raise _no_causes(self.text) if self.name == "mac_share" else _no_answers(self.text)
-        return value, None, 0
+        return value, summary.violation_interval if self.name == "violation_rate" else None, 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,7 @@ from numpy.typing import NDArray
 from ..formats import InputError, check_own_folder, write_directory, write_table
 from ..models import Layer, Network
 from ..platforms.device import Analytic, Device, Measured
-from .latency import LATENCY_FILE, MAX_S, ExitRow, LatencyTable, LayerUse, layer_groups, pair_rows
-
-
-def check_device_folder(folder: Path, *, force: bool) -> None:
-    """Refuse, before any work, an output folder that must not be written; of folders, only a device's is replaced."""
-    check_own_folder(folder, force, "the latency table of a device", LATENCY_FILE, {LATENCY_FILE})
+from .latency import LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups, pair_rows
 
 
 def tabulate_device(network: Network, device: Device) -> LatencyTable:
@@ -63,8 +58,8 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
     return LatencyTable(
         network=network.name,
         platform=device.name,
-        exits=[ExitRow(name=item.name, rate=item.rate) for item in network.exits],
-        b_max=device.batches,
+        exits=network.exits,
+        b_max=device.b_max,
         layers=[
             LayerUse(name=layer.name, stage=layer.stage, time_s=time_s.tolist())
             for layer, time_s in layers
@@ -113,7 +108,7 @@ def write_device(network: Network, device: Device, folder: Path, *, replace: boo
     InputError
         As :func:`tabulate_device` does, and if something is in the way or the file system refuses.
     """
-    check_device_folder(folder, force=replace)
+    check_own_folder(folder, replace, "the latency table of a device", LATENCY_FILE, {LATENCY_FILE})
     table = tabulate_device(network, device)
     write_directory(folder, lambda partial: write_table(table, partial / LATENCY_FILE), replace=replace)
     return table

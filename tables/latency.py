@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from ..formats import InputError, Strict, Table, check_beside, read_table
-from ..models import MAX_WORK, Layer
+from ..models import MAX_WORK, Exit, Layer
 from ..platforms import device
 
 LATENCY_FILE, DESIGN_FILE, FBCB_FILE = "latency.json", "design.json", "fbcb.json"
@@ -28,13 +28,6 @@ Seconds = Annotated[float, Field(gt=0, le=MAX_S)]
 SecondsOrNone = Annotated[float, Field(ge=0, le=MAX_S)]
 USES = ("tile_padding_s", "batch_padding_s", "memory_bound_s")
 """Causes of a layer's time that only an NPU's model can tell."""
-
-
-class ExitRow(Strict):
-    """An exit: the layer it follows and the share of samples it takes."""
-
-    name: str
-    rate: Annotated[float, Field(ge=0, le=1)]
 
 
 class LatencyRow(Strict):
@@ -110,7 +103,7 @@ class LatencyTable(Table, _Stated):
     ----------
     network, platform : str
         Names of what runs, and of what it runs on.
-    exits : list of ExitRow
+    exits : list of Exit
         In order of depth; the last is the end of the network.
     b_max : int
         Batch sizes covered.
@@ -132,7 +125,7 @@ class LatencyTable(Table, _Stated):
 
     network: str
     platform: str
-    exits: Annotated[list[ExitRow], Field(min_length=1)]
+    exits: Annotated[list[Exit], Field(min_length=1)]
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)]
     layers: list[LayerUse] = []
     peak_macs_per_s: Annotated[float | None, Field(ge=1e-6, le=1e24)] = None

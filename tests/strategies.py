@@ -20,13 +20,21 @@ words_per_cycle = st.integers(-3, 6).map(lambda power: 2.0**power)
 """Powers of two, so that sums and products are exact and equal means equal."""
 
 
+def layer_of(gemm: Any, name: str = "layer", stage: int = 1) -> Layer:
+    """A bare product of R, P, C, groups and perhaps ``per_sample``."""
+    sizes, per_sample = Gemm(*gemm[:4]), bool(gemm[4:] and gemm[4])
+    return Layer(name=name, stage=stage, gemm=sizes, per_sample=per_sample, shape=Shape(1, 1, 1))
+
+
 def network_of(gemms: list[Any], memory_words: int = 0, stages: list[int] | None = None) -> Network:
     """A network of bare products, by default in one stage."""
     stages = stages or [1] * len(gemms)
-    layers = [Layer(f"l{i}", stages[i], Gemm(*gemm), 0, Shape(1, 1, 1)) for i, gemm in enumerate(gemms)]
-    pool = [Layer("pool", stages[-1], None, memory_words, Shape(1, 1, 1))] if memory_words else []
-    exits = [Exit(f"end{stage}", 1.0 / stages[-1]) for stage in range(1, stages[-1] + 1)]
-    return Network("random", "random", (*layers, *pool), tuple(exits), {})
+    layers = [layer_of(gemm, f"l{i}", stages[i]) for i, gemm in enumerate(gemms)]
+    if memory_words:
+        pool = Layer(name="pool", stage=stages[-1], gemm=None, memory_words=memory_words, shape=Shape(1, 1, 1))
+        layers.append(pool)
+    exits = [Exit(name=f"end{stage}", rate=1.0 / stages[-1]) for stage in range(1, stages[-1] + 1)]
+    return Network(name="random", title="random", exits=exits, layers=layers)
 
 
 edits = st.lists(st.tuples(st.integers(0, 10**4), st.binary(max_size=3)), min_size=1, max_size=6)

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import onnx
@@ -127,6 +128,31 @@ def test_the_python_of_the_page_runs(tmp_path, monkeypatch, capsys, page):
     done = subprocess.run([python, script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     assert re.search(r"[0-9.]+ (ms|s)", done.stdout)
+
+
+@needs_speed
+def test_a_paper_is_added_as_the_page_says(tmp_path):
+    """The toy paper of docs/add-a-paper.md, in a copy of the package: one folder, and the command finds it."""
+    page, left_out = (ROOT / "docs" / "add-a-paper.md").read_text(), (".*", "tests", "docs", "build", "results")
+    shutil.copytree(ROOT, tmp_path / "fluidb", ignore=shutil.ignore_patterns(*left_out))
+    (tmp_path / "fluidb" / "papers" / "toy").mkdir()
+    files = re.findall(r"as\s`(papers/toy/\S+)`:\n\n```\w+\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    assert len(files) == 4
+    for name, text in files:
+        (tmp_path / "fluidb" / name).write_text(text)
+    printed = ""
+    for line in blocks("docs/add-a-paper.md", "sh")[0].splitlines():
+        command = [sys.executable, "-m", *shlex.split(line)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), line
+        printed += done.stdout
+    assert "FluidB is faster than SERIAL" in printed
+    made = {path.name for path in (tmp_path / "mine" / "toy").iterdir()}
+    assert made == {
+        "README.md",
+        *(f"{name}.{kind}" for name in ("throughput", "light") for kind in ("csv", "json", "svg")),
+    }
+    assert "| throughput | b = 8 | resnet50 on zc706 | 250 GOP/s |" in (tmp_path / "mine/toy/README.md").read_text()
 
 
 def test_links_between_pages_lead_somewhere():

@@ -61,7 +61,8 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path):
         str("fluidb" / folder / path.name)
         for folder in packages
         for path in (ROOT / folder).iterdir()
-        if path.suffix == ".py" or (path.suffix in (".toml", ".csv", ".css", ".sv", ".md") and path.parent != ROOT)
+        if path.suffix == ".py"
+        or (path.suffix in (".toml", ".csv", ".css", ".sv", ".in", ".md") and path.parent != ROOT)
     }
     assert held == wanted | {"fluidb/py.typed"}
 
@@ -89,7 +90,7 @@ def test_kernels_refuse_a_second_name():
 KERNEL = """
 import fluidb
 from fluidb.dse import kernels
-print(fluidb.__file__, kernels.gemm_cost(kernels.np.ones(4), 2, 2, 2, 1, 1, 1, 1, 0.5, False))
+print(fluidb.__file__, kernels.gemm_cost((1.0, 1.0, 1.0, 1.0), (2.0, 2.0, 2.0), (1, 1, 1, 1), 0.5, False))
 """
 
 

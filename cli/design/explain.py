@@ -13,7 +13,7 @@ from ..render import blank, emit_facts, emit_json, emit_table, ms, note, percent
 from .dse import emit_ranking
 
 if TYPE_CHECKING:
-    from ...dse.explanation import Candidate, Explanation, Fixed
+    from ...dse.explanation import Configuration, Explanation, Fixed
 
 
 def command(
@@ -71,7 +71,7 @@ def _emit_network(found: Explanation, b: int, top: int) -> None:
     import numpy as np
 
     design, at = found.design, b - 1
-    board, products = design.platform, len(design.network.network().gemms)
+    board, products = design.platform, len(design.network.gemms)
     time_s, parts_s = found.time_s[:, at], np.array([part[:, at] for part in found.parts_s.values()])
     totals = percents(parts_s.sum(axis=1))
     worst = max(range(1, len(totals)), key=lambda i: parts_s[i].sum())
@@ -155,7 +155,7 @@ def _rule(item: Fixed) -> str:
     return ", ".join([f"k = {item.k}"] * (item.k is not None) + [f"B_R = {item.B_R}"] * (item.B_R is not None))
 
 
-def _emit_layer(found: Explanation, index: int, weighed: list[list[Candidate]]) -> None:
+def _emit_layer(found: Explanation, index: int, weighed: list[list[Configuration]]) -> None:
     from ...dse.fbcb import K_NAMES
 
     layer = found.layers[index]
@@ -194,7 +194,7 @@ def _emit_layer(found: Explanation, index: int, weighed: list[list[Candidate]]) 
         emit_table(["ms by k:B_R", *(f"b={b}" for b in range(1, len(cost) + 1))], cells)
 
 
-def _emit_json(found: Explanation, directory: Path, index: int | None, weighed: list[list[Candidate]]) -> None:
+def _emit_json(found: Explanation, directory: Path, index: int | None, weighed: list[list[Configuration]]) -> None:
     from ...dse.fbcb import K_NAMES
 
     design = found.design
@@ -205,7 +205,7 @@ def _emit_json(found: Explanation, directory: Path, index: int | None, weighed: 
         return {
             "layer": layer.name,
             "stage": layer.stage,
-            "gemm": layer.gemm and layer.gemm._asdict(),
+            "gemm": layer.gemm and {**layer.gemm._asdict(), "per_sample": layer.per_sample},
             "time_s": found.time_s[index].tolist(),
             **{f"{cause}_s": part[index].tolist() for cause, part in found.parts_s.items()},
             "dram_bytes": found.dram_bytes[index].tolist(),

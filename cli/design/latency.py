@@ -41,13 +41,13 @@ def command(
         table = write_latency(folder)
     else:
         from ...models import load_network
-        from ...platforms import load_device
+        from ...platforms import Device, load_platform
         from ...tables.device import write_device
 
         if output is None:
             raise InputError("latency: a device expects --output, found none; add e.g. -o DIR")
         folder = output
-        table = write_device(load_network(directory), load_device(device), folder, replace=force)
+        table = write_device(load_network(directory), load_platform(device, kind=Device), folder, replace=force)
     if as_json:
         content = {
             "output": str(folder / LATENCY_FILE),

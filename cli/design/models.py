@@ -46,7 +46,8 @@ def show(
     net = load_network(network)
     if as_json:
         layers = [
-            {"name": layer.name, "stage": layer.stage, "gemm": layer.gemm and layer.gemm._asdict()}
+            {"name": layer.name, "stage": layer.stage}
+            | {"gemm": layer.gemm and {**layer.gemm._asdict(), "per_sample": layer.per_sample}}
             | {"memory_words": layer.memory_words, "output": layer.shape._asdict()}
             for layer in net.layers
         ]

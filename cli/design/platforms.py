@@ -11,7 +11,7 @@ from ..options import AsJson, Force
 from ..render import blank, emit_facts, emit_json, emit_list, every_fault, note, printable
 
 if TYPE_CHECKING:
-    from ...platforms.described import Described
+    from ...platforms import Described
 
 app = typer.Typer(invoke_without_command=True, help="List, show, check and import boards.")
 
@@ -23,9 +23,9 @@ def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
         if as_json:
             raise typer.BadParameter("--json stands behind the command after it, e.g. show", ctx)
         return
-    from ...platforms import KINDS, PLATFORMS, load_platform
+    from ...platforms import KINDS, PLATFORMS, Described, load_platform
 
-    known = [load_platform(name) for name in PLATFORMS.names()]
+    known = [load_platform(name, kind=Described) for name in PLATFORMS.names()]
     kinds = {kind: [item for item in known if isinstance(item, kind)] for kind in KINDS.values()}
     if as_json:
         content = {
@@ -45,9 +45,9 @@ def show(
     platform: Annotated[str, typer.Argument(help="A board or device: a name, or a TOML file.")], as_json: AsJson = False
 ) -> None:
     """Show one board or device: its numbers, each with its source."""
-    from ...platforms import load_platform
+    from ...platforms import Described, load_platform
 
-    board = load_platform(platform)
+    board = load_platform(platform, kind=Described)
     if as_json:
         emit_json("fluidb.platform-output/1", board.model_dump(mode="json", exclude={"schema_"}))
         return
@@ -59,10 +59,10 @@ def check(
     platform: Annotated[str, typer.Argument(help="A board or device: a name, or a TOML file.")], as_json: AsJson = False
 ) -> None:
     """Check a board's or device's file: every fault at once, each with its key, and exit code 2; or its facts."""
-    from ...platforms import load_platform
+    from ...platforms import Described, load_platform
 
     with every_fault():
-        board = load_platform(platform)
+        board = load_platform(platform, kind=Described)
     if as_json:
         content = board.model_dump(mode="json", exclude={"schema_", "sources"})
         emit_json("fluidb.platform-check-output/1", {"file": platform, **content, "unsourced": board.unsourced})

@@ -35,9 +35,9 @@ def problem(
     """Read what was typed: names, quantities, limits; ``options`` are those of ``SearchOptions`` as they stand."""
     from ...dse import SearchOptions
     from ...formats import parse_bandwidth, validate
-    from ...platforms import LUT_KEYS, load_npu
+    from ...platforms import LUT_KEYS, load_platform
 
-    board = load_npu(platform, parse_bandwidth(bandwidth, "--bandwidth") if bandwidth is not None else None)
+    board = load_platform(platform, parse_bandwidth(bandwidth, "--bandwidth") if bandwidth is not None else None)
     if max_lut is not None:
         board.require(LUT_KEYS, "--max-lut")
     limits: dict[str, object] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,8 @@ from ..render import blank, emit_facts, emit_json, emit_table, fail, percent, pr
 
 if TYPE_CHECKING:
     from ...experiments.capacity import Capacity, Probe
+    from ...experiments.estimates import Estimate
+    from ...serving.requirements import Requirement
 
 
 def command(
@@ -65,11 +68,12 @@ def command(
         )
     if as_json:
         run = {"design": str(directory), "policy": policy, "slo_s": slo_s, "requirements": [r.text for r in required]}
-        emit_json("fluidb.capacity-output/1", {**run, **asdict(found)})
+        probes = [asdict(probe) | {"estimates": _content(required, probe)} for probe in found.probes]
+        emit_json("fluidb.capacity-output/1", {**run, **asdict(found), "probes": probes})
     elif found.kept_per_s is not None:
-        _emit_text(found, policy)
+        _emit_text(found, policy, required)
     if found.kept_per_s is None:
-        fail([_none_kept(found)])
+        fail([_none_kept(found, required)])
         raise typer.Exit(1)
 
 
@@ -77,19 +81,29 @@ def _rate(per_s: float) -> str:
     return f"{per_s:,.1f} /s" if per_s >= 1000 else f"{per_s:.4g} /s"
 
 
-def _said(probe: Probe) -> str:
-    """What was found at a rate, for the requirement that fails, else the first that is not sure."""
-    shown = next((item for item in probe.estimates if item.requirement == probe.broken), probe.estimates[0])
-    low, high = (quantity(bound, shown.unit) for bound in shown.interval)
-    return f'"{shown.requirement}" is {probe.verdict}: {quantity(shown.value, shown.unit)}, {low} to {high} at 95 %'
+def _content(required: Sequence[Requirement], probe: Probe) -> list[dict[str, object]]:
+    return [
+        {"requirement": item.text, "unit": item.unit, "value": value.mean, "interval": (value.low, value.high)}
+        for item, value in zip(required, probe.estimates, strict=True)
+    ]
 
 
-def _none_kept(found: Capacity) -> str:
+def _shown(item: Requirement, value: Estimate) -> tuple[str, str]:
+    """A figure and its interval."""
+    return quantity(value.mean, item.unit), " to ".join(quantity(x or 0.0, item.unit) for x in (value.low, value.high))
+
+
+def _none_kept(found: Capacity, required: Sequence[Requirement]) -> str:
+    """What was found at the lowest rate, for the requirement that fails, else for the first one."""
     lowest = found.probes[0]
-    return f"no rate from {_rate(found.low_per_s)} to {_rate(found.high_per_s)} is kept; at the lowest {_said(lowest)}"
+    pairs = list(zip(required, lowest.estimates, strict=True))
+    item, value = next((pair for pair in pairs if pair[0].text == lowest.broken), pairs[0])
+    mean, interval = _shown(item, value)
+    rates = f"no rate from {_rate(found.low_per_s)} to {_rate(found.high_per_s)} is kept"
+    return f'{rates}; at the lowest "{item.text}" is {lowest.verdict}: {mean}, {interval} at 95 %'
 
 
-def _emit_text(found: Capacity, policy: str) -> None:
+def _emit_text(found: Capacity, policy: str, required: Sequence[Requirement]) -> None:
     assert found.kept_per_s is not None
     if found.not_kept_per_s is not None:
         band = percent(found.not_kept_per_s / found.kept_per_s - 1)
@@ -120,11 +134,10 @@ def _emit_text(found: Capacity, policy: str) -> None:
             _rate(probe.rate_per_s).removesuffix(" /s"),
             f"{probe.requests:,}",
             probe.verdict,
-            item.requirement,
-            quantity(item.value, item.unit),
-            " to ".join(quantity(bound, item.unit) for bound in item.interval),
+            item.text,
+            *_shown(item, value),
         )
         for probe in found.probes
-        for item in probe.estimates
+        for item, value in zip(required, probe.estimates, strict=True)
     ]
     emit_table(["rate /s", "requests", "", "requirement", "mean", "95 %"], rows)

@@ -29,15 +29,13 @@ Columns = dict[str, _Column]
 
 def _columns(longest_s: float) -> Columns:
     """Microseconds where no latency reaches 10 ms."""
+    from ...experiments.store import COMPARED
+
     time = ("us", 1e6) if longest_s < 0.01 else ("ms", 1e3)
+    units = {"s": time, "share": ("%", 1e2), "/s": ("/s", 1.0)}
     return {
-        "mean_latency_s": _Column(f"mean {time[0]}", time[1], 2),
-        "p99_latency_s": _Column(f"p99 {time[0]}", time[1], 1),
-        "violation_rate": _Column("late %", 1e2, 2),
-        "unavoidable_rate": _Column("least %", 1e2, 2),
-        "processing_rate_per_s": _Column("done /s", 1.0, 2),
-        "busy_share": _Column("busy %", 1e2, 1),
-        "mac_share": _Column("MACs %", 1e2, 1),
+        item.key: _Column(f"{item.heading} {units[item.unit][0]}", units[item.unit][1], item.digits)
+        for item in COMPARED
     }
 
 

@@ -1,25 +1,28 @@
-"""``fluidb reproduce``: the paper's tables, figures and statements beside ours."""
+"""``fluidb reproduce``: the tables, figures and statements of papers beside ours."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ...papers import PAPERS
 from ..options import AsJson
 from ..render import blank, emit_facts, emit_json, emit_list, emit_table, note, progress
 
 if TYPE_CHECKING:
-    from ...papers.fluid_batching import Item
+    from ...papers import Paper
+    from ...papers.rows import Item
 
-NAMES = ("table1", "table2", "fig1", "fig7", "fig8", "fig9", "fig10", "claims", "ablation", "calls", "sensitivity")
+NAMES = ", ".join(f"{paper.name} ({', '.join(paper.items)})" for paper in PAPERS)
 
 
 def command(
     what: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help=f"all (the default), or {', '.join(NAMES)}.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help=f"all (the default), a paper, or items of it: {NAMES}."),
     ] = None,
     output: Annotated[
         Path | None,
@@ -35,54 +38,49 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Run the Fluid Batching paper's experiments and put every figure beside the paper's."""
-    from ...formats import InputError
-    from ...papers.fluid_batching import ITEMS, Lab, check_results, content, reproduce, write_results
-    from ...papers.fluid_batching.report import KEPT, SCHEMA, versions
+    from ...papers import select
+    from ...papers.lab import Lab
+    from ...papers.report import KEPT, SCHEMA, check_results, content, versions, write_results
 
-    wanted = what or ["all"]
-    strangers = [name for name in wanted if name not in (*ITEMS, "all")]
-    if strangers:
-        raise InputError(f'expected all, {", ".join(ITEMS)}, found "{strangers[0]}"')
-    names = [name for name in ITEMS if name in wanted or "all" in wanted]
-    if output is not None:
-        check_results(output)
+    chosen = select(what or [])
+    folders = [None if output is None else check_results(output, paper) for paper, _ in chosen]
     lab = Lab(None if output is None else output / KEPT, requests, seeds)
     items: list[Item] = []
-
-    def kept() -> Iterator[Item]:
-        for item in reproduce(names, lab, report):
-            items.append(item)
-            yield item
-
+    total = sum(len(names) for _, names in chosen)
     with progress("items") as report:
-        if output is None:
-            items += reproduce(names, lab, report)
-        else:
-            write_results(output, kept(), lab)
+
+        def made(paper: Paper, names: Sequence[str]) -> Iterator[Item]:
+            for name in names:
+                items.append(paper.reproduce(name, lab))
+                yield items[-1]
+                if report:
+                    report(len(items), total)
+
+        for (paper, names), folder in zip(chosen, folders, strict=True):
+            if folder is None:
+                list(made(paper, names))
+            else:
+                write_results(folder, paper, made(paper, names), lab)
     if as_json:
         emit_json(SCHEMA, {"made_with": versions(lab), "items": [content(item) for item in items]})
         return
     for item in items:
         emit_facts([(item.name, item.title)])
         if item.claims:
-            rows = [(c.statement, c.paper, c.ours, "holds" if c.holds else "differs") for c in item.claims]
-            emit_list(["the paper says", "paper", "ours", ""], rows)
-        else:
-            emit_table(
-                ["quantity", "of", "at", *([item.axis] if item.axis else []), "paper", "ours", "difference"],
-                [
-                    (
-                        row.quantity,
-                        row.of,
-                        row.at,
-                        *([f"{row.x:g}"] if row.x is not None else []),
-                        "" if row.paper is None else f"{row.paper:,.4g}",
-                        f"{row.ours:,.4g} {row.unit}",
-                        "" if row.difference is None else f"{row.difference:+.1f} {'points' if row.in_points else '%'}",
-                    )
-                    for row in item.rows
-                ],
-            )
+            claims = [(c.statement, c.paper, c.ours, "holds" if c.holds else "differs") for c in item.claims]
+            emit_list(["the paper says", "paper", "ours", ""], claims)
+        if item.rows:
+            axis = [item.axis] if item.axis else []
+            rows = [
+                (
+                    *(row.quantity, row.of, row.at),
+                    *([] if row.x is None else [f"{row.x:g}"]),
+                    "" if row.paper is None else f"{row.paper:,.4g}",
+                    *(f"{row.ours:,.4g} {row.unit}", row.gap),
+                )
+                for row in item.rows
+            ]
+            emit_table(["quantity", "of", "at", *axis, "paper", "ours", "difference"], rows)
         blank()
-    if output is not None:
-        note(f"wrote {output}/README.md")
+    for folder in filter(None, folders):
+        note(f"wrote {folder}/README.md")

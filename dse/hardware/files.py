@@ -10,6 +10,7 @@ import math
 import re
 from enum import StrEnum
 from pathlib import Path
+from string import Template
 
 from ... import __version__
 from ...formats import InputError, check_free, check_own_folder, write_directory, write_file
@@ -61,12 +62,13 @@ def _c_string(text: str) -> str:
     return '"' + "".join(c if plain.match(c := chr(byte)) else f"\\{byte:03o}" for byte in text.encode()) + '"'
 
 
-def _origin(design: DesignTable) -> list[str]:
-    """What a file was made of, as lines of a comment."""
-    return [
-        f"Network {_plain(design.network.name)} on {design.platform.name}, design {design.tile}.",
-        f"Written by fluidb {__version__} from the design with SHA-256 {design.digest()}.",
+def _fill(template: str, comment: str, design: DesignTable, **values: object) -> str:
+    """A template of ``rtl/`` with its values; ``origin`` in it is what the file was made of, as a comment."""
+    origin = [
+        f"{comment} Network {_plain(design.network.name)} on {design.platform.name}, design {design.tile}.",
+        f"{comment} Written by fluidb {__version__} from the design with SHA-256 {design.digest()}.",
     ]
+    return Template((RTL / template).read_text(encoding="utf-8")).substitute(values, origin="\n".join(origin))
 
 
 def memory_text(design: DesignTable, fbcb: FbcbTable) -> str:
@@ -82,20 +84,23 @@ def memory_text(design: DesignTable, fbcb: FbcbTable) -> str:
     str
         Comments, then one entry a line in hexadecimal, by layer and b.
     """
-    low = batch_bits(fbcb.b_max)
-    codes = ", ".join(f"{code:0{K_BITS}b}: {name}" for code, name in enumerate(K_NAMES))
-    rows = f"B_R - 1 in bits {low - 1}:0" if low else "B_R is 1"
-    lines = [
-        *_origin(design),
-        f"{len(fbcb.rows) * fbcb.b_max} entries of {fbcb.bits} bits, in hexadecimal, for $readmemh.",
-        f"Address: layer * {fbcb.b_max} + (b - 1); layers in execution order, b = 1 to {fbcb.b_max}.",
-        f"Entry: k in bits {fbcb.bits - 1}:{low} ({codes}); {rows}.",
-    ]
-    text = [f"// {line}" for line in lines]
-    digits = -(-fbcb.bits // 4)
+    low, digits = batch_bits(fbcb.b_max), -(-fbcb.bits // 4)
+    entries: list[str] = []
     for index, row in enumerate(fbcb.rows):
-        text += [f"// layer {index}: {_plain(row.layer)}", *(f"{int(entry, 2):0{digits}x}" for entry in row.entries)]
-    return "\n".join(text) + "\n"
+        entries += [f"// layer {index}: {_plain(row.layer)}", *(f"{int(entry, 2):0{digits}x}" for entry in row.entries)]
+    return _fill(
+        "fbcb.mem.in",
+        "//",
+        design,
+        count=len(fbcb.rows) * fbcb.b_max,
+        bits=fbcb.bits,
+        b_max=fbcb.b_max,
+        top=fbcb.bits - 1,
+        low=low,
+        codes=", ".join(f"{code:0{K_BITS}b}: {name}" for code, name in enumerate(K_NAMES)),
+        B_R=f"B_R - 1 in bits {low - 1}:0" if low else "B_R is 1",
+        entries="\n".join(entries),
+    )
 
 
 def package_text(design: DesignTable, fbcb: FbcbTable) -> str:
@@ -112,56 +117,34 @@ def package_text(design: DesignTable, fbcb: FbcbTable) -> str:
         Sizes, the way B_P is derived, and the FBCB's entries by layer.
     """
     layers, batching = len(fbcb.rows), design.options.batching
-    alone = [one_by_one(batching, LayerKind.of(gemm)) for gemm in design.network.network().gemms]
-    sizes = {
-        "LAYERS": layers,
-        "B_MAX": fbcb.b_max,
-        "K_BITS": K_BITS,
-        "BATCH_BITS": batch_bits(fbcb.b_max),
-        "ENTRY_BITS": fbcb.bits,
-        "ADDRESS_BITS": max(1, (layers * fbcb.b_max - 1).bit_length()),
-        "LAYER_BITS": max(1, (layers - 1).bit_length()),
-        "COUNT_BITS": fbcb.b_max.bit_length(),
-    }
+    alone = [one_by_one(batching, LayerKind.of(layer)) for layer in design.network.layers if layer.gemm]
     row_bits = fbcb.b_max * fbcb.bits
+    codes = [
+        f"  localparam logic [K_BITS-1:0] K_{name.replace('1/2', 'HALF')} = {K_BITS}'b{code:0{K_BITS}b};"
+        for code, name in enumerate(K_NAMES)
+    ]
     rows = [
         f"      {index}: fbcb_row = {row_bits}'b{'_'.join(reversed(row.entries))};  // layer: {_plain(row.layer)}"
         for index, row in enumerate(fbcb.rows)
     ]
-    lines = [
-        *(f"// {line}" for line in _origin(design)),
-        "",
-        "package fbe_pkg;",
-        "",
-        "  // verilator lint_off UNUSEDPARAM",
-        "",
-        *(f"  localparam int {name} = {value};" for name, value in sizes.items()),
-        "",
-        "  // codes of k, for the NPU that reads it",
-        *(
-            f"  localparam logic [K_BITS-1:0] K_{name.replace('1/2', 'HALF')} = {K_BITS}'b{code:0{K_BITS}b};"
-            for code, name in enumerate(K_NAMES)
-        ),
-        "",
-        "  // whether B_P is that of Equation (1) as printed, and not ceil(b / B_R)",
-        f"  localparam bit EQUATION_1 = 1'b{int(batching is Batching.EQ1)};",
-        "",
-        "  // layers that run a batch one sample after the other; the highest bit is the last layer",
-        f"  localparam logic [LAYERS-1:0] ONE_BY_ONE = {layers}'b{''.join(str(int(is_)) for is_ in reversed(alone))};",
-        "",
-        "  // verilator lint_on UNUSEDPARAM",
-        "",
-        f"  // entries of a layer, from b = {fbcb.b_max} on the left down to b = 1",
-        f"  function automatic logic [{row_bits - 1}:0] fbcb_row(input int layer);",
-        "    case (layer)",
-        *rows,
-        "      default: fbcb_row = '0;",
-        "    endcase",
-        "  endfunction",
-        "",
-        "endpackage",
-    ]
-    return "\n".join(lines) + "\n"
+    return _fill(
+        "fbe_pkg.sv.in",
+        "//",
+        design,
+        layers=layers,
+        b_max=fbcb.b_max,
+        k_bits=K_BITS,
+        batch_bits=batch_bits(fbcb.b_max),
+        entry_bits=fbcb.bits,
+        address_bits=max(1, (layers * fbcb.b_max - 1).bit_length()),
+        layer_bits=max(1, (layers - 1).bit_length()),
+        count_bits=fbcb.b_max.bit_length(),
+        k_codes="\n".join(codes),
+        literal=int(batching is Batching.EQ1),
+        one_by_one="".join(str(int(is_)) for is_ in reversed(alone)),
+        row_top=row_bits - 1,
+        rows="\n".join(rows),
+    )
 
 
 def rtl_texts(design: DesignTable, fbcb: FbcbTable) -> dict[str, str]:
@@ -207,42 +190,22 @@ def header_text(design: DesignTable, latency: LatencyTable) -> str:
     clock_hz, table = design.platform.clock_hz, latency.array()
     if table.max() * clock_hz > MAX_CYCLES:
         raise InputError(f"{LATENCY_FILE}: expected times of at most {MAX_CYCLES:,} cycles, found a longer one")
-    exits = [_c_string(row.name) for row in latency.exits]
+    names = ['"input"', *(_c_string(row.name) for row in latency.exits)]
     cycles = [[[math.ceil(time_s * clock_hz) for time_s in row] for row in block] for block in table.tolist()]
     blocks = [",\n".join("     {" + ", ".join(map(str, row)) + "}" for row in block) for block in cycles]
-    lines = [
-        "/*",
-        *(f" * {line}" for line in _origin(design)),
+    return _fill(
+        "fluidb_latency.h.in",
         " *",
-        " * The scheduler's exit-level latency table, in cycles of the NPU's clock. Times are",
-        " * rounded up: a sum of them is never shorter than the time it stands for.",
-        " */",
-        "#ifndef FLUIDB_LATENCY_H",
-        "#define FLUIDB_LATENCY_H",
-        "",
-        "#include <stdint.h>",
-        "",
-        f"#define FLUIDB_EXITS {len(exits)} /* the last is the end of the network */",
-        f"#define FLUIDB_B_MAX {latency.b_max}",
-        f"#define FLUIDB_CLOCK_HZ {round(clock_hz)}",
-        "",
-        f"#define FLUIDB_NETWORK {_c_string(design.network.name)}",
-        f"#define FLUIDB_PLATFORM {_c_string(design.platform.name)}",
-        f'#define FLUIDB_DESIGN_SHA256 "{design.digest()}"',
-        "",
-        "/* By exit; 0 is the input. UTF-8. */",
-        "static const char *const FLUIDB_EXIT_NAMES[FLUIDB_EXITS + 1] = {",
-        ",\n".join(f"    {name}" for name in ['"input"', *exits]),
-        "};",
-        "",
-        "/* From exit i to exit j > i with b samples: [i][j][b]; 0 where nothing runs. */",
-        "static const uint64_t FLUIDB_LATENCY_CYCLES[FLUIDB_EXITS + 1][FLUIDB_EXITS + 1][FLUIDB_B_MAX + 1] = {",
-        ",\n".join("    {\n" + block + "\n    }" for block in blocks),
-        "};",
-        "",
-        "#endif",
-    ]
-    return "\n".join(lines) + "\n"
+        design,
+        exits=len(latency.exits),
+        b_max=latency.b_max,
+        clock_hz=round(clock_hz),
+        network=_c_string(design.network.name),
+        platform=_c_string(design.platform.name),
+        sha256=design.digest(),
+        names=",\n".join(f"    {name}" for name in names),
+        cycles=",\n".join("    {\n" + block + "\n    }" for block in blocks),
+    )
 
 
 def write_hardware(folder: Path, form: HardwareFormat, output: Path, *, replace: bool = False) -> list[Path]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple, TypeVar
 
@@ -15,7 +16,7 @@ from ...dse.search import SearchOptions
 from ...dse.space import Batching, Tile, check_fit
 from ...formats import Catalogue, InputError, Strict, parse_bandwidth, parse_duration, read_toml
 from ...models import NETWORKS, Network, load_network
-from ...platforms import PLATFORMS, Platform, load_npu
+from ...platforms import PLATFORMS, Platform, load_platform
 from ...serving.scheduler import Scheduler, find_policy
 from ...tables.latency import MAX_BATCH
 from ...traffic.arrivals.renewal import CVS
@@ -217,49 +218,42 @@ class ScenarioFile(Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Entrant:
-    """A contender, ready to run.
+class Contender:
+    """An entry of a scenario, ready to run.
 
     Attributes
     ----------
     name : str
         Its name.
-    spec : str
-        Its policy as the file says it.
-    contender : Scheduler
-        That policy and its parameters.
+    policy : Scheduler
+        Its policy with parameters; ``policy.spec`` is what the file says.
     options : SearchOptions
         What its NPU is searched for.
-    source_sha256 : str or None
-        Digest of the user's file that the policy comes from.
     """
 
     name: str
-    spec: str
-    contender: Scheduler
+    policy: Scheduler
     options: SearchOptions
-    source_sha256: str | None
+
+    @property
+    def source_sha256(self) -> str | None:
+        """Digest of the user's file that the policy comes from."""
+        return None if self.policy.source is None else hashlib.sha256(self.policy.source).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A case, loaded: a network on a board; ``trace`` where it has one, with its name in the scenario and digest.
+    """A case of the file (``keys``), and what it names: network, board, and trace if there is one."""
 
-    ``tiles`` are the designs that are given, by contender.
-    """
-
-    name: str
+    keys: CaseKeys
     network: Network
     platform: Platform
-    cv: float | None
     trace: Trace | None
-    trace_name: str | None
     trace_sha256: str | None
-    tiles: dict[str, list[int]]
 
-    def options(self, entrant: Entrant) -> SearchOptions:
+    def options(self, contender: Contender) -> SearchOptions:
         """What a contender's NPU is searched for here."""
-        return entrant.options.model_copy(update={"tile": self.tiles.get(entrant.name)})
+        return contender.options.model_copy(update={"tile": self.keys.tiles.get(contender.name)})
 
 
 class Point(NamedTuple):
@@ -291,14 +285,14 @@ class Scenario:
     ----------
     file : ScenarioFile
         What the file says.
-    entrants : tuple of Entrant
-        Who competes.
+    contenders : tuple of Contender
+        The entries.
     points : tuple of Point
         Cases, their SLOs, their rates, in the order of the file.
     """
 
     file: ScenarioFile
-    entrants: tuple[Entrant, ...]
+    contenders: tuple[Contender, ...]
     points: tuple[Point, ...]
 
     @property
@@ -329,26 +323,19 @@ def _beside(folder: Path, name: str, catalogue: Catalogue) -> str:
     return str(folder / name) if path and name not in catalogue.names() else name
 
 
-def _policy(folder: Path, spec: str) -> tuple[Scheduler, str | None]:
-    """A policy, a file of the user's found from the scenario's folder, and that file's digest."""
-    own = ".py:" in spec
-    found = find_policy(str(folder / spec) if own else spec)
-    found.settings(1.0)  # a fault of a letter for a share of the SLO shows now, too
-    return found, None if found.source is None else hashlib.sha256(found.source).hexdigest()
-
-
-def _entrants(file: ScenarioFile, path: Path, faults: _Faults) -> Iterator[Entrant]:
-    for index, keys in enumerate(file.contenders):
-        where = f'{path}: contenders[{index}] ("{keys.name}").policy'
-        found = faults.catch(where, lambda keys=keys: _policy(path.parent, keys.policy))  # type: ignore[misc]
-        if found:
-            yield Entrant(keys.name, keys.policy, found[0], keys.engine.options(), found[1])
+def _policy(folder: Path, spec: str) -> Scheduler:
+    """A policy; a file of the user's is looked for from the scenario's folder."""
+    found = replace(find_policy(str(folder / spec) if ".py:" in spec else spec), spec=spec)
+    found.settings(1.0)  # a parameter that is a share of the SLO is checked now, too
+    return found
 
 
 def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | None:
     bandwidth = None if keys.bandwidth is None else parse_bandwidth(keys.bandwidth)
     network = faults.catch(f"{where}.network", lambda: load_network(_beside(folder, keys.network, NETWORKS)))
-    platform = faults.catch(f"{where}.platform", lambda: load_npu(_beside(folder, keys.platform, PLATFORMS), bandwidth))
+    platform = faults.catch(
+        f"{where}.platform", lambda: load_platform(_beside(folder, keys.platform, PLATFORMS), bandwidth)
+    )
     trace, digest = None, None
     if keys.trace is not None:
         file = folder / keys.trace
@@ -363,8 +350,8 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
     if network is None or platform is None:
         return None
     for name, tile in keys.tiles.items():
-        faults.catch(f"{where}.tiles.{name}", lambda tile=tile: check_fit(platform, Tile(*tile)))  # type: ignore[misc]
-    return Site(keys.label, network, platform, keys.cv, trace, keys.trace, digest, keys.tiles)
+        faults.catch(f"{where}.tiles.{name}", partial(check_fit, platform, Tile(*tile)))
+    return Site(keys, network, platform, trace, digest)
 
 
 def load_scenario(name: str) -> Scenario:
@@ -394,23 +381,22 @@ def load_scenario(name: str) -> Scenario:
     path = SCENARIOS.find(name)
     file = read_toml(ScenarioFile, path)
     faults = _Faults()
-    entrants = tuple(_entrants(file, path, faults))
+    contenders: list[Contender] = []
+    for index, entry in enumerate(file.contenders):
+        where = f'{path}: contenders[{index}] ("{entry.name}").policy'
+        policy = faults.catch(where, partial(_policy, path.parent, entry.policy))
+        if policy is not None:
+            contenders.append(Contender(entry.name, policy, entry.engine.options()))
     points: list[Point] = []
-    for index, keys in enumerate(file.cases):
-        label = f' ("{keys.name}")' if keys.name else ""
-        site = _site(keys, f"{path}: cases[{index}]{label}", path.parent, faults)
-        if site is not None:
-            points += _points(keys, site, file.requests)
+    for index, case in enumerate(file.cases):
+        label = f' ("{case.name}")' if case.name else ""
+        site = _site(case, f"{path}: cases[{index}]{label}", path.parent, faults)
+        if site is None:
+            continue
+        count = file.requests if site.trace is None else len(site.trace)
+        assert count is not None  # the file's schema asks for it where there are rates
+        rates: Sequence[float | None] = case.rates or [None]
+        points += [Point(site, parse_duration(text), rate, count) for text in case.slos for rate in rates]
     if faults:
         raise InputError(faults)
-    return Scenario(file, entrants, tuple(points))
-
-
-def _points(keys: CaseKeys, site: Site, requests: int | None) -> Iterator[Point]:
-    """SLOs, then rates, in the order of the file."""
-    count = requests if site.trace is None else len(site.trace)
-    assert count is not None  # the file's schema asks for it where there are rates
-    rates: Sequence[float | None] = keys.rates or [None]
-    for text in keys.slos:
-        for rate in rates:
-            yield Point(site, parse_duration(text), rate, count)
+    return Scenario(file, tuple(contenders), tuple(points))

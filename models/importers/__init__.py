@@ -36,12 +36,6 @@ class Importer:
     read: Callable[[Path, str, Mapping[str, int]], Imported]
 
 
-def _scalesim(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
-    if dims:
-        raise InputError(f"{path}: --dim: a SCALE-Sim topology leaves no dimension open; leave it out")
-    return Imported(scalesim.read(path, name))
-
-
 def _onnx(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
     if find_spec("onnx") is None:
         raise InputError(f"{path}: ONNX needs the extra `onnx`, which is not installed: pip install 'fluidb[onnx]'")
@@ -54,7 +48,7 @@ __all__ = ["IMPORTERS", "Placement", "detect_format", "import_network"]
 
 IMPORTERS: dict[str, Importer] = {
     "onnx": Importer("ONNX model", (".onnx",), _onnx),
-    "scalesim": Importer("SCALE-Sim topology", (".csv",), _scalesim),
+    "scalesim": Importer("SCALE-Sim topology", (".csv",), scalesim.read),
 }
 """Every format, by the name that a user gives (``docs/import-networks.md``)."""
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...formats import InputError, read_text, validate
 from ..schema import NetworkFile
+from .imported import Imported
 from .names import LayerNames
 
 MAX_BYTES = 16 * 2**20
@@ -24,6 +26,7 @@ CONV = ("IFMAP Height", "IFMAP Width", "Filter Height", "Filter Width", "Channel
 GEMM = ("M", "N", "K")
 _STRIDE_WIDTH = "stridewidth"  # a second column of strides, as SCALE-Sim itself writes it
 _BATCH = "batch(size)?"
+_SPARSE = re.compile("[0-9]+ *: *[0-9]+")
 _DEPTHWISE = re.compile(r"dw(?![a-z])|dw_?conv|depthwise", re.IGNORECASE)
 
 
@@ -167,7 +170,7 @@ def _conv(header: list[str], rows: list[_Row], index: int) -> dict[str, Any]:
     return _product(out[0] * out[1], inner, filters, groups) | {"shape": [*out, groups * filters]}
 
 
-def read(path: Path, name: str) -> NetworkFile:
+def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
     """A topology file as a network: its rows in sequence, each a product as it stands.
 
     Parameters
@@ -176,17 +179,21 @@ def read(path: Path, name: str) -> NetworkFile:
         The CSV file.
     name : str
         The network's name.
+    dims : mapping of str to int
+        Sizes of open dimensions; a topology has none.
 
     Returns
     -------
-    NetworkFile
-        Its sources say how rows were read.
+    Imported
+        The file's sources say how rows were read.
 
     Raises
     ------
     InputError
-        If it cannot be read, its form is not known, or rows have faults, each with a line.
+        If sizes are given, it cannot be read, its form is not known, or rows have faults, each with a line.
     """
+    if dims:
+        raise InputError(f"{path}: --dim: a SCALE-Sim topology leaves no dimension open; leave it out")
     lines = _cells(path)
     if not lines:
         raise InputError(f"{path}: expected a SCALE-Sim topology, found an empty file")
@@ -215,7 +222,7 @@ def read(path: Path, name: str) -> NetworkFile:
         "layers": layers,
         "sources": _sources(path, rows, columns, layers),
     }
-    return validate(NetworkFile, content, path)
+    return Imported(validate(NetworkFile, content, path))
 
 
 def _sources(path: Path, rows: list[_Row], columns: tuple[str, ...], layers: list[dict[str, Any]]) -> dict[str, str]:
@@ -224,14 +231,13 @@ def _sources(path: Path, rows: list[_Row], columns: tuple[str, ...], layers: lis
     sources = {"layers": f"SCALE-Sim topology {path.name}, {form} form; it has no graph: layers follow one another"}
     if columns is CONV:
         sources["sizes"] = "output is ceil((IFMAP - filter + stride) / stride): padding counts where IFMAP includes it"
-    groups = sum("groups" in layer for layer in layers)
-    if groups:
-        what = "batched products, of activations" if columns is GEMM else "depthwise rows, a product for each channel"
-        sources["groups"] = f"{what}: {groups}"
-    pools = sum(layer["op"] == "memory" for layer in layers)
-    if pools:
-        sources["pooling"] = f"rows that move data and multiply nothing: {pools}"
-    sparse = sum(any(re.fullmatch("[0-9]+ *: *[0-9]+", cell) for cell in row.rest) for row in rows)
-    if sparse:
-        sources["sparsity"] = f"products are dense; rows with N:M left out: {sparse}"
-    return sources
+    products = "batched products, of activations" if columns is GEMM else "depthwise rows, a product for each channel"
+    counted = {
+        "groups": (products, sum("groups" in layer for layer in layers)),
+        "pooling": ("rows that move data and multiply nothing", sum(layer["op"] == "memory" for layer in layers)),
+        "sparsity": (
+            "products are dense; rows with N:M left out",
+            sum(any(map(_SPARSE.fullmatch, row.rest)) for row in rows),
+        ),
+    }
+    return sources | {key: f"{what}: {count}" for key, (what, count) in counted.items() if count}

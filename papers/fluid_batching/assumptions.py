@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ...dse.search import SearchOptions
 from ...dse.space import Batching
-from ...experiments.scenarios import Entrant, Point
+from ...experiments.scenarios import Contender, Point
 from ...formats import read_toml
 from ...models import NETWORKS, Exit, Network
 from ...models.loader import build_network
 from ...models.schema import Conv, ExitFile, GlobalPool, Linear, NetworkFile, Op
 from ...serving.scheduler import find_policy
-from .lab import Lab, published, row
-from .rows import Item
+from ..lab import Lab, row
+from ..rows import Item, Row
+from . import PUBLISHED
 from .tables import CELLS
 
 SEEDS = 5
@@ -36,15 +39,12 @@ class Cell:
     ----------
     point : Point
         Network, board, SLO, rate.
-    entrant : Entrant
-        Who.
-    options : SearchOptions
-        Its NPU, with the design given.
+    contender : Contender
+        Its policy, and its NPU, with the design given.
     """
 
     point: Point
-    entrant: Entrant
-    options: SearchOptions
+    contender: Contender
 
     def on(self, network: Network) -> Cell:
         """The same with another network."""
@@ -52,7 +52,8 @@ class Cell:
 
     def engine(self, **changes: object) -> Cell:
         """The same on another NPU."""
-        return replace(self, options=self.options.model_copy(update=changes))
+        options = self.contender.options.model_copy(update=changes)
+        return replace(self, contender=replace(self.contender, options=options))
 
     def bandwidth(self, factor: float) -> Cell:
         """The same with another off-chip bandwidth."""
@@ -62,18 +63,18 @@ class Cell:
 
     def call(self, microseconds: int) -> Cell:
         """The same with another time of a scheduler call."""
-        spec = f"{self.entrant.spec.partition(':')[0]}:call={f'{microseconds}us' if microseconds else '0'}"
-        return replace(self, entrant=replace(self.entrant, spec=spec, contender=find_policy(spec)))
+        name = self.contender.policy.spec.partition(":")[0]
+        spec = f"{name}:call={f'{microseconds}us' if microseconds else '0'}"
+        return replace(self, contender=replace(self.contender, policy=find_policy(spec)))
 
 
-def _cells(lab: Lab, contender: str) -> Iterator[Cell]:
+def _cells(lab: Lab, name: str) -> Iterator[Cell]:
     """Table II's cells of a contender, each on the design that it has there."""
     scenario = lab.scenario("table2")
-    entrant = next(item for item in scenario.entrants if item.name == contender)
+    contender = next(item for item in scenario.contenders if item.name == name)
     for point in scenario.points:
-        options = point.site.options(entrant)
-        tile = lab.engine(point, options).design.tile
-        yield Cell(point, entrant, options.model_copy(update={"tile": list(tile)}))
+        cell = Cell(point, contender).engine(tile=point.site.options(contender).tile)
+        yield cell.engine(tile=list(lab.engine(point, cell.contender).design.tile))
 
 
 def _with_exits(network: Network, change: Callable[[ExitFile, int], ExitFile]) -> Network:
@@ -117,9 +118,9 @@ def _exit_rates(factor: float) -> Callable[[Network], Network]:
     """More or fewer samples at every intermediate exit."""
 
     def change(network: Network) -> Network:
-        early = [Exit(item.name, factor * item.rate) for item in network.exits[:-1]]
-        last = Exit(network.exits[-1].name, 1.0 - sum(item.rate for item in early))
-        return replace(network, exits=(*early, last))
+        early = [Exit(name=item.name, rate=factor * item.rate) for item in network.exits[:-1]]
+        last = Exit(name=network.exits[-1].name, rate=1.0 - sum(item.rate for item in early))
+        return network.model_copy(update={"exits": [*early, last]})
 
     return change
 
@@ -130,10 +131,12 @@ def _on(change: Callable[[Network], Network]) -> Callable[[Cell], Cell]:
 
 def _misprint(cell: Cell) -> Cell:
     """Table I's own words for Inception-v3 on ZCU104."""
-    return cell.engine(tile=[6832, 10, 172]) if cell.point.site.name == "inception_v3 on zcu104" else cell
+    return cell.engine(tile=[6832, 10, 172]) if cell.point.site.keys.label == "inception_v3 on zcu104" else cell
 
 
 Change = Callable[[Cell], Cell]
+Values = NDArray[np.float64]
+Setting = TypeVar("Setting", str, int)
 
 ABLATION: dict[str, Change] = {
     "all as assumed": lambda cell: cell,
@@ -163,32 +166,33 @@ SENSITIVITY: dict[str, Change] = {
 """What could be otherwise, and by how much."""
 
 
-def _study(lab: Lab, contender: str, changes: dict[str, Change]) -> Iterator[tuple[str, str, dict[str, np.ndarray]]]:
-    """Setting, cell, and values by seed of both of Table II's figures."""
+def _study(lab: Lab, contender: str, changes: Mapping[Setting, Change]) -> Iterator[tuple[Setting, str, str, Values]]:
+    """Setting, cell, key of :data:`CELLS`, and values by seed."""
     seeds = lab.scenario("table2").file.seeds[:SEEDS]
     cells = list(_cells(lab, contender))
-    for name, change in changes.items():
+    for setting, change in changes.items():
         for cell in map(change, cells):
-            found = lab.figures(cell.point, cell.entrant, cell.options, seeds)
-            yield (
-                name,
-                cell.point.site.name,
-                {
-                    key: scale * np.array([getattr(item, metric) for item in found])
-                    for key, (_, _, metric, scale) in CELLS.items()
-                },
-            )
+            found = lab.figures(cell.point, cell.contender, seeds)
+            for key, (_, _, metric, scale) in CELLS.items():
+                yield setting, cell.point.site.keys.label, key, scale * found[metric]
+
+
+def _beside_paper(lab: Lab, contender: str, changes: Mapping[Setting, Change]) -> list[Row]:
+    """Table II's figures of a contender under each setting; a number is a place on the axis."""
+    paper = {line["case"]: line[contender] for line in PUBLISHED["table2"]}
+    rows = []
+    for setting, cell, key, values in _study(lab, contender, changes):
+        of, x = (setting, None) if isinstance(setting, str) else (contender, float(setting))
+        quantity, unit, _, _ = CELLS[key]
+        rows.append(row(quantity, of, cell, unit, values, paper[cell][key], x))
+    return rows
 
 
 def ablation(lab: Lab) -> Item:
     """What each assumption contributes to FluidB's cells of Table II."""
-    paper = {line["case"]: line["FluidB"] for line in published()["table2"]}
-    rows = []
-    for name, cell, values in _study(lab, "FluidB", ABLATION):
-        for key, (quantity, unit, _, _) in CELLS.items():
-            rows.append(row(quantity, name, cell, unit, values[key], paper[cell][key]))
     note = "One assumption at a time is replaced; the design stays, but in the rows that say otherwise."
-    return Item("ablation", "What each assumption contributes to Table II", [note, FEWER], rows)
+    rows = _beside_paper(lab, "FluidB", ABLATION)
+    return Item("ablation", "What each assumption contributes to Table II", [note, FEWER], rows, picture="dots")
 
 
 CALLS_US = (0, 25, 50, 75, 100, 125, 150)
@@ -197,53 +201,41 @@ CALLS_US = (0, 25, 50, 75, 100, 125, 150)
 
 def calls(lab: Lab) -> Item:
     """How near one time of a scheduler call, the same for all cells, brings LazyBatching to Table II."""
-    paper = {line["case"]: line["LazyBatching"] for line in published()["table2"]}
-    changes: dict[str, Change] = {f"{us} us": (lambda cell, us=us: cell.call(us)) for us in CALLS_US}  # type: ignore[misc]
-    rows = []
-    for name, cell, values in _study(lab, "LazyBatching", changes):
-        for key, (quantity, unit, _, _) in CELLS.items():
-            us = float(name.removesuffix(" us"))
-            rows.append(row(quantity, "LazyBatching", cell, unit, values[key], paper[cell][key], x=us))
-    errors = {
-        quantity: [
-            float(
-                np.sqrt(
-                    np.mean(
-                        [(item.difference or 0.0) ** 2 for item in rows if (item.quantity, item.x) == (quantity, us)]
-                    )
-                )
-            )
-            for us in CALLS_US
-        ]
-        for quantity in ("mean latency", "violations")
-    }
-    best = {quantity: CALLS_US[int(np.argmin(values))] for quantity, values in errors.items()}
-    taken = {
-        round(1e6 * item.contender.call_s) for item in lab.scenario("table2").entrants if item.name == "LazyBatching"
-    }
-    chosen = CALLS_US.index(taken.pop())
+    rows = _beside_paper(lab, "LazyBatching", {us: partial(_called, us) for us in CALLS_US})
+
+    def error(quantity: str, us: int) -> float:
+        own = [item.difference or 0.0 for item in rows if (item.quantity, item.x) == (quantity, us)]
+        return float(np.sqrt(np.mean(np.square(own))))
+
+    best = [min(CALLS_US, key=lambda us, what=what: error(what, us)) for what in ("mean latency", "violations")]  # type: ignore[misc]
+    lazy = next(item for item in lab.scenario("table2").contenders if item.name == "LazyBatching")
+    taken = round(1e6 * lazy.policy.call_s)
     note = (
         "How near one time of a call, the same for all cells, brings LazyBatching to the paper: the root mean square "
-        f"difference over the four cells is least at {best['mean latency']} us for latency and at "
-        f"{best['violations']} us for violations. The scenarios take {CALLS_US[chosen]} us: "
-        f"{errors['mean latency'][chosen]:.0f} % and {errors['violations'][chosen]:.1f} points."
+        f"difference over the four cells is least at {best[0]} us for latency and at {best[1]} us for violations. The "
+        f"scenarios take {taken} us: {error('mean latency', taken):.0f} % and {error('violations', taken):.1f} points."
     )
     title = "LazyBatching in Table II by the time of a scheduler call; the paper's figure dashed"
-    return Item("calls", title, [note, FEWER], rows, "scheduler call, us")
+    return Item("calls", title, [note, FEWER], rows, "scheduler call, us", picture="cells")
+
+
+def _called(us: int, cell: Cell) -> Cell:
+    return cell.call(us)
 
 
 def sensitivity(lab: Lab) -> Item:
     """How Table II moves when an input is off."""
     rows = []
     for contender in ("FluidB", "LazyBatching"):
-        base = {cell: values for _, cell, values in _study(lab, contender, {"": lambda cell: cell})}
-        for name, cell, values in _study(lab, contender, SENSITIVITY):
-            latency = 100 * (values["mean_ms"] / base[cell]["mean_ms"] - 1)
-            rows.append(row("change of mean latency", f"{contender}, {name}", cell, "%", latency))
-            late = values["late_percent"] - base[cell]["late_percent"]
-            rows.append(row("change of violations", f"{contender}, {name}", cell, "points", late))
+        base = {(cell, key): values for _, cell, key, values in _study(lab, contender, {"": lambda cell: cell})}
+        for name, cell, key, values in _study(lab, contender, SENSITIVITY):
+            of, before = f"{contender}, {name}", base[cell, key]
+            if key == "mean_ms":
+                rows.append(row("change of mean latency", of, cell, "%", 100 * (values / before - 1)))
+            else:
+                rows.append(row("change of violations", of, cell, "points", values - before))
     note = (
         "Changes to Table II's cells, paired by seed, on the same designs; a scheduler call is taken to last 0 us "
         "for FluidB and 50 us for LazyBatching."
     )
-    return Item("sensitivity", "How Table II moves with its inputs", [note, FEWER], rows)
+    return Item("sensitivity", "How Table II moves with its inputs", [note, FEWER], rows, picture="dots")

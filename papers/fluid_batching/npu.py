@@ -6,10 +6,10 @@ from ...dse.design import tabulate_design
 from ...dse.latency import tabulate_latency
 from ...dse.search import SearchOptions, configure, search
 from ...dse.space import Batching
-from ...models import Layer, Network, load_network
-from ...platforms import load_npu
-from .lab import Lab, design
-from .rows import Item, Row
+from ...models import Network, load_network
+from ...platforms import load_platform
+from ..lab import Lab, design
+from ..rows import Item, Row
 
 UNIFORM = {"serial": Batching.NONE, "FC": Batching.FC, "R": Batching.ROW, "P": Batching.COLUMN}
 """Batching strategies that treat all layers alike."""
@@ -19,13 +19,12 @@ BATCH = 8
 
 def without_heads(network: Network) -> Network:
     """The same stages, no heads."""
-    layers: tuple[Layer, ...] = tuple(layer for layer in network.layers if not layer.in_head)
-    return Network(network.name, network.title, layers, network.exits, network.sources)
+    return network.model_copy(update={"layers": [layer for layer in network.layers if not layer.in_head]})
 
 
 def fig1b(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)
     """Throughput of four groups of layers under uniform strategies."""
-    network, platform = without_heads(load_network("resnet50")), load_npu("zc706")
+    network, platform = without_heads(load_network("resnet50")), load_platform("zc706")
     weights = [float(b == BATCH) for b in range(1, BATCH + 1)]
     rows = []
     for name, batching in UNIFORM.items():
@@ -50,7 +49,7 @@ def fig10(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)
     strategies = {name: (batching, False) for name, batching in UNIFORM.items()}
     strategies |= {"Fluid Batching": (Batching.FLUID, False), "with Stackable PEs": (Batching.FLUID, True)}
     for network_name, platform_name in (("resnet50", "zc706"), ("inception_v3", "zcu104")):
-        network, platform = load_network(network_name).backbone(), load_npu(platform_name)
+        network, platform = load_network(network_name).backbone(), load_platform(platform_name)
         at = f"{network_name} on {platform_name}"
         for name, (batching, stacking) in strategies.items():
             found = design(network, platform, SearchOptions(batching=batching, stacking=stacking))

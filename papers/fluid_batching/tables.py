@@ -4,37 +4,44 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...dse.design import DesignTable
 from ...dse.search import SearchOptions, search
 from ...models import load_network
-from ...platforms import load_npu
-from .lab import Lab, by_seed, design, published, row
-from .rows import Item, Row
+from ...platforms import load_platform
+from ..lab import Lab, by_seed, design, row
+from ..rows import Item, Row
+from . import PUBLISHED
+
+
+def _shares(of: str, at: str, found: DesignTable, line: dict[str, float]) -> list[Row]:
+    shares = {
+        "DSPs": (found.dsp_share, line["dsp_percent"]),
+        "on-chip RAM": (found.ram_share, line["ram_percent"]),
+        "LUTs": (found.lut_share or 0.0, line["lut_percent"]),
+    }
+    return [Row(name, of, at, "%", 100 * ours, paper=theirs) for name, (ours, theirs) in shares.items()]
 
 
 def table1(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)
     """Designs and their shares of the boards."""
     rows, notes = [], []
     printed_before: set[tuple[int, ...]] = set()
-    for line in published()["table1"]:
-        network, platform = load_network(line["network"]), load_npu(line["platform"])
+    for line in PUBLISHED["table1"]:
+        network, platform = load_network(line["network"]), load_platform(line["platform"])
         at = f"{network.name} on {platform.name}"
         repeated = tuple(line["tile"]) in printed_before
         printed_before.add(tuple(line["tile"]))
         found = design(network, platform, SearchOptions())
         for name, ours, theirs in zip(("T_R", "T_P", "T_C"), found.tile, line["tile"], strict=True):
             rows.append(Row(name, "search", at, "", ours, paper=theirs))
-        rows.append(Row("DSPs", "search", at, "%", 100 * found.dsp_share, paper=line["dsp_percent"]))
-        rows.append(Row("on-chip RAM", "search", at, "%", 100 * found.ram_share, paper=line["ram_percent"]))
-        rows.append(Row("LUTs", "search", at, "%", 100 * (found.lut_share or 0.0), paper=line["lut_percent"]))
+        rows += _shares("search", at, found, line)
         if list(found.tile) == line["tile"]:
             continue
         given = SearchOptions(tile=line["tile"])
         printed, best = (search(network, platform, options, top=1).best for options in (given, SearchOptions()))
         loss = 100 * (1 - printed.objective / best.objective)
         theirs = design(network, platform, given)
-        rows.append(Row("DSPs", "printed design", at, "%", 100 * theirs.dsp_share, paper=line["dsp_percent"]))
-        rows.append(Row("on-chip RAM", "printed design", at, "%", 100 * theirs.ram_share, paper=line["ram_percent"]))
-        rows.append(Row("LUTs", "printed design", at, "%", 100 * (theirs.lut_share or 0.0), paper=line["lut_percent"]))
+        rows += _shares("printed design", at, theirs, line)
         notes.append(
             f"{at}: the search finds {best.tile}, not the printed {printed.tile}, which is {loss:.2f} % below it at "
             f"{platform.bandwidth_gb_s:g} GB/s."
@@ -47,7 +54,7 @@ def table1(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)
             )
     notes.append("The paper truncates some shares and rounds others; differences of 0.01 points are that.")
     notes.append("LUTs are a fit to these very rows (docs/model.md, Resources), so that they agree says little.")
-    return Item("table1", "Table I: designs and resources", notes, rows)
+    return Item("table1", "Table I: designs and resources", notes, rows, picture="bars")
 
 
 def _signed(percent: dict[str, float]) -> str:
@@ -64,10 +71,10 @@ CELLS = {
 def table2(lab: Lab) -> Item:
     """LazyBatching against Fluid Batching."""
     found = lab.compare("table2")
-    text = published()["table2_text"]
+    text = PUBLISHED["table2_text"]
     rows: list[Row] = []
     ratios, gaps = [], []
-    for point, line in zip(found.points, published()["table2"], strict=True):
+    for point, line in zip(found.points, PUBLISHED["table2"], strict=True):
         assert point.case == line["case"]
         slow, fluid = point.contenders
         for contender in (slow, fluid):
@@ -96,4 +103,4 @@ def table2(lab: Lab) -> Item:
         "call, the same for all cells, mends that is asked under calls."
     )
     notes = [lazy, "FluidB's NPU on zc706 for inception_v3 is the printed design, as the paper ran it."]
-    return Item("table2", "Table II: LazyBatching and Fluid Batching", notes, rows)
+    return Item("table2", "Table II: LazyBatching and Fluid Batching", notes, rows, picture="bars")

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from ...experiments.comparison import Standing
 from ...experiments.scenarios import Point
 from ...models import Network
-from ...platforms import load_npu
-from .lab import Lab, by_seed, row
-from .rows import Item, Row
+from ...platforms import load_platform
+from ..lab import Lab, by_seed, row
+from ..rows import Item, Row
+from .npu import fig1b
 
 PANELS = {"processing rate": "/s", "mean latency": "ms", "utilisation": "%", "tail latency": "ms"}
 """The four panels of Figs. 7 and 8 in the paper's order, with units."""
@@ -74,15 +75,15 @@ def fig9(lab: Lab) -> Item:
 def fig1a(lab: Lab) -> Item:
     """Utilisation with and without exits."""
     scenario = lab.scenario("fig7")
-    entrants = {item.name: item for item in scenario.entrants}
+    contenders = {item.name: item for item in scenario.contenders}
     point = next(point for point in scenario.points if point.rate_per_s == RATE_PER_S)
     rows: list[Row] = []
     for board in ("zc706", "zcu104"):
         for network, label in ((point.site.network.backbone(), "no exits"), (point.site.network, "4 exits")):
             here = _at(point, network, board)
             for name in ("SERIAL", "R-AdaptB-M"):
-                found = lab.figures(here, entrants[name], entrants[name].options, scenario.file.seeds)
-                values = np.array([100 * item.mac_share / item.busy_share for item in found])
+                found = lab.figures(here, contenders[name], scenario.file.seeds)
+                values = 100 * found["mac_share"] / found["busy_share"]
                 rows.append(row("utilisation", f"{name}, {label}", board, "%", values))
     use = {(item.at, item.of): item.ours for item in rows}
     changes = [
@@ -94,6 +95,13 @@ def fig1a(lab: Lab) -> Item:
     return Item("fig1a", "Fig. 1a: what exits do to utilisation, ResNet-50 at 25 /s", notes, rows)
 
 
+def fig1(lab: Lab) -> Item:
+    """Both halves of Fig. 1."""
+    left, right = fig1a(lab), fig1b(lab)
+    title = f"{left.title}; {right.title}"
+    return Item("fig1", title, left.notes + right.notes, left.rows + right.rows, picture="bars")
+
+
 def _at(point: Point, network: Network, board: str) -> Point:
     """The same point with another network and board."""
-    return point._replace(site=replace(point.site, network=network, platform=load_npu(board)))
+    return point._replace(site=replace(point.site, network=network, platform=load_platform(board)))

@@ -8,7 +8,8 @@ from xml.etree.ElementTree import Element
 from ...dse.design import DesignTable
 from ...dse.fbcb import FbcbTable
 from ...dse.objectives import OBJECTIVES
-from ...experiments.comparison import Comparison, Difference, Estimate, PointResult
+from ...experiments.comparison import Comparison, PointResult
+from ...experiments.estimates import Difference, Estimate
 from ...tables.latency import LatencyTable
 from . import charts
 from .charts import Point, TimeUnit, time_unit

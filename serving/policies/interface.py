@@ -62,7 +62,7 @@ LANE = np.dtype(
         ("slowed", "i8"),  # 1 once the end of that segment has the slowdown of other lanes in it
         ("left", "i8"),  # segments that the top batch still runs before the policy is asked
         ("run", "i8"),  # place of the running segment in the record
-        ("flags", "i8"),  # what the next recorded run began with
+        ("marks", "i8"),  # what the next recorded run began with
         ("begin_s", "f8"),  # of the running segment
         ("end_s", "f8"),
         ("wait_s", "f8"),  # time that passes before its next segment begins: to gather samples

@@ -19,13 +19,14 @@ from fluidb.dse.explanation import candidates, explain
 from fluidb.dse.fbcb import K_NAMES, encode
 from fluidb.dse.search import Candidate, SearchResult
 from fluidb.dse.space import LayerKind, arrange
+from fluidb.dse.workload import distinct
 from fluidb.formats import InputError
-from fluidb.models import Exit, Gemm, Layer, Network, Shape, load_network
+from fluidb.models import Exit, Layer, Network, Shape, load_network
 from fluidb.platforms import load_platform
 from fluidb.plots.explain import draw_explanation
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import any_gemm, batches, modes, network_of, tiles, words_per_cycle
+from strategies import any_gemm, batches, layer_of, modes, network_of, tiles, words_per_cycle
 
 ENGINES = [(mode, stacking) for mode in Batching for stacking in (True, False)]
 
@@ -44,12 +45,12 @@ def test_parts_of_a_layer_equal_counting_by_hand(gemm, tile, code, b, rate, mode
 
 
 def parts_of(gemm, tile, code, b, B_R, rate, mode):
-    B_P, passes = arrange(Batching(mode), b, B_R, LayerKind.of(Gemm(*gemm)))
-    codes, rows, columns, runs = (np.full((1, b), value) for value in (code, B_R, B_P, passes))
+    layout = b, B_R, *arrange(Batching(mode), b, B_R, LayerKind.of(layer_of(gemm)))
+    work, _ = distinct(network_of([gemm]))
     cycles, _, parts = kernels.cost_layouts(
-        np.array(tile), np.array([gemm[:4]], dtype=np.float64), codes, rows, columns, runs, rate, mode == "eq1"
+        np.array(tile), work, np.array([[code]]), np.array([[layout]]), rate, mode == "eq1"
     )
-    return parts[:, 0, b - 1].tolist(), cycles[0, b - 1]
+    return parts[:, 0, 0].tolist(), cycles[0, 0]
 
 
 @given(any_gemm, tiles, st.integers(0, 2), batches, words_per_cycle)
@@ -63,7 +64,7 @@ def tiny(mode=Batching.FLUID, *, stacking=True, memory_layers=True, b_max=4, net
     """Tables of the tiny network, on a tile whose odd sides leave something to every cause."""
     network, board = network or load_network(TINY), load_platform(POCKET)
     options = SearchOptions(batching=mode, stacking=stacking, memory_layers=memory_layers, b_max=b_max)
-    return tabulate_design(network, board, options, SearchResult([Candidate(Tile(44, 3, 7), 1.0)], 1))
+    return tabulate_design(network, board, options, SearchResult([Candidate.of(Tile(44, 3, 7), 1.0)], 1))
 
 
 @pytest.mark.parametrize(("mode", "stacking"), ENGINES)
@@ -102,15 +103,15 @@ def test_the_choice_is_that_of_search_and_control_block(mode, stacking):
             assert (best.time_s, best.dram_bytes) == (found.time_s[index, b - 1], found.dram_bytes[index, b - 1])
 
 
-def weighed_by_hand(gemm, tile, b, rate, mode, *, stacking):
+def weighed_by_hand(layer, tile, b, rate, mode, *, stacking):
     """What the search weighs, best first: of the B_R with the same B_P only the smallest."""
     found = []
     for k in naive.STACKS if stacking else ("1",):
-        for B_R in [1] if gemm.per_sample else naive.choices(mode, b, gemm.R):
+        for B_R in [1] if layer.per_sample else naive.choices(mode, b, layer.gemm.R):
             if mode == "fluid" and any(naive.ceil_div(b, fewer) == naive.ceil_div(b, B_R) for fewer in range(1, B_R)):
                 continue
-            passes, samples = (b, 1) if gemm.per_sample else (1, b)
-            cost = naive.layer_cost(gemm[:4], tile, k, samples, B_R, rate, mode)
+            passes, samples = (b, 1) if layer.per_sample else (1, b)
+            cost = naive.layer_cost(layer.gemm, tile, k, samples, B_R, rate, mode)
             if cost is not None:
                 found.append((passes * cost[0], passes * cost[1], naive.STACKS.index(k), B_R))
     return sorted(found)
@@ -130,9 +131,9 @@ def test_runner_up_and_fixed_configurations_equal_brute_force(mode, stacking):
         (k, B_R) for k in (None, *(naive.STACKS if stacking else ())) for B_R in ((None, "b", "1") if free else (None,))
     } - {(None, None)}
     totals_s = {pair: np.full(4, 300 * np.arange(1, 5) / board.words_per_cycle) / board.clock_hz for pair in fixed}
-    for index, gemm in enumerate(network.gemms):
+    for index, layer in enumerate(layer for layer in network.layers if layer.gemm):
         for b in range(1, 5):
-            pairs = weighed_by_hand(gemm, design.tile, b, board.words_per_cycle, mode.value, stacking=stacking)
+            pairs = weighed_by_hand(layer, design.tile, b, board.words_per_cycle, mode.value, stacking=stacking)
             following = found.runner_up
             here = following.codes[index, b - 1], following.B_R[index, b - 1]
             if len(pairs) == 1:
@@ -142,7 +143,7 @@ def test_runner_up_and_fixed_configurations_equal_brute_force(mode, stacking):
                 assert here == pairs[1][2:]
                 assert following.time_s[index, b - 1] == pytest.approx(pairs[1][0] / board.clock_hz, rel=1e-12)
             for (k, rule), total_s in totals_s.items():
-                rows = {None: None, "b": 1 if gemm.per_sample else b, "1": 1}[rule]
+                rows = {None: None, "b": 1 if layer.per_sample else b, "1": 1}[rule]
                 allowed = [pair[0] for pair in pairs if k in (None, naive.STACKS[pair[2]]) and rows in (None, pair[3])]
                 total_s[b - 1] += min(allowed) / board.clock_hz
     for pair, item in fixed.items():
@@ -160,9 +161,9 @@ def test_candidates_stand_in_the_order_of_the_search(gemm, tile, b_max, gb_s, mo
     """Fewer cycles, fewer words, k = 1 before 2 before 1/2, the smaller B_R."""
     board, network = load_platform(POCKET, gb_s), network_of([gemm])
     options = SearchOptions(batching=Batching(mode), b_max=b_max)
-    design, _ = tabulate_design(network, board, options, SearchResult([Candidate(Tile(*tile), 1.0)], 1))
+    design, _ = tabulate_design(network, board, options, SearchResult([Candidate.of(Tile(*tile), 1.0)], 1))
     for b, column in enumerate(candidates(design, network.layers[0]), 1):
-        expected = weighed_by_hand(Gemm(*gemm), tile, b, board.words_per_cycle, mode, stacking=True)
+        expected = weighed_by_hand(layer_of(gemm), tile, b, board.words_per_cycle, mode, stacking=True)
         assert [(item.k, item.B_R) for item in column] == [(naive.STACKS[k], B_R) for _, _, k, B_R in expected]
         assert [item.dram_bytes for item in column] == [2 * words for _, words, _, _ in expected]
 
@@ -253,8 +254,10 @@ def test_pictures_of_one_layer_and_of_many(tmp_path, mode, b_max, count):
 
 def test_hostile_names_reach_neither_screen_nor_picture(fluidb, tmp_path):
     name = "\x1b[2J\x00$\\frac{1}$<script>&\n\u202e" + "\u5c42" * 300
-    layers = (Layer(name, 1, Gemm(9, 9, 9), 0, Shape(1, 1, 1)), Layer("pool", 1, None, 40, Shape(1, 1, 1)))
-    network = Network("\x1b]0;x\x07", "t\x1b", layers, (Exit(name, 1.0),), {})
+    pool = Layer(name="pool", stage=1, gemm=None, memory_words=40, shape=Shape(1, 1, 1))
+    exits = [Exit(name=name, rate=1.0)]
+    layers = [layer_of((9, 9, 9), name), pool]
+    network = Network(name="\x1b]0;x\x07", title="t\x1b", exits=exits, layers=layers)
     write_design(tmp_path / "d", *tiny(network=network))
     done = fluidb("explain", "d", "--plot", "p.svg")
     assert (done.returncode, done.stderr) == (0, "")

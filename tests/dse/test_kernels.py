@@ -8,38 +8,31 @@ import pytest
 from fluidb.dse import Batching, kernels
 from fluidb.dse.fbcb import K_NAMES
 from fluidb.dse.search import Choice
-from fluidb.dse.space import LayerKind, arrange, layouts
-from fluidb.dse.workload import distinct, workload
-from fluidb.models import Gemm
+from fluidb.dse.space import LayerKind, arrange, make_plan
+from fluidb.dse.workload import distinct
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import any_gemm, batches, huge_gemms, modes, network_of, tiles, words_per_cycle
+from strategies import any_gemm, batches, huge_gemms, layer_of, modes, network_of, tiles, words_per_cycle
 
 
 def cost(gemm, tile, code, b, B_R, rate, mode):
-    B_P, passes = arrange(Batching(mode), b, B_R, LayerKind.of(Gemm(*gemm)))
-    T_R, T_P, T_C = kernels.stacked(tile[0], tile[1], tile[2], code)
-    if T_R == 0:
+    stacked = kernels.stacked(tile[0], tile[1], tile[2], code)
+    if stacked[0] == 0:
         return None
-    values = np.array(gemm, dtype=np.float64)
-    return kernels.gemm_cost(values, T_R, T_P, T_C, b, B_R, B_P, passes, rate, mode == "eq1")
+    layout = b, B_R, *arrange(Batching(mode), b, B_R, LayerKind.of(layer_of(gemm)))
+    return kernels.gemm_cost(tuple(map(float, gemm)), stacked, layout, rate, mode == "eq1")
 
 
 def choose(gemms, tile, b_max, rate, mode, *, stacking):
-    work, plan = workload([Gemm(*gemm) for gemm in gemms]), layouts(Batching(mode), b_max)
-    found = Choice.empty(len(gemms), b_max)
-    kernels.choose_layouts(
-        np.array(tile),
-        work.gemms,
-        work.kinds,
-        plan.plans,
-        plan.starts,
-        3 if stacking else 1,
-        rate,
-        plan.literal,
-        *found,
-    )
+    (work, _), plan = distinct(network_of(gemms)), make_plan(Batching(mode), b_max, stacking=stacking)
+    found = empty_choice(work, b_max)
+    kernels.choose_layouts(np.array(tile), work, plan, rate, found)
     return found[:4]
+
+
+def empty_choice(work, b_max):
+    shape = len(work.gemms), b_max
+    return Choice(np.empty(shape, int), np.empty(shape, int), *(np.empty(shape) for _ in range(3)))
 
 
 @given(any_gemm, tiles, st.integers(0, 2), batches, words_per_cycle, modes, st.data())
@@ -66,18 +59,15 @@ def test_chosen_layout_equals_plain_loops(gemm, tile, b_max, rate, mode, stackin
 
 
 def stage_cycles(network, memory_words, tile, b_max, rate, mode, *, stacking=True):
-    (work, repeats), plan = distinct(network), layouts(Batching(mode), b_max)
-    found = [np.empty((1, repeats.shape[1], b_max)) for _ in range(3)]
-    arguments = (
-        np.array([tile]), work.gemms, work.kinds, repeats, plan.plans, plan.starts, 3 if stacking else 1,
-        np.array(memory_words, dtype=np.float64), rate,
-    )  # fmt: skip
-    kernels.account_designs(*arguments, plan.literal, *found)
+    (work, _), plan = distinct(network), make_plan(Batching(mode), b_max, stacking=stacking)
+    work = work._replace(memory_words=np.array(memory_words, dtype=np.float64))
+    found, space = np.empty((3, 1, len(memory_words), b_max)), np.array([tile])
+    kernels.account_designs(space, work, plan, rate, empty_choice(work, b_max), *found)
     if not plan.literal:
-        accounted = found[0].copy()
-        kernels.search_designs(*arguments, found[0])
-        assert found[0].tolist() == accounted.tolist()
-    return found[0][0]
+        searched = np.empty_like(found[0])
+        kernels.search_designs(space, work, plan, rate, searched)
+        assert searched.tolist() == found[0].tolist()
+    return found[0, 0]
 
 
 @given(st.lists(any_gemm, min_size=3, max_size=6), tiles, st.integers(1, 6), words_per_cycle, modes, st.booleans())
@@ -95,14 +85,13 @@ def test_cycles_of_each_stage_equal_plain_loops(gemms, tile, b_max, rate, mode, 
 @settings(max_examples=30)
 def test_a_design_costs_the_same_wherever_it_stands_in_a_block(several, gemm, per_sample, rate):
     """Blocks are vectors, and the last one is filled up."""
-    (work, repeats), plan = distinct(network_of([(*gemm, per_sample)])), layouts(Batching.FLUID, 4)
+    (work, _), plan = distinct(network_of([(*gemm, per_sample)], 5)), make_plan(Batching.FLUID, 4)
     space = np.array(several * (1 + kernels.BLOCK // len(several)))
     found = np.empty((len(space), 1, 4))
-    arguments = work.gemms, work.kinds, repeats, plan.plans, plan.starts, 3, np.array([5.0]), rate
-    kernels.search_designs(space, *arguments, found)
+    kernels.search_designs(space, work, plan, rate, found)
     for tile, cycles in zip(several, found, strict=False):
         alone = np.empty((1, 1, 4))
-        kernels.search_designs(np.array([tile]), *arguments, alone)
+        kernels.search_designs(np.array([tile]), work, plan, rate, alone)
         assert cycles.tolist() == alone[0].tolist()
     assert np.array_equal(found[len(several) : 2 * len(several)], found[: len(space) - len(several)][: len(several)])
 
@@ -128,17 +117,13 @@ def test_products_of_two_activations_run_sample_by_sample_in_every_mode(gemm, ti
 @given(any_gemm, tiles, st.integers(0, 2), batches, words_per_cycle, modes, st.data())
 def test_explicit_layouts_cost_what_the_kernel_says(gemm, tile, code, b, rate, mode, data):
     B_R = data.draw(st.sampled_from(naive.choices(mode, b, gemm[0])))
-    B_P, passes = arrange(Batching(mode), b, B_R, LayerKind.of(Gemm(*gemm)))
-
-    def column(value):
-        return np.full((1, b), value)
-
+    layout = b, B_R, *arrange(Batching(mode), b, B_R, LayerKind.of(layer_of(gemm)))
+    work, _ = distinct(network_of([gemm]))
     cycles, words, _ = kernels.cost_layouts(
-        np.array(tile), np.array([gemm], dtype=np.float64), column(code), column(B_R), column(B_P), column(passes),
-        rate, mode == "eq1",
-    )  # fmt: skip
+        np.array(tile), work, np.array([[code]]), np.array([[layout]]), rate, mode == "eq1"
+    )
     expected = cost(gemm, tile, code, b, B_R, rate, mode) or (np.inf, np.inf)
-    assert (cycles[0, b - 1], words[0, b - 1]) == expected
+    assert (cycles[0, 0], words[0, 0]) == expected
 
 
 @given(any_gemm, tiles, batches, words_per_cycle, st.data())
@@ -154,7 +139,7 @@ def test_more_bandwidth_or_a_larger_tile_never_lengthens_a_layer(gemm, tile, b, 
 @given(any_gemm, tiles, st.integers(1, 12), words_per_cycle)
 def test_a_layout_left_out_is_never_better(gemm, tile, b, rate):
     """The pruning of docs/model.md: of the B_R with the same B_P, the smallest wins."""
-    kept = {B_R for batch, B_R, _, _ in layouts(Batching.FLUID, b).plans.tolist() if batch == b}
+    kept = {B_R for batch, B_R, _, _ in make_plan(Batching.FLUID, b).layouts.tolist() if batch == b}
     best = min(cost(gemm, tile, 0, b, B_R, rate, "fluid") for B_R in kept)
     assert all(cost(gemm, tile, 0, b, B_R, rate, "fluid") >= best for B_R in set(range(1, b + 1)) - kept)
 

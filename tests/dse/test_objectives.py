@@ -63,12 +63,9 @@ def test_energy_equals_plain_loops(gemms, memory_words, tile, b_max, mode, stack
 def test_counting_traffic_does_not_change_the_time(gemms, tile, b_max, mode):
     options = SearchOptions(batching=Batching(mode), b_max=b_max)
     evaluator = Evaluator(network_of(gemms, 100), board_of(4), options)
-    alone = evaluator.cost_one(Tile(*tile))
     with_traffic, without = (evaluator.cost(np.array([tile]), traffic=traffic) for traffic in (True, False))
     assert with_traffic.words is not None
     assert with_traffic.accesses is not None
-    for figure in ("cycles", "words", "accesses"):
-        assert getattr(alone, figure).tolist() == getattr(with_traffic, figure).tolist()
     assert with_traffic.cycles == pytest.approx(without.cycles, rel=1e-12)
     assert np.all(with_traffic.accesses >= 2 * with_traffic.words)
 

@@ -44,7 +44,8 @@ def brute_force(network, board, options, over):
     evaluator = Evaluator(network, board, options)
     sign = -1 if OBJECTIVES[options.objective].higher_is_better else 1
     points: dict[tuple[float, ...], list[Tile]] = {}
-    for tile, objective in search(network, board, options, all_rows=rows, top=count).ranking:
+    for item in search(network, board, options, all_rows=rows, top=count).ranking:
+        tile, objective = item.tile, item.objective
         timed, counted = (evaluator.cost(np.array([tile]), traffic=traffic) for traffic in (False, True))
         takes = {
             Axis.DSP: tile.T_P * tile.T_C,

@@ -73,10 +73,9 @@ def test_no_design_costs_less_than_its_bound(gemms, memory_words, board, b_max, 
         network_of(gemms, memory_words), board, SearchOptions(batching=Batching(mode), stacking=stacking, b_max=b_max)
     )
     space = designs(board, all_rows=True)
-    found, least = evaluator.cost(space, traffic=True), evaluator.least_cost(space, traffic=True)
+    found, least = evaluator.cost(space, traffic=True), evaluator.least_cost(space)
     for figure in ("cycles", "words", "accesses"):
         assert np.all(getattr(least, figure) < getattr(found, figure)), figure
-    assert least.cycles.tolist() == evaluator.least_cost(space, traffic=False).cycles.tolist()
 
 
 @settings(max_examples=60)
@@ -212,7 +211,7 @@ def test_published_resource_shares_come_out(board, tile, dsp, ram):
 def test_published_register_shares_come_out(network, board, share):
     """Paper 000, Section IV: the FBCB's share of registers, truncated."""
     platform, options = load_platform(board), SearchOptions()
-    found = SearchResult([Candidate(Tile(100, 7, 128), 1.0)], 1)
+    found = SearchResult([Candidate.of(Tile(100, 7, 128), 1.0)], 1)
     design, fbcb = tabulate_design(load_network(network), platform, options, found)
     found_share = design.register_share(fbcb)
     assert found_share is not None

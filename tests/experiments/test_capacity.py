@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 from conftest import COMPILED, Run
 from fluidb.experiments import find_capacity
-from fluidb.experiments.capacity import _Draws, saturation_rate
+from fluidb.experiments.capacity import at_rate, saturation_rate
 from fluidb.formats import InputError
 from fluidb.serving import find_policy, parse_requirement, simulate
 from fluidb.traffic import poisson
 from fluidb.traffic.exits import draw
+from fluidb.traffic.traffic import prepare
 from test_serving import table_of, traffic_of
 
 SERVICE_S = 0.05
@@ -50,10 +51,10 @@ def test_verdicts_follow_the_intervals_and_the_rate():
     verdicts = [order[probe.verdict] for probe in found.probes]
     assert verdicts == sorted(verdicts)
     assert all(a.rate_per_s < b.rate_per_s for a, b in pairwise(found.probes))
-    bounds = {"violation_rate <= 5 %": 0.05, "mean <= 80ms": 0.08}
     for probe in found.probes:
-        above = [item.interval.low > bounds[item.requirement] for item in probe.estimates]
-        below = [item.interval.high <= bounds[item.requirement] for item in probe.estimates]
+        pairs = list(zip(probe.estimates, (0.05, 0.08), strict=True))
+        above = [item.low > bound for item, bound in pairs]
+        below = [item.high <= bound for item, bound in pairs]
         expected = "not kept" if any(above) else "kept" if all(below) else "undecided"
         assert probe.verdict == expected
         assert probe.requests == found.max_requests or expected != "undecided"
@@ -80,16 +81,14 @@ def test_any_number_of_threads_finds_the_same():
 
 
 def test_a_trace_at_another_rate_is_the_same_trace_rescaled():
-    draws = _Draws([0.3, 0.7], 1.0)
-    draws.draw(2, 100)
-    short = draws.at(3.0, 100, 1)
-    draws.draw(2, 200)
-    long = draws.at(3.0, 200, 1)
+    unit = [prepare(poisson(1.0, count, 1), [0.3, 0.7], slo_s=1.0, seed=1) for count in (100, 200)]
+    short, long = at_rate(unit[0], 3.0, 100), at_rate(unit[1], 3.0, 200)
     assert long.trace.arrival_s == pytest.approx(poisson(3.0, 200, 1).arrival_s, rel=1e-12)
     assert long.exits.tolist() == draw([0.3, 0.7], 200, 1).tolist()
-    assert short.trace.arrival_s.tolist() == long.trace.arrival_s[:100].tolist()
-    assert short.exits.tolist() == long.exits[:100].tolist()
-    assert (2 * draws.at(6.0, 200, 1).trace.arrival_s).tolist() == long.trace.arrival_s.tolist()
+    for again in (short, at_rate(unit[1], 3.0, 100)):
+        assert again.trace.arrival_s.tolist() == long.trace.arrival_s[:100].tolist()
+        assert again.exits.tolist() == long.exits[:100].tolist()
+    assert (2 * at_rate(unit[1], 6.0, 200).trace.arrival_s).tolist() == long.trace.arrival_s.tolist()
 
 
 @pytest.mark.parametrize("policy", ["serial", "lazy", "fluid"])

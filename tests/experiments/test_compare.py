@@ -22,7 +22,9 @@ from fluidb.experiments import designs as many
 from fluidb.experiments import load_scenario
 from fluidb.experiments.comparison import Comparison, against, compare, read_comparison
 from fluidb.experiments.scenarios import SCENARIOS
-from fluidb.experiments.store import BETTER, Figures, RunTable, Store, find_engine, run, traffic
+from fluidb.experiments.store import COMPARED, RunTable, Store, find_engines, run_each, traffic
+from fluidb.experiments.store import Run as GridRun
+from fluidb.experiments.workers import Workers
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.serving.statistics import mean_interval, welch_interval
 from fluidb.traffic import gamma, poisson, prepare
@@ -80,7 +82,7 @@ def test_the_grid_is_cases_then_slos_then_rates_then_contenders(outcome: Compari
     for point in outcome.points:
         assert [item.name for item in point.contenders] == list(FAST)
         for item in point.contenders:
-            assert list(item.metrics) == list(BETTER)
+            assert list(item.metrics) == [figure.key for figure in COMPARED]
             assert all(list(value.seeds) == ["3", "1", "2"] for value in item.metrics.values())
             assert (item.differences is None) == (item.name == "one by one")
     assert [point.bandwidth_gb_s for point in outcome.points] == [0.4] * 4 + [0.8]
@@ -92,7 +94,7 @@ def test_every_contender_gets_the_same_arrivals_and_exits(kept: Path) -> None:
     tables = run_tables(kept)
     for table in tables:
         key = table.key
-        groups.setdefault((key.rate_per_s, key.trace_sha256, key.seed), set()).add(table.traffic_sha256)
+        groups.setdefault((key["rate_per_s"], key["trace_sha256"], key["seed"]), set()).add(table.traffic_sha256)
     assert len(tables) == 5 * 3 * 3
     assert len(groups) == 3 * 3
     assert all(len(digests) == 1 for digests in groups.values())
@@ -255,7 +257,7 @@ def test_kept_runs_are_really_used(fluidb: Run, tmp_path: Path, kept: Path) -> N
     shutil.copytree(kept, tmp_path / "d")
     path = min((tmp_path / "d" / "runs").glob("*.json"))
     table = read_table(RunTable, path)
-    write_table(table.model_copy(update={"figures": table.figures.model_copy(update={"busy_share": 77.0})}), path)
+    write_table(table.model_copy(update={"figures": table.figures | {"busy_share": 77.0}}), path)
     content = json.loads(fluidb("compare", DUEL, "-o", "d", "--json").stdout)
     values = [c["metrics"]["busy_share"]["seeds"].values() for p in content["points"] for c in p["contenders"]]
     assert [value for group in values for value in group].count(77.0) == 1
@@ -304,7 +306,10 @@ def test_a_run_is_kept_under_all_it_depends_on(tmp_path: Path) -> None:
 
 
 def test_an_edited_policy_file_is_another_run(tmp_path: Path) -> None:
-    policy = "def mine(view, latency, settings, due_s):\n    return (1 if view.depth == 0 else 0), 99, 1e9\n"
+    policy = (
+        "from fluidb.serving.policies import go_on, launch\n\n"
+        "def mine(view, data):\n    return launch(1, 99) if view.depth == 0 else go_on(99)\n"
+    )
     path = edited(tmp_path, ('"serial"', '"mine.py:mine"'))
     (tmp_path / "mine.py").write_text(policy)
     _, reused = compare(load_scenario(str(path)), tmp_path / "d")
@@ -571,13 +576,13 @@ def test_shipped_scenarios_load_and_are_listed(fluidb: Run) -> None:
             continue  # tests/test_slack.py
         assert len(scenario.file.seeds) >= 3  # Section IV
         assert scenario.file.sources
-        for entrant in scenario.entrants:
-            weights = [1.0] * 8 if entrant.name == "FluidB" else [0.0] * 7 + [1.0]
-            assert entrant.options.weight_array().tolist() == weights
-            assert entrant.options.stacking == (entrant.name == "FluidB")
+        for contender in scenario.contenders:
+            weights = [1.0] * 8 if contender.name == "FluidB" else [0.0] * 7 + [1.0]
+            assert contender.options.weight_array().tolist() == weights
+            assert contender.options.stacking == (contender.name == "FluidB")
     baselines = ["SERIAL", *(f"{kind}-AdaptB-{size}" for kind in ("FC", "R") for size in "SML"), "LazyBatching"]
     for name in ("fig7", "fig8", "fig9"):
-        assert [item.name for item in load_scenario(name).entrants] == [*baselines, "FluidB"]
+        assert [item.name for item in load_scenario(name).contenders] == [*baselines, "FluidB"]
 
 
 @pytest.mark.skipif(not COMPILED, reason="searches boards of the paper: minutes as plain Python")
@@ -610,7 +615,8 @@ def test_the_page_prints_what_the_command_does(fluidb: Run, tmp_path: Path) -> N
 def test_a_policy_that_breaks_its_contract_stops_the_comparison(fluidb: Run, tmp_path: Path) -> None:
     edited(tmp_path, ('"serial"', '"bad.py:greedy"'))
     (tmp_path / "bad.py").write_text(
-        "def greedy(view, latency, settings, due_s):\n    return view.waiting + 1, 1, 0.0\n"
+        "from fluidb.serving.policies import launch\n\n"
+        "def greedy(view, data):\n    return launch(view.waiting + 1, 1)\n"
     )
     (found,) = lines(fluidb("compare", "mine.toml"))
     assert "greedy: admitted more requests than wait" in found
@@ -618,10 +624,11 @@ def test_a_policy_that_breaks_its_contract_stops_the_comparison(fluidb: Run, tmp
 
 def test_a_run_by_itself(tmp_path: Path) -> None:
     """The library's pieces: an engine, a run, kept nowhere."""
-    scenario, nowhere = load_scenario(str(DUEL)), Store(None)
-    point, entrant = scenario.points[0], scenario.entrants[2]
-    engine = find_engine(point.site, entrant.options, nowhere)
-    table, reused = run(point, entrant, engine, 3, nowhere)
+    scenario, nowhere, here = load_scenario(str(DUEL)), Store(None), Workers(1)
+    point, contender = scenario.points[0], scenario.contenders[2]
+    asked = (point.site.network, point.site.platform, contender.options)
+    ((_, engine),) = find_engines([asked], nowhere, here)
+    ((_, table, reused),) = run_each([GridRun(point, contender, engine, 3)], nowhere, here)
     assert not reused
-    assert isinstance(table.figures, Figures)
+    assert list(table.figures) == [figure.key for figure in COMPARED]
     assert table.inputs == {"fluidb.latency/1": engine.table.digest()}

@@ -61,7 +61,7 @@ def test_what_is_kept_is_not_searched_again(tmp_path: Path, monkeypatch: pytest.
     assert not again()
     before = files(tmp_path / "d")
     assert again()
-    assert done == [(1, 1)]
+    assert done[-1] == (1, 1)
     assert again(replace=True)
     assert files(tmp_path / "d") == before
     changes: list[dict[str, Any]] = [{"options": SearchOptions(b_max=3)}, {"top": 4}]

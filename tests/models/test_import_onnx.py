@@ -44,10 +44,13 @@ def save(tmp_path: Path, text: str, weights: Mapping[str, tuple[int, ...]] | Non
     return path
 
 
-def found(tmp_path: Path, text: str, weights=None, **options) -> dict[str, Gemm | int]:
-    """What each layer multiplies, or how many words it moves."""
+def found(tmp_path: Path, text: str, weights=None, **options) -> dict[str, object]:
+    """What each layer multiplies, with a word if both factors are activations, or how many words it moves."""
     _, network = imported(save(tmp_path, text, weights, options.pop("opset", 20)), **options)
-    return {layer.name: layer.gemm or layer.memory_words for layer in network.layers}
+    return {
+        layer.name: (layer.gemm, "of activations") if layer.per_sample else layer.gemm or layer.memory_words
+        for layer in network.layers
+    }
 
 
 # ---- graphs that others exported
@@ -190,19 +193,23 @@ OPERATORS = {
     "two activations": (
         "g (float[1,3,9,7] x, float[1,3,7,4] z) => (float[1,3,9,4] y) { y = MatMul (x, z) }",
         {},
-        Gemm(9, 7, 4, 3, per_sample=True),
+        (Gemm(9, 7, 4, 3), "of activations"),
     ),
     "one right operand for all groups": (
         "g (float[3,9,7] x, float[7,4] z) => (float[3,9,4] y) { y = MatMul (x, z) }",
         {},
-        Gemm(27, 7, 4, 1, per_sample=True),
+        (Gemm(27, 7, 4, 1), "of activations"),
     ),
-    "vectors": ("g (float[7] x, float[7] z) => (float y) { y = MatMul (x, z) }", {}, Gemm(1, 7, 1, 1, per_sample=True)),
+    "vectors": (
+        "g (float[7] x, float[7] z) => (float y) { y = MatMul (x, z) }",
+        {},
+        (Gemm(1, 7, 1, 1), "of activations"),
+    ),
     "scores as an Einsum": (
         """g (float[1,9,3,7] x, float[1,5,3,7] z) => (float[1,3,9,5] y) {
             y = Einsum <equation="aqhd, akhd->ahqk"> (x, z) }""",
         {},
-        Gemm(9, 7, 5, 3, per_sample=True),
+        (Gemm(9, 7, 5, 3), "of activations"),
     ),
     "Einsum with weights and no arrow": (
         'g (float[1,7] x) => (float[1,5] y) { y = Einsum <equation="ik,kj"> (x, w) }',
@@ -237,8 +244,9 @@ OPERATORS = {
 
 @pytest.mark.parametrize("case", OPERATORS)
 def test_products_by_hand(tmp_path, case):
-    text, weights, gemm = OPERATORS[case]
-    assert found(tmp_path, text, weights) == {"y": gemm}
+    text, weights, expected = OPERATORS[case]
+    assert found(tmp_path, text, weights) == {"y": expected}
+    gemm = expected if isinstance(expected, Gemm) else expected[0]
     assert (1, gemm.macs) == count_products(onnx.load(tmp_path / "net.onnx"))
 
 
@@ -253,9 +261,9 @@ def test_attention_of_opset_23_is_two_products_and_a_softmax(tmp_path):
     text = """g (float[1,9,12] q, float[1,5,12] k, float[1,5,6] v) => (float[1,9,6] y) {
         y = Attention <q_num_heads=3, kv_num_heads=3> (q, k, v) }"""
     assert found(tmp_path, text, opset=23) == {
-        "y.scores": Gemm(9, 4, 5, 3, per_sample=True),
+        "y.scores": (Gemm(9, 4, 5, 3), "of activations"),
         "y.softmax": 2 * 9 * 15,
-        "y": Gemm(9, 5, 2, 3, per_sample=True),
+        "y": (Gemm(9, 5, 2, 3), "of activations"),
     }
 
 
@@ -263,8 +271,8 @@ def test_attention_with_tokens_of_before(tmp_path):
     text = """g (float[1,4,1,8] q, float[1,2,1,8] k, float[1,2,1,8] v, float[1,2,6,8] pk, float[1,2,6,8] pv)
         => (float[1,4,1,8] y, float[1,2,7,8] ok, float[1,2,7,8] ov) { y, ok, ov = Attention (q, k, v, , pk, pv) }"""
     layers = found(tmp_path, text, opset=23)
-    assert layers["y.scores"] == Gemm(1, 8, 7, 4, per_sample=True)
-    assert layers["y"] == Gemm(1, 7, 8, 4, per_sample=True)
+    assert layers["y.scores"] == (Gemm(1, 8, 7, 4), "of activations")
+    assert layers["y"] == (Gemm(1, 7, 8, 4), "of activations")
 
 
 # ---- what rides along, what is fused, what is traffic

@@ -8,6 +8,7 @@ import pytest
 from conftest import DATA, TINY
 from fluidb.formats import InputError
 from fluidb.models import NETWORKS, Gemm, load_network
+from strategies import network_of
 
 HEAD = """
 schema = "fluidb.network/1"
@@ -114,14 +115,15 @@ def test_attention_and_raw_operators_by_hand(tmp_path):
         "q": (Gemm(16, 12, 12), 0),
         "k": (Gemm(16, 12, 12), 0),
         "v": (Gemm(16, 12, 6), 0),
-        "scores": (Gemm(16, 4, 16, 3, per_sample=True), 0),
+        "scores": (Gemm(16, 4, 16, 3), 0),
         "softmax": (None, 2 * 16 * 48),
-        "context": (Gemm(16, 16, 2, 3, per_sample=True), 0),
+        "context": (Gemm(16, 16, 2, 3), 0),
         "join": (None, 16 * 6 + 16 * 12 + 16 * 18),
         "look": (None, 10),
-        "raw": (Gemm(2, 7, 3, 5, per_sample=True), 0),
+        "raw": (Gemm(2, 7, 3, 5), 0),
         "raw2": (Gemm(6, 7, 4), 0),
     }
+    assert {layer.name for layer in network.layers if layer.per_sample} == {"scores", "context", "raw"}
     assert network.layers[-1].shape == (3, 2, 4)
 
 
@@ -271,3 +273,17 @@ def test_catalogue_lists_what_ships():
         "mobilenet_v3_small", "resnet101", "resnet152", "resnet18", "resnet34", "resnet50", "transformer_base", "vgg16",
         "vit_b_16",
     ]  # fmt: skip
+
+
+def test_a_network_is_checked_when_it_is_made():
+    with pytest.raises(ValueError, match="expected stages 1 to 1 in order"):
+        network_of([(1, 2, 3, 1), (1, 2, 3, 1)], stages=[2, 1])
+    with pytest.raises(ValueError, match="at least one gemm"):
+        network_of([], memory_words=4, stages=[1])
+
+
+def test_a_backbone_without_products_is_a_network_all_the_same():
+    network = network_of([(1, 2, 3, 1)], memory_words=4)
+    head, pool = network.layers
+    headed = network.model_copy(update={"layers": [head.model_copy(update={"name": "exit1/fc"}), pool]})
+    assert (headed.macs, headed.backbone().macs, headed.backbone().layers) == (6, 0, [pool])

@@ -171,13 +171,13 @@ def test_rows_that_are_no_plain_convolution(tmp_path, row, product):
 )
 def test_products(tmp_path, text):
     network = import_text(tmp_path, text)
-    assert network.gemms == [(8, 3, 2, 1, False)]
+    assert network.gemms == [(8, 3, 2, 1)]
     assert network.layers[0].shape == (8, 1, 2)
 
 
 def test_a_batch_of_products_is_heads_of_activations(tmp_path):
     network = import_text(tmp_path, "Layer,M,N,K,\na,8,2,3,12,\nb,8,2,3,1:2,4,\n")
-    assert network.gemms == [(8, 3, 2, 12, True), (8, 3, 2, 4, True)]
+    assert [(*layer.gemm, layer.per_sample) for layer in network.layers] == [(8, 3, 2, 12, True), (8, 3, 2, 4, True)]
 
 
 def test_names_are_plain_and_each_their_own(tmp_path):

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from conftest import COMPILED, Run
-from fluidb.cli.experiment.reproduce import NAMES
 from fluidb.formats import InputError
-from fluidb.papers.fluid_batching import ITEMS, Claim, Item, Lab, Row, check_results, write_results
-from fluidb.papers.fluid_batching.lab import published
-from fluidb.papers.fluid_batching.report import _page
+from fluidb.papers.fluid_batching import PAPER, PUBLISHED
+from fluidb.papers.lab import Lab
+from fluidb.papers.report import check_results, page_text, write_results
+from fluidb.papers.rows import Claim, Item, Row
 
 RESULTS = Path(__file__).parents[2] / "results"
 full_size = pytest.mark.skipif(not COMPILED, reason="searches the paper's boards; run compiled")
@@ -23,6 +23,7 @@ SAMPLE = Item(
         Row("mean latency", "FluidB", "somewhere", "ms", 110.0, 100.0, 120.0, 100.0),
         Row("share", "x", "y", "%", 51.0, paper=50.0),
     ],
+    picture="bars",
 )  # fmt: skip
 
 
@@ -38,12 +39,11 @@ def test_difference_is_in_percent_or_in_points():
 
 def test_the_page_is_made_of_the_tables_beside_it():
     """results/README.md was written from results/*.json, and nobody edited it."""
-    assert _page(RESULTS) == (RESULTS / "README.md").read_text()
+    assert page_text(RESULTS, PAPER) == (RESULTS / "README.md").read_text()
 
 
 def test_results_hold_every_item():
-    assert tuple(ITEMS) == NAMES  # --help does not load the library
-    for name in ITEMS:
+    for name in PAPER.items:
         record = json.loads((RESULTS / f"{name}.json").read_text())
         assert record["schema"] == "fluidb.reproduce-output/1"
         assert record["item"] == name
@@ -52,7 +52,7 @@ def test_results_hold_every_item():
 
 def test_fluid_batching_comes_within_ten_percent_and_two_points_of_table_two():
     table = rows(RESULTS, "table2")
-    for line in published()["table2"]:
+    for line in PUBLISHED["table2"]:
         latency, late = (table[quantity, "FluidB", line["case"], ""] for quantity in ("mean latency", "violations"))
         assert float(latency["paper"]) == line["FluidB"]["mean_ms"]
         assert abs(float(latency["difference"])) < 10
@@ -74,7 +74,7 @@ def test_a_reduced_reproduction_agrees_with_the_results_kept(fluidb: Run, tmp_pa
     for key, row in found.items():
         if key[0] == "mean latency":
             assert float(row["ours"]) == pytest.approx(float(kept[key]["ours"]), rel=0.25)
-    for name in ITEMS:
+    for name in PAPER.items:
         assert (tmp_path / "out" / f"{name}.json").exists()
     stated = [
         [claim["statement"] for claim in json.loads((folder / "claims.json").read_text())["claims"]]
@@ -88,25 +88,25 @@ def test_a_reduced_reproduction_agrees_with_the_results_kept(fluidb: Run, tmp_pa
 
 
 def test_an_item_renews_its_own_files_and_the_page(tmp_path: Path):
-    write_results(tmp_path, [SAMPLE], Lab())
+    write_results(tmp_path, PAPER, [SAMPLE], Lab())
     page = (tmp_path / "README.md").read_text()
     assert "| mean latency | FluidB | somewhere | 100 ms | 110 ±10 ms | +10.0 % |" in page
     claims = Item(
         "claims", "Claims", [], [], claims=[Claim("It flies", "IV", "1", "2", holds=False, reason="it does not")]
     )
-    write_results(tmp_path, [claims], Lab())
+    write_results(tmp_path, PAPER, [claims], Lab())
     page = (tmp_path / "README.md").read_text()
     assert "- It flies: 1 there, 2 here; it does not." in page
     assert "+10.0 %" in page
     assert not (tmp_path / "claims.svg").exists()
-    check_results(tmp_path)
+    check_results(tmp_path, PAPER)
 
 
 def test_a_damaged_item_is_named(tmp_path: Path):
-    write_results(tmp_path, [SAMPLE], Lab())
+    write_results(tmp_path, PAPER, [SAMPLE], Lab())
     (tmp_path / "table2.json").write_text("{")
     with pytest.raises(InputError, match=r"table2.json: damaged .* reproduce it again"):
-        check_results(tmp_path)
+        check_results(tmp_path, PAPER)
 
 
 def test_a_folder_of_something_else_is_left_alone(fluidb: Run, tmp_path: Path):
@@ -121,7 +121,7 @@ def test_a_folder_of_something_else_is_left_alone(fluidb: Run, tmp_path: Path):
 def test_unknown_item(fluidb: Run):
     done = fluidb("reproduce", "table9")
     assert done.returncode == 2
-    assert done.stderr == f'fluidb: expected all, {", ".join(ITEMS)}, found "table9"\n'
+    assert done.stderr == f'fluidb: expected all, fluid-batching, {", ".join(PAPER.items)}, found "table9"\n'
 
 
 @full_size

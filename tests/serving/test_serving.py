@@ -11,9 +11,10 @@ import naive_slack
 import numpy as np
 import pytest
 from fluidb.formats import InputError
+from fluidb.models import Exit
 from fluidb.serving import POLICIES, Scheduler, find_policy, simulate, summarise
 from fluidb.serving.policies import Decision, Policy, compile_policy, go_on, launch, sleep
-from fluidb.tables.latency import ExitRow, LatencyTable, LayerUse, pair_rows
+from fluidb.tables.latency import LatencyTable, LayerUse, pair_rows
 from fluidb.traffic import Trace, Traffic, prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,7 +27,7 @@ def table_of(stage_s: list[list[float]], rates: list[float] | None = None) -> La
     """
     stages, times = len(stage_s), np.array(stage_s)
     rates = rates or [0.0] * (stages - 1) + [1.0]
-    exits = [ExitRow(name=f"e{i}", rate=rate) for i, rate in enumerate(rates, 1)]
+    exits = [Exit(name=f"e{i}", rate=rate) for i, rate in enumerate(rates, 1)]
     b_max, none = len(stage_s[0]), [0.0] * len(stage_s[0])
     layers = []
     for stage, time in enumerate(times, 1):
@@ -170,6 +171,7 @@ def test_where_the_macs_went_sums_to_one_and_little_s_law_holds(workload, policy
     table, trace, exits = workload
     found = simulate(table, traffic_of(trace, exits), contender_of(policy, call_s))
     summary = summarise(found)
+    assert summary.utilisation
     shares = asdict(summary.utilisation)
     assert sum(shares.values()) == pytest.approx(1.0)
     assert all(share >= -1e-12 for share in shares.values())
@@ -244,6 +246,7 @@ def test_summary_by_hand():
     assert summary.arrival_rate_per_s == pytest.approx(2 / 9)
     assert summary.busy_share == pytest.approx(6 / 12)
     made = (2 * 100 + 100 + 200) / (1e4 * 12)
+    assert summary.utilisation
     assert summary.utilisation.mac_share == pytest.approx(made)
     assert summary.utilisation.tile_padding_share == pytest.approx(6 / 12 - made)
     assert summary.utilisation.idle_share == pytest.approx(6 / 12)

@@ -180,4 +180,4 @@ def test_the_shipped_scenarios_have_seeds_enough_and_one_npu_for_all(name):
     scenario = load_scenario(name)
     assert len(scenario.file.seeds) >= 20
     assert min(scenario.file.seeds) > 120  # it was designed on those
-    assert all(item.options == scenario.entrants[0].options for item in scenario.entrants)
+    assert all(item.options == scenario.contenders[0].options for item in scenario.contenders)

@@ -10,12 +10,12 @@ import pytest
 from conftest import POCKET, TINY, Run, run_fluidb
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.models import Exit, Gemm, Layer, Network, Shape, load_network
-from fluidb.platforms import Device, load_device
+from fluidb.platforms import Device, load_platform
 from fluidb.platforms.device import Analytic
 from fluidb.serving import find_policy, least_violations, simulate, summarise
 from fluidb.tables import LatencyTable, read_latency
 from fluidb.tables.device import tabulate_device, write_device
-from fluidb.traffic import Trace
+from fluidb.traffic import Trace, prepare
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,12 +96,12 @@ def test_what_is_written_reads_back(tmp_path_factory, stages, bandwidth, slowdow
 
 
 def test_measured_times_are_those_of_one_network():
-    table = tabulate_device(load_network("resnet50"), load_device("numpy-x86"))
+    table = tabulate_device(load_network("resnet50"), load_platform("numpy-x86", kind=Device))
     assert (table.layers, table.b_max) == ([], 8)
     assert np.all(np.diff(table.array()[0, -1]) > 0)
     assert len(table.segments(by_layer=True).stage) == 4
     with pytest.raises(InputError, match="it was measured for, resnet50 with 4 stages, found resnet50-backbone with 1"):
-        tabulate_device(load_network("resnet50").backbone(), load_device("numpy-x86"))
+        tabulate_device(load_network("resnet50").backbone(), load_platform("numpy-x86", kind=Device))
 
 
 @pytest.mark.parametrize("keys", [{"floor_s": 1e6, "slope_s_per_mac": 1.0}, {"slope_s_per_mac": 1.0}])
@@ -116,9 +116,9 @@ def test_several_lanes_lower_what_no_scheduler_can_prevent():
     bounds = []
     for slowdown in ([1.0], [1.0, 1.25]):
         table = tabulate_device(network_of([[1]]), model_of(b_max=1, slowdown=slowdown))
-        replay = simulate(table, trace, find_policy("fluid"), XX)
-        assert summarise(replay, table).utilisation is None
-        bounds.append(least_violations(replay, table))
+        replay = simulate(table, prepare(trace, [1.0], slo_s=0.03), find_policy("fluid"))
+        assert summarise(replay).utilisation is None
+        bounds.append(least_violations(replay))
     assert bounds[0] > bounds[1] > 0
 
 
@@ -215,7 +215,7 @@ def test_bad_input_is_one_clear_line(fluidb: Run, tmp_path: Path, case: str):
     stated = '"fluidb.device/1"\nname = "dev"\ntitle = "dev"\nb_max = 2\nfloor_s = 1e-4\nslope_s_per_mac = 1e-9\n'
     (tmp_path / "dev.toml").write_text(f"schema = {stated}")
     (tmp_path / "mine").mkdir()
-    write_device(load_network(TINY), load_device(str(tmp_path / "dev.toml")), tmp_path / "made")
+    write_device(load_network(TINY), load_platform(str(tmp_path / "dev.toml"), kind=Device), tmp_path / "made")
     arguments, part = BAD[case]
     done = fluidb(*arguments)
     assert (done.returncode, done.stdout) == (2, "")

@@ -1,10 +1,10 @@
-"""An ONNX file as a list of nodes whose shapes are all known, read without trusting a byte of it."""
+"""An ONNX file, which may be damaged or hostile, as a list of nodes whose shapes are all known."""
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,7 @@ def read_graph(path: Path, dims: Mapping[str, int]) -> Graph:
     model = _parse(path)
     try:
         _check_texts(model, path)
-    except UnicodeDecodeError:  # the other way in which it shows
+    except UnicodeDecodeError:  # another way in which the parser reports it
         raise InputError(f"{path}: expected an ONNX model, found names that are no UTF-8") from None
     _check_external(model, path)
     model = _inline(model, path)
@@ -157,7 +157,7 @@ def _messages(message: Message) -> Iterator[Message]:
 
 
 def _check_texts(model: onnx.ModelProto, path: Path) -> None:
-    """The parser does not look whether texts are text, and may hand out bytes."""
+    """Refuse names that are no UTF-8: the parser does not check them, and may return bytes."""
     for message in _messages(model):
         for field_, value in message.ListFields():
             if field_.type == FieldDescriptor.TYPE_STRING:
@@ -167,7 +167,7 @@ def _check_texts(model: onnx.ModelProto, path: Path) -> None:
 
 
 def _check_external(model: onnx.ModelProto, path: Path) -> None:
-    """Weights may lie beside the model and nowhere else; they are not read, but a tool that does would follow."""
+    """Refuse weights outside the model's folder: they are not read here, but other tools would read them."""
     folder, faults = path.parent.resolve(), []
     tensors = [item for item in _messages(model) if isinstance(item, onnx.TensorProto)]
     for tensor in tensors:
@@ -202,23 +202,18 @@ def _inline(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
         )
     if not model.functions:
         return model
-    called: dict[tuple[str, str], set[tuple[str, str]]] = {
-        (item.domain, item.name): {(node.domain, node.op_type) for node in item.node} for item in model.functions
-    }
-    left = dict(called)
-    while ready := [key for key, calls in left.items() if not calls & left.keys()]:
-        for key in ready:
-            del left[key]
-    if left:
-        domain, name = next(iter(left))
-        raise InputError(f'{path}: function "{_brief(f"{domain}.{name}")}": calls itself')
-    counts: dict[tuple[str, str], int] = {}
-    while len(counts) < len(called):  # how many nodes each comes to, before any is written out
-        for item in model.functions:
-            key = (item.domain, item.name)
-            if all(call in counts for call in called[key] if call in called):
-                counts[key] = sum(counts.get((node.domain, node.op_type), 1) for node in item.node)
-    if sum(counts.get((node.domain, node.op_type), 1) for node in model.graph.node) > MAX_NODES:
+    left = {(item.domain, item.name): item.node for item in model.functions}
+    counts: dict[tuple[str, str], int] = {}  # how many nodes each function comes to, before any is written out
+
+    def count(nodes: Iterable[onnx.NodeProto]) -> int:
+        return sum(counts.get((node.domain, node.op_type), 1) for node in nodes)
+
+    while left:
+        ready = [key for key, nodes in left.items() if not any((node.domain, node.op_type) in left for node in nodes)]
+        if not ready:
+            raise InputError(f'{path}: function "{_brief(".".join(next(iter(left))))}": calls itself')
+        counts |= {key: count(left.pop(key)) for key in ready}
+    if count(model.graph.node) > MAX_NODES:
         raise InputError(f"{path}: expected at most {MAX_NODES} nodes, found functions that come to more")
     try:
         return inliner.inline_local_functions(model)
@@ -242,7 +237,7 @@ def _check_known(graph: onnx.GraphProto, path: Path) -> None:
 
 
 class _Reader:
-    """Walks the nodes once, in order: shapes, and the constants that shapes are computed from."""
+    """Goes through the nodes once, in order, and finds their shapes and the constants that shapes are computed from."""
 
     def __init__(self, model: onnx.ModelProto, path: Path, dims: Mapping[str, int]) -> None:
         self.model, self.path, self.dims = model, path, dims
@@ -299,7 +294,7 @@ class _Reader:
             self.data[name].name = name
 
     def _inputs(self) -> None:
-        """Give every open dimension its size; those without one are faults, and so are sizes nobody asked for."""
+        """Give every open dimension its size; a missing size is a fault, and so is a size of no open dimension."""
         faults, asked = [], set()
         for item in self.model.graph.input:
             if item.name in self.types:
@@ -365,7 +360,7 @@ class _Reader:
         return shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=self.opsets)
 
     def _fold(self, node: onnx.NodeProto, outputs: list[str]) -> None:
-        """Compute a small constant; one that cannot be is only a shape, as weights are."""
+        """Compute a small constant; of any other, as of weights, only the shape is known."""
         words = sum(math.prod(self.graph.sizes[name]) for name in outputs)
         if node.op_type not in SHAPES or words > MAX_FOLDED:
             return
@@ -377,19 +372,13 @@ class _Reader:
             results = [np.array(part if node.op_type == "Shape" else math.prod(sizes), dtype=np.int64)]
         elif all(name in self.data for name in node.input if name):
             values = {name: numpy_helper.to_array(self.data[name]) for name in node.input if name}
+            alone = onnx.helper.make_function("fluidb", "constant", list(values), outputs, [node], self.opsets)
             with np.errstate(all="ignore"):
-                results = list(ReferenceEvaluator(self._alone(node)).run(None, values))
+                results = list(ReferenceEvaluator(alone).run(None, values, {}))
         else:
             return
         for name, result in zip(filter(None, node.output), results, strict=True):
             self.data[name] = numpy_helper.from_array(np.asarray(result), name)
-
-    def _alone(self, node: onnx.NodeProto) -> onnx.ModelProto:
-        """A model of this node only."""
-        inputs = [onnx.helper.make_value_info(name, self.types[name]) for name in dict.fromkeys(node.input) if name]
-        outputs = [onnx.helper.make_value_info(name, self.types[name]) for name in node.output if name]
-        graph = onnx.helper.make_graph([node], "constant", inputs, outputs)
-        return onnx.helper.make_model(graph, opset_imports=self.opsets)
 
     def _drop_unused(self) -> None:
         needed, live = set(self.graph.outputs), []
@@ -403,7 +392,7 @@ class _Reader:
             raise InputError(f"{self.path}: expected outputs that depend on inputs, found constants only")
 
     def _check_batch(self) -> None:
-        """A network file describes one sample; a file that fixes a batch of more would count them all as one."""
+        """Refuse a model for a fixed batch: a network file describes one sample, and would count all as one."""
         ends = [*self.graph.inputs, *self.graph.outputs]
         batches = {self.graph.sizes[name][0] if self.graph.sizes[name] else 0 for name in ends}
         first = self.graph.inputs[0] if self.graph.inputs else ""

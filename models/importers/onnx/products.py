@@ -12,33 +12,32 @@ from .graph import Graph, Node
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """``groups`` products of rows x inner by inner x columns.
+    """A product as a layer of a network file.
 
     Attributes
     ----------
     operands : tuple of str
         The tensors that are activations, the left one first.
-    rows, inner, columns, groups : int
-        Its sizes.
+    layer : dict
+        The layer, without its name and inputs.
+    shape : Shape
+        Its output.
+    source : Shape or None
+        The map that its input must be; ``None`` if any form will do.
     """
 
     operands: tuple[str, ...]
-    rows: int
-    inner: int
-    columns: int
-    groups: int = 1
+    layer: dict[str, Any]
+    shape: Shape
+    source: Shape | None = None
 
-    @property
-    def layer(self) -> dict[str, Any]:
-        """The layer of a network file, without its name."""
-        content = {"op": "gemm", "rows": self.rows, "inner": self.inner, "columns": self.columns}
-        return content | self.repeated
 
-    @property
-    def repeated(self) -> dict[str, Any]:
-        """Keys that only a product of several groups, or of two activations, has."""
-        several = {"groups": self.groups} if self.groups > 1 else {}
-        return several | ({"per_sample": True} if len(self.operands) > 1 else {})
+def raw_product(operands: tuple[str, ...], rows: int, inner: int, columns: int, groups: int = 1) -> Product:
+    """``groups`` products of rows x inner by inner x columns, as they stand."""
+    layer: dict[str, Any] = {"op": "gemm", "rows": rows, "inner": inner, "columns": columns}
+    layer |= {"groups": groups} if groups > 1 else {}
+    layer |= {"per_sample": True} if len(operands) > 1 else {}
+    return Product(operands, layer, Shape(rows, 1, groups * columns))
 
 
 def matrix_product(node: Node, graph: Graph) -> Product:
@@ -65,14 +64,11 @@ def matrix_product(node: Node, graph: Graph) -> Product:
     if node.op == "Einsum":
         terms = _einsum(node, graph)
     elif node.op == "Gemm":
-        terms = _terms("ka" if node.attributes.get("transA") else "ak", "bk" if node.attributes.get("transB") else "kb")
+        transposed = [node.attributes.get(key) for key in ("transA", "transB")]
+        terms = "ka" if transposed[0] else "ak", "bk" if transposed[1] else "kb", "ab"
     else:
         terms = _matmul(len(graph.sizes[left]), len(graph.sizes[right]))
     return _contract(graph, left, right, *terms)
-
-
-def _terms(left: str, right: str) -> tuple[str, str, str]:
-    return left, right, "ab"
 
 
 def _matmul(left: int, right: int) -> tuple[str, str, str]:
@@ -110,33 +106,13 @@ def _contract(graph: Graph, left: str, right: str, a: str, b: str, out: str) -> 
     def count(sizes: dict[str, int], chosen: set[str]) -> int:
         return math.prod(sizes[letter] for letter in chosen)
 
-    return Product(
+    return raw_product(
         (left,) if right in graph.constants else (left, right),
         rows=count(of_left, of_left.keys() - both),
         inner=count(of_left, both - set(out)),
         columns=count(of_right, of_right.keys() - both),
         groups=count(of_right, both & set(out)),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Convolution:
-    """A convolution, transposed or not.
-
-    Attributes
-    ----------
-    operands : tuple of str
-        The map, and the weights if they are an activation too.
-    source, shape : Shape or None
-        The input and output map; ``None`` if a network file has no operator for it.
-    layer : dict
-        The layer of a network file, without its name.
-    """
-
-    operands: tuple[str, ...]
-    source: Shape | None
-    shape: Shape
-    layer: dict[str, Any]
 
 
 def map_of(sizes: tuple[int, ...]) -> Shape | None:
@@ -182,7 +158,7 @@ def window(node: Node, kernel: tuple[int, ...], source: tuple[int, ...], out: tu
     return {"kernel": [*kernel, *fill]} | {key: value for key, value in content.items() if value != plain[key]}
 
 
-def convolution(node: Node, graph: Graph) -> Convolution:
+def convolution(node: Node, graph: Graph) -> Product:
     """The convolution of a Conv or ConvTranspose, or of a quantised form.
 
     Parameters
@@ -194,7 +170,7 @@ def convolution(node: Node, graph: Graph) -> Convolution:
 
     Returns
     -------
-    Convolution
+    Product
         As the operator of the network file; over three axes, with weights that are computed, or for several
         maps at once, as a plain product.
     """
@@ -210,11 +186,11 @@ def convolution(node: Node, graph: Graph) -> Convolution:
         rows = math.prod((sizes if transposed else out)[2:]) * sizes[0]
         inner = sizes[1] // groups if transposed else taps * filters[1]
         columns = taps * filters[1] if transposed else channels // groups
+        product = raw_product(operands, rows, inner, columns, groups)
         shape = Shape(math.prod(out[2:]) * out[0], 1, channels)
-        product = Product(operands, rows, inner, columns, groups)
-        if rows * columns * groups == shape.words:
-            return Convolution(operands, None, shape, product.layer | {"shape": list(shape)})
-        return Convolution(operands, None, Shape(rows, 1, columns * groups), product.layer)
+        if shape.words != product.shape.words:  # a transposed convolution adds overlapping values
+            return product
+        return Product(operands, product.layer | {"shape": list(shape)}, shape)
     mapped = map_of(out)
     assert mapped is not None  # as many axes as the input, and as many maps
     content: dict[str, Any] = {"op": "convtranspose" if transposed else "conv", "out": channels}
@@ -223,7 +199,7 @@ def convolution(node: Node, graph: Graph) -> Convolution:
     else:
         content |= window(node, kernel, sizes[2:], out[2:])
     content |= {"groups": groups} if groups > 1 else {}
-    return Convolution(operands, source, mapped, content | {"shape": list(mapped)})
+    return Product(operands, content | {"shape": list(mapped)}, mapped, source)
 
 
 def _upward(node: Node, kernel: tuple[int, ...], source: tuple[int, ...], out: tuple[int, ...]) -> dict[str, Any]:

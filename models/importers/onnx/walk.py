@@ -1,4 +1,4 @@
-"""From ONNX nodes to the layers of a network file: which multiply, which move data, which ride along."""
+"""From ONNX nodes to the layers of a network file: which multiply, which move data, which cost nothing of their own."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ...schema import Pool
 from ..names import LayerNames
 from .graph import Graph, Node
 from .operators import ARRANGING, ELEMENTWISE, JOINING, KEEPING, MOVING, POOLS, PRODUCTS
-from .products import Convolution, Product, convolution, map_of, matrix_product, window
+from .products import Product, convolution, map_of, matrix_product, raw_product, window
 
 MAX_PASS = 64
-"""Most layers that one memory pass reads, unless a single node has more inputs; a longer one is cut."""
+"""Most layers that one memory pass reads, unless a single node has more inputs; then the pass is split."""
 
 MULTIPLYING = frozenset({"conv", "convtranspose", "gemm", "linear"})
 """Layers that a product makes."""
@@ -30,7 +30,7 @@ KINDS = {
     "fused": "combine a product with what was there before, as it is written",
     "free": "ride along with a product or pass, or only rearrange",
 }
-"""What a node can be, and what to say of those."""
+"""What a node can become, and how the network file's sources describe it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ class _Tensor:
     order : object
         Equal for tensors whose values stand in the same order.
     unwritten : str
-        The result of a pass over memory that this is, or is a part of; ``""`` if it needs none:
-        its values are those of one layer, as they are or changed one by one.
+        The tensor that a memory pass still has to write before this one can be read; ``""`` if no pass
+        is needed, because the values are those of one layer, unchanged or changed one by one.
     """
 
     reads: dict[str, int]
@@ -55,7 +55,7 @@ class _Tensor:
 
 @dataclass(slots=True)
 class Walk:
-    """Layers as they come about.
+    """The layers of a graph, and where its nodes and tensors went.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ def walk(graph: Graph, path: Path) -> Walk:
         With a line for each node whose attributes are not understood.
     """
     needed = _written(graph)
-    for _ in range(2):  # what the first walk finds that it has to write, the second writes where it is made
+    for _ in range(2):  # a tensor that the first walk had to write late is written by the second where it is made
         walker = _Walker(graph, needed)
         faults = []
         for node in graph.nodes:
@@ -125,7 +125,7 @@ def _arranges(node: Node, graph: Graph) -> bool:
 
 
 def _written(graph: Graph) -> set[str]:
-    """Tensors that a product, a pool, a concatenation or the outside reads, be it through another arrangement."""
+    """Tensors that a product, a pool, a concatenation or the user reads, directly or rearranged."""
     needed = set(graph.outputs)
     for node in reversed(graph.nodes):
         if node.op in PRODUCTS | POOLS | JOINING:
@@ -197,7 +197,7 @@ class _Walker:
         return seen
 
     def layer(self, tensor: str) -> str:
-        """The layer that holds a tensor's values, be they part of it; a pass that is still to be made is made."""
+        """The layer that holds a tensor's values, perhaps among others; a memory pass still due is added now."""
         seen = self.look(tensor)
         if not seen.unwritten:
             (name,) = seen.reads
@@ -213,7 +213,7 @@ class _Walker:
         return self.emit(label, self.memory(reads, shape), list(reads), shape)
 
     def memory(self, reads: dict[str, int], shape: Shape) -> dict[str, Any]:
-        """A memory layer; the words it reads stand there if they are not its inputs'."""
+        """A memory layer; it states the words it reads if these are not all of its inputs."""
         words = sum(reads.values())
         content: dict[str, Any] = {"op": "memory"}
         if words != sum(self.shapes[name].words for name in reads):
@@ -227,7 +227,7 @@ class _Walker:
         """The layer that holds a tensor as a map of this shape."""
         name = self.layer(tensor)
         if name == "input" and self.made.source.words == shape.words and not self.layers:
-            self.made.source = self.shapes[name] = shape  # the first to look decides how the sample is drawn
+            self.made.source = self.shapes[name] = shape  # the first reader decides the form of the sample
         if self.shapes[name] == shape:
             return name
         if self.shapes[name].words < shape.words:  # repeated, as Expand does
@@ -243,11 +243,11 @@ class _Walker:
     def step(self, node: Node) -> None:
         active = [name for name in dict.fromkeys(node.inputs) if name and name not in self.graph.constants]
         if node.op in {"Conv", "ConvInteger", "ConvTranspose", "QLinearConv"}:
-            self.convolve(node, convolution(node, self.graph))
+            self.multiply(node, convolution(node, self.graph))
         elif node.op == "Attention":
             self.attend(node)
         elif node.op in PRODUCTS:
-            self.multiply(node, matrix_product(node, self.graph))
+            self.multiply(node, self.linear(matrix_product(node, self.graph)))
         elif node.op in POOLS:
             self.pool(node)
         elif node.op in JOINING and not (len(active) == len(node.inputs) and self.same_layer(active)):
@@ -265,28 +265,22 @@ class _Walker:
         for name in filter(None, node.outputs):
             self.root(name, layer)
 
-    def convolve(self, node: Node, found: Convolution) -> None:
-        self.count("products", node)
-        if found.source is None:
-            sources = [self.layer(name) for name in found.operands]
-        else:
-            sources = [self.shaped(found.operands[0], found.source)]
-        self.result(node, self.emit(node.label, found.layer, sources, found.shape))
-
     def multiply(self, node: Node, found: Product) -> None:
         self.count("products", node)
-        self.result(node, self.product(node.label, found))
+        first = found.operands[0]
+        sources = [self.shaped(first, found.source)] if found.source else [self.layer(name) for name in found.operands]
+        self.result(node, self.emit(node.label, found.layer, sources, found.shape))
 
-    def product(self, label: str, found: Product) -> str:
-        """A layer for a product: ``linear`` where it has the form of one."""
-        (first, *_) = found.operands
-        if len(found.operands) == found.groups == 1 and self.graph.words(first) == found.rows * found.inner:
-            at = self.shapes[self.layer(first)]
-            source = at if at.channels == found.inner else Shape(found.rows, 1, found.inner)
-            shape = Shape(source.height, source.width, found.columns)
-            return self.emit(label, {"op": "linear", "out": found.columns}, [self.shaped(first, source)], shape)
-        sources = [self.layer(name) for name in found.operands]
-        return self.emit(label, found.layer, sources, Shape(found.rows, 1, found.groups * found.columns))
+    def linear(self, found: Product) -> Product:
+        """A product of one activation by weights as ``linear``, where it has the form of one."""
+        first, *others = found.operands
+        rows, inner, columns = (found.layer.get(key, 0) for key in ("rows", "inner", "columns"))
+        if others or "groups" in found.layer or self.graph.words(first) != rows * inner:
+            return found
+        at = self.shapes[self.layer(first)]
+        source = at if at.channels == inner else Shape(rows, 1, inner)
+        shape = Shape(source.height, source.width, columns)
+        return Product(found.operands, {"op": "linear", "out": columns}, shape, source)
 
     def attend(self, node: Node) -> None:
         """Attention of opset 23: scores, softmax, and the values that they weigh."""
@@ -299,14 +293,14 @@ class _Walker:
         inner = query[3] if len(query) == 4 else query[2] // heads
         columns = out[3] if len(out) == 4 else out[2] // heads
         seen = sizes[given[1]][-2] + (sizes[given[4]][-2] if given[4] else 0)  # keys, and those of tokens before
-        score = Product((given[0], given[1]), tokens, inner, seen, groups)
-        shape = Shape(tokens, 1, groups * seen)
+        score = raw_product((given[0], given[1]), tokens, inner, seen, groups)
         keys = [self.layer(name) for name in (given[1], given[4]) if name and name not in self.graph.constants]
         values = [self.layer(name) for name in (given[2], given[5]) if name and name not in self.graph.constants]
-        scores = self.emit(f"{node.label}.scores", score.layer, [self.layer(given[0]), *keys], shape)
-        soft = self.emit(f"{node.label}.softmax", {"op": "memory", "shape": list(shape)}, [scores], shape)
-        weigh = Product(score.operands, tokens, seen, columns, groups)
-        result = self.emit(node.label, weigh.layer, [soft, *values], Shape(tokens, 1, groups * columns))
+        scores = self.emit(f"{node.label}.scores", score.layer, [self.layer(given[0]), *keys], score.shape)
+        memory = {"op": "memory", "shape": list(score.shape)}
+        soft = self.emit(f"{node.label}.softmax", memory, [scores], score.shape)
+        weigh = raw_product(score.operands, tokens, seen, columns, groups)
+        result = self.emit(node.label, weigh.layer, [soft, *values], weigh.shape)
         self.root(node.outputs[0], result)
         for name, held in zip(node.outputs[1:], (keys, values, [scores]), strict=False):
             if name:
@@ -363,7 +357,7 @@ class _Walker:
         self.result(node, self.emit(node.label, {"op": "concat"}, names, joined))
 
     def arrange(self, node: Node, tensor: str) -> None:
-        """The same values in another order, or a part of them: whoever reads them next finds them."""
+        """The same values in another order, or a part of them: free, the next reader fetches them there."""
         self.count("free", node)
         seen = self.look(tensor)
         words = [self.graph.words(name) for name in (tensor, *filter(None, node.outputs))]
@@ -376,7 +370,7 @@ class _Walker:
             self.tensors[name] = _Tensor(reads if not seen.unwritten else seen.reads, name, seen.unwritten)
 
     def combine(self, node: Node, active: list[str]) -> None:
-        """Ride along with the layer before, be fused into the product before, or become part of a pass."""
+        """A node that is free, fused into the product before it, or a part of a memory pass."""
         seen = [self.look(name) for name in active]
         layers = {name for item in seen for name in item.reads}
         if len(layers) > MAX_PASS:
@@ -417,7 +411,7 @@ class _Walker:
         return gemm and self.shapes[name].words == words == seen.reads[name]
 
     def fuse(self, node: Node, active: list[str], products: list[str]) -> None:
-        """Combine with a product as it is written; `finish` sees whether anything else needs the product alone."""
+        """Combine with a product as it is written; `finish` checks that nothing else reads the product alone."""
         words = self.graph.words(node.outputs[0])
         layers = {name: self.layer(name) for name in active}
         shape = self.shapes[layers[products[0]]]
@@ -451,7 +445,7 @@ class _Walker:
         return self.made
 
     def only_use(self, name: str, uses: Counter[str]) -> bool:
-        """Whether a layer is a product that nothing else reads, be it through views."""
+        """Whether a layer, perhaps seen through views, is a product that nothing else reads."""
         while uses[name] == 1 and name != "input":
             layer = self.layers[name]
             if layer["op"] in MULTIPLYING:

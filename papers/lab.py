@@ -1,31 +1,23 @@
-"""Where the paper's experiments are run again: shipped scenarios, and single cells under changed assumptions."""
+"""Where the experiments of papers are run again: scenarios, and single points under changed assumptions."""
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dse.design import DesignTable, tabulate_design
-from ...dse.search import SearchOptions, search
-from ...experiments.comparison import Comparison, Standing, compare
-from ...experiments.scenarios import Entrant, Point, Scenario, load_scenario
-from ...experiments.store import Engine, Figures, Store, find_engine, run
-from ...models import Network
-from ...platforms import Platform
-from ...serving.statistics import mean_interval
+from ..dse.design import DesignTable, tabulate_design
+from ..dse.search import SearchOptions, search
+from ..experiments.comparison import Comparison, Standing, compare
+from ..experiments.scenarios import Contender, Point, Scenario, load_scenario
+from ..experiments.store import Engine, Run, Store, find_engines, run_each
+from ..experiments.workers import Workers
+from ..models import Network
+from ..platforms import Platform
+from ..serving.statistics import mean_interval
 from .rows import Row
-
-
-@cache
-def published() -> dict[str, Any]:
-    """What the paper prints (``published.toml``)."""
-    return tomllib.loads((Path(__file__).parent / "published.toml").read_text(encoding="utf-8"))
 
 
 def row(
@@ -44,7 +36,7 @@ def row(
 
 def by_seed(standing: Standing, metric: str, scale: float) -> NDArray[np.float64]:
     """A contender's figure at a point, by seed."""
-    return scale * np.array(list(standing.metrics[metric].seeds.values()))
+    return scale * standing.metrics[metric].values
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,26 +64,30 @@ class Lab:
         return {f"REDUCED, {name}": str(value) for name, value in limits.items() if value is not None}
 
     def scenario(self, name: str) -> Scenario:
-        """A shipped scenario, reduced if this lab says so."""
+        """A scenario, by its name or its file, reduced if this lab says so."""
         found = load_scenario(name)
         file = found.file
         requests = self.requests or file.requests
         file = file.model_copy(update={"requests": requests, "seeds": file.seeds[: self.seeds]})
-        assert requests is not None  # the paper's scenarios all have Poisson arrivals
+        assert requests is not None  # papers have drawn arrivals
         return replace(found, file=file, points=tuple(point._replace(requests=requests) for point in found.points))
 
     def compare(self, name: str) -> Comparison:
-        """A shipped scenario's comparison."""
+        """The comparison of a scenario, by its name or its file."""
         return compare(self.scenario(name), self.folder)[0]
 
-    def engine(self, point: Point, options: SearchOptions) -> Engine:
-        """The NPU for a point's network and board."""
-        return find_engine(point.site, options, Store(self.folder))
+    def engine(self, point: Point, contender: Contender) -> Engine:
+        """The NPU that is searched for a contender at a point."""
+        asked = (point.site.network, point.site.platform, contender.options)
+        ((_, engine),) = find_engines([asked], Store(self.folder), Workers(None))
+        return engine
 
-    def figures(self, point: Point, entrant: Entrant, options: SearchOptions, seeds: list[int]) -> list[Figures]:
-        """Figures of a contender at a point, by seed."""
-        engine, store = self.engine(point, options), Store(self.folder)
-        return [run(point, entrant, engine, seed, store)[0].figures for seed in seeds]
+    def figures(self, point: Point, contender: Contender, seeds: list[int]) -> dict[str, NDArray[np.float64]]:
+        """Figures of a contender at a point: an array over seeds for each, by key."""
+        engine = self.engine(point, contender)
+        runs = [Run(point, contender, engine, seed) for seed in seeds]
+        found = {index: table.figures for index, table, _ in run_each(runs, Store(self.folder), Workers(None))}
+        return {key: np.array([found[index][key] for index in range(len(runs))]) for key in found[0]}
 
 
 def design(network: Network, platform: Platform, options: SearchOptions) -> DesignTable:

@@ -12,11 +12,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ...experiments.sources import made_with
-from ...formats import InputError, check_free, write_file
-from ...plots import check_picture
-from .items import ITEMS
+from ..experiments.sources import made_with
+from ..formats import InputError, check_free, write_file
+from ..plots import check_picture
+from . import PAPERS
 from .lab import Lab
+from .paper import Paper
 from .pictures import draw
 from .rows import NEAR, Claim, Item, Row
 
@@ -24,13 +25,6 @@ SCHEMA = "fluidb.reproduce-output/1"
 PAGE = "README.md"
 KEPT = ".kept"
 """Folder of kept designs and runs, for a reproduction that was interrupted."""
-
-TITLE = "# The Fluid Batching paper, reproduced"
-INTRODUCTION = """\
-Written by `fluidb reproduce all -o results`; `fluidb reproduce NAME -o results` renews one item. Every figure stands
-beside the paper's with the difference: percent of the paper's figure, or percentage points where both are percentages.
-± is Student's 95 % interval over seeds. Nothing was fitted to a cell: one bandwidth for each board, one design of
-heads, one rule for exits, one time of a scheduler call ([the model](../docs/model.md))."""
 
 
 def versions(lab: Lab) -> dict[str, str]:
@@ -78,38 +72,56 @@ def _csv(item: Item) -> str:
     return text.getvalue()
 
 
-def check_results(folder: Path) -> None:
+def _ours(folder: Path) -> bool:
+    """Whether a folder holds results, or nothing else that counts."""
+    if not folder.is_dir():
+        return False
+    page, others = folder / PAGE, {KEPT, *(paper.folder for paper in PAPERS)}
+    first = page.read_text(encoding="utf-8", errors="replace").partition("\n")[0] if page.is_file() else ""
+    return any(first == paper.title for paper in PAPERS) or all(path.name in others for path in folder.iterdir())
+
+
+def check_results(folder: Path, paper: Paper) -> Path:
     """Refuse, before any work is done, a folder that is not ours.
 
     Parameters
     ----------
     folder : Path
         Where results are to go; one with results in it is brought up to date.
+    paper : Paper
+        Whose results.
+
+    Returns
+    -------
+    Path
+        The folder of this paper's results: ``folder``, or one inside it.
 
     Raises
     ------
     InputError
         If it holds something else, cannot be written, or pictures cannot be drawn.
     """
-    page = folder / PAGE
-    if folder.exists():
-        ours = page.is_file() and page.read_text(encoding="utf-8", errors="replace").startswith(TITLE)
-        if not folder.is_dir() or (not ours and any(path.name != KEPT for path in folder.iterdir())):
-            raise InputError(f"{folder}: exists already and is no folder of `fluidb reproduce`; choose another name")
-    else:
-        check_free(folder, force=False)
-        folder.mkdir()
-    _held(folder)  # what is damaged shows before any work
-    check_picture(folder / "check.svg", replace=False)
+    own = folder / paper.folder
+    for place in dict.fromkeys((folder, own)):
+        if not place.exists():
+            check_free(place, force=False)
+            place.mkdir()
+        elif not _ours(place):
+            raise InputError(f"{place}: exists already and is no folder of `fluidb reproduce`; choose another name")
+    _held(own, paper)  # a damaged item is a fault before any work
+    check_picture(own / "check.svg", replace=False)
+    return own
 
 
-def write_results(folder: Path, items: Iterable[Item], lab: Lab) -> None:
+def write_results(folder: Path, paper: Paper, items: Iterable[Item], lab: Lab) -> None:
     """Write items as they come, then the page over all that the folder holds.
 
     Parameters
     ----------
     folder : Path
         The folder of results.
+    paper : Paper
+        Whose results.
     items : iterable of Item
         What is reproduced.
     lab : Lab
@@ -124,8 +136,8 @@ def write_results(folder: Path, items: Iterable[Item], lab: Lab) -> None:
         record = {"schema": SCHEMA, "made_with": versions(lab), **content(item)}
         write_file(folder / f"{item.name}.json", json.dumps(record, indent=1, allow_nan=False) + "\n")
         write_file(folder / f"{item.name}.csv", _csv(item))
-        draw(item, folder / f"{item.name}.svg")
-    write_file(folder / PAGE, _page(folder))
+        draw(item, folder / f"{item.name}.svg", paper.looks)
+    write_file(folder / PAGE, page_text(folder, paper))
 
 
 def _read(path: Path) -> tuple[Item, dict[str, str]]:
@@ -141,9 +153,9 @@ def _read(path: Path) -> tuple[Item, dict[str, str]]:
         raise InputError(f"{path}: damaged ({error}); remove it and reproduce it again") from error
 
 
-def _held(folder: Path) -> list[tuple[Item, dict[str, str]]]:
+def _held(folder: Path, paper: Paper) -> list[tuple[Item, dict[str, str]]]:
     """All items that a folder holds."""
-    return [_read(folder / f"{name}.json") for name in ITEMS if (folder / f"{name}.json").exists()]
+    return [_read(folder / f"{name}.json") for name in paper.items if (folder / f"{name}.json").exists()]
 
 
 def _far(row: Row) -> bool:
@@ -158,12 +170,9 @@ def _table(rows: list[Row]) -> list[str]:
     lines = ["| quantity | of | at | paper | ours | difference |", "|---|---|---|---:|---:|---:|"]
     for row in rows:
         spread = "" if row.low is None or row.high is None else f" ±{(row.high - row.low) / 2:.2g}"
-        unit = "points" if row.in_points else "%"
-        gap = "" if row.difference is None else f"{row.difference:+.1f} {unit}"
-        ours = _number(row.ours, "") + spread + f" {row.unit}"
-        lines.append(
-            f"| {row.quantity} | {row.of} | {row.at} | {_number(row.paper, row.unit)} | {ours.strip()} | {gap} |"
-        )
+        ours = f"{_number(row.ours, '')}{spread} {row.unit}".strip()
+        cells = (row.quantity, row.of, row.at, _number(row.paper, row.unit), ours, row.gap)
+        lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
@@ -175,15 +184,16 @@ def _claims(claims: list[Claim]) -> list[str]:
     return lines
 
 
-def _page(folder: Path) -> str:
-    found = _held(folder)
+def page_text(folder: Path, paper: Paper) -> str:
+    """The page of a folder's results."""
+    found = _held(folder, paper)
     made = list(dict.fromkeys(json.dumps(with_) for _, with_ in found))
     items = [item for item, _ in found]
-    lines = [TITLE, "", INTRODUCTION, ""]
+    lines = [paper.title, "", paper.introduction, ""]
     lines += [f"- {key}: {value}" for text in made for key, value in json.loads(text).items()]
     if len(made) > 1:
         lines.append("- Items were made by different versions, listed in turn: renew them all.")
-    parted = [(item, row) for item in items if item.name in ("table1", "table2") for row in item.rows if _far(row)]
+    parted = [(item, row) for item in items if item.name in paper.exact for row in item.rows if _far(row)]
     failed = [claim for item in items for claim in item.claims if not claim.holds]
     lines += ["", "## Where ours differ", ""]
     lines += [
@@ -201,6 +211,8 @@ def _page(folder: Path) -> str:
             lines += [f"![{item.title}]({item.name}.svg)", "", f"[CSV]({item.name}.csv), [JSON]({item.name}.json)", ""]
         if item.claims:
             lines += _claims(item.claims)
-        elif not item.axis:
+        if item.claims and item.rows:
+            lines.append("")
+        if item.rows and not item.axis:
             lines += _table(item.rows)
     return "\n".join(lines).rstrip() + "\n"

@@ -1,4 +1,4 @@
-"""A figure of the paper beside ours."""
+"""What an experiment of a paper gives: figures and statements, each beside the paper's."""
 
 from __future__ import annotations
 
@@ -54,6 +54,11 @@ class Row:
             return None
         return self.ours - self.paper if self.in_points else 100 * (self.ours / self.paper - 1)
 
+    @property
+    def gap(self) -> str:
+        """The difference as it is printed; empty where the paper prints no value."""
+        return "" if self.difference is None else f"{self.difference:+.1f} {'points' if self.in_points else '%'}"
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -99,6 +104,10 @@ class Item:
         What ``x`` is, with its unit.
     claims : list of Claim
         What the paper says of it, judged.
+    picture : str
+        ``"lines"`` over ``x``, a panel for each quantity, or for each place if there is one
+        quantity; ``"cells"``, the same with a panel for each quantity and place; ``"bars"``,
+        for rows without ``x``; ``"dots"``, a line for each setting.
     """
 
     name: str
@@ -107,3 +116,4 @@ class Item:
     rows: list[Row]
     axis: str = ""
     claims: list[Claim] = field(default_factory=list)
+    picture: str = "lines"

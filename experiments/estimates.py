@@ -1,0 +1,62 @@
+"""A figure over several seeds, and the difference of two such figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import Printed
+from ..serving.statistics import mean_interval, welch_interval
+
+ROUNDING = 1e-9
+"""A difference below this share of the figures is rounding, whatever its interval."""
+
+
+class Difference(Printed):
+    """A figure less another one; ``beyond_noise`` if the 95 % interval (``None`` with one seed) excludes 0."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    beyond_noise: bool | None
+
+
+class Estimate(Printed):
+    """A figure over seeds: its mean, Student's 95 % interval (``None`` with one seed), and its value by seed."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    seeds: dict[str, float]
+
+    @classmethod
+    def of(cls, values: Sequence[float] | NDArray[np.float64], seeds: Iterable[int]) -> Estimate:
+        """The estimate from a value for each seed."""
+        found = np.array(values, dtype=np.float64)
+        low, high = mean_interval(found) or (None, None)
+        by_seed = dict(zip(map(str, seeds), found.tolist(), strict=True))
+        return cls(mean=float(found.mean()), low=low, high=high, seeds=by_seed)
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The value of each seed."""
+        return np.array(list(self.seeds.values()), dtype=np.float64)
+
+    def beside(self, other: Estimate) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+        """Values by seed of both figures, and whether they are pairs: both have the same seeds, so the same traffic."""
+        paired = self.seeds.keys() == other.seeds.keys()
+        order = self.seeds if paired else other.seeds
+        return self.values, np.array([other.seeds[seed] for seed in order]), paired
+
+    def less(self, other: Estimate) -> Difference:
+        """The difference to another figure: seed by seed where both have the same seeds, else by Welch's interval."""
+        values, others, paired = self.beside(other)
+        interval = mean_interval(values - others) if paired else welch_interval(values, others)
+        mean = float((values - others).mean() if paired else values.mean() - others.mean())
+        if interval is None:
+            return Difference(mean=mean, low=None, high=None, beyond_noise=None)
+        size = float(np.abs(values).max() + np.abs(others).max())
+        beyond = (interval.low > 0 or interval.high < 0) and abs(mean) > ROUNDING * size
+        return Difference(mean=mean, low=interval.low, high=interval.high, beyond_noise=beyond)

@@ -1,0 +1,153 @@
+"""A picture of an item: our values, in the arrangement of papers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..plots import COLOURS, canvas, save
+from .rows import Item, Row
+
+Looks = dict[str, tuple[str, str, str]]
+"""Colour, line and mark of a contender: the same in every picture of a paper."""
+
+PEAK = ("#777777", "--", "")
+"""How a bound is drawn."""
+
+LOGARITHMIC = ("mean latency", "tail latency")
+"""Quantities that grow without bound where an NPU is overloaded."""
+
+
+def _unique(values: list[str]) -> list[str]:
+    return list(dict.fromkeys(values))
+
+
+def _groups(rows: list[Row], key: str) -> list[list[Row]]:
+    """Rows that have the same quantity, or the same place."""
+    return [[row for row in rows if getattr(row, key) == name] for name in _unique([getattr(row, key) for row in rows])]
+
+
+def _label(row: Row) -> str:
+    return f"{row.quantity}, {row.unit}" if row.unit else row.quantity
+
+
+def _plain(value: float, _position: int) -> str:
+    """A tick of a logarithmic axis, written out."""
+    return f"{value:,.0f}"
+
+
+def _lines(axes: Any, rows: list[Row], axis: str, looks: Looks) -> None:
+    """One panel: a line for each contender."""
+    for index, name in enumerate(_unique([row.of for row in rows])):
+        own = [row for row in rows if row.of == name]
+        colour, style, mark = looks.get(name, PEAK if name == "peak" else (COLOURS[index % len(COLOURS)], "-", "o"))
+        x, y = [row.x for row in own], [row.ours for row in own]
+        axes.plot(x, y, color=colour, linestyle=style, marker=mark, ms=3.5, lw=1.3, label=name)
+        if own[0].low is not None:
+            low, high = [row.low for row in own], [row.high for row in own]
+            axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
+        if own[0].paper is not None:
+            axes.axhline(own[0].paper, color=colour, linestyle="--", lw=1)
+    axes.set_xlabel(axis)
+    axes.set_ylabel(_label(rows[0]))
+    if rows[0].quantity in LOGARITHMIC and rows[0].paper is None:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(_plain)
+    else:
+        axes.set_ylim(bottom=0)
+
+
+def _bars(axes: Any, rows: list[Row]) -> None:
+    """One panel: a group of bars for each place, the paper's value as a mark."""
+    names, places = _unique([row.of for row in rows if row.of != "peak"]), _unique([row.at for row in rows])
+    for row in rows[-1:]:
+        if row.of == "peak":
+            axes.axhline(row.ours, color="black", linestyle="--", lw=1, label="peak")
+    width = 0.8 / len(names)
+    for index, name in enumerate(names):
+        own = [row for row in rows if row.of == name]
+        at = np.array([places.index(row.at) for row in own]) + (index - (len(names) - 1) / 2) * width
+        spread = [0.0 if row.low is None or row.high is None else (row.high - row.low) / 2 for row in own]
+        style: dict[str, Any] = {"capsize": 2, "color": COLOURS[index], "label": name, "error_kw": {"lw": 1}}
+        axes.bar(at, [row.ours for row in own], 0.92 * width, yerr=spread, **style)
+        printed = [(x, row.paper) for x, row in zip(at, own, strict=True) if row.paper is not None]
+        if printed:
+            label = "paper" if index == len(names) - 1 else None
+            axes.plot(*zip(*printed, strict=True), "D", color="white", markeredgecolor="black", ms=5, label=label)
+    axes.set_xticks(range(len(places)), [place.replace(" on ", "\n") for place in places], fontsize=7)
+    axes.set_ylabel(_label(rows[0]))
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, fontsize=7)
+
+
+def _dots(axes: Any, rows: list[Row]) -> None:
+    """One panel: a line for each setting, a mark for each cell."""
+    settings, cells = _unique([row.of for row in rows]), _unique([row.at for row in rows])
+    studied = rows[0].paper is not None
+    for index, cell in enumerate(cells):
+        own = [row for row in rows if row.at == cell]
+        values = [row.difference if studied else row.ours for row in own]
+        axes.plot(
+            values, [settings.index(row.of) for row in own], "osD^"[index % 4], color=COLOURS[index], ms=4.5, label=cell
+        )
+    axes.axvline(0, color="black", lw=0.8)
+    axes.set_yticks(range(len(settings)), settings)
+    axes.invert_yaxis()
+    if max(abs(value or 0.0) for row in rows for value in (row.difference if studied else row.ours,)) > 300:
+        axes.set_xscale("symlog", linthresh=100)
+        axes.xaxis.set_major_formatter(_plain)
+    unit = "points" if rows[0].in_points and (studied or rows[0].unit == "points") else "%"
+    axes.set_xlabel(f"{rows[0].quantity}{', less the paper' if studied else ''}, {unit}")
+
+
+def draw(item: Item, path: Path, looks: Looks) -> None:
+    """Draw an item; one without rows has no picture.
+
+    Parameters
+    ----------
+    item : Item
+        What was reproduced.
+    path : Path
+        Where the picture goes.
+    looks : dict of str to tuple
+        Colour, line and mark by name (:class:`.paper.Paper`).
+
+    Raises
+    ------
+    InputError
+        If the file system refuses.
+    """
+    if not item.rows:
+        return
+    by_quantity = _groups(item.rows, "quantity")
+    panel: Callable[[Any, list[Row]], None] = partial(_lines, axis=item.axis, looks=looks)
+    columns = 2
+    if item.picture == "dots":
+        groups, titles, panel = by_quantity, [""] * len(by_quantity), _dots
+        size = 9.0, 1.6 + 0.24 * len({row.of for row in item.rows})
+    elif item.picture == "cells":
+        groups, columns = [cell for rows in by_quantity for cell in _groups(rows, "at")], 4
+        titles, size = [rows[0].at.replace(" on ", "\n") for rows in groups], (8.0, 6.0)
+    elif item.picture == "lines":
+        key = "quantity" if len(by_quantity) > 1 else "at"
+        groups = _groups(item.rows, key)
+        titles = [f"({letter}) {getattr(rows[0], key)}" for letter, rows in zip("abcdefgh", groups, strict=False)]
+        size = 8.0, 3.2 * -(-len(groups) // 2) + 0.6
+    else:
+        groups, panel = [rows for rows in by_quantity if rows[0].unit], _bars
+        titles, size = [rows[0].quantity for rows in groups], (8.5, 3.1 * -(-len(groups) // 2) + 0.5)
+    with canvas(*size) as figure:
+        grid = figure.subplots(-(-len(groups) // columns), columns, squeeze=False)
+        for axes, rows, title in zip(grid.flat, groups, titles, strict=False):
+            panel(axes, rows)
+            axes.set_title(title)
+        if item.picture == "dots":
+            grid[0, 1].tick_params(labelleft=False)
+        if item.picture != "bars":
+            pairs = [pair for axes in grid.flat for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
+            legend = {label: handle for handle, label in pairs}
+            figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=min(5, len(legend)))
+        save(figure, path, replace=True)
