@@ -4,13 +4,15 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS_VENV ?= .venv-peers
 DEMO ?= demo
+CHROMIUM ?= chromium
+PICTURES := build/pictures
 # pytest and hypothesis give tests their arguments
 UNTYPED := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --allow-untyped-decorators
 
 # tests that call the kernels, the event loop and the policies themselves
 COMPILED := tests/dse tests/serving tests/experiments/test_codesign.py tests/traffic/test_storage.py tests/traffic/test_streaming.py
 
-.PHONY: demo test check bench bench-compare reproduce clean
+.PHONY: demo test check bench bench-compare reproduce pictures clean
 
 # the environment, made once and again when the project's requirements change
 $(VENV)/ready: pyproject.toml
@@ -66,6 +68,18 @@ $(PEERS_VENV)/ready:
 # the paper's tables and figures beside ours, into results/
 reproduce: $(VENV)/ready
 	$(BIN)/fluidb reproduce all -o results
+
+# what docs/ shows of --plot and of a report's page; the last needs Chromium
+pictures: $(VENV)/ready
+	rm -rf $(PICTURES) && mkdir -p $(PICTURES) docs/images
+	cd $(PICTURES) && $(abspath $(BIN))/fluidb dse resnet50 zc706 -o r50-zc706
+	cd $(PICTURES) && $(abspath $(BIN))/fluidb latency r50-zc706
+	cd $(PICTURES) && $(abspath $(BIN))/fluidb trace poisson --rate 15 --count 20000 --seed 1 -o t.csv
+	cd $(PICTURES) && $(abspath $(BIN))/fluidb report r50-zc706 -o r50-zc706.html --trace t.csv --slo 200ms
+	$(BIN)/fluidb explain $(PICTURES)/r50-zc706 --batch 1 --plot docs/images/explain.svg --force
+	$(BIN)/fluidb pareto resnet50 pynq-z1 --plot docs/images/pareto.png --force
+	$(CHROMIUM) --headless --no-sandbox --hide-scrollbars --window-size=850,1100 \
+	  --screenshot=docs/images/report.png 'file://$(CURDIR)/$(PICTURES)/r50-zc706.html'
 
 clean:
 	rm -rf $(VENV) $(PEERS_VENV) $(DEMO) build dist *.egg-info

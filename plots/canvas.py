@@ -40,7 +40,7 @@ def legible(text: str) -> str:
     return plain if len(plain) <= 32 else f"{plain[:29]}..."
 
 
-def check_picture(path: Path, *, replace: bool) -> None:
+def check_picture(path: Path, *, replace: bool, suffixes: tuple[str, ...] | None = SUFFIXES) -> None:
     """Say early that a picture cannot be drawn, before time is spent on what it would show.
 
     Parameters
@@ -49,14 +49,16 @@ def check_picture(path: Path, *, replace: bool) -> None:
         Where it is to go.
     replace : bool
         Whether it may replace a file.
+    suffixes : tuple of str, optional
+        Formats it may have; None allows every name, for a page that holds pictures.
 
     Raises
     ------
     InputError
         If the suffix names no format, the library is missing, or a file is in the way.
     """
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"{path}: expected a picture that ends in {' or '.join(SUFFIXES)}, found {path.name}")
+    if suffixes is not None and path.suffix.lower() not in suffixes:
+        raise InputError(f"{path}: expected a picture that ends in {' or '.join(suffixes)}, found {path.name}")
     if find_spec("matplotlib") is None:
         raise InputError(f"{path}: pictures need the extra `plot`, which is not installed: pip install 'fluidb[plot]'")
     check_free(path, replace)

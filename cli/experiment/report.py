@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +11,7 @@ from ..options import AsJson, Force
 from ..render import blank, emit_facts, emit_json, emit_table, ms, note, percent
 
 if TYPE_CHECKING:
-    from ...plots.report import Compared, Shown
+    from ...plots.report import Report
 
 
 def command(
@@ -48,14 +47,12 @@ def command(
     The page needs no network. Design, resources, utilisation and latency table of every folder; with --trace
     also the policies: figures with intervals, distributions, the first moments.
     """
-    from dataclasses import replace
-
-    from ...formats import InputError, check_free, parse_duration, write_file
-    from ...plots.report import MAX_SERIES, Compared, Shown, read_entry, report_text, serve
+    from ...formats import InputError, parse_duration, write_file
+    from ...plots import check_picture
+    from ...plots.report import MAX_SERIES, make_report, report_text
     from ...serving import POLICIES, find_policy
-    from ...traffic import prepare, read_trace
 
-    check_free(output, force)
+    check_picture(output, replace=force, suffixes=None)
     for name, given in (("--policy", policy), ("--slo", slo), ("--seed", seed)):
         if trace is None and given is not None:
             raise InputError(f"{name}: would change nothing without --trace; add a trace or leave it out")
@@ -65,57 +62,21 @@ def command(
             f"--policy: expected at most {MAX_SERIES} policies, as many as a reader tells apart, each once, "
             f"found {', '.join(specs)}"
         )
-    contenders = [find_policy(spec) for spec in specs]
-    entries = [read_entry(directory) for directory in directories]
-    slo_s = parse_duration(slo, "--slo") if slo is not None else None
-    if trace is not None:
-        if not any(isinstance(entry, Shown) for entry in entries):
-            raise InputError("--trace: would change nothing without a design; add a design's folder or leave it out")
-        requests = read_trace(trace)
-        for index, entry in enumerate(entries):
-            if isinstance(entry, Shown):
-                rates = [row.rate for row in entry.table.exits]
-                traffic = prepare(requests, rates, slo_s=slo_s, seed=seed or 0, source=trace)
-                entries[index] = replace(entry, served=serve(entry.table, traffic, contenders))
-    write_file(output, report_text(entries, None if trace is None else str(trace), title), replace=force)
-    designs = [entry for entry in entries if isinstance(entry, Shown)]
-    compared = [entry for entry in entries if isinstance(entry, Compared)]
+    slo_s = None if slo is None else parse_duration(slo, "--slo")
+    report = make_report(directories, trace, [find_policy(spec) for spec in specs], slo_s=slo_s, seed=seed or 0)
+    if trace is not None and not report.designs:
+        raise InputError("--trace: would change nothing without a design; add a design's folder or leave it out")
+    write_file(output, report_text(report, title), replace=force)
     if as_json:
-        run: dict[str, Any] = {"output": str(output), "trace": None if trace is None else str(trace)}
-        run["slo_s"] = slo_s
-        comparisons = [{"folder": item.name, "scenario_sha256": item.found.scenario_sha256} for item in compared]
-        emit_json(
-            "fluidb.report-output/1",
-            {**run, "designs": [_record(item) for item in designs], "comparisons": comparisons},
-        )
+        emit_json("fluidb.report-output/1", {"output": str(output), **report.record()})
     else:
-        _emit_text(designs, compared)
+        _emit_text(report)
     note(f"wrote {output}")
 
 
-def _record(shown: Shown) -> dict[str, Any]:
-    design = shown.design
-    searched = design and {
-        **design.ranking[0].model_dump(),
-        "dsp_share": design.dsp_share,
-        "ram_share": design.ram_share,
-        "gop_s": design.gop_s,
-    }
-    return {
-        "design": shown.name,
-        "network": shown.table.network,
-        "platform": shown.table.platform,
-        **(searched or {}),
-        "policies": [
-            {"policy": item.policy, "exits_from": item.replay.traffic.origin, **asdict(item.summary)}
-            for item in shown.served
-        ],
-    }
-
-
-def _emit_text(designs: list[Shown], compared: list[Compared]) -> None:
+def _emit_text(report: Report) -> None:
     rows: list[tuple[str, ...]] = []
-    for shown in designs:
+    for shown in report.designs:
         tile = str(shown.design.tile) if shown.design else "-"
         about = (shown.name, shown.table.network, shown.table.platform, tile)
         rows += [
@@ -124,7 +85,7 @@ def _emit_text(designs: list[Shown], compared: list[Compared]) -> None:
         ] or [about]
     if rows:
         emit_table(["design", "network", "board", "<T_R,T_P,T_C>", "policy", "p99", "violations"][: len(rows[0])], rows)
-    if rows and compared:
+    if rows and report.comparisons:
         blank()
-    if compared:
-        emit_facts([(item.name, f"{item.found.title}, {len(item.found.points)} points") for item in compared])
+    if report.comparisons:
+        emit_facts([(item.name, f"{item.found.title}, {len(item.found.points)} points") for item in report.comparisons])

@@ -1,7 +1,7 @@
-"""One self-contained HTML page of designs, what was simulated on them, and comparisons; needs no extra."""
+"""One self-contained HTML page of designs, what was simulated on them, and comparisons."""
 
-from .chart import MAX_SERIES
-from .content import Compared, Entry, Served, Shown, read_entry, serve
+from .charts import MAX_SERIES
+from .content import Compared, Report, Served, Shown, make_report, serve
 from .page import report_text
 
-__all__ = ["MAX_SERIES", "Compared", "Entry", "Served", "Shown", "read_entry", "report_text", "serve"]
+__all__ = ["MAX_SERIES", "Compared", "Report", "Served", "Shown", "make_report", "report_text", "serve"]

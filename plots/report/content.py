@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ...dse.design import DesignTable, read_design
 from ...dse.fbcb import FbcbTable
 from ...experiments.comparison import COMPARE_FILE, Comparison, read_comparison
 from ...serving import Replay, Scheduler, Summary, simulate, summarise
 from ...tables.latency import DESIGN_FILE, LATENCY_FILE, LatencyTable, read_latency
-from ...traffic import Traffic
+from ...traffic import Traffic, prepare, read_trace
 
 OPENING_PASSES = 20
-"""Length of a timeline's thumbnail, in times that one sample takes through the whole network."""
+"""Length of the picture of the first moments, in times that one sample takes through the whole network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,26 @@ class Shown:
     fbcb: FbcbTable | None = None
     served: list[Served] = field(default_factory=list)
 
+    def record(self) -> dict[str, Any]:
+        """The design or device and its policies as ``--json`` prints them."""
+        design = self.design
+        searched = design and {
+            **design.ranking[0].model_dump(),
+            "dsp_share": design.dsp_share,
+            "ram_share": design.ram_share,
+            "gop_s": design.gop_s,
+        }
+        return {
+            "design": self.name,
+            "network": self.table.network,
+            "platform": self.table.platform,
+            **(searched or {}),
+            "policies": [
+                {"policy": item.policy, "exits_from": item.replay.traffic.origin, **asdict(item.summary)}
+                for item in self.served
+            ],
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Compared:
@@ -77,28 +99,87 @@ class Compared:
     found: Comparison
 
 
-Entry = Shown | Compared
-"""A section of the report."""
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything a page shows.
+
+    Attributes
+    ----------
+    sections : list of Shown or Compared
+        In the order of the page.
+    source : Path or None
+        File of the trace that was simulated, if one was.
+    slo_s : float or None
+        Latency objective in seconds of all requests, as the user gave it; None if the trace has one for each.
+    """
+
+    sections: list[Shown | Compared]
+    source: Path | None = None
+    slo_s: float | None = None
+
+    @property
+    def designs(self) -> list[Shown]:
+        """Sections that show a design or a device."""
+        return [item for item in self.sections if isinstance(item, Shown)]
+
+    @property
+    def comparisons(self) -> list[Compared]:
+        """Sections that show a comparison."""
+        return [item for item in self.sections if isinstance(item, Compared)]
+
+    def record(self) -> dict[str, Any]:
+        """What went into the page, as ``--json`` prints it."""
+        return {
+            "trace": None if self.source is None else str(self.source),
+            "slo_s": self.slo_s,
+            "designs": [item.record() for item in self.designs],
+            "comparisons": [
+                {"folder": item.name, "scenario_sha256": item.found.scenario_sha256} for item in self.comparisons
+            ],
+        }
 
 
-def read_entry(folder: Path) -> Entry:
-    """Read a folder for a report.
+def make_report(
+    folders: Sequence[Path], source: Path | None = None, policies: Sequence[Scheduler] = (), *,
+    slo_s: float | None = None, seed: int = 0,
+) -> Report:  # fmt: skip
+    """Read what a page is to show, and simulate a trace on its designs.
 
     Parameters
     ----------
-    folder : Path
-        Of a design or device with its latency table, or of a comparison.
+    folders : sequence of Path
+        Of designs or devices with their latency tables, or of comparisons: a section for each.
+    source : Path, optional
+        File of a trace to simulate.
+    policies : sequence of Scheduler
+        Those that serve it, one after another.
+    slo_s : float, optional
+        Latency objective in seconds, if the trace has none of its own.
+    seed : int
+        Of the exits, if the trace does not decide them.
 
     Returns
     -------
-    Shown or Compared
-        A design or device with nothing simulated yet, or a comparison.
+    Report
+        What to show.
 
     Raises
     ------
     InputError
-        If a table is missing, damaged or stale.
+        If a file is missing, damaged or stale, the trace does not fit a network, there is no SLO, or a policy broke
+        its contract.
     """
+    report = Report([_read_section(folder) for folder in folders], source, slo_s)
+    if source is not None:
+        trace = read_trace(source)
+        for shown in report.designs:
+            rates = [row.rate for row in shown.table.exits]
+            traffic = prepare(trace, rates, slo_s=slo_s, seed=seed, source=source)
+            shown.served.extend(serve(shown.table, traffic, policies))
+    return report
+
+
+def _read_section(folder: Path) -> Shown | Compared:
     if (folder / COMPARE_FILE).exists():
         return Compared(str(folder), read_comparison(folder / COMPARE_FILE))
     if (folder / LATENCY_FILE).exists() and not (folder / DESIGN_FILE).exists():
@@ -107,33 +188,13 @@ def read_entry(folder: Path) -> Entry:
     return Shown(str(folder), read_latency(folder), design, fbcb)
 
 
-def serve(table: LatencyTable, traffic: Traffic, contenders: list[Scheduler]) -> list[Served]:
-    """Serve the same traffic under several policies.
-
-    Parameters
-    ----------
-    table : LatencyTable
-        The design that serves it.
-    traffic : Traffic
-        Requests with their exits and objectives.
-    contenders : list of Scheduler
-        Policies.
-
-    Returns
-    -------
-    list of Served
-        One for each policy, in order.
-
-    Raises
-    ------
-    InputError
-        If a policy broke its contract.
-    """
+def serve(table: LatencyTable, traffic: Traffic, policies: Sequence[Scheduler]) -> list[Served]:
+    """Serve the same traffic under several policies, one after another."""
     # no policy sees the future: stopped early, it does at first what it does in the whole
     opening_s = float(traffic.trace.arrival_s[0]) + OPENING_PASSES * float(table.array()[0, -1, 1])
     found = []
-    for contender in contenders:
-        replay = simulate(table, traffic, contender)
-        opening = simulate(table, traffic, contender, until_s=opening_s, record=True)
-        found.append(Served(contender.spec, replay, summarise(replay), opening))
+    for policy in policies:
+        replay = simulate(table, traffic, policy)
+        opening = simulate(table, traffic, policy, until_s=opening_s, record=True)
+        found.append(Served(policy.spec, replay, summarise(replay), opening))
     return found

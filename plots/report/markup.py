@@ -83,7 +83,7 @@ def shortened(text: str, most: int) -> str:
     return visible if len(visible) <= most else f"{visible[: most - 1]}…"
 
 
-def table(caption: str, headers: Sequence[str], rows: Iterable[tuple[Node, Sequence[str]]]) -> Element:
+def table(caption: str, headers: Sequence[str], rows: Sequence[tuple[Node, Sequence[str]]]) -> Element:
     """A table: the first column names the rows, the others hold figures.
 
     Parameters
@@ -92,8 +92,8 @@ def table(caption: str, headers: Sequence[str], rows: Iterable[tuple[Node, Seque
         What it shows.
     headers : sequence of str
         Of the columns, units included.
-    rows : iterable of (Element or str, sequence of str)
-        Name and cells of each.
+    rows : sequence of (Element or str, sequence of str)
+        Name and cells of each; a name may come from a file.
 
     Returns
     -------
@@ -103,12 +103,25 @@ def table(caption: str, headers: Sequence[str], rows: Iterable[tuple[Node, Seque
     head = element("thead", element("tr", *(element("th", name, scope="col") for name in headers)))
     body = element("tbody")
     for name, cells in rows:
-        body.append(element("tr", element("th", name, scope="row"), *(element("td", cell) for cell in cells)))
+        heading = element("th", named(name) if isinstance(name, str) else name, scope="row")
+        body.append(element("tr", heading, *(element("td", cell) for cell in cells)))
     held = element("table", element("caption", caption), head, body)
     return element("div", held, class_="scroll", role="region", tabindex=0, aria_label=caption)
 
 
-def figure(title: str, remark: str, picture: Element, data: Element) -> Element:
-    """A picture with its caption, and the data table under it."""
+def figure(ident: str, title: str, remark: str, picture: Element | None, data: Element) -> Element:
+    """A picture, ``ident`` in the page, with its caption and its data table; without a picture, the table alone."""
     caption = element("figcaption", element("strong", title), " ", remark)
+    if picture is None:
+        return element("figure", caption, data)
+    picture.insert(0, element("title", title, id=f"{ident}-title"))
+    picture[1].set("id", f"{ident}-desc")
+    for name, value in (("role", "img"), ("aria-labelledby", f"{ident}-title"), ("aria-describedby", f"{ident}-desc")):
+        picture.set(name, value)
+    picture.set("id", ident)
     return element("figure", caption, picture, element("details", element("summary", "Data: ", title), data))
+
+
+def figures(drawn: Iterable[Element]) -> Element:
+    """Figures beside each other where a screen is wide enough."""
+    return element("div", *drawn, class_="figures")

@@ -11,61 +11,60 @@ from xml.etree.ElementTree import Element
 from ... import __version__
 from ...dse.design import DesignTable
 from ..canvas import COLOURS
-from .comparison import comparison_parts
-from .content import Entry, Shown
-from .design import design_parts
+from .content import Report, Shown
 from .markup import Node, document, element, named, style_sheet, table
-from .policies import policy_parts
+from .sections import comparison_parts, design_parts, policy_parts
 
 SHEET = Path(__file__).with_name("style.css")
 
 
-def report_text(entries: Sequence[Entry], trace: str | None, title: str | None = None) -> str:
+def report_text(report: Report, title: str | None = None) -> str:
     """Write a report.
 
     Parameters
     ----------
-    entries : sequence of Shown or Compared
-        Designs, with what was simulated on them, and comparisons; a section for each.
-    trace : str or None
-        Name of the trace that the designs served, if any.
+    report : Report
+        What to show.
     title : str, optional
         Of the page, by default that of its only section.
 
     Returns
     -------
     str
-        A page that loads nothing and runs nothing: its policy forbids both, its style sheet excepted.
+        A page that loads nothing and runs nothing: its Content-Security-Policy forbids all but its own style sheet.
     """
-    designs = [entry for entry in entries if isinstance(entry, Shown)]
-    title = title or (_title(entries[0]) if len(entries) == 1 else f"{len(entries)} designs and comparisons")
+    sections = report.sections
+    title = title or (_title(report) if len(sections) == 1 else f"{len(sections)} designs and comparisons")
     parts = [element("h1", title)]
-    if trace is not None:
-        parts.append(element("p", *_said(designs, trace), class_="lead"))
-    if len(entries) > 1:
-        links = (element("a", named(entry.name), href=f"#section-{n}") for n, entry in enumerate(entries, 1))
+    if any(shown.served for shown in report.designs):
+        parts.append(element("p", *_served(report), class_="lead"))
+    if len(sections) > 1:
+        links = (element("a", named(item.name), href=f"#section-{n}") for n, item in enumerate(sections, 1))
         parts.append(element("nav", element("ul", *(element("li", link) for link in links)), aria_label="Sections"))
-    if len(designs) > 1:
-        parts.append(_overview(designs))
-    for number, entry in enumerate(entries, 1):
+    if len(report.designs) > 1:
+        parts.append(_section("overview", "At a glance", [_overview(report.designs)]))
+    for number, item in enumerate(sections, 1):
         ident = f"section-{number}"
-        body = [element("h2", named(entry.name), id=f"{ident}-name")]
-        if isinstance(entry, Shown):
-            body += [*design_parts(ident, entry), *policy_parts(ident, entry)]
+        if isinstance(item, Shown):
+            body = [*design_parts(ident, item), *policy_parts(ident, item)]
         else:
-            body += comparison_parts(ident, entry.found)
-        parts.append(element("section", *body, id=ident, aria_labelledby=f"{ident}-name"))
+            body = comparison_parts(ident, item.found)
+        parts.append(_section(ident, named(item.name), body))
     skip = element("a", "Skip to the content", href="#content", class_="skip")
     made = element("footer", element("p", f"Made by fluidb {__version__}."))
     return document(_head(title), [skip, element("main", *parts, id="content", tabindex=-1), made])
 
 
-def _title(entry: Entry) -> str:
-    if not isinstance(entry, Shown):
-        return entry.found.title
-    if entry.design is None:
-        return f"{entry.table.network}, on {entry.table.platform}"
-    return f"{entry.design.network.title}, on {entry.design.platform.title}"
+def _section(ident: str, name: Node, body: Sequence[Element]) -> Element:
+    return element("section", element("h2", name, id=f"{ident}-name"), *body, id=ident, aria_labelledby=f"{ident}-name")
+
+
+def _title(report: Report) -> str:
+    for shown in report.designs:
+        if shown.design is None:
+            return f"{shown.table.network}, on {shown.table.platform}"
+        return f"{shown.design.network.title}, on {shown.design.platform.title}"
+    return report.comparisons[0].found.title
 
 
 def _head(title: str) -> list[Element]:
@@ -84,26 +83,26 @@ def _head(title: str) -> list[Element]:
     ]
 
 
-def _said(designs: Sequence[Shown], trace: str) -> list[Node]:
+def _served(report: Report) -> list[Node]:
     """What was served, in a sentence."""
-    traffic = designs[0].served[0].replay.traffic
-    slo_s = traffic.objective_s
+    served = [item.replay.traffic for shown in report.designs for item in shown.served]
+    trace, slo_s = served[0].trace, served[0].objective_s
     slo = "the trace's own SLOs" if slo_s is None else f"an SLO of {1e3 * slo_s:g} ms"
-    origins = sorted({item.replay.traffic.origin for shown in designs for item in shown.served})
-    figures = f": {len(traffic):,} requests at {traffic.trace.rate_per_s:,.3f} /s, {slo}; "
-    return ["Serving ", named(trace), figures, f"exits from {', '.join(origins)}."]
+    origins = sorted({traffic.origin for traffic in served})
+    figures = f": {len(trace):,} requests at {trace.rate_per_s:,.3f} /s, {slo}; "
+    return ["Serving ", named(str(report.source)), figures, f"exits from {', '.join(origins)}."]
 
 
-def _overview(shown: Sequence[Shown]) -> Element:
-    rows = [(named(item.name), [item.table.network, item.table.platform, *_searched(item.design)]) for item in shown]
+def _overview(designs: Sequence[Shown]) -> Element:
     headers = ["design", "network", "board", "<T_R,T_P,T_C>", "GOP/s, b = 1", "GOP/s, b = b_max", "DSPs %", "RAM %"]
-    heading = element("h2", "At a glance", id="overview-name")
-    return element("section", heading, table("Designs", headers, rows), id="overview", aria_labelledby="overview-name")
+    rows = [(shown.name, [shown.table.network, shown.table.platform, *_searched(shown.design)]) for shown in designs]
+    return table("Designs", headers, rows)
 
 
 def _searched(design: DesignTable | None) -> list[str]:
-    """What only a searched NPU has."""
+    """What only an NPU that was searched has."""
     if design is None:
         return ["-"] * 5
-    rates = (f"{design.gop_s[0]:,.1f}", f"{design.gop_s[-1]:,.1f}")
-    return [str(design.tile), *rates, f"{100 * design.dsp_share:.2f}", f"{100 * design.ram_share:.2f}"]
+    speeds = (f"{gop_s:,.1f}" for gop_s in (design.gop_s[0], design.gop_s[-1]))
+    shares = (f"{100 * share:.2f}" for share in (design.dsp_share, design.ram_share))
+    return [str(design.tile), *speeds, *shares]

@@ -1,0 +1,294 @@
+"""The report's pictures: matplotlib lays them out, and the page's style sheet gives them their looks.
+
+matplotlib would fix every colour in the shape itself, which neither a dark page
+nor the page's Content-Security-Policy allows.  So each artist carries a tag (its
+``gid``) with the class of its shapes, and only tagged shapes and ticks are taken
+from matplotlib's SVG, without any style.  The tag also holds what a text says:
+a name from a file then needs no glyphs of matplotlib's fonts.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+from xml.etree.ElementTree import Element, fromstring
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...serving.event_loop import PREEMPTS
+from ...serving.metrics import Runs
+from ..canvas import COLOURS, canvas
+from .markup import element, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH = 360.0
+"""Of every picture, in points: a phone shows it at its full size."""
+
+MAX_SERIES = len(COLOURS)
+"""Series that colours and dashes tell apart."""
+
+_MARGIN, _LEFT, _RIGHT = 8.0, 34.0, 352.0
+"""Beside the plotting area; where it begins if numbers stand on its left; where it ends."""
+
+
+class TimeUnit(NamedTuple):
+    """A unit of time: its name, how many there are in a second, and digits behind the point."""
+
+    name: str
+    per_s: float
+    digits: int
+
+    def number(self, seconds: float) -> str:
+        """A duration, with the digits of the unit."""
+        return f"{self.per_s * seconds:,.{self.digits}f}"
+
+    def short(self, seconds: float) -> str:
+        """A duration beside a tick."""
+        return f"{self.per_s * seconds:,.6g}"
+
+
+def time_unit(longest_s: float) -> TimeUnit:
+    """The unit in which durations up to ``longest_s`` are read: one for a whole table, so that columns align."""
+    if longest_s < 1e-2:
+        return TimeUnit("us", 1e6, 1)
+    return TimeUnit("ms", 1e3, 2) if longest_s < 10 else TimeUnit("s", 1.0, 3)
+
+
+class Point(NamedTuple):
+    """A value: whose it is, what is written beside it, its interval where there is one, and its series."""
+
+    name: str
+    value: float
+    text: str
+    interval: tuple[float, float] | None = None
+    series: int = 0
+
+
+def draw_bars(points: Sequence[Point]) -> Element:
+    """Shares as bars, one under another, each on the track of the whole."""
+    with _sheet(31.0 * len(points)) as sheet:
+        _write_rows(sheet, 31, points)
+        tops = 31 * np.arange(len(points)) + 19
+        sheet.barh(tops, WIDTH, 8, align="edge", gid=_tag("track"))
+        sheet.barh(tops, [WIDTH * min(item.value, 1) for item in points], 8, align="edge", gid=_tag("bar"))
+        return _picture(sheet, _said(points))
+
+
+def draw_intervals(points: Sequence[Point], tick: Callable[[float], str], mark: tuple[float, str] | None) -> Element:
+    """Values from 0 with their intervals, one under another; ``mark`` is a value to mark on the axis, and its name."""
+    bottom = 36.0 * len(points) + 4
+    most = max(max(item.value, *(item.interval or ()), mark[0] if mark else 0) for item in points) or 1.0
+    with _sheet(bottom + (36 if mark else 20)) as sheet:
+        axes = _area(sheet, _MARGIN, 0, bottom, (0, most), tick)
+        _write_rows(sheet, 36, points)
+        if mark is not None:
+            axes.axvline(mark[0], gid=_tag("mark"))
+            _write(sheet, WIDTH, bottom + 30, f"dashed: {mark[1]}", "tick", "end")
+        for y, item in zip(range(26, 10**9, 36), points, strict=False):
+            if item.interval is not None:
+                ends = [max(bound, 0.0) for bound in item.interval]  # Student's may reach below 0
+                axes.plot(ends, [y, y], marker="|", markersize=10, gid=_tag(f"whisker s{item.series}"))
+            axes.plot(item.value, y, "o", markersize=8, gid=_tag(f"dot s{item.series}"))
+        return _picture(sheet, _said(points))
+
+
+def draw_heatmap(
+    share: NDArray[np.float64], layers: Sequence[str], stage: NDArray[np.int64],
+    batches: Sequence[int],
+) -> Element:  # fmt: skip
+    """A cell for each layer, left to right, and batch size, top to bottom: the stronger, the larger its share."""
+    from matplotlib.patches import Rectangle
+
+    top, width = 18.0, (_RIGHT - _LEFT) / len(layers)
+    bottom = top + 16 * len(batches)
+    with _sheet(bottom + 22) as sheet:
+        _write(sheet, 0, top - 6, "batch", "tick")
+        for row, b in enumerate(batches):
+            _write(sheet, _LEFT - 6, top + 16 * row + 12, str(b), "tick", "end")
+        for (column, row), value in np.ndenumerate(share):
+            said = f"{layers[column]}, batch {batches[row]}: {100 * value:.1f} %"
+            tag = _tag("cell", fill_opacity=f"{value:.3f}", title=said)
+            sheet.add_patch(Rectangle((_LEFT + width * column, top + 16 * row), width, 15, gid=tag))
+        for number, start in enumerate(np.flatnonzero(np.diff(stage, prepend=0)).tolist(), 1):
+            x = _LEFT + width * start
+            sheet.plot([x, x], [top - 14, bottom], gid=_tag("cut"))
+            _write(sheet, x + 4, top - 6, f"stage {number}" if number == 1 else str(number), "tick")
+        _write(sheet, _LEFT, bottom + 14, f"{len(layers)} layers, in execution order", "tick")
+        for step in range(5):
+            tag = _tag("cell", fill_opacity=f"{step / 4:g}")
+            sheet.add_patch(Rectangle((226 + 18 * step, bottom + 6), 18, 10, gid=tag))
+        sheet.add_patch(Rectangle((226, bottom + 6), 90, 10, gid=_tag("frame")))
+        _write(sheet, 222, bottom + 14, "0", "tick", "end")
+        _write(sheet, _RIGHT, bottom + 14, "100 %", "tick", "end")
+        low, high = 100 * share.min(), 100 * share.max()
+        said = f"{len(layers)} layers by {len(batches)} batch sizes, from {low:.1f} % to {high:.1f} %."
+        return _picture(sheet, said)
+
+
+def thinned(latency_s: NDArray[np.float64], grid_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share of the latencies that are no longer than each of ``grid_s``, exactly."""
+    return np.searchsorted(np.sort(latency_s), grid_s, side="right") / len(latency_s)
+
+
+def draw_cdf(latencies: Sequence[tuple[str, NDArray[np.float64]]], slo_s: float | None) -> Element:
+    """A distribution function of each series, a step for each point of width; ``slo_s`` is marked if all have it."""
+    from matplotlib.ticker import LogLocator
+
+    bottom = 178.0
+    shortest, longest = (float(pick([pick(values) for _, values in latencies])) for pick in (np.min, np.max))
+    low, high = 0.9 * shortest, 1.1 * longest
+    unit = time_unit(high)
+    with _sheet(bottom + 38 + 18 * ((len(latencies) + 1) // 2)) as sheet:
+        axes = _area(sheet, _LEFT, 8, bottom, (low, high), unit.short, scale="log")
+        axes.set(ylim=(0, 100), yticks=range(0, 101, 25))
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low <= 1e3 else (1,), numticks=99))
+        if slo_s is not None and low < slo_s < high:
+            axes.axvline(slo_s, gid=_tag("mark"))
+        grid_s = np.geomspace(low, high, int(_RIGHT - _LEFT) + 1)
+        for index, (name, values) in enumerate(latencies):
+            shares = thinned(values, grid_s)
+            steps = np.append(np.flatnonzero(np.diff(shares, prepend=-1.0)), len(shares) - 1)
+            axes.step(grid_s[steps], 100 * shares[steps], where="post", gid=_tag(f"curve s{index}"))
+            x, y = _LEFT + (_RIGHT - _LEFT) / 2 * (index % 2), bottom + 50 + 18 * (index // 2)
+            sheet.plot([x, x + 24], [y - 4, y - 4], gid=_tag(f"curve s{index}"))
+            _write(sheet, x + 30, y, shortened(name, 18))
+        slo = "" if slo_s is None else f"; dashed: SLO {unit.short(slo_s)} {unit.name}"
+        _write(sheet, _RIGHT, bottom + 30, f"latency, {unit.name}, logarithmic{slo}", "tick", "end")
+        said = f"Share of requests by latency, from {unit.number(shortest)} to {unit.number(longest)} {unit.name}."
+        return _picture(sheet, said)
+
+
+class Busy(NamedTuple):
+    """When each lane ran, one run after another: with how many samples, and whether it preempted others for them."""
+
+    begin_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    batch: NDArray[np.int64]
+    preempts: NDArray[np.bool_]
+    lane: NDArray[np.int64]
+
+
+def busy_until(runs: Runs | None, until_s: float) -> Busy:
+    """Runs that began before ``until_s``, and end there at the latest."""
+    if runs is None:
+        return Busy(np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.bool_), np.zeros(0, np.int64))
+    kept = runs.begin_s < until_s
+    preempts = (runs.flags[kept] & PREEMPTS) > 0
+    return Busy(runs.begin_s[kept], np.minimum(runs.end_s[kept], until_s), runs.batch[kept], preempts, runs.lane[kept])
+
+
+def draw_strips(strips: Sequence[tuple[str, Busy]], begin_s: float, end_s: float, b_max: int) -> Element:
+    """A strip for each series: when it ran, as high as its batch, with a mark where it preempted others."""
+    bottom, unit = 60.0 * len(strips) + 4, time_unit(end_s - begin_s)
+    with _sheet(bottom + 36) as sheet:
+        axes = _area(sheet, _MARGIN, 0, bottom, (0, unit.per_s * (end_s - begin_s)), "{:,.6g}".format)
+        for index, (name, busy) in enumerate(strips):
+            y = 60 * index + 54
+            _write(sheet, 0, y - 40, shortened(name, 26))
+            axes.axhline(y, gid=_tag("base"))
+            for lane in np.unique(busy.lane):  # runs of several lanes overlap: the highest is seen
+                here = busy.lane == lane
+                edges = unit.per_s * (np.column_stack((busy.begin_s[here], busy.end_s[here])).ravel() - begin_s)
+                tops = np.column_stack((y - 34 * busy.batch[here] / b_max, np.full(here.sum(), y))).ravel()[:-1]
+                lasting = np.diff(edges) > 0  # no pause where a run begins as another ends
+                starts, tops = edges[:-1][lasting], tops[lasting]
+                changes = np.diff(tops, prepend=y) != 0
+                if changes.any():
+                    steps = np.append(starts[changes], edges[-1])
+                    axes.stairs(tops[changes], steps, baseline=y, fill=True, gid=_tag(f"fill s{index}"))
+            marked = unit.per_s * (busy.begin_s[busy.preempts] - begin_s)
+            axes.plot(marked, np.full(len(marked), y + 3.5), "^", markersize=5, gid=_tag("ink"))
+        _write(sheet, WIDTH, bottom + 30, f"{unit.name} after the first arrival", "tick", "end")
+        return _picture(sheet, "; ".join(f"{name}: {len(busy.batch)} runs" for name, busy in strips))
+
+
+@contextmanager
+def _sheet(height: float) -> Iterator[Axes]:
+    """A picture's sheet: axes over all of it, whose coordinates are points from the upper left corner."""
+    with canvas(WIDTH / 72, height / 72) as figure:
+        figure.set_layout_engine("none")
+        sheet = figure.add_axes((0, 0, 1, 1), zorder=1, xlim=(0, WIDTH), ylim=(height, 0))
+        sheet.set_axis_off()
+        yield sheet
+
+
+def _area(
+    sheet: Axes, left: float, top: float, bottom: float, limits: tuple[float, float], tick: Callable[[float], str],
+    scale: str = "linear",
+) -> Axes:  # fmt: skip
+    """Axes for data on a part of the sheet; upright they count points from the top, like the sheet."""
+    from matplotlib.ticker import MaxNLocator, NullLocator
+
+    height = sheet.get_ylim()[0]
+    box = (left / WIDTH, 1 - bottom / height, (_RIGHT - left) / WIDTH, (bottom - top) / height)
+    axes = sheet.figure.add_axes(box, frame_on=False, axisbelow=True, xscale=scale, xlim=limits, ylim=(bottom, top))
+    axes.tick_params(length=0, labelsize=10, pad=6)
+    axes.set_yticks([])
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(lambda value, _: tick(value))
+    return axes
+
+
+def _tag(class_: str, **attributes: str) -> str:
+    return json.dumps({"class_": class_} | attributes)
+
+
+def _write(sheet: Axes, x: float, y: float, text: str, class_: str = "label", anchor: str = "start") -> None:
+    sheet.text(x, y, "x", gid=_tag(class_, text=text, text_anchor=anchor))
+
+
+def _write_rows(sheet: Axes, height: float, points: Sequence[Point]) -> None:
+    for index, item in enumerate(points):
+        _write(sheet, 0, height * index + 14, shortened(item.name, 26))
+        _write(sheet, WIDTH, height * index + 14, item.text, "value", "end")
+
+
+def _said(points: Sequence[Point]) -> str:
+    return "; ".join(f"{item.name}: {item.text}" for item in points)
+
+
+def _picture(sheet: Axes, said: str) -> Element:
+    """What was drawn as an SVG element, with a description for those who cannot see it."""
+    for axes in sheet.figure.axes:
+        for axis, anchor in ((axes.xaxis, "middle"), (axes.yaxis, "end")):
+            for tick in axis.get_major_ticks():
+                tick.gridline.set_gid(_tag("grid"))
+                tick.label1.set_gid(_tag("tick", text_anchor=anchor))
+    held = io.StringIO()
+    sheet.figure.canvas.print_figure(held, format="svg")
+    drawn = fromstring(held.getvalue())  # noqa: S314  (matplotlib wrote it a moment ago)
+    markers = {f"#{path.get('id')}": path.get("d", "") for path in drawn.iterfind(".//{*}defs/{*}path")}
+    shapes = (shape for group in drawn.iterfind(".//{*}g") for shape in _shapes(group, markers))
+    return element("svg", element("desc", said), *shapes, viewBox=f"0 0 {WIDTH:g} {sheet.get_ylim()[0]:g}")
+
+
+def _shapes(group: Element, markers: dict[str, str]) -> Iterator[Element]:
+    """What a tagged group of matplotlib's SVG draws; of any other group nothing."""
+    if not group.get("id", "").startswith("{"):
+        return
+    tag = json.loads(group.get("id", ""))
+    text, said = tag.pop("text", None), tag.pop("title", None)
+    for shape in group.iter():
+        kind = shape.tag.rpartition("}")[2]
+        places = {key: _short(value) for key, value in shape.items() if key in ("d", "x", "y")}
+        if kind == "text":
+            yield element("text", text or shape.text or "", **places, **tag)
+        elif kind == "use":
+            d = markers[shape.get("{http://www.w3.org/1999/xlink}href", "")]
+            yield element("path", d=_short(d), transform=f"translate({places['x']} {places['y']})", **tag)
+        elif kind == "path" and shape.get("id") is None:
+            yield element("path", *([element("title", said)] if said else []), **places, **tag)
+
+
+def _short(numbers: str) -> str:
+    """Coordinates to a tenth of a point."""
+    rounded = re.sub(r"-?\d+\.\d+", lambda number: f"{round(float(number[0]), 1):g}", numbers)
+    return re.sub(r"\s*([MLCz])\s*", r"\1", rounded)

@@ -1,0 +1,275 @@
+"""What the report says of a design or a device, of the policies that were simulated on it, and of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from xml.etree.ElementTree import Element
+
+from ...dse.design import DesignTable
+from ...dse.fbcb import FbcbTable
+from ...dse.objectives import OBJECTIVES
+from ...experiments.comparison import Comparison, PointResult
+from ...experiments.estimates import Difference, Estimate
+from ...tables.latency import LatencyTable
+from . import charts
+from .charts import Point, TimeUnit, time_unit
+from .content import Served, Shown
+from .markup import Node, element, figure, figures, named, table
+
+_EVERY_BATCH = 8
+"""Up to this b_max every batch size is shown, beyond it powers of two and b_max."""
+
+_PERCENT = TimeUnit("%", 1e2, 2)
+
+
+def design_parts(ident: str, shown: Shown) -> list[Element]:
+    """Facts, resources, utilisation, throughput, ranking and latency table of a design, in section ``ident``.
+
+    Of a device, which was not searched, facts and latency table.
+    """
+    design, fbcb, latency = shown.design, shown.fbcb, shown.table
+    batches = list(range(1, latency.b_max + 1))
+    if latency.b_max > _EVERY_BATCH:
+        batches = sorted({*(2**power for power in range(latency.b_max.bit_length())), latency.b_max})
+    times = [element("h3", "Latency table"), _latency(latency, batches)]
+    if design is None or fbcb is None:
+        return [element("h3", "Device"), _device_facts(latency), *times]
+    drawn = [
+        _resources(ident, design, fbcb),
+        _utilisation(ident, latency, batches),
+        _throughput(ident, design, batches),
+    ]
+    if len(design.ranking) > 1:
+        drawn.append(_ranking(design))
+    return [element("h3", "Design"), _design_facts(design), figures(drawn), *times]
+
+
+def _design_facts(design: DesignTable) -> Element:
+    board, options, best = design.platform, design.options, design.ranking[0]
+    goal, gemms = OBJECTIVES[options.objective], sum(row.gemm is not None for row in design.network.layers)
+    stacking = "with stacking" if options.stacking else "no stacking"
+    return _facts({
+        "network": [named(design.network.title), f", {gemms} GEMMs"],
+        "board": [named(board.title), f", {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"],
+        "design": [f"<T_R,T_P,T_C> = {design.tile}, {design.origin}"],
+        "engine": [f"{options.batching.value} batching, {stacking}, b = 1..{options.b_max}"],
+        "objective": [f"{goal.text(best.objective)} {goal.summary.format(options.b_max)}"],
+        "peak": [f"{2e-9 * design.peak_macs_per_s:,.1f} GOP/s"],
+    })  # fmt: skip
+
+
+def _device_facts(latency: LatencyTable) -> Element:
+    return _facts({
+        "network": [named(latency.network), f", {len(latency.exits)} exits"],
+        "device": [named(latency.platform), f", b = 1..{latency.b_max}"],
+        "utilisation": ["not known: the latency table states no causes"],
+    })  # fmt: skip
+
+
+def _facts(facts: dict[str, list[Node]]) -> Element:
+    return element(
+        "dl", *(item for name, text in facts.items() for item in (element("dt", name), element("dd", *text)))
+    )
+
+
+def _resources(ident: str, design: DesignTable, fbcb: FbcbTable) -> Element:
+    board, title = design.platform, "Resources"
+    ram_mbit = design.tile.buffer_bits(board.word_bits) / 2**20
+    found = [
+        ("DSPs", f"{design.tile.dsps:,}", f"{board.dsps:,}", design.dsp_share),
+        ("on-chip memory, Mbit", f"{ram_mbit:,.2f}", f"{board.on_chip_mbit:,.2f}", design.ram_share),
+    ]
+    share = design.register_share(fbcb)
+    if share is not None:
+        found.append(("flip-flops of the FBCB", f"{fbcb.register_bits:,}", f"{board.flip_flops:,}", share))
+    bars = [Point(name, share, f"{used} of {whole}, {100 * share:.2f} %") for name, used, whole, share in found]
+    rows = [(name, [used, whole, f"{100 * share:.3f}"]) for name, used, whole, share in found]
+    data = table(title, ["resource", "used", "of the board", "%"], rows)
+    return figure(f"{ident}-resources", title, "What the design takes of the board.", charts.draw_bars(bars), data)
+
+
+def _throughput(ident: str, design: DesignTable, batches: Sequence[int]) -> Element:
+    peak, title = 2e-9 * design.peak_macs_per_s, "Throughput"
+    found = [(b, f"{design.gop_s[b - 1]:,.1f}", design.gop_s[b - 1] / peak) for b in batches]
+    bars = [Point(f"b = {b}", share, f"{gop_s} GOP/s, {100 * share:.1f} %") for b, gop_s, share in found]
+    rows = [(str(b), [gop_s, f"{100 * share:.1f}"]) for b, gop_s, share in found]
+    data = table(title, ["batch", "GOP/s", "% of peak"], rows)
+    return figure(f"{ident}-throughput", title, "By batch size, against the peak.", charts.draw_bars(bars), data)
+
+
+def _utilisation(ident: str, latency: LatencyTable, batches: Sequence[int]) -> Element:
+    layers, title = latency.segments(by_layer=True), "Utilisation"
+    assert layers.useful_s is not None  # a design's table states its causes
+    share = layers.useful_s[:, batches] / layers.time_s[:, batches]
+    names = [layer.name for layer in latency.layers]
+    rows = [(name, [f"{100 * value:.1f}" for value in row]) for name, row in zip(names, share, strict=True)]
+    data = table("Utilisation, %, by layer and batch size", ["layer", *(f"b = {b}" for b in batches)], rows)
+    drawn = charts.draw_heatmap(share, names, layers.stage, batches)
+    remark = "Share of a layer's time, on the whole array, that makes MACs."
+    return figure(f"{ident}-utilisation", title, remark, drawn, data)
+
+
+def _ranking(design: DesignTable) -> Element:
+    best, goal = design.ranking[0].objective, OBJECTIVES[design.options.objective]
+    rows = [
+        (str(row.tile), [goal.text(row.objective), f"{100 * (row.objective / best - 1):.2f}"]) for row in design.ranking
+    ]
+    data = table("By objective", ["<T_R,T_P,T_C>", "objective", "% to the best"], rows)
+    return figure("", "Ranking", "The best designs of the search.", None, data)
+
+
+def _latency(latency: LatencyTable, batches: Sequence[int]) -> Element:
+    unit = time_unit(max(row.time_s[-1] for row in latency.rows))
+    ends = ["input", *(row.name for row in latency.exits)]
+    rows = []
+    for row in latency.rows:
+        name = element("span", named(ends[row.from_exit]), " to ", named(ends[row.to_exit]))
+        rows.append((name, [unit.number(row.time_s[b - 1]) for b in batches]))
+    return table(f"From exit to exit, {unit.name}, by batch size", ["from, to", *(f"b = {b}" for b in batches)], rows)
+
+
+def policy_parts(ident: str, shown: Shown) -> list[Element]:
+    """Figures with intervals, distributions and first moments of a design's policies; nothing without a trace."""
+    if not shown.served:
+        return []
+    slo_s = shown.served[0].replay.traffic.objective_s
+    unit = time_unit(max(item.summary.max_latency_s for item in shown.served))
+    note = (
+        "Latency counts from arrival; percentiles are nearest ranks over all requests. Intervals are at 95 %: "
+        "of a percentile from order statistics, of the violation rate Wilson's, requests taken for independent."
+    )
+    drawn = [
+        _tail(ident, shown.served, unit, slo_s),
+        _violations(ident, shown.served),
+        _distribution(ident, shown.served, unit, slo_s),
+        _opening(ident, shown.served, shown.table),
+    ]
+    return [element("h3", "Policies"), _policies(shown.served, unit), element("p", note, class_="note"), figures(drawn)]
+
+
+def _policies(served: Sequence[Served], unit: TimeUnit) -> Element:
+    rows = []
+    for item in served:
+        found = item.summary
+        times_s = (found.mean_latency_s, found.percentile("p50").latency_s, found.percentile("p99").latency_s)
+        cells = [
+            *map(unit.number, times_s),
+            f"{100 * found.violation_rate:.2f}",
+            f"{found.processing_rate_per_s:,.3f}",
+            f"{found.goodput_per_s:,.3f}",
+            f"{100 * found.busy_share:.1f}",
+            *([f"{100 * found.utilisation.mac_share:.1f}"] if found.utilisation else []),
+            f"{found.mean_batch:.2f}",
+            f"{found.preemptions:,}",
+        ]
+        rows.append((item.policy, cells))
+    headers = ["policy", f"mean {unit.name}", f"p50 {unit.name}", f"p99 {unit.name}", "violations %"]
+    macs = ["MACs made %"] if served[0].summary.utilisation else []
+    headers += ["done /s", "in time /s", "busy %", *macs, "samples", "preemptions"]
+    return table("Policies under the same requests", headers, rows)
+
+
+def _tail(ident: str, served: Sequence[Served], unit: TimeUnit, slo_s: float | None) -> Element:
+    title = "99th percentile of latency"
+    points, rows = [], []
+    for index, item in enumerate(served):
+        p99 = item.summary.percentile("p99")
+        value, *bounds = map(unit.number, (p99.latency_s, *(p99.interval_s or ())))
+        text = f"{value} {unit.name}" + (f", {bounds[0]} to {bounds[1]}" if bounds else "")
+        points.append(Point(item.policy, p99.latency_s, text, p99.interval_s, index))
+        rows.append((item.policy, [value, *(bounds or (f"{p99.more_requests_needed:,} more requests needed", ""))]))
+    mark = None if slo_s is None else (slo_s, f"SLO {unit.short(slo_s)} {unit.name}")
+    data = table(f"{title}, {unit.name}", ["policy", "p99", "95 % from", "to"], rows)
+    drawn = charts.draw_intervals(points, unit.short, mark)
+    return figure(f"{ident}-p99", title, f"With its 95 % interval, {unit.name}.", drawn, data)
+
+
+def _violations(ident: str, served: Sequence[Served]) -> Element:
+    title = "Violations"
+    points, rows = [], []
+    for index, item in enumerate(served):
+        rate, interval = item.summary.violation_rate, item.summary.violation_interval
+        value, low, high = (f"{100 * share:.2f}" for share in (rate, *interval))
+        points.append(Point(item.policy, rate, f"{value} %, {low} to {high}", interval, index))
+        rows.append((item.policy, [f"{item.summary.violations:,}", value, low, high]))
+    data = table(title, ["policy", "requests", "%", "95 % from", "to"], rows)
+    drawn = charts.draw_intervals(points, _PERCENT.short, None)
+    return figure(
+        f"{ident}-violations", title, "Share of requests later than their SLO, with its 95 % interval, %.", drawn, data
+    )
+
+
+def _distribution(ident: str, served: Sequence[Served], unit: TimeUnit, slo_s: float | None) -> Element:
+    title = "Distribution of latency"
+    rows = []
+    for item in served:
+        times_s = [*(found.latency_s for found in item.summary.percentiles), item.summary.max_latency_s]
+        rows.append((item.policy, [unit.number(time_s) for time_s in times_s]))
+    headers = ["policy", *(item.name for item in served[0].summary.percentiles), "worst"]
+    drawn = charts.draw_cdf([(item.policy, item.replay.latency_s) for item in served], slo_s)
+    data = table(f"Percentiles of latency, {unit.name}", headers, rows)
+    return figure(f"{ident}-cdf", title, "Share of requests, %, that took no longer.", drawn, data)
+
+
+def _opening(ident: str, served: Sequence[Served], latency: LatencyTable) -> Element:
+    title = "The first moments"
+    begin_s, end_s = float(served[0].opening.traffic.trace.arrival_s[0]), served[0].opening.until_s
+    strips, rows, unit = [], [], time_unit(end_s - begin_s)
+    for item in served:
+        busy = charts.busy_until(item.opening.runs, end_s)
+        times_s = busy.end_s - busy.begin_s
+        mean = f"{(times_s @ busy.batch) / times_s.sum():.2f}" if len(times_s) else ""
+        strips.append((item.policy, busy))
+        rows.append((item.policy, [unit.number(times_s.sum()), mean, f"{busy.preempts.sum():,}"]))
+    headers = ["policy", f"busy {unit.name}", "samples", "preemptions"]
+    data = table(f"The first {unit.number(end_s - begin_s)} {unit.name}", headers, rows)
+    drawn = charts.draw_strips(strips, begin_s, end_s, latency.b_max)
+    about = f"height is the batch, up to {latency.b_max}; a triangle marks a preemption."
+    remark = f"When the {latency.machine} was busy: {about}"
+    return figure(f"{ident}-opening", title, remark, drawn, data)
+
+
+def comparison_parts(ident: str, found: Comparison) -> list[Element]:
+    """Every point of a comparison's grid, with the contenders' figures and their intervals over seeds."""
+    note = (
+        f"Means over seeds {', '.join(map(str, found.seeds))}, with Student's 95 % interval; differences to the "
+        "baseline are taken seed by seed, and lie beyond noise where their interval excludes 0."
+    )
+    parts = [element("p", named(found.title), class_="lead"), element("p", note, class_="note")]
+    for number, point in enumerate(found.points, 1):
+        traffic = "its trace" if point.rate_per_s is None else f"{point.rate_per_s:g} /s"
+        parts.append(element("h3", named(point.case), f", SLO {1e3 * point.slo_s:g} ms, {traffic}"))
+        where = f"{ident}-{number}"
+        longest_s = max(value.high or value.mean for value in _estimates(point, "mean_latency_s"))
+        parts.append(
+            figures([
+                _contenders(where, "Mean latency", point, "mean_latency_s", time_unit(longest_s), found.baseline),
+                _contenders(where, "Violations", point, "violation_rate", _PERCENT, found.baseline),
+            ])
+        )  # fmt: skip
+    return parts
+
+
+def _estimates(point: PointResult, metric: str) -> list[Estimate]:
+    return [item.metrics[metric] for item in point.contenders]
+
+
+def _contenders(ident: str, title: str, point: PointResult, metric: str, unit: TimeUnit, baseline: str) -> Element:
+    points, rows = [], []
+    for item, value in zip(point.contenders, _estimates(point, metric), strict=True):
+        bounds = None if value.low is None or value.high is None else (value.low, value.high)
+        half = "" if bounds is None else f" ±{unit.number((bounds[1] - bounds[0]) / 2)}"
+        points.append(Point(item.name, value.mean, f"{unit.number(value.mean)}{half} {unit.name}", bounds))
+        change = (item.differences or {}).get(metric)
+        differences = [""] * 4
+        if change is not None:
+            differences = [*_numbers(unit, change), {True: "yes", False: "no", None: ""}[change.beyond_noise]]
+        rows.append((item.name, [*_numbers(unit, value), *differences]))
+    headers = ["contender", "mean", "95 % from", "to", f"less {baseline}", "95 % from", "to", "beyond noise"]
+    data = table(f"{title}, {unit.name}", headers, rows)
+    drawn = charts.draw_intervals(points, unit.short, None)
+    return figure(f"{ident}-{metric}", title, f"With its 95 % interval, {unit.name}.", drawn, data)
+
+
+def _numbers(unit: TimeUnit, found: Estimate | Difference) -> list[str]:
+    return ["" if value is None else unit.number(value) for value in (found.mean, found.low, found.high)]
