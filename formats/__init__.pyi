@@ -28,6 +28,6 @@ from .toml import (
     parse_toml as parse_toml,
     read_toml as read_toml,
     toml_inline as toml_inline,
-    toml_key as toml_key,
+    toml_lines as toml_lines,
     validate as validate,
 )

@@ -1,11 +1,11 @@
-"""Reading network files."""
+"""Reads network files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..formats import Catalogue, InputError, read_toml
+from ..formats import Catalogue, InputError, read_toml, validate
 from .heads import HEADS
 from .lowering import lower
 from .network import Exit, Layer, Network, Shape
@@ -15,7 +15,7 @@ NETWORKS = Catalogue("network", Path(__file__).parent, "fluidb models")
 
 
 class _Builder:
-    """Walks a file's layers in execution order, gathering layers and faults."""
+    """Goes through a chain of operators in execution order, and collects layers and faults."""
 
     def __init__(self, path: Path, source: Shape) -> None:
         self.path = path
@@ -24,7 +24,7 @@ class _Builder:
         self.faults: list[str] = []
 
     def run(self, ops: Sequence[Op], stage_of: Sequence[int], where: str, prefix: str) -> dict[str, Shape]:
-        """Lower a chain of operators; the shapes by name, faults kept for later."""
+        """Lower a chain of operators and return the shapes by name. Faults are collected, not raised."""
         known = {"input": self.source}
         before: Shape | None = self.source
         for index, (op, stage) in enumerate(zip(ops, stage_of, strict=True)):
@@ -35,7 +35,7 @@ class _Builder:
             unknown = [name for name in op.inputs or () if name not in known]
             self.faults += [f'{label}.from: expected an earlier layer, found "{name}"' for name in unknown]
             if unknown or (op.inputs is None and before is None):
-                before = None  # what follows has no known shape: say so once, here
+                before = None  # the following layers have no known shape; this one fault is enough
                 continue
             sources = [known[name] for name in op.inputs] if op.inputs is not None else [before]
             try:
@@ -63,20 +63,18 @@ def _head(item: ExitFile, source: Shape) -> list[Op]:
 
 
 def _exit_positions(file: NetworkFile, path: Path) -> tuple[list[int], list[str]]:
-    """Index of the layer each exit follows, in file order, and what is wrong with the exits."""
+    """Return the index of the layer that each exit follows, in the order of the file, and the faults of the exits."""
     order = {op.name: index for index, op in enumerate(file.layers)}
     faults: list[str] = []
     positions: list[int] = []
     for index, item in enumerate(file.exits):
-        position = order.get(item.after, -1)
+        position, label = order.get(item.after, -1), f"{path}: exits[{index}].after"
         if position < 0:
-            faults.append(f'{path}: exits[{index}].after: expected the name of a layer, found "{item.after}"')
+            faults.append(f'{label}: expected the name of a layer, found "{item.after}"')
         elif position == len(order) - 1:
-            faults.append(f'{path}: exits[{index}].after: "{item.after}" is the end, which is an exit already')
+            faults.append(f'{label}: "{item.after}" is the end, which is an exit already')
         elif positions and position <= positions[-1]:
-            faults.append(
-                f'{path}: exits[{index}].after: expected a layer deeper than the exit before, found "{item.after}"'
-            )
+            faults.append(f'{label}: expected a layer deeper than the exit before, found "{item.after}"')
         positions.append(position)
     total = sum(item.rate for item in file.exits)
     if total > 1 + 1e-9:
@@ -112,7 +110,7 @@ def build_network(file: NetworkFile, path: Path) -> Network:
     for index, item in enumerate(file.exits):
         source = shapes.get(item.after)
         if source is None:
-            continue  # its layer has a fault of its own
+            continue  # the layer has a fault itself
         head = _Builder(path, source)
         try:
             ops = _head(item, source)
@@ -124,15 +122,10 @@ def build_network(file: NetworkFile, path: Path) -> Network:
     if faults:
         raise InputError(faults)
     layers = sorted([*backbone.layers, *heads], key=lambda layer: layer.stage)  # stable: a head ends its stage
-    if not any(layer.gemm for layer in layers):
-        raise InputError(f"{path}: layers: expected at least one layer that multiplies, found none")
-    empty = set(range(1, len(positions) + 2)) - {layer.stage for layer in layers}
-    if empty:
-        raise InputError(f"{path}: exits: expected work in every stage, found none in stage {min(empty)}")
-    rates = [item.rate for item in file.exits]
     exits = [Exit(name=item.after, rate=item.rate) for item in file.exits]
-    exits.append(Exit(name=file.layers[-1].name, rate=max(0.0, 1.0 - sum(rates))))
-    return Network(name=file.name, title=file.title, sources=file.sources, exits=exits, layers=layers)
+    exits.append(Exit(name=file.layers[-1].name, rate=max(0.0, 1.0 - sum(item.rate for item in exits))))
+    content = {"name": file.name, "title": file.title, "sources": file.sources, "exits": exits, "layers": layers}
+    return validate(Network, content, path)
 
 
 def load_network(name: str) -> Network:
