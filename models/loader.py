@@ -14,40 +14,32 @@ from .schema import ExitFile, NetworkFile, Op
 NETWORKS = Catalogue("network", Path(__file__).parent, "fluidb models")
 
 
-class _Builder:
-    """Goes through a chain of operators in execution order, and collects layers and faults."""
-
-    def __init__(self, path: Path, source: Shape) -> None:
-        self.path = path
-        self.source = source
-        self.layers: list[Layer] = []
-        self.faults: list[str] = []
-
-    def run(self, ops: Sequence[Op], stage_of: Sequence[int], where: str, prefix: str) -> dict[str, Shape]:
-        """Lower a chain of operators and return the shapes by name. Faults are collected, not raised."""
-        known = {"input": self.source}
-        before: Shape | None = self.source
-        for index, (op, stage) in enumerate(zip(ops, stage_of, strict=True)):
-            label = f'{self.path}: {where}[{index}] ("{op.name}")'
-            if op.name in known:
-                self.faults.append(f'{label}: expected a new name, found "{op.name}" again')
-                continue
-            unknown = [name for name in op.inputs or () if name not in known]
-            self.faults += [f'{label}.from: expected an earlier layer, found "{name}"' for name in unknown]
-            if unknown or (op.inputs is None and before is None):
-                before = None  # the following layers have no known shape; this one fault is enough
-                continue
-            sources = [known[name] for name in op.inputs] if op.inputs is not None else [before]
-            try:
-                before, layer = lower(op, [shape for shape in sources if shape], stage, prefix)
-            except ValueError as error:
-                self.faults.append(f"{label}: {error}")
-                before = None
-                continue
-            known[op.name] = before
-            if layer:
-                self.layers.append(layer)
-        return known
+def _lower_all(
+    ops: Sequence[Op], source: Shape, stages: Sequence[int], where: str, prefix: str = ""
+) -> tuple[dict[str, Shape], list[Layer], list[str]]:
+    """Lower a chain of operators in execution order: its shapes by name, its layers, and its faults."""
+    shapes, layers, faults = {"input": source}, [], []
+    before: Shape | None = source
+    for index, (op, stage) in enumerate(zip(ops, stages, strict=True)):
+        label = f'{where}[{index}] ("{op.name}")'
+        if op.name in shapes:
+            faults.append(f'{label}: expected a new name, found "{op.name}" again')
+            continue
+        unknown = [name for name in op.inputs or () if name not in shapes]
+        faults += [f'{label}.from: expected an earlier layer, found "{name}"' for name in unknown]
+        sources = [before] if op.inputs is None else [shapes.get(name) for name in op.inputs]
+        known = [shape for shape in sources if shape]
+        before = None  # after a fault the following layers have no known shape; one fault is enough
+        if len(known) < len(sources):
+            continue
+        try:
+            before, layer = lower(op, known, stage, prefix)
+        except ValueError as error:
+            faults.append(f"{label}: {error}")
+            continue
+        shapes[op.name] = before
+        layers += [layer] if layer else []
+    return shapes, layers, faults
 
 
 def _head(item: ExitFile, source: Shape) -> list[Op]:
@@ -102,26 +94,25 @@ def build_network(file: NetworkFile, path: Path) -> Network:
     InputError
         With a line for every name, shape, exit or rate that does not fit.
     """
-    positions, faults = _exit_positions(file, path)
-    stage_of = [1 + sum(position < index for position in positions) for index in range(len(file.layers))]
-    backbone = _Builder(path, Shape(file.input.height, file.input.width, file.input.channels))
-    shapes = backbone.run(file.layers, stage_of, "layers", "")
-    faults, heads = backbone.faults + faults, []
+    positions, wrong = _exit_positions(file, path)
+    stages = [1 + sum(position < index for position in positions) for index in range(len(file.layers))]
+    shapes, layers, faults = _lower_all(file.layers, Shape(**dict(file.input)), stages, f"{path}: layers")
+    faults += wrong
     for index, item in enumerate(file.exits):
-        source = shapes.get(item.after)
-        if source is None:
+        if item.after not in shapes:
             continue  # the layer has a fault itself
-        head = _Builder(path, source)
         try:
-            ops = _head(item, source)
-            head.run(ops, [index + 1] * len(ops), f"exits[{index}].layers", f"exit{index + 1}/")
+            ops = _head(item, shapes[item.after])
         except ValueError as error:
             faults.append(f"{path}: exits[{index}].{error}")
-        faults += head.faults
-        heads += head.layers
+            continue
+        where, prefix = f"{path}: exits[{index}].layers", f"exit{index + 1}/"
+        _, added, wrong = _lower_all(ops, shapes[item.after], [index + 1] * len(ops), where, prefix)
+        layers += added
+        faults += wrong
     if faults:
         raise InputError(faults)
-    layers = sorted([*backbone.layers, *heads], key=lambda layer: layer.stage)  # stable: a head ends its stage
+    layers = sorted(layers, key=lambda layer: layer.stage)  # the sort is stable: a head comes last in its stage
     exits = [Exit(name=item.after, rate=item.rate) for item in file.exits]
     exits.append(Exit(name=file.layers[-1].name, rate=max(0.0, 1.0 - sum(item.rate for item in exits))))
     content = {"name": file.name, "title": file.title, "sources": file.sources, "exits": exits, "layers": layers}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from ...formats import InputError
 from ..schema import NAME, NetworkFile
@@ -16,23 +17,19 @@ from .imported import Imported
 from .names import plain_name
 
 
-@dataclass(frozen=True, slots=True)
-class Importer:
+class Importer(NamedTuple):
     """A format that can be imported.
 
     Attributes
     ----------
-    title : str
-        What people call it.
-    suffixes : tuple of str
+    suffix : str
         How names of such files end, in lower case.
     read : callable
         Takes a path, the network's name and sizes of the dimensions that the file leaves open.
         Raises `InputError` with a line for every fault.
     """
 
-    title: str
-    suffixes: tuple[str, ...]
+    suffix: str
     read: Callable[[Path, str, Mapping[str, int]], Imported]
 
 
@@ -47,8 +44,8 @@ def _onnx(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
 __all__ = ["IMPORTERS", "Placement", "detect_format", "import_network"]
 
 IMPORTERS: dict[str, Importer] = {
-    "onnx": Importer("ONNX model", (".onnx",), _onnx),
-    "scalesim": Importer("SCALE-Sim topology", (".csv",), scalesim.read),
+    "onnx": Importer(".onnx", _onnx),
+    "scalesim": Importer(".csv", scalesim.read),
 }
 """Every format, by the name that a user gives (``docs/import-networks.md``)."""
 
@@ -62,9 +59,9 @@ def detect_format(path: Path) -> str:
         If no importer knows the ending.
     """
     for name, importer in IMPORTERS.items():
-        if path.suffix.lower() in importer.suffixes:
+        if path.suffix.lower() == importer.suffix:
             return name
-    known = ", ".join(f"{suffix} ({name})" for name, item in IMPORTERS.items() for suffix in item.suffixes)
+    known = ", ".join(f"{item.suffix} ({name})" for name, item in IMPORTERS.items())
     raise InputError(f"{path}: expected a name that ends in {known}, found another; add --format")
 
 
