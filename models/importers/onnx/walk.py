@@ -342,14 +342,11 @@ class Walk:
             return
         self.count("free", node)
         axis, first = node.attributes["axis"], self.shapes[layers[active[0]]]
-        names = [layers[name] for name in node.inputs]
-        for name in node.inputs:
-            shape = Shape(first.height, first.width, self.graph.sizes[name][axis])
-            if (
-                self.shapes[layers[name]] != shape or shape.words != words[name]
-            ):  # not along the channels: each as one long row
-                names = [self.shaped(name, Shape(1, 1, words[name])) for name in node.inputs]
-                break
+        shapes = {name: Shape(first.height, first.width, self.graph.sizes[name][axis]) for name in layers}
+        along = all(self.shapes[layers[name]] == shapes[name] and shapes[name].words == words[name] for name in layers)
+        names = [  # if not along the channels, each map is read as one long row
+            layers[name] if along else self.shaped(name, Shape(1, 1, words[name])) for name in node.inputs
+        ]
         joined = Shape(*self.shapes[names[0]][:2], sum(self.shapes[name].channels for name in names))
         self.hold(node.outputs, self.emit(node.label, {"op": "concat"}, names, joined))
 
@@ -359,9 +356,7 @@ class Walk:
         seen = self.look(tensor)
         words = [self.graph.words(name) for name in (tensor, *filter(None, node.outputs))]
         if node.op in KEEPING and len(set(words)) > 1:
-            raise ValueError(
-                f"it makes {words[1]} values of {words[0]}: the file is made for another size of its input"
-            )
+            raise ValueError(f"it makes {words[1]} values of {words[0]}: the file is made for another size of input")
         for name in filter(None, node.outputs):
             reads = {layer: min(words, self.graph.words(name)) for layer, words in seen.reads.items()}
             self.tensors[name] = _Tensor(reads if not seen.unwritten else seen.reads, name, seen.unwritten)
