@@ -18,6 +18,9 @@ from .choices import Batching
 K_CODES = 3
 """Stacking codes: k = 1, 2, 1/2 in this order, which is also the order of preference on a tie."""
 
+STACKING = np.array([[1.0, 0.5, 0.5], [1.0, 2.0, 0.5], [1.0, 0.5, 2.0]])
+"""What each stacking code makes of T_R, T_P and T_C: <floor(T_R/2), k*T_P, floor(T_C/k)> (Section III-A)."""
+
 MAX_ALL_ROWS = 2_000_000
 """Most designs of a search that enumerates T_R too, which is meant for a small board."""
 
@@ -61,6 +64,24 @@ class Tile(NamedTuple):
     def buffer_bits(self, word_bits: int) -> int:
         """On-chip bits of its buffers."""
         return buffer_bits(word_bits, *self)
+
+
+def stacked(space: NDArray[np.int64], codes: int = K_CODES) -> NDArray[np.float64]:
+    """Tiles of D designs under each stacking code.
+
+    Parameters
+    ----------
+    space : (D, 3) ndarray of int64
+        T_R, T_P, T_C of each.
+    codes : int
+        How many of the stacking codes.
+
+    Returns
+    -------
+    (3, codes, D) ndarray of float64
+        T_R, T_P, T_C; one of them is 0 where the design is too small for the code.
+    """
+    return np.floor(STACKING[:, :codes, None] * space.T[:, None])
 
 
 class Limits(Strict):
