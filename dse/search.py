@@ -336,9 +336,9 @@ def on_threads(task: Callable[[int], Result], items: Sequence[int], threads: int
         pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for kernels
 
 
-def _rank(space: NDArray[np.int64], losses: NDArray[np.float64], top: int) -> NDArray[np.int64]:
+def rank(space: NDArray[np.int64], losses: NDArray[np.float64]) -> NDArray[np.int64]:
     """Best first; on a tie more DSPs, then the larger T_R, then the smaller T_P (docs/model.md, Ties)."""
-    return np.lexsort((space[:, 1], -space[:, 0], -space[:, 1] * space[:, 2], losses))[:top]
+    return np.lexsort((space[:, 1], -space[:, 0], -space[:, 1] * space[:, 2], losses))
 
 
 def search(
@@ -420,7 +420,7 @@ def search(
         space = space[: values.size]
         if progress:
             progress(total, total)
-    order = _rank(space, goal.losses(values), top)
+    order = rank(space, goal.losses(values))[:top]
     ranking = [Candidate.of(Tile(*space[i].tolist()), float(values[i])) for i in order]
     return SearchResult(ranking, len(space), total - len(space))
 
