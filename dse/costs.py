@@ -91,7 +91,7 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
     if tile.min() < 1:
         raise InputError(f"{FBCB_FILE}: k does not fit {design.tile}; make it again with `{FbcbTable.made_by}`")
     cycles, words, parts = _gemm_parts(
-        work.gemms[rows].T[:, :, None], tile, np.moveaxis(layouts, -1, 0), platform.words_per_cycle,
+        work.gemms[rows].T[:, :, None], tile, np.moveaxis(np.array(layouts), -1, 0), platform.words_per_cycle,
         options.batching is Batching.EQ1, design.tile.dsps,
     )  # fmt: skip
     batch = np.arange(1, options.b_max + 1)

@@ -21,7 +21,7 @@ from .workload import distinct
 
 
 class Configuration(NamedTuple):
-    """One (k, B_R) for a layer and batch, and what it costs."""
+    """One choice (k, B_R) for a layer and batch, and what it costs."""
 
     k: str
     B_R: int
@@ -143,9 +143,10 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
 
 
 def _least_s(column: list[Configuration], k: str | None, rule: str | None) -> float:
-    """The least time with one stacking, and with as many (``"b"``) or as few (``"1"``) samples down the rows as can be.
+    """The least time of a layer and batch if some choices are taken away, infinite if none is left.
 
-    It is infinite if no configuration is so.
+    ``k`` is the one stacking; ``rule`` asks for the most (``"b"``) or the fewest
+    (``"1"``) samples down the rows.
     """
     B_R = {None: None, "1": 1, "b": max(item.B_R for item in column)}[rule]
     allowed = [item.time_s for item in column if k in (None, item.k) and B_R in (None, item.B_R)]

@@ -54,7 +54,7 @@ def inner_tiles(P, T_P, B_P, literal):
 
 @formula
 def column_tiles(C, T_C, B_P, literal):
-    """Tiles along the columns; samples side by side share them, but in Equation (1) as printed."""
+    """Tiles along the columns, which samples side by side share, except in Equation (1) as printed."""
     return tiles_along(C if literal else B_P * C, T_C)
 
 
@@ -66,13 +66,13 @@ def sample_words(R, P, C, T_C):
 
 @formula
 def weight_words(R, P, C, T_R, B_R):
-    """Words of weights moved: all of them once per T_R rows."""
+    """Words of weights moved: every weight once for each T_R rows."""
     return P * C * tiles_along(B_R * R, T_R)
 
 
 @formula
 def partial_words(R, P, C, T_P):
-    """Partial sums that return to the output buffer for each sample: after every tile along P but the last."""
+    """Partial sums that return to the output buffer for each sample, after every tile along P except the last."""
     return R * C * (tiles_along(P, T_P) - 1)
 
 

@@ -1,4 +1,4 @@
-"""The Pareto front: the designs that no other one beats in the objective without taking more of something."""
+"""The Pareto front: a design is on it if every better one takes more of something."""
 
 from __future__ import annotations
 
@@ -97,8 +97,9 @@ class Front(NamedTuple):
     points : list of Point
         By what they take, axis after axis.
     knee : int
-        Which point is nearest to the best objective for nothing: ``of_best`` = 1 with
-        shares of 0 of the most that a point takes (compromise programming; Zeleny, 1973).
+        The point nearest to the ideal one, which has the best objective and takes nothing:
+        ``of_best`` is 1, and what it takes is 0 of the most that any point takes
+        (compromise programming; Zeleny, 1973).
     designs_evaluated : int
         How many designs were looked at.
     """
@@ -109,25 +110,25 @@ class Front(NamedTuple):
     designs_evaluated: int
 
     def least(self, axis: int, of_best: float) -> Point:
-        """The point that takes least on an axis, among those whose ``of_best`` is at least the one given."""
+        """The point that takes least on an axis, among those that reach a share of the best objective."""
         found = [point for point in self.points if point.of_best >= of_best]
         return min(found, key=lambda point: (point.takes[axis], -point.of_best))
 
 
 class _Staircase:
-    """Of the points (x, y) added so far, those that no other one matches or beats in both."""
+    """The points (x, y) added so far, without those that another one matches or beats in both."""
 
     def __init__(self) -> None:
         self._x: list[float] = []  # rising
         self._y: list[float] = []  # falling
 
     def below(self, x: float) -> tuple[float, float]:
-        """The point of least y among those with no larger x."""
+        """The point with the least y among those whose x is not larger."""
         i = bisect_right(self._x, x) - 1
         return (self._x[i], self._y[i]) if i >= 0 else (np.inf, np.inf)
 
     def add(self, x: float, y: float) -> None:
-        """Take a point whose y is less than that of :meth:`below`."""
+        """Add a point whose y is less than that of :meth:`below`."""
         i = j = bisect_left(self._x, x)
         while j < len(self._x) and self._y[j] >= y:
             j += 1
@@ -145,7 +146,7 @@ def undominated(losses: NDArray[np.float64]) -> NDArray[np.int64]:
     Returns
     -------
     (M,) ndarray of int64
-        Their indices, ordered by the columns; of equal rows the first.
+        Their indices, ordered by the columns; if rows are equal, the first one.
     """
     order = np.lexsort(losses.T[::-1])
     stairs, kept = _Staircase(), []
@@ -157,7 +158,10 @@ def undominated(losses: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _beaten(front: NDArray[np.float64], losses: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Rows that some row of a front, which is ordered by its first column, matches everywhere and beats somewhere."""
+    """Whether some row of a front is as good as a row of ``losses`` in every column, and better in the second or third.
+
+    The front is ordered by its first column.
+    """
     stairs, rows, row = _Staircase(), front.tolist(), 0
     beaten = np.zeros(len(losses), dtype=np.bool_)
     order = np.argsort(losses[:, 0], kind="stable")
@@ -198,7 +202,7 @@ class _Search:
         return np.column_stack([*[np.zeros(len(space))] * (MAX_AXES - len(self.over)), *columns])
 
     def front(self, *parts: tuple[NDArray[np.int64], Table]) -> tuple[NDArray[np.int64], Table]:
-        """The front of several sets of designs and their tables; of equals the one that the search ranks first."""
+        """The front of several sets of designs; if some are equal, the one that the search ranks first."""
         space, table = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         order = rank(space, np.zeros(len(space)))
         kept = order[undominated(table[order])]
@@ -234,18 +238,13 @@ class _Search:
             at_low, at_high = np.concatenate([at_low, at_middle]), np.concatenate([at_middle, at_high])
 
 
-def default_axes(objective: Objective) -> tuple[Axis, ...]:
-    """DSPs and, where a larger T_R is never worse, on-chip memory."""
-    return (Axis.DSP,) if OBJECTIVES[objective].needs else (Axis.DSP, Axis.RAM)
-
-
 def check_axes(platform: Platform, objective: Objective, over: Sequence[Axis]) -> None:
-    """Refuse axes that make no front with an objective, or of which a board says nothing.
+    """Refuse axes that make no front with an objective, or that need figures a board does not state.
 
     Raises
     ------
     InputError
-        With what is wrong.
+        If they do.
     """
     if not over or len(over) > MAX_AXES or len(set(over)) < len(over):
         raise InputError(f"--over: expected one or two of {', '.join(Axis)}, found {','.join(over) or 'none'}")
@@ -287,7 +286,7 @@ def find_front(
     Returns
     -------
     Front
-        All its points; of equal designs the one that the search would rank first.
+        All its points; if designs are equal, the one that the search would rank first.
 
     Raises
     ------
@@ -295,7 +294,9 @@ def find_front(
         If no design fits, the axes make no front, or the board does not state what they need.
     """
     options = options or SearchOptions()
-    axes = tuple(default_axes(options.objective) if over is None else over)
+    # where a larger T_R may be worse, memory makes no front
+    usual = [Axis.DSP] if OBJECTIVES[options.objective].needs else [Axis.DSP, Axis.RAM]
+    axes = tuple(usual if over is None else over)
     check_axes(platform, options.objective, axes)
     found = _Search(Evaluator(network, platform, options), platform, options.objective, axes, threads, progress)
     space = designs(platform, options.limits)

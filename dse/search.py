@@ -1,4 +1,4 @@
-"""Search of the NPU (paper 000, Section III-A, Equation 2): a design is evaluated, or ruled out by a bound."""
+"""Search for the best NPU (paper 000, Section III-A, Equation 2): a design is evaluated, or ruled out by a bound."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from .space import Limits, Plan, Tile, check_fit, designs, make_plan, stacked
 from .workload import distinct
 
 PIECE = 8_000_000
-"""Layouts that a thread evaluates in one task: about ten milliseconds, so that all stay busy and Ctrl-C acts soon."""
+"""Layouts that a thread evaluates in one task: some ten milliseconds, so all threads stay busy and Ctrl-C acts soon."""
 
 ROUND = 256
-"""Designs that a search evaluates before it asks again whether any other can win."""
+"""Designs that a search evaluates before it asks again whether any other design can still win."""
 
 MARGIN = 1 - 1e-9
-"""Lowers every bound, by far more than rounding could raise it (docs/model.md, Pruning)."""
+"""Every bound is lowered by this factor, far more than rounding could raise it (docs/model.md, Pruning)."""
 
 Progress = Callable[[int, int], None]
 
@@ -287,11 +287,11 @@ class Evaluator:
         space : (D, 3) ndarray of int64
             T_R, T_P, T_C of each.
         objectives : sequence of Objective
-            What is asked of them.
+            Which values.
         threads, progress
             As for :func:`search`.
         bound : bool
-            Values that they cannot surpass, instead of theirs.
+            Instead of their values, give values that they cannot surpass.
 
         Returns
         -------
@@ -321,9 +321,9 @@ class Evaluator:
 
 
 def on_threads(task: Callable[[int], Result], items: Sequence[int], threads: int | None) -> Iterator[Result]:
-    """Results of a task for each item, in the order in which they end; one thread or one item needs no pool."""
+    """Results of a task for each item, in the order in which they end."""
     threads = min(threads or available_threads(), len(items))
-    if threads <= 1:
+    if threads <= 1:  # needs no pool
         yield from map(task, items)
         return
     from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -352,11 +352,11 @@ def search(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> SearchResult:
-    """Rank every design that fits a board by an objective, by default Equation (2).
+    """Rank all designs that fit a board by an objective, by default Equation (2).
 
-    Designs are evaluated best bound first, until the bound of all others is worse
-    than the last of the ranking: the answer is that of evaluating them all, ties
-    included (docs/model.md, Pruning).
+    The designs with the best bounds are evaluated first.  The search ends when the
+    bounds of all others are worse than the last design of the ranking: the answer is
+    then the same as if all were evaluated, ties included (docs/model.md, Pruning).
 
     Parameters
     ----------
@@ -369,10 +369,10 @@ def search(
     top : int
         How many of the best to return.
     all_rows : bool
-        Enumerate T_R too instead of taking the largest: slow, and the same answer
-        unless the objective is one of energy (docs/model.md, Pruning).
+        Enumerate T_R too instead of taking the largest.  This is slow, and the answer
+        is the same unless the objective is one of energy (docs/model.md, Pruning).
     exhaustive : bool
-        Evaluate every design all the same.
+        Evaluate every design, whatever its bound says.
     threads : int, optional
         Threads to use, by default all cores; the result does not depend on it.
     progress : callable, optional
@@ -414,7 +414,7 @@ def search(
         while values.size < total and hopes[values.size] <= worst:
             part = space[values.size :][: max(ROUND, top, values.size // 2)]
             values = np.append(values, evaluator.rate(part, asked, threads)[:, 0])
-            worst = np.partition(goal.losses(values), top - 1)[top - 1]  # the last that would be ranked so far
+            worst = np.partition(goal.losses(values), top - 1)[top - 1]  # the last one of the ranking so far
             if progress:
                 progress(values.size, total)
         space = space[: values.size]
