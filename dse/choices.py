@@ -1,4 +1,4 @@
-"""What a user chooses by name, apart from the code that acts on it: the command line needs the names for ``--help``."""
+"""What a user chooses by name.  The code that acts on it is elsewhere, because ``--help`` needs the names only."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enum import StrEnum
 class Batching(StrEnum):
     """How a batch is laid out on the matrices of a layer (paper 000, Figs. 1 and 4a).
 
-    ``FLUID`` chooses B_R for each layer and batch; ``ROW`` puts all samples
-    down the rows (B_R = b); ``COLUMN`` puts them side by side (B_R = 1), the
-    figures' P; ``FC`` does as ``ROW`` in fully connected layers (R = 1)
-    only and runs the others sample by sample; ``NONE`` runs everything sample
-    by sample; ``EQ1`` is Fluid Batching by Equation (1) as printed.
+    ``FLUID`` chooses B_R for each layer and batch.  ``ROW`` puts all samples down
+    the rows (B_R = b).  ``COLUMN`` puts them side by side (B_R = 1), which the
+    figures call P.  ``FC`` is ``ROW`` in fully connected layers (R = 1) and runs
+    all other layers sample by sample.  ``NONE`` runs every layer sample by sample.
+    ``EQ1`` is Fluid Batching by Equation (1) as printed.
     """
 
     FLUID = "fluid"
@@ -26,7 +26,7 @@ class Batching(StrEnum):
 class Objective(StrEnum):
     """What a search maximises or minimises; ``dse.objectives`` says how.
 
-    ``TRAFFIC`` is the time of the runs that a simulation saw; the others can be asked for by name.
+    ``TRAFFIC`` is the throughput over the runs that a simulation counted; a user can name the others.
     """
 
     GOP_S = "gop_s"

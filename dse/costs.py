@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +15,19 @@ from . import kernels
 from .choices import Batching
 from .design import DesignTable
 from .fbcb import FbcbTable
-from .space import LayerKind, arrange
+from .space import LayerKind, arrange, stacked
 from .workload import distinct
 
 
 class Cause(StrEnum):
     """What a layer's time goes into, in the order in which it is attributed (docs/model.md, Where time goes).
 
-    ``COMPUTE`` makes MACs.  The next four are multipliers that idle: in places of
-    the grid B_R x B_P without a sample, in the last tile along P, in the last tile
-    along C, and where stacking halves an odd number.  The last two are waits for
-    off-chip memory.  ``FEW_ROWS`` is the wait that would vanish if each reading of
-    the weights served T_R rows; ``MEMORY`` is the rest.
+    In ``COMPUTE`` multipliers do MACs.  In the next four some multipliers are idle:
+    because a place of the grid B_R x B_P holds no sample, because the last tile
+    along P or along C is not full, or because stacking halves an odd number.  In
+    the last two the NPU waits for off-chip memory.  ``FEW_ROWS`` is the wait that
+    would vanish if each reading of the weights served T_R rows; ``MEMORY`` is the
+    rest.
     """
 
     COMPUTE = "compute"
@@ -80,18 +82,18 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
     """
     options, platform, network = design.options, design.platform, design.network
     work, rows = distinct(network)
-    kinds = [LayerKind(kind) for kind in work.kinds[rows]]
     codes, B_R = fbcb.unpack()
     layouts = [
-        [(b, rows, *arrange(options.batching, b, rows, kind)) for b, rows in enumerate(row, 1)]
-        for row, kind in zip(B_R.tolist(), kinds, strict=True)
+        [(b, down, *arrange(options.batching, b, down, LayerKind(kind))) for b, down in enumerate(row, 1)]
+        for row, kind in zip(B_R.tolist(), work.kinds[rows], strict=True)
     ]
-    cycles, words, parts = kernels.cost_layouts(
-        np.array(design.tile), work._replace(gemms=work.gemms[rows]), codes, np.array(layouts),
-        platform.words_per_cycle, options.batching is Batching.EQ1,
-    )  # fmt: skip
-    if not np.isfinite(cycles).all():
+    tile = stacked(np.array([design.tile]))[:, codes, 0]
+    if tile.min() < 1:
         raise InputError(f"{FBCB_FILE}: k does not fit {design.tile}; make it again with `{FbcbTable.made_by}`")
+    cycles, words, parts = _gemm_parts(
+        work.gemms[rows].T[:, :, None], tile, np.moveaxis(np.array(layouts), -1, 0), platform.words_per_cycle,
+        options.batching is Batching.EQ1, design.tile.dsps,
+    )  # fmt: skip
     batch = np.arange(1, options.b_max + 1)
     moved = np.outer([layer.memory_words for layer in network.layers], batch) * options.memory_layers
     waiting = moved / platform.words_per_cycle  # a memory-only layer does nothing else
@@ -107,3 +109,30 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
         for cause, part in zip(Cause, parts, strict=True)
     }
     return LayerCosts(spread(cycles, waiting) / platform.clock_hz, parts_s, spread(words, moved))
+
+
+def _gemm_parts(
+    gemm: Any, tile: Any, layout: Any, words_per_cycle: float, literal: bool, units: int
+) -> tuple[Any, Any, list[Any]]:
+    """Cycles and words of layers, and where the cycles go, by :class:`Cause`.
+
+    ``units`` are the multipliers of the design before stacking, ``tile`` is its tile
+    after; the other arguments are those of :func:`.kernels.gemm_cost`, as arrays.
+    """
+    R, P, C, groups = gemm
+    T_R, T_P, T_C = tile
+    b, B_R, B_P, passes = layout
+    cycles, words = kernels.gemm_cost(gemm, tile, layout, words_per_cycle, literal)
+    rows = groups * passes * B_R * R
+    inner, columns = kernels.inner_tiles(P, T_P, B_P, literal), kernels.column_tiles(C, T_C, B_P, literal)
+    # each step counts more multipliers as busy: those with a MAC, then those of an empty place of the grid, and so on
+    made = groups * b * R * P * C / units
+    grid = rows * B_P * P * C / units
+    inner_filled = rows * inner * T_P * (C if literal else B_P * C) / units
+    filled = rows * inner * T_P * columns * T_C / units
+    compute = rows * inner * columns
+    # as if every reading of the weights served the T_R rows that the buffers hold
+    spared = groups * passes * (kernels.weight_words(R, P, C, T_R, B_R) - P * C * B_R * R / T_R)
+    amortised = np.maximum(compute, (words - spared) / words_per_cycle)
+    steps = [made, grid, inner_filled, filled, compute, amortised, cycles]
+    return cycles, words, [made, *(np.maximum(step - before, 0.0) for before, step in pairwise(steps))]

@@ -1,4 +1,4 @@
-"""A design on disk: what was searched, what was found, and everything later steps need of it."""
+"""A design on disk: what was searched for, what was found, and all that later steps need."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class DesignTable(Table):
     energy_j : list of float, optional
         Its energy an inference for b = 1..b_max, if the board states what it takes.
     designs_evaluated, designs_ruled_out : int
-        How many designs were evaluated, and how many a bound showed to be worse than all of the ranking.
+        How many designs were evaluated, and how many were not, because a bound shows that they are worse than
+        the whole ranking.
     """
 
     schema_name: ClassVar[str] = "fluidb.design/1"
@@ -115,18 +116,16 @@ def tabulate_design(
         network=network,
         platform=platform,
         options=options,
-        ranking=found.ranking,
         gop_s=cost.gop_s[0].tolist(),
         energy_j=cost.energy_j[0].tolist() if counted else None,
-        designs_evaluated=found.designs_evaluated,
-        designs_ruled_out=found.designs_ruled_out,
+        **found._asdict(),
     )
     names = [layer.name for layer in network.layers if layer.gemm]
     return design, encode(names, choice.codes, choice.B_R).derived_from(design)
 
 
 def check_output(folder: Path, *, force: bool) -> None:
-    """Refuse, before the search, an output folder that must not be written.
+    """Refuse an output folder that must not be written, before a search takes its time.
 
     Parameters
     ----------
@@ -163,7 +162,7 @@ def write_design(
     latency : Table, optional
         Its latency table, if there is one yet.
     searched : Table, optional
-        How it was found, for a folder of many (:class:`.many.SearchTable`).
+        How it was found, for a folder of many (:class:`fluidb.experiments.designs.SearchTable`).
     replace : bool
         Replace an earlier design there; nothing but a design is ever replaced.
 
@@ -172,7 +171,7 @@ def write_design(
     InputError
         If the file system refuses, or something is in the way (:func:`check_output`).
     """
-    check_output(folder, force=replace)  # again: the search took its time
+    check_output(folder, force=replace)  # once more, because the folder may have changed during the search
 
     def fill(partial: Path) -> None:
         write_table(design, partial / DESIGN_FILE)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import product, repeat
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +16,12 @@ from .choices import Batching
 from .costs import Cause, layer_costs
 from .design import DesignTable
 from .fbcb import K_NAMES, FbcbTable
+from .space import stacked
 from .workload import distinct
 
 
 class Configuration(NamedTuple):
-    """One (k, B_R) for a layer and batch, and what it costs."""
+    """One choice (k, B_R) for a layer and batch, and what it costs."""
 
     k: str
     B_R: int
@@ -27,32 +29,16 @@ class Configuration(NamedTuple):
     dram_bytes: float
 
 
-class Pairs(NamedTuple):
-    """A choice for each layer and batch.
-
-    Attributes
-    ----------
-    codes, B_R : (L, b_max) ndarray of int64
-        Stacking code (0, 1, 2 for k = 1, 2, 1/2) and samples down the rows; B_R is 0 where there is no choice.
-    time_s : (L, b_max) ndarray of float64
-        What it costs; infinite where there is no choice.
-    """
-
-    codes: NDArray[np.int64]
-    B_R: NDArray[np.int64]
-    time_s: NDArray[np.float64]
-
-
 class Fixed(NamedTuple):
-    """The whole network with a choice taken away from every layer and batch.
+    """The whole network, when a choice is taken away from every layer and batch.
 
     Attributes
     ----------
     k : str or None
         The one stacking; ``None`` if each layer and batch has its best.
     B_R : str or None
-        ``"b"`` for all samples down the rows, ``"1"`` for all side by side, ``None`` for the best; products of
-        two activations run sample by sample under all three.
+        ``"b"`` if all samples go down the rows, ``"1"`` if all stand side by side, ``None`` for the best.
+        Products of two activations run sample by sample in all three cases.
     time_s : (b_max,) ndarray of float64
         Time of a batch through everything.
     gop_s : float
@@ -83,9 +69,11 @@ class Explanation:
     parts_s : dict of Cause to (L, b_max) ndarray of float64
         What the time goes into; sums to it.
     bound : (L, b_max) ndarray of Cause
-        The largest part, the first of equals.
-    chosen, runner_up : Pairs
-        The FBCB's choice, and the best of all others that the search weighs.
+        The largest part; if two are equal, the first.
+    chosen : list of list of (str, int), by layer and batch
+        k and B_R in the FBCB; an empty list for a memory-only layer, which has no choice.
+    candidates : list of list of list of Configuration, by layer and batch
+        All that the search weighs, best first.
     fixed : list of Fixed
         The network with choices taken away.
     gop_s : float
@@ -98,8 +86,8 @@ class Explanation:
     dram_bytes: NDArray[np.float64]
     parts_s: dict[Cause, NDArray[np.float64]]
     bound: NDArray[np.object_]
-    chosen: Pairs
-    runner_up: Pairs
+    chosen: list[list[tuple[str, int]]]
+    candidates: list[list[list[Configuration]]]
     fixed: list[Fixed]
     gop_s: float
 
@@ -107,6 +95,14 @@ class Explanation:
     def best_fixed(self) -> Fixed | None:
         """The best single configuration for all layers and batches; ``None`` if the engine has no choice at all."""
         return max((item for item in self.fixed if item.single), key=lambda item: item.gop_s, default=None)
+
+    def runner_up(self, index: int) -> list[Configuration | None]:
+        """The best configuration of a layer but the chosen one, by batch; ``None`` where there is no other."""
+        pairs = self.chosen[index] or repeat(None)
+        return [
+            next((item for item in column if item[:2] != pair), None)
+            for pair, column in zip(pairs, self.candidates[index], strict=False)
+        ]
 
     def index(self, name: str) -> int:
         """Where a layer stands in ``layers``.
@@ -126,81 +122,35 @@ class Explanation:
         raise InputError(f'unknown layer "{name}" of {self.design.network.name}; {hint}')
 
 
-class _Weighed(NamedTuple):
-    """What the search weighs for one batch size: M pairs (k, B_R), infinite cycles where a layer has no such choice."""
-
-    codes: NDArray[np.int64]  # (M,)
-    B_R: NDArray[np.int64]  # (M,)
-    cycles: NDArray[np.float64]  # (L, M)
-    words: NDArray[np.float64]  # (L, M)
-
-    def order(self) -> NDArray[np.int64]:
-        """Best first for each layer: fewer cycles, then fewer words, then the smaller code, then the smaller B_R."""
-        keys = np.broadcast_arrays(self.B_R, self.codes, self.words, self.cycles)
-        found: NDArray[np.int64] = np.lexsort(keys, axis=-1)
-        return found
-
-    def best(self, code: int | None, rule: str | None) -> NDArray[np.float64]:
-        """Fewest cycles of each layer with one stacking code, and as many (``"b"``) or few (``"1"``) rows as it can."""
-        allowed = np.isfinite(self.cycles)
-        if rule is not None:
-            rows = np.where(allowed, self.B_R, 0)
-            allowed &= (rows == rows.max(axis=1, keepdims=True)) if rule == "b" else (rows == 1)
-        if code is not None:
-            allowed &= self.codes == code
-        found: NDArray[np.float64] = np.where(allowed, self.cycles, np.inf).min(axis=1)
-        return found
-
-
-def _weigh(design: DesignTable) -> list[_Weighed]:
-    """Every pair that the search weighs for the network's products, for b = 1..b_max."""
-    options, plan = design.options, design.options.plan
+def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
+    """Every (k, B_R) that the search weighs, best first, for each of the network's products and each batch."""
+    plan, platform = design.options.plan, design.platform
     work, rows = distinct(design.network)
-    layouts = np.repeat(plan.layouts, plan.codes, axis=0)
-    codes = np.tile(np.arange(plan.codes), len(plan.layouts))
-    kinds = np.repeat(np.arange(len(plan.starts) - 1), plan.codes * np.diff(plan.starts))
-    each = len(work.gemms)
-    cycles, words, _ = kernels.cost_layouts(
-        np.array(design.tile), work, np.tile(codes, (each, 1)), np.tile(layouts, (each, 1, 1)),
-        design.platform.words_per_cycle, plan.literal,
-    )  # fmt: skip
-    cycles[work.kinds[:, None] != kinds] = np.inf  # a layer chooses from the list of its kind
-    return [
-        _Weighed(codes[here], layouts[here, 1], cycles[rows][:, here], words[rows][:, here])
-        for here in (np.flatnonzero(layouts[:, 0] == b) for b in range(1, options.b_max + 1))
-    ]
+    tiles = stacked(np.array([design.tile]), plan.codes)[..., 0]
+    codes = np.flatnonzero(tiles.min(axis=0) >= 1)  # those that fit the design
+    found: list[list[list[Configuration]]] = []
+    for gemm, kind in zip(work.gemms, work.kinds, strict=True):
+        layout = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]].T[..., None]
+        cycles, words = kernels.gemm_cost(gemm, tiles[:, codes], layout, platform.words_per_cycle, plan.literal)
+        columns = np.broadcast_arrays(cycles, words, codes, layout[1], layout[0])
+        batches: list[list[Configuration]] = [[] for _ in range(design.options.b_max)]
+        # fewer cycles are better, then fewer words, then the smaller code, then the smaller B_R
+        for taken, moved, code, B_R, b in sorted(zip(*(column.ravel().tolist() for column in columns), strict=True)):
+            item = Configuration(K_NAMES[code], B_R, taken / platform.clock_hz, moved * platform.word_bits / 8)
+            batches[b - 1].append(item)
+        found.append(batches)
+    return [found[row] for row in rows]
 
 
-def _runner_up(weighed: _Weighed, codes: NDArray[np.int64], B_R: NDArray[np.int64]) -> tuple[NDArray[Any], ...]:
-    """Code, B_R and cycles of the best pair of each layer but the chosen one; 0, 0 and infinite if there is none."""
-    chosen = (codes[:, None] == weighed.codes) & (B_R[:, None] == weighed.B_R)
-    others = weighed._replace(cycles=np.where(chosen, np.inf, weighed.cycles))
-    first = others.order()[:, 0]
-    cycles = others.cycles[np.arange(len(first)), first]
-    exists = np.isfinite(cycles)
-    return np.where(exists, weighed.codes[first], 0), np.where(exists, weighed.B_R[first], 0), cycles
+def _least_s(column: list[Configuration], k: str | None, rule: str | None) -> float:
+    """The least time of a layer and batch if some choices are taken away, infinite if none is left.
 
-
-def _fixed(
-    design: DesignTable, weighed: list[_Weighed], time_s: NDArray[np.float64], products: list[int]
-) -> list[Fixed]:
-    """Choices taken away from all layers with a product; ``time_s`` is that of all layers as configured."""
-    options = design.options
-    stackings = [None, *range(options.plan.codes)] if options.stacking else [None]
-    rules = [None, "b", "1"] if options.batching in (Batching.FLUID, Batching.EQ1) else [None]
-    found = []
-    for code in stackings:
-        for rule in rules:
-            if code is None and rule is None:
-                continue
-            table = time_s.copy()
-            table[products] = np.column_stack([item.best(code, rule) for item in weighed]) / design.platform.clock_hz
-            total_s = table.sum(axis=0)
-            if np.isfinite(total_s).all():
-                k = None if code is None else K_NAMES[code]
-                single = (code is not None or len(stackings) == 1) and (rule is not None or len(rules) == 1)
-                found.append(Fixed(k, rule, total_s, _gop_s(design, total_s), single))
-    return found
+    ``k`` is the one stacking; ``rule`` asks for the most (``"b"``) or the fewest
+    (``"1"``) samples down the rows.
+    """
+    B_R = {None: None, "1": 1, "b": max(item.B_R for item in column)}[rule]
+    allowed = [item.time_s for item in column if k in (None, item.k) and B_R in (None, item.B_R)]
+    return min(allowed, default=np.inf)
 
 
 def _gop_s(design: DesignTable, time_s: NDArray[np.float64]) -> float:
@@ -228,23 +178,27 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         If the FBCB stacks processing elements that the design does not have.
     """
     costs = layer_costs(design, fbcb)
-    network, platform = design.network, design.platform
-    products = [index for index, layer in enumerate(network.layers) if layer.gemm]
+    network, platform, options = design.network, design.platform, design.options
     weighed = _weigh(design)
-    codes, B_R = fbcb.unpack()
-    following = [_runner_up(item, codes[:, i], B_R[:, i]) for i, item in enumerate(weighed)]
-    next_codes, next_B_R, next_cycles = (np.column_stack(columns) for columns in zip(*following, strict=True))
-
-    def spread(table: NDArray[Any], rest: float = 0) -> NDArray[Any]:
-        found = np.full(costs.time_s.shape, rest, dtype=table.dtype)
-        found[products] = table
-        return found
-
-    chosen = Pairs(spread(codes), spread(B_R), costs.time_s)
-    next_s = spread(next_cycles / platform.clock_hz, np.inf)
-    runner_up = Pairs(spread(next_codes), spread(next_B_R), next_s)
+    products = [index for index, layer in enumerate(network.layers) if layer.gemm]
     bound = np.array(list(Cause), dtype=object)[np.argmax(list(costs.parts_s.values()), axis=0)]
-    takes_time = np.flatnonzero(costs.time_s.any(axis=1))
+    # a memory-only layer has no choice
+    chosen: list[list[tuple[str, int]]] = [[] for _ in network.layers]
+    candidates: list[list[list[Configuration]]] = [[[]] * options.b_max for _ in network.layers]
+    for index, columns, codes, B_R in zip(products, weighed, *fbcb.unpack(), strict=True):
+        candidates[index] = columns
+        chosen[index] = [(K_NAMES[code], rows) for code, rows in zip(codes, B_R.tolist(), strict=True)]
+    fixed = []
+    stackings = [None, *K_NAMES] if options.stacking else [None]
+    rules = [None, "b", "1"] if options.batching in (Batching.FLUID, Batching.EQ1) else [None]
+    for k, rule in list(product(stackings, rules))[1:]:  # without the first, which takes nothing away
+        table = costs.time_s.copy()
+        table[products] = [[_least_s(column, k, rule) for column in columns] for columns in weighed]
+        total_s = table.sum(axis=0)
+        if np.isfinite(total_s).all():
+            single = (len(stackings) == 1 or k is not None) and (len(rules) == 1 or rule is not None)
+            fixed.append(Fixed(k, rule, total_s, _gop_s(design, total_s), single))
+    takes_time = np.flatnonzero(costs.time_s.any(axis=1)).tolist()
     return Explanation(
         design=design,
         layers=[network.layers[index] for index in takes_time],
@@ -252,42 +206,8 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         dram_bytes=costs.words[takes_time] * platform.word_bits / 8,
         parts_s={cause: part[takes_time] for cause, part in costs.parts_s.items()},
         bound=bound[takes_time],
-        chosen=Pairs._make(table[takes_time] for table in chosen),
-        runner_up=Pairs._make(table[takes_time] for table in runner_up),
-        fixed=_fixed(design, weighed, costs.time_s, products),
+        chosen=[chosen[index] for index in takes_time],
+        candidates=[candidates[index] for index in takes_time],
+        fixed=fixed,
         gop_s=_gop_s(design, costs.time_s.sum(axis=0)),
     )
-
-
-def candidates(design: DesignTable, layer: Layer) -> list[list[Configuration]]:
-    """Every (k, B_R) that the search weighs for a layer, best first.
-
-    Parameters
-    ----------
-    design : DesignTable
-        The design.
-    layer : Layer
-        One of its layers.
-
-    Returns
-    -------
-    list of list of Configuration
-        For b = 1..b_max; all empty for a memory-only layer, which has no choice.
-    """
-    if layer.gemm is None:
-        return [[] for _ in range(design.options.b_max)]
-    platform, products = design.platform, [item for item in design.network.layers if item.gemm]
-    row = products.index(layer)
-    return [
-        [
-            Configuration(
-                K_NAMES[item.codes[m]],
-                int(item.B_R[m]),
-                float(item.cycles[row, m] / platform.clock_hz),
-                float(item.words[row, m] * platform.word_bits / 8),
-            )
-            for m in item.order()[row]
-            if np.isfinite(item.cycles[row, m])
-        ]
-        for item in _weigh(design)
-    ]

@@ -2,7 +2,7 @@
 
 One entry for each layer and batch size: ``k`` in 2 bits above ``B_R - 1`` in
 ceil(log2 B_max) bits, at address ``layer * B_max + (b - 1)``.  ``B_P`` is not
-stored; the control unit derives it.
+stored, because the control unit derives it.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class FbcbTable(Table):
 
 
 def encode(layers: list[str], codes: NDArray[np.int64], B_R: NDArray[np.int64]) -> FbcbTable:
-    """Pack a configuration bit for bit as the paper does.
+    """Pack a configuration into entries, bit for bit as the paper does.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
 
 
 def _layer_uses(network: Network, costs: LayerCosts) -> list[LayerUse]:
-    """Layer by layer; a stage's memory-only layers go with the product before them."""
+    """The use of each layer; a memory-only layer is counted with the product before it in its stage."""
     parts = costs.parts_s
     tables = {
         "time_s": costs.time_s,

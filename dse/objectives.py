@@ -1,4 +1,4 @@
-"""What a search maximises or minimises: each objective by name, from what designs cost."""
+"""What a search maximises or minimises: each objective by name, computed from what designs cost."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Cost(NamedTuple):
     cycles : (D, B_max) ndarray of float64
         Time.
     words, accesses : (D, B_max) ndarray of float64, or None
-        Words moved off chip, and accesses to buffers on chip, if they were counted.
+        Words moved off chip, and accesses to buffers on chip; ``None`` if they were not counted.
     launched_macs : float
-        Multiply-accumulates of the runs that a simulation saw, if there was one.
+        Multiply-accumulates of the runs that a simulation counted, 0 if there was none.
     busy_cycles : (D,) ndarray of float64, or None
         Time of those runs.
     """
@@ -74,14 +74,14 @@ class Cost(NamedTuple):
 
     @property
     def gop_s_w(self) -> Values:
-        """Throughput for each watt, in each batch: operations for each nanojoule."""
+        """Throughput per watt of each batch, which is operations per nanojoule."""
         return 2e-9 * self.macs / self.energy_j
 
 
 def weighted(weights: Values, values: Values) -> Values:
     """The sum over the columns of ``values``, weighted: of throughput with w_b, Equation (2)."""
     total = np.zeros(len(values))
-    for i in range(len(weights)):  # the same order for any number of designs, so that ties stay ties
+    for i in range(len(weights)):  # always in this order, so that designs that tie do so in a block of any size
         total += weights[i] * values[:, i]
     return total
 
@@ -109,7 +109,8 @@ class Definition:
     reduce : callable
         From w_b and these values to one for each design.
     needs : tuple of str
-        Optional keys of a board that it needs; with any, off-chip words and accesses are counted too.
+        Optional keys of a board that it needs.  If there are any, words moved off chip and
+        accesses to buffers are counted too.
     """
 
     title: str
@@ -154,12 +155,12 @@ OBJECTIVES = {
 
 
 def check_objectives(platform: Platform, names: Sequence[Objective]) -> None:
-    """Refuse objectives for which a board does not state what they need.
+    """Refuse objectives that need figures a board does not state.
 
     Raises
     ------
     InputError
-        If a key is missing; the line names all that are.
+        If a key is missing; the line names every missing one.
     """
     for name in names:
         platform.require(OBJECTIVES[name].needs, f"the objective {name}")

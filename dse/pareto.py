@@ -1,11 +1,11 @@
-"""The Pareto front: the designs that no other one beats in the objective without taking more of something."""
+"""The Pareto front: a design is on it if every better one takes more of something."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,15 @@ from ..models import Network
 from ..platforms import LUT_KEYS, Platform
 from .choices import Objective
 from .objectives import OBJECTIVES, check_objectives
-from .search import Evaluator, SearchOptions
+from .search import Evaluator, Progress, SearchOptions, rank
 from .space import Tile, buffer_bits, designs, luts
 
 MAX_AXES = 2
 """Most axes beside the objective: with three figures in all, one sweep over sorted designs finds the front."""
+
+
+Table = NDArray[np.float64]
+"""A row for each design, three columns: what it takes by axis, and its objective; the less the better."""
 
 
 class Axis(StrEnum):
@@ -93,8 +97,9 @@ class Front(NamedTuple):
     points : list of Point
         By what they take, axis after axis.
     knee : int
-        Which point is nearest to the best objective for nothing: ``of_best`` = 1 with
-        shares of 0 of the most that a point takes (compromise programming; Zeleny, 1973).
+        The point nearest to the ideal one, which has the best objective and takes nothing:
+        ``of_best`` is 1, and what it takes is 0 of the most that any point takes
+        (compromise programming; Zeleny, 1973).
     designs_evaluated : int
         How many designs were looked at.
     """
@@ -105,25 +110,25 @@ class Front(NamedTuple):
     designs_evaluated: int
 
     def least(self, axis: int, of_best: float) -> Point:
-        """The point that takes least on an axis, among those whose ``of_best`` is at least the one given."""
+        """The point that takes least on an axis, among those that reach a share of the best objective."""
         found = [point for point in self.points if point.of_best >= of_best]
         return min(found, key=lambda point: (point.takes[axis], -point.of_best))
 
 
 class _Staircase:
-    """Of the points (x, y) added so far, those that no other one matches or beats in both."""
+    """The points (x, y) added so far, without those that another one matches or beats in both."""
 
     def __init__(self) -> None:
         self._x: list[float] = []  # rising
         self._y: list[float] = []  # falling
 
     def below(self, x: float) -> tuple[float, float]:
-        """The point of least y among those with no larger x."""
+        """The point with the least y among those whose x is not larger."""
         i = bisect_right(self._x, x) - 1
         return (self._x[i], self._y[i]) if i >= 0 else (np.inf, np.inf)
 
     def add(self, x: float, y: float) -> None:
-        """Take a point whose y is less than that of :meth:`below`."""
+        """Add a point whose y is less than that of :meth:`below`."""
         i = j = bisect_left(self._x, x)
         while j < len(self._x) and self._y[j] >= y:
             j += 1
@@ -141,7 +146,7 @@ def undominated(losses: NDArray[np.float64]) -> NDArray[np.int64]:
     Returns
     -------
     (M,) ndarray of int64
-        Their indices, ordered by the columns; of equal rows the first.
+        Their indices, ordered by the columns; if rows are equal, the first one.
     """
     order = np.lexsort(losses.T[::-1])
     stairs, kept = _Staircase(), []
@@ -153,7 +158,10 @@ def undominated(losses: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _beaten(front: NDArray[np.float64], losses: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Rows that some row of a front, which is ordered by its first column, matches everywhere and beats somewhere."""
+    """Whether some row of a front is as good as a row of ``losses`` in every column, and better in the second or third.
+
+    The front is ordered by its first column.
+    """
     stairs, rows, row = _Staircase(), front.tolist(), 0
     beaten = np.zeros(len(losses), dtype=np.bool_)
     order = np.argsort(losses[:, 0], kind="stable")
@@ -168,98 +176,75 @@ def _beaten(front: NDArray[np.float64], losses: NDArray[np.float64]) -> NDArray[
 
 
 class _Search:
-    """Evaluates designs, and makes three columns of losses of what they take and their objective."""
+    """Rates designs and finds their front.  If there is but one axis, the first column of a table is 0."""
 
-    def __init__(self, network: Network, platform: Platform, options: SearchOptions, over: Sequence[Axis]) -> None:
-        self.over, self.platform, self.goal = over, platform, OBJECTIVES[options.objective]
-        self.asked = [options.objective, *(RATED[axis] for axis in over if axis in RATED)]
-        self.evaluated = 0
-        self._evaluator = Evaluator(network, platform, options)
+    def __init__(
+        self, evaluator: Evaluator, platform: Platform, objective: Objective, over: Sequence[Axis],
+        threads: int | None, progress: Progress | None,
+    ) -> None:  # fmt: skip
+        self.over, self.platform, self.objective, self.evaluated = over, platform, objective, 0
+        self._evaluator, self._threads, self._progress = evaluator, threads, progress
 
-    def rate(
-        self, space: NDArray[np.int64], threads: int | None, progress: Callable[[int, int], None] | None
-    ) -> NDArray[np.float64]:
-        """Values of designs: their objective, then those of the axes that are rated."""
-        before = self.evaluated
+    def rate(self, space: NDArray[np.int64]) -> Table:
+        """The table of designs."""
+        before, progress = self.evaluated, self._progress
         report = progress and (lambda done, total: progress(before + done, before + total))
-        values = self._evaluator.rate(space, self.asked, threads, report)
+        rated = [axis for axis in self.over if axis in RATED]
+        asked = [self.objective, *(RATED[axis] for axis in rated)]
+        values = self._evaluator.rate(space, asked, self._threads, report).T
         self.evaluated += len(space)
-        return values
-
-    def takes(self, space: NDArray[np.int64], values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """What designs take, by axis."""
         T_R, T_P, T_C = space.T
-        rated = iter(values.T[1:])
-        columns = []
-        for axis in self.over:
-            if axis in RATED:
-                columns.append(next(rated))
-            elif axis is Axis.LUT:
-                columns.append(luts(self.platform, T_P, T_C))
-            else:
-                whole = T_P * T_C if axis is Axis.DSP else buffer_bits(self.platform.word_bits, T_R, T_P, T_C)
-                columns.append(whole.astype(np.float64))
-        return columns
+        bits = buffer_bits(self.platform.word_bits, T_R, T_P, T_C)
+        takes: dict[Axis, Any] = {Axis.DSP: T_P * T_C, Axis.RAM: bits, **dict(zip(rated, values[1:], strict=True))}
+        if Axis.LUT in self.over:
+            takes[Axis.LUT] = luts(self.platform, T_P, T_C)
+        columns = [*(takes[axis] for axis in self.over), OBJECTIVES[self.objective].losses(values[0])]
+        return np.column_stack([*[np.zeros(len(space))] * (MAX_AXES - len(self.over)), *columns])
 
-    def losses(self, space: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Two axes, the first of them 0 if there is but one, and the objective: the less the better."""
-        columns = self.takes(space, values)
-        first = [np.zeros(len(space))] * (MAX_AXES - len(columns))
-        return np.column_stack([*first, *columns, self.goal.losses(values[:, 0])])
+    def front(self, *parts: tuple[NDArray[np.int64], Table]) -> tuple[NDArray[np.int64], Table]:
+        """The front of several sets of designs; if some are equal, the one that the search ranks first."""
+        space, table = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        order = rank(space, np.zeros(len(space)))
+        kept = order[undominated(table[order])]
+        return space[kept], table[kept]
 
+    def front_with_rows(self, top: NDArray[np.int64]) -> tuple[NDArray[np.int64], Table]:
+        """The front over designs with every even T_R up to that of ``top``.
 
-def _merge(
-    search: _Search, *parts: tuple[NDArray[np.int64], NDArray[np.float64]]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The front of several sets of designs with their values; of equals the one that the search ranks first."""
-    space, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    order = np.lexsort((space[:, 1], -space[:, 0], -space[:, 1] * space[:, 2]))
-    kept = order[undominated(search.losses(space[order], values[order]))]
-    return space[kept], values[kept]
-
-
-def _with_rows(
-    search: _Search, top: NDArray[np.int64], threads: int | None, progress: Callable[[int, int], None] | None
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The front over designs with every even T_R up to that of ``top``.
-
-    A larger T_R takes more memory and is never slower.  So for a pair (T_P, T_C),
-    no T_R between two others is better than the memory of the smaller one with the
-    values of the larger one.  If the front beats that, or both have the same values,
-    the T_R in between are left out; else the middle one is evaluated, and so on.
-    """
-    low, high = top.copy(), top
-    low[:, 0] = 2
-    at_low, at_high = (search.rate(space, threads, progress) for space in (low, high))
-    front = _merge(search, (low, at_low), (high, at_high))
-    while True:
-        at_best = low.copy()
-        at_best[:, 0] += 2
-        split = (high[:, 0] - low[:, 0] > 2) & np.any(at_low != at_high, axis=1)
-        split[split] = ~_beaten(search.losses(*front), search.losses(at_best[split], at_high[split]))
-        if not split.any():
-            return front
-        low, high, at_low, at_high = low[split], high[split], at_low[split], at_high[split]
-        middle = low.copy()
-        middle[:, 0] += 2 * ((high[:, 0] - low[:, 0]) // 4)
-        at_middle = search.rate(middle, threads, progress)
-        front = _merge(search, front, (middle, at_middle))
-        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
-        at_low, at_high = np.concatenate([at_low, at_middle]), np.concatenate([at_middle, at_high])
-
-
-def default_axes(objective: Objective) -> tuple[Axis, ...]:
-    """DSPs and, where a larger T_R is never worse, on-chip memory."""
-    return (Axis.DSP,) if OBJECTIVES[objective].needs else (Axis.DSP, Axis.RAM)
+        A larger T_R takes more memory and is never slower.  So for each pair (T_P, T_C)
+        this looks at two T_R, and at the best that a T_R between them could be: the
+        memory of the smallest one in between, and all else as for the larger T_R.  If
+        the front beats that, or the two differ in memory only, those in between are
+        left out.  Else the middle one is evaluated, and each half is treated likewise.
+        """
+        ram = self.over.index(Axis.RAM) - len(self.over) - 1  # its column
+        two_rows = np.array([2, 0, 0])
+        low, high = top * np.array([0, 1, 1]) + two_rows, top
+        at_low, at_high = self.rate(low), self.rate(high)
+        front = self.front((low, at_low), (high, at_high))
+        while True:
+            at_best = at_high.copy()
+            at_best[:, ram] = buffer_bits(self.platform.word_bits, *(low + two_rows).T)
+            split = (high[:, 0] - low[:, 0] > 2) & np.delete(at_low != at_high, ram, axis=1).any(axis=1)
+            split[split] = ~_beaten(front[1], at_best[split])
+            if not split.any():
+                return front
+            low, high, at_low, at_high = low[split], high[split], at_low[split], at_high[split]
+            middle = low.copy()
+            middle[:, 0] += 2 * ((high[:, 0] - low[:, 0]) // 4)
+            at_middle = self.rate(middle)
+            front = self.front(front, (middle, at_middle))
+            low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+            at_low, at_high = np.concatenate([at_low, at_middle]), np.concatenate([at_middle, at_high])
 
 
 def check_axes(platform: Platform, objective: Objective, over: Sequence[Axis]) -> None:
-    """Refuse axes that make no front with an objective, or of which a board says nothing.
+    """Refuse axes that make no front with an objective, or that need figures a board does not state.
 
     Raises
     ------
     InputError
-        With what is wrong.
+        If they do.
     """
     if not over or len(over) > MAX_AXES or len(set(over)) < len(over):
         raise InputError(f"--over: expected one or two of {', '.join(Axis)}, found {','.join(over) or 'none'}")
@@ -283,7 +268,7 @@ def find_front(
     over: Sequence[Axis] | None = None,
     *,
     threads: int | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Front:
     """Every design that no other equals or beats in the objective and in all that it takes.
 
@@ -301,7 +286,7 @@ def find_front(
     Returns
     -------
     Front
-        All its points; of equal designs the one that the search would rank first.
+        All its points; if designs are equal, the one that the search would rank first.
 
     Raises
     ------
@@ -309,17 +294,16 @@ def find_front(
         If no design fits, the axes make no front, or the board does not state what they need.
     """
     options = options or SearchOptions()
-    axes = tuple(default_axes(options.objective) if over is None else over)
+    # where a larger T_R may be worse, memory makes no front
+    usual = [Axis.DSP] if OBJECTIVES[options.objective].needs else [Axis.DSP, Axis.RAM]
+    axes = tuple(usual if over is None else over)
     check_axes(platform, options.objective, axes)
-    search, top = _Search(network, platform, options, axes), designs(platform, options.limits)
-    if Axis.RAM in axes:
-        space, values = _with_rows(search, top, threads, progress)
-    else:
-        space, values = _merge(search, (top, search.rate(top, threads, progress)))
-    losses = search.losses(space, values)[:, -1]
-    of_best = losses / losses.min() if search.goal.higher_is_better else losses.min() / losses
-    columns = search.takes(space, values)
-    distance = (1 - of_best) ** 2 + sum((column / column.max()) ** 2 for column in columns)
-    rows = zip(space.tolist(), zip(*columns, strict=True), values[:, 0].tolist(), of_best.tolist(), strict=True)
-    points = [Point(Tile(*tile), tuple(map(float, takes)), value, share) for tile, takes, value, share in rows]
-    return Front(axes, points, int(np.argmin(distance)), search.evaluated)
+    found = _Search(Evaluator(network, platform, options), platform, options.objective, axes, threads, progress)
+    space = designs(platform, options.limits)
+    space, table = found.front_with_rows(space) if Axis.RAM in axes else found.front((space, found.rate(space)))
+    goal, losses, takes = OBJECTIVES[options.objective], table[:, -1], table[:, MAX_AXES - len(axes) : -1]
+    of_best = losses / losses.min() if goal.higher_is_better else losses.min() / losses
+    distance = (1 - of_best) ** 2 + sum((column / column.max()) ** 2 for column in takes.T)
+    rows = zip(space.tolist(), takes.tolist(), goal.losses(losses).tolist(), of_best.tolist(), strict=True)
+    points = [Point(Tile(*tile), tuple(taken), value, share) for tile, taken, value, share in rows]
+    return Front(axes, points, int(np.argmin(distance)), found.evaluated)

@@ -1,4 +1,4 @@
-"""Search of the NPU (paper 000, Section III-A, Equation 2): a design is evaluated, or ruled out by a bound."""
+"""Search for the best NPU (paper 000, Section III-A, Equation 2): a design is evaluated, or ruled out by a bound."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from ..platforms import Platform
 from ..tables.latency import MAX_BATCH
 from .choices import Batching, Objective
 from .objectives import OBJECTIVES, Cost, check_objectives, weighted
-from .space import Limits, Plan, Tile, check_fit, designs, make_plan
-from .workload import Work, distinct
+from .space import Limits, Plan, Tile, check_fit, designs, make_plan, stacked
+from .workload import distinct
 
 PIECE = 8_000_000
-"""Layouts that a thread evaluates in one task: about ten milliseconds, so that all stay busy and Ctrl-C acts soon."""
+"""Layouts that a thread evaluates in one task: some ten milliseconds, so all threads stay busy and Ctrl-C acts soon."""
 
 ROUND = 256
-"""Designs that a search evaluates before it asks again whether any other can win."""
+"""Designs that a search evaluates before it asks again whether any other design can still win."""
 
 MARGIN = 1 - 1e-9
-"""Lowers every bound, by far more than rounding could raise it (docs/model.md, Pruning)."""
+"""Every bound is lowered by this factor, far more than rounding could raise it (docs/model.md, Pruning)."""
 
 Progress = Callable[[int, int], None]
 
@@ -181,65 +181,95 @@ class Evaluator:
         What it runs on.
     options : SearchOptions
         Engine, batch sizes, weights.
+
+    Attributes
+    ----------
+    work, plan
+        Network and choices in the form the kernels take.
     """
 
     def __init__(self, network: Network, platform: Platform, options: SearchOptions) -> None:
         from . import kernels  # here, because reading a design needs no numba
 
-        self._kernels = kernels
-        work, self._rows = distinct(network, memory_layers=options.memory_layers)
-        self._macs, self._platform, self._b_max = network.macs, platform, options.b_max
-        self._weights = options.weight_array()
-        self._launches = np.array(options.launches)
-        self._launched_macs = 0.0
-        if options.launches:
-            if len(options.launches) != len(network.exits):
-                raise InputError(
-                    f"launches: expected {len(network.exits)} stages, those of {network.name}, "
-                    f"found {len(options.launches)}; take the results of a simulation of this network"
-                )
-            samples = self._launches @ np.arange(1, options.b_max + 1)
-            self._launched_macs = float(samples @ (work.repeats.T @ work.gemms.prod(axis=1)))
-        else:  # the network as one stage
-            repeats, words = work.repeats.sum(axis=1, keepdims=True), work.memory_words.sum(keepdims=True)
-            work = work._replace(repeats=repeats, memory_words=words)
-        self._work: Work = work
-        self._plan = options.plan
+        self._kernels, self._network, self._platform, self._options = kernels, network, platform, options
+        self._launches, self.plan = np.array(options.launches), options.plan
+        self.work, self._rows = distinct(network, memory_layers=options.memory_layers)
+        if not options.launches:  # the network as one stage
+            repeats, words = self.work.repeats.sum(axis=1, keepdims=True), self.work.memory_words.sum(keepdims=True)
+            self.work = self.work._replace(repeats=repeats, memory_words=words)
+        elif len(options.launches) != len(network.exits):
+            raise InputError(
+                f"launches: expected {len(network.exits)} stages, those of {network.name}, "
+                f"found {len(options.launches)}; take the results of a simulation of this network"
+            )
 
     def cost(self, space: NDArray[np.int64], *, traffic: bool) -> Cost:
         """Time of D designs and, if asked for, their traffic off chip and on."""
-        if traffic or self._plan.literal:
-            return self._account(space)[0]
-        cycles = np.empty((len(space), len(self._work.memory_words), self._b_max))
-        self._kernels.search_designs(space, self._work, self._plan, self._platform.words_per_cycle, cycles)
-        return self._cost(cycles)
+        if traffic or self.plan.literal:
+            return self._cost(*self.account(space)[0])
+        return self._cost(self.cycles(space))
 
     def choose(self, tile: Tile) -> Choice:
         """The best (k, B_R) of each of the network's products and each batch on a design."""
-        chosen = self._account(np.array([tile]))[1]
+        chosen = self.account(np.array([tile]))[1]
         return Choice._make(table[self._rows] for table in chosen)
 
-    def _account(self, space: NDArray[np.int64]) -> tuple[Cost, Choice]:
-        """Time and traffic of D designs, and what each distinct layer chooses on the last of them."""
-        shape = len(self._work.gemms), self._b_max
+    def _tiles(self, space: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Tiles of designs under each stacking code; where a code does not fit, those of k = 1, which wins ties."""
+        tiles = stacked(space, self.plan.codes)
+        return np.where(tiles.min(axis=0) < 1, tiles[:, :1], tiles)
+
+    def cycles(self, space: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Cycles of D designs, by stage and batch."""
+        block = self._kernels.BLOCK
+        whole = np.pad(space, ((0, -len(space) % block), (0, 0)), mode="edge")  # so that the last block is full too
+        tiles = np.ascontiguousarray(self._tiles(whole).reshape(3, self.plan.codes, -1, block).transpose(2, 0, 1, 3))
+        found = np.empty((len(tiles), len(self.work.memory_words), self._options.b_max, block))
+        self._kernels.search_designs(tiles, self.work, self.plan, self._platform.words_per_cycle, found)
+        return np.moveaxis(found, -1, 1).reshape(-1, *found.shape[1:3])[: len(space)]
+
+    def account(self, space: NDArray[np.int64]) -> tuple[NDArray[np.float64], Choice]:
+        """Cycles, words and accesses of D designs, and what each distinct layer chooses on the last of them."""
+        shape = len(self.work.gemms), self._options.b_max
         choice = Choice(np.empty(shape, np.int64), np.empty(shape, np.int64), *(np.empty(shape) for _ in range(3)))
-        found = np.empty((3, len(space), len(self._work.memory_words), self._b_max))
-        self._kernels.account_designs(space, self._work, self._plan, self._platform.words_per_cycle, choice, *found)
-        return self._cost(*found), choice
+        found = np.empty((3, len(space), len(self.work.memory_words), self._options.b_max))
+        rate = self._platform.words_per_cycle
+        self._kernels.account_designs(self._tiles(space), self.work, self.plan, rate, choice, *found)
+        return found, choice
 
     def least_cost(self, space: NDArray[np.int64]) -> Cost:
-        """What D designs cost at least, in each figure by itself (docs/model.md, Pruning); much quicker."""
-        least = np.empty((3, len(space), len(self._work.memory_words)))
-        self._kernels.bound_designs(space, self._work, self._plan, self._platform.words_per_cycle, least)
-        return self._cost(*(MARGIN * least[..., None] * np.arange(1, self._b_max + 1)))
+        """What D designs cost at least, in each figure by itself; much quicker.
+
+        Of each layer this takes the best case for one sample that any layout could
+        offer (docs/model.md, Pruning).
+        """
+        kernels, work, plan, rate = self._kernels, self.work, self.plan, self._platform.words_per_cycle
+        T_R, T_P, T_C = self._tiles(space)
+        least = np.empty((3, len(space), len(work.memory_words)))  # cycles, words moved off chip, accesses to buffers
+        least[:] = np.array([1 / rate, 1.0, 2.0])[:, None, None] * work.memory_words
+        for (R, P, C, groups), kind, repeats in zip(work.gemms, work.kinds, work.repeats, strict=True):
+            b, _, B_P, passes = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]].T
+            share = (passes / b).min()  # what a sample has to pay at least of one reading of the weights
+            # samples side by side share tiles along the columns, in Equation (1) as printed along P
+            inner = P / T_P if plan.literal else kernels.tiles_along(P, T_P)
+            columns = C / T_C if B_P.max() > 1 and not plan.literal else kernels.tiles_along(C, T_C)
+            words = kernels.sample_words(R, P, C, T_C) + share * kernels.weight_words(R, P, C, T_R, 1)
+            cycles = np.maximum(R * inner * columns, words / rate)
+            accesses = 2 * (words + kernels.partial_words(R, P, C, T_P))
+            for figure, values in enumerate((cycles, words, accesses)):
+                least[figure] += values.min(axis=0)[:, None] * (repeats * groups)
+        return self._cost(*(MARGIN * least[..., None] * np.arange(1, self._options.b_max + 1)))
 
     def _cost(self, *found: NDArray[np.float64]) -> Cost:
         """From cycles, and perhaps words and accesses, by design, stage and batch."""
-        cost = Cost(self._macs, self._platform, *(array.sum(axis=1) for array in found))
+        cost = Cost(self._network.macs, self._platform, *(array.sum(axis=1) for array in found))
         if not self._launches.size:
             return cost
-        busy = weighted(self._launches.ravel(), found[0].reshape(len(found[0]), -1))
-        return cost._replace(launched_macs=self._launched_macs, busy_cycles=busy)
+        samples = self._launches @ cost.batch
+        return cost._replace(
+            launched_macs=float(samples @ (self.work.repeats.T @ self.work.gemms.prod(axis=1))),
+            busy_cycles=weighted(self._launches.ravel(), found[0].reshape(len(found[0]), -1)),
+        )
 
     def rate(
         self,
@@ -257,11 +287,11 @@ class Evaluator:
         space : (D, 3) ndarray of int64
             T_R, T_P, T_C of each.
         objectives : sequence of Objective
-            What is asked of them.
+            Which values.
         threads, progress
             As for :func:`search`.
         bound : bool
-            Values that they cannot surpass, instead of theirs.
+            Instead of their values, give values that they cannot surpass.
 
         Returns
         -------
@@ -271,15 +301,15 @@ class Evaluator:
         asked = [OBJECTIVES[name] for name in objectives]
         traffic = any(item.needs for item in asked)
         values = np.empty((len(space), len(asked)))
-        layouts_each = len(self._work.gemms) * self._plan.codes * (1 if bound else len(self._plan.layouts))
-        block = self._kernels.BLOCK
+        layouts_each = len(self.work.gemms) * self.plan.codes * (1 if bound else len(self.plan.layouts))
+        block, weights = self._kernels.BLOCK, self._options.weight_array()
         step = block * max(1, PIECE // (block * layouts_each))
 
         def evaluate(start: int) -> int:
             part = space[start : start + step]
             cost = self.least_cost(part) if bound else self.cost(part, traffic=traffic)
             for i, item in enumerate(asked):
-                values[start : start + step, i] = item.evaluate(cost, self._weights)
+                values[start : start + step, i] = item.evaluate(cost, weights)
             return len(part)
 
         done = 0
@@ -291,9 +321,9 @@ class Evaluator:
 
 
 def on_threads(task: Callable[[int], Result], items: Sequence[int], threads: int | None) -> Iterator[Result]:
-    """Results of a task for each item, in the order in which they end; one thread or one item needs no pool."""
+    """Results of a task for each item, in the order in which they end."""
     threads = min(threads or available_threads(), len(items))
-    if threads <= 1:
+    if threads <= 1:  # needs no pool
         yield from map(task, items)
         return
     from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -306,9 +336,9 @@ def on_threads(task: Callable[[int], Result], items: Sequence[int], threads: int
         pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for kernels
 
 
-def _rank(space: NDArray[np.int64], losses: NDArray[np.float64], top: int) -> NDArray[np.int64]:
+def rank(space: NDArray[np.int64], losses: NDArray[np.float64]) -> NDArray[np.int64]:
     """Best first; on a tie more DSPs, then the larger T_R, then the smaller T_P (docs/model.md, Ties)."""
-    return np.lexsort((space[:, 1], -space[:, 0], -space[:, 1] * space[:, 2], losses))[:top]
+    return np.lexsort((space[:, 1], -space[:, 0], -space[:, 1] * space[:, 2], losses))
 
 
 def search(
@@ -322,11 +352,11 @@ def search(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> SearchResult:
-    """Rank every design that fits a board by an objective, by default Equation (2).
+    """Rank all designs that fit a board by an objective, by default Equation (2).
 
-    Designs are evaluated best bound first, until the bound of all others is worse
-    than the last of the ranking: the answer is that of evaluating them all, ties
-    included (docs/model.md, Pruning).
+    The designs with the best bounds are evaluated first.  The search ends when the
+    bounds of all others are worse than the last design of the ranking: the answer is
+    then the same as if all were evaluated, ties included (docs/model.md, Pruning).
 
     Parameters
     ----------
@@ -339,10 +369,10 @@ def search(
     top : int
         How many of the best to return.
     all_rows : bool
-        Enumerate T_R too instead of taking the largest: slow, and the same answer
-        unless the objective is one of energy (docs/model.md, Pruning).
+        Enumerate T_R too instead of taking the largest.  This is slow, and the answer
+        is the same unless the objective is one of energy (docs/model.md, Pruning).
     exhaustive : bool
-        Evaluate every design all the same.
+        Evaluate every design, whatever its bound says.
     threads : int, optional
         Threads to use, by default all cores; the result does not depend on it.
     progress : callable, optional
@@ -384,13 +414,13 @@ def search(
         while values.size < total and hopes[values.size] <= worst:
             part = space[values.size :][: max(ROUND, top, values.size // 2)]
             values = np.append(values, evaluator.rate(part, asked, threads)[:, 0])
-            worst = np.partition(goal.losses(values), top - 1)[top - 1]  # the last that would be ranked so far
+            worst = np.partition(goal.losses(values), top - 1)[top - 1]  # the last one of the ranking so far
             if progress:
                 progress(values.size, total)
         space = space[: values.size]
         if progress:
             progress(total, total)
-    order = _rank(space, goal.losses(values), top)
+    order = rank(space, goal.losses(values))[:top]
     ranking = [Candidate.of(Tile(*space[i].tolist()), float(values[i])) for i in order]
     return SearchResult(ranking, len(space), total - len(space))
 

@@ -18,6 +18,9 @@ from .choices import Batching
 K_CODES = 3
 """Stacking codes: k = 1, 2, 1/2 in this order, which is also the order of preference on a tie."""
 
+STACKING = np.array([[1.0, 0.5, 0.5], [1.0, 2.0, 0.5], [1.0, 0.5, 2.0]])
+"""What each stacking code makes of T_R, T_P and T_C: <floor(T_R/2), k*T_P, floor(T_C/k)> (Section III-A)."""
+
 MAX_ALL_ROWS = 2_000_000
 """Most designs of a search that enumerates T_R too, which is meant for a small board."""
 
@@ -63,8 +66,26 @@ class Tile(NamedTuple):
         return buffer_bits(word_bits, *self)
 
 
+def stacked(space: NDArray[np.int64], codes: int = K_CODES) -> NDArray[np.float64]:
+    """Tiles of D designs under each stacking code.
+
+    Parameters
+    ----------
+    space : (D, 3) ndarray of int64
+        T_R, T_P, T_C of each.
+    codes : int
+        How many of the stacking codes.
+
+    Returns
+    -------
+    (3, codes, D) ndarray of float64
+        T_R, T_P, T_C; one of them is 0 where the design is too small for the code.
+    """
+    return np.floor(STACKING[:, :codes, None] * space.T[:, None])
+
+
 class Limits(Strict):
-    """What a design may take of a board at most; ``None`` is all of it.
+    """The most that a design may take of a board; ``None`` is all of it.
 
     Attributes
     ----------
@@ -81,7 +102,7 @@ class Limits(Strict):
     max_luts: Annotated[int, Field(ge=1)] | None = None
 
     def confine(self, platform: Platform) -> Platform:
-        """The part of a board whose DSPs and memory a design may take, as a board."""
+        """The board with only the DSPs and the memory that a design may take."""
         return platform.model_copy(
             update={
                 "dsps": min(platform.dsps, self.max_dsps or platform.dsps),
@@ -93,9 +114,9 @@ class Limits(Strict):
 class LayerKind(IntEnum):
     """What decides how a batch may be laid out on a layer.
 
-    ``SHARED`` has weights that all samples share, ``SINGLE_ROW`` too, and R = 1
-    (fully connected); ``PER_SAMPLE`` is a product of two activations, where each
-    sample brings both operands.
+    In ``SHARED`` all samples share the weights.  In ``SINGLE_ROW`` they do too, and
+    R = 1 (a fully connected layer).  ``PER_SAMPLE`` is a product of two activations,
+    so each sample has both operands of its own.
     """
 
     SHARED = 0
@@ -111,14 +132,14 @@ class LayerKind(IntEnum):
 
 
 class Plan(NamedTuple):
-    """What a layer may choose from, in the form the kernels take.
+    """What each layer may choose from, in the form that the kernels take.
 
     Attributes
     ----------
     layouts : (N, 4) ndarray of int64
-        Layouts (b, B_R, B_P, passes): a list for each kind of layer, each by b.
+        Layouts (b, B_R, B_P, passes): a list for each kind of layer, ordered by b.
     starts : (kinds + 1,) ndarray of int64
-        Where each list begins, in the order of :class:`LayerKind`.
+        Where the list of each :class:`LayerKind` begins, and where the last one ends.
     codes : int
         Stacking codes to try: 1 for k = 1 only, 3 for all.
     literal : bool
@@ -163,19 +184,16 @@ def arrange(batching: Batching, b: int, B_R: int, kind: LayerKind) -> tuple[int,
 
 
 def _rows_to_try(batching: Batching, b: int, kind: LayerKind) -> list[int]:
-    """Every B_R that may be the best.
+    """Every B_R that may be the best, from the smallest.
 
-    In Fluid Batching cycles and words grow with B_R at fixed B_P (docs/model.md,
-    Pruning), so among the B_R with the same B_P the smallest wins, ties included.
+    If two B_R leave the same B_P and passes, only the smaller one can be: cycles and
+    words grow with B_R, and it wins ties (docs/model.md, Pruning).
     """
-    if one_by_one(batching, kind):
-        return [1]
-    if batching is Batching.FLUID:
-        columns = [-(-b // rows) for rows in range(1, b + 1)]
-        return [rows for rows in range(1, b + 1) if rows == 1 or columns[rows - 1] < columns[rows - 2]]
-    if batching is Batching.EQ1:
-        return list(range(1, b + 1))
-    return [1 if batching is Batching.COLUMN else b]
+    rows = range(1, 2 if batching is Batching.COLUMN else b + 1)
+    if batching in (Batching.ROW, Batching.FC) and not one_by_one(batching, kind):
+        rows = range(b, b + 1)
+    smallest = {arrange(batching, b, B_R, kind): B_R for B_R in reversed(rows)}
+    return sorted(smallest.values())
 
 
 def make_plan(batching: Batching, b_max: int, *, stacking: bool = True) -> Plan:
@@ -209,7 +227,7 @@ def make_plan(batching: Batching, b_max: int, *, stacking: bool = True) -> Plan:
 
 
 def check_fit(platform: Platform, tile: Tile, limits: Limits | None = None) -> None:
-    """Refuse a design that a board, or what it may take of it, cannot hold.
+    """Refuse a design that takes more than a board has, or more than the limits allow.
 
     Raises
     ------
@@ -235,7 +253,7 @@ def check_fit(platform: Platform, tile: Tile, limits: Limits | None = None) -> N
 
 
 def designs(platform: Platform, limits: Limits | None = None, *, all_rows: bool = False) -> NDArray[np.int64]:
-    """Every design that fits a board.
+    """All designs that fit a board.
 
     Parameters
     ----------
@@ -244,8 +262,8 @@ def designs(platform: Platform, limits: Limits | None = None, *, all_rows: bool 
     limits : Limits, optional
         What a design may take of it; by default all.
     all_rows : bool
-        Enumerate every even T_R instead of the largest, which is never slower
-        (docs/model.md, Pruning).  This is slow, and can show that claim on a small board.
+        Enumerate every even T_R instead of the largest only.  The largest is never
+        slower (docs/model.md, Pruning); on a small board this can show it.
 
     Returns
     -------

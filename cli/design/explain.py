@@ -12,7 +12,7 @@ from .dse import ranking
 from .problem import board_of
 
 if TYPE_CHECKING:
-    from ...dse.explanation import Configuration, Explanation, Fixed
+    from ...dse.explanation import Explanation, Fixed
 
 
 def command(
@@ -31,7 +31,7 @@ def command(
     designs that came next.  docs/explain.md reads an example.
     """
     from ...dse.design import read_design
-    from ...dse.explanation import candidates, explain
+    from ...dse.explanation import explain
     from ...formats import InputError
     from ...plots import check_picture
     from ...plots.explain import draw_explanation
@@ -44,11 +44,10 @@ def command(
         raise InputError(f"--batch: expected 1 to {b_max}, the design's largest batch size, found {batch}")
     found = explain(design, fbcb)
     index = None if layer is None else found.index(layer)
-    weighed = [] if index is None else candidates(design, found.layers[index])
     if plot is not None:
         draw_explanation(found, batch or b_max, plot, replace=force)
-    text = _network(found, batch or b_max, top) if index is None else _layer(found, index, weighed)
-    show(as_json, "fluidb.explain-output/1", {"design": directory, **_record(found, index, weighed)}, text, plot)
+    text = _network(found, batch or b_max, top) if index is None else _layer(found, index)
+    show(as_json, "fluidb.explain-output/1", {"design": directory, **_record(found, index)}, text, plot)
 
 
 def _network(found: Explanation, b: int, top: int) -> Iterator[str]:
@@ -103,16 +102,12 @@ def _causes(found: Explanation) -> list[str]:
 
 def _choice(found: Explanation, index: int, at: int) -> tuple[str, str, str]:
     """What bounds a layer, its k:B_R, and the next best with what it would cost."""
-    from ...dse.fbcb import K_NAMES
-
-    def pair(codes: Any, B_R: Any) -> str:
-        return f"{K_NAMES[codes[index, at]]}:{B_R[index, at]}" if B_R[index, at] else ""
-
-    chosen, following = found.chosen, found.runner_up
-    next_best = pair(following.codes, following.B_R)
-    if next_best:
-        next_best += f" {100 * (following.time_s[index, at] / chosen.time_s[index, at] - 1):+.1f} %"
-    return found.bound[index, at].label, pair(chosen.codes, chosen.B_R), next_best
+    following, next_best = found.runner_up(index)[at], ""
+    if following:
+        longer = 100 * (following.time_s / found.time_s[index, at] - 1)
+        next_best = f"{following.k}:{following.B_R} {longer:+.1f} %"
+    pair = "{}:{}".format(*found.chosen[index][at]) if found.chosen[index] else ""
+    return found.bound[index, at].label, pair, next_best
 
 
 def _fixed(found: Explanation, b: int) -> Iterator[str]:
@@ -131,7 +126,7 @@ def _fixed(found: Explanation, b: int) -> Iterator[str]:
     yield table(["all layers and batch sizes with", f"time at b={b}", "longer by", "GOP/s, all b", "less by"], rows)
 
 
-def _layer(found: Explanation, index: int, weighed: list[list[Configuration]]) -> Iterator[str]:
+def _layer(found: Explanation, index: int) -> Iterator[str]:
     from ...dse.fbcb import K_NAMES
 
     layer = found.layers[index]
@@ -152,23 +147,24 @@ def _layer(found: Explanation, index: int, weighed: list[list[Configuration]]) -
         for i in range(found.time_s.shape[1])
     ]
     yield table([*_BATCHES, "\nMB", *_causes(found), *_CHOICE], rows)
-    costs = [{(item.B_R, K_NAMES.index(item.k)): f"{1e3 * item.time_s:,.3f}" for item in column} for column in weighed]
+    costs = [
+        {(item.B_R, K_NAMES.index(item.k)): f"{1e3 * item.time_s:,.3f}" for item in column}
+        for column in found.candidates[index]
+    ]
     pairs = sorted({pair for column in costs for pair in column})
     if pairs:
         cells = [(f"{K_NAMES[k]}:{B_R}", *(column.get((B_R, k), "") for column in costs)) for B_R, k in pairs]
         yield table(["ms by k:B_R", *(f"b={b}" for b in range(1, len(costs) + 1))], cells)
 
 
-def _record(found: Explanation, index: int | None, weighed: list[list[Configuration]]) -> dict[str, Any]:
-    from ...dse.fbcb import K_NAMES
-
-    design, chosen, following = found.design, found.chosen, found.runner_up
+def _record(found: Explanation, index: int | None) -> dict[str, Any]:
+    design = found.design
 
     def times(of: Any) -> dict[str, Any]:
         return {"time_s": of(found.time_s)} | {f"{cause}_s": of(part) for cause, part in found.parts_s.items()}
 
     def row(i: int) -> dict[str, Any]:
-        layer, has = found.layers[i], following.B_R[i].astype(bool)
+        layer, following = found.layers[i], found.runner_up(i)
         return {
             "layer": layer.name,
             "stage": layer.stage,
@@ -176,11 +172,11 @@ def _record(found: Explanation, index: int | None, weighed: list[list[Configurat
             **times(lambda part: part[i]),
             "dram_bytes": found.dram_bytes[i],
             "bound": found.bound[i],
-            "k": [K_NAMES[code] for code in chosen.codes[i]] if layer.gemm else None,
-            "B_R": chosen.B_R[i] if layer.gemm else None,
-            "next_k": [K_NAMES[code] if there else None for code, there in zip(following.codes[i], has, strict=True)],
-            "next_B_R": [int(B_R) or None for B_R in following.B_R[i]],
-            "next_time_s": following.time_s[i],  # infinite, so null, where there is no other choice
+            "k": [k for k, _ in found.chosen[i]] or None,
+            "B_R": [B_R for _, B_R in found.chosen[i]] or None,
+            "next_k": [item and item.k for item in following],
+            "next_B_R": [item and item.B_R for item in following],
+            "next_time_s": [item and item.time_s for item in following],
         }
 
     def fixed(item: Fixed) -> dict[str, Any]:
@@ -188,7 +184,9 @@ def _record(found: Explanation, index: int | None, weighed: list[list[Configurat
 
     layers = [row(i) for i in (range(len(found.layers)) if index is None else [index])]
     if index is not None:
-        layers[0]["candidates"] = [{"b": b, **item._asdict()} for b, column in enumerate(weighed, 1) for item in column]
+        layers[0]["candidates"] = [
+            {"b": b, **item._asdict()} for b, column in enumerate(found.candidates[index], 1) for item in column
+        ]
     return {
         "network": design.network.name,
         "platform": design.platform.name,

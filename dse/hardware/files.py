@@ -1,7 +1,7 @@
-"""What an RTL project and its firmware include of a design: memory contents, a C header, SystemVerilog.
+"""Files of a design that an RTL project and its firmware include: memory contents, a C header, SystemVerilog.
 
-``docs/hardware.md`` describes the files; the modules that do not depend on the
-design lie in ``rtl/`` as they are shipped.
+``docs/hardware.md`` describes them.  ``rtl/`` holds templates, and the modules that
+are the same for every design.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_CYCLES = 2**63 - 1
 
 
 def _plain(name: str) -> str:
-    r"""A name in a comment: nothing that ends it, continues its line, or leaves ASCII.
+    r"""A name for a comment: in ASCII, without what would end the comment or continue its line.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def _plain(name: str) -> str:
 
 
 def _c_string(text: str) -> str:
-    r"""A string literal of C with the text's UTF-8 bytes; three octal digits end an escape, whatever follows.
+    r"""A string literal of C with the text's UTF-8 bytes; an escape has three octal digits, so it ends there.
 
     Examples
     --------
@@ -51,7 +51,7 @@ def _c_string(text: str) -> str:
 
 
 def _fill(template: str, comment: str, design: DesignTable, **values: object) -> str:
-    """A template of ``rtl/`` with its values; ``origin`` in it is what the file was made of, as a comment."""
+    """Fill in a template of ``rtl/``; its ``origin`` is a comment that says which design the file is made from."""
     origin = [
         f"{comment} Network {_plain(design.network.name)} on {design.platform.name}, design {design.tile}.",
         f"{comment} Written by fluidb {__version__} from the design with SHA-256 {design.digest()}.",
@@ -155,8 +155,8 @@ def rtl_texts(design: DesignTable, fbcb: FbcbTable) -> dict[str, str]:
 def header_text(design: DesignTable, latency: LatencyTable) -> str:
     """The scheduler's latency table as a C99 header, in cycles of the NPU's clock.
 
-    Rounded up, so that no sum of its times is shorter than the table's and a
-    deadline that a scheduler finds kept is kept.
+    Times are rounded up, so that no sum of them is shorter than in the table: a
+    deadline that a scheduler expects to meet is met.
 
     Parameters
     ----------

@@ -7,32 +7,30 @@ import numpy as np
 import pytest
 from fluidb.dse import Batching, kernels
 from fluidb.dse.fbcb import K_NAMES
-from fluidb.dse.search import Choice
-from fluidb.dse.space import LayerKind, arrange, make_plan
+from fluidb.dse.search import Evaluator, SearchOptions
+from fluidb.dse.space import LayerKind, arrange, make_plan, stacked
 from fluidb.dse.workload import distinct
+from fluidb.platforms import Platform
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import any_gemm, batches, huge_gemms, layer_of, modes, network_of, tiles, words_per_cycle
 
 
 def cost(gemm, tile, code, b, B_R, rate, mode):
-    stacked = kernels.stacked(tile[0], tile[1], tile[2], code)
-    if stacked[0] == 0:
+    shape = stacked(np.array([tile]))[:, code, 0]
+    if not shape.all():
         return None
     layout = b, B_R, *arrange(Batching(mode), b, B_R, LayerKind.of(layer_of(gemm)))
-    return kernels.gemm_cost(tuple(map(float, gemm)), stacked, layout, rate, mode == "eq1")
+    return kernels.gemm_cost(tuple(map(float, gemm)), shape, layout, rate, mode == "eq1")
 
 
-def choose(gemms, tile, b_max, rate, mode, *, stacking):
-    (work, _), plan = distinct(network_of(gemms)), make_plan(Batching(mode), b_max, stacking=stacking)
-    found = empty_choice(work, b_max)
-    kernels.choose_layouts(np.array(tile), work, plan, rate, found)
-    return found[:4]
-
-
-def empty_choice(work, b_max):
-    shape = len(work.gemms), b_max
-    return Choice(np.empty(shape, int), np.empty(shape, int), *(np.empty(shape) for _ in range(3)))
+def evaluator(network, b_max, rate, mode, *, stacking=True):
+    """What evaluates designs on a board that moves ``rate`` words a cycle."""
+    board = Platform(
+        name="b", title="b", dsps=1, on_chip_mbit=1.0, flip_flops=1, luts=1, clock_mhz=1.0,
+        bandwidth_gb_s=2e-3 * rate, word_bits=16, mac_pj=1.0, on_chip_pj_per_word=1.0, off_chip_pj_per_word=1.0,
+    )  # fmt: skip
+    return Evaluator(network, board, SearchOptions(batching=mode, stacking=stacking, b_max=b_max))
 
 
 @given(any_gemm, tiles, st.integers(0, 2), batches, words_per_cycle, modes, st.data())
@@ -52,22 +50,19 @@ def test_cost_of_the_largest_layers_equals_plain_loops(gemm, tile, code, b, rate
 
 @given(any_gemm, tiles, batches, words_per_cycle, modes, st.booleans())
 def test_chosen_layout_equals_plain_loops(gemm, tile, b_max, rate, mode, stacking):
-    code, B_R, cycles, words = choose([gemm], tile, b_max, rate, mode, stacking=stacking)
+    code, B_R, cycles, words, _ = evaluator(network_of([gemm]), b_max, rate, mode, stacking=stacking).choose(tile)
     for i in range(b_max):
         expected = naive.best(gemm, tile, i + 1, rate, mode, stacking)
         assert (cycles[0, i], words[0, i], K_NAMES[code[0, i]], B_R[0, i]) == expected
 
 
 def stage_cycles(network, memory_words, tile, b_max, rate, mode, *, stacking=True):
-    (work, _), plan = distinct(network), make_plan(Batching(mode), b_max, stacking=stacking)
-    work = work._replace(memory_words=np.array(memory_words, dtype=np.float64))
-    found, space = np.empty((3, 1, len(memory_words), b_max)), np.array([tile])
-    kernels.account_designs(space, work, plan, rate, empty_choice(work, b_max), *found)
-    if not plan.literal:
-        searched = np.empty_like(found[0])
-        kernels.search_designs(space, work, plan, rate, searched)
-        assert searched.tolist() == found[0].tolist()
-    return found[0, 0]
+    found, space = evaluator(network, b_max, rate, mode, stacking=stacking), np.array([tile])
+    found.work = distinct(network)[0]._replace(memory_words=np.array(memory_words, dtype=np.float64))
+    cycles = found.account(space)[0][0]
+    if not found.plan.literal:
+        assert found.cycles(space).tolist() == cycles.tolist()
+    return cycles[0]
 
 
 @given(st.lists(any_gemm, min_size=3, max_size=6), tiles, st.integers(1, 6), words_per_cycle, modes, st.booleans())
@@ -85,20 +80,17 @@ def test_cycles_of_each_stage_equal_plain_loops(gemms, tile, b_max, rate, mode, 
 @settings(max_examples=30)
 def test_a_design_costs_the_same_wherever_it_stands_in_a_block(several, gemm, per_sample, rate):
     """Blocks are vectors, and the last one is filled up."""
-    (work, _), plan = distinct(network_of([(*gemm, per_sample)], 5)), make_plan(Batching.FLUID, 4)
+    of = evaluator(network_of([(*gemm, per_sample)], 5), 4, rate, "fluid")
     space = np.array(several * (1 + kernels.BLOCK // len(several)))
-    found = np.empty((len(space), 1, 4))
-    kernels.search_designs(space, work, plan, rate, found)
+    found = of.cycles(space)
     for tile, cycles in zip(several, found, strict=False):
-        alone = np.empty((1, 1, 4))
-        kernels.search_designs(np.array([tile]), work, plan, rate, alone)
-        assert cycles.tolist() == alone[0].tolist()
+        assert cycles.tolist() == of.cycles(np.array([tile]))[0].tolist()
     assert np.array_equal(found[len(several) : 2 * len(several)], found[: len(space) - len(several)][: len(several)])
 
 
 @given(any_gemm, tiles, st.integers(1, 6), words_per_cycle, modes)
 def test_the_search_and_the_choice_of_layouts_never_disagree(gemm, tile, b_max, rate, mode):
-    _, _, cycles, _ = choose([gemm], tile, b_max, rate, mode, stacking=True)
+    cycles = evaluator(network_of([gemm]), b_max, rate, mode).choose(tile).cycles
     assert stage_cycles(network_of([gemm]), [0], tile, b_max, rate, mode).tolist() == cycles.tolist()
 
 
@@ -106,24 +98,12 @@ def test_the_search_and_the_choice_of_layouts_never_disagree(gemm, tile, b_max, 
 def test_products_of_two_activations_run_sample_by_sample_in_every_mode(gemm, tile, b_max, rate, mode):
     """Their right operands differ, so a batch saves nothing; Equation (1) as printed keeps its guard elements."""
     per_sample = (*gemm, True)
-    _, B_R, cycles, words = choose([per_sample], tile, b_max, rate, mode, stacking=True)
+    _, B_R, cycles, words, _ = evaluator(network_of([per_sample]), b_max, rate, mode).choose(tile)
     one = naive.best(gemm, tile, 1, rate, mode, True)
     assert B_R.tolist() == [[1] * b_max]
     assert cycles[0].tolist() == [b * one[0] for b in range(1, b_max + 1)]
     assert words[0].tolist() == [b * one[1] for b in range(1, b_max + 1)]
     assert stage_cycles(network_of([per_sample]), [0], tile, b_max, rate, mode).tolist() == cycles.tolist()
-
-
-@given(any_gemm, tiles, st.integers(0, 2), batches, words_per_cycle, modes, st.data())
-def test_explicit_layouts_cost_what_the_kernel_says(gemm, tile, code, b, rate, mode, data):
-    B_R = data.draw(st.sampled_from(naive.choices(mode, b, gemm[0])))
-    layout = b, B_R, *arrange(Batching(mode), b, B_R, LayerKind.of(layer_of(gemm)))
-    work, _ = distinct(network_of([gemm]))
-    cycles, words, _ = kernels.cost_layouts(
-        np.array(tile), work, np.array([[code]]), np.array([[layout]]), rate, mode == "eq1"
-    )
-    expected = cost(gemm, tile, code, b, B_R, rate, mode) or (np.inf, np.inf)
-    assert (cycles[0, 0], words[0, 0]) == expected
 
 
 @given(any_gemm, tiles, batches, words_per_cycle, st.data())
