@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..formats import InputError
 from .columns import Column, Number, collect, repeated
-from .rows import Tally, batches, opened, records
+from .rows import Tally, opened, records, select
 from .trace import MAX_ARRIVAL_S, Trace
 
 PIECE_BYTES = 2**22
@@ -125,7 +125,7 @@ def read_columns(
     plain = _read_plain(tally, {name: numbers[name] for name in header}, progress)
     if plain is None:
         columns = [Column(name, number.expected, number.parse) for name, number in numbers.items()]
-        found, _, _ = collect(batches(rows, [header.index(name) for name in numbers]), columns, tally)
+        found, _, _ = collect(select(rows, [header.index(name) for name in numbers]), columns, tally)
     else:
         found = [[piece[name] for piece in plain] for name in numbers]
     if not tally.faults:

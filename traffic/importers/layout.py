@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...formats import InputError
 from ..columns import Column, Parsed, collect, repeated
 from ..reading import EXIT, REQUEST_ID
-from ..rows import Source, Tally
+from ..rows import Source, Tally, more
 from ..times import ISO, UNITS, Times, expected, join, read_times, subtract, to_seconds
 from ..trace import MAX_ARRIVAL_S, Trace
 
@@ -65,16 +65,14 @@ class Rows:
         Whether that clock is the calendar, which then starts in 1970.
     lines : (N,) ndarray of int64, optional
         The line of each.
-    identity, exits, slo_s : (N,) ndarray, optional
-        As in :class:`Trace`.
+    known : dict of str to (N,) ndarray
+        Ids, exits and objectives, as far as the file has them, by their names in :class:`Trace`.
     """
 
     times: Times
     stamped: bool = False
     lines: NDArray[np.int64] | None = None
-    identity: NDArray[np.int64] | None = None
-    exits: NDArray[np.int64] | None = None
-    slo_s: NDArray[np.float64] | None = None
+    known: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
 def read_rows(source: Source, layout: Layout, tally: Tally) -> Rows:
@@ -105,31 +103,25 @@ def read_rows(source: Source, layout: Layout, tally: Tally) -> Rows:
     pieces, good, lines = collect(source(tally, [column.name for column in wanted]), wanted, tally)
     tally.check(int(good.sum()))
     found: dict[str, Any] = {role: join(parts)[good] for role, parts in zip(columns, pieces, strict=True)}
-    times = found["arrival"]
+    times = found.pop("arrival")
     if "duration" in found:
-        times = subtract(times, found["duration"])
+        times = subtract(times, found.pop("duration"))
     if layout.intervals:
         times = _accumulate(times, tally)
-    slo = found.get("slo")
-    return Rows(
-        times,
-        layout.unit == ISO,
-        lines[good],
-        identity=found.get("identity"),
-        exits=found.get("exit"),
-        slo_s=None if slo is None else to_seconds(slo),
-    )
+    if "slo_s" in found:
+        found["slo_s"] = to_seconds(found["slo_s"])
+    return Rows(times, layout.unit == ISO, lines[good], found)
 
 
 def _columns(layout: Layout) -> dict[str, Column]:
-    """The columns that are read, by role."""
+    """The columns that are read, by what they are: times, or a column of a :class:`Trace`."""
     slo_unit = "s" if layout.unit == ISO else layout.unit
     read = {
         "arrival": (layout.arrival, _intervals(layout.unit) if layout.intervals else _times(layout.unit)),
         "duration": (layout.duration, _spans(layout.unit, 0, MAX_GAP_S, "not negative")),
-        "identity": (layout.identity, (REQUEST_ID.expected, REQUEST_ID.parse)),
-        "slo": (layout.slo, _spans(slo_unit, 1e-12, MAX_ARRIVAL_S, "above 0")),
-        "exit": (layout.exit, (EXIT.expected, EXIT.parse)),
+        "request_id": (layout.identity, (REQUEST_ID.expected, REQUEST_ID.parse)),
+        "slo_s": (layout.slo, _spans(slo_unit, 1e-12, MAX_ARRIVAL_S, "above 0")),
+        "exits": (layout.exit, (EXIT.expected, EXIT.parse)),
     }
     return {role: Column(name, *how) for role, (name, how) in read.items() if name is not None}
 
@@ -166,22 +158,13 @@ def arrange(rows: Rows, tally: Tally) -> tuple[Trace, float, int]:
         If an id stands twice, or two successive arrivals lie absurdly far apart.
     """
     out_of_order = int(np.count_nonzero(rows.times < np.maximum.accumulate(rows.times)))
-    order = np.argsort(rows.times, kind="stable") if out_of_order else np.arange(len(rows.times))
+    order = np.argsort(rows.times, kind="stable")
     times = rows.times[order]
     arrival = to_seconds(times - times[0])
     _check_gaps(arrival, None if rows.lines is None else rows.lines[order], tally)
-    if rows.identity is None:
-        identity = np.arange(len(arrival))
-    else:
-        identity = rows.identity[order]
-        _check_unique(rows, tally)
-    trace = Trace(
-        identity,
-        arrival,
-        exits=None if rows.exits is None else rows.exits[order],
-        slo_s=None if rows.slo_s is None else rows.slo_s[order],
-    )
-    return trace, float(to_seconds(times[:1])[0]), out_of_order
+    _check_unique(rows, tally)
+    known = {"request_id": np.arange(len(arrival)), **{name: column[order] for name, column in rows.known.items()}}
+    return Trace(arrival_s=arrival, **known), float(to_seconds(times[:1])[0]), out_of_order
 
 
 def _check_gaps(arrival: NDArray[np.float64], lines: NDArray[np.int64] | None, tally: Tally) -> None:
@@ -198,13 +181,11 @@ def _check_gaps(arrival: NDArray[np.float64], lines: NDArray[np.int64] | None, t
 
 
 def _check_unique(rows: Rows, tally: Tally) -> None:
-    assert rows.identity is not None
-    assert rows.lines is not None
-    again = repeated(rows.identity)
-    if again.size:
-        more = f" (and {again.size - 1:,} more rows)" if again.size > 1 else ""
+    ids = rows.known.get("request_id", np.zeros(0, dtype=np.int64))
+    again = repeated(ids)
+    if again.size and rows.lines is not None:
         raise InputError(
-            f"{tally.path}: line {rows.lines[again[0]]}: expected a new id, found {rows.identity[again[0]]}{more}; "
+            f"{tally.path}: line {rows.lines[again[0]]}: expected a new id, found {ids[again[0]]}{more(again.size)}; "
             "without a column of ids requests are numbered as they arrive"
         )
 
