@@ -85,9 +85,9 @@ since the machine was last idle."""
 def least_tardy(release_s: NDArray[np.float64], due_s: NDArray[np.float64], work_s: NDArray[np.float64]) -> int:
     """Least number of jobs that miss their due times: Kise, Ibaraki and Mine (Operations Research, 1978).
 
-    One machine runs all jobs; they enter a set in the order of their due times.  When a job would miss its due time, one
-    job leaves the set: the job without which the set ends earliest.  The others run
-    in order.  When the machine becomes idle, the set becomes empty, because
+    One machine runs all jobs; they enter a set in the order of their due times.
+    When a job would miss its due time, one job leaves the set: the job without which
+    the set ends earliest.  The others run in order.  When the machine becomes idle, the set becomes empty, because
     earlier jobs can then delay no later job.
 
     Parameters
