@@ -1,4 +1,4 @@
-"""The latency table of a device: nothing is searched for."""
+"""The latency table of a device, which needs no search."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
     Returns
     -------
     LatencyTable
-        The table; it has times by layer if the device's model has.
+        The table; it has times by layer if the device's model computes them.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
 
 
 def _group_s(group: list[Layer], device: Analytic) -> NDArray[np.float64]:
-    """Time of layers that a row counts together, for b = 1..b_max."""
+    """Time of layers that are one row of the table, for b = 1..b_max."""
     return np.array(
         [
             sum(
@@ -96,7 +96,7 @@ def write_device(network: Network, device: Device, folder: Path, *, replace: boo
     folder : Path
         Destination.
     replace : bool
-        Replace an earlier table of a device there; nothing else is ever replaced.
+        Whether an earlier table of a device may be replaced; nothing else is ever replaced.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def write_device(network: Network, device: Device, folder: Path, *, replace: boo
     Raises
     ------
     InputError
-        As :func:`tabulate_device` does, and if something is in the way or the file system refuses.
+        As :func:`tabulate_device` does, and if the folder holds something else or the file system refuses.
     """
     check_own_folder(folder, replace, "the latency table of a device", LATENCY_FILE, {LATENCY_FILE})
     table = tabulate_device(network, device)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from .rows import Cells, Tally, batches, quoted
 
 Parsed = tuple[NDArray[Any], NDArray[np.bool_]]
-"""Values of some rows, and which of them are bad; the value of a bad one means nothing."""
+"""Values of some rows, and which of them are bad; the value of a bad row is undefined."""
 
 
 class Column(NamedTuple):
@@ -44,7 +44,7 @@ class Number:
     low, high : float
         Least and greatest value; NaN is outside of any bounds.
     expected : str
-        What a fault says was expected.
+        What its values must be, for messages.
     """
 
     kind: type[np.int64 | np.float64]
@@ -63,7 +63,7 @@ class Number:
             if not _plain("".join(texts)):
                 raise ValueError
             values = np.array(list(map(read, texts)), dtype=self.kind)
-        except (ValueError, OverflowError):  # one by one, to see which
+        except (ValueError, OverflowError):  # one by one, to find which texts are bad
             found = [_number(read, text) for text in texts]
             unread = np.array([value is None or not self.low <= value <= self.high for value in found])
             values = np.array([0 if bad else value for value, bad in zip(found, unread, strict=True)], dtype=self.kind)
@@ -72,7 +72,7 @@ class Number:
 
 
 def _plain(text: str) -> bool:
-    """Whether Python and a file mean the same: Python also reads ``1_0`` and the digits of every script as numbers."""
+    """Whether a text is written as in a file: Python would also read ``1_0`` and digits of other scripts as numbers."""
     return text.isascii() and "_" not in text
 
 

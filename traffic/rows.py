@@ -19,11 +19,11 @@ BATCH = 1024
 """Rows in memory as text at a time; with more, the garbage collector takes longer than the parsing."""
 
 MAX_LINE = 2**24
-"""Most characters of a line: a file with longer lines is not a list of requests."""
+"""The longest line in characters; a file with a longer one is not a list of requests."""
 
 
 class Fault(NamedTuple):
-    """One kind of fault: the first row that has it, what is wrong there, and how many rows have it."""
+    """One kind of fault: the first row that has it, the message for that row, and how many rows have it."""
 
     row: int
     text: str
@@ -78,7 +78,7 @@ class Tally:
 
     @property
     def first_bad(self) -> str | None:
-        """Where the first row is that cannot be used, and what is wrong with it."""
+        """The first row that cannot be used, and its fault."""
         return min(self.faults.values(), key=lambda fault: fault.row).text if self.faults else None
 
     @property
@@ -87,7 +87,7 @@ class Tally:
         return self.read - self.blank - self.bad
 
     def check(self, kept: int) -> None:
-        """Refuse a file with bad rows, unless they may be skipped, and a file of which no row is kept."""
+        """Refuse a file with bad rows, unless they may be skipped, and a file without a row that can be used."""
         if self.bad and not self.skip_bad:
             fault = f"{self.first_bad}{more(self.bad)}; mend it, or leave such rows out with --skip-bad"
             raise InputError(f"{self.path}: {fault}")
@@ -103,7 +103,7 @@ class Tally:
 
 
 _JSON = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
-"""Leaves numbers as they are written."""
+"""Keeps numbers as the texts that the file has."""
 
 Cells = Iterator[tuple[int, int, list[str]]]
 """Rows: the number of each, from 1 and without the header; the line it ends on; its texts."""
@@ -124,7 +124,7 @@ def quoted(text: str) -> str:
 
 @contextlib.contextmanager
 def opened(tally: Tally) -> Iterator[BinaryIO]:
-    """An open file; errors of the file system and of the encoding become faults, also while it is read."""
+    """Open a file; errors of the file system and of the encoding become :class:`InputError`, also during reading."""
     path = tally.path
     try:
         if stat.S_ISCHR(path.stat().st_mode):

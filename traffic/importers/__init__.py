@@ -21,7 +21,7 @@ from .layout import Layout, Rows, arrange, read_rows
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user says about a file; each format takes some of these.
+    """What the user states about a file; each format takes some of the options.
 
     Attributes
     ----------
@@ -77,9 +77,9 @@ class Imported:
     tally : Tally
         How many rows of the file were used, blank or bad, and why.
     rows_out_of_order : int
-        Rows that stood behind a later arrival.
+        Rows that came after a row with a later arrival.
     time_zero_s : float
-        The first arrival on the file's own clock (for timestamps: since 1970).
+        The first arrival on the file's own clock (timestamps: seconds since 1970).
     time_zero : str
         The same as text: a date, or a number.
     ids : str
@@ -103,7 +103,7 @@ def _laid_out(source: Source, layout: Layout) -> Callable[[Tally, Options], Rows
 
 
 def _layout(options: Options) -> Layout:
-    """The layout that the user describes."""
+    """The layout that the user described."""
     units = [*UNITS, ISO]
     faults = []
     if not options.arrival_column:
@@ -174,9 +174,9 @@ def import_trace(name: str, path: Path, options: Options | None = None, *, skip_
     path : Path
         The file.
     options : Options, optional
-        What the format needs to be told.
+        Options of the format.
     skip_bad : bool
-        Leave out rows that cannot be used, and count them, rather than refuse the file.
+        Whether rows that cannot be used are left out and counted; else the file is refused.
 
     Returns
     -------
@@ -186,7 +186,7 @@ def import_trace(name: str, path: Path, options: Options | None = None, *, skip_
     Raises
     ------
     InputError
-        If the format is unknown or does not know an option, if the file
+        If the format is unknown or does not take an option, if the file
         cannot be read, or if a row of it is bad and ``skip_bad`` is false.
     """
     options = options or Options()

@@ -1,4 +1,4 @@
-"""From a file's columns to arrivals: parse, check, put in order of arrival."""
+"""From a file's columns to arrivals: parse them, check them, sort them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ..times import ISO, UNITS, Times, expected, join, read_times, subtract, to_
 from ..trace import MAX_ARRIVAL_S, Trace
 
 MAX_GAP_S = 1e8
-"""Three years: a longer silence is a zero among dates, or a unit gone wrong."""
+"""Three years; a longer gap comes from a zero among dates, or from a wrong unit."""
 
 _How = tuple[str, Callable[[Sequence[str]], Parsed]]
-"""What a column must hold, and how its texts are read."""
+"""What the values of a column must be, and the function that reads them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which column says what.
+    """The meaning of a file's columns.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What the rows of a file say, in its order.
+    """The requests of a file, in its order.
 
     Attributes
     ----------
@@ -83,14 +83,14 @@ def read_rows(source: Source, layout: Layout, tally: Tally) -> Rows:
     source : callable
         Reads the named columns.
     layout : Layout
-        Which column says what.
+        The meaning of its columns.
     tally : Tally
-        Counts rows, and knows the file.
+        Has the path of the file, and counts rows.
 
     Returns
     -------
     Rows
-        Those that can be used, in the file's order.
+        The rows that can be used, in the file's order.
 
     Raises
     ------
@@ -128,7 +128,7 @@ def _columns(layout: Layout) -> dict[str, Column]:
 
 def _accumulate(intervals: Times, tally: Tally) -> Times:
     total_s = float(to_seconds(intervals).sum())
-    if total_s > MAX_ARRIVAL_S:  # which also keeps nanoseconds within 64 bits
+    if total_s > MAX_ARRIVAL_S:  # so that nanoseconds fit 64 bits
         raise InputError(f"{tally.path}: expected intervals of {MAX_ARRIVAL_S:g} s in all, found {total_s:g} s")
     return np.asarray(np.cumsum(intervals), dtype=intervals.dtype)
 
@@ -141,7 +141,7 @@ def arrange(rows: Rows, tally: Tally) -> tuple[Trace, float, int]:
     rows : Rows
         In the file's order, at least one.
     tally : Tally
-        Knows the file.
+        Has the path of the file.
 
     Returns
     -------
@@ -150,12 +150,12 @@ def arrange(rows: Rows, tally: Tally) -> tuple[Trace, float, int]:
     time_zero_s : float
         The first arrival on the file's own clock, in seconds.
     out_of_order : int
-        Rows that stand behind a later arrival.
+        Rows that come after a row with a later arrival.
 
     Raises
     ------
     InputError
-        If an id stands twice, or two successive arrivals lie absurdly far apart.
+        If an id appears twice, or a gap between arrivals is too long.
     """
     out_of_order = int(np.count_nonzero(rows.times < np.maximum.accumulate(rows.times)))
     order = np.argsort(rows.times, kind="stable")
@@ -195,7 +195,7 @@ def _times(unit: str) -> _How:
 
 
 def _spans(unit: str, low_s: float, high_s: float, sign: str) -> _How:
-    """Spans of time between two bounds."""
+    """Durations between two bounds."""
 
     def parse(texts: Sequence[str]) -> Parsed:
         spans, bad = read_times(texts, unit)
@@ -207,7 +207,7 @@ def _spans(unit: str, low_s: float, high_s: float, sign: str) -> _How:
 
 
 def _intervals(unit: str) -> _How:
-    """Spans of time in whole units."""
+    """Durations in whole units."""
     wanted, spans = _spans(unit, 0, MAX_GAP_S, "not negative")
 
     def parse(texts: Sequence[str]) -> Parsed:
