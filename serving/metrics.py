@@ -270,13 +270,15 @@ def _stage(replay: Replay, stage: int, run_s: NDArray[np.float64], span_s: float
     return StageSummary(stage, int(here.sum()), float(run_s[here].sum()) / span_s, runs, mean, by_batch[1:].tolist())
 
 
-def _exit(number: int, latency_s: NDArray[np.float64], right: NDArray[np.bool_] | None) -> ExitSummary:
-    """Figures of an exit: the latency of its requests, sorted, and whether their answers are right."""
-    count = len(latency_s)
+def _exit(
+    number: int, here: NDArray[np.bool_], latency_s: NDArray[np.float64], right: NDArray[np.bool_] | None
+) -> ExitSummary:
+    """Figures of an exit, from the requests that leave ``here``, latencies, and whether answers are right."""
+    ordered, count = np.sort(latency_s[here]), int(here.sum())
     if not count:
         return ExitSummary(number, 0, None, None, None)
-    accuracy = None if right is None else int(right.sum()) / count
-    return ExitSummary(number, count, float(latency_s.sum()) / count, _rank(latency_s, 0.99), accuracy)
+    accuracy = None if right is None else int(right[here].sum()) / count
+    return ExitSummary(number, count, float(ordered.sum()) / count, _rank(ordered, 0.99), accuracy)
 
 
 def summarise(replay: Replay) -> Summary:
@@ -300,10 +302,7 @@ def summarise(replay: Replay) -> Summary:
     wait_s = np.minimum(replay.start_s, end_s) - trace.arrival_s
     violations, unfinished = int(replay.violated.sum()), int(np.isinf(replay.finish_s).sum())
     right = None if trace.correct is None else trace.correct[np.arange(count), traffic.exits - 1]
-    exits = []
-    for number in range(1, len(replay.table.exits) + 1):
-        here = traffic.exits == number
-        exits.append(_exit(number, np.sort(latency_s[here]), None if right is None else right[here]))
+    numbers = range(1, len(replay.table.exits) + 1)
     run_s = replay.launches * replay.segments.time_s
     ran_s = float(run_s.sum())
     batch = np.arange(replay.table.b_max + 1)
@@ -332,6 +331,6 @@ def summarise(replay: Replay) -> Summary:
         scheduler_calls=replay.scheduler_calls,
         stalled_s=float(replay.stalled_s.sum()) / count,
         accuracy=None if right is None else int(right.sum()) / count,
-        stages=[_stage(replay, stage, run_s, span_s) for stage in range(1, len(exits) + 1)],
-        exits=exits,
+        stages=[_stage(replay, stage, run_s, span_s) for stage in numbers],
+        exits=[_exit(number, traffic.exits == number, latency_s, right) for number in numbers],
     )

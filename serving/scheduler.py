@@ -21,7 +21,7 @@ from .policies import POLICIES, Policy, duration
 LIMITS = ("b_max", "lanes")
 """Parameters of every policy that are whole numbers; ``call``, the time of a scheduler call, is another one."""
 
-_SPEC = re.compile(r"(?P<name>(?:.*\.py:)?[^:]+)(?::(?P<parameters>.*))?")
+_SPEC = re.compile(r"(?:(?P<path>.*\.py):)?(?P<name>[^:]+)(?::(?P<parameters>.*))?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +87,6 @@ def _from_file(path: Path, name: str) -> Policy:
     )
 
 
-def _find(name: str) -> tuple[Policy, bytes | None]:
-    """A policy by name, and the content of the file if it is a user's."""
-    if ".py:" in name:
-        path, _, attribute = name.rpartition(":")
-        return _from_file(Path(path), attribute), Path(path).read_bytes()
-    if name not in POLICIES:
-        raise InputError(f'unknown policy "{name}"; known: {", ".join(POLICIES)}, or path/to/file.py:NAME')
-    return POLICIES[name], None
-
-
 def _remade(spec: str, source: bytes | None) -> Scheduler:
     """A scheduler in another process, possibly on a machine without the user's file: it is written there again."""
     if source is None:
@@ -142,9 +132,15 @@ def find_policy(spec: str) -> Scheduler:
     match = _SPEC.fullmatch(spec)
     if match is None:
         raise InputError(f'policy: expected NAME or NAME:key=value,..., found "{spec}"')
-    policy, source = _find(match["name"])
+    path, name, parameters = match.groups()
+    if path is not None:
+        policy, source = _from_file(Path(path), name), Path(path).read_bytes()
+    elif name in POLICIES:
+        policy, source = POLICIES[name], None
+    else:
+        raise InputError(f'unknown policy "{name}"; known: {", ".join(POLICIES)}, or path/to/file.py:NAME')
     texts: dict[str, str] = {}
-    for item in filter(None, (match["parameters"] or "").split(",")):
+    for item in filter(None, (parameters or "").split(",")):
         key, equals, value = item.partition("=")
         if not equals or not value:
             raise InputError(f'policy: expected key=value, found "{item}" in "{spec}"')
@@ -154,8 +150,6 @@ def find_policy(spec: str) -> Scheduler:
     for name, text in limits.items():
         if not (text.isdecimal() and int(text) >= 1):
             raise InputError(f'policy: {name}: expected a whole number >= 1, found "{text}"')
-    policy.settings(
-        {key: text for key, text in texts.items() if text not in "SML"}, 1.0
-    )  # so that a fault is found now
+    policy.settings({key: text for key, text in texts.items() if text not in "SML"}, 1.0)  # a fault is found now
     whole = {name: int(text) for name, text in limits.items()}
     return Scheduler(spec, policy, texts, call_s, source=source, **whole)

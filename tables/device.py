@@ -46,7 +46,9 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         assert isinstance(device, Analytic)
         stage_s = np.zeros((count, device.b_max))
         for group in layer_groups(network.layers):
-            time_s = _group_s([network.layers[index] for index in group], device)
+            time_s = np.zeros(device.b_max)
+            for index in group:
+                time_s += _layer_s(network.layers[index], device)
             first = network.layers[group[0]]
             stage_s[first.stage - 1] += time_s
             layers.append((first, time_s))
@@ -71,17 +73,12 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
     )
 
 
-def _group_s(group: list[Layer], device: Analytic) -> NDArray[np.float64]:
-    """Time of layers that are one row of the table, for b = 1..b_max."""
-    return np.array(
-        [
-            sum(
-                device.memory_s(layer.memory_words, b) if layer.gemm is None else device.product_s(layer.gemm.macs, b)
-                for layer in group
-            )
-            for b in range(1, device.b_max + 1)
-        ]
-    )
+def _layer_s(layer: Layer, device: Analytic) -> list[float]:
+    """Time of a layer for b = 1..b_max."""
+    batches = range(1, device.b_max + 1)
+    if layer.gemm is None:
+        return [device.memory_s(layer.memory_words, b) for b in batches]
+    return [device.product_s(layer.gemm.macs, b) for b in batches]
 
 
 def write_device(network: Network, device: Device, folder: Path, *, replace: bool = False) -> LatencyTable:

@@ -35,10 +35,7 @@ def draw(rates: Sequence[float], count: int, seed: int) -> NDArray[np.int64]:
         1-based exits.
     """
     drawn = stream(seed, EXITS).random(count)
-    exits = np.ones(count, dtype=np.int64)
-    for bound in np.cumsum(rates)[:-1]:
-        exits += drawn >= bound
-    return exits
+    return np.asarray(1 + np.searchsorted(np.cumsum(rates)[:-1], drawn, side="right"), dtype=np.int64)
 
 
 def decide(confidences: NDArray[np.float64], threshold: float | Sequence[float], exits: int) -> NDArray[np.int64]:

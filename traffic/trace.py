@@ -147,9 +147,8 @@ def write_columns(columns: Mapping[str, NDArray[Any]], path: Path, *, replace: b
 
     def pieces() -> Iterator[str]:
         yield ",".join(columns) + "\n"
-        for start in range(
-            0, len(next(iter(columns.values()))), PIECE
-        ):  # in pieces, because text takes ten times the memory
+        # in pieces, because text takes ten times the memory
+        for start in range(0, len(next(iter(columns.values()))), PIECE):
             stream = io.StringIO()
             rows = zip(*(cells(column[start : start + PIECE]) for column in columns.values()), strict=True)
             csv.writer(stream, lineterminator="\n").writerows(rows)

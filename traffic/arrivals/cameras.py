@@ -66,9 +66,8 @@ def cameras(
         )
     rng = stream(seed, CAMERAS)
     phases = rng.random(number)
-    margin = math.ceil(
-        _REACH * jitter_s * frames_per_s
-    )  # jitter may bring in frames from before zero and after the end
+    # jitter may bring in frames from before time zero and from after the end
+    margin = math.ceil(_REACH * jitter_s * frames_per_s)
     drawn, arrivals, found = -margin, np.empty(0), 0
     while found < count:
         block = math.ceil(1.05 * (count - found) / (number * (1 - drop))) + (2 * margin + 1 if drawn == -margin else 1)

@@ -74,9 +74,8 @@ def daily(rate_per_s: float, peak_to_mean: float, peak_hour: float, count: int, 
     def curve(times_s: NDArray[np.float64]) -> NDArray[np.float64]:
         return rate_per_s * peak_to_mean * np.exp(kappa * (np.cos(2 * np.pi / DAY_S * (times_s - peak_s)) - 1))
 
-    edges_s = np.union1d(
-        np.linspace(0, DAY_S, _PIECES + 1), peak_s
-    )  # the peak is an edge too, so that each piece has its maximum at an edge
+    # the peak is an edge too, so that each piece has its maximum at an edge
+    edges_s = np.union1d(np.linspace(0, DAY_S, _PIECES + 1), peak_s)
     ceiling = np.maximum(curve(edges_s[:-1]), curve(edges_s[1:]))
     work_of_a_day = integral(edges_s, ceiling)[-1]
     rng = stream(seed, DAILY)

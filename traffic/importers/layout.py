@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -115,10 +116,11 @@ def read_rows(source: Source, layout: Layout, tally: Tally) -> Rows:
 
 def _columns(layout: Layout) -> dict[str, Column]:
     """The columns that are read, by what they are: times, or a column of a :class:`Trace`."""
-    slo_unit = "s" if layout.unit == ISO else layout.unit
+    times, slo_unit = partial(read_times, unit=layout.unit), "s" if layout.unit == ISO else layout.unit
+    spans = _spans(layout.unit, 0, MAX_GAP_S, "not negative", whole=layout.intervals)
     read = {
-        "arrival": (layout.arrival, _intervals(layout.unit) if layout.intervals else _times(layout.unit)),
-        "duration": (layout.duration, _spans(layout.unit, 0, MAX_GAP_S, "not negative")),
+        "arrival": (layout.arrival, spans if layout.intervals else (expected(layout.unit), times)),
+        "duration": (layout.duration, spans),
         "request_id": (layout.identity, (REQUEST_ID.expected, REQUEST_ID.parse)),
         "slo_s": (layout.slo, _spans(slo_unit, 1e-12, MAX_ARRIVAL_S, "above 0")),
         "exits": (layout.exit, (EXIT.expected, EXIT.parse)),
@@ -190,28 +192,14 @@ def _check_unique(rows: Rows, tally: Tally) -> None:
         )
 
 
-def _times(unit: str) -> _How:
-    return expected(unit), lambda texts: read_times(texts, unit)
-
-
-def _spans(unit: str, low_s: float, high_s: float, sign: str) -> _How:
-    """Durations between two bounds."""
+def _spans(unit: str, low_s: float, high_s: float, sign: str, *, whole: bool = False) -> _How:
+    """Durations between two bounds, in whole units if asked for."""
 
     def parse(texts: Sequence[str]) -> Parsed:
         spans, bad = read_times(texts, unit)
         seconds = to_seconds(spans)
+        bad |= [whole and not text.isdecimal() for text in texts]
         return spans, bad | ~((seconds >= low_s) & (seconds <= high_s))
 
     name = UNITS.get(unit, ("",))[0]
-    return f"{name}, {sign}, at most {high_s:g} s", parse
-
-
-def _intervals(unit: str) -> _How:
-    """Durations in whole units."""
-    wanted, spans = _spans(unit, 0, MAX_GAP_S, "not negative")
-
-    def parse(texts: Sequence[str]) -> Parsed:
-        values, bad = spans(texts)
-        return values, bad | np.array([not text.isdecimal() for text in texts])
-
-    return f"whole {wanted}", parse
+    return f"{'whole ' if whole else ''}{name}, {sign}, at most {high_s:g} s", parse
