@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..formats import InputError
 from ..serving.metrics import QUANTILES, summarise
 from ..serving.replay import simulate
-from ..serving.requirements import Requirement, check_stated
+from ..serving.requirements import Requirement, check_stated, judge
 from ..serving.scheduler import Scheduler
 from ..serving.statistics import Interval, requests_for, share_interval
 from ..tables.latency import LatencyTable
@@ -190,7 +190,7 @@ class _Search:
     def _run(self, at: tuple[float, int], seed: int) -> list[float]:
         rate_per_s, count = at
         summary = summarise(simulate(self.table, at_rate(self.drawn[seed], rate_per_s, count), self.contender))
-        return [item.measure(summary)[0] for item in self.requirements]
+        return [judge(item, summary).value for item in self.requirements]
 
     def probe(self, rate_per_s: float) -> str:
         """Decide a rate, with twice the requests as long as an interval holds the bound."""
@@ -287,7 +287,7 @@ def find_capacity(
     if not 1 <= requests <= cap:
         raise InputError(f"requests: expected at least 1 and at most {cap:,}, the most of a run, found {requests:,}")
     check_monotone(requirements, requests)
-    check_stated(requirements, table)
+    check_stated(requirements, mac_share=table.peak_macs_per_s)
     search = _Search(table, contender, requirements, slo_s, seeds, requests, cap, threads, progress)
     _bracket(search, low, high, tolerance)
     probes = sorted(search.probes, key=lambda probe: probe.rate_per_s)

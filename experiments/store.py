@@ -217,7 +217,7 @@ class Run(NamedTuple):
         served = traffic(self.point, self.seed)
         replay = simulate(self.engine.table, served, self.contender.policy)
         summary = summarise(replay)
-        taken = {item.key: item.take(summary) for item in COMPARED if item.take}
+        taken = {item.key: item.of(summary) for item in COMPARED}
         taken["unavoidable_rate"] = least_violations(replay) / summary.requests
         figures = {item.key: value for item in COMPARED if (value := taken[item.key]) is not None}
         digest = hashlib.sha256(served.trace.arrival_s.tobytes() + served.exits.tobytes()).hexdigest()

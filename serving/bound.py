@@ -1,11 +1,10 @@
-"""What no scheduler could prevent: a lower bound on violations, whoever schedules and whatever it foresees.
+"""A lower bound on violations that holds for every scheduler, even for one that knows the future.
 
 ``docs/fluid-slack.md`` (Clairvoyant bound) has the proof.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -16,11 +15,11 @@ from ..tables.latency import LatencyTable
 from .metrics import Replay
 
 ROUNDING = 1e-6
-"""Share by which objectives are relaxed: sums of times differ in their last digits from those of an event loop."""
+"""Objectives are relaxed by this share, because sums of times differ in their last digits from the event loop's."""
 
 
-def least_work(table: LatencyTable) -> Callable[[NDArray[np.int64], NDArray[np.float64]], NDArray[np.float64]]:
-    """NPU time that each request takes at least, if it is to be in time.
+def least_work(table: LatencyTable, exits: NDArray[np.int64], slo_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The least NPU time that each request needs to meet its objective.
 
     A sample that shares layer l with a batch of b takes T_l^b/b of the NPU's time
     and T_l^b of its own.  The least sum of the first with the second within the
@@ -34,28 +33,27 @@ def least_work(table: LatencyTable) -> Callable[[NDArray[np.int64], NDArray[np.f
     ----------
     table : LatencyTable
         Times of the NPU.
+    exits : (N,) ndarray of int64
+        1-based exit of each request.
+    slo_s : (N,) ndarray of float64
+        Latency objective of each request.
 
     Returns
     -------
-    callable
-        From the 1-based exits and the latency objectives of requests to seconds;
-        infinite for a request that could not be in time even alone.
+    (N,) ndarray of float64
+        Seconds; infinite for a request that violates its objective even when it runs alone.
     """
     segments = table.segments(by_layer=True)
-    trades = [_trade(segments.time_s[segments.stage <= number + 1, 1:]) for number in range(len(table.exits))]
-
-    def of(exits: NDArray[np.int64], slo_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        work_s = np.empty(len(exits))
-        for number, (latency_s, share_s) in enumerate(trades, 1):
-            here = exits == number
-            work_s[here] = np.interp(slo_s[here], latency_s, share_s / table.speedup, left=np.inf)
-        return work_s
-
-    return of
+    work_s = np.empty(len(exits))
+    for number in range(1, len(table.exits) + 1):
+        here = exits == number
+        latency_s, share_s = _trade(segments.time_s[segments.stage <= number, 1:])
+        work_s[here] = np.interp(slo_s[here], latency_s, share_s / table.speedup, left=np.inf)
+    return work_s
 
 
 def _trade(time_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Corners of the least NPU time of a sample over its latency, for layers with times (L, b_max)."""
+    """Corners of the curve of least NPU time over latency for one sample, from layer times (L, b_max)."""
     fastest_s, share_s = 0.0, 0.0
     pieces: list[tuple[float, float, float]] = []  # slope, latency, share
     for times in time_s:
@@ -63,7 +61,7 @@ def _trade(time_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
         hull = [points[0]]
         for point in points[1:]:
             if point[1] >= hull[-1][1]:
-                continue  # slower, and saves nothing
+                continue  # this point is slower and saves no NPU time
             while len(hull) > 1 and _slope(hull[-2], point) <= _slope(hull[-2], hull[-1]):
                 hull.pop()
             hull.append(point)
@@ -79,39 +77,39 @@ def _slope(a: tuple[float, float], b: tuple[float, float]) -> float:
 
 
 RELEASE, WORK, START, LONGEST = range(4)
-"""Rows of the kept jobs: when each may begin, the time it takes, when it begins, and the longest work of those up to
-it since the machine last stood still."""
+"""Rows of the table of kept jobs: release time, work, start time, and the longest work among the jobs up to this one
+since the machine was last idle."""
 
 
 @compiled("int64(float64[::1], float64[::1], float64[::1])")
-def least_late(release_s: NDArray[np.float64], due_s: NDArray[np.float64], work_s: NDArray[np.float64]) -> int:
-    """Least number of late jobs on one machine that may preempt: Kise, Ibaraki and Mine (Operations Research, 1978).
+def least_tardy(release_s: NDArray[np.float64], due_s: NDArray[np.float64], work_s: NDArray[np.float64]) -> int:
+    """Least number of jobs that miss their due times: Kise, Ibaraki and Mine (Operations Research, 1978).
 
-    Jobs enter a set in the order of their due times.  When a job would be late, one
-    job leaves the set: the job without which the set ends earliest.  The others run
-    in order, without a break.  When the machine stands still, the set becomes empty:
-    no earlier job can delay a later one any more.
+    One machine runs all jobs; they enter a set in the order of their due times.
+    When a job would miss its due time, one job leaves the set: the job without which
+    the set ends earliest.  The others run in order.  When the machine becomes idle, the set becomes empty, because
+    earlier jobs can then delay no later job.
 
     Parameters
     ----------
     release_s, due_s, work_s : (N,) ndarray of float64
-        When each job may begin, when it must have ended, and the time it takes;
-        the first two do not decrease.
+        Release time, due time and duration of each job;
+        release times and due times do not decrease.
 
     Returns
     -------
     int
-        Jobs that are late.
+        Jobs that miss their due times.
     """
     kept = np.empty((4, release_s.size))
-    late = n = 0
+    tardy = n = 0
     end_s = -np.inf
     for job in range(release_s.size):
         if release_s[job] + work_s[job] > due_s[job]:
-            late += 1  # not even alone
+            tardy += 1  # it misses its due time even when it runs alone
             continue
         if release_s[job] > end_s:
-            n = 0  # the machine stands still: no job before would let this one begin earlier
+            n = 0  # the machine was idle: without an earlier job, this one would not begin earlier
         begin_s = max(release_s[job], end_s)
         kept[RELEASE, n], kept[WORK, n], kept[START, n] = release_s[job], work_s[job], begin_s
         kept[LONGEST, n] = max(work_s[job], kept[LONGEST, n - 1]) if n > 0 and begin_s == end_s else work_s[job]
@@ -119,8 +117,8 @@ def least_late(release_s: NDArray[np.float64], due_s: NDArray[np.float64], work_
         n += 1
         if end_s <= due_s[job]:
             continue
-        late += 1
-        # without job k all behind it begin earlier, by at most its work and by no more than any of them waited
+        tardy += 1
+        # without job k, the jobs after it begin earlier: by at most its work, and by at most the wait of each of them
         room_s, gain_s, leaver = np.inf, 0.0, n - 1
         k = n - 1
         while k >= 0:
@@ -129,7 +127,7 @@ def least_late(release_s: NDArray[np.float64], due_s: NDArray[np.float64], work_
                 gain_s, leaver = gain, k
             room_s = min(room_s, kept[START, k] - kept[RELEASE, k])
             if min(room_s, kept[LONGEST, k]) <= gain_s:
-                break  # nobody before it would give more
+                break  # no job before this one would gain more
             k -= 1
         end_s = -np.inf if leaver == 0 else kept[START, leaver - 1] + kept[WORK, leaver - 1]
         n -= 1
@@ -138,17 +136,17 @@ def least_late(release_s: NDArray[np.float64], due_s: NDArray[np.float64], work_
             kept[RELEASE, k], kept[WORK, k], kept[START, k] = released, work, max(released, end_s)
             kept[LONGEST, k] = max(work, kept[LONGEST, k - 1]) if k > 0 and kept[START, k] == end_s else work
             end_s = kept[START, k] + work
-    return late
+    return tardy
 
 
 def least_violations(replay: Replay) -> int:
-    """Violations that any scheduler on this NPU would suffer from a replay's traffic.
+    """Violations that no scheduler on this NPU can prevent, for the traffic of a replay.
 
     Parameters
     ----------
     replay : Replay
-        Requests with their exits and objectives, and when the simulation was
-        stopped; what its policy did does not matter.
+        The requests with their exits and objectives, the latency table, and when the
+        simulation was stopped; the policy's decisions do not matter.
 
     Returns
     -------
@@ -158,6 +156,6 @@ def least_violations(replay: Replay) -> int:
     """
     traffic = replay.traffic
     arrival_s, slo_s = traffic.trace.arrival_s, (1 + ROUNDING) * traffic.slo_s
-    # of objectives that differ, deadlines are relaxed until none is before that of an older request
+    # if objectives differ, a deadline that is before an older request's is moved to that one
     due_s = np.maximum.accumulate(np.minimum(arrival_s + slo_s, replay.until_s))
-    return int(least_late(np.ascontiguousarray(arrival_s), due_s, least_work(replay.table)(traffic.exits, slo_s)))
+    return int(least_tardy(np.ascontiguousarray(arrival_s), due_s, least_work(replay.table, traffic.exits, slo_s)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from .metrics import QUANTILES, Summary
@@ -25,9 +24,6 @@ class Figure(NamedTuple):
         What a table calls it, without the unit.
     digits : int
         Digits after the point in a table of milliseconds, percent or requests/s.
-    take : callable or None
-        The figure of a summary, ``None`` where trace or latency table do not say; no function for
-        what a summary does not hold.
     """
 
     name: str
@@ -36,40 +32,32 @@ class Figure(NamedTuple):
     better: int
     heading: str
     digits: int
-    take: Callable[[Summary], float | None] | None
+
+    def of(self, summary: Summary) -> float | None:
+        """The figure of a summary; ``None`` if the trace, the latency table or the summary does not state it."""
+        if self.name in QUANTILES:
+            return summary.percentile(self.name).latency_s
+        value = getattr(summary.utilisation if self.name == "mac_share" else summary, self.key, None)
+        return None if value is None else float(value)
 
 
-def _percentile(name: str) -> Figure:
-    return Figure(name, f"{name}_latency_s", "s", -1, name, 1, lambda summary: summary.percentile(name).latency_s)
-
-
-def _mac_share(summary: Summary) -> float | None:
-    return None if summary.utilisation is None else summary.utilisation.mac_share
-
+UNAVOIDABLE = Figure("unavoidable_rate", "unavoidable_rate", "share", 0, "least", 2)
+"""The share of violations that no scheduler could prevent; no summary has it, see :mod:`.bound`."""
 
 FIGURES: dict[str, Figure] = {
     figure.name: figure
     for figure in (
-        Figure("mean", "mean_latency_s", "s", -1, "mean", 2, lambda summary: summary.mean_latency_s),
-        *map(_percentile, QUANTILES),
-        Figure("max", "max_latency_s", "s", -1, "max", 1, lambda summary: summary.max_latency_s),
-        Figure("violation_rate", "violation_rate", "share", -1, "late", 2, lambda summary: summary.violation_rate),
-        # the replay alone shows this one (bound.least_violations)
-        Figure("unavoidable_rate", "unavoidable_rate", "share", 0, "least", 2, None),
-        Figure("busy_share", "busy_share", "share", 0, "busy", 1, lambda summary: summary.busy_share),
-        Figure("mac_share", "mac_share", "share", 1, "MACs", 1, _mac_share),
-        Figure("accuracy", "accuracy", "share", 1, "accuracy", 2, lambda summary: summary.accuracy),
-        Figure(
-            "processing_rate",
-            "processing_rate_per_s",
-            "/s",
-            1,
-            "done",
-            2,
-            lambda summary: summary.processing_rate_per_s,
-        ),
-        Figure("goodput", "goodput_per_s", "/s", 1, "in time", 2, lambda summary: summary.goodput_per_s),
-        Figure("unfinished", "unfinished", "requests", -1, "unfinished", 0, lambda summary: float(summary.unfinished)),
+        Figure("mean", "mean_latency_s", "s", -1, "mean", 2),
+        *(Figure(name, f"{name}_latency_s", "s", -1, name, 1) for name in QUANTILES),
+        Figure("max", "max_latency_s", "s", -1, "max", 1),
+        Figure("violation_rate", "violation_rate", "share", -1, "late", 2),
+        UNAVOIDABLE,
+        Figure("busy_share", "busy_share", "share", 0, "busy", 1),
+        Figure("mac_share", "mac_share", "share", 1, "MACs", 1),
+        Figure("accuracy", "accuracy", "share", 1, "accuracy", 2),
+        Figure("processing_rate", "processing_rate_per_s", "/s", 1, "done", 2),
+        Figure("goodput", "goodput_per_s", "/s", 1, "in time", 2),
+        Figure("unfinished", "unfinished", "requests", -1, "unfinished", 0),
     )
 }
 """Every figure, by name."""

@@ -1,4 +1,4 @@
-"""What a simulation says: latency, violations, rates, utilisation (``docs/model.md``, Metrics)."""
+"""The figures of a simulation: latency, violations, rates, utilisation (``docs/model.md``, Metrics)."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ..traffic.traffic import Traffic
 from .statistics import Interval, quantile_interval, requests_for, share_interval, warm_up
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
-"""Percentiles that are reported."""
+"""The percentiles that are reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Every run of a segment, in order of time; recorded on demand.
+    """Every run of a segment, in order of time; recorded only if asked for.
 
     Attributes
     ----------
     begin_s, end_s : (M,) ndarray of float64
-        When it ran.
+        Start and end of each run.
     segment, batch, level, flags, lane : (M,) ndarray of int64
-        0-based segment, batch size, place in the stack from 0, flags of :mod:`.event_loop`, lane.
+        0-based segment, batch size, level in the stack from 0, flags of :mod:`.event_loop`, lane.
     members : (sum of batch,) ndarray of int64
-        Index of each request in each run, one run after the other.
+        The requests of each run, by index, one run after the other.
     """
 
     begin_s: NDArray[np.float64]
@@ -42,36 +42,36 @@ class Runs:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Everything that happened to every request.
+    """What a simulation did with every request.
 
     Attributes
     ----------
     traffic : Traffic
         The requests that arrived, with their exits and objectives.
     table : LatencyTable
-        Times of the design that served them.
+        Latency table of the design that served them.
     start_s, finish_s : (N,) ndarray of float64
-        Entry into the NPU, and return; infinite for requests that were not served in time.
+        Entry into the NPU, and return; infinite if the simulation was stopped before.
     stalled_s : (N,) ndarray of float64
-        Time each stood still while preempted.
+        Time for which each was preempted.
     preempted : (N,) ndarray of int32
         How often each was preempted.
     segments : Segments
-        What ran at a time: stages, or layers.
+        The units in which the network ran: stages, or layers.
     launches : (S, b_max + 1) ndarray of int64
         How often each segment ran with each batch size.
     preemptions : int
         How often a running batch was preempted.
     scheduler_calls : int
-        How often the policy was asked with samples on the NPU.
+        Calls of the policy while samples were on the NPU.
     scheduler_s : float
-        Time those calls took.
+        Time of those calls.
     until_s : float
         When the simulation was stopped; infinity if it served every request.
     lanes : int
         Lanes of the device that were used.
     overhead_s : float
-        Time that lanes were busy beside their segments' own: gathers, delays, slowdown by other lanes.
+        Busy time of the lanes that no segment accounts for: gathers, delays, slowdown by other lanes.
     runs : Runs or None
         Every run, if recorded.
     """
@@ -94,17 +94,17 @@ class Replay:
 
     @property
     def latency_s(self) -> NDArray[np.float64]:
-        """Latency of each request, from its arrival to its return; infinite if it never did."""
+        """Latency of each request, from its arrival to its return; infinite if it did not return."""
         return self.finish_s - self.traffic.trace.arrival_s
 
     @property
     def violated(self) -> NDArray[np.bool_]:
-        """Whether each request took longer than its SLO; one that never returned did."""
+        """Whether each request took longer than its SLO, or did not return."""
         return self.finish_s > self.traffic.trace.arrival_s + self.traffic.slo_s  # the deadline as the policy sees it
 
     @property
     def end_s(self) -> float:
-        """The last return, or when the simulation was stopped."""
+        """The time of the last return, or the time at which the simulation was stopped."""
         last_s = float(self.finish_s.max())
         return last_s if math.isfinite(last_s) else self.until_s
 
@@ -120,9 +120,9 @@ class Percentile:
     latency_s : float
         Its value.
     interval_s : Interval or None
-        From order statistics; ``None`` while there are too few requests.
+        From order statistics; ``None`` if there are too few requests.
     more_requests_needed : int
-        Until there is an interval.
+        Requests that are missing until there is an interval.
     """
 
     name: str
@@ -133,9 +133,9 @@ class Percentile:
 
 @dataclass(frozen=True, slots=True)
 class StageSummary:
-    """How a stage was used: its share of the span, runs of its segments, their batches, runs by b = 1..b_max.
+    """Use of a stage: the share of the span in which it ran, its runs, their mean batch, and runs by b = 1..b_max.
 
-    ``segments`` is what it is cut into: one, or its layers for a policy that is asked after each.
+    ``segments`` is the number of its segments: one, or its layers for a policy that decides after each layer.
     """
 
     stage: int
@@ -148,7 +148,7 @@ class StageSummary:
 
 @dataclass(frozen=True, slots=True)
 class ExitSummary:
-    """Requests that leave at an exit, and their latency; ``accuracy`` where the trace knows what was right."""
+    """Requests that leave at an exit, and their latency; ``accuracy`` if the trace states which answers are right."""
 
     exit: int
     requests: int
@@ -159,10 +159,10 @@ class ExitSummary:
 
 @dataclass(frozen=True, slots=True)
 class Utilisation:
-    """Where the NPU's MACs went, as shares of those it could have made in the span; they sum to 1.
+    """Use of the NPU's MAC units, as shares of all MACs that were possible in the span; they sum to 1.
 
-    ``mac_share`` were made; the others idled: no batch, the scheduler's calls,
-    off-chip memory, tiles not filled, places of the batch grid not filled.
+    ``mac_share`` is the share of MACs that were made.  The others are lost: no batch was there, the
+    scheduler decided, off-chip memory was waited for, tiles were padded, the batch grid was padded.
     """
 
     mac_share: float
@@ -190,27 +190,27 @@ class Summary:
     mean_wait_s : float
         Time in the queue, before entering the NPU.
     violations : int
-        Requests later than their SLO.
+        Requests that took longer than their SLO, or did not return.
     violation_rate : float
-        Their share.
+        Their share of all requests.
     violation_interval : Interval
-        Wilson's, taking requests for independent.
+        Wilson's interval of that share, for independent requests.
     arrival_rate_per_s, processing_rate_per_s, goodput_per_s : float
-        Arrivals between the first and the last; requests returned, and returned in time, over the span.
+        Rate of arrivals from the first to the last; requests returned, and returned within their SLO, over the span.
     warm_up_requests : int
-        Requests of a start-up transient, by MSER-5; they are counted in all figures nevertheless.
+        Requests of the start-up transient, by MSER-5; all other figures include them.
     busy_share : float
         Share of the span in which the NPU ran.
     utilisation : Utilisation or None
-        Where its MACs went; ``None`` if the latency table states no causes.
+        Use of its MAC units; ``None`` if the latency table states no causes.
     mean_batch : float
         Samples in the running batch, averaged over the time the NPU ran.
     preemptions, scheduler_calls : int
         See :class:`Replay`.
     stalled_s : float
-        Time requests stood still while preempted, on average over all requests.
+        Time for which a request was preempted, on average over all requests.
     accuracy : float or None
-        Share of requests answered rightly, where the trace knows.
+        Share of right answers, if the trace states which are right.
     stages : list of StageSummary
         By stage.
     exits : list of ExitSummary
@@ -251,15 +251,8 @@ def _rank(ordered: NDArray[np.float64], quantile: float) -> float:
     return float(ordered[max(0, int(np.ceil(quantile * len(ordered) - 1e-9)) - 1)])
 
 
-def _percentiles(ordered: NDArray[np.float64]) -> list[Percentile]:
-    return [
-        Percentile(name, _rank(ordered, q), quantile_interval(ordered, q), max(0, requests_for(q) - len(ordered)))
-        for name, q in QUANTILES.items()
-    ]
-
-
 def _utilisation(replay: Replay, span_s: float) -> Utilisation | None:
-    """Shares of the span, as the latency table has them for each segment and batch size, if it has them."""
+    """Shares of the span, from the causes in the latency table; ``None`` if it has none."""
     _, _, *parts = replay.segments
     sums = [float((replay.launches * part).sum()) / span_s for part in parts if part is not None]
     if not sums:
@@ -277,22 +270,24 @@ def _stage(replay: Replay, stage: int, run_s: NDArray[np.float64], span_s: float
     return StageSummary(stage, int(here.sum()), float(run_s[here].sum()) / span_s, runs, mean, by_batch[1:].tolist())
 
 
-def _exit(number: int, latency_s: NDArray[np.float64], right: NDArray[np.bool_] | None) -> ExitSummary:
-    """Figures of an exit: the latency of its requests, sorted, and whether their answers are right."""
-    count = len(latency_s)
+def _exit(
+    number: int, here: NDArray[np.bool_], latency_s: NDArray[np.float64], right: NDArray[np.bool_] | None
+) -> ExitSummary:
+    """Figures of an exit, from the requests that leave ``here``, latencies, and whether answers are right."""
+    ordered, count = np.sort(latency_s[here]), int(here.sum())
     if not count:
         return ExitSummary(number, 0, None, None, None)
-    accuracy = None if right is None else int(right.sum()) / count
-    return ExitSummary(number, count, float(latency_s.sum()) / count, _rank(latency_s, 0.99), accuracy)
+    accuracy = None if right is None else int(right[here].sum()) / count
+    return ExitSummary(number, count, float(ordered.sum()) / count, _rank(ordered, 0.99), accuracy)
 
 
 def summarise(replay: Replay) -> Summary:
-    """Reduce a replay to figures.
+    """Compute the figures of a replay.
 
     Parameters
     ----------
     replay : Replay
-        What happened.
+        What the simulation did.
 
     Returns
     -------
@@ -307,10 +302,7 @@ def summarise(replay: Replay) -> Summary:
     wait_s = np.minimum(replay.start_s, end_s) - trace.arrival_s
     violations, unfinished = int(replay.violated.sum()), int(np.isinf(replay.finish_s).sum())
     right = None if trace.correct is None else trace.correct[np.arange(count), traffic.exits - 1]
-    exits = []
-    for number in range(1, len(replay.table.exits) + 1):
-        here = traffic.exits == number
-        exits.append(_exit(number, np.sort(latency_s[here]), None if right is None else right[here]))
+    numbers = range(1, len(replay.table.exits) + 1)
     run_s = replay.launches * replay.segments.time_s
     ran_s = float(run_s.sum())
     batch = np.arange(replay.table.b_max + 1)
@@ -320,7 +312,10 @@ def summarise(replay: Replay) -> Summary:
         span_s=span_s,
         mean_latency_s=float(latency_s.sum()) / count,
         max_latency_s=float(ordered[-1]),
-        percentiles=_percentiles(ordered),
+        percentiles=[
+            Percentile(name, _rank(ordered, q), quantile_interval(ordered, q), max(0, requests_for(q) - count))
+            for name, q in QUANTILES.items()
+        ],
         mean_wait_s=float(wait_s.sum()) / count,
         violations=violations,
         violation_rate=violations / count,
@@ -336,6 +331,6 @@ def summarise(replay: Replay) -> Summary:
         scheduler_calls=replay.scheduler_calls,
         stalled_s=float(replay.stalled_s.sum()) / count,
         accuracy=None if right is None else int(right.sum()) / count,
-        stages=[_stage(replay, stage, run_s, span_s) for stage in range(1, len(exits) + 1)],
-        exits=exits,
+        stages=[_stage(replay, stage, run_s, span_s) for stage in numbers],
+        exits=[_exit(number, traffic.exits == number, latency_s, right) for number in numbers],
     )

@@ -1,4 +1,4 @@
-"""What a user asks of a replay, e.g. ``p99 <= 200ms``, and whether it holds."""
+"""Requirements on a replay, e.g. ``p99 <= 200ms``, and whether they hold."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from ..formats import InputError, parse_quantity
-from ..tables.latency import LatencyTable
-from ..traffic.trace import Trace
-from .figures import FIGURES
+from .figures import FIGURES, UNAVOIDABLE
 from .metrics import QUANTILES, Summary
 from .statistics import Interval
 
-METRICS: dict[str, str] = {item.name: item.unit for item in FIGURES.values() if item.take}
-"""What can be required, and its unit in the library and in JSON (``docs/model.md``, Metrics, defines each)."""
+METRICS: dict[str, str] = {item.name: item.unit for item in FIGURES.values() if item is not UNAVOIDABLE}
+"""The figures that can be required, with their units in the library and in JSON (``docs/model.md``, Metrics)."""
 
 _UNITS: dict[str, tuple[dict[str, float], str]] = {
     "s": ({"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}, "200ms"),
@@ -23,6 +21,13 @@ _UNITS: dict[str, tuple[dict[str, float], str]] = {
     "/s": ({"/s": 1.0}, "15 /s"),
     "requests": ({"": 1.0}, "0"),
 }
+
+_UNKNOWN = {
+    "accuracy": "expected a trace that knows which answers are right, found none",
+    "mac_share": "expected a latency table that states where MACs go, found one that does not, as any device's; "
+    "require another figure",
+}
+"""The figures that not every input states, and the message if it does not."""
 
 COMPARATORS: dict[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
@@ -61,44 +66,13 @@ class Requirement:
         return METRICS[self.name]
 
     def allows(self, value: float) -> bool:
-        """Whether a value of the metric keeps the bound."""
+        """Whether a value satisfies the requirement."""
         return COMPARATORS[self.comparator](value, self.bound)
 
     def side(self, interval: Interval) -> bool | None:
-        """Whether all of an interval keeps the bound; ``None`` if it does in part."""
+        """Whether every value of an interval satisfies the requirement; ``None`` if only some of them do."""
         low, high = self.allows(interval.low), self.allows(interval.high)
         return low if low == high else None
-
-    def measure(self, summary: Summary) -> tuple[float, Interval | None, int]:
-        """The metric of a replay.
-
-        Parameters
-        ----------
-        summary : Summary
-            The replay's figures.
-
-        Returns
-        -------
-        value : float
-            In the metric's unit; infinite for a latency that never ended.
-        interval : Interval or None
-            Its 95 % interval, where the summary has one.
-        more_requests_needed : int
-            Until there is one; 0 where there never is.
-
-        Raises
-        ------
-        InputError
-            If the requests do not say what the metric needs.
-        """
-        if self.name in QUANTILES:
-            found = summary.percentile(self.name)
-            return found.latency_s, found.interval_s, found.more_requests_needed
-        take = FIGURES[self.name].take
-        value = take(summary) if take else None
-        if value is None:
-            raise _no_causes(self.text) if self.name == "mac_share" else _no_answers(self.text)
-        return value, summary.violation_interval if self.name == "violation_rate" else None, 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +88,15 @@ class Outcome:
     bound, value : float
         What was required and what was found.
     holds : bool
-        Whether the value keeps the bound.
+        Whether the value satisfies the requirement.
     margin : float
-        By how much it keeps it; negative if it does not.
+        Distance from the value to the bound; negative if the requirement does not hold.
     interval : Interval or None
         The value's 95 % interval, where there is one.
     certain : bool or None
-        Whether all of the interval agrees with the value; ``None`` without an interval.
+        Whether every value of the interval gives the same answer; ``None`` without an interval.
     more_requests_needed : int
-        Until a percentile has an interval.
+        Requests that are missing until a percentile has an interval.
     """
 
     name: str
@@ -135,37 +109,6 @@ class Outcome:
     interval: Interval | None
     certain: bool | None
     more_requests_needed: int
-
-
-def _no_answers(text: str) -> InputError:
-    return InputError(f'requirement: "{text}": expected a trace that knows which answers are right, found none')
-
-
-def _no_causes(text: str) -> InputError:
-    return InputError(
-        f'requirement: "{text}": expected a latency table that states where MACs go, found one that does not, as any '
-        "device's; require another figure"
-    )
-
-
-def check_stated(requirements: Iterable[Requirement], table: LatencyTable) -> None:
-    """Refuse, before the simulation, what a latency table cannot answer.
-
-    Parameters
-    ----------
-    requirements : iterable of Requirement
-        What is required.
-    table : LatencyTable
-        What the requests will be served with.
-
-    Raises
-    ------
-    InputError
-        If a share of MACs is required and the table states none.
-    """
-    for item in requirements:
-        if item.name == "mac_share" and table.peak_macs_per_s is None:
-            raise _no_causes(item.text)
 
 
 def parse_requirement(text: str, what: str = "requirement") -> Requirement:
@@ -205,28 +148,29 @@ def parse_requirement(text: str, what: str = "requirement") -> Requirement:
     return Requirement(text.strip(), name, comparator, bound / 100 if METRICS[name] == "share" else bound)
 
 
-def check_answerable(requirements: Iterable[Requirement], trace: Trace) -> None:
-    """Refuse, before the simulation, what a trace cannot answer.
+def check_stated(requirements: Iterable[Requirement], **stated: object) -> None:
+    """Refuse a requirement on a figure that the inputs do not state, before anything is simulated.
 
     Parameters
     ----------
     requirements : iterable of Requirement
         What is required.
-    trace : Trace
-        What will be replayed.
+    **stated : object or None
+        By name of a figure: what it is computed from, ``None`` if the input does not have it.  ``mac_share``
+        needs the ``peak_macs_per_s`` of a latency table, ``accuracy`` the ``correct`` of a trace.
 
     Raises
     ------
     InputError
-        If accuracy is required and the trace does not know which answers are right.
+        If a figure is required that is computed from ``None``.
     """
     for item in requirements:
-        if item.name == "accuracy" and trace.correct is None:
-            raise _no_answers(item.text)
+        if item.name in stated and stated[item.name] is None:
+            raise InputError(f'requirement: "{item.text}": {_UNKNOWN[item.name]}')
 
 
 def judge(requirement: Requirement, summary: Summary) -> Outcome:
-    """Hold a replay against a requirement.
+    """Check a requirement on the figures of a replay.
 
     Parameters
     ----------
@@ -238,20 +182,28 @@ def judge(requirement: Requirement, summary: Summary) -> Outcome:
     Returns
     -------
     Outcome
-        Whether it holds, by how much, how surely.
+        Whether the requirement holds, by what margin, and whether the confidence interval agrees.
 
     Raises
     ------
     InputError
-        If the requests do not say what the metric needs.
+        If neither the trace nor the latency table states the figure.
     """
-    value, interval, needed = requirement.measure(summary)
+    name, interval, needed = requirement.name, None, 0
+    if name in QUANTILES:
+        found = summary.percentile(name)
+        interval, needed = found.interval_s, found.more_requests_needed
+    elif name == "violation_rate":
+        interval = summary.violation_interval
+    value = FIGURES[name].of(summary)
+    check_stated([requirement], **{name: value})
+    assert value is not None
     margin = requirement.bound - value
     if requirement.comparator in (">=", ">"):
         margin = -margin
     holds = requirement.allows(value)
     certain = None if interval is None else requirement.side(interval) is holds
     return Outcome(
-        requirement.name, requirement.comparator, requirement.unit, requirement.bound, value, holds,
+        name, requirement.comparator, requirement.unit, requirement.bound, value, holds,
         margin + 0.0, interval, certain, needed,
     )  # fmt: skip

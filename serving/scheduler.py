@@ -19,14 +19,14 @@ from ..formats import InputError
 from .policies import POLICIES, Policy, duration
 
 LIMITS = ("b_max", "lanes")
-"""What every policy takes beside ``call``, the time of a scheduler call with samples on the device: whole numbers."""
+"""Parameters of every policy that are whole numbers; ``call``, the time of a scheduler call, is another one."""
 
-_SPEC = re.compile(r"(?P<name>(?:.*\.py:)?[^:]+)(?::(?P<parameters>.*))?")
+_SPEC = re.compile(r"(?:(?P<path>.*\.py):)?(?P<name>[^:]+)(?::(?P<parameters>.*))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """A policy and what the user set of it.
+    """A policy with the parameters that the user wrote.
 
     Attributes
     ----------
@@ -35,15 +35,15 @@ class Scheduler:
     policy : Policy
         The policy.
     texts : dict of str to str
-        Its own parameters, as texts.
+        The policy's own parameters, as texts.
     call_s : float
-        Time of a scheduler call with samples on the NPU.
+        Time of a scheduler call while samples are on the NPU.
     b_max : int or None
         Largest batch, if smaller than the latency table's.
     lanes : int
-        Batches that may run side by side, where the device has so many lanes.
+        Largest number of batches that run side by side; a device may have fewer lanes.
     source : bytes or None
-        Content of the user's file that the policy comes from.
+        Content of the file that the policy was loaded from, if it is a user's.
     """
 
     spec: str
@@ -55,15 +55,15 @@ class Scheduler:
     source: bytes | None = field(default=None, repr=False)
 
     def __reduce__(self) -> tuple[Callable[[str, bytes | None], Scheduler], tuple[str, bytes | None]]:
-        return _remade, (self.spec, self.source)  # a decision is compiled where it runs, from a file of its own
+        return _remade, (self.spec, self.source)  # a compiled decision cannot travel; it is compiled where it runs
 
     def settings(self, slo_s: float | None) -> NDArray[np.float64]:
-        """What the policy's ``decide`` gets (see :meth:`Policy.settings`)."""
+        """The parameters as the policy's ``decide`` gets them (see :meth:`Policy.settings`)."""
         return self.policy.settings(self.texts, slo_s)
 
 
 def _from_file(path: Path, name: str) -> Policy:
-    """A user's policy, from a Python file outside the package."""
+    """A policy of a user, from a Python file outside of the package."""
     if not path.is_file():
         raise InputError(f"policy: {path}: expected a Python file, found none")
     spec = importlib.util.spec_from_file_location(f"fluidb_policy_{path.stem}", path)
@@ -87,18 +87,8 @@ def _from_file(path: Path, name: str) -> Policy:
     )
 
 
-def _find(name: str) -> tuple[Policy, bytes | None]:
-    """A policy by name, and the user's file that it comes from."""
-    if ".py:" in name:
-        path, _, attribute = name.rpartition(":")
-        return _from_file(Path(path), attribute), Path(path).read_bytes()
-    if name not in POLICIES:
-        raise InputError(f'unknown policy "{name}"; known: {", ".join(POLICIES)}, or path/to/file.py:NAME')
-    return POLICIES[name], None
-
-
 def _remade(spec: str, source: bytes | None) -> Scheduler:
-    """A scheduler in another process, which may be on a machine without the user's file."""
+    """A scheduler in another process, possibly on a machine without the user's file: it is written there again."""
     if source is None:
         return find_policy(spec)
     own, _, rest = spec.rpartition(".py:")
@@ -142,9 +132,15 @@ def find_policy(spec: str) -> Scheduler:
     match = _SPEC.fullmatch(spec)
     if match is None:
         raise InputError(f'policy: expected NAME or NAME:key=value,..., found "{spec}"')
-    policy, source = _find(match["name"])
+    path, name, parameters = match.groups()
+    if path is not None:
+        policy, source = _from_file(Path(path), name), Path(path).read_bytes()
+    elif name in POLICIES:
+        policy, source = POLICIES[name], None
+    else:
+        raise InputError(f'unknown policy "{name}"; known: {", ".join(POLICIES)}, or path/to/file.py:NAME')
     texts: dict[str, str] = {}
-    for item in filter(None, (match["parameters"] or "").split(",")):
+    for item in filter(None, (parameters or "").split(",")):
         key, equals, value = item.partition("=")
         if not equals or not value:
             raise InputError(f'policy: expected key=value, found "{item}" in "{spec}"')
@@ -154,6 +150,6 @@ def find_policy(spec: str) -> Scheduler:
     for name, text in limits.items():
         if not (text.isdecimal() and int(text) >= 1):
             raise InputError(f'policy: {name}: expected a whole number >= 1, found "{text}"')
-    policy.settings({key: text for key, text in texts.items() if text not in "SML"}, 1.0)  # a fault shows now
-    b_max, lanes = limits.get("b_max"), int(limits.get("lanes", "1"))
-    return Scheduler(spec, policy, texts, call_s, None if b_max is None else int(b_max), lanes, source)
+    policy.settings({key: text for key, text in texts.items() if text not in "SML"}, 1.0)  # a fault is found now
+    whole = {name: int(text) for name, text in limits.items()}
+    return Scheduler(spec, policy, texts, call_s, source=source, **whole)

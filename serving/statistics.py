@@ -1,4 +1,8 @@
-"""Ranks and intervals: how far a figure of a finite run can be trusted."""
+"""Confidence intervals of the figures of a finite run.
+
+The formulas are written out because SciPy is no dependency: a few of its functions are all we would use.  Tests compare
+with SciPy.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
-"""Of every interval that is printed."""
+"""The confidence of every interval that is printed."""
 
 _TAIL = (1 - CONFIDENCE) / 2
 
@@ -23,7 +27,7 @@ class Interval(NamedTuple):
 
 
 def requests_for(quantile: float) -> int:
-    """Requests from which the order statistics bound a quantile from both sides.
+    """The number of requests from which order statistics bound a quantile on both sides.
 
     The largest of n observations exceeds the q-quantile with probability 1 - q**n.
 
@@ -40,8 +44,8 @@ def requests_for(quantile: float) -> int:
     return math.ceil(math.log(_TAIL) / math.log(max(quantile, 1 - quantile)))
 
 
-def quantile_ranks(count: int, quantile: float) -> tuple[int, int]:
-    """Ranks of the order statistics that bound a quantile, whatever the distribution.
+def quantile_interval(ordered: NDArray[np.float64], quantile: float) -> Interval | None:
+    """Interval of a quantile between two order statistics, whatever the distribution.
 
     The number of observations below the q-quantile is binomial(count, q); the
     interval [x_(low), x_(high)] misses the quantile on either side with at most
@@ -49,16 +53,19 @@ def quantile_ranks(count: int, quantile: float) -> tuple[int, int]:
 
     Parameters
     ----------
-    count : int
-        Observations.
+    ordered : (N,) ndarray of float64
+        Observations, sorted.
     quantile : float
         In (0, 1).
 
     Returns
     -------
-    low, high : int
-        1-based ranks; 0 and count + 1 where no observation bounds it.
+    Interval or None
+        ``None`` for fewer observations than :func:`requests_for` says.
     """
+    count = len(ordered)
+    if count < requests_for(quantile):
+        return None
     mean, spread = count * quantile, math.sqrt(count * quantile * (1 - quantile))
     first, last = max(0, int(mean - 9 * spread - 9)), min(count, int(mean + 9 * spread + 9))
     whole = math.lgamma(count + 1)
@@ -70,27 +77,19 @@ def quantile_ranks(count: int, quantile: float) -> tuple[int, int]:
         ]
     )  # fmt: skip
     below = np.cumsum(mass)
-    # P(N < low) <= tail, with N observations at or below the quantile; P(N >= high) <= tail
+    # 1-based ranks. P(N < low) <= tail, with N observations at or below the quantile; P(N >= high) <= tail
     low = first + int(np.searchsorted(below, _TAIL, side="right"))
     high = first + int(np.searchsorted(below, 1 - _TAIL, side="left")) + 1
-    return low, high
-
-
-def quantile_interval(ordered: NDArray[np.float64], quantile: float) -> Interval | None:
-    """Interval of a quantile from sorted observations; ``None`` if there are too few."""
-    if len(ordered) < requests_for(quantile):
-        return None
-    low, high = quantile_ranks(len(ordered), quantile)
     return Interval(float(ordered[low - 1]), float(ordered[high - 1]))
 
 
 def share_interval(hits: int, count: int) -> Interval:
-    """Wilson's interval of a share (Wilson, JASA 1927), taking observations for independent.
+    """Wilson's interval of a share (Wilson, JASA 1927), for independent observations.
 
     Parameters
     ----------
     hits, count : int
-        Observations that are, and all of them.
+        Observations with the property, and all observations.
 
     Returns
     -------
@@ -104,6 +103,7 @@ def share_interval(hits: int, count: int) -> Interval:
     return Interval(max(0.0, centre - half), min(1.0, centre + half))
 
 
+# Student's t for 95 % and 1 to 30 degrees of freedom, from a printed table
 _STUDENT_T: tuple[float, ...] = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 _STUDENT_T += (2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086)
 _STUDENT_T += (2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
@@ -153,10 +153,10 @@ def welch_interval(values: NDArray[np.float64], others: NDArray[np.float64]) -> 
 
 
 def warm_up(values: NDArray[np.float64]) -> int:
-    """Observations of a start-up transient, by MSER-5 (White, Simulation, 1997).
+    """The number of observations in a start-up transient, by MSER-5 (White, Simulation, 1997).
 
-    Means of five observations are cut where the standard error of the rest is
-    least; only cuts in the first half count.
+    The observations are averaged in groups of five.  The transient ends at the group
+    from which the standard error of the mean is smallest, at most at half of the groups.
 
     Parameters
     ----------
@@ -166,13 +166,13 @@ def warm_up(values: NDArray[np.float64]) -> int:
     Returns
     -------
     int
-        How many to leave out, a multiple of 5.
+        Observations in the transient, a multiple of 5.
     """
     count = len(values) // 5
     means = values[: 5 * count].reshape(-1, 5).mean(axis=1)
     if count < 4 or not np.all(np.isfinite(means)):
         return 0
-    rest = count - np.arange(count)  # means that are left after each cut
+    rest = count - np.arange(count)  # groups left, by groups left out
     totals, squares = np.cumsum(means[::-1])[::-1], np.cumsum(means[::-1] ** 2)[::-1]
     errors = (squares - totals**2 / rest) / rest.astype(np.float64) ** 2
     return 5 * int(np.argmin(errors[: count // 2]))

@@ -1,4 +1,4 @@
-"""What ran when, in the Trace Event Format that Perfetto and Chrome's tracing page show.
+"""The timeline of a simulation in the Trace Event Format, which Perfetto and Chrome's tracing page show.
 
 Source: Trace Event Format, Google, 2016 (phases X, i, C and M; the JSON object form).
 """
@@ -25,23 +25,23 @@ MAX_EVENTS = 2_000_000
 """A longer timeline is refused: at about 100 bytes an event, viewers fail to open it."""
 
 PROCESS, QUEUE = 1, 0
-"""Process of all lanes; lane of the queue.  A stage's lane has its number."""
+"""The process of all lanes, and the lane of the queue.  Each stage has the lane of its number."""
 
 Event = dict[str, Any]
 
 
 def _us(seconds: float) -> float:
-    """Microseconds, to the nanosecond: what viewers keep."""
+    """Microseconds, rounded to the nanosecond as viewers do."""
     return round(1e9 * seconds) / 1e3
 
 
 def check_timeline_size(replay: Replay) -> None:
-    """Refuse a timeline that no viewer opens, before it is recorded.
+    """Refuse, before it is recorded, a timeline that is too long for viewers.
 
     Parameters
     ----------
     replay : Replay
-        What happened, recorded or not.
+        What the simulation did, with every run or without.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def check_timeline_size(replay: Replay) -> None:
         If there may be more than :data:`MAX_EVENTS` events.
     """
     # a slice for each run; arrival, exit and at most four changes of counters for each request;
-    # a preemption and at most one merge for each time a batch was put on top
+    # one event and at most one merge for each preemption
     events = int(replay.launches.sum()) + 6 * len(replay.traffic) + 2 * replay.preemptions
     if events > MAX_EVENTS:
         first_s = float(replay.traffic.trace.arrival_s[0])
@@ -73,15 +73,8 @@ def _metadata(table: LatencyTable) -> Iterator[Event]:
         yield {"name": "thread_sort_index", "ph": "M", "pid": PROCESS, "tid": lane, "args": {"sort_index": lane}}
 
 
-def _arrivals(replay: Replay) -> Iterator[Event]:
-    for request, at_s in zip(
-        replay.traffic.trace.request_id.tolist(), replay.traffic.trace.arrival_s.tolist(), strict=True
-    ):
-        yield _instant("arrival", at_s, QUEUE, {"request": request})
-
-
 def _runs(replay: Replay, runs: Runs) -> Iterator[Event]:
-    """Slices, and what happened at their ends; the stack is rebuilt from levels and flags."""
+    """A slice for each run, and the events at its ends; the stack of batches is rebuilt from levels and flags."""
     stages = replay.segments.stage.tolist()
     by_layer = len(stages) > len(replay.table.exits)
     names = [layer.name for layer in replay.table.layers] if by_layer else [f"stage {number}" for number in stages]
@@ -95,11 +88,11 @@ def _runs(replay: Replay, runs: Runs) -> Iterator[Event]:
         members = runs.members[first : first + batch]
         first += batch
         if begin_s >= replay.until_s:
-            return  # decided before the simulation was stopped, run after
+            return  # decided before the simulation was stopped, but it would run after
         lane = stages[segment]
         if flags & PREEMPTS:
-            stood = ids[levels[level - 1]].tolist()
-            yield _instant("preemption", float(replay.start_s[members[0]]), lane, {"preempted": stood})
+            below = ids[levels[level - 1]].tolist()
+            yield _instant("preemption", float(replay.start_s[members[0]]), lane, {"preempted": below})
         begin_us, end_us = _us(begin_s), _us(min(end_s, replay.until_s))
         yield {
             "name": names[segment], "ph": "X", "ts": begin_us, "dur": round(end_us - begin_us, 3),
@@ -118,7 +111,7 @@ def _runs(replay: Replay, runs: Runs) -> Iterator[Event]:
 
 
 def _counter(name: str, unit: str, up_s: NDArray[np.float64], down_s: NDArray[np.float64]) -> Iterator[Event]:
-    """A counter's value after everything of an instant, wherever it changes."""
+    """A counter's value at every time at which it changes, after all changes of that time."""
     times = np.concatenate([up_s, down_s])
     steps = np.repeat([1, -1], [len(up_s), len(down_s)])[np.isfinite(times)]
     times = times[np.isfinite(times)]
@@ -139,7 +132,7 @@ def timeline_events(replay: Replay) -> Iterator[Event]:
     Parameters
     ----------
     replay : Replay
-        What happened, with every run: ``simulate(..., record=True)``.
+        What the simulation did, with every run: ``simulate(..., record=True)``.
 
     Yields
     ------
@@ -154,9 +147,12 @@ def timeline_events(replay: Replay) -> Iterator[Event]:
     if replay.runs is None:
         raise InputError("timeline: expected a replay with its runs, found none; simulate with record=True")
     yield from _metadata(replay.table)
-    queue = _counter("queue", "requests", replay.traffic.trace.arrival_s, replay.start_s)
+    trace = replay.traffic.trace
+    arrived = zip(trace.request_id.tolist(), trace.arrival_s.tolist(), strict=True)
+    arrivals = (_instant("arrival", at_s, QUEUE, {"request": request}) for request, at_s in arrived)
+    queue = _counter("queue", "requests", trace.arrival_s, replay.start_s)
     in_flight = _counter(f"on the {replay.table.machine}", "samples", replay.start_s, replay.finish_s)
-    parts = (_arrivals(replay), _runs(replay, replay.runs), queue, in_flight)
+    parts = (arrivals, _runs(replay, replay.runs), queue, in_flight)
     yield from heapq.merge(*parts, key=lambda event: float(event["ts"]))
 
 
@@ -174,16 +170,16 @@ def write_timeline(replay: Replay, path: Path, *, replace: bool = True) -> None:
     Parameters
     ----------
     replay : Replay
-        What happened, with every run: ``simulate(..., record=True)``.
+        What the simulation did, with every run: ``simulate(..., record=True)``.
     path : Path
         Destination.
     replace : bool
-        Whether an existing file is replaced; else it is a fault.
+        Whether an existing file may be replaced.
 
     Raises
     ------
     InputError
-        If it is too long, the runs were not recorded, the file system refuses, or a file is in the way.
+        If it is too long, the runs were not recorded, the file system refuses, or the file exists.
     """
     check_timeline_size(replay)
     header = {"schema": SCHEMA, "requests": len(replay.traffic), "preemptions": replay.preemptions}

@@ -1,4 +1,4 @@
-"""What design time hands to run time, and run time to design time: tables on disk."""
+"""Tables on disk that design time makes for run time, and run time for design time."""
 
 import lazy_loader
 

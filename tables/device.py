@@ -1,4 +1,4 @@
-"""The latency table of a device: nothing is searched for."""
+"""The latency table of a device, which needs no search."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
     Returns
     -------
     LatencyTable
-        The table; it has times by layer if the device's model has.
+        The table; it has times by layer if the device's model computes them.
 
     Raises
     ------
@@ -46,7 +46,9 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         assert isinstance(device, Analytic)
         stage_s = np.zeros((count, device.b_max))
         for group in layer_groups(network.layers):
-            time_s = _group_s([network.layers[index] for index in group], device)
+            time_s = np.zeros(device.b_max)
+            for index in group:
+                time_s += _layer_s(network.layers[index], device)
             first = network.layers[group[0]]
             stage_s[first.stage - 1] += time_s
             layers.append((first, time_s))
@@ -71,17 +73,12 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
     )
 
 
-def _group_s(group: list[Layer], device: Analytic) -> NDArray[np.float64]:
-    """Time of layers that a row counts together, for b = 1..b_max."""
-    return np.array(
-        [
-            sum(
-                device.memory_s(layer.memory_words, b) if layer.gemm is None else device.product_s(layer.gemm.macs, b)
-                for layer in group
-            )
-            for b in range(1, device.b_max + 1)
-        ]
-    )
+def _layer_s(layer: Layer, device: Analytic) -> list[float]:
+    """Time of a layer for b = 1..b_max."""
+    batches = range(1, device.b_max + 1)
+    if layer.gemm is None:
+        return [device.memory_s(layer.memory_words, b) for b in batches]
+    return [device.product_s(layer.gemm.macs, b) for b in batches]
 
 
 def write_device(network: Network, device: Device, folder: Path, *, replace: bool = False) -> LatencyTable:
@@ -96,7 +93,7 @@ def write_device(network: Network, device: Device, folder: Path, *, replace: boo
     folder : Path
         Destination.
     replace : bool
-        Replace an earlier table of a device there; nothing else is ever replaced.
+        Whether an earlier table of a device may be replaced; nothing else is ever replaced.
 
     Returns
     -------
@@ -106,7 +103,7 @@ def write_device(network: Network, device: Device, folder: Path, *, replace: boo
     Raises
     ------
     InputError
-        As :func:`tabulate_device` does, and if something is in the way or the file system refuses.
+        As :func:`tabulate_device` does, and if the folder holds something else or the file system refuses.
     """
     check_own_folder(folder, replace, "the latency table of a device", LATENCY_FILE, {LATENCY_FILE})
     table = tabulate_device(network, device)

@@ -1,4 +1,4 @@
-"""The latency table: what a scheduler reads (paper 000, Section III-B, Exit-Level Latency Prediction)."""
+"""The latency table that schedulers read (paper 000, Section III-B, Exit-Level Latency Prediction)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ MADE_FROM = {"fluidb.design/1": (DESIGN_FILE, "fluidb dse"), "fluidb.fbcb/1": (F
 """Tables that a latency table may be made from: the file beside it, and the command that writes it."""
 
 MAX_BATCH = device.MAX_BATCH
-"""Largest B_max: the number of layouts of a batch grows with its square."""
+"""Largest B_max; the number of layouts of a batch grows with its square."""
 
 MAX_S = 1e9
-"""Longest pass through a network: thirty years."""
+"""Longest pass through a network, thirty years; a longer one has a wrong unit."""
 
 Seconds = Annotated[float, Field(gt=0, le=MAX_S)]
 SecondsOrNone = Annotated[float, Field(ge=0, le=MAX_S)]
 USES = ("tile_padding_s", "batch_padding_s", "memory_bound_s")
-"""Causes of a layer's time that only an NPU's model can tell."""
+"""Causes of a layer's time; only the model of an NPU states them."""
 
 
 class LatencyRow(Strict):
@@ -39,7 +39,7 @@ class LatencyRow(Strict):
 
 
 class _Stated(Strict):
-    """A record whose file leaves out what is not stated."""
+    """A record whose file has no key for a field that is not stated."""
 
     @model_serializer(mode="wrap")
     def _stated(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -48,7 +48,7 @@ class _Stated(Strict):
 
 
 class LayerUse(_Stated):
-    """A layer with a product, and the memory-only layers that follow it: its time, and where that goes.
+    """A layer with a product, together with the memory-only layers after it: their time, and its causes.
 
     Attributes
     ----------
@@ -61,9 +61,9 @@ class LayerUse(_Stated):
     time_s : list of float
         Time for b = 1..b_max.
     tile_padding_s, batch_padding_s, memory_bound_s : list of float, optional
-        Of that time, in seconds of the whole array: units idle because the layer
+        Parts of that time, in seconds of the whole array: units are idle because the layer
         does not fill its last tiles; because the grid B_R x B_P has places
-        without a sample; waiting for off-chip memory.  The rest makes MACs.
+        without a sample; because of waits for off-chip memory.  The rest of the time makes MACs.
     """
 
     name: str
@@ -76,7 +76,7 @@ class LayerUse(_Stated):
 
 
 class Segments(NamedTuple):
-    """What a scheduler may run without being asked: stages, or layers.
+    """The segments that run between two decisions of a scheduler: stages, or layers.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class Segments(NamedTuple):
     time_s : (S, b_max + 1) ndarray of float64
         Its time by batch size, 0 at b = 0.
     useful_s, tile_padding_s, batch_padding_s, memory_bound_s : (S, b_max + 1) ndarray of float64, optional
-        Where that goes, if the table states it: the four sum to the time.
+        The causes of that time, if the table states them; the four sum to the time.
     """
 
     stage: NDArray[np.int64]
@@ -102,22 +102,22 @@ class LatencyTable(Table, _Stated):
     Attributes
     ----------
     network, platform : str
-        Names of what runs, and of what it runs on.
+        Names of the network, and of the board or device that runs it.
     exits : list of Exit
         In order of depth; the last is the end of the network.
     b_max : int
         Batch sizes covered.
     layers : list of LayerUse
-        Times layer by layer, and where they go; empty where only stages were measured.
+        Times layer by layer, with their causes; empty if only stages were measured.
     peak_macs_per_s : float, optional
-        MACs a second with every unit busy; stated together with the causes of every layer's time, or neither is.
+        MACs a second with every unit busy; a table states both this and the causes of every layer's time, or neither.
     rows : list of LatencyRow
-        Every pair of exits, heads included where they run.
+        Times for every pair of exits; they include the heads that run.
     slowdown : list of float
         Factor by which each of k batches takes longer while k run side by side, for k = 1, 2, ...;
         its length is the number of lanes.
     gather_s : list of float, optional
-        Time to gather the survivors of a batch into b places of a smaller one, for b = 0..b_max; nothing if not stated.
+        Time to gather the remaining samples of a batch into a smaller one of b places, b = 0..b_max; 0 if not stated.
     """
 
     schema_name: ClassVar[str] = "fluidb.latency/1"
@@ -164,12 +164,12 @@ class LatencyTable(Table, _Stated):
 
     @property
     def speedup(self) -> float:
-        """How many times faster work gets done with batches on several lanes than with one batch at a time."""
+        """Throughput with batches on several lanes, relative to one batch at a time."""
         return max(lanes / factor for lanes, factor in enumerate(self.slowdown, 1))
 
     @property
     def machine(self) -> str:
-        """What runs it, in one word for people."""
+        """The kind of hardware in one word, for texts on screen."""
         return "device" if self.peak_macs_per_s is None else "NPU"
 
     def array(self) -> NDArray[np.float64]:
@@ -187,17 +187,17 @@ class LatencyTable(Table, _Stated):
         return table
 
     def segments(self, *, by_layer: bool) -> Segments:
-        """What a scheduler runs at a time.
+        """The segments that a scheduler runs at a time.
 
         Parameters
         ----------
         by_layer : bool
-            Layers, if the table has their times; else stages, from exit to exit.
+            Whether segments are layers, if the table has their times; else they are stages, from exit to exit.
 
         Returns
         -------
         Segments
-            Their times and uses.
+            Their times, and the causes.
         """
         layers = self.layers
         stage = np.array([layer.stage for layer in layers], dtype=np.int64)
@@ -236,7 +236,7 @@ def pair_rows(stage_s: NDArray[np.float64]) -> list[LatencyRow]:
 
 
 def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
-    """Indices of the layers that one row of a table counts together.
+    """Indices of the layers that are one row of a table together.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
 
 
 def read_latency(folder: Path) -> LatencyTable:
-    """Read the latency table of a folder, whatever made it.
+    """Read the latency table of a folder, of a design or of a device.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def read_latency(folder: Path) -> LatencyTable:
     Raises
     ------
     InputError
-        If it is missing or damaged, or a table beside it that it was made from has changed.
+        If it is missing or damaged, or if a table in the folder that it was made from has changed.
     """
     if not folder.is_dir():
         raise InputError(

@@ -1,4 +1,4 @@
-"""Batch sizes that a simulation saw, as weights of a search."""
+"""How often a simulation ran each batch size: the weights of a search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Launches = list[list[float]]
 
 
 class Stage(Protocol):
-    """What counts of a stage: what it is cut into, and how often those ran with each batch size."""
+    """The number of segments of a stage, and how often they ran with each batch size."""
 
     @property
     def segments(self) -> int: ...  # noqa: D102
@@ -30,8 +30,8 @@ def launches_of(stages: Sequence[Stage]) -> Launches:
     Parameters
     ----------
     stages : sequence of Stage
-        Of a simulation's summary; where its policy ran layer by layer, a stage has run as
-        often as its layers have on average.
+        Of a simulation's summary.  If its policy ran layer by layer, the runs of a stage are the
+        average over its layers.
 
     Returns
     -------
@@ -52,16 +52,16 @@ class _Results(Printed):
 
 
 def read_launches(path: Path, b_max: int, network: str) -> Launches:
-    """Read how often stages ran from what ``fluidb serve-sim --json`` printed.
+    """Read how often stages ran, from the output of ``fluidb serve-sim --json``.
 
     Parameters
     ----------
     path : Path
         The file.
     b_max : int
-        Largest batch size of the search that takes them.
+        Largest batch size of the search that uses them.
     network : str
-        Name of the network that it is for.
+        Name of the network of that search.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def read_launches(path: Path, b_max: int, network: str) -> Launches:
     Raises
     ------
     InputError
-        If it is missing, no such output, of another network, or saw larger batches.
+        If the file is missing, no such output, of another network, or has larger batches.
     """
     what, command = "the results of a simulation", "fluidb serve-sim ... --json"
     results = read_printed(_Results, path, "fluidb.serve-sim-output/1", what, command)

@@ -1,30 +1,29 @@
-"""Columns of a file: their texts become values, and what is wrong is noted with its row."""
+"""Columns of a file: texts are parsed to values, and the rows with faults are noted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .rows import Batch, Tally, quoted
+from .rows import Cells, Tally, batches, quoted
 
 Parsed = tuple[NDArray[Any], NDArray[np.bool_]]
-"""Values of some rows, and which of them are bad; the value of a bad one means nothing."""
+"""Values of some rows, and which of them are bad; the value of a bad row is undefined."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column that is read.
 
     Attributes
     ----------
     name : str
-        What it is called in the file.
+        Its name in the file.
     expected : str
-        What its values must be, for faults.
+        What its values must be, for messages.
     parse : callable
         From texts to values.
     """
@@ -45,7 +44,7 @@ class Number:
     low, high : float
         Least and greatest value; NaN is outside of any bounds.
     expected : str
-        What a fault says was expected.
+        What its values must be, for messages.
     """
 
     kind: type[np.int64 | np.float64]
@@ -64,7 +63,7 @@ class Number:
             if not _plain("".join(texts)):
                 raise ValueError
             values = np.array(list(map(read, texts)), dtype=self.kind)
-        except (ValueError, OverflowError):  # one by one, to see which
+        except (ValueError, OverflowError):  # one by one, to find which texts are bad
             found = [_number(read, text) for text in texts]
             unread = np.array([value is None or not self.low <= value <= self.high for value in found])
             values = np.array([0 if bad else value for value, bad in zip(found, unread, strict=True)], dtype=self.kind)
@@ -73,7 +72,7 @@ class Number:
 
 
 def _plain(text: str) -> bool:
-    """Whether Python and a file mean the same: Python also reads ``1_0`` and the digits of every script as numbers."""
+    """Whether a text is written as in a file: Python would also read ``1_0`` and digits of other scripts as numbers."""
     return text.isascii() and "_" not in text
 
 
@@ -85,23 +84,23 @@ def _number(read: Callable[[str], float], text: str) -> float | None:
 
 
 def collect(
-    batches: Iterable[Batch], columns: Sequence[Column], tally: Tally
+    rows: Cells, columns: Sequence[Column], tally: Tally
 ) -> tuple[list[list[NDArray[Any]]], NDArray[np.bool_], NDArray[np.int64]]:
-    """Read columns, and note what is wrong.
+    """Read columns, and note faults.
 
     Parameters
     ----------
-    batches : iterable of Batch
-        Texts of these columns, in this order.
+    rows : iterator
+        Rows with the texts of these columns, in this order.
     columns : sequence of Column
-        What is read.
+        The columns that are read.
     tally : Tally
-        Counts rows.
+        Counts rows and their faults.
 
     Returns
     -------
     pieces : list of list of ndarray
-        Values of each column, batch by batch, those of bad rows included.
+        Values of each column, batch by batch, bad rows included.
     good : (N,) ndarray of bool
         Rows without a fault.
     lines : (N,) ndarray of int64
@@ -109,19 +108,19 @@ def collect(
     """
     pieces: list[list[NDArray[Any]]] = [[] for _ in columns]
     used, lines = [np.ones(0, dtype=np.bool_)], [np.zeros(0, dtype=np.int64)]
-    for batch in batches:
-        good = np.ones(len(batch.rows), dtype=np.bool_)
-        for column, texts, kept in zip(columns, batch.columns, pieces, strict=True):
+    for numbers, ends, cells in batches(rows):
+        good = np.ones(len(numbers), dtype=np.bool_)
+        for column, texts, kept in zip(columns, zip(*cells, strict=True), pieces, strict=True):
             values, bad = column.parse(texts)
             kept.append(values)
             good &= ~bad
             if bad.any():
                 first = int(bad.argmax())
                 fault = f"{column.name}: expected {column.expected}, found {quoted(texts[first])}"
-                tally.note(batch.rows[first], batch.lines[first], fault, column.name, int(bad.sum()))
+                tally.note(numbers[first], ends[first], fault, column.name, int(bad.sum()))
         tally.bad += int((~good).sum())
         used.append(good)
-        lines.append(np.array(batch.lines, dtype=np.int64))
+        lines.append(np.array(ends, dtype=np.int64))
     return pieces, np.concatenate(used), np.concatenate(lines)
 
 

@@ -1,4 +1,4 @@
-"""Where each request leaves the network."""
+"""The exit at which each request leaves the network."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..formats import InputError
 from .randomness import EXITS, stream
+from .rows import more
 from .trace import Trace
 
 PAPER_THRESHOLD = 0.8
@@ -34,10 +35,7 @@ def draw(rates: Sequence[float], count: int, seed: int) -> NDArray[np.int64]:
         1-based exits.
     """
     drawn = stream(seed, EXITS).random(count)
-    exits = np.ones(count, dtype=np.int64)
-    for bound in np.cumsum(rates)[:-1]:
-        exits += drawn >= bound
-    return exits
+    return np.asarray(1 + np.searchsorted(np.cumsum(rates)[:-1], drawn, side="right"), dtype=np.int64)
 
 
 def decide(confidences: NDArray[np.float64], threshold: float | Sequence[float], exits: int) -> NDArray[np.int64]:
@@ -46,7 +44,7 @@ def decide(confidences: NDArray[np.float64], threshold: float | Sequence[float],
     Parameters
     ----------
     confidences : (N, C) ndarray
-        Confidence at exits 1..C; that of the last exit decides nothing.
+        Confidence at exits 1..C; that of the last exit is not used.
     threshold : float or sequence of float
         Confidence from which a sample leaves: one for all exits, or one for each but the last.
     exits : int
@@ -68,12 +66,12 @@ def decide(confidences: NDArray[np.float64], threshold: float | Sequence[float],
 
 
 def parse_thresholds(text: str, what: str = "threshold") -> list[float]:
-    """Thresholds as a user writes them: one for all exits, or one for each but the last.
+    """Read thresholds that a user wrote: one for all exits, or one for each but the last.
 
     Parameters
     ----------
     text : str
-        Numbers from 0 to 1 with commas between.
+        Numbers from 0 to 1, separated by commas.
     what : str
         Name of the option, for the fault.
 
@@ -105,7 +103,7 @@ def parse_thresholds(text: str, what: str = "threshold") -> list[float]:
 
 
 def levels(threshold: float | Sequence[float] | None, last: int) -> list[float]:
-    """One threshold, or one for each exit but the last."""
+    """Checked thresholds: one for all exits, or one for each exit but the last."""
     given = [PAPER_THRESHOLD] if threshold is None else [float(item) for item in np.atleast_1d(threshold)]
     if len(given) != 1 and len(given) != last - 1:
         several = f", or {last - 1}, one for each exit but the last" if last > 2 else ""
@@ -130,7 +128,7 @@ def check(trace: Trace, last: int, source: Path | None = None) -> None:
     Raises
     ------
     InputError
-        With one line for each fault.
+        With a line for each fault.
     """
     where = "trace" if source is None else str(source)
     faults = []
@@ -138,10 +136,9 @@ def check(trace: Trace, last: int, source: Path | None = None) -> None:
         wrong = np.flatnonzero(trace.exits > last)
         if wrong.size:
             line = "" if source is None else f" (line {wrong[0] + 2})"
-            more = f" (and {wrong.size - 1} more rows)" if wrong.size > 1 else ""
             faults.append(
                 f"{where}: row {wrong[0] + 1}{line}: exit: expected 1 to {last}, the exits of the network, "
-                f'found "{trace.exits[wrong[0]]}"{more}'
+                f'found "{trace.exits[wrong[0]]}"{more(wrong.size)}'
             )
     elif trace.confidences is not None and trace.confidences.shape[1] not in (last - 1, last):
         expected = f"confidence_1 to confidence_{last - 1}, one for each exit but the last" if last > 1 else "none"

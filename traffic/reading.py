@@ -1,7 +1,7 @@
-"""Reading request traces, and other files with our own columns.
+"""Read request traces, and other files with our own columns.
 
-A file of plain numbers is read by numpy, which is four times as fast; every other file by the reader of the importers,
-which also finds the row of a fault.
+numpy reads a file of plain numbers, because it is four times as fast; the reader of the importers reads every other
+file, and finds the row of a fault.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from ..formats import InputError
 from .columns import Column, Number, collect, repeated
-from .rows import Tally, batches, opened, records
+from .rows import Tally, opened, records, select
 from .trace import MAX_ARRIVAL_S, Trace
 
 PIECE_BYTES = 2**22
-"""Bytes that are read at a time, and then up to the end of the line."""
+"""Bytes that are read at a time; the rest of the last line is read too."""
 
 _HEADER = re.compile(rb'[^"\r\n]*\r?\n')
 _PLAIN = b"0123456789.,eE+-\n"
@@ -32,7 +32,7 @@ _MEMBER = re.compile(r"[1-9][0-9]{0,2}")
 CONFIDENCE = Number(np.float64, 0, 1, "a confidence from 0 to 1")
 CORRECT = Number(np.int64, 0, 1, "0 or 1")
 FAMILIES = {"confidence": CONFIDENCE, "correct": CORRECT}
-"""Columns of which there is one for each exit: ``confidence_1``, ``confidence_2``, ..."""
+"""Families of columns, with a column for each exit: ``confidence_1``, ``confidence_2``, ..."""
 
 REQUEST_ID = Number(np.int64, 0, 2**63 - 1, "a whole number >= 0")
 EXIT = Number(np.int64, 1, 10**6, "an exit, counted from 1")
@@ -43,7 +43,7 @@ _TRACE = {
     **FAMILIES,
     "slo_s": Number(np.float64, 1e-12, MAX_ARRIVAL_S, "seconds > 0"),
 }
-"""Columns of a trace, in the order in which faults are told."""
+"""Columns of a trace, in the order in which their faults are reported."""
 
 
 def read_trace(path: Path, progress: Callable[[int, int], None] | None = None) -> Trace:
@@ -55,7 +55,7 @@ def read_trace(path: Path, progress: Callable[[int, int], None] | None = None) -
         A CSV file with the columns ``request_id``, ``arrival_s`` and, where
         known, ``exit``, ``confidence_1``..., ``correct_1``..., ``slo_s``.
     progress : callable, optional
-        Called with the bytes that were read, and those of the file.
+        Called with the bytes read so far, and the size of the file.
 
     Returns
     -------
@@ -100,19 +100,19 @@ def read_columns(
     Parameters
     ----------
     tally : Tally
-        Knows the file, and is told its faults.
+        Has the path of the file, and collects its faults.
     known : mapping of str to Number
         The columns that may be there, and the families of columns.
     needed : sequence of str
-        Those that must be there.
+        The columns that must be there.
     progress : callable, optional
-        Called with the bytes that were read, and those of the file.
+        Called with the bytes read so far, and the size of the file.
 
     Returns
     -------
     dict of str to ndarray
-        The columns of the file, in the order of ``known``; those of a family side by side.  A value that has a fault
-        means nothing.
+        The columns of the file, in the order of ``known``; a family is one array with a column for each exit.  The
+        value of a row with a fault is undefined.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def read_columns(
     plain = _read_plain(tally, {name: numbers[name] for name in header}, progress)
     if plain is None:
         columns = [Column(name, number.expected, number.parse) for name, number in numbers.items()]
-        found, _, _ = collect(batches(rows, [header.index(name) for name in numbers]), columns, tally)
+        found, _, _ = collect(select(rows, [header.index(name) for name in numbers]), columns, tally)
     else:
         found = [[piece[name] for piece in plain] for name in numbers]
     if not tally.faults:
@@ -140,7 +140,7 @@ def read_columns(
 def _members(
     path: Path, header: Sequence[str], known: Mapping[str, Number], needed: Sequence[str]
 ) -> dict[str, list[str]]:
-    """Names of the header by known column or family, after a check for names that are missing, unknown or repeated."""
+    """Names of the header by column or family; names that are missing, unknown or repeated are refused."""
     found: dict[str, list[str]] = {name: [] for name in known}
     faults = [f"{path}: header: expected a column {name}, found none" for name in needed if name not in header]
     for name in header:
@@ -189,7 +189,7 @@ def _parse_plain(piece: bytes, row: np.dtype[Any]) -> NDArray[Any] | None:
         return None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # numpy's, about whole numbers written as others
+            warnings.simplefilter("error")  # numpy warns of whole numbers that are written with a point
             return np.loadtxt(io.StringIO(piece.decode()), row, delimiter=",", comments=None, ndmin=1)
     except (ValueError, OverflowError, Warning):
         return None

@@ -1,4 +1,4 @@
-"""Where a function that grows crosses zero."""
+"""The root of a function that grows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def bisect(grows: Callable[[float], float], low: float, high: float) -> float:
     grows : callable
         At most 0 at ``low``, at least 0 at ``high``.
     low, high : float
-        Where to look.
+        Ends of the interval that has the root.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Rows of a file as text, in batches of bounded size, and a tally of what became of them."""
+"""Rows of a file as text, in batches of bounded size, and a count of the rows that were used, blank or bad."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from typing import BinaryIO, NamedTuple
 from ..formats import InputError
 
 BATCH = 1024
-"""Rows that are held as text at a time; with more of them the garbage collector takes longer than the parsing."""
+"""Rows in memory as text at a time; with more, the garbage collector takes longer than the parsing."""
 
 MAX_LINE = 2**24
-"""Most characters of a line: a file with longer lines is not a list of requests."""
+"""The longest line in characters; a file with a longer one is not a list of requests."""
 
 
 class Fault(NamedTuple):
-    """One kind of fault: the first row that has it, what is wrong there, and how many rows have it."""
+    """One kind of fault: the first row that has it, the message for that row, and how many rows have it."""
 
     row: int
     text: str
@@ -32,7 +32,7 @@ class Fault(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """What became of a file's rows.
+    """How many rows of a file were used, blank or bad, and why.
 
     Attributes
     ----------
@@ -43,11 +43,11 @@ class Tally:
     skip_blank : bool
         Whether rows without content are left out; else they are bad.
     missing : str
-        The fault if the file does not exist.
+        The message if the file does not exist.
     content : str
-        What a row is.
+        What a row describes.
     read, blank, bad : int
-        Rows read; of those, rows without content, and rows that cannot be used.
+        All rows that were read; rows without content; rows that cannot be used.
     faults : dict of str to Fault
         By kind: the name of the column, or an empty text if the whole row is wrong.
     """
@@ -65,7 +65,8 @@ class Tally:
     def note(self, row: int, line: int, text: str, kind: str, count: int) -> None:
         """Note that some rows have a fault of a kind; ``row`` is the first of them."""
         before = self.faults.get(kind)
-        first = Fault(row, f"{place(row, line)}: {text}", count)
+        place = f"line {line}" if row == line else f"row {row} (line {line})"
+        first = Fault(row, f"{place}: {text}", count)
         if before is not None:
             first = min(before, first)._replace(rows=before.rows + count)
         self.faults[kind] = first
@@ -77,14 +78,19 @@ class Tally:
 
     @property
     def first_bad(self) -> str | None:
-        """Where the first row is that cannot be used, and what is wrong with it."""
+        """The first row that cannot be used, and its fault."""
         return min(self.faults.values(), key=lambda fault: fault.row).text if self.faults else None
 
+    @property
+    def kept(self) -> int:
+        """Rows that are used."""
+        return self.read - self.blank - self.bad
+
     def check(self, kept: int) -> None:
-        """Refuse a file with bad rows, unless they may be skipped, and a file of which no row is kept."""
+        """Refuse a file with bad rows, unless they may be skipped, and a file without a row that can be used."""
         if self.bad and not self.skip_bad:
-            more = f" (and {self.bad - 1:,} more rows)" if self.bad > 1 else ""
-            raise InputError(f"{self.path}: {self.first_bad}{more}; mend it, or leave such rows out with --skip-bad")
+            fault = f"{self.first_bad}{more(self.bad)}; mend it, or leave such rows out with --skip-bad"
+            raise InputError(f"{self.path}: {fault}")
         if not kept:
             found = f"{self.read:,} rows ({self.blank:,} blank, {self.bad:,} bad)" if self.read else "no rows"
             raise InputError(f"{self.path}: expected at least one {self.content}, found {found}")
@@ -92,49 +98,33 @@ class Tally:
     def refuse(self) -> None:
         """Refuse a file with faults, with a line for each kind of fault."""
         if self.faults:
-            raise InputError(
-                f"{self.path}: {fault.text}" + (f" (and {fault.rows - 1} more rows)" if fault.rows > 1 else "")
-                for fault in sorted(self.faults.values(), key=lambda fault: fault.row)
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Some rows as text.
-
-    Attributes
-    ----------
-    rows, lines : list of N int
-        Number of each row, from 1 and without the header, and the line it ends on.
-    columns : list of lists of N str
-        The columns that were asked for.
-    """
-
-    rows: list[int]
-    lines: list[int]
-    columns: list[list[str]]
+            faults = sorted(self.faults.values(), key=lambda fault: fault.row)
+            raise InputError(f"{self.path}: {fault.text}{more(fault.rows)}" for fault in faults)
 
 
 _JSON = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=str)
-"""Leaves numbers as they are written."""
+"""Keeps numbers as the texts that the file has."""
 
-Source = Callable[[Tally, Sequence[str]], Iterator[Batch]]
-"""Reads the named columns of a file, counting rows in the tally."""
+Cells = Iterator[tuple[int, int, list[str]]]
+"""Rows: the number of each, from 1 and without the header; the line it ends on; its texts."""
+
+Source = Callable[[Tally, Sequence[str]], Cells]
+"""Reads the named columns of a file, and counts rows in the tally."""
 
 
-def place(row: int, line: int) -> str:
-    """Where a row is."""
-    return f"line {line}" if row == line else f"row {row} (line {line})"
+def more(rows: int) -> str:
+    """How many rows have a fault beside the one that a message names."""
+    return f" (and {rows - 1:,} more rows)" if rows > 1 else ""
 
 
 def quoted(text: str) -> str:
-    """What was found, for faults."""
+    """The text that was found, for a message."""
     return f'"{text[:40]}"' if text.strip() else "nothing"
 
 
 @contextlib.contextmanager
 def opened(tally: Tally) -> Iterator[BinaryIO]:
-    """An open file; errors of the file system and of the encoding become faults, also while it is read."""
+    """Open a file; errors of the file system and of the encoding become :class:`InputError`, also during reading."""
     path = tally.path
     try:
         if stat.S_ISCHR(path.stat().st_mode):
@@ -163,10 +153,6 @@ def lines(tally: Tally) -> Iterator[str]:
             if len(line) == MAX_LINE:
                 raise InputError(f"{tally.path}: expected lines of at most {MAX_LINE:,} characters, found a longer one")
             yield line
-
-
-Cells = Iterator[tuple[int, int, list[str]]]
-"""Rows, each with its number, its line and its texts."""
 
 
 def records(tally: Tally, delimiter: str = ",") -> tuple[list[str], Cells]:
@@ -199,7 +185,7 @@ def records(tally: Tally, delimiter: str = ",") -> tuple[list[str], Cells]:
     return header, rows()
 
 
-def table(tally: Tally, names: Sequence[str], delimiter: str = ",") -> Iterator[Batch]:
+def table(tally: Tally, names: Sequence[str], delimiter: str = ",") -> Cells:
     """Named columns of a CSV file with a header."""
     header, rows = records(tally, delimiter)
     faults = []
@@ -211,49 +197,45 @@ def table(tally: Tally, names: Sequence[str], delimiter: str = ",") -> Iterator[
             faults.append(f'{tally.path}: header: column "{name}" stands twice')
     if faults:
         raise InputError(faults)
-    yield from batches(rows, [header.index(name) for name in names])
+    yield from select(rows, [header.index(name) for name in names])
 
 
-def objects(tally: Tally, names: Sequence[str]) -> Iterator[Batch]:
+def select(rows: Cells, wanted: Sequence[int]) -> Cells:
+    """Rows with some of their texts, by place in the row."""
+    return ((row, line, [cells[i] for i in wanted]) for row, line, cells in rows)
+
+
+def objects(tally: Tally, names: Sequence[str]) -> Cells:
     """Named keys of a file with one JSON object a line."""
-
-    def rows() -> Cells:
-        for number, line in enumerate(lines(tally), 1):
-            tally.read = number
-            if not line.strip():
-                tally.blank += 1
-                continue
-            item = parse_object(line)
-            if item is None:
-                tally.reject(number, number, f"expected a JSON object, found {quoted(line.strip())}")
-                continue
-            cells = [item.get(name) for name in names]
-            wrong = next((name for name, cell in zip(names, cells, strict=True) if not isinstance(cell, str)), None)
-            if wrong is None:
-                yield number, number, [str(cell) for cell in cells]
-            else:
-                found = json.dumps(item[wrong])[:40] if wrong in item else "none"
-                tally.reject(number, number, f'expected a number or text under the key "{wrong}", found {found}')
-
-    return batches(rows(), range(len(names)))
+    for number, line in enumerate(lines(tally), 1):
+        tally.read = number
+        if not line.strip():
+            tally.blank += 1
+            continue
+        item = parse_object(line)
+        if item is None:
+            tally.reject(number, number, f"expected a JSON object, found {quoted(line.strip())}")
+            continue
+        wrong = next((name for name in names if not isinstance(item.get(name), str)), None)
+        if wrong is None:
+            yield number, number, [str(item[name]) for name in names]
+        else:
+            found = json.dumps(item[wrong])[:40] if wrong in item else "none"
+            tally.reject(number, number, f'expected a number or text under the key "{wrong}", found {found}')
 
 
-def bare(tally: Tally, _names: Sequence[str]) -> Iterator[Batch]:
+def bare(tally: Tally, _names: Sequence[str]) -> Cells:
     """The one column of a file with a value a line and no header."""
-
-    def rows() -> Cells:
-        for number, line in enumerate(lines(tally), 1):
-            tally.read = number
-            if line.strip():
-                yield number, number, [line.strip()]
-            else:
-                tally.blank += 1
-
-    return batches(rows(), [0])
+    for number, line in enumerate(lines(tally), 1):
+        tally.read = number
+        if line.strip():
+            yield number, number, [line.strip()]
+        else:
+            tally.blank += 1
 
 
 def parse_object(line: str) -> dict[str, object] | None:
-    """A JSON object with its numbers as they are written, or ``None`` if the line is none."""
+    """A JSON object whose numbers stay texts as they are written; ``None`` if the line is no JSON object."""
     try:
         item = _JSON.decode(line)
     except (ValueError, RecursionError):
@@ -261,8 +243,8 @@ def parse_object(line: str) -> dict[str, object] | None:
     return item if isinstance(item, dict) else None
 
 
-def batches(rows: Cells, wanted: Sequence[int]) -> Iterator[Batch]:
-    """Rows, each with its number, line and cells, in bounded pieces of the wanted cells."""
+def batches(rows: Cells) -> Iterator[tuple[Sequence[int], Sequence[int], Sequence[list[str]]]]:
+    """Rows in batches of bounded size: their numbers, their lines and their texts."""
     while piece := list(itertools.islice(rows, BATCH)):
-        columns = [[cells[i] for _, _, cells in piece] for i in wanted]
-        yield Batch([row for row, _, _ in piece], [line for _, line, _ in piece], columns)
+        numbers, ends, cells = zip(*piece, strict=True)
+        yield numbers, ends, cells

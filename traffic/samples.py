@@ -1,4 +1,4 @@
-"""Samples: what a network answered on a data set, for traces to draw from (``docs/file-formats.md``)."""
+"""Samples: the answers of a network on a data set, which requests of a trace draw (``docs/file-formats.md``)."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from .rows import Tally
 from .trace import Trace
 
 MAX_BYTES = 256 * 2**20
-"""A larger array of an ``.npz`` is refused unread; eight million samples of a network with four exits fit."""
+"""A larger array of an ``.npz`` is refused before it is read; 8 million samples of a network with four exits fit."""
 
 _MISSING = "expected samples (.npz or CSV), found no such file"
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """A data set as a network with E exits answered it.
+    """The answers of a network with E exits on a data set of N samples.
 
     Attributes
     ----------
     confidences : (N, E - 1) or (N, E) ndarray of float64
-        Confidence at each exit, in [0, 1]; that of the last decides nothing.
+        Confidence at each exit, in [0, 1]; that of the last exit is not used.
     correct : (N, E) ndarray of bool
         Whether the answer at each exit is right.
     """
@@ -110,7 +110,7 @@ def _read_npz(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
 
 
 def _load(path: Path, file: BinaryIO) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The two arrays, after their headers were found to be harmless and true."""
+    """The two arrays, after a check of their headers."""
     if not zipfile.is_zipfile(file):
         raise InputError(f"{path}: expected an .npz file (numpy.savez), found another or a truncated one")
     file.seek(0)
@@ -135,7 +135,7 @@ def _check_array(path: Path, name: str, archive: zipfile.ZipFile) -> None:
         raise InputError(f"{path}: {name}: expected an array of numbers, found {str(kind)[:40]}")
     if len(shape) != 2:
         raise InputError(f"{path}: {name}: expected samples x exits, found {len(shape)} dimensions")
-    data_bytes = shape[0] * shape[1] * kind.itemsize  # of Python's integers: no overflow
+    data_bytes = shape[0] * shape[1] * kind.itemsize  # Python's integers do not overflow
     if data_bytes > MAX_BYTES:
         raise InputError(f"{path}: {name}: expected at most {MAX_BYTES // 2**20} MiB, found {shape[0]} x {shape[1]}")
     if archive.getinfo(f"{name}.npy").file_size != header_bytes + data_bytes:
@@ -143,7 +143,7 @@ def _check_array(path: Path, name: str, archive: zipfile.ZipFile) -> None:
 
 
 def _outside(path: Path, name: str, values: NDArray[np.float64], wrong: NDArray[np.bool_]) -> list[str]:
-    """A fault for the first value that is wrong; the others are counted."""
+    """A fault that names the first wrong value and counts the others."""
     rows, columns = np.nonzero(wrong)
     if not rows.size:
         return []
@@ -153,14 +153,14 @@ def _outside(path: Path, name: str, values: NDArray[np.float64], wrong: NDArray[
 
 
 def draw_samples(trace: Trace, samples: Samples, seed: int, source: Path | None = None) -> Trace:
-    """Give every request one of the samples, uniformly and with replacement.
+    """Draw a sample for every request, uniformly and with replacement.
 
     Parameters
     ----------
     trace : Trace
-        Requests that know no exits, confidences or answers of their own.
+        Requests without exits, confidences or answers of their own.
     samples : Samples
-        What they draw from.
+        The samples to draw from.
     seed : int
         Same seed, same samples; independent of arrivals and exits drawn with it.
     source : Path, optional

@@ -1,7 +1,7 @@
 """Times as files write them: numbers in a unit, or ISO 8601 timestamps.
 
-A time without digits beyond the nanosecond is kept exactly. So the distance between two times is right to the last
-digit, even if they count from 1970.
+A time with digits down to the nanosecond is kept exactly, so that the difference of two times is exact even if they
+count from 1970.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ UNITS = {
     "us": ("microseconds", 3),
     "ns": ("nanoseconds", 0),
 }
-"""Name of each unit, and its decimal places down to a nanosecond."""
+"""Name of each unit, and the decimal places that a nanosecond has in it."""
 
 ISO = "iso"
 """In place of a unit: ISO 8601 timestamps."""
 
 _MAX_EXACT_NS = 4 * 10**18
-"""126 years either way, so that no difference of two times overflows."""
+"""126 years in both directions, so that no difference of two times overflows."""
 
 _STAMP = re.compile(
     r"((?:19|20)\d\d-\d\d-\d\d)[Tt ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?) ?([Zz]|[+-]\d\d(?::?[0-5]\d)?)?", re.ASCII
@@ -49,7 +49,7 @@ def read_times(texts: Sequence[str], unit: str) -> tuple[Times, NDArray[np.bool_
     Parameters
     ----------
     texts : sequence of N str
-        As they stand in the file.
+        As the file has them.
     unit : str
         A key of ``UNITS``, or ``ISO``; a timestamp that names no zone is UTC.
 
@@ -58,25 +58,25 @@ def read_times(texts: Sequence[str], unit: str) -> tuple[Times, NDArray[np.bool_
     times : (N,) ndarray of int64 or float64
         Nanoseconds or seconds; any value where bad.
     bad : (N,) ndarray of bool
-        Which are no times, or out of range.
+        The texts that are no times, or out of range.
     """
     return _timestamps(texts) if unit == ISO else _numbers(texts, UNITS[unit][1])
 
 
 def to_seconds(times: Times) -> NDArray[np.float64]:
-    """Times in seconds."""
+    """The times in seconds."""
     return np.asarray(times / 1e9 if times.dtype == np.int64 else times, dtype=np.float64)
 
 
 def join(parts: Sequence[Times]) -> Times:
-    """Pieces of one column: exact if all of them are."""
+    """The pieces of one column together: exact if all of them are."""
     if all(part.dtype == np.int64 for part in parts):
         return np.concatenate(parts)
     return np.concatenate([to_seconds(part) for part in parts])
 
 
 def subtract(times: Times, durations: Times) -> Times:
-    """Times less durations: exact if both are."""
+    """Times minus durations: exact if both are."""
     if times.dtype == durations.dtype:
         return np.asarray(times - durations, dtype=times.dtype)
     return np.asarray(to_seconds(times) - to_seconds(durations))
@@ -84,7 +84,7 @@ def subtract(times: Times, durations: Times) -> Times:
 
 def _number(text: str) -> float:
     try:
-        return float(text) if "_" not in text else np.nan  # Python reads 1_000 as a number; a file does not mean one
+        return float(text) if "_" not in text else np.nan  # Python would read 1_000 as a number
     except ValueError:
         return np.nan
 

@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 from ..formats import write_file
 
 MAX_ARRIVAL_S = 1e10
-"""Three centuries: with a later arrival the unit is wrong."""
+"""Three centuries; a time beyond was written in another unit."""
 
 _SAME_TIME_S = 1e-12
-"""Arrivals no further apart coincide: a rate must not overflow."""
+"""A trace of a shorter span has no rate, which would overflow."""
 
 _EQUAL_GAPS_CV = 1e-9
-"""Gaps of a smaller coefficient of variation differ by the rounding of their times."""
+"""Gaps of a smaller coefficient of variation differ only by the rounding of their times."""
 
 PIECE = 2**14
-"""Rows written at a time."""
+"""Rows that are written at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,8 @@ def write_columns(columns: Mapping[str, NDArray[Any]], path: Path, *, replace: b
 
     def pieces() -> Iterator[str]:
         yield ",".join(columns) + "\n"
-        for start in range(0, len(next(iter(columns.values()))), PIECE):  # as text they take ten times the memory
+        # in pieces, because text takes ten times the memory
+        for start in range(0, len(next(iter(columns.values()))), PIECE):
             stream = io.StringIO()
             rows = zip(*(cells(column[start : start + PIECE]) for column in columns.values()), strict=True)
             csv.writer(stream, lineterminator="\n").writerows(rows)

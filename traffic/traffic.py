@@ -78,7 +78,7 @@ def prepare(
     Returns
     -------
     Traffic
-        What :func:`fluidb.serving.simulate` serves.
+        The requests, as :func:`fluidb.serving.simulate` takes them.
 
     Raises
     ------

@@ -10,26 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
-from .arrivals.bounds import check_last, check_rate
+from .arrivals.bounds import check_rate, trace_of
 from .roots import bisect
 from .trace import Trace
 
 MAX_POWER = 1000.0
-"""Beyond, the rounding of the arrival times would be blown up into gaps."""
+"""A higher power would turn the rounding of arrival times into visible gaps."""
 
 
 def superpose(traces: Sequence[Trace]) -> Trace:
-    """One trace of the requests of several, each at its own time.
+    """Merge several traces into one; every request keeps its arrival time.
 
-    Requests are numbered anew from 0 by arrival; of those that arrive at the
-    same instant, those of an earlier trace come first, and those of one trace
-    keep their order.
+    Requests get new numbers from 0, in order of arrival.  If several arrive at the same
+    time, requests of an earlier trace come first, and requests of one trace keep their order.
 
     Parameters
     ----------
     traces : sequence of Trace
-        One or more, with the same columns.  Poisson traces add up to a Poisson
-        trace if their seeds differ; equal seeds give equal draws.
+        One or more, with the same columns.  Poisson traces merge into a Poisson
+        trace if their seeds differ; equal seeds draw equal gaps.
 
     Returns
     -------
@@ -66,7 +65,7 @@ def superpose(traces: Sequence[Trace]) -> Trace:
 
 
 def rescale_rate(trace: Trace, rate_per_s: float) -> Trace:
-    """The same requests, all times scaled by one factor so that the mean rate is as asked.
+    """Multiply all arrival times by one factor, so that the mean rate becomes the given one.
 
     Parameters
     ----------
@@ -78,28 +77,26 @@ def rescale_rate(trace: Trace, rate_per_s: float) -> Trace:
     Returns
     -------
     Trace
-        With the ids, exits, confidences and objectives it had.
+        With the same ids, exits, confidences and objectives.
 
     Raises
     ------
     InputError
-        If the rate is out of bounds, or all requests arrive at one instant.
+        If the rate is out of bounds, or all requests arrive at the same time.
     """
     check_rate(rate_per_s)
     if not trace.rate_per_s:
         raise InputError("trace: expected requests at two different times at least, found one; its rate is undefined")
-    arrival_s = trace.arrival_s * (trace.rate_per_s / rate_per_s)
-    check_last(arrival_s)
-    return replace(trace, arrival_s=arrival_s)
+    return replace(trace, arrival_s=trace_of(trace.arrival_s * (trace.rate_per_s / rate_per_s)).arrival_s)
 
 
 def rescale_burstiness(trace: Trace, cv: float) -> Trace:
-    """The same requests with gaps more alike, or less, at the same mean rate.
+    """Make the gaps between requests more or less equal, at the same mean rate.
 
-    Every gap is raised to one power, and all are scaled so that first and last
+    Every gap is raised to one power, then all are scaled so that the first and the last
     arrival stay.  Long gaps stay longer than short ones.  The coefficient of
     variation grows with the power, from that of equal gaps (gaps of 0 stay 0)
-    to that of the longest gap alone; the power is found by bisection.
+    to that of a trace with the longest gap only; the power is found by bisection.
 
     Parameters
     ----------
@@ -111,13 +108,13 @@ def rescale_burstiness(trace: Trace, cv: float) -> Trace:
     Returns
     -------
     Trace
-        With the ids, exits, confidences and objectives it had.
+        With the same ids, exits, confidences and objectives.
 
     Raises
     ------
     InputError
-        If no power from 0 to 1000 gives this coefficient; the line names those
-        within reach.
+        If no power from 0 to 1000 gives this coefficient; the message names the
+        coefficients that can be reached.
     """
     gaps = np.diff(trace.arrival_s)
     if not trace.rate_per_s:

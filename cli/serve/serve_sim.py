@@ -42,7 +42,7 @@ def command(
     from ...serving.bound import least_violations
     from ...serving.metrics import summarise
     from ...serving.replay import simulate, write_requests
-    from ...serving.requirements import check_answerable, check_stated, judge, parse_requirement
+    from ...serving.requirements import check_stated, judge, parse_requirement
     from ...serving.timeline import check_timeline_size, write_timeline
     from ...tables import read_latency
     from ...traffic.exits import parse_thresholds
@@ -55,10 +55,10 @@ def command(
     until_s = duration(until, "--until") or math.inf
     levels = parse_thresholds(threshold, "--threshold") if threshold is not None else None
     scheduler, latency = served.scheduler, read_latency(directory)
-    check_stated(required, latency)
+    check_stated(required, mac_share=latency.peak_macs_per_s)
     with progress("reading") as report:
         trace = served.read(report)
-    check_answerable(required, trace)
+    check_stated(required, accuracy=trace.correct)
     traffic = served.traffic(trace, [row.rate for row in latency.exits], levels)
     drawn = "" if served.samples is None else f" of {served.samples}, seed {served.seed}"
     origin = f"{traffic.origin}{drawn}"

@@ -55,10 +55,10 @@ def command(
         "format": format_,
         "seed": made.seed,
         "assumes": made.assumes,
-        "rows_read": made.rows_read,
-        "rows_kept": made.rows_kept,
-        "rows_dropped": {"blank": made.rows_blank, "bad": made.rows_bad},
-        "first_bad": made.first_bad,
+        "rows_read": made.tally.read,
+        "rows_kept": made.tally.kept,
+        "rows_dropped": {"blank": made.tally.blank, "bad": made.tally.bad},
+        "first_bad": made.tally.first_bad,
         "rows_out_of_order": made.rows_out_of_order,
         "time_zero_s": made.time_zero_s,
         "time_zero": made.time_zero,
@@ -71,16 +71,16 @@ def command(
 
 
 def _text(made: Imported, format_: str) -> Iterator[str]:
-    dropped = [f"{count:,} {reason}" for count, reason in ((made.rows_blank, "blank"), (made.rows_bad, "bad")) if count]
-    unsorted = made.rows_out_of_order
+    tally, unsorted = made.tally, made.rows_out_of_order
+    dropped = [f"{count:,} {reason}" for count, reason in ((tally.blank, "blank"), (tally.bad, "bad")) if count]
     found = {
         "format": format_,
         "times": made.assumes,
         "time zero": f"{made.time_zero}, the first arrival",
-        "rows read": f"{made.rows_read:,}",
-        "rows kept": f"{made.rows_kept:,}",
+        "rows read": f"{tally.read:,}",
+        "rows kept": f"{tally.kept:,}",
         "rows dropped": ", ".join(dropped) or "none",
-        **({} if made.first_bad is None else {"first bad": made.first_bad}),
+        **({} if tally.first_bad is None else {"first bad": tally.first_bad}),
         "order": f"sorted: {unsorted:,} rows stood behind a later arrival" if unsorted else "as in the file",
         "ids": made.ids,
         "requests": f"{len(made.trace):,}",

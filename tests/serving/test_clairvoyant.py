@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 from fluidb.serving import POLICIES, least_violations, simulate
-from fluidb.serving.bound import least_late, least_work
+from fluidb.serving.bound import least_tardy, least_work
 from fluidb.traffic import poisson
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -116,7 +116,7 @@ def feasible(jobs: tuple[tuple[float, float, float], ...]) -> bool:
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(1, 8)), min_size=3, max_size=9),
     st.integers(0, 12),
 )
-def test_fewest_late_jobs_against_every_subset(steps, ahead):
+def test_fewest_jobs_past_their_due_time_against_every_subset(steps, ahead):
     """Release and due times in one order: earliest due first is exact for each subset (Jackson, 1955)."""
     release, due, work = (np.array(column, dtype=float) for column in zip(*steps, strict=True))
     release, due = np.cumsum(release), np.cumsum(due) + ahead
@@ -124,7 +124,7 @@ def test_fewest_late_jobs_against_every_subset(steps, ahead):
     most = max(
         size for size in range(len(jobs) + 1) if any(feasible(some) for some in itertools.combinations(jobs, size))
     )
-    assert least_late(release, due, work) == len(jobs) - most
+    assert least_tardy(release, due, work) == len(jobs) - most
 
 
 @settings(max_examples=200)
@@ -138,7 +138,7 @@ def test_least_work_is_the_optimum_of_its_dual(steps, share):
     times = np.array([layer.time_s for layer in table.layers])
     slo_s = float((1 - share) * times[:, 0].sum() + share * times[:, -1].sum())
     shares = times / np.arange(1, 4)
-    found = least_work(table)(np.array([len(steps)]), np.array([slo_s]))[0]
+    found = least_work(table, np.array([len(steps)]), np.array([slo_s]))[0]
     if times[:, 0].sum() > slo_s:
         assert found == math.inf
         return

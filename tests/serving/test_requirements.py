@@ -12,7 +12,7 @@ import pytest
 from conftest import Run
 from fluidb.formats import InputError
 from fluidb.serving import find_policy, judge, parse_requirement, simulate, summarise
-from fluidb.serving.requirements import COMPARATORS, METRICS, check_answerable
+from fluidb.serving.requirements import COMPARATORS, METRICS, check_stated
 from fluidb.serving.statistics import Interval
 from test_serving import table_of, trace_of, traffic_of
 
@@ -143,11 +143,11 @@ def test_requests_that_never_return_fail_any_latency():
 def test_accuracy_needs_a_trace_that_knows_what_is_right():
     accuracy, mean = parse_requirement("accuracy >= 70 %"), parse_requirement("mean <= 1s")
     with pytest.raises(InputError, match='"accuracy >= 70 %": expected a trace that knows'):
-        check_answerable([mean, accuracy], trace_of([0.0]))
+        check_stated([mean, accuracy], accuracy=None)
     with pytest.raises(InputError, match="expected a trace that knows"):
         judge(accuracy, summary_of())
-    check_answerable([mean], trace_of([0.0]))
-    check_answerable([accuracy], replace(trace_of([0.0]), correct=np.ones((1, 1), dtype=bool)))
+    check_stated([mean], accuracy=None)
+    check_stated([accuracy], accuracy=np.ones((1, 1), dtype=bool))
 
 
 def test_exit_codes_and_what_is_printed(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:

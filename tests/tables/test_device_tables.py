@@ -27,12 +27,12 @@ def network_of(stages: list[list[int]], memory_words: int = 0) -> Network:
     """A stage for each list of MACs, each opened and closed by a layer that only moves words, if there are any."""
     layers = []
     for stage, macs in enumerate(stages, 1):
-        layers += [Layer(f"p{stage}.{i}", stage, Gemm(m, 1, 1), 0, MAP) for i, m in enumerate(macs)]
+        layers += [Layer(name=f"p{stage}.{i}", stage=stage, gemm=Gemm(m, 1, 1), shape=MAP) for i, m in enumerate(macs)]
         if memory_words:
-            moved = Layer(f"m{stage}", stage, None, memory_words, MAP)
+            moved = Layer(name=f"m{stage}", stage=stage, gemm=None, memory_words=memory_words, shape=MAP)
             layers = [*layers[: -len(macs)], moved, *layers[-len(macs) :], moved]
-    exits = [Exit(f"e{stage}", 1 / len(stages)) for stage in range(1, len(stages) + 1)]
-    return Network("net", "net", tuple(layers), tuple(exits), {})
+    exits = [Exit(name=f"e{stage}", rate=1 / len(stages)) for stage in range(1, len(stages) + 1)]
+    return Network(name="net", title="net", layers=layers, exits=exits)
 
 
 def model_of(**keys: object) -> Device:

@@ -47,7 +47,8 @@ def test_the_azure_trace_against_its_own_digits():
     seconds = [int(h) * 3600 + int(m) * 60 + Decimal(s) for h, m, s in stamps]
     assert made.trace.arrival_s.tolist() == [float(s - seconds[0]) for s in seconds]
     assert made.trace.request_id.tolist() == list(range(50))
-    assert (made.rows_read, made.rows_kept, made.rows_blank, made.rows_bad, made.rows_out_of_order) == (50, 50, 0, 0, 0)
+    tally = made.tally
+    assert (tally.read, tally.kept, tally.blank, tally.bad, made.rows_out_of_order) == (50, 50, 0, 0, 0)
     assert made.time_zero == "2023-11-16T18:17:03.979960000Z"
     assert made.time_zero_s == pytest.approx(1700158623.97996, abs=1e-6)
 
@@ -85,7 +86,7 @@ def test_azure_functions_2019_keep_their_counts_by_minute(tmp_path):
         made = made_of(tmp_path, "azure-functions-2019", text, Options(seed=seed))
         clock = made.trace.arrival_s + made.time_zero_s
         assert np.bincount((clock // 60).astype(int)).tolist() == [4, 0, 2, 4]
-        assert (made.trace.arrival_s[0], made.rows_read, made.rows_kept, len(made.trace)) == (0.0, 2, 2, 10)
+        assert (made.trace.arrival_s[0], made.tally.read, made.tally.kept, len(made.trace)) == (0.0, 2, 2, 10)
         found.append(made)
     assert found[0].trace.arrival_s.tolist() == found[1].trace.arrival_s.tolist()
     assert found[1].trace.arrival_s.tolist() != found[2].trace.arrival_s.tolist()
@@ -158,7 +159,7 @@ def test_mlperf_samples_arrive_as_scheduled_not_as_completed(tmp_path):
     made = made_of(tmp_path, "mlperf", loadgen_log((1, "2000.125"), (0, "1000.000"), (5, "2000.125")))
     assert made.trace.arrival_s.tolist() == [0.0, 0.001000125, 0.001000125]
     assert made.trace.request_id.tolist() == [0, 1, 5]
-    assert (made.rows_read, made.rows_kept, made.rows_out_of_order, made.ids) == (3, 3, 1, "from the file")
+    assert (made.tally.read, made.tally.kept, made.rows_out_of_order, made.ids) == (3, 3, 1, "from the file")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,7 @@ def test_jsonl(tmp_path):
     assert made.trace.arrival_s.tolist() == [0.0, 0.25]
     assert made.trace.slo_s is not None
     assert made.trace.slo_s.tolist() == [1.0, 0.5]
-    assert (made.rows_read, made.rows_kept, made.rows_blank) == (3, 2, 1)
+    assert (made.tally.read, made.tally.kept, made.tally.blank) == (3, 2, 1)
 
 
 def test_a_tab_between_columns(tmp_path):
@@ -257,7 +258,7 @@ def test_what_a_spreadsheet_writes_is_read(tmp_path):
     text = b'\xef\xbb\xbf"at", note\r\n" 1 ","a\r\nb, c"\r\n,\r\n\r\n3,\r\n'
     made = made_of(tmp_path, "csv", text, SECONDS)
     assert made.trace.arrival_s.tolist() == [0.0, 2.0]
-    assert (made.rows_read, made.rows_kept, made.rows_blank) == (4, 2, 2)
+    assert (made.tally.read, made.tally.kept, made.tally.blank) == (4, 2, 2)
 
 
 def test_bad_rows_are_left_out_on_request_and_the_first_is_named(tmp_path, monkeypatch):
@@ -266,8 +267,8 @@ def test_bad_rows_are_left_out_on_request_and_the_first_is_named(tmp_path, monke
     made = made_of(tmp_path, "csv", text, Options("at", "s", slo_column="slo"), skip_bad=True)
     assert made.trace.arrival_s.tolist() == [0.0, 4.0]
     assert made.trace.request_id.tolist() == [0, 1]
-    assert (made.rows_read, made.rows_kept, made.rows_blank, made.rows_bad) == (6, 2, 1, 3)
-    assert made.first_bad == 'row 2 (line 3): slo: expected seconds, above 0, at most 1e+10 s, found "-1"'
+    assert (made.tally.read, made.tally.kept, made.tally.blank, made.tally.bad) == (6, 2, 1, 3)
+    assert made.tally.first_bad == 'row 2 (line 3): slo: expected seconds, above 0, at most 1e+10 s, found "-1"'
 
 
 @pytest.mark.parametrize("name", ["azure-llm-2023", "mlperf"])
@@ -419,7 +420,7 @@ def test_no_bytes_break_an_importer(tmp_path_factory, name, raw, headed, skip_ba
     except InputError as error:
         assert all(fault.startswith(f"{folder}/f: ") for fault in error.faults)
         return
-    assert made.rows_kept == made.rows_read - made.rows_blank - made.rows_bad
+    assert made.tally.kept == made.tally.read - made.tally.blank - made.tally.bad
     write_trace(made.trace, folder / "t.csv")
     assert read_trace(folder / "t.csv").arrival_s[0] == 0
 

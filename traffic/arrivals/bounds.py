@@ -1,4 +1,4 @@
-"""What every process asks of its arguments, and the trace it makes of its arrivals."""
+"""Checks of the parameters that several processes have, and the trace that is made of arrivals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...formats import InputError
 from ..trace import MAX_ARRIVAL_S, Trace
 
 RATES_PER_S = (1e-9, 1e9)
-"""A rate outside is a unit gone wrong."""
+"""A rate outside of these bounds was meant in another unit."""
 
 MAX_COUNT = 10**8
 """More requests would take hours."""
@@ -23,7 +23,7 @@ def check_range(name: str, value: float, bounds: tuple[float, float], expected: 
     name : str
         The parameter.
     value : float
-        What the user gave; NaN is outside of any bounds.
+        Its value; NaN is outside of any bounds.
     bounds : (float, float)
         Least and greatest value.
     expected : str
@@ -80,26 +80,6 @@ def check_count(count: int, name: str = "count", most: int = MAX_COUNT, what: st
         raise InputError(f"{name}: expected at least 1 {what} and at most {most:,}, found {count}")
 
 
-def check_last(arrival_s: NDArray[np.float64]) -> None:
-    """Refuse arrivals that no trace may hold.
-
-    Parameters
-    ----------
-    arrival_s : (N,) ndarray of float64
-        Seconds from time zero, not decreasing.
-
-    Raises
-    ------
-    InputError
-        If the last is later than a trace may be.
-    """
-    if arrival_s[-1] > MAX_ARRIVAL_S:
-        raise InputError(
-            f"rate: expected the last arrival within {MAX_ARRIVAL_S:g} s, found it at {arrival_s[-1]:g} s; "
-            f"ask for a higher rate or fewer requests"
-        )
-
-
 def trace_of(arrival_s: NDArray[np.float64]) -> Trace:
     """Requests 0..N - 1 at the given times.
 
@@ -111,7 +91,11 @@ def trace_of(arrival_s: NDArray[np.float64]) -> Trace:
     Raises
     ------
     InputError
-        If the last is later than a trace may be.
+        If the last arrival is beyond the largest time of a trace.
     """
-    check_last(arrival_s)
+    if arrival_s[-1] > MAX_ARRIVAL_S:
+        raise InputError(
+            f"rate: expected the last arrival within {MAX_ARRIVAL_S:g} s, found it at {arrival_s[-1]:g} s; "
+            f"ask for a higher rate or fewer requests"
+        )
     return Trace(np.arange(len(arrival_s)), arrival_s)

@@ -16,7 +16,7 @@ MAX_JITTER_PERIODS = 10.0
 MAX_DROP = 0.99
 _JITTER = f"a standard deviation in seconds of at most {MAX_JITTER_PERIODS:g} frame periods"
 _REACH = 10.0
-"""Standard deviations beyond which a Gaussian does not go (1e-23)."""
+"""Jitter of more standard deviations has a probability of 1e-23, and is ignored."""
 
 
 def cameras(
@@ -24,10 +24,10 @@ def cameras(
 ) -> Trace:
     """Frames of cameras that run at one rate, each with a phase of its own.
 
-    The phase is uniform over the frame period.  Every frame arrives late or
-    early by an independent Gaussian jitter, and is lost with a probability.
-    Frames arrive in the order of their jittered times, even if a late one is
-    overtaken.  The mean rate is number * frames_per_s * (1 - drop).
+    The phase is uniform over the frame period.  An independent Gaussian jitter is
+    added to the time of every frame, and every frame is lost with a given probability.
+    Frames arrive in the order of their times with jitter, so that a frame may
+    overtake an earlier one.  The mean rate is number * frames_per_s * (1 - drop).
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def cameras(
     Returns
     -------
     Trace
-        Requests 0..count - 1; time zero is any time: the cameras ran before.
+        Requests 0..count - 1; the cameras were already running at time zero.
 
     Raises
     ------
@@ -66,7 +66,8 @@ def cameras(
         )
     rng = stream(seed, CAMERAS)
     phases = rng.random(number)
-    margin = math.ceil(_REACH * jitter_s * frames_per_s)  # frames before zero and after the end may still be seen
+    # jitter may bring in frames from before time zero and from after the end
+    margin = math.ceil(_REACH * jitter_s * frames_per_s)
     drawn, arrivals, found = -margin, np.empty(0), 0
     while found < count:
         block = math.ceil(1.05 * (count - found) / (number * (1 - drop))) + (2 * margin + 1 if drawn == -margin else 1)

@@ -38,9 +38,9 @@ def daily(rate_per_s: float, peak_to_mean: float, peak_hour: float, count: int, 
 
     The rate at t is that of a von Mises curve, rate_per_s * peak_to_mean *
     exp(kappa (cos(2 pi (t - peak)/day) - 1)); kappa follows from the
-    peak-to-mean ratio.  Arrivals come by thinning (Lewis and Shedler, Naval
-    Research Logistics 26(3), 1979) of a process whose rate is constant in each
-    quarter of an hour, so that most are kept; they are exact.
+    peak-to-mean ratio.  Arrivals are drawn by thinning (Lewis and Shedler, Naval
+    Research Logistics 26(3), 1979) from a process whose rate is constant in each
+    quarter of an hour, so that most are kept; this is exact.
 
     Parameters
     ----------
@@ -74,7 +74,8 @@ def daily(rate_per_s: float, peak_to_mean: float, peak_hour: float, count: int, 
     def curve(times_s: NDArray[np.float64]) -> NDArray[np.float64]:
         return rate_per_s * peak_to_mean * np.exp(kappa * (np.cos(2 * np.pi / DAY_S * (times_s - peak_s)) - 1))
 
-    edges_s = np.union1d(np.linspace(0, DAY_S, _PIECES + 1), peak_s)  # with the peak an edge, an edge is each maximum
+    # the peak is an edge too, so that each piece has its maximum at an edge
+    edges_s = np.union1d(np.linspace(0, DAY_S, _PIECES + 1), peak_s)
     ceiling = np.maximum(curve(edges_s[:-1]), curve(edges_s[1:]))
     work_of_a_day = integral(edges_s, ceiling)[-1]
     rng = stream(seed, DAILY)

@@ -1,7 +1,7 @@
-"""The passage of unit-rate Poisson arrivals through a rate that changes.
+"""Poisson arrivals at a rate that changes over time, made from arrivals at a rate of 1.
 
-Gaps come from ``standard_exponential``, numpy's table-driven method: unlike a logarithm of uniforms, it gives the same
-bits on every CPU.
+Gaps come from numpy's ``standard_exponential``, which looks values up in a table and so gives the same bits on every
+CPU; a logarithm of uniform numbers would not.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 def pass_through(
     work: NDArray[np.float64], edges_s: NDArray[np.float64], rates_per_s: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Times at which a piecewise constant rate has done given amounts of work (its integral).
+    """Times at which the integral of a piecewise constant rate reaches given values.
 
-    A Poisson process of unit rate, sent through, becomes one of that rate
+    The arrivals of a Poisson process of rate 1 become those of a process of that rate
     (Cinlar, Introduction to Stochastic Processes, 1975, Section 4.7).
 
     Parameters
     ----------
     work : (N,) ndarray of float64
-        Amounts, not decreasing, below the integral over all pieces.
+        Values of the integral, not decreasing, below the integral over all pieces.
     edges_s : (K + 1,) ndarray of float64
         Piece k lasts from ``edges_s[k]`` to ``edges_s[k + 1]`` seconds.
     rates_per_s : (K,) ndarray of float64
-        Rate of each piece; 0 is a piece that is leapt over.
+        Rate of each piece; a piece of rate 0 has no arrivals.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def pass_through(
     done = integral(edges_s, rates_per_s)
     pieces = np.searchsorted(done, work, side="right") - 1
     times_s = edges_s[pieces] + (work - done[pieces]) / rates_per_s[pieces]
-    return np.minimum(times_s, edges_s[pieces + 1]), pieces  # rounding must not carry one past the next piece's first
+    return np.minimum(times_s, edges_s[pieces + 1]), pieces  # rounding must not move an arrival into the next piece
 
 
 def integral(edges_s: NDArray[np.float64], rates_per_s: NDArray[np.float64]) -> NDArray[np.float64]:

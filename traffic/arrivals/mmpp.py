@@ -11,13 +11,13 @@ from .bounds import check_count, check_range, check_rate, trace_of
 from .draws import integral, pass_through
 
 MAX_DWELLS = 2e7
-"""More switches than this cost memory, and no request would notice them."""
+"""More changes of state would take much memory and make no difference to the requests."""
 
 
 def mmpp(
     quiet_rate_per_s: float, burst_rate_per_s: float, quiet_s: float, burst_s: float, count: int, seed: int
 ) -> Trace:
-    """Two-state Markov-modulated Poisson arrivals: quiet and burst take turns, each for an exponential time.
+    """Two-state Markov-modulated Poisson arrivals: quiet times and bursts alternate, each of exponential duration.
 
     With rates l1, l2, switching rates s1 = 1/quiet_s, s2 = 1/burst_s and s = s1 + s2,
     the mean rate is (l1 s2 + l2 s1)/s, and counts in a window of t seconds have
@@ -45,8 +45,8 @@ def mmpp(
     Returns
     -------
     Trace
-        Requests 0..count - 1; time zero is any time: the first state is drawn
-        from the stationary distribution.
+        Requests 0..count - 1; the state at time zero is drawn from the
+        stationary distribution.
 
     Raises
     ------

@@ -9,7 +9,7 @@ from ..trace import Trace
 from .bounds import check_count, check_range, check_rate, trace_of
 
 CVS = (1e-3, 20.0)
-"""Below, gaps are all but equal; above, a trace is one burst and one wait."""
+"""Below, all gaps are nearly equal; above, a trace is one burst and one long gap."""
 
 
 def poisson(rate_per_s: float, count: int, seed: int) -> Trace:

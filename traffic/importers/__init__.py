@@ -1,4 +1,4 @@
-"""Request traces that others wrote, made into ours: ``IMPORTERS`` is the list.
+"""Traces in formats of others, converted to ours: ``IMPORTERS`` lists the formats.
 
 A new format is an entry there: a layout if it is a table with a row a request, else a function that reads it.
 """
@@ -21,7 +21,7 @@ from .layout import Layout, Rows, arrange, read_rows
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the user says about a file; each format takes some of these.
+    """What the user states about a file; each format takes some of the options.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Options:
     delimiter : str, optional
         Between the columns; a comma if absent.
     seed : int, optional
-        Seed of what the file leaves open; 0 if absent.
+        Seed of arrivals that are drawn; 0 if absent.
     """
 
     arrival_column: str | None = None
@@ -51,17 +51,14 @@ class Importer:
 
     Attributes
     ----------
-    title : str
-        What it is, in a line.
     assumes : str
-        What is taken for granted about its times.
+        What the file does not say about its times and we assume; empty if it depends on the options.
     read : callable
-        Its rows, from a tally that knows the file, and the user's options.
+        Reads its rows, given a tally that has the path, and the user's options.
     takes : tuple of str
-        The options it knows, by attribute.
+        The options that the format has, by attribute.
     """
 
-    title: str
     assumes: str
     read: Callable[[Tally, Options], Rows]
     takes: tuple[str, ...] = ()
@@ -69,37 +66,31 @@ class Importer:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A trace, and what was done to get it.
+    """A trace, and how it was made of the file.
 
     Attributes
     ----------
     trace : Trace
         Its first request arrives at 0.
     assumes : str
-        What was taken for granted about the file's times.
-    rows_read, rows_kept, rows_blank, rows_bad : int
-        Rows of the file, and what became of them.
-    first_bad : str, optional
-        The first row left out as bad, and why.
+        What the file does not say about its times and was assumed.
+    tally : Tally
+        How many rows of the file were used, blank or bad, and why.
     rows_out_of_order : int
-        Rows that stood behind a later arrival.
+        Rows that came after a row with a later arrival.
     time_zero_s : float
-        The first arrival on the file's own clock (for timestamps: since 1970).
+        The first arrival on the file's own clock (timestamps: seconds since 1970).
     time_zero : str
-        The same, for people.
+        The same as text: a date, or a number.
     ids : str
         Where the ids come from.
     seed : int, optional
-        The seed, where the file left something open.
+        The seed, if arrivals were drawn.
     """
 
     trace: Trace
     assumes: str
-    rows_read: int
-    rows_kept: int
-    rows_blank: int
-    rows_bad: int
-    first_bad: str | None
+    tally: Tally
     rows_out_of_order: int
     time_zero_s: float
     time_zero: str
@@ -112,7 +103,7 @@ def _laid_out(source: Source, layout: Layout) -> Callable[[Tally, Options], Rows
 
 
 def _layout(options: Options) -> Layout:
-    """The layout that the user describes."""
+    """The layout that the user described."""
     units = [*UNITS, ISO]
     faults = []
     if not options.arrival_column:
@@ -144,40 +135,27 @@ _DESCRIBED = ("arrival_column", "unit", "id_column", "slo_column", "exit_column"
 _UTC = "ISO 8601 timestamps, UTC where they name no zone; no leap seconds"
 
 IMPORTERS: dict[str, Importer] = {
-    "azure-llm-2023": Importer(
-        "Azure LLM inference trace 2023; that of 2024 is laid out alike", _UTC, _laid_out(table, azure.LLM)
-    ),
+    "azure-llm-2023": Importer(_UTC, _laid_out(table, azure.LLM)),
     "azure-functions-2021": Importer(
-        "Azure Functions invocation trace 2021",
-        "seconds; an arrival is end_timestamp less duration",
-        _laid_out(table, azure.FUNCTIONS_2021),
+        "seconds; an arrival is end_timestamp less duration", _laid_out(table, azure.FUNCTIONS_2021)
     ),
     "azure-functions-2019": Importer(
-        "Azure Functions trace 2019, invocations by function and minute",
         "counts by minute; arrivals uniformly at random within the minute",
         lambda tally, options: azure.functions_2019(tally, options.seed or 0),
         takes=("seed",),
     ),
-    "burstgpt": Importer(
-        "BurstGPT", "seconds; failed requests arrived as well", _laid_out(table, Layout("Timestamp", "s"))
-    ),
-    "vidur": Importer("Vidur's processed traces", "seconds", _laid_out(table, Layout("arrived_at", "s"))),
+    "burstgpt": Importer("seconds; failed requests arrived as well", _laid_out(table, Layout("Timestamp", "s"))),
+    "vidur": Importer("seconds", _laid_out(table, Layout("arrived_at", "s"))),
     "perf-analyzer": Importer(
-        "perf_analyzer --request-intervals",
-        "whole microseconds between requests, one a line",
-        _laid_out(bare, loadgen.PERF_ANALYZER),
+        "whole microseconds between requests, one a line", _laid_out(bare, loadgen.PERF_ANALYZER)
     ),
     "mlperf": Importer(
-        "MLPerf LoadGen's mlperf_log_trace.json",
-        "microseconds; a sample arrives when it is scheduled",
-        _laid_out(loadgen.samples, loadgen.MLPERF),
+        "microseconds; a sample arrives when it is scheduled", _laid_out(loadgen.samples, loadgen.MLPERF)
     ),
-    "csv": Importer("any CSV with a header", "", _delimited, takes=(*_DESCRIBED, "delimiter")),
-    "jsonl": Importer(
-        "a JSON object a line", "", lambda tally, options: read_rows(objects, _layout(options), tally), takes=_DESCRIBED
-    ),
+    "csv": Importer("", _delimited, takes=(*_DESCRIBED, "delimiter")),
+    "jsonl": Importer("", lambda tally, options: read_rows(objects, _layout(options), tally), takes=_DESCRIBED),
 }
-"""Every format, by the name that a user gives.
+"""Every format, by the name that a user gives; ``docs/import-traces.md`` describes each.
 
 Beside the Azure Public Dataset (``azure.py``) and load generators (``loadgen.py``):
 BurstGPT, https://github.com/HPMLL/BurstGPT, README, Schema: ``Timestamp`` is seconds from 0:00:00 on the first day;
@@ -196,9 +174,9 @@ def import_trace(name: str, path: Path, options: Options | None = None, *, skip_
     path : Path
         The file.
     options : Options, optional
-        What the format needs to be told.
+        Options of the format.
     skip_bad : bool
-        Leave out rows that cannot be used, and count them, rather than refuse the file.
+        Whether rows that cannot be used are left out and counted; else the file is refused.
 
     Returns
     -------
@@ -208,7 +186,7 @@ def import_trace(name: str, path: Path, options: Options | None = None, *, skip_
     Raises
     ------
     InputError
-        If the format is unknown or does not know an option, if the file
+        If the format is unknown or does not take an option, if the file
         cannot be read, or if a row of it is bad and ``skip_bad`` is false.
     """
     options = options or Options()
@@ -226,14 +204,10 @@ def import_trace(name: str, path: Path, options: Options | None = None, *, skip_
     return Imported(
         trace,
         importer.assumes or (_UTC if rows.stamped else UNITS[options.unit or ""][0]),
-        tally.read,
-        tally.read - tally.blank - tally.bad,
-        tally.blank,
-        tally.bad,
-        tally.first_bad,
+        tally,
         out_of_order,
         time_zero_s,
         zero,
-        "numbered in order of arrival" if rows.identity is None else "from the file",
+        "from the file" if "request_id" in rows.known else "numbered in order of arrival",
         (options.seed or 0) if "seed" in importer.takes else None,
     )

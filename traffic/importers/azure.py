@@ -27,7 +27,7 @@ FUNCTIONS_2021 = Layout("end_timestamp", "s", duration="duration")
 """Azure Functions invocation trace 2021: one row an invocation.
 
 Columns app, func, end_timestamp, duration, the latter two in seconds; so an arrival is their difference, and rows are
-in order of end.
+sorted by end.
 """
 
 FUNCTIONS_2019_COLUMNS = ("HashOwner", "HashApp", "HashFunction", "Trigger")
@@ -36,19 +36,19 @@ FUNCTIONS_2019_COLUMNS = ("HashOwner", "HashApp", "HashFunction", "Trigger")
 MINUTES = 24 * 60
 
 MAX_INVOCATIONS = 20_000_000
-"""Requests made of one file; more would not fit a small machine's memory when they are replayed."""
+"""Most requests of one file; a replay of more would not fit the memory of a small machine."""
 
 
 def functions_2019(tally: Tally, seed: int) -> Rows:
     """Invocations of the Azure Functions trace 2019, from counts by minute.
 
-    Within its minute each invocation arrives uniformly at random, which is how
-    a Poisson process arrives once its counts are known.
+    Each invocation arrives at a time that is uniform in its minute.  The arrivals of a
+    Poisson process with these counts have the same distribution.
 
     Parameters
     ----------
     tally : Tally
-        Counts rows, and knows the file.
+        Has the path of the file, and counts rows.
     seed : int
         Same seed, same arrivals.
 

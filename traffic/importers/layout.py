@@ -1,9 +1,10 @@
-"""From a file's columns to arrivals: parse, check, put in order of arrival."""
+"""From a file's columns to arrivals: parse them, check them, sort them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,20 @@ from numpy.typing import NDArray
 from ...formats import InputError
 from ..columns import Column, Parsed, collect, repeated
 from ..reading import EXIT, REQUEST_ID
-from ..rows import Source, Tally
+from ..rows import Source, Tally, more
 from ..times import ISO, UNITS, Times, expected, join, read_times, subtract, to_seconds
 from ..trace import MAX_ARRIVAL_S, Trace
 
 MAX_GAP_S = 1e8
-"""Three years: a longer silence is a zero among dates, or a unit gone wrong."""
+"""Three years; a longer gap comes from a zero among dates, or from a wrong unit."""
 
 _How = tuple[str, Callable[[Sequence[str]], Parsed]]
-"""What a column must hold, and how its texts are read."""
+"""What the values of a column must be, and the function that reads them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which column says what.
+    """The meaning of a file's columns.
 
     Attributes
     ----------
@@ -55,7 +56,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What the rows of a file say, in its order.
+    """The requests of a file, in its order.
 
     Attributes
     ----------
@@ -65,16 +66,14 @@ class Rows:
         Whether that clock is the calendar, which then starts in 1970.
     lines : (N,) ndarray of int64, optional
         The line of each.
-    identity, exits, slo_s : (N,) ndarray, optional
-        As in :class:`Trace`.
+    known : dict of str to (N,) ndarray
+        Ids, exits and objectives, as far as the file has them, by their names in :class:`Trace`.
     """
 
     times: Times
     stamped: bool = False
     lines: NDArray[np.int64] | None = None
-    identity: NDArray[np.int64] | None = None
-    exits: NDArray[np.int64] | None = None
-    slo_s: NDArray[np.float64] | None = None
+    known: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
 def read_rows(source: Source, layout: Layout, tally: Tally) -> Rows:
@@ -85,14 +84,14 @@ def read_rows(source: Source, layout: Layout, tally: Tally) -> Rows:
     source : callable
         Reads the named columns.
     layout : Layout
-        Which column says what.
+        The meaning of its columns.
     tally : Tally
-        Counts rows, and knows the file.
+        Has the path of the file, and counts rows.
 
     Returns
     -------
     Rows
-        Those that can be used, in the file's order.
+        The rows that can be used, in the file's order.
 
     Raises
     ------
@@ -105,38 +104,33 @@ def read_rows(source: Source, layout: Layout, tally: Tally) -> Rows:
     pieces, good, lines = collect(source(tally, [column.name for column in wanted]), wanted, tally)
     tally.check(int(good.sum()))
     found: dict[str, Any] = {role: join(parts)[good] for role, parts in zip(columns, pieces, strict=True)}
-    times = found["arrival"]
+    times = found.pop("arrival")
     if "duration" in found:
-        times = subtract(times, found["duration"])
+        times = subtract(times, found.pop("duration"))
     if layout.intervals:
         times = _accumulate(times, tally)
-    slo = found.get("slo")
-    return Rows(
-        times,
-        layout.unit == ISO,
-        lines[good],
-        identity=found.get("identity"),
-        exits=found.get("exit"),
-        slo_s=None if slo is None else to_seconds(slo),
-    )
+    if "slo_s" in found:
+        found["slo_s"] = to_seconds(found["slo_s"])
+    return Rows(times, layout.unit == ISO, lines[good], found)
 
 
 def _columns(layout: Layout) -> dict[str, Column]:
-    """The columns that are read, by role."""
-    slo_unit = "s" if layout.unit == ISO else layout.unit
+    """The columns that are read, by what they are: times, or a column of a :class:`Trace`."""
+    times, slo_unit = partial(read_times, unit=layout.unit), "s" if layout.unit == ISO else layout.unit
+    spans = _spans(layout.unit, 0, MAX_GAP_S, "not negative", whole=layout.intervals)
     read = {
-        "arrival": (layout.arrival, _intervals(layout.unit) if layout.intervals else _times(layout.unit)),
-        "duration": (layout.duration, _spans(layout.unit, 0, MAX_GAP_S, "not negative")),
-        "identity": (layout.identity, (REQUEST_ID.expected, REQUEST_ID.parse)),
-        "slo": (layout.slo, _spans(slo_unit, 1e-12, MAX_ARRIVAL_S, "above 0")),
-        "exit": (layout.exit, (EXIT.expected, EXIT.parse)),
+        "arrival": (layout.arrival, spans if layout.intervals else (expected(layout.unit), times)),
+        "duration": (layout.duration, spans),
+        "request_id": (layout.identity, (REQUEST_ID.expected, REQUEST_ID.parse)),
+        "slo_s": (layout.slo, _spans(slo_unit, 1e-12, MAX_ARRIVAL_S, "above 0")),
+        "exits": (layout.exit, (EXIT.expected, EXIT.parse)),
     }
     return {role: Column(name, *how) for role, (name, how) in read.items() if name is not None}
 
 
 def _accumulate(intervals: Times, tally: Tally) -> Times:
     total_s = float(to_seconds(intervals).sum())
-    if total_s > MAX_ARRIVAL_S:  # which also keeps nanoseconds within 64 bits
+    if total_s > MAX_ARRIVAL_S:  # so that nanoseconds fit 64 bits
         raise InputError(f"{tally.path}: expected intervals of {MAX_ARRIVAL_S:g} s in all, found {total_s:g} s")
     return np.asarray(np.cumsum(intervals), dtype=intervals.dtype)
 
@@ -149,7 +143,7 @@ def arrange(rows: Rows, tally: Tally) -> tuple[Trace, float, int]:
     rows : Rows
         In the file's order, at least one.
     tally : Tally
-        Knows the file.
+        Has the path of the file.
 
     Returns
     -------
@@ -158,30 +152,21 @@ def arrange(rows: Rows, tally: Tally) -> tuple[Trace, float, int]:
     time_zero_s : float
         The first arrival on the file's own clock, in seconds.
     out_of_order : int
-        Rows that stand behind a later arrival.
+        Rows that come after a row with a later arrival.
 
     Raises
     ------
     InputError
-        If an id stands twice, or two successive arrivals lie absurdly far apart.
+        If an id appears twice, or a gap between arrivals is too long.
     """
     out_of_order = int(np.count_nonzero(rows.times < np.maximum.accumulate(rows.times)))
-    order = np.argsort(rows.times, kind="stable") if out_of_order else np.arange(len(rows.times))
+    order = np.argsort(rows.times, kind="stable")
     times = rows.times[order]
     arrival = to_seconds(times - times[0])
     _check_gaps(arrival, None if rows.lines is None else rows.lines[order], tally)
-    if rows.identity is None:
-        identity = np.arange(len(arrival))
-    else:
-        identity = rows.identity[order]
-        _check_unique(rows, tally)
-    trace = Trace(
-        identity,
-        arrival,
-        exits=None if rows.exits is None else rows.exits[order],
-        slo_s=None if rows.slo_s is None else rows.slo_s[order],
-    )
-    return trace, float(to_seconds(times[:1])[0]), out_of_order
+    _check_unique(rows, tally)
+    known = {"request_id": np.arange(len(arrival)), **{name: column[order] for name, column in rows.known.items()}}
+    return Trace(arrival_s=arrival, **known), float(to_seconds(times[:1])[0]), out_of_order
 
 
 def _check_gaps(arrival: NDArray[np.float64], lines: NDArray[np.int64] | None, tally: Tally) -> None:
@@ -198,39 +183,23 @@ def _check_gaps(arrival: NDArray[np.float64], lines: NDArray[np.int64] | None, t
 
 
 def _check_unique(rows: Rows, tally: Tally) -> None:
-    assert rows.identity is not None
-    assert rows.lines is not None
-    again = repeated(rows.identity)
-    if again.size:
-        more = f" (and {again.size - 1:,} more rows)" if again.size > 1 else ""
+    ids = rows.known.get("request_id", np.zeros(0, dtype=np.int64))
+    again = repeated(ids)
+    if again.size and rows.lines is not None:
         raise InputError(
-            f"{tally.path}: line {rows.lines[again[0]]}: expected a new id, found {rows.identity[again[0]]}{more}; "
+            f"{tally.path}: line {rows.lines[again[0]]}: expected a new id, found {ids[again[0]]}{more(again.size)}; "
             "without a column of ids requests are numbered as they arrive"
         )
 
 
-def _times(unit: str) -> _How:
-    return expected(unit), lambda texts: read_times(texts, unit)
-
-
-def _spans(unit: str, low_s: float, high_s: float, sign: str) -> _How:
-    """Spans of time between two bounds."""
+def _spans(unit: str, low_s: float, high_s: float, sign: str, *, whole: bool = False) -> _How:
+    """Durations between two bounds, in whole units if asked for."""
 
     def parse(texts: Sequence[str]) -> Parsed:
         spans, bad = read_times(texts, unit)
         seconds = to_seconds(spans)
+        bad |= [whole and not text.isdecimal() for text in texts]
         return spans, bad | ~((seconds >= low_s) & (seconds <= high_s))
 
     name = UNITS.get(unit, ("",))[0]
-    return f"{name}, {sign}, at most {high_s:g} s", parse
-
-
-def _intervals(unit: str) -> _How:
-    """Spans of time in whole units."""
-    wanted, spans = _spans(unit, 0, MAX_GAP_S, "not negative")
-
-    def parse(texts: Sequence[str]) -> Parsed:
-        values, bad = spans(texts)
-        return values, bad | np.array([not text.isdecimal() for text in texts])
-
-    return f"whole {wanted}", parse
+    return f"{'whole ' if whole else ''}{name}, {sign}, at most {high_s:g} s", parse
