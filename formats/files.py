@@ -72,6 +72,43 @@ def check_own_folder(folder: Path, force: bool, kind: str, mark: str, own: Colle
         raise InputError(f"{folder}: --force replaces {kind} only, and this holds {strangers[0]} too; move it away")
 
 
+def check_resumable(folder: Path, command: str, *, ours: bool) -> None:
+    """Refuse, before any work is done, a folder in which a command cannot go on.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the output will go.
+    command : str
+        The command, for the fault.
+    ours : bool
+        Whether the folder holds what this command wrote earlier.
+
+    Raises
+    ------
+    InputError
+        If it holds something else, or cannot be made.
+    """
+    if not folder.exists():
+        check_free(folder, force=False)
+    elif not ours and not (folder.is_dir() and not any(folder.iterdir())):
+        raise InputError(f"{folder}: exists already and is no folder of `{command}`; choose another name")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, unless it is there.
+
+    Raises
+    ------
+    InputError
+        If the file system refuses.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: could not be made ({error.strerror}); choose another folder") from error
+
+
 def read_text(path: Path, max_bytes: int) -> str:
     """A text file, whole.
 

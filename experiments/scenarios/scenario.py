@@ -48,7 +48,7 @@ def _once(what: str, name: Callable[[Any], object] = lambda item: item) -> After
 
     def check_list(items: list[Any] | None) -> list[Any] | None:
         keys = [name(item) for item in items or []]
-        for index, item in enumerate(items or []):
+        for index in range(len(keys)):
             if keys[index] in keys[:index]:
                 raise ValueError(f"expected every {what} once, found {json.dumps(keys[index])} twice")
         return items

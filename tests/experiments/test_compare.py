@@ -503,7 +503,7 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     "platform": ([('"pocket.toml"', '"zc70"')], 'cases[1].platform: unknown platform "zc70"; did you mean zc706'),
     "bandwidth": ([('"0.8GB/s"', '"0.8"')], "cases[1].bandwidth: bandwidth: expected a unit (MB/s, GB/s), found no"),
     "slo": ([('"400us"', '"400"')], 'cases[0] ("light and heavy").slos[0]: duration: expected a unit'),
-    "slo twice": ([('"2ms"', '"0.4ms"')], "slos: expected every SLO once, found \"0.0004\" twice"),
+    "slo twice": ([('"2ms"', '"0.4ms"')], 'slos: expected every SLO once, found "0.0004" twice'),
     "no slos": ([('["1ms"]', "[]")], "cases[1].slos: "),
     "rate": ([("[2000, 8000]", "[2000, 0]")], 'cases[0] ("light and heavy").rates[1]: expected greater than 0'),
     "rate twice": ([("[2000, 8000]", "[2000, 2000.0]")], "rates: expected every rate once"),
