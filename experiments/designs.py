@@ -63,7 +63,7 @@ def find_each(
     at: Workers,
     settings: Settings | None = None,
 ) -> Iterator[tuple[int, Found | InputError]]:
-    """Search for each of many, a task each, but for what is kept.
+    """Search for each of many networks and boards, except those whose design is kept already.
 
     Parameters
     ----------

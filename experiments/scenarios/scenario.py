@@ -1,4 +1,4 @@
-"""The scenario file (``docs/compare.md``), and what becomes of it."""
+"""The scenario file (``docs/compare.md``), and the grid of points that is made from it."""
 
 from __future__ import annotations
 
