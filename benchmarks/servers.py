@@ -245,7 +245,7 @@ class Server:
         return bool(self.env.now >= turn_s + patience_s * min(1.0, self.work.b_max / max(len(late), 1)))
 
     def best(self, batch: list[int], reached: int, least: int) -> int:
-        """How many should enter: after this most are in time; of these, the earliest done."""
+        """How many should enter: the count that keeps most requests in time; if several do, the one that ends first."""
         running = [self.due_s[request] for request in batch]
         waiting = [self.due_s[self.queue[i]] for i in range(min(len(self.queue), self.work.b_max))]
         room = min(len(waiting), self.work.b_max - len(batch))

@@ -1,4 +1,4 @@
-"""How much traffic a policy bears: the highest Poisson rate at which requirements hold."""
+"""Capacity: the highest Poisson rate at which a policy keeps all requirements."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def at_rate(unit: Traffic, rate_per_s: float, count: int) -> Traffic:
 
 
 def _estimate(requirement: Requirement, values: NDArray[np.float64], requests: int) -> tuple[Estimate, bool | None]:
-    """The figure over the seeds, and whether it surely keeps the bound."""
+    """The mean over the seeds with its interval, and whether the interval keeps the bound; ``None`` if undecided."""
     found = Estimate.of(values, range(len(values)))
     assert found.low is not None
     assert found.high is not None
@@ -327,7 +327,7 @@ def _bracket(search: _Search, low: float, high: float, tolerance: float) -> None
         top = min(undecided, default=failing)
         assert top is not None
         _narrow(search, rate, top, below=KEPT, tolerance=tolerance)
-    # the other side of what could not be decided
+    # rates that could not be decided end at a rate that surely fails: find that end, too
     unsure = [probe.rate_per_s for probe in search.probes if probe.verdict == UNDECIDED]
     failed = [probe.rate_per_s for probe in search.probes if probe.verdict == NOT_KEPT]
     if unsure and failed and max(unsure) < min(failed):

@@ -7,13 +7,17 @@ does to both drops out (Law, Simulation Modeling and Analysis, Section 11.2).
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer
 
 from .. import __version__
-from ..formats import InputError, Printed, read_printed, write_file
+from ..dse.space import Tile
+from ..formats import InputError, Printed, check_resumable, read_printed, write_file
 from .designs import Asked
 from .estimates import Difference, Estimate
 from .scenarios import Contender, Point, Scenario
@@ -23,25 +27,21 @@ from .workers import workers
 SCHEMA = "fluidb.compare-output/1"
 COMPARE_FILE = "compare.json"
 
+JUDGED = [item for item in COMPARED if item.better]
+"""Figures that have a good side: a change of these is better or worse."""
+
 Progress = Callable[[int, int], None]
 
 
-class DesignPoint(Printed):
-    """The NPU <T_R,T_P,T_C> that was found for a contender."""
-
-    T_R: int
-    T_P: int
-    T_C: int
-
-    def __str__(self) -> str:
-        return f"<{self.T_R},{self.T_P},{self.T_C}>"
+Design = Annotated[Tile, PlainSerializer(Tile._asdict)]
+"""The NPU <T_R,T_P,T_C> that was found for a contender; a file has its parts by name."""
 
 
 class Standing(Printed):
     """A contender at a point: its NPU, its figures, and their differences to the baseline's (not for itself)."""
 
     name: str
-    design: DesignPoint
+    design: Design
     metrics: dict[str, Estimate]
     differences: dict[str, Difference] | None
 
@@ -62,20 +62,9 @@ class PointResult(Printed):
     contenders: list[Standing]
 
     @property
-    def key(self) -> PointKey:
+    def key(self) -> tuple[object, ...]:
         """What it is matched by."""
-        return PointKey(self.case, self.slo_s, self.rate_per_s, self.cv, self.trace_sha256, self.requests)
-
-
-class PointKey(NamedTuple):
-    """What a point is matched by; contender and metric come beside it."""
-
-    case: str
-    slo_s: float
-    rate_per_s: float | None
-    cv: float | None
-    trace_sha256: str | None
-    requests: int
+        return self.case, self.slo_s, self.rate_per_s, self.cv, self.trace_sha256, self.requests
 
     def __str__(self) -> str:
         traffic = "its trace" if self.rate_per_s is None else f"{self.rate_per_s:g} /s"
@@ -141,15 +130,7 @@ def check_folder(folder: Path, scenario: Scenario, *, force: bool) -> None:
     InputError
         If it may not be used.
     """
-    if not folder.exists():
-        if not folder.absolute().parent.is_dir():
-            raise InputError(
-                f"{folder}: expected the folder {folder.absolute().parent} to exist, found none; create it first"
-            )
-        return
-    ours = folder.is_dir() and all((folder / name).is_dir() for name in (RUNS, DESIGNS))
-    if not ours and not (folder.is_dir() and not any(folder.iterdir())):
-        raise InputError(f"{folder}: exists already and is no folder of `fluidb compare`; choose another name")
+    check_resumable(folder, "fluidb compare", ours=all((folder / name).is_dir() for name in (RUNS, DESIGNS)))
     earlier = folder / COMPARE_FILE
     if force or not earlier.exists():
         return
@@ -243,20 +224,26 @@ def _npu(point: Point, contender: Contender) -> str:
 
 def _points(scenario: Scenario, runs: list[Run], tables: dict[int, RunTable]) -> list[PointResult]:
     """Means, intervals and differences; runs are in the order of points, contenders and seeds."""
-    seeds, contenders, found = scenario.file.seeds, scenario.contenders, []
-    for k, point in enumerate(scenario.points):
-        standings = []
-        for j, contender in enumerate(contenders):
-            first = (k * len(contenders) + j) * len(seeds)
-            own = [tables[index].figures for index in range(first, first + len(seeds))]
-            metrics = {item.key: Estimate.of([figures[item.key] for figures in own], seeds) for item in COMPARED}
-            design = DesignPoint(**runs[first].engine.design.tile._asdict())
-            standings.append(Standing(name=contender.name, design=design, metrics=metrics, differences=None))
-        base = next(item for item in standings if item.name == scenario.file.baseline)
-        for j, item in enumerate(standings):
-            if item is not base:
-                differences = {key: value.less(base.metrics[key]) for key, value in item.metrics.items()}
-                standings[j] = item.model_copy(update={"differences": differences})
+    seeds, baseline, found = scenario.file.seeds, scenario.file.baseline, []
+    made = ((run.engine.design.tile, tables[index].figures) for index, run in enumerate(runs))
+    for point in scenario.points:
+        tiles, metrics = {}, {}
+        for contender in scenario.contenders:
+            own = list(itertools.islice(made, len(seeds)))
+            tiles[contender.name] = own[0][0]
+            metrics[contender.name] = {
+                item.key: Estimate.of([figures[item.key] for _, figures in own], seeds) for item in COMPARED
+            }
+        base = metrics[baseline]
+        standings = [
+            Standing(
+                name=name,
+                design=tiles[name],
+                metrics=own,
+                differences=None if name == baseline else {key: value.less(base[key]) for key, value in own.items()},
+            )
+            for name, own in metrics.items()
+        ]
         found.append(_described(point, standings))
     return found
 
@@ -362,21 +349,20 @@ def check_match(scenario: Scenario, earlier: Comparison, path: Path) -> None:
     InputError
         If the two do not match, or one has a single seed and so no noise to tell from.
     """
-    names = [item.name for item in scenario.contenders]
-    here = {_described(point, []).key: names for point in scenario.points}
-    there = {point.key: [item.name for item in point.contenders] for point in earlier.points}
-    faults = [f"{path}: does not match: has no {key}" for key in here if key not in there]
-    faults += [f"{path}: does not match: {key} is not in this scenario" for key in there if key not in here]
-    for key in here.keys() & there.keys():
-        missing = sorted(set(here[key]) ^ set(there[key]))
-        if missing:
-            faults.append(f"{path}: does not match: {key}: contender {', '.join(missing)} is in one of the two only")
-    figures = [item.metrics.keys() for point in earlier.points for item in point.contenders]
-    judged = [item.key for item in COMPARED if item.better]
-    if any(not keys >= set(judged) for keys in figures):
-        faults.append(f"{path}: does not match: expected the figures {', '.join(judged)} of every contender")
+    names = {item.name for item in scenario.contenders}
+    here = {point.key: point for point in (_described(point, []) for point in scenario.points)}
+    there = {point.key: point for point in earlier.points}
+    faults = [f"has no {here[key]}" for key in here.keys() - there]
+    faults += [f"{there[key]} is not in this scenario" for key in there.keys() - here]
+    for key in here.keys() & there:
+        odd = names ^ {item.name for item in there[key].contenders}
+        if odd:
+            faults.append(f"{here[key]}: contender {', '.join(sorted(odd))} is in one of the two only")
+    judged = [item.key for item in JUDGED]
+    if not all(item.metrics.keys() >= set(judged) for point in earlier.points for item in point.contenders):
+        faults.append(f"expected the figures {', '.join(judged)} of every contender")
     if faults:
-        raise InputError(sorted(faults)[:1])
+        raise InputError(f"{path}: does not match: {min(faults)}")
     counts = [len(item.metrics[m].seeds) for p in earlier.points for item in p.contenders for m in judged]
     if min([len(scenario.file.seeds), *counts]) < 2:
         raise InputError(f"{path}: expected two seeds or more, here and there, to tell a change from noise")
@@ -404,9 +390,7 @@ def against(now: Comparison, earlier: Comparison) -> Against:
     methods: list[str] = []
     for point in now.points:
         for item in point.contenders:
-            for figure in COMPARED:
-                if not figure.better:
-                    continue
+            for figure in JUDGED:
                 value, before = item.metrics[figure.key], there[point.key, item.name].metrics[figure.key]
                 values, others, paired = value.beside(before)
                 methods.append("paired" if paired else "welch")

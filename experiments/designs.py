@@ -16,7 +16,7 @@ from ..dse.design import (
 )
 from ..dse.fbcb import FbcbTable
 from ..dse.search import SearchOptions, SearchResult, search
-from ..formats import InputError, Table, check_free, read_table
+from ..formats import InputError, Table, check_free, make_folder, read_table
 from ..models import Network
 from ..platforms import Platform
 from ..tables.latency import DESIGN_FILE
@@ -63,7 +63,7 @@ def find_each(
     at: Workers,
     settings: Settings | None = None,
 ) -> Iterator[tuple[int, Found | InputError]]:
-    """Search for each of many, a task each, but for what is kept.
+    """Search for each of many networks and boards, except those whose design is kept already.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def design_each(
 
     def keep(item: Asked, found: Found) -> None:
         if folder is not None:
-            _make(folder)
+            make_folder(folder)
             searched = made.derived_from(found.design, found.fbcb)
             write_design(folder / name_of(item), found.design, found.fbcb, searched=searched, replace=replace)
 
@@ -205,10 +205,3 @@ def _check_folder(folder: Path, names: Sequence[str], *, replace: bool) -> None:
         )
     for name in names:
         check_output(folder / name, force=replace)
-
-
-def _make(folder: Path) -> None:
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: could not be made ({error.strerror}); choose another folder") from error

@@ -13,7 +13,7 @@ from pydantic import Field
 from ..dse.design import DesignTable, tabulate_design
 from ..dse.latency import tabulate_latency
 from ..dse.search import SearchResult
-from ..formats import InputError, Table, read_table, write_table
+from ..formats import InputError, Table, make_folder, read_table, write_table
 from ..serving.bound import least_violations
 from ..serving.figures import FIGURES
 from ..serving.metrics import summarise
@@ -34,12 +34,6 @@ COMPARED = tuple(
     for name in ("mean", "p99", "violation_rate", "unavoidable_rate", "processing_rate", "busy_share", "mac_share")
 )
 """The figures of a run that are kept and compared."""
-
-TASK_REQUESTS = 100_000
-"""Requests that a task on a cluster simulates, if there are as many: some tenths of a second."""
-
-RUN_REQUESTS = 2_000
-"""What a run costs beside its own requests."""
 
 
 class RunTable(Table):
@@ -87,11 +81,8 @@ class Store:
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
         if folder is not None:
-            try:
-                for name in (RUNS, DESIGNS):
-                    (folder / name).mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise InputError(f"{folder}: could not be made ({error.strerror}); choose another folder") from error
+            for name in (RUNS, DESIGNS):
+                make_folder(folder / name)
 
     def _path(self, kind: str, key: object) -> Path | None:
         return None if self.folder is None else self.folder / kind / f"{_sha256(key)}.json"
@@ -258,26 +249,11 @@ def run_each(runs: Sequence[Run], store: Store, at: Workers) -> Iterator[tuple[i
             yield index, kept, True
         else:
             missing.append(index)
-    tasks = batches(runs, missing, TASK_REQUESTS if at.client else 0)
-    for which, tables in in_order(at.map(_tables, runs, tasks)):
-        for index, table in zip(tasks[which], tables, strict=True):
-            store.keep(table, RUNS, keys[index])
-            yield index, table, False
+    for which, table in in_order(at.map(_table, runs, missing)):
+        index = missing[which]
+        store.keep(table, RUNS, keys[index])
+        yield index, table, False
 
 
-def _tables(runs: Sequence[Run], indices: list[int]) -> list[RunTable]:
-    """A task: some of the runs."""
-    return [runs[index].table() for index in indices]
-
-
-def batches(runs: Sequence[Run], indices: Sequence[int], requests: int) -> list[list[int]]:
-    """Runs by task, in their order: a task is full when it simulates a number of requests, and has at least one run."""
-    found: list[list[int]] = []
-    room = 0
-    for index in indices:
-        if room <= 0:
-            found.append([])
-            room = requests
-        found[-1].append(index)
-        room -= runs[index].point.requests + RUN_REQUESTS
-    return found
+def _table(runs: Sequence[Run], index: int) -> RunTable:
+    return runs[index].table()

@@ -4,6 +4,8 @@ from .files import (
     check_free as check_free,
     check_other as check_other,
     check_own_folder as check_own_folder,
+    check_resumable as check_resumable,
+    make_folder as make_folder,
     read_bytes as read_bytes,
     read_text as read_text,
     write_directory as write_directory,

@@ -72,6 +72,7 @@ def check_own_folder(folder: Path, force: bool, kind: str, mark: str, own: Colle
         raise InputError(f"{folder}: --force replaces {kind} only, and this holds {strangers[0]} too; move it away")
 
 
+<<<<<<< HEAD
 def read_bytes(path: Path, max_bytes: int, hint: str = "") -> bytes:
     """A file, whole.
 
@@ -88,10 +89,24 @@ def read_bytes(path: Path, max_bytes: int, hint: str = "") -> bytes:
     -------
     bytes
         Its content.
+=======
+def check_resumable(folder: Path, command: str, *, ours: bool) -> None:
+    """Refuse, before any work is done, a folder in which a command cannot go on.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the output will go.
+    command : str
+        The command, for the fault.
+    ours : bool
+        Whether the folder holds what this command wrote earlier.
+>>>>>>> w-exp
 
     Raises
     ------
     InputError
+<<<<<<< HEAD
         If it cannot be read or is too large.
     """
     try:
@@ -102,6 +117,28 @@ def read_bytes(path: Path, max_bytes: int, hint: str = "") -> bytes:
     if len(raw) > max_bytes:
         raise InputError(f"{path}: expected at most {max_bytes / 2**20:.0f} MiB, found more{hint}")
     return raw
+=======
+        If it holds something else, or cannot be made.
+    """
+    if not folder.exists():
+        check_free(folder, force=False)
+    elif not ours and not (folder.is_dir() and not any(folder.iterdir())):
+        raise InputError(f"{folder}: exists already and is no folder of `{command}`; choose another name")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, unless it is there.
+
+    Raises
+    ------
+    InputError
+        If the file system refuses.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: could not be made ({error.strerror}); choose another folder") from error
+>>>>>>> w-exp
 
 
 def read_text(path: Path, max_bytes: int) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..experiments.sources import made_with
-from ..formats import InputError, check_free, write_file
+from ..formats import InputError, check_resumable, make_folder, write_file
 from ..plots import check_picture
 from . import PAPERS
 from .lab import Lab
@@ -103,11 +103,8 @@ def check_results(folder: Path, paper: Paper) -> Path:
     """
     own = folder / paper.folder
     for place in dict.fromkeys((folder, own)):
-        if not place.exists():
-            check_free(place, force=False)
-            place.mkdir()
-        elif not _ours(place):
-            raise InputError(f"{place}: exists already and is no folder of `fluidb reproduce`; choose another name")
+        check_resumable(place, "fluidb reproduce", ours=_ours(place))
+        make_folder(place)
     _held(own, paper)  # a damaged item is a fault before any work
     check_picture(own / "check.svg", replace=False)
     return own

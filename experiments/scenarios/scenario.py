@@ -1,4 +1,4 @@
-"""The scenario file (``docs/compare.md``), and what becomes of it."""
+"""The scenario file (``docs/compare.md``), and the grid of points that is made from it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
-from ...dse.choices import Batching
 from ...dse.search import SearchOptions
 from ...dse.space import Tile, check_fit
 from ...formats import Catalogue, InputError, Strict, parse_bandwidth, parse_duration, read_toml
 from ...models import NETWORKS, Network, load_network
 from ...platforms import PLATFORMS, Platform, load_platform
 from ...serving.scheduler import Scheduler, find_policy
-from ...tables.latency import MAX_BATCH
 from ...traffic.arrivals.renewal import CVS
 from ...traffic.exits import check
 from ...traffic.reading import read_trace
@@ -35,69 +33,57 @@ MAX_SEEDS = 1000
 """Most seeds: an interval has long been narrow enough."""
 
 
-def _duration(text: str) -> str:
-    parse_duration(text)
-    return text
+def _checked(read: Callable[[str], object]) -> AfterValidator:
+    """A quantity as the file writes it, which must be readable."""
+
+    def check_text(text: str) -> str:
+        read(text)
+        return text
+
+    return AfterValidator(check_text)
 
 
-def _bandwidth(text: str) -> str:
-    parse_bandwidth(text)
-    return text
+def _once(what: str, name: Callable[[Any], object] = lambda item: item) -> AfterValidator:
+    """Refuse a list in which two items have the same name or value: their points could not be told apart."""
 
+    def check_list(items: list[Any] | None) -> list[Any] | None:
+        keys = [name(item) for item in items or []]
+        for index in range(len(keys)):
+            if keys[index] in keys[:index]:
+                raise ValueError(f"expected every {what} once, found {json.dumps(keys[index])} twice")
+        return items
 
-def _once(what: str, keys: Sequence[object]) -> None:
-    """Refuse a value that stands twice: its points would have one name."""
-    again = next((key for index, key in enumerate(keys) if key in keys[:index]), None)
-    if again is not None:
-        raise ValueError(f"expected every {what} once, found {json.dumps(again)} twice")
+    return AfterValidator(check_list)
 
 
 Name = Annotated[str, Field(min_length=1, max_length=80)]
 
 
-class EngineKeys(Strict):
-    """The NPU of a contender: what is searched for (see :class:`fluidb.dse.SearchOptions`).
+class EngineKeys(SearchOptions):
+    """What the NPU of a contender is searched for: :class:`fluidb.dse.SearchOptions`, or a single batch size.
 
     Attributes
     ----------
-    batching, stacking, b_max, weights
-        As for ``fluidb dse``.
     search_batch : int or None
         The only batch size that counts in the search, in place of ``weights``.
     """
 
-    batching: Annotated[Batching, Field(strict=False)] = Batching.FLUID
-    stacking: bool = True
-    b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 8
-    weights: list[Annotated[float, Field(ge=0)]] = []
     search_batch: Annotated[int, Field(ge=1)] | None = None
 
-    @field_validator("weights")
-    @classmethod
-    def _weights_fit(cls, value: list[float], info: ValidationInfo) -> list[float]:
-        b_max = info.data.get("b_max", len(value))
-        if value and len(value) != b_max:
-            raise ValueError(f"expected {b_max} values, one for each batch size 1..{b_max}, found {len(value)}")
-        if value and not any(value):
-            raise ValueError("expected at least one weight above 0")
-        return value
-
-    @field_validator("search_batch")
-    @classmethod
-    def _batch_fits(cls, value: int | None, info: ValidationInfo) -> int | None:
-        b_max = info.data.get("b_max")
-        if value is not None and info.data.get("weights"):
-            raise ValueError("expected weights or search_batch, found both")
-        if value is not None and b_max is not None and value > b_max:
-            raise ValueError(f"expected at most b_max = {b_max}, found {value}")
-        return value
+    @model_validator(mode="after")
+    def _batch_or_weights(self) -> Self:
+        if self.search_batch is not None and self.weights:
+            raise ValueError("search_batch: expected weights or search_batch, found both")
+        if self.search_batch is not None and self.search_batch > self.b_max:
+            raise ValueError(f"search_batch: expected at most b_max = {self.b_max}, found {self.search_batch}")
+        return self
 
     def options(self) -> SearchOptions:
         """What the search gets."""
         weights = self.weights
         if self.search_batch is not None:
             weights = [float(b == self.search_batch) for b in range(1, self.b_max + 1)]
-        return SearchOptions(batching=self.batching, stacking=self.stacking, b_max=self.b_max, weights=weights)
+        return SearchOptions(**self.model_dump(exclude={"search_batch", "weights"}), weights=weights)
 
 
 class ContenderKeys(Strict):
@@ -118,27 +104,16 @@ class CaseKeys(Strict):
     name: Name | None = None
     network: Name
     platform: Name
-    bandwidth: Annotated[str, AfterValidator(_bandwidth)] | None = None
-    slos: Annotated[list[Annotated[str, AfterValidator(_duration)]], Field(min_length=1)]
-    rates: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)] | None = None
+    bandwidth: Annotated[str, _checked(parse_bandwidth)] | None = None
+    slos: Annotated[
+        list[Annotated[str, _checked(parse_duration)]],
+        Field(min_length=1),
+        _once("SLO", lambda text: f"{parse_duration(text):.9g}"),  # 400us and 0.4ms differ in the last bit
+    ]
+    rates: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1), _once("rate")] | None = None
     cv: Annotated[float, Field(ge=CVS[0], le=CVS[1])] | None = None
     trace: Name | None = None
-    tiles: dict[str, Annotated[list[Annotated[int, Field(ge=1, le=2**31)]], Field(min_length=3, max_length=3)]] = {}
-
-    @field_validator("slos")
-    @classmethod
-    def _slos_once(cls, value: list[str]) -> list[str]:
-        times = [f"{parse_duration(text):.9g}" for text in value]  # 400us and 0.4ms differ in the last bit
-        again = next((text for index, text in enumerate(value) if times[index] in times[:index]), None)
-        if again is not None:
-            raise ValueError(f"expected every SLO once, found {again} again")
-        return value
-
-    @field_validator("rates")
-    @classmethod
-    def _rates_once(cls, value: list[float] | None) -> list[float] | None:
-        _once("rate", value or [])
-        return value
+    tiles: dict[str, Tile] = {}
 
     @model_validator(mode="after")
     def _one_traffic(self) -> CaseKeys:
@@ -179,23 +154,15 @@ class ScenarioFile(Strict):
     schema_: Annotated[Literal["fluidb.scenario/1"], Field(alias="schema")]
     title: Name
     requests: Annotated[int, Field(ge=2, le=MAX_REQUESTS)] | None = None
-    seeds: Annotated[list[Annotated[int, Field(ge=0, lt=2**63)]], Field(min_length=1, max_length=MAX_SEEDS)]
-    contenders: Annotated[list[ContenderKeys], Field(min_length=1)]
+    seeds: Annotated[
+        list[Annotated[int, Field(ge=0, lt=2**63)]], Field(min_length=1, max_length=MAX_SEEDS), _once("seed")
+    ]
+    contenders: Annotated[list[ContenderKeys], Field(min_length=1), _once("name", lambda item: item.name)]
     baseline: str
-    cases: Annotated[list[CaseKeys], Field(min_length=1)]
+    cases: Annotated[
+        list[CaseKeys], Field(min_length=1), _once("name (by default NETWORK on PLATFORM)", lambda item: item.label)
+    ]
     sources: dict[str, str] = {}
-
-    @field_validator("seeds")
-    @classmethod
-    def _seeds_once(cls, value: list[int]) -> list[int]:
-        _once("seed", value)
-        return value
-
-    @field_validator("contenders")
-    @classmethod
-    def _contenders_once(cls, value: list[ContenderKeys]) -> list[ContenderKeys]:
-        _once("name", [item.name for item in value])
-        return value
 
     @field_validator("baseline")
     @classmethod
@@ -208,7 +175,6 @@ class ScenarioFile(Strict):
     @field_validator("cases")
     @classmethod
     def _cases_once(cls, value: list[CaseKeys], info: ValidationInfo) -> list[CaseKeys]:
-        _once("name (by default NETWORK on PLATFORM)", [item.label for item in value])
         if "requests" in info.data and info.data["requests"] is None and any(item.rates for item in value):
             raise ValueError("rates need the key requests at the top of the file, found none")
         names = [item.name for item in info.data.get("contenders", [])]
@@ -351,7 +317,7 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
     if network is None or platform is None:
         return None
     for name, tile in keys.tiles.items():
-        faults.catch(f"{where}.tiles.{name}", partial(check_fit, platform, Tile(*tile)))
+        faults.catch(f"{where}.tiles.{name}", partial(check_fit, platform, tile))
     return Site(keys, network, platform, trace, digest)
 
 

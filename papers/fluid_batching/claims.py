@@ -23,17 +23,18 @@ from .npu import BATCH, UNIFORM, fig10
 from .traffic import fig1a
 
 
-def _claim(key: str, ours: str, holds: bool, reason: str = "", **words: object) -> Claim:
-    """A statement of ``published.toml``, judged; ``words`` fill its gaps."""
+def _claim(key: str, ours: str, holds: bool, *, paper: str = "", **words: object) -> Claim:
+    """A statement of ``published.toml``, judged; ``words`` fill the gaps of the statement and of the reason."""
     said = PUBLISHED["claims"][key]
-    paper = said["text"] if "text" in said else f"{said['value']:g} {said['unit']}"
-    return Claim(said["statement"].format(**words), said["section"], paper, ours, bool(holds), reason)
+    paper = paper or said.get("text") or f"{said['value']:g} {said['unit']}"
+    statement, reason = (said.get(name, "").format(**words) for name in ("statement", "reason"))
+    return Claim(statement, said["section"], paper, ours, bool(holds), reason)
 
 
-def _near_claim(key: str, ours: float, reason: str = "", *, text: str = "", digits: int = 1, **words: object) -> Claim:
+def _near_claim(key: str, ours: float, *, text: str = "", digits: int = 1, **words: object) -> Claim:
     """A statement that holds if our figure is near the paper's."""
     said = PUBLISHED["claims"][key]
-    return _claim(key, text or f"{ours:.{digits}f} {said['unit']}", _near(ours, said["value"]), reason, **words)
+    return _claim(key, text or f"{ours:.{digits}f} {said['unit']}", _near(ours, said["value"]), **words)
 
 
 def _near(ours: float, paper: float) -> bool:
@@ -47,9 +48,8 @@ def _registers() -> list[Claim]:
         net, board, options = load_network(network), load_platform(platform), SearchOptions()
         design, fbcb = tabulate_design(net, board, options, search(net, board, options, top=1))
         ours = 100 * (design.register_share(fbcb) or 0.0)
-        said = PUBLISHED["claims"]["registers"]
         holds = int(100 * ours) == round(100 * paper)  # the paper truncates
-        claims.append(Claim(said["statement"].format(at=at), said["section"], f"{paper:.2f} %", f"{ours:.3f} %", holds))
+        claims.append(_claim("registers", f"{ours:.3f} %", holds, paper=f"{paper:.2f} %", at=at))
     return claims
 
 
@@ -68,12 +68,8 @@ def _scheduler_calls(lab: Lab) -> Claim:
         table = lab.engine(point, replace(item, options=point.site.options(item))).table
         served = traffic(point, scenario.file.seeds[0])
         calls[item.name] = simulate(table, served, item.policy).scheduler_calls
-    reason = (
-        "16.6 is about 50 weighted layers over 3 exits. Our network runs "
-        f"{len(point.site.network.gemms)} products, heads and downsampling included, LazyBatching is asked after each, "
-        "and sub-batches multiply that"
-    )
-    return _near_claim("scheduler_calls", calls["LazyBatching"] / calls["FluidB"], reason)
+    products = len(point.site.network.gemms)
+    return _near_claim("scheduler_calls", calls["LazyBatching"] / calls["FluidB"], products=products)
 
 
 def _mean(found: Comparison, name: str, metric: str, low: float, high: float) -> NDArray[np.float64]:
@@ -88,16 +84,15 @@ def _sustained(lab: Lab, found: Comparison, board: str) -> list[Claim]:
     rates = {item.name: item.metrics["processing_rate_per_s"].mean for item in found.points[-1].contenders}
     ours = rates.pop("FluidB")
     best = max(rates, key=lambda name: rates[name])
-    reason = ""
+    words: dict[str, object] = {"rate": 0.0}
     if ours <= paper:
         scenario = lab.scenario("fig8")
         contender = scenario.contenders[-1]
         free = replace(contender, options=contender.options.model_copy(update={"memory_layers": False}))
-        rate = lab.figures(scenario.points[-1], free, scenario.file.seeds)["processing_rate_per_s"].mean()
-        reason = f"pooling traffic, which Table II asks for, takes the difference: without it {rate:.1f} /s"
+        words["rate"] = lab.figures(scenario.points[-1], free, scenario.file.seeds)["processing_rate_per_s"].mean()
     lead = f"{ours:.1f} of {top:g} /s; next {best} with {rates[best]:.1f} /s"
     return [
-        _claim(f"sustained_{board}", f"{ours:.1f} /s", ours > paper, reason),
+        _claim(f"sustained_{board}", f"{ours:.1f} /s", ours > paper, **words),
         _claim("highest", lead, ours > rates[best], board=board),
     ]
 
@@ -108,11 +103,8 @@ def _utilisation(found: Comparison, board: str, low: float, high: float) -> Clai
         for name in ("FluidB", "SERIAL")
     )
     ours, points = 100 * float(np.mean(fluid / serial) - 1), 100 * float(np.mean(fluid - serial))
-    reason = (
-        "the paper defines neither utilisation nor the average; ours is the share of MACs made while the NPU is busy"
-    )
     text = f"{ours:.1f} %, or {points:.1f} points"
-    return _near_claim(f"utilisation_{board}", ours, reason, text=text, low=low, high=high)
+    return _near_claim(f"utilisation_{board}", ours, text=text, low=low, high=high)
 
 
 def _high_utilisation(found: Comparison) -> Claim:
@@ -133,39 +125,31 @@ def _gains(found: Comparison) -> list[Claim]:
     ):
         means = [[item.metrics[metric].mean for item in point.contenders] for point in found.points]
         if min(map(min, means)) <= 0:
-            claims.append(_claim(key, "not known", False, "too few requests: a contender has nothing to divide by"))
+            few = "too few requests: a contender has nothing to divide by"
+            claims.append(replace(_claim(key, "not known", False, own=0.0), reason=few))
             continue
         lines = PUBLISHED["table2"]
         own = _geometric_mean([line["LazyBatching"][printed] / line["FluidB"][printed] for line in lines])
-        reason = (
-            "ours is the geometric mean over LazyBatching in Table II's cells, where the paper's own cells give "
-            f"{own:.2f} x: it does not say over which systems, SLOs and rates it averages"
-        )
-        claims.append(_near_claim(key, _geometric_mean([lazy / fluid for lazy, fluid in means]), reason, digits=2))
+        claims.append(_near_claim(key, _geometric_mean([lazy / fluid for lazy, fluid in means]), digits=2, own=own))
     return claims
 
 
 def _attenuation(lab: Lab) -> list[Claim]:
     """What Fig. 1a says."""
     use = {(item.of, item.at): item.ours for item in fig1a(lab).rows}
-    reason = "at 25 /s AdaptB's batches fill up here, and row batching loses little when a batch shrinks"
     found = []
     for board in ("zc706", "zcu104"):
         gain, left = (
             use[f"R-AdaptB-M, {label}", board] - use[f"SERIAL, {label}", board] for label in ("no exits", "4 exits")
         )
         ours = f"{gain:+.1f} points without exits, {left:+.1f} with"
-        found.append(_claim("attenuation", ours, left < gain / 2, reason, board=board))
+        found.append(_claim("attenuation", ours, left < gain / 2, board=board))
     return found
 
 
 def _npu(lab: Lab) -> list[Claim]:
     """What is said of Fig. 10."""
     rate = {(item.at, item.of, item.x): item.ours for item in fig10(lab).rows}
-    reason = (
-        "putting all samples side by side, where B_P*C rather than C is rounded up to T_C, does nearly as well "
-        "on these backbones; the paper does not say how its P is mapped"
-    )
     found = []
     for at in ("resnet50 on zc706", "inception_v3 on zcu104"):
         fluid, stacked = (rate[at, name, BATCH] for name in ("Fluid Batching", "with Stackable PEs"))
@@ -173,7 +157,7 @@ def _npu(lab: Lab) -> list[Claim]:
         best = max(uniform)
         lead = 100 * (fluid / best - 1)
         ours = f"{lead:.1f} % above {uniform[best]} at b = {BATCH}"
-        found.append(_claim("far_above", ours, lead >= 100 * NEAR, reason, at=at))
+        found.append(_claim("far_above", ours, lead >= 100 * NEAR, at=at))
         gains = [100 * (rate[at, "with Stackable PEs", b] / rate[at, "Fluid Batching", b] - 1) for b in (1, BATCH)]
         ours = f"{gains[0]:.1f} % at b = 1, {gains[1]:.1f} % at b = {BATCH}"
         found.append(_claim("small_batches", ours, gains[0] > gains[1], at=at))

@@ -20,8 +20,6 @@ from distributed import Client, LocalCluster
 from fluidb.experiments import compare, load_scenario
 from fluidb.experiments import workers as tasks
 from fluidb.experiments.sources import made_with
-from fluidb.experiments.store import Engine, batches
-from fluidb.experiments.store import Run as GridRun
 from fluidb.formats import InputError
 from test_cli import lines
 from test_compare import DUEL, edited, files
@@ -222,17 +220,6 @@ def test_of_several_faults_the_first_in_order_is_raised() -> None:
         found.extend(tasks.in_order(ends))
     assert found == [(0, "x"), (4, "y")]
     assert next(ends) == (3, "z")
-
-
-def test_runs_go_together_until_a_task_is_worth_its_way() -> None:
-    scenario = load_scenario(str(DUEL))
-    engine = Engine(None, None, {})  # type: ignore[arg-type]
-    grid = [(point, contender) for point in scenario.points[:4] for contender in scenario.contenders]
-    runs = [GridRun(point, contender, engine, seed) for point, contender in grid for seed in (3, 1, 2)]
-    for requests, sizes in ((0, [1] * 35), (5_000, [3] * 11 + [2]), (10**6, [35])):
-        found = batches(runs, range(1, 36), requests)
-        assert [len(batch) for batch in found] == sizes
-        assert [index for batch in found for index in batch] == list(range(1, 36))
 
 
 def test_a_worker_that_came_later_with_other_sources_is_refused() -> None:
