@@ -99,26 +99,6 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, text: boo
     return str(tabulate(cells, headers, tablefmt="simple", colalign=align, disable_numparse=True))
 
 
-def emit_json(schema: str, record: Mapping[str, Any]) -> None:
-    """The JSON of a command that prints its text piece by piece."""
-    show(True, schema, record, ())
-
-
-def emit_facts(found: Iterable[tuple[str, str]]) -> None:
-    """Print :func:`facts`."""
-    typer.echo(facts(found))
-
-
-def emit_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a :func:`table`."""
-    typer.echo(table(headers, rows))
-
-
-def blank() -> None:
-    """Print an empty line."""
-    typer.echo()
-
-
 def outcomes(texts: Sequence[str], found: Sequence[Outcome]) -> str:
     """Requirements as the user wrote them: what was found, by how much each holds or fails, how surely."""
     rows = []
