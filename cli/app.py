@@ -69,14 +69,13 @@ class _Group(TyperGroup):
         except InputError as error:
             fail(error.first_faults)
             raise SystemExit(2) from None
-        except BrokenPipeError:
-            # the reader, say `head`, has seen enough: leave without a second fault at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise SystemExit(0) from None
         except OSError as error:  # a path too long, a folder that may not be entered, a full disk behind stdout
-            fail([f"{error.filename or 'output'}: {error.strerror}"])
+            enough = isinstance(error, BrokenPipeError)  # the reader, say `head`, has seen all that it wants
+            if not enough:
+                fail([f"{error.filename or 'output'}: {error.strerror}"])
+            # what is still buffered goes nowhere, so that the exit does not meet the same fault again
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise SystemExit(2) from None
+            raise SystemExit(0 if enough else 2) from None
 
 
 def _version(value: bool) -> None:

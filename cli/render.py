@@ -83,9 +83,10 @@ def show(
         note(f"wrote {wrote}{then}")
 
 
-def facts(found: Mapping[str, str] | Iterable[tuple[str, str]]) -> str:
-    """Names and values, aligned."""
-    pairs = list(found.items() if isinstance(found, Mapping) else found)
+def facts(found: Mapping[str, str | None] | Iterable[tuple[str, str | None]]) -> str:
+    """Names and values, aligned; a fact whose value is ``None`` is left out."""
+    given = found.items() if isinstance(found, Mapping) else found
+    pairs = [(name, value) for name, value in given if value is not None]
     width = max(len(name) for name, _ in pairs)
     return "\n".join(f"{printable(name):<{width}}  {printable(value)}" for name, value in pairs)
 

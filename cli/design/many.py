@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -57,10 +57,9 @@ def run(
             wrong |= dict.fromkeys(error.faults)
     if wrong:
         raise InputError(wrong)
+    where: dict[str, Any] = {"replace": force, "scheduler": scheduler, "threads": threads}
     with resumable(output, "designs"), progress("searches") as report:
-        found = design_each(
-            asked, output, settings, replace=force, scheduler=scheduler, threads=threads, progress=report
-        )
+        found = design_each(asked, output, settings, **where, progress=report)
     pairs = list(zip(asked, found, strict=True))
     record = {"designs": [_record(*pair, output) for pair in pairs]}
     show(as_json, "fluidb.dse-many-output/1", record, _text(pairs))

@@ -80,7 +80,7 @@ def _text(made: Imported, format_: str) -> Iterator[str]:
         "rows read": f"{made.rows_read:,}",
         "rows kept": f"{made.rows_kept:,}",
         "rows dropped": ", ".join(dropped) or "none",
-        **({} if made.first_bad is None else {"first bad": made.first_bad}),
+        "first bad": made.first_bad,
         "order": f"sorted: {unsorted:,} rows stood behind a later arrival" if unsorted else "as in the file",
         "ids": made.ids,
         "requests": f"{len(made.trace):,}",
