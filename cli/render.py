@@ -1,4 +1,4 @@
-"""The only place that knows a screen, and how a record becomes JSON."""
+"""How results are shown: this module alone writes to a terminal, and turns records into JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fail(lines: Sequence[str]) -> None:
 
 @contextmanager
 def every_fault() -> Iterator[None]:
-    """Show all faults, however many; elsewhere the first are enough."""
+    """Show every fault of an input; other commands show the first ones only."""
     from ..formats.errors import InputError
 
     try:
@@ -36,13 +36,13 @@ def every_fault() -> Iterator[None]:
 
 
 def note(line: str) -> None:
-    """A remark, on stderr, for people only."""
+    """A remark on stderr, printed only if a person reads it at a terminal."""
     if sys.stderr.isatty():
         typer.echo(printable(line), err=True)
 
 
 def printable(text: str) -> str:
-    """Text without control characters: names come from files, and terminals obey escapes."""
+    """Text with control characters escaped: a name in a file must not be able to control the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -101,7 +101,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, text: boo
 
 
 def outcomes(texts: Sequence[str], found: Sequence[Outcome]) -> str:
-    """Requirements as the user wrote them: what was found, by how much each holds or fails, how surely."""
+    """A table of requirements: the value found, by how much each holds or fails, and how certain that is."""
     rows = []
     for text, item in zip(texts, found, strict=True):
         by = f"{100 * abs(item.margin):.2f} points" if item.unit == "share" else quantity(abs(item.margin), item.unit)

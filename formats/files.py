@@ -1,4 +1,4 @@
-"""Text is read whole; outputs are written whole or not at all."""
+"""Reading text files, and writing outputs completely or not at all."""
 
 from __future__ import annotations
 
@@ -120,12 +120,12 @@ def check_other(path: Path, source: Path) -> None:
 
 
 def _beside(path: Path) -> Path:
-    """A free hidden name beside a file, for what is being written: short, as the name of the file may be long."""
+    """An unused hidden name beside a file, for its unfinished content; short, because the file's own may be long."""
     return path.absolute().parent / f".fluidb.{os.urandom(6).hex()}.part"
 
 
 def _sync(path: Path) -> None:
-    """Ask for a folder's names to reach the disk; some file systems refuse, and nothing depends on it."""
+    """Flush a folder's list of names to the disk; some file systems cannot, and no result depends on it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -136,7 +136,7 @@ def _sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def _faults_of(path: Path) -> Iterator[None]:
-    """A full disk or a lost permission is the user's to mend, not a traceback."""
+    """Report a full disk or a missing permission as a fault that the user can mend, without a traceback."""
     try:
         yield
     except FileExistsError as error:
@@ -146,7 +146,7 @@ def _faults_of(path: Path) -> Iterator[None]:
 
 
 def write_file(path: Path, content: str | bytes | Iterable[str], *, replace: bool = True) -> None:
-    """Write a file whole, or leave what stood there.
+    """Write a file completely, or leave the existing one unchanged.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def write_file(path: Path, content: str | bytes | Iterable[str], *, replace: boo
 
 
 def _name_anew(partial: Path, path: Path) -> None:
-    """Give a file its name, unless that is taken: a link fails then, a rename would not."""
+    """Give a file its final name if that is free; a rename would replace an existing file, a link refuses to."""
     try:
         path.hardlink_to(partial)
     except FileExistsError:
@@ -194,7 +194,7 @@ def _name_anew(partial: Path, path: Path) -> None:
 
 
 def write_directory(path: Path, fill: Callable[[Path], None], *, replace: bool = False) -> None:
-    """Write a folder whole, or leave what stood there.
+    """Write a folder completely, or leave the existing one unchanged.
 
     Parameters
     ----------

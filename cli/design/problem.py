@@ -30,7 +30,7 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """The options that say which designs are searched."""
+    """The options that define which designs a search considers."""
 
     batching: Annotated[Batching, option("How the engine lays out a batch.")] = Batching.FLUID
     stacking: Annotated[bool, option("Stackable PEs: k in {1/2, 1, 2}, or k = 1 only.")] = True
@@ -67,7 +67,7 @@ class Space:
 
 @dataclass(frozen=True, kw_only=True)
 class Search(Space):
-    """These options, and what is best among the designs."""
+    """The same options, and those that define which design is the best."""
 
     weights: Annotated[
         str | None, option("w_b for b = 1..B_max, or `serve-sim --json` results (.json); else all 1.", "W1,W2,...|FILE")
@@ -86,7 +86,7 @@ class Search(Space):
         return super().read(net, platform, **given, **self._weighted(net))
 
     def _weighted(self, network: Network) -> dict[str, object]:
-        """w_b as typed, or the runs of a simulation from its results."""
+        """The weights w_b that the user typed, or the batches that a simulation ran, read from its results."""
         from ...formats import InputError
 
         if self.weights is None or not self.weights.endswith(".json"):
@@ -111,7 +111,7 @@ def board_of(board: Platform) -> str:
 
 
 def _limit(text: str | None, what: str, total: float | None, unit: str, example: str) -> float | None:
-    """A limit as typed: an amount, or a share of all there is on the board."""
+    """A limit that the user typed: an amount, or a share of what the board has."""
     from ...formats import InputError, parse_quantity
 
     if text is None:

@@ -24,7 +24,7 @@ def command(
     threshold: Annotated[
         str | None, option("Confidence to exit: of all, or of each but the last.", "P[,P,...]")
     ] = None,
-    until: Annotated[str | None, option("Stop then; what has not returned is a violation.", "DURATION")] = None,
+    until: Annotated[str | None, option("Stop at this time; unfinished requests are violations.", "DURATION")] = None,
     requests: Annotated[Path | None, option("Write what happened to every request, as CSV.", "FILE")] = None,
     timeline: Annotated[Path | None, option("Write what ran when, for ui.perfetto.dev (JSON).", "FILE")] = None,
     require: Annotated[
