@@ -72,15 +72,17 @@ def check_own_folder(folder: Path, force: bool, kind: str, mark: str, own: Colle
         raise InputError(f"{folder}: --force replaces {kind} only, and this holds {strangers[0]} too; move it away")
 
 
-def read_text(path: Path, max_bytes: int) -> str:
+MAX_BYTES = 16 * 2**20
+"""A larger text file is refused: a file that a person wrote is far smaller."""
+
+
+def read_text(path: Path) -> str:
     """A text file, whole.
 
     Parameters
     ----------
     path : Path
         An existing file.
-    max_bytes : int
-        Most bytes to read; a larger file is refused.
 
     Returns
     -------
@@ -90,15 +92,15 @@ def read_text(path: Path, max_bytes: int) -> str:
     Raises
     ------
     InputError
-        If it cannot be read, is too large, or is no UTF-8.
+        If it cannot be read, is larger than :data:`MAX_BYTES`, or is no UTF-8.
     """
     try:
         with path.open("rb") as stream:
-            raw = stream.read(max_bytes + 1)
+            raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise InputError(f"{path}: could not be read ({error.strerror})") from error
-    if len(raw) > max_bytes:
-        raise InputError(f"{path}: expected at most {max_bytes // 2**20} MiB, found more")
+    if len(raw) > MAX_BYTES:
+        raise InputError(f"{path}: expected at most {MAX_BYTES // 2**20} MiB, found more")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -14,9 +14,6 @@ import pydantic
 from .errors import InputError
 from .files import read_text
 
-MAX_BYTES = 16 * 2**20
-"""A larger TOML file is refused unread: a file that a person wrote is far smaller."""
-
 
 class Strict(pydantic.BaseModel):
     """Base of every file schema: nothing coerced, nothing unknown, nothing changed later."""
@@ -179,7 +176,7 @@ def parse_toml(path: Path) -> dict[str, Any]:
     InputError
         If it is unreadable or no TOML.
     """
-    text = read_text(path, MAX_BYTES)
+    text = read_text(path)
     try:
         return tomllib.loads(text)
     except ValueError as error:
