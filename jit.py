@@ -9,7 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from numba import config, njit
+import numba
+from numba import njit
+
+config: Any = numba.config  # its settings are set at run time, so that no type checker knows them
 
 SOURCES = ("jit.py", "dse/kernels.py", "serving/bound.py", "serving/event_loop.py", "serving/policies/*.py")
 """Every file with a compiled function."""

@@ -11,9 +11,10 @@ from .interrupt import leave
 
 def main() -> None:
     """Entry point of the ``fluidb`` command."""
-    # start-up makes thousands of classes and functions, none of them garbage: to look for it takes a tenth of the time
+    # start-up creates thousands of classes and functions that all stay in use: a search for garbage among them would
+    # take a tenth of the time
     gc.set_threshold(100_000)
-    # nothing plugs into our schemas, and to look for what might, pydantic reads every installed package's metadata
+    # no plugin changes our schemas; without this, pydantic reads the metadata of all installed packages to find plugins
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     try:
         from .app import run

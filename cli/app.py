@@ -9,51 +9,55 @@ from typing import Annotated, Any
 
 import typer
 import typer.main
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from .interrupt import leave
-from .options import flat
 from .render import fail
 
 COMMANDS = {
-    "dse": "design",
-    "pareto": "design",
-    "codesign": "experiment",
-    "latency": "design",
-    "fbcb": "design",
-    "explain": "design",
-    "trace": "serve",
-    "serve-sim": "serve",
-    "thresholds": "experiment",
-    "capacity": "experiment",
-    "compare": "experiment",
-    "reproduce": "experiment",
-    "report": "experiment",
-    "models": "design",
-    "platforms": "design",
+    "dse": ("design", "Search the best NPU for a network on a board."),
+    "pareto": ("design", "Find the designs that no other beats with fewer resources."),
+    "codesign": ("experiment", "Search and simulate in turn until the design fits its traffic."),
+    "latency": ("design", "Write the latency table of a design or a device."),
+    "fbcb": ("design", "Show a design's FBCB, or write files for the hardware."),
+    "explain": ("design", "Say where a design's time goes and what other choices cost."),
+    "trace": ("serve", "Make request traces."),
+    "serve-sim": ("serve", "Replay a trace on a design and say what its users experience."),
+    "thresholds": ("experiment", "Sweep the exit threshold: accuracy against latency."),
+    "capacity": ("experiment", "Find the highest arrival rate that keeps requirements."),
+    "compare": ("experiment", "Compare policies under the same traffic."),
+    "reproduce": ("experiment", "Run the paper's experiments and compare every figure."),
+    "report": ("experiment", "Write a search and its simulations as one HTML page."),
+    "models": ("design", "List, show, check and import networks."),
+    "platforms": ("design", "List, show, check and import boards."),
 }
-"""In the order of ``--help``, each with the folder of its module, which has a ``command`` or an ``app`` of several."""
+"""In the order of ``--help``: the folder of the command's module, and the first line of its help.
+
+The module has a ``command``, or an ``app`` of several. The help is repeated here so that ``--help`` imports no command.
+"""
 
 
 class _Group(TyperGroup):
-    """Imports a command when it is asked for, and turns faults into one line on stderr and the documented exit code."""
+    """Imports a command only when it runs, and turns faults into one line on stderr and the documented exit code."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands: Any = dict.fromkeys(COMMANDS)  # a run imports its own, `--help` all
+        self.commands = {name: TyperCommand(name, help=text) for name, (_, text) in COMMANDS.items()}
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002  (click hands it over)
-        """The command of a name, if there is one."""
-        if cmd_name not in COMMANDS:
-            return None
-        module: Any = import_module(f".{COMMANDS[cmd_name]}.{cmd_name.replace('-', '_')}", __package__)
-        parent = typer.Typer(add_completion=False, rich_markup_mode=None, callback=lambda: None)
-        if hasattr(module, "app"):
-            parent.add_typer(module.app, name=cmd_name)
-        else:
-            parent.command(cmd_name)(flat(module.command))
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that was typed, imported only now, and what follows it."""
+        from .options import flat
+
+        name, _, rest = super().resolve_command(ctx, args)
+        assert name is not None
+        module: Any = import_module(f".{COMMANDS[name][0]}.{name.replace('-', '_')}", __package__)
+        parent = typer.Typer(add_completion=False, rich_markup_mode=None)
+        if not hasattr(module, "app"):
+            parent.command(name)(flat(module.command))
+            return name, typer.main.get_command(parent), rest
+        parent.add_typer(module.app, name=name)
         group: Any = typer.main.get_command(parent)
-        return group.commands[cmd_name]
+        return name, group.commands[name], rest
 
     def invoke(self, ctx: Any) -> Any:
         from ..formats.errors import InputError
@@ -65,14 +69,13 @@ class _Group(TyperGroup):
         except InputError as error:
             fail(error.first_faults)
             raise SystemExit(2) from None
-        except BrokenPipeError:
-            # the reader, say `head`, has seen enough: leave without a second fault at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise SystemExit(0) from None
         except OSError as error:  # a path too long, a folder that may not be entered, a full disk behind stdout
-            fail([f"{error.filename or 'output'}: {error.strerror}"])
+            enough = isinstance(error, BrokenPipeError)  # the reader, say `head`, has seen all that it wants
+            if not enough:
+                fail([f"{error.filename or 'output'}: {error.strerror}"])
+            # what is still buffered goes nowhere, so that the exit does not meet the same fault again
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise SystemExit(2) from None
+            raise SystemExit(0 if enough else 2) from None
 
 
 def _version(value: bool) -> None:

@@ -10,7 +10,7 @@ from typing import NoReturn
 
 @contextmanager
 def resumable(output: Path | None, what: str) -> Iterator[None]:
-    """Work whose finished parts are kept in a folder, if there is one: Ctrl-C then says so."""
+    """Around work that keeps its finished parts in a folder, if one is given: after Ctrl-C a line says so."""
     try:
         yield
     except KeyboardInterrupt:
@@ -21,7 +21,10 @@ def resumable(output: Path | None, what: str) -> Iterator[None]:
 
 
 def leave(what: str = "") -> NoReturn:
-    """Say so, and what stays, and leave at once: a thread may still be inside a kernel, and nothing waits for it."""
+    """Say that the command was interrupted and what is kept, then end the process at once.
+
+    An ordinary exit would wait for the threads that are still inside a compiled kernel.
+    """
     sys.stderr.write(f"fluidb: {what or 'interrupted'}\n")
     sys.stdout.flush()
     sys.stderr.flush()

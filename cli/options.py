@@ -21,7 +21,7 @@ def option(text: str, metavar: str | None = None, *names: str, **more: Any) -> A
 
 
 def flag(text: str, name: str) -> Any:
-    """An option that is given or not."""
+    """An option that takes no value."""
     return option(text, None, name)
 
 
@@ -31,7 +31,7 @@ def argument(text: str, metavar: str | None = None) -> Any:
 
 
 def written(text: str, metavar: str = "DIR") -> Any:
-    """The option -o: what is written where."""
+    """The option ``-o``, which names the file or folder to write."""
     return option(text, metavar, "--output", "-o")
 
 
@@ -44,11 +44,10 @@ Seed = Annotated[int, option("Seed of exits or samples that are drawn.")]
 Threads = Annotated[int | None, option("Threads; all cores if not given.", min=1, max=1024)]
 Cluster = Annotated[str | None, option("Run on a Dask cluster (docs/cluster.md).", "tcp://HOST:PORT|local")]
 TraceFile = Annotated[Path, option("The requests (docs/file-formats.md, Traces).", "FILE")]
-Policy = Annotated[
-    str,
-    option(
-        "serial, adaptb, lazy, fluid, fluid-slack or path/to/file.py:NAME (docs/policies.md).", "NAME[:KEY=VALUE,...]"
-    ),
+_POLICY = "serial, adaptb, lazy, fluid, fluid-slack or path/to/file.py:NAME (docs/policies.md)."
+Policy = Annotated[str, option(_POLICY, "NAME[:KEY=VALUE,...]")]
+Policies = Annotated[
+    list[str] | None, option("As in serve-sim; all that ship if not given. Repeatable.", "NAME[:KEY=VALUE,...]")
 ]
 Slo = Annotated[str | None, option("Latency objective, e.g. 200ms, if the trace has none.", "DURATION")]
 Samples = Annotated[Path | None, option("Confidences and answers to draw from, if the trace has none.", "FILE")]
@@ -65,7 +64,7 @@ class Requests:
 
     @property
     def slo_s(self) -> float | None:
-        """The objective of all requests, if one was typed."""
+        """The latency objective of all requests in seconds, if the user gave one."""
         return duration(self.slo, "--slo")
 
     @property
@@ -113,14 +112,14 @@ class SampledRequests(Requests):
 
 
 def duration(text: str | None, option: str) -> float | None:
-    """Seconds typed for an option, if it was given."""
+    """The duration of an option in seconds, if it was given."""
     from ..formats import parse_duration
 
     return None if text is None else parse_duration(text, option)
 
 
 def numbers(text: str | None, option: str, kind: type[float], example: str) -> list[float]:
-    """Numbers with commas between; none in no text."""
+    """Numbers separated by commas; an empty list if the option was not given."""
     from ..formats import InputError
 
     try:
@@ -131,14 +130,14 @@ def numbers(text: str | None, option: str, kind: type[float], example: str) -> l
 
 
 def followed(ctx: typer.Context, as_json: bool) -> bool:
-    """Whether a command stands behind a group that by itself prints a list."""
+    """Whether the user gave a command of this group; without one, the group prints its list."""
     if ctx.invoked_subcommand is not None and as_json:
         raise typer.BadParameter("--json stands behind the command after it, e.g. show", ctx)
     return ctx.invoked_subcommand is not None
 
 
 def flat(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameters that are dataclasses are replaced by their fields, as options of its own."""
+    """The command with every dataclass parameter replaced by that dataclass's fields, each of them an option."""
     parameters: list[inspect.Parameter] = []
     groups: dict[str, tuple[Any, list[str]]] = {}
     for name, parameter in inspect.signature(command, eval_str=True).parameters.items():

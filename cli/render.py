@@ -1,4 +1,4 @@
-"""The only place that knows a screen, and how a record becomes JSON."""
+"""How results are shown: this module alone writes to a terminal, and turns records into JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fail(lines: Sequence[str]) -> None:
 
 @contextmanager
 def every_fault() -> Iterator[None]:
-    """Show all faults, however many; elsewhere the first are enough."""
+    """Show every fault of an input; other commands show the first ones only."""
     from ..formats.errors import InputError
 
     try:
@@ -36,13 +36,13 @@ def every_fault() -> Iterator[None]:
 
 
 def note(line: str) -> None:
-    """A remark, on stderr, for people only."""
+    """A remark on stderr, printed only if a person reads it at a terminal."""
     if sys.stderr.isatty():
         typer.echo(printable(line), err=True)
 
 
 def printable(text: str) -> str:
-    """Text without control characters: names come from files, and terminals obey escapes."""
+    """Text with control characters escaped: a name in a file must not be able to control the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -83,9 +83,10 @@ def show(
         note(f"wrote {wrote}{then}")
 
 
-def facts(found: Mapping[str, str] | Iterable[tuple[str, str]]) -> str:
-    """Names and values, aligned."""
-    pairs = list(found.items() if isinstance(found, Mapping) else found)
+def facts(found: Mapping[str, str | None] | Iterable[tuple[str, str | None]]) -> str:
+    """Names and values, aligned; a fact whose value is ``None`` is left out."""
+    given = found.items() if isinstance(found, Mapping) else found
+    pairs = [(name, value) for name, value in given if value is not None]
     width = max(len(name) for name, _ in pairs)
     return "\n".join(f"{printable(name):<{width}}  {printable(value)}" for name, value in pairs)
 
@@ -99,28 +100,8 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, text: boo
     return str(tabulate(cells, headers, tablefmt="simple", colalign=align, disable_numparse=True))
 
 
-def emit_json(schema: str, record: Mapping[str, Any]) -> None:
-    """The JSON of a command that prints its text piece by piece."""
-    show(True, schema, record, ())
-
-
-def emit_facts(found: Iterable[tuple[str, str]]) -> None:
-    """Print :func:`facts`."""
-    typer.echo(facts(found))
-
-
-def emit_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a :func:`table`."""
-    typer.echo(table(headers, rows))
-
-
-def blank() -> None:
-    """Print an empty line."""
-    typer.echo()
-
-
 def outcomes(texts: Sequence[str], found: Sequence[Outcome]) -> str:
-    """Requirements as the user wrote them: what was found, by how much each holds or fails, how surely."""
+    """A table of requirements: the value found, by how much each holds or fails, and how certain that is."""
     rows = []
     for text, item in zip(texts, found, strict=True):
         by = f"{100 * abs(item.margin):.2f} points" if item.unit == "share" else quantity(abs(item.margin), item.unit)

@@ -1,6 +1,6 @@
 """How fluidb reads and writes files: faults, quantities, TOML, tables, whole writes.
 
-The bottom of the house: it knows nothing of networks, boards or traffic.
+The lowest storey: it knows nothing of networks, boards or traffic.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Things that ship with fluidb and are called by name, beside files of the user's own."""
+"""Networks, platforms and scenarios: those that ship with fluidb have a name, the user's own are files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one exception a user is meant to read."""
+"""The exception whose text is shown to the user."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class InputError(ValueError):
         super().__init__("\n".join(self.first_faults))
 
     def __reduce__(self) -> tuple[type[InputError], tuple[tuple[str, ...]]]:
-        return type(self), (self.faults,)  # from process to process as it is
+        return type(self), (self.faults,)  # pickled with all faults, for other processes
 
     @property
     def first_faults(self) -> tuple[str, ...]:
-        """As many as a person reads, and how many more there are."""
+        """The first :data:`MAX_FAULTS` faults, and a line with the number of the others."""
         more = len(self.faults) - MAX_FAULTS
         return self.faults if more <= 0 else (*self.faults[:MAX_FAULTS], f"and {more} more faults")

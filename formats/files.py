@@ -1,4 +1,4 @@
-"""Text is read whole; outputs are written whole or not at all."""
+"""Reading text files, and writing outputs completely or not at all."""
 
 from __future__ import annotations
 
@@ -72,24 +72,6 @@ def check_own_folder(folder: Path, force: bool, kind: str, mark: str, own: Colle
         raise InputError(f"{folder}: --force replaces {kind} only, and this holds {strangers[0]} too; move it away")
 
 
-<<<<<<< HEAD
-def read_bytes(path: Path, max_bytes: int, hint: str = "") -> bytes:
-    """A file, whole.
-
-    Parameters
-    ----------
-    path : Path
-        An existing file.
-    max_bytes : int
-        Most bytes to read; a larger file is refused.
-    hint : str
-        What to do about a larger file, for the fault.
-
-    Returns
-    -------
-    bytes
-        Its content.
-=======
 def check_resumable(folder: Path, command: str, *, ours: bool) -> None:
     """Refuse, before any work is done, a folder in which a command cannot go on.
 
@@ -101,23 +83,10 @@ def check_resumable(folder: Path, command: str, *, ours: bool) -> None:
         The command, for the fault.
     ours : bool
         Whether the folder holds what this command wrote earlier.
->>>>>>> w-exp
 
     Raises
     ------
     InputError
-<<<<<<< HEAD
-        If it cannot be read or is too large.
-    """
-    try:
-        with path.open("rb") as stream:
-            raw = stream.read(max_bytes + 1)
-    except OSError as error:
-        raise InputError(f"{path}: could not be read ({error.strerror})") from error
-    if len(raw) > max_bytes:
-        raise InputError(f"{path}: expected at most {max_bytes / 2**20:.0f} MiB, found more{hint}")
-    return raw
-=======
         If it holds something else, or cannot be made.
     """
     if not folder.exists():
@@ -138,11 +107,14 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: could not be made ({error.strerror}); choose another folder") from error
->>>>>>> w-exp
 
 
-def read_text(path: Path, max_bytes: int) -> str:
-    """A text file, whole.
+MAX_BYTES = 16 * 2**20
+"""A larger text file is refused: a file that a person wrote is far smaller."""
+
+
+def read_bytes(path: Path, max_bytes: int, hint: str = "") -> bytes:
+    """A file, whole.
 
     Parameters
     ----------
@@ -150,6 +122,36 @@ def read_text(path: Path, max_bytes: int) -> str:
         An existing file.
     max_bytes : int
         Most bytes to read; a larger file is refused.
+    hint : str
+        What to do about a larger file, for the fault.
+
+    Returns
+    -------
+    bytes
+        Its content.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or is too large.
+    """
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(max_bytes + 1)
+    except OSError as error:
+        raise InputError(f"{path}: could not be read ({error.strerror})") from error
+    if len(raw) > max_bytes:
+        raise InputError(f"{path}: expected at most {max_bytes / 2**20:.0f} MiB, found more{hint}")
+    return raw
+
+
+def read_text(path: Path) -> str:
+    """A text file, whole.
+
+    Parameters
+    ----------
+    path : Path
+        An existing file.
 
     Returns
     -------
@@ -159,9 +161,9 @@ def read_text(path: Path, max_bytes: int) -> str:
     Raises
     ------
     InputError
-        If it cannot be read, is too large, or is no UTF-8.
+        If it cannot be read, is larger than :data:`MAX_BYTES`, or is no UTF-8.
     """
-    raw = read_bytes(path, max_bytes)
+    raw = read_bytes(path, MAX_BYTES)
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -183,12 +185,12 @@ def check_other(path: Path, source: Path) -> None:
 
 
 def _beside(path: Path) -> Path:
-    """A free hidden name beside a file, for what is being written: short, as the name of the file may be long."""
+    """An unused hidden name beside a file, for its unfinished content; short, because the file's own may be long."""
     return path.absolute().parent / f".fluidb.{os.urandom(6).hex()}.part"
 
 
 def _sync(path: Path) -> None:
-    """Ask for a folder's names to reach the disk; some file systems refuse, and nothing depends on it."""
+    """Flush a folder's list of names to the disk; some file systems cannot, and no result depends on it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -199,7 +201,7 @@ def _sync(path: Path) -> None:
 
 @contextlib.contextmanager
 def _faults_of(path: Path) -> Iterator[None]:
-    """A full disk or a lost permission is the user's to mend, not a traceback."""
+    """Report a full disk or a missing permission as a fault that the user can mend, without a traceback."""
     try:
         yield
     except FileExistsError as error:
@@ -209,7 +211,7 @@ def _faults_of(path: Path) -> Iterator[None]:
 
 
 def write_file(path: Path, content: str | bytes | Iterable[str], *, replace: bool = True) -> None:
-    """Write a file whole, or leave what stood there.
+    """Write a file completely, or leave the existing one unchanged.
 
     Parameters
     ----------
@@ -245,7 +247,7 @@ def write_file(path: Path, content: str | bytes | Iterable[str], *, replace: boo
 
 
 def _name_anew(partial: Path, path: Path) -> None:
-    """Give a file its name, unless that is taken: a link fails then, a rename would not."""
+    """Give a file its final name if that is free; a rename would replace an existing file, a link refuses to."""
     try:
         path.hardlink_to(partial)
     except FileExistsError:
@@ -257,7 +259,7 @@ def _name_anew(partial: Path, path: Path) -> None:
 
 
 def write_directory(path: Path, fill: Callable[[Path], None], *, replace: bool = False) -> None:
-    """Write a folder whole, or leave what stood there.
+    """Write a folder completely, or leave the existing one unchanged.
 
     Parameters
     ----------

@@ -73,7 +73,7 @@ AnyPrinted = TypeVar("AnyPrinted", bound=Printed)
 
 
 def _finite(text: str) -> float:
-    """A number; ``NaN`` and infinities are no JSON, and no table holds one."""
+    """A number; ``NaN`` and infinities are refused: JSON has none, and no table holds one."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"{text} is not a number")
@@ -81,7 +81,7 @@ def _finite(text: str) -> float:
 
 
 def _dump(content: dict[str, Any]) -> str:
-    """JSON with one record a line: a person can read it, a diff shows what moved."""
+    """JSON with one record a line, so that a person can read it and a diff shows which record changed."""
     lines = []
     for key, value in content.items():
         if isinstance(value, list) and value and isinstance(value[0], dict | list):
@@ -93,7 +93,7 @@ def _dump(content: dict[str, Any]) -> str:
 
 
 def write_table(table: Table, path: Path) -> None:
-    """Write a table, whole or not at all.
+    """Write a table completely or not at all.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def read_printed(model: type[AnyPrinted], path: Path, schema: str, what: str, co
 
 
 def _read_json(path: Path, schema: str, missing: str, broken: str, make: str) -> dict[str, Any]:
-    """A JSON object of one schema; the last three say what is said of a file that is missing or broken."""
+    """A JSON object of one schema; ``missing``, ``broken`` and ``make`` are texts for the fault of a bad file."""
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:

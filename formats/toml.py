@@ -1,4 +1,4 @@
-"""TOML files that a person writes: every fault at once, each with its key; and how to write one."""
+"""Reading TOML files, with every fault reported at once and by its key; and writing them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ import pydantic
 from .errors import InputError
 from .files import read_text
 
-MAX_BYTES = 16 * 2**20
-"""A larger TOML file is refused unread: no hand-written one comes near."""
-
 
 class Strict(pydantic.BaseModel):
     """Base of every file schema: nothing coerced, nothing unknown, nothing changed later."""
@@ -29,7 +26,7 @@ Model = TypeVar("Model", bound=Strict)
 
 
 def _where(location: Sequence[str | int], data: object) -> str:
-    """Dotted path of a fault; the tags pydantic adds for unions are no keys of the file and go."""
+    """Dotted path of a fault, without the tags that pydantic adds for unions: they are not keys of the file."""
     path = ""
     for depth, part in enumerate(location):
         last = depth == len(location) - 1
@@ -46,7 +43,7 @@ def _where(location: Sequence[str | int], data: object) -> str:
 def _found(value: object) -> str:
     try:
         text = json.dumps(value, default=str, ensure_ascii=True)
-    except (RecursionError, ValueError):  # nested without end, or an integer of thousands of digits
+    except (RecursionError, ValueError):  # nested too deeply, or an integer of thousands of digits
         return "something too long to show"
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -67,7 +64,7 @@ def _fault(error: Any, data: object, known: set[str]) -> str:
 
 
 def _known_keys(model: type[pydantic.BaseModel]) -> set[str]:
-    """Every key the schema knows at any depth, to guess what a mistyped one meant."""
+    """Every key of the schema at any depth, to suggest one for a mistyped key."""
     schema = model.model_json_schema()
     objects = [schema, *schema.get("$defs", {}).values()]
     return {key for item in objects for key in item.get("properties", {})}
@@ -182,7 +179,7 @@ def parse_toml(path: Path) -> dict[str, Any]:
     InputError
         If it is unreadable or no TOML.
     """
-    text = read_text(path, MAX_BYTES)
+    text = read_text(path)
     try:
         return tomllib.loads(text)
     except ValueError as error:

@@ -98,28 +98,27 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
     peak = 2e-9 * design.peak_macs_per_s
     evaluated, ruled_out = design.designs_evaluated, design.designs_ruled_out
     rest = f"{evaluated:,}; a bound rules the other {ruled_out:,} out" if ruled_out else f"all {evaluated:,}"
+    luts = f"{percent(design.lut_share, 1)} (a fit: docs/model.md, Resources)"
     found = {
         "network": f"{design.network.title} ({design.network.name}), {len(fbcb.rows)} GEMMs",
         "board": board_of(board),
         "design": f"<T_R,T_P,T_C> = {design.tile}, {design.origin}",
-        "evaluated": rest,
+        "evaluated": None if design.options.tile else rest,
         "objective": f"{goal.text(best.objective)} {goal.summary.format(design.options.b_max)}",
         "peak": f"{peak:,.1f} GOP/s",
         "DSPs": f"{best.tile.dsps:,} of {board.dsps:,} ({percent(design.dsp_share)})",
         "on-chip RAM": percent(design.ram_share),
-        "LUTs": f"{percent(design.lut_share, 1)} (a fit: docs/model.md, Resources)",
+        "LUTs": None if design.lut_share is None else luts,
         "FBCB": f"{fbcb.register_bits:,} flip-flops ({percent(design.register_share(fbcb), 3)})",
     }
-    if design.lut_share is None:
-        del found["LUTs"]
-    if design.options.tile:
-        del found["evaluated"]
     yield facts(found)
-    energy = [] if design.energy_j is None else [OBJECTIVES[Objective.ENERGY].text(value) for value in design.energy_j]
-    columns = [[f"{value:,.1f}" for value in design.gop_s], [percent(value / peak, 1) for value in design.gop_s]]
-    columns += [energy] if energy else []
-    headers = ["batch", "GOP/s", "of peak", *(["energy an inference"] if energy else [])]
-    yield table(headers, ((b, *row) for b, row in enumerate(zip(*columns, strict=True), 1)))
+    headers = ["batch", "GOP/s", "of peak"]
+    rows = [[str(b), f"{value:,.1f}", percent(value / peak, 1)] for b, value in enumerate(design.gop_s, 1)]
+    if design.energy_j is not None:
+        headers.append("energy an inference")
+        for row, energy_j in zip(rows, design.energy_j, strict=True):
+            row.append(OBJECTIVES[Objective.ENERGY].text(energy_j))
+    yield table(headers, rows)
     yield from ranking(design)
 
 

@@ -72,7 +72,7 @@ def _network(found: Explanation, b: int, top: int) -> Iterator[str]:
     yield facts(about)
     sums_s = found.time_s.sum(axis=0)
     rows = [
-        (i + 1, f"{1e3 * whole:,.3f}", *_shares(part[:, i].sum() for part in found.parts_s.values()))
+        (i + 1, _ms(whole), *_shares(part[:, i].sum() for part in found.parts_s.values()))
         for i, whole in enumerate(sums_s)
     ]
     yield table([*_BATCHES, *_causes(found)], rows)
@@ -83,7 +83,7 @@ def _network(found: Explanation, b: int, top: int) -> Iterator[str]:
     shares = percents([time_s[indices].sum() for indices, *_ in lines])
     lines.append((order, "all", "", "", ""))
     cells = [
-        (name, f"{1e3 * time_s[indices].sum():,.3f}", share, *_shares(parts_s[:, indices].sum(axis=1)), *more)
+        (name, _ms(time_s[indices].sum()), share, *_shares(parts_s[:, indices].sum(axis=1)), *more)
         for (indices, name, *more), share in zip(lines, [*shares, "100.0"], strict=True)
     ]
     yield table([f"layer at b={b},\nand shares in %", "\nms", "of\nall", *_causes(found), *_CHOICE], cells)
@@ -114,16 +114,15 @@ def _fixed(found: Explanation, b: int) -> Iterator[str]:
     """What a choice taken away costs: B_R, k, both; and the best of all single configurations."""
     best = found.best_fixed
     wanted = [item for item in found.fixed if item.k in (None, "1") and item.B_R in (None, "b") and item is not best]
-    if best is None and not wanted:
-        return
     base_s = found.time_s.sum(axis=0)[b - 1]
     rows = [("k and B_R as configured", ms(base_s), "", f"{found.gop_s:,.1f}", "")]
-    for item in [*wanted, best] if best is not None else wanted:
-        rule = ", ".join([f"k = {item.k}"] * (item.k is not None) + [f"B_R = {item.B_R}"] * (item.B_R is not None))
-        time_s, name = item.time_s[b - 1], f"{rule}, the best single one" if item is best else rule
-        longer, less = percent(time_s / base_s - 1), percent(1 - item.gop_s / found.gop_s)
-        rows.append((name, ms(time_s), longer, f"{item.gop_s:,.1f}", less))
-    yield table(["all layers and batch sizes with", f"time at b={b}", "longer by", "GOP/s, all b", "less by"], rows)
+    for item in wanted if best is None else [*wanted, best]:
+        fixed = [f"{name} = {value}" for name, value in (("k", item.k), ("B_R", item.B_R)) if value is not None]
+        name = ", ".join([*fixed, "the best single one"] if item is best else fixed)
+        time_s, gop_s = item.time_s[b - 1], f"{item.gop_s:,.1f}"
+        rows.append((name, ms(time_s), percent(time_s / base_s - 1), gop_s, percent(1 - item.gop_s / found.gop_s)))
+    if len(rows) > 1:
+        yield table(["all layers and batch sizes with", f"time at b={b}", "longer by", "GOP/s, all b", "less by"], rows)
 
 
 def _layer(found: Explanation, index: int) -> Iterator[str]:
@@ -136,20 +135,13 @@ def _layer(found: Explanation, index: int) -> Iterator[str]:
         product = f"R x P x C = {size}, groups {layer.gemm.groups}, {layer.gemm.macs:,} MACs"
     place = f"{layer.name}, {index + 1} of {len(found.layers)}, in stage {layer.stage}"
     yield facts({"layer": place, "product": product, "design": f"<T_R,T_P,T_C> = {found.design.tile}"})
-    rows = [
-        (
-            i + 1,
-            f"{1e3 * found.time_s[index, i]:,.3f}",
-            f"{found.dram_bytes[index, i] / 1e6:,.3f}",
-            *_shares(part[index, i] for part in found.parts_s.values()),
-            *_choice(found, index, i),
-        )
-        for i in range(found.time_s.shape[1])
-    ]
+    rows = []
+    for i, (time_s, dram_bytes) in enumerate(zip(found.time_s[index], found.dram_bytes[index], strict=True)):
+        shares = _shares(part[index, i] for part in found.parts_s.values())
+        rows.append((i + 1, _ms(time_s), f"{dram_bytes / 1e6:,.3f}", *shares, *_choice(found, index, i)))
     yield table([*_BATCHES, "\nMB", *_causes(found), *_CHOICE], rows)
     costs = [
-        {(item.B_R, K_NAMES.index(item.k)): f"{1e3 * item.time_s:,.3f}" for item in column}
-        for column in found.candidates[index]
+        {(item.B_R, K_NAMES.index(item.k)): _ms(item.time_s) for item in column} for column in found.candidates[index]
     ]
     pairs = sorted({pair for column in costs for pair in column})
     if pairs:
@@ -200,6 +192,11 @@ def _record(found: Explanation, index: int | None) -> dict[str, Any]:
         "best_fixed": found.best_fixed and fixed(found.best_fixed),
         "ranking": design.ranking,
     }
+
+
+def _ms(time_s: float) -> str:
+    """Milliseconds for a column that names the unit."""
+    return f"{1e3 * time_s:,.3f}"
 
 
 def _shares(parts: Iterable[float]) -> list[str]:

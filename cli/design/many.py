@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def names(text: str, what: str) -> list[str]:
-    """Names with commas between; a file's name may hold commas of its own."""
+    """Names separated by commas; the path of an existing file is one name, even if it contains commas."""
     from ...formats import InputError
 
     if Path(text).is_file():
@@ -44,12 +44,12 @@ def run(
     force: bool,
     as_json: bool,
 ) -> None:
-    """Search for every network on every board; what is wrong with one does not stop the others."""
+    """Search for every network on every board; a search that fails does not stop the others."""
     from ...experiments.designs import design_each
     from ...formats import InputError
 
     asked: list[Problem] = []
-    wrong: dict[str, None] = {}  # all that is wrong with what was typed is said at once, and before any search
+    wrong: dict[str, None] = {}  # every fault of the arguments is reported together, before any search starts
     for pair in itertools.product(networks, platforms):
         try:
             asked.append(stated(*pair))
@@ -57,10 +57,9 @@ def run(
             wrong |= dict.fromkeys(error.faults)
     if wrong:
         raise InputError(wrong)
+    where: dict[str, Any] = {"replace": force, "scheduler": scheduler, "threads": threads}
     with resumable(output, "designs"), progress("searches") as report:
-        found = design_each(
-            asked, output, settings, replace=force, scheduler=scheduler, threads=threads, progress=report
-        )
+        found = design_each(asked, output, settings, **where, progress=report)
     pairs = list(zip(asked, found, strict=True))
     record = {"designs": [_record(*pair, output) for pair in pairs]}
     show(as_json, "fluidb.dse-many-output/1", record, _text(pairs))

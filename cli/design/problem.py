@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -31,7 +30,7 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """The options that say which designs are searched."""
+    """The options that define which designs a search considers."""
 
     batching: Annotated[Batching, option("How the engine lays out a batch.")] = Batching.FLUID
     stacking: Annotated[bool, option("Stackable PEs: k in {1/2, 1, 2}, or k = 1 only.")] = True
@@ -44,10 +43,11 @@ class Space:
     max_ram: Annotated[str | None, option("On-chip memory it may take: 80% or 15Mb.", "LIMIT")] = None
     max_lut: Annotated[str | None, option("LUTs it may take: 76% or 166000.", "LIMIT")] = None
 
-    def read(self, network: str, platform: str, **given: Any) -> Problem:
+    def read(self, network: str | Network, platform: str, **given: Any) -> Problem:
         """The search of a network on a board; ``given`` are further fields of ``SearchOptions``."""
         from ...dse import SearchOptions
         from ...formats import parse_bandwidth, validate
+        from ...models import load_network
         from ...platforms import LUT_KEYS, load_platform
 
         bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "--bandwidth")
@@ -59,40 +59,34 @@ class Space:
             "max_ram_mbit": _limit(self.max_ram, "--max-ram", board.on_chip_mbit, "Mb", "80% or 15Mb"),
             "max_luts": _limit(self.max_lut, "--max-lut", board.luts, "", "76% or 166000"),
         }
-        net = self._network(network)
         options = {key: value for key, value in vars(self).items() if key in SearchOptions.model_fields}
-        options |= given | {"limits": limits} | self._weighted(net)
+        options |= given | {"limits": limits}
+        net = load_network(network) if isinstance(network, str) else network
         return Problem(net, board, validate(SearchOptions, options, Path("options")))
-
-    def _network(self, name: str) -> Network:
-        return _load(name)
-
-    def _weighted(self, network: Network) -> dict[str, object]:  # noqa: ARG002  (a search asks it)
-        return {}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Search(Space):
-    """These options, and what is best among the designs."""
+    """The same options, and those that define which design is the best."""
 
     weights: Annotated[
-        str | None,
-        option(
-            "w_b for b = 1..B_max, or `serve-sim --json` results (.json); else all 1.",
-            "W1,W2,...|FILE",
-        ),
+        str | None, option("w_b for b = 1..B_max, or `serve-sim --json` results (.json); else all 1.", "W1,W2,...|FILE")
     ] = None
     backbone: Annotated[bool, flag("Leave out exits and heads.", "--backbone")] = False
     objective: Annotated[
         Objective, option("What is best: GOP/s (Equation 2), latency at b = 1, energy, or GOP/s/W.", _GOALS)
     ] = Objective.GOP_S
 
-    def _network(self, name: str) -> Network:
-        net = _load(name)
-        return net.backbone() if self.backbone else net
+    def read(self, network: str | Network, platform: str, **given: Any) -> Problem:
+        """The search, with its weights, and without exits and heads if so asked."""
+        from ...models import load_network
+
+        net = load_network(network) if isinstance(network, str) else network
+        net = net.backbone() if self.backbone else net
+        return super().read(net, platform, **given, **self._weighted(net))
 
     def _weighted(self, network: Network) -> dict[str, object]:
-        """w_b as typed, or the runs of a simulation from its results."""
+        """The weights w_b that the user typed, or the batches that a simulation ran, read from its results."""
         from ...formats import InputError
 
         if self.weights is None or not self.weights.endswith(".json"):
@@ -116,16 +110,8 @@ def board_of(board: Platform) -> str:
     return f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"
 
 
-@cache
-def _load(name: str) -> Network:
-    """A network, read once for all boards."""
-    from ...models import load_network
-
-    return load_network(name)
-
-
 def _limit(text: str | None, what: str, total: float | None, unit: str, example: str) -> float | None:
-    """A limit as typed: an amount, or a share of all there is on the board."""
+    """A limit that the user typed: an amount, or a share of what the board has."""
     from ...formats import InputError, parse_quantity
 
     if text is None:

@@ -46,20 +46,11 @@ def command(
     scheduler, latency = find_policy(policy), read_latency(directory)
     with progress("rates") as report:
         found = find_capacity(latency, scheduler, required, **settings, progress=report)
-    run = {
-        "design": directory,
-        "policy": policy,
-        "slo_s": settings["slo_s"],
-        "requirements": [r.text for r in required],
-    }
-    probes = [asdict(probe) | {"estimates": _estimates(required, probe)} for probe in found.probes]
+    record = {"design": directory, "policy": policy, "slo_s": settings["slo_s"]}
+    record |= {"requirements": [item.text for item in required], **asdict(found)}
+    record["probes"] = [asdict(probe) | {"estimates": _estimates(required, probe)} for probe in found.probes]
     if as_json or found.kept_per_s is not None:
-        show(
-            as_json,
-            "fluidb.capacity-output/1",
-            run | asdict(found) | {"probes": probes},
-            _text(found, policy, required),
-        )
+        show(as_json, "fluidb.capacity-output/1", record, _text(found, policy, required))
     if found.kept_per_s is None:
         lowest = found.probes[0]
         pairs = list(zip(required, lowest.estimates, strict=True))
@@ -89,34 +80,23 @@ def _shown(item: Requirement, value: Estimate) -> tuple[str, str]:
 
 def _text(found: Capacity, policy: str, required: Sequence[Requirement]) -> Iterator[str]:
     assert found.kept_per_s is not None
-    highest = f"{_rate(found.high_per_s)}, the highest rate searched"
-    above = {"lowest not kept": f"none; undecided up to {highest}"}
+    undecided = "" if found.kept_per_s == found.high_per_s else "; undecided"
+    not_kept, band = f"none{undecided} up to {_rate(found.high_per_s)}, the highest rate searched", None
     if found.not_kept_per_s is not None:
-        band = percent(found.not_kept_per_s / found.kept_per_s - 1)
-        above = {
-            "lowest not kept": f"{_rate(found.not_kept_per_s)}: {found.limited_by}",
-            "undecided between": f"{band} of the rate",
-        }
-    elif found.kept_per_s == found.high_per_s:
-        above = {"lowest not kept": f"none up to {highest}"}
+        not_kept = f"{_rate(found.not_kept_per_s)}: {found.limited_by}"
+        band = f"{percent(found.not_kept_per_s / found.kept_per_s - 1)} of the rate"
     about = {
         "policy": policy,
         "highest rate kept": _rate(found.kept_per_s),
-        **above,
+        "lowest not kept": not_kept,
+        "undecided between": band,
         "requests a run": f"at most {found.max_requests:,}, then a rate is left undecided",
         "saturation": f"{_rate(found.saturation_per_s)}, which no policy exceeds",
         "spent": f"{found.requests_simulated:,} requests: {len(found.probes)} rates, {found.seeds} seeds each",
     }
     yield facts(about)
-    rows = [
-        (
-            _rate(probe.rate_per_s).removesuffix(" /s"),
-            f"{probe.requests:,}",
-            probe.verdict,
-            item.text,
-            *_shown(item, value),
-        )
-        for probe in found.probes
-        for item, value in zip(required, probe.estimates, strict=True)
-    ]
+    rows = []
+    for probe in found.probes:
+        run = _rate(probe.rate_per_s).removesuffix(" /s"), f"{probe.requests:,}", probe.verdict
+        rows += [(*run, item.text, *_shown(item, it)) for item, it in zip(required, probe.estimates, strict=True)]
     yield table(["rate /s", "requests", "", "requirement", "mean", "95 %"], rows)

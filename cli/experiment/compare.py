@@ -47,14 +47,8 @@ def command(
         found, reused = comparison.compare(loaded, output, threads=threads, scheduler=scheduler, progress=report)
     held = None if earlier is None else comparison.against(found, earlier)
     record = found.model_dump(mode="json") | ({} if held is None else {"against": held})
-    show(
-        as_json,
-        "fluidb.compare-output/1",
-        record,
-        _text(found, held),
-        output,
-        f"; {reused:,} runs were kept there already",
-    )
+    kept = f"; {reused:,} runs were kept there already"
+    show(as_json, "fluidb.compare-output/1", record, _text(found, held), output, kept)
     if held is not None and held.worse:
         raise typer.Exit(1)
 
@@ -66,13 +60,13 @@ class _Column(NamedTuple):
     scale: float
     digits: int
 
-    def number(self, value: float, *, sign: bool = False) -> str:
-        return f"{self.scale * value:{'+' if sign else ''},.{self.digits}f}"
+    def number(self, value: float, sign: str = "") -> str:
+        return f"{self.scale * value:{sign},.{self.digits}f}"
 
-    def mean(self, value: float, low: float | None, high: float | None, *, sign: bool = False) -> str:
+    def mean(self, value: float, low: float | None, high: float | None, sign: str = "") -> str:
         """A mean with half the width of its interval, if it has one."""
         half = "" if low is None or high is None else f" ±{self.number((high - low) / 2)}"
-        return self.number(value, sign=sign) + half
+        return self.number(value, sign) + half
 
 
 def _columns(longest_s: float) -> dict[str, _Column]:
@@ -137,16 +131,15 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
     headings = ["SLO ms", "req/s", *(column.heading for column in columns.values())]
     figures, differences = [], []
     for point, item in standings:
-        found = [(column, item.metrics[name]) for name, column in columns.items()]
-        cells = [column.mean(value.mean, value.low, value.high) for column, value in found]
-        figures.append((item.name, *_where(point), *cells))
+        name = (item.name, *_where(point))
+        found = ((column, item.metrics[key]) for key, column in columns.items())
+        figures.append((*name, *(column.mean(it.mean, it.low, it.high) for column, it in found)))
         if item.differences is not None:
-            changes = [(column, item.differences[name]) for name, column in columns.items()]
-            cells = [
-                column.mean(value.mean, value.low, value.high, sign=True) + (" *" if value.beyond_noise else "  ")
-                for column, value in changes
-            ]
-            differences.append((item.name, *_where(point), *cells))
+            less = ((column, item.differences[key]) for key, column in columns.items())
+            cells = (
+                f"{column.mean(it.mean, it.low, it.high, '+')} {'*' if it.beyond_noise else ' '}" for column, it in less
+            )
+            differences.append((*name, *cells))
     yield table(["contender", *headings], figures)
     if differences:
         yield table([f"less {baseline}", *headings], differences)
@@ -160,5 +153,5 @@ def _worse(item: Change) -> tuple[str, ...]:
     longest_s = max(item.earlier, item.now) if item.metric.endswith("latency_s") else 1.0
     column = _columns(longest_s)[item.metric]
     figures = column.heading, column.number(item.earlier), column.number(item.now)
-    difference = column.mean(item.difference, item.low, item.high, sign=True)
+    difference = column.mean(item.difference, item.low, item.high, "+")
     return f"{item.case}: {item.contender}", *_where(item), *figures, difference

@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from ..options import AsJson, Force
-from ..render import blank, emit_facts, emit_json, emit_table, ms, note, percent
+from ..options import AsJson, Force, Policies, Slo, argument, duration, option, written
+from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
     from ...plots.report import Report
 
+FOLDERS = "Folders of designs or devices with their latency tables, or of `fluidb compare -o`."
+
 
 def command(
-    directories: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="DIR...", help="Folders of designs or devices with their latency tables, or of `fluidb compare -o`."
-        ),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write.")],
-    trace: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Requests to simulate; without them the designs alone are shown."),
-    ] = None,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[:KEY=VALUE,...]", help="As in `fluidb serve-sim`; all that ship if not given. Repeatable."
-        ),
-    ] = None,
-    slo: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="Latency objective, e.g. 200ms, where the trace has none.")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of the exits, where the trace decides none.  [default: 0]")
-    ] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the page.  [default: network and board]")] = None,
+    directories: Annotated[list[Path], argument(FOLDERS, "DIR...")],
+    output: Annotated[Path, written("The page to write.", "FILE")],
+    trace: Annotated[Path | None, option("Requests to simulate; else the designs alone are shown.", "FILE")] = None,
+    policy: Policies = None,
+    slo: Slo = None,
+    seed: Annotated[int | None, option("Seed of exits that are drawn.  [default: 0]")] = None,
+    title: Annotated[str | None, option("Title of the page.  [default: network and board]")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -47,7 +31,7 @@ def command(
     The page needs no network. Design, resources, utilisation and latency table of every folder; with --trace
     also the policies: figures with intervals, distributions, the first moments.
     """
-    from ...formats import InputError, parse_duration, write_file
+    from ...formats import InputError, write_file
     from ...plots import check_picture
     from ...plots.report import MAX_SERIES, make_report, report_text
     from ...serving import POLICIES, find_policy
@@ -62,30 +46,23 @@ def command(
             f"--policy: expected at most {MAX_SERIES} policies, as many as a reader tells apart, each once, "
             f"found {', '.join(specs)}"
         )
-    slo_s = None if slo is None else parse_duration(slo, "--slo")
-    report = make_report(directories, trace, [find_policy(spec) for spec in specs], slo_s=slo_s, seed=seed or 0)
+    slo_s, schedulers = duration(slo, "--slo"), [find_policy(spec) for spec in specs]
+    report = make_report(directories, trace, schedulers, slo_s=slo_s, seed=seed or 0)
     if trace is not None and not report.designs:
         raise InputError("--trace: would change nothing without a design; add a design's folder or leave it out")
     write_file(output, report_text(report, title), replace=force)
-    if as_json:
-        emit_json("fluidb.report-output/1", {"output": str(output), **report.record()})
-    else:
-        _emit_text(report)
-    note(f"wrote {output}")
+    show(as_json, "fluidb.report-output/1", {"output": output, **report.record()}, _text(report), output)
 
 
-def _emit_text(report: Report) -> None:
-    rows: list[tuple[str, ...]] = []
+def _text(report: Report) -> Iterator[str]:
+    rows: list[tuple[object, ...]] = []
     for shown in report.designs:
-        tile = str(shown.design.tile) if shown.design else "-"
-        about = (shown.name, shown.table.network, shown.table.platform, tile)
-        rows += [
-            (*about, item.policy, ms(item.summary.percentile("p99").latency_s), percent(item.summary.violation_rate))
-            for item in shown.served
-        ] or [about]
+        about = (shown.name, shown.table.network, shown.table.platform, shown.design.tile if shown.design else "-")
+        figures = [(item.policy, item.summary.percentile("p99"), item.summary.violation_rate) for item in shown.served]
+        rows += [(*about, policy, ms(p99.latency_s), percent(share)) for policy, p99, share in figures] or [about]
     if rows:
-        emit_table(["design", "network", "board", "<T_R,T_P,T_C>", "policy", "p99", "violations"][: len(rows[0])], rows)
-    if rows and report.comparisons:
-        blank()
+        yield table(
+            ["design", "network", "board", "<T_R,T_P,T_C>", "policy", "p99", "violations"][: len(rows[0])], rows
+        )
     if report.comparisons:
-        emit_facts([(item.name, f"{item.found.title}, {len(item.found.points)} points") for item in report.comparisons])
+        yield facts((item.name, f"{item.found.title}, {len(item.found.points)} points") for item in report.comparisons)

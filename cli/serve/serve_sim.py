@@ -24,15 +24,11 @@ def command(
     threshold: Annotated[
         str | None, option("Confidence to exit: of all, or of each but the last.", "P[,P,...]")
     ] = None,
-    until: Annotated[str | None, option("Stop then; what has not returned is a violation.", "DURATION")] = None,
+    until: Annotated[str | None, option("Stop at this time; unfinished requests are violations.", "DURATION")] = None,
     requests: Annotated[Path | None, option("Write what happened to every request, as CSV.", "FILE")] = None,
     timeline: Annotated[Path | None, option("Write what ran when, for ui.perfetto.dev (JSON).", "FILE")] = None,
     require: Annotated[
-        list[str] | None,
-        option(
-            "What must hold, else exit code 1: 'p99 <= 200ms'.",
-            "REQUIREMENT",
-        ),
+        list[str] | None, option("What must hold, else exit code 1: 'p99 <= 200ms'.", "REQUIREMENT")
     ] = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -97,20 +93,20 @@ def command(
 def _text(summary: Summary, unavoidable: int, origin: str, latency: LatencyTable) -> Iterator[str]:
     low, high = summary.violation_interval
     use = summary.utilisation
-    unfinished = {"unfinished": f"{summary.unfinished:,} requests, counted as violations"} if summary.unfinished else {}
-    accuracy = {} if summary.accuracy is None else {"accuracy": percent(summary.accuracy)}
+    unfinished = f"{summary.unfinished:,} requests, counted as violations"
+    accuracy = [] if summary.accuracy is None else ["accuracy"]
     about = {
         "policy": origin,
         "requests": f"{summary.requests:,} over {summary.span_s:,.1f} s",
         "warm-up": f"{summary.warm_up_requests:,} requests, counted in all figures",
-        **unfinished,
+        "unfinished": unfinished if summary.unfinished else None,
         "arrival rate": f"{summary.arrival_rate_per_s:.3f} /s",
         "processing rate": f"{summary.processing_rate_per_s:.3f} /s, {summary.goodput_per_s:.3f} /s in time",
         "average latency": f"{ms(summary.mean_latency_s)}, of which {ms(summary.mean_wait_s)} in the queue",
         "violations": f"{percent(summary.violation_rate)} ({summary.violations:,} requests)",
         "95 % interval": f"{percent(low)} to {percent(high)}",
         "any scheduler": f"at least {percent(unavoidable / summary.requests)} ({unavoidable:,} requests)",
-        **accuracy,
+        "accuracy": percent(summary.accuracy) if accuracy else None,
         f"{latency.machine} busy": f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average",
         "preemptions": f"{summary.preemptions:,}, {ms(summary.stalled_s)} stood still on average",
         "scheduler calls": f"{summary.scheduler_calls:,}",

@@ -16,7 +16,7 @@ from . import trace_import
 if TYPE_CHECKING:
     from ...traffic import Trace
 
-app = typer.Typer(no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True, help="Make request traces.")
 
 Rate = Annotated[float, option("Mean arrival rate in requests a second.", "REQUESTS/S")]
 
@@ -65,17 +65,12 @@ class Drawn(Made):
     count: Annotated[int, option("Requests.")]
     seed: Annotated[int, option("Same seed, same trace; sources that are merged need seeds of their own.")] = 0
 
-    def draw(self, process: str, *parameters: float, **more: float) -> None:
+    def draw(self, process: str, *parameters: float | None, **more: float) -> None:
         """Write the trace of a process of ``traffic.arrivals``."""
         from ...traffic import arrivals
 
         draw: Callable[..., Trace] = getattr(arrivals, process)
         self.write(process, lambda: draw(*parameters, self.count, self.seed, **more), self.seed)
-
-
-@app.callback()
-def _group() -> None:
-    """Make request traces."""
 
 
 def poisson(rate: Rate, drawn: Drawn) -> None:
@@ -100,9 +95,7 @@ def mmpp(
     drawn: Drawn,
 ) -> None:
     """Write a trace of a two-state MMPP: bursts that last."""
-    from ...formats import parse_duration
-
-    quiet_s, burst_s = parse_duration(quiet_dwell, "--quiet-dwell"), parse_duration(burst_dwell, "--burst-dwell")
+    quiet_s, burst_s = duration(quiet_dwell, "--quiet-dwell"), duration(burst_dwell, "--burst-dwell")
     drawn.draw("mmpp", quiet_rate, burst_rate, quiet_s, burst_s)
 
 

@@ -80,7 +80,7 @@ def _text(made: Imported, format_: str) -> Iterator[str]:
         "rows read": f"{tally.read:,}",
         "rows kept": f"{tally.kept:,}",
         "rows dropped": ", ".join(dropped) or "none",
-        **({} if tally.first_bad is None else {"first bad": tally.first_bad}),
+        "first bad": tally.first_bad,
         "order": f"sorted: {unsorted:,} rows stood behind a later arrival" if unsorted else "as in the file",
         "ids": made.ids,
         "requests": f"{len(made.trace):,}",

@@ -17,7 +17,6 @@ from ..schema import NetworkFile
 from .imported import Imported
 from .names import LayerNames
 
-MAX_BYTES = 16 * 2**20
 MAX_VALUE = 2**24
 """Most rows, columns, channels or filters; the schema's bound."""
 
@@ -59,7 +58,7 @@ def _number(cell: str) -> int:
 
 def _cells(path: Path) -> list[tuple[int, list[str]]]:
     """Rows that are not empty, each with its line number."""
-    text = read_text(path, MAX_BYTES).removeprefix("\ufeff")
+    text = read_text(path).removeprefix("\ufeff")
     lines = re.split("\r\n|\r|\n", text)
     rows = [(number, [cell.strip() for cell in line.split(",")]) for number, line in enumerate(lines, 1)]
     return [(number, cells) for number, cells in rows if any(cells)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from .npu import BATCH, UNIFORM, fig10
 from .traffic import fig1a
 
 
-def _claim(key: str, ours: str, holds: bool, *, paper: str = "", **words: object) -> Claim:
+def _claim(key: str, ours: str, holds: bool, *, paper: str = "", **words: Any) -> Claim:
     """A statement of ``published.toml``, judged; ``words`` fill the gaps of the statement and of the reason."""
     said = PUBLISHED["claims"][key]
     paper = paper or said.get("text") or f"{said['value']:g} {said['unit']}"
@@ -31,7 +32,7 @@ def _claim(key: str, ours: str, holds: bool, *, paper: str = "", **words: object
     return Claim(statement, said["section"], paper, ours, bool(holds), reason)
 
 
-def _near_claim(key: str, ours: float, *, text: str = "", digits: int = 1, **words: object) -> Claim:
+def _near_claim(key: str, ours: float, *, text: str = "", digits: int = 1, **words: Any) -> Claim:
     """A statement that holds if our figure is near the paper's."""
     said = PUBLISHED["claims"][key]
     return _claim(key, text or f"{ours:.{digits}f} {said['unit']}", _near(ours, said["value"]), **words)

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from conftest import DATA, FLUIDB, POCKET, TINY, Run, start_fluidb
+from fluidb.cli.app import COMMANDS
 from fluidb.dse import read_design
 from fluidb.formats import InputError
 from fluidb.tables import read_latency
@@ -635,6 +636,13 @@ def test_the_help_of_every_command_stands_whole_in_the_list(group: str, columns:
     listed = done.stdout.split("Commands:\n")[1].splitlines()
     assert listed
     assert [line for line in listed if line.endswith("...")] == []
+
+
+def test_the_list_of_commands_says_of_each_what_its_own_help_says(fluidb: Run) -> None:
+    """The list is printed without an import of the commands, so that it repeats the first line of their help."""
+    for name, (_, summary) in COMMANDS.items():
+        page = fluidb(name, "--help").stdout
+        assert page.splitlines()[2].strip() == summary
 
 
 def test_a_search_takes_the_same_options_in_every_command() -> None:
