@@ -17,9 +17,8 @@ from pathlib import Path
 
 import fluidb
 import pytest
-from conftest import POCKET, TINY
+from builders import POCKET, ROOT, TINY
 
-ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 MODULES = ["fluidb", *(module.name for module in pkgutil.walk_packages(fluidb.__path__, "fluidb."))]
 MODULES = [name for name in MODULES if name.split(".")[1:2] not in (["tests"], ["benchmarks"], ["__main__"])]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import DATA, FLUIDB, POCKET, TINY, Run, start_fluidb
+from builders import DATA, FLUIDB, KILLED, POCKET, TINY, Run, lines, start_fluidb
 from fluidb.dse import read_design
 from fluidb.formats import InputError
 from fluidb.tables import read_latency
@@ -39,16 +39,6 @@ SAMPLES = """confidence_1,confidence_2,correct_1,correct_2,correct_3
 MMPP = ["--quiet-rate", 5, "--burst-rate", 50, "--quiet-dwell", "10s", "--burst-dwell", "2s"]
 CAMERAS = ["--cameras", 4, "--fps", 30, "--jitter", "5ms", "--drop", 0.1]
 DAILY = ["--rate", 0.01, "--peak-to-mean", 2, "--peak-hour", 14]
-
-
-def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """Faults on stderr, after checking that there is nothing else."""
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-    found = done.stderr.splitlines()
-    assert all(line.startswith("fluidb: ") for line in found)
-    return found
 
 
 def test_the_chain_of_the_readme(fluidb: Run, tmp_path: Path) -> None:
@@ -110,7 +100,7 @@ def test_the_chain_of_the_readme(fluidb: Run, tmp_path: Path) -> None:
 def test_golden_output(
     fluidb: Run, tmp_path: Path, tiny_design: Path, name: str, arguments: list[str], kind: str
 ) -> None:
-    """What is printed, as text and as JSON; `GOLDEN=write pytest tests/test_cli.py` writes the files anew."""
+    """What is printed, as text and as JSON; `GOLDEN=write pytest tests/cli/test_cli.py` writes the files anew."""
     if kind == "json" and "--help" in arguments:
         return
     (tmp_path / "tiny").symlink_to(tiny_design)
@@ -566,25 +556,6 @@ def test_ctrl_c_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
     assert time.monotonic() - asked < 10  # it answers in milliseconds; a kernel of this size takes minutes
     assert (out, err) == ("", "fluidb: interrupted\n")
     assert [path.name for path in tmp_path.iterdir()] == ["big.toml"]
-
-
-KILLED = """
-import os, signal, sys
-from fluidb.cli import main
-
-left = int(sys.argv.pop(1))
-real = os.fsync
-
-def fsync(descriptor):
-    global left
-    left -= 1
-    if left < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    real(descriptor)
-
-os.fsync = fsync
-main()
-"""
 
 
 @pytest.mark.parametrize("syncs", range(7))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from conftest import POCKET, TINY, Run, run_fluidb, start_fluidb
+from builders import DUEL, POCKET, ROOT, TINY, Run, edited_scenario, files, lines, run_fluidb, start_fluidb
 from distributed import Client, LocalCluster
 from fluidb.experiments import compare, load_scenario
 from fluidb.experiments import workers as tasks
@@ -23,10 +23,7 @@ from fluidb.experiments.sources import made_with
 from fluidb.experiments.store import Engine, batches
 from fluidb.experiments.store import Run as GridRun
 from fluidb.formats import InputError
-from test_cli import lines
-from test_compare import DUEL, edited, files
 
-ROOT = Path(__file__).parents[2]
 DASK = str(Path(sys.executable).with_name("dask"))
 OWN_POLICY = """
 from fluidb.serving.policies import go_on, launch
@@ -111,7 +108,7 @@ def at_work(tmp_path: Path, cluster: Cluster) -> subprocess.Popen[str]:
 
 def test_compare_ends_with_the_same_bytes_whoever_dies(tmp_path: Path, cluster: Cluster) -> None:
     """The client is killed in the middle, then a worker at a task; a policy of the user's own goes along."""
-    path = edited(tmp_path, ("requests = 60", "requests = 20000"), ('"serial"', '"mine.py:mine"'))
+    path = edited_scenario(tmp_path, ("requests = 60", "requests = 20000"), ('"serial"', '"mine.py:mine"'))
     (tmp_path / "mine.py").write_text(OWN_POLICY)
     expected, _ = compare(load_scenario(str(path)), tmp_path / "alone")
     running = at_work(tmp_path, cluster)
@@ -152,7 +149,7 @@ def test_a_local_cluster_finds_the_same(fluidb: Run, tmp_path: Path) -> None:
 
 def test_a_fault_of_a_task_is_the_line_that_it_is_without_a_cluster(tmp_path: Path, cluster: Cluster) -> None:
     """A policy that admits more than wait: found by a worker, said as ever; no run after it is waited for."""
-    path = edited(tmp_path, ('"fluid:call=1us"', '"mine.py:mine"'))
+    path = edited_scenario(tmp_path, ('"fluid:call=1us"', '"mine.py:mine"'))
     (tmp_path / "mine.py").write_text(OWN_POLICY.replace("launch(1, 99)", "launch(view.waiting + 1, 99)"))
     with pytest.raises(InputError) as fault:
         compare(load_scenario(str(path)))

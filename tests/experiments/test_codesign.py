@@ -7,15 +7,13 @@ from pathlib import Path
 
 import naive
 import pytest
-from conftest import POCKET, TINY, Run, run_fluidb
+from builders import POCKET, TINY, Run, any_gemm, board_of, network_of, run_fluidb
 from fluidb.dse import Objective, SearchOptions, search
 from fluidb.formats import InputError
 from fluidb.tables.launches import launches_of, read_launches
 from fluidb.traffic import poisson, write_trace
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import any_gemm, network_of
-from test_search import board_of
 
 counts = st.lists(st.integers(0, 50), min_size=3, max_size=3).map(lambda row: [float(n) for n in row])
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import COMPILED, DATA, FLUIDB, Run, run_fluidb, start_fluidb
+from builders import COMPILED, DATA, DUEL, FLUIDB, KILLED, Run, edited_scenario, files, lines, run_fluidb, start_fluidb
 from fluidb.dse import search
 from fluidb.experiments import designs as many
 from fluidb.experiments import load_scenario
@@ -28,9 +28,7 @@ from fluidb.experiments.workers import Workers
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.serving.statistics import mean_interval, welch_interval
 from fluidb.traffic import gamma, poisson, prepare
-from test_cli import KILLED, lines
 
-DUEL = DATA / "duel.toml"
 FAST = {"one by one": "serial", "waits": "adaptb:timeout=M", "fluid": "fluid:call=1us"}
 
 
@@ -47,24 +45,8 @@ def outcome(kept: Path) -> Comparison:
     return read_comparison(kept / "compare.json")
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def run_tables(folder: Path) -> list[RunTable]:
     return [read_table(RunTable, path) for path in sorted((folder / "runs").glob("*.json"))]
-
-
-def edited(tmp_path: Path, *edits: tuple[str, str], name: str = "mine.toml") -> Path:
-    """A copy of the scenario, and what it refers to, with some text replaced."""
-    for file in ("tiny.toml", "pocket.toml", "duel.csv"):
-        shutil.copy(DATA / file, tmp_path)
-    text = DUEL.read_text()
-    for old, new in edits:
-        assert old in text
-        text = text.replace(old, new)
-    (tmp_path / name).write_text(text)
-    return tmp_path / name
 
 
 # the grid
@@ -110,7 +92,7 @@ def test_arrivals_and_exits_are_those_of_the_single_commands() -> None:
 
 
 def test_bursty_arrivals_are_those_of_the_process_gamma(tmp_path: Path) -> None:
-    path = edited(tmp_path, ("[2000, 8000]", "[2000, 8000]\ncv = 2.0"))
+    path = edited_scenario(tmp_path, ("[2000, 8000]", "[2000, 8000]\ncv = 2.0"))
     scenario = load_scenario(str(path))
     trace, _ = traffic(scenario.points[1], 2)
     assert trace.arrival_s.tolist() == gamma(8000.0, 2.0, 60, 2).arrival_s.tolist()
@@ -158,7 +140,7 @@ def test_means_intervals_and_differences_by_hand(outcome: Comparison) -> None:
 
 
 def test_a_single_seed_has_no_intervals(tmp_path: Path) -> None:
-    found, _ = compare(load_scenario(str(edited(tmp_path, ("[3, 1, 2]", "[3]")))))
+    found, _ = compare(load_scenario(str(edited_scenario(tmp_path, ("[3, 1, 2]", "[3]")))))
     estimate = found.points[0].contenders[1].metrics["busy_share"]
     assert (estimate.low, estimate.high) == (None, None)
     difference = (found.points[0].contenders[1].differences or {})["busy_share"]
@@ -178,7 +160,7 @@ def test_engines_are_searched_once_each(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(many, "search", counted)
     row = 'batching = "row", stacking = false, b_max = 2, search_batch = 2'
-    path = edited(
+    path = edited_scenario(
         tmp_path,
         ('batching = "none", stacking = false, b_max = 2, search_batch = 2', row),
         ('bandwidth = "0.8GB/s"\n', ""),
@@ -292,7 +274,7 @@ def test_a_run_is_kept_under_all_it_depends_on(tmp_path: Path) -> None:
     for index, (what, edits) in enumerate(changes):
         folder = tmp_path / str(index)
         folder.mkdir()
-        path = edited(folder, *edits)
+        path = edited_scenario(folder, *edits)
         if what == "requests and trace":
             (folder / "duel.csv").write_text((DATA / "duel.csv").read_text() + "8,0.005\n")
         if what == "board":
@@ -310,7 +292,7 @@ def test_an_edited_policy_file_is_another_run(tmp_path: Path) -> None:
         "from fluidb.serving.policies import go_on, launch\n\n"
         "def mine(view, data):\n    return launch(1, 99) if view.depth == 0 else go_on(99)\n"
     )
-    path = edited(tmp_path, ('"serial"', '"mine.py:mine"'))
+    path = edited_scenario(tmp_path, ('"serial"', '"mine.py:mine"'))
     (tmp_path / "mine.py").write_text(policy)
     _, reused = compare(load_scenario(str(path)), tmp_path / "d")
     _, again = compare(load_scenario(str(path)), tmp_path / "d")
@@ -324,7 +306,7 @@ def test_only_our_own_folder_is_written_to(fluidb: Run, tmp_path: Path, kept: Pa
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     (tmp_path / "empty").mkdir()
     shutil.copytree(kept, tmp_path / "d")
-    other = edited(tmp_path, ("requests = 60", "requests = 50"))
+    other = edited_scenario(tmp_path, ("requests = 60", "requests = 50"))
     assert "mine: exists already" in lines(fluidb("compare", DUEL, "-o", "mine"))[0]
     assert "mine.toml: exists already" in lines(fluidb("compare", DUEL, "-o", "mine.toml"))[0]
     assert "create it first" in lines(fluidb("compare", DUEL, "-o", "no/where"))[0]
@@ -336,7 +318,7 @@ def test_only_our_own_folder_is_written_to(fluidb: Run, tmp_path: Path, kept: Pa
 
 
 def test_ctrl_c_keeps_the_runs_and_says_so(tmp_path: Path) -> None:
-    path = edited(tmp_path, ("requests = 60", f"requests = {10**6 if COMPILED else 10**4}"))
+    path = edited_scenario(tmp_path, ("requests = 60", f"requests = {10**6 if COMPILED else 10**4}"))
     running = start_fluidb("compare", path, "-o", "d", cwd=tmp_path)
     for _ in range(600):  # until the first run is kept
         if any((tmp_path / "d").glob("runs/[!.]*.json")):
@@ -391,7 +373,7 @@ def test_what_got_worse_is_told_with_exit_code_1(fluidb: Run, tmp_path: Path, ke
 
 def test_other_seeds_are_held_against_by_welch(tmp_path: Path, kept: Path, outcome: Comparison) -> None:
     """Seeds 3, 1, 2 against 7 to 12: noise is no regression, a doubled latency is."""
-    path = edited(tmp_path, ("[3, 1, 2]", "[7, 8, 9, 10, 11, 12]"))
+    path = edited_scenario(tmp_path, ("[3, 1, 2]", "[7, 8, 9, 10, 11, 12]"))
     found, _ = compare(load_scenario(str(path)))
     held = against(found, outcome)
     assert (held.method, held.figures) == ("welch", 75)
@@ -416,7 +398,7 @@ def test_other_seeds_are_held_against_by_welch(tmp_path: Path, kept: Path, outco
 def test_comparisons_that_do_not_match(
     fluidb: Run, tmp_path: Path, kept: Path, edits: list[tuple[str, str]], expected: str
 ) -> None:
-    path = edited(tmp_path, *edits)
+    path = edited_scenario(tmp_path, *edits)
     (found,) = lines(fluidb("compare", path, "--against", kept / "compare.json", "-o", "d"))
     assert expected in found
     assert not (tmp_path / "d").exists()  # told before any work
@@ -529,7 +511,7 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
 @pytest.mark.parametrize("case", FAULTS)
 def test_every_fault_of_a_scenario_names_its_key(tmp_path: Path, case: str) -> None:
     edits, expected = FAULTS[case]
-    path = edited(tmp_path, *edits)
+    path = edited_scenario(tmp_path, *edits)
     with pytest.raises(InputError) as caught:
         load_scenario(str(path))
     assert all(line.startswith(f"{path}: ") for line in caught.value.faults)
@@ -537,7 +519,7 @@ def test_every_fault_of_a_scenario_names_its_key(tmp_path: Path, case: str) -> N
 
 
 def test_all_faults_are_told_at_once(fluidb: Run, tmp_path: Path) -> None:
-    edited(tmp_path, ('"serial"', '"cereal"'), ('"tiny.toml"', '"resnet5"'), ('"duel.csv"', '"no.csv"'))
+    edited_scenario(tmp_path, ('"serial"', '"cereal"'), ('"tiny.toml"', '"resnet5"'), ('"duel.csv"', '"no.csv"'))
     found = lines(fluidb("compare", "mine.toml"))
     assert [line.split(": ")[2] for line in found] == [
         'contenders[0] ("one by one").policy', 'cases[0] ("light and heavy").network',
@@ -550,7 +532,7 @@ def test_all_faults_are_told_at_once(fluidb: Run, tmp_path: Path) -> None:
     [("slo_s", "1.0", "no column slo_s beside the key slos"), ("exit", "9", "expected 1 to 3, the exits")],
 )
 def test_a_trace_that_does_not_fit(tmp_path: Path, header: str, value: str, expected: str) -> None:
-    path = edited(tmp_path)
+    path = edited_scenario(tmp_path)
     (tmp_path / "duel.csv").write_text(f"request_id,arrival_s,{header}\n0,0.0,{value}\n1,1.0,{value}\n")
     with pytest.raises(InputError, match=r"cases\[1\]\.trace: ") as caught:
         load_scenario(str(path))
@@ -573,7 +555,7 @@ def test_shipped_scenarios_load_and_are_listed(fluidb: Run) -> None:
         scenario = load_scenario(name)
         assert name in told
         if name not in paper:
-            continue  # tests/test_slack.py
+            continue  # tests/serving/test_fluid_slack.py
         assert len(scenario.file.seeds) >= 3  # Section IV
         assert scenario.file.sources
         for contender in scenario.contenders:
@@ -613,7 +595,7 @@ def test_the_page_prints_what_the_command_does(fluidb: Run, tmp_path: Path) -> N
 
 
 def test_a_policy_that_breaks_its_contract_stops_the_comparison(fluidb: Run, tmp_path: Path) -> None:
-    edited(tmp_path, ('"serial"', '"bad.py:greedy"'))
+    edited_scenario(tmp_path, ('"serial"', '"bad.py:greedy"'))
     (tmp_path / "bad.py").write_text(
         "from fluidb.serving.policies import launch\n\n"
         "def greedy(view, data):\n    return launch(view.waiting + 1, 1)\n"

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import COMPILED, Run
+from builders import COMPILED, Run
 from fluidb.formats import InputError
 from fluidb.papers.fluid_batching import PAPER, PUBLISHED
 from fluidb.papers.lab import Lab

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import DATA, POCKET, TINY, Run, run_fluidb, tool
 from chromium import Page
-from conftest import DATA, POCKET, TINY, Run, run_fluidb, tool
 from fluidb.dse import read_design
 from fluidb.dse.design import DesignTable, write_design
 from fluidb.dse.fbcb import FbcbTable

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import POCKET, TINY, Run, run_fluidb
+from builders import POCKET, TINY, Run, run_fluidb
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.models import Exit, Gemm, Layer, Network, Shape, load_network
 from fluidb.platforms import Device, load_platform

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import table_of
 from fluidb.formats import InputError
 from fluidb.serving import simulate, summarise
 from fluidb.serving.scheduler import find_policy
@@ -19,7 +20,6 @@ from fluidb.traffic import Samples, Trace, draw_samples, poisson, prepare, rando
 from fluidb.traffic.exits import draw
 from hypothesis import given
 from hypothesis import strategies as st
-from test_serving import table_of
 
 
 def samples_of(count: int, exits: int, scores: int, seed: int) -> Samples:

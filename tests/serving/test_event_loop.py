@@ -10,78 +10,14 @@ import naive_serving
 import naive_slack
 import numpy as np
 import pytest
+from builders import contender_of, scheduler_of, table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.formats import InputError
-from fluidb.models import Exit
-from fluidb.serving import POLICIES, Scheduler, find_policy, simulate, summarise
-from fluidb.serving.policies import Decision, Policy, compile_policy, go_on, launch, sleep
-from fluidb.tables.latency import LatencyTable, LayerUse, pair_rows
-from fluidb.traffic import Trace, Traffic, prepare
+from fluidb.serving import POLICIES, find_policy, simulate, summarise
+from fluidb.serving.policies import Decision, compile_policy, go_on, launch, sleep
+from fluidb.tables.latency import LatencyTable
+from fluidb.traffic import Trace
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-
-def table_of(stage_s: list[list[float]], rates: list[float] | None = None) -> LatencyTable:
-    """A latency table from the times of each stage, b = 1..b_max; a stage is two layers, of 1/4 and 3/4 of its time.
-
-    A sample makes 100 MACs in the second, of 10,000 a second; the rest of the time is tile padding.
-    """
-    stages, times = len(stage_s), np.array(stage_s)
-    rates = rates or [0.0] * (stages - 1) + [1.0]
-    exits = [Exit(name=f"e{i}", rate=rate) for i, rate in enumerate(rates, 1)]
-    b_max, none = len(stage_s[0]), [0.0] * len(stage_s[0])
-    layers = []
-    for stage, time in enumerate(times, 1):
-        for part, share, macs in (("a", 0.25, 0), ("b", 0.75, 100)):
-            padding = np.maximum(share * time - macs / 1e4 * np.arange(1, b_max + 1), 0.0)
-            layers.append(
-                LayerUse(
-                    name=f"{part}{stage}", stage=stage, macs=macs, time_s=(share * time).tolist(),
-                    tile_padding_s=padding.tolist(), batch_padding_s=none, memory_bound_s=none,
-                )
-            )  # fmt: skip
-    return LatencyTable(
-        network="test", platform="test", exits=exits, b_max=b_max, peak_macs_per_s=1e4, rows=pair_rows(times),
-        layers=layers,
-    )  # fmt: skip
-
-
-def trace_of(arrivals, slo_s=None) -> Trace:
-    slo = None if slo_s is None else np.broadcast_to(np.array(slo_s, dtype=float), len(arrivals)).copy()
-    return Trace(np.arange(len(arrivals)), np.array(arrivals, dtype=float), slo_s=slo)
-
-
-def traffic_of(trace: Trace, exits: np.ndarray, slo_s: float | None = None) -> Traffic:
-    """Requests with these exits, and with this objective or that of the trace."""
-    return prepare(replace(trace, exits=exits, confidences=None), [0.0] * max(exits), slo_s=slo_s)
-
-
-def ticks(low: int, high: int) -> st.SearchStrategy[float]:
-    """Times in 64ths of a second: sums are exact, and ties happen."""
-    return st.integers(low, high).map(lambda n: n / 64)
-
-
-@st.composite
-def workloads(draw):
-    """A table, arrivals (ties and bursts among them), exits and objectives."""
-    stages, b_max = draw(st.integers(1, 4)), draw(st.integers(1, 5))
-    first = draw(st.lists(ticks(1, 128).map(lambda time: 4 * time), min_size=stages, max_size=stages))
-    growth = draw(st.integers(0, 5)) / 4
-    table = table_of([[time * (1 + growth * b) for b in range(b_max)] for time in first])
-    gaps = draw(st.lists(st.one_of(st.just(0.0), ticks(0, 600)), min_size=1, max_size=30))
-    exits = draw(st.lists(st.integers(1, stages), min_size=len(gaps), max_size=len(gaps)))
-    slos = draw(
-        st.one_of(
-            ticks(4, 4000).map(lambda slo: [slo] * len(gaps)),
-            st.lists(ticks(4, 4000), min_size=len(gaps), max_size=len(gaps)),
-        )
-    )
-    return table, trace_of(np.cumsum(gaps), slos), np.array(exits)
-
-
-def contender_of(policy: str, call_s: float = 0.0, timeout_s: float = 1.0) -> Scheduler:
-    """A policy with the cost of a call, and AdaptB's timeout; the traces here have an SLO for each request."""
-    timeout = [f"timeout={timeout_s}s" if timeout_s else "timeout=0"] if policy == "adaptb" else []
-    return find_policy(f"{policy}:" + ",".join([f"call={call_s}s" if call_s else "call=0", *timeout]))
 
 
 def expected_outcome(spec: str, table: LatencyTable, trace: Trace, exits, call_s: float, timeout_s: float):
@@ -313,10 +249,6 @@ def test_a_burst_is_served_in_order():
     assert found.finish_s[-1] == pytest.approx((count // 3) * 4.0 + 3.0)
 
 
-def mine(decide) -> Scheduler:
-    return Scheduler("mine", Policy(decide), {})
-
-
 @compile_policy
 def _greedy(view, data):
     return launch(view.waiting + 1, 1)
@@ -356,7 +288,7 @@ def _elsewhere(view, data):
 def test_a_policy_that_breaks_the_contract_is_told_so(policy):
     table, exits = table_of([[1.0] * 2] * 2), np.array([2, 2])
     with pytest.raises(InputError, match="policy mine: .*docs/add-a-policy.md"):
-        simulate(table, traffic_of(trace_of([0.0, 0.0]), exits, 1), mine(policy))
+        simulate(table, traffic_of(trace_of([0.0, 0.0]), exits, 1), scheduler_of(policy))
 
 
 @compile_policy
@@ -372,7 +304,9 @@ def _patient(view, data):
 
 def test_a_policy_may_wait():
     table = table_of([[1.0, 1.0, 1.0]])
-    found = simulate(table, traffic_of(trace_of([0.0, 0.5, 5.0, 5.1, 5.2]), np.ones(5, dtype=int), 9), mine(_patient))
+    found = simulate(
+        table, traffic_of(trace_of([0.0, 0.5, 5.0, 5.1, 5.2]), np.ones(5, dtype=int), 9), scheduler_of(_patient)
+    )
     assert found.start_s.tolist() == [2.0, 2.0, 5.2, 5.2, 5.2]
 
 
@@ -387,7 +321,7 @@ def test_a_policy_that_raises_is_told_so():
 
     trace = trace_of([0.0])
     with pytest.raises(InputError, match="policy: broken raised TypeError: .*docs/add-a-policy.md"):
-        simulate(table_of([[1.0]]), traffic_of(trace, np.array([1]), 1.0), mine(broken))
+        simulate(table_of([[1.0]]), traffic_of(trace, np.array([1]), 1.0), scheduler_of(broken))
 
 
 @pytest.mark.parametrize(
