@@ -26,7 +26,6 @@ from fluidb.experiments.store import COMPARED, RunTable, Store, find_engines, ru
 from fluidb.experiments.store import Run as GridRun
 from fluidb.experiments.workers import Workers
 from fluidb.formats import InputError, read_table, write_table
-from fluidb.serving.statistics import mean_interval, welch_interval
 from fluidb.traffic import gamma, poisson, prepare
 
 FAST = {"one by one": "serial", "waits": "adaptb:timeout=M", "fluid": "fluid:call=1us"}
@@ -425,36 +424,6 @@ def test_an_earlier_file_of_a_later_version_may_have_more_keys(tmp_path: Path, k
     content["points"][0]["contenders"][0]["colour"] = "red"
     (tmp_path / "e.json").write_text(json.dumps(content))
     assert read_comparison(tmp_path / "e.json") == read_comparison(kept / "compare.json")
-
-
-def test_welch_interval_against_a_published_example() -> None:
-    """Wikipedia, Welch's t-test, example 1: t = -2.46 with 25.0 degrees of freedom, t_975 = 2.06."""
-    a = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6, 23.1, 19.6, 19.0, 21.7, 21.4]
-    b = [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2, 21.9, 22.1, 22.9, 20.5, 24.4]
-    found = welch_interval(np.array(a), np.array(b))
-    assert found is not None
-    difference, half = np.mean(a) - np.mean(b), (found.high - found.low) / 2
-    assert (found.low + found.high) / 2 == pytest.approx(difference)
-    assert difference / half * 2.062 == pytest.approx(-2.46, abs=0.01)
-    assert welch_interval(np.array([1.0]), np.array(b)) is None
-    assert welch_interval(np.array([1.0, 1.0]), np.array([0.5, 0.5])) == (0.5, 0.5)
-    same = welch_interval(np.array(a), np.array(a) + 3.0)
-    assert same is not None
-    assert same.low < -3.0 < same.high
-
-
-def test_welch_interval_covers_as_often_as_it_says() -> None:
-    draws = np.random.default_rng(5)
-    inside = 0
-    for _ in range(4000):
-        found = welch_interval(draws.normal(0, 1, 5), draws.normal(0, 4, 12))
-        assert found is not None
-        inside += found.low <= 0 <= found.high
-    assert 0.94 < inside / 4000 < 0.97
-
-
-def test_student_interval_of_two_runs() -> None:
-    assert mean_interval(np.array([1.0, 3.0])) == pytest.approx((2 - 12.706, 2 + 12.706))
 
 
 # faults of a scenario file
