@@ -10,12 +10,16 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
+from fluidb.cli.app import run
 from fluidb.models import Exit, Gemm, Layer, Network, Shape
 from fluidb.platforms import Platform
 from fluidb.serving import Scheduler, find_policy
@@ -43,6 +47,25 @@ def run_fluidb(*arguments: object, cwd: Path | None = None) -> subprocess.Comple
     return subprocess.run(
         [FLUIDB, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=300, check=False
     )
+
+
+def call_fluidb(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command line in this process, which saves the imports of a new one; both streams are files.
+
+    What begins, ends or interrupts a process is not tested here but with ``run_fluidb`` and ``start_fluidb``.
+    """
+    command = ["fluidb", *map(str, arguments)]
+    with (
+        TemporaryFile("w+") as out, TemporaryFile("w+") as err,
+        redirect_stdout(out), redirect_stderr(err), chdir(cwd), mock.patch.object(sys, "argv", command),
+    ):  # fmt: skip
+        with pytest.raises(SystemExit) as end:
+            run()
+        found = []
+        for stream in (out, err):
+            stream.seek(0)
+            found.append(stream.read())
+    return subprocess.CompletedProcess(command, int(end.value.code or 0), *found)
 
 
 def start_fluidb(*arguments: object, cwd: Path) -> subprocess.Popen[str]:

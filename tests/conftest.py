@@ -1,4 +1,4 @@
-"""Fixtures: the command line through its real entry point, and one small design."""
+"""Fixtures: the command line, in this process and through its real entry point, and one small design."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 pytest.register_assert_rewrite("builders")
 
-from builders import COMPILED, POCKET, TINY, Run, run_fluidb  # noqa: E402  (after the line above)
+from builders import COMPILED, POCKET, TINY, Run, call_fluidb, run_fluidb  # noqa: E402  (after the line above)
 from hypothesis import settings  # noqa: E402
 
 # a first call compiles, so no example has a deadline; CI draws the same examples every time
@@ -24,7 +24,13 @@ if not COMPILED:
 
 @pytest.fixture
 def fluidb(tmp_path: Path) -> Run:
-    """The installed command, run in an empty folder."""
+    """The command line, run in an empty folder and in this process."""
+    return lambda *arguments: call_fluidb(*arguments, cwd=tmp_path)
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Run:
+    """The installed command, run in an empty folder as a user would."""
     return lambda *arguments: run_fluidb(*arguments, cwd=tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""The command line through its real entry point."""
+"""The command line: one real run of every command and of what begins or ends a process, the rest in this process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CAMERAS = ["--cameras", 4, "--fps", 30, "--jitter", "5ms", "--drop", 0.1]
 DAILY = ["--rate", 0.01, "--peak-to-mean", 2, "--peak-hour", 14]
 
 
-def test_the_chain_of_the_readme(fluidb: Run, tmp_path: Path) -> None:
+def test_the_chain_of_the_readme(installed: Run, tmp_path: Path) -> None:
     """dse, latency, trace, serve-sim: each reads what the one before wrote."""
     for arguments in (
         ["dse", TINY, POCKET, "-o", "tiny", "--b-max", 4],
@@ -49,7 +49,7 @@ def test_the_chain_of_the_readme(fluidb: Run, tmp_path: Path) -> None:
         ["trace", "poisson", "--rate", 2000, "--count", 500, "--seed", 1, "-o", "t.csv"],
         ["serve-sim", "tiny", "--trace", "t.csv", "--policy", "fluid", "--slo", "2ms", "--requests", "r.csv"],
     ):
-        done = fluidb(*arguments)
+        done = installed(*arguments)
         assert (done.returncode, done.stderr) == (0, ""), arguments
         assert done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.csv", "t.csv", "tiny"]
@@ -98,7 +98,7 @@ def test_the_chain_of_the_readme(fluidb: Run, tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("kind", ["txt", "json"])
 def test_golden_output(
-    fluidb: Run, tmp_path: Path, tiny_design: Path, name: str, arguments: list[str], kind: str
+    fluidb: Run, installed: Run, tmp_path: Path, tiny_design: Path, name: str, arguments: list[str], kind: str
 ) -> None:
     """What is printed, as text and as JSON; `GOLDEN=write pytest tests/cli/test_cli.py` writes the files anew."""
     if kind == "json" and "--help" in arguments:
@@ -107,7 +107,7 @@ def test_golden_output(
     write_trace(poisson(8000, 400, 5), tmp_path / "t.csv")
     (tmp_path / "s.csv").write_text(SAMPLES)
     arguments = ["tiny" if item == "DESIGN" else item for item in arguments] + (["--json"] if kind == "json" else [])
-    done = fluidb(*arguments)
+    done = (installed if kind == "txt" else fluidb)(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
     path = GOLDEN / f"{name}.{kind}"
     if os.environ.get("GOLDEN") == "write":
@@ -130,12 +130,13 @@ def approximately(value: object) -> object:
     return pytest.approx(value, rel=1e-12) if isinstance(value, float) else value
 
 
-def test_same_input_same_bytes_for_any_number_of_threads(fluidb: Run, tmp_path: Path) -> None:
-    for folder, threads in (("a", 1), ("b", 2), ("c", 5)):
-        fluidb("dse", TINY, POCKET, "-o", folder, "--b-max", 3, "--threads", threads)
-        fluidb("latency", folder)
-        fluidb("trace", "poisson", "--rate", 900, "--count", 200, "--seed", 4, "-o", f"{folder}.csv")
-        fluidb("serve-sim", folder, "--trace", f"{folder}.csv", "--slo", "1ms", "--requests", f"{folder}-r.csv")
+def test_same_input_same_bytes_for_any_number_of_threads(fluidb: Run, installed: Run, tmp_path: Path) -> None:
+    """In processes of their own, and in one that has run other commands before."""
+    for folder, threads, run in (("a", 1, installed), ("b", 2, fluidb), ("c", 5, fluidb)):
+        run("dse", TINY, POCKET, "-o", folder, "--b-max", 3, "--threads", threads)
+        run("latency", folder)
+        run("trace", "poisson", "--rate", 900, "--count", 200, "--seed", 4, "-o", f"{folder}.csv")
+        run("serve-sim", folder, "--trace", f"{folder}.csv", "--slo", "1ms", "--requests", f"{folder}-r.csv")
     for name in ("{}/design.json", "{}/fbcb.json", "{}/latency.json", "{}.csv", "{}-r.csv"):
         contents = {(tmp_path / name.format(folder)).read_bytes() for folder in "abc"}
         assert len(contents) == 1, name
@@ -587,8 +588,8 @@ def test_killed_in_mid_write_of_a_latency_table(fluidb: Run, tmp_path: Path) -> 
     assert fluidb("latency", "d").returncode == 0
 
 
-def test_version(fluidb: Run) -> None:
-    assert fluidb("--version").stdout == "fluidb 0.1.0\n"
+def test_version(installed: Run) -> None:
+    assert installed("--version").stdout == "fluidb 0.1.0\n"
     done = subprocess.run([sys.executable, "-m", "fluidb", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == "fluidb 0.1.0\n"
 
