@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import NamedTemporaryFile
 from typing import Any
 from unittest import mock
 
@@ -56,15 +56,15 @@ def call_fluidb(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[st
     """
     command = ["fluidb", *map(str, arguments)]
     with (
-        TemporaryFile("w+") as out, TemporaryFile("w+") as err,
+        NamedTemporaryFile("w") as out, NamedTemporaryFile("w") as err,
         redirect_stdout(out), redirect_stderr(err), chdir(cwd), mock.patch.object(sys, "argv", command),
     ):  # fmt: skip
         with pytest.raises(SystemExit) as end:
             run()
         found = []
         for stream in (out, err):
-            stream.seek(0)
-            found.append(stream.read())
+            stream.flush()
+            found.append(Path(stream.name).read_text())
     return subprocess.CompletedProcess(command, int(end.value.code or 0), *found)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import fluidb
 import pytest
 from builders import POCKET, ROOT, TINY
+from fluidb import jit
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 MODULES = ["fluidb", *(module.name for module in pkgutil.walk_packages(fluidb.__path__, "fluidb."))]
@@ -179,3 +180,13 @@ def test_every_name_that_a_package_exports_is_there(package):
         assert not inspect.ismodule(getattr(module, name)), name
     with pytest.raises(AttributeError, match="nonsense"):
         _ = module.nonsense
+
+
+def test_an_edit_of_any_compiled_source_gives_a_new_cache():
+    """A policy is compiled with functions of other files, whose edits numba does not notice."""
+    listed = {path for pattern in jit.SOURCES for path in ROOT.glob(pattern)}
+    mark = re.compile(r"^(@compiled|@compile_policy|@kernel|compile_policy = |kernel = )", re.MULTILINE)
+    folders = [ROOT.joinpath(*name.split(".")[1:]) for name in subpackages()]
+    held = {path for folder in folders for path in folder.glob("*.py") if mark.search(path.read_text())}
+    assert held
+    assert held <= listed
