@@ -14,6 +14,7 @@ from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from time import monotonic, sleep
 from typing import Any
 from unittest import mock
 
@@ -68,12 +69,20 @@ def call_fluidb(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[st
     return subprocess.CompletedProcess(command, int(end.value.code or 0), *found)
 
 
-def start_fluidb(*arguments: object, cwd: Path) -> subprocess.Popen[str]:
+def start_fluidb(*arguments: object, cwd: Path, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
     """Start the installed command so that Ctrl-C reaches it: a test run in the background may have it ignored."""
     return subprocess.Popen(
-        [FLUIDB, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        [FLUIDB, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE, stderr=stderr, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  (no threads here)
     )  # fmt: skip
+
+
+def wait_for(true: Callable[[], object]) -> None:
+    """Return as soon as something holds, and fail if it never does."""
+    deadline = monotonic() + 180
+    while not true():
+        assert monotonic() < deadline
+        sleep(0.02)
 
 
 def lines(done: subprocess.CompletedProcess[str]) -> list[str]:

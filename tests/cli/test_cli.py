@@ -547,15 +547,23 @@ def test_a_reader_that_leaves_early_is_no_fault(tmp_path: Path) -> None:
 def test_ctrl_c_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
     text = Path(POCKET).read_text().replace("dsps = 24", "dsps = 12000").replace("0.02", "400.0")
     (tmp_path / "big.toml").write_text(text)
-    running = start_fluidb("dse", "inception_v3", "big.toml", "-o", "d", "--b-max", "256", cwd=tmp_path)
-    time.sleep(4)  # the search takes minutes: this lands in its midst
-    assert running.poll() is None
+    master, slave = pty.openpty()
+    running = start_fluidb("dse", "inception_v3", "big.toml", "-o", "d", "--b-max", "256", cwd=tmp_path, stderr=slave)
+    os.close(slave)
+    seen = b""
+    while seen.count(b"designs") < 5:  # the bar is drawn again and again while a kernel works that takes minutes
+        chunk = _read(master)
+        assert chunk, seen
+        seen += chunk
     asked = time.monotonic()
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
-    assert running.returncode == 130
-    assert time.monotonic() - asked < 10  # it answers in milliseconds; a kernel of this size takes minutes
-    assert (out, err) == ("", "fluidb: interrupted\n")
+    while chunk := _read(master):
+        seen += chunk
+    os.close(master)
+    out, _ = running.communicate(timeout=60)
+    assert (running.returncode, out) == (130, "")
+    assert time.monotonic() - asked < 10  # it answers in milliseconds
+    assert seen.endswith(b"fluidb: interrupted\r\n")
     assert [path.name for path in tmp_path.iterdir()] == ["big.toml"]
 
 

@@ -9,13 +9,12 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from builders import DUEL, POCKET, ROOT, TINY, Run, edited_scenario, files, lines, run_fluidb, start_fluidb
+from builders import DUEL, POCKET, ROOT, TINY, Run, edited_scenario, files, lines, run_fluidb, start_fluidb, wait_for
 from distributed import Client, LocalCluster
 from fluidb.experiments import compare, load_scenario
 from fluidb.experiments import workers as tasks
@@ -41,13 +40,6 @@ try:
 finally:
     print([name for name in ("dask", "distributed") if name in sys.modules], file=sys.stderr)
 """
-
-
-def wait_for(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 180
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 class Cluster(NamedTuple):
@@ -159,7 +151,7 @@ def test_a_fault_of_a_task_is_the_line_that_it_is_without_a_cluster(tmp_path: Pa
 def test_other_sources_are_refused(tmp_path: Path, cluster: Cluster) -> None:
     """Seen from the workers, a client of another version: the comparison is the same."""
     shutil.copytree(ROOT, tmp_path / "fluidb", ignore=shutil.ignore_patterns(".*", "tests", "docs", "build", "results"))
-    with (tmp_path / "fluidb" / "serving" / "roots.py").open("a") as source:
+    with (tmp_path / "fluidb" / "serving" / "replay.py").open("a") as source:
         source.write("# edited\n")
     done = subprocess.run(
         [sys.executable, "-m", "fluidb", "dse", f"{TINY},alexnet", POCKET, "--scheduler", cluster.address],

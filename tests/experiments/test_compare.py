@@ -10,13 +10,25 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from builders import COMPILED, DATA, DUEL, FLUIDB, KILLED, Run, edited_scenario, files, lines, run_fluidb, start_fluidb
+from builders import (
+    COMPILED,
+    DATA,
+    DUEL,
+    FLUIDB,
+    KILLED,
+    Run,
+    edited_scenario,
+    files,
+    lines,
+    run_fluidb,
+    start_fluidb,
+    wait_for,
+)
 from fluidb.dse import search
 from fluidb.experiments import designs as many
 from fluidb.experiments import load_scenario
@@ -319,10 +331,7 @@ def test_only_our_own_folder_is_written_to(fluidb: Run, tmp_path: Path, kept: Pa
 def test_ctrl_c_keeps_the_runs_and_says_so(tmp_path: Path) -> None:
     path = edited_scenario(tmp_path, ("requests = 60", f"requests = {10**6 if COMPILED else 10**4}"))
     running = start_fluidb("compare", path, "-o", "d", cwd=tmp_path)
-    for _ in range(600):  # until the first run is kept
-        if any((tmp_path / "d").glob("runs/[!.]*.json")):
-            break
-        time.sleep(0.05)
+    wait_for(lambda: any((tmp_path / "d").glob("runs/[!.]*.json")))
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=60)
     assert running.returncode == 130
