@@ -39,6 +39,6 @@ def tiny_design(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder of the tiny network's design on the pocket board, with its latency table; not to be changed."""
     folder = tmp_path_factory.mktemp("designs") / "tiny"
     for arguments in (["dse", TINY, POCKET, "-o", folder, "--b-max", 4], ["latency", folder]):
-        done = run_fluidb(*arguments)
+        done = call_fluidb(*arguments, cwd=folder.parent)
         assert done.returncode == 0, done.stderr
     return folder

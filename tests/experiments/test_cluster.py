@@ -118,14 +118,14 @@ def test_compare_ends_with_the_same_bytes_whoever_dies(tmp_path: Path, cluster: 
     assert found == files(tmp_path / "alone")
 
 
-def test_dse_of_many_is_the_same_on_a_cluster(fluidb: Run, tmp_path: Path, cluster: Cluster) -> None:
+def test_dse_of_many_is_the_same_on_a_cluster(fluidb: Run, installed: Run, tmp_path: Path, cluster: Cluster) -> None:
     """Two networks on two boards, one of which is too small for any design."""
     (tmp_path / "other.toml").write_text(Path(TINY).read_text().replace('name = "tiny"', 'name = "other"'))
     (tmp_path / "crumb.toml").write_text(
         Path(POCKET).read_text().replace('"pocket"', '"crumb"').replace("on_chip_mbit = 0.02", "on_chip_mbit = 1e-5")
     )
     command = ["dse", f"{TINY},other.toml", f"{POCKET},crumb.toml", "--b-max", 2]
-    alone, away = fluidb(*command, "-o", "a"), fluidb(*command, "-o", "b", "--scheduler", cluster.address)
+    alone, away = fluidb(*command, "-o", "a"), installed(*command, "-o", "b", "--scheduler", cluster.address)
     assert (alone.returncode, alone.stdout, alone.stderr) == (away.returncode, away.stdout, away.stderr)
     assert away.returncode == 2
     assert [line.split(":")[1] for line in away.stderr.splitlines()] == [" tiny on crumb", " other on crumb"]
@@ -133,8 +133,8 @@ def test_dse_of_many_is_the_same_on_a_cluster(fluidb: Run, tmp_path: Path, clust
     assert len(files(tmp_path / "b")) == 2 * 3
 
 
-def test_a_local_cluster_finds_the_same(fluidb: Run, tmp_path: Path) -> None:
-    found = fluidb("compare", DUEL, "--scheduler", "local", "--threads", 1, "--json")
+def test_a_local_cluster_finds_the_same(installed: Run, tmp_path: Path) -> None:
+    found = installed("compare", DUEL, "--scheduler", "local", "--threads", 1, "--json")
     assert (found.returncode, found.stderr) == (0, "")
     assert found.stdout == compare(load_scenario(str(DUEL)))[0].text()
 

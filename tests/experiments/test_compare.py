@@ -22,10 +22,10 @@ from builders import (
     FLUIDB,
     KILLED,
     Run,
+    call_fluidb,
     edited_scenario,
     files,
     lines,
-    run_fluidb,
     start_fluidb,
     wait_for,
 )
@@ -156,7 +156,7 @@ def test_a_single_seed_has_no_intervals(tmp_path: Path) -> None:
     assert (estimate.low, estimate.high) == (None, None)
     difference = (found.points[0].contenders[1].differences or {})["busy_share"]
     assert (difference.low, difference.beyond_noise) == (None, None)
-    done = run_fluidb("compare", tmp_path / "mine.toml")
+    done = call_fluidb("compare", "mine.toml", cwd=tmp_path)
     assert done.returncode == 0
     assert "±" not in done.stdout
 
