@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +75,16 @@ def start_fluidb(*arguments: object, cwd: Path, stderr: int = subprocess.PIPE) -
         [FLUIDB, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE, stderr=stderr, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  (no threads here)
     )  # fmt: skip
+
+
+def read_terminal(descriptor: int) -> Iterator[bytes]:
+    """What is written to the other end of a terminal, until that is closed; unread, it would stop the writer."""
+    while True:
+        try:
+            piece = os.read(descriptor, 65536)
+        except OSError:  # closed
+            return
+        yield piece
 
 
 def wait_for(true: Callable[[], object]) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import DATA, FLUIDB, KILLED, POCKET, TINY, Run, lines, start_fluidb
+from builders import DATA, FLUIDB, KILLED, POCKET, TINY, Run, lines, read_terminal, start_fluidb
 from fluidb.dse import read_design
 from fluidb.formats import InputError
 from fluidb.tables import read_latency
@@ -512,24 +512,15 @@ def test_json_goes_alone_to_stdout_and_nothing_to_stderr(fluidb: Run) -> None:
 
 def test_a_terminal_sees_progress_and_the_next_step(tmp_path: Path) -> None:
     master, slave = pty.openpty()
-    done = subprocess.run(
-        [FLUIDB, "dse", TINY, POCKET, "-o", "d"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=slave, check=True
-    )
+    running = start_fluidb("dse", TINY, POCKET, "-o", "d", cwd=tmp_path, stderr=slave)
     os.close(slave)
-    seen = b""
-    while chunk := _read(master):
-        seen += chunk
+    seen = b"".join(read_terminal(master))
     os.close(master)
+    out, _ = running.communicate(timeout=60)
+    assert running.returncode == 0
     assert b"designs" in seen
     assert b"next: fluidb latency d" in seen
-    assert b"designs " not in done.stdout
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:  # the other end is closed
-        return b""
+    assert "designs " not in out
 
 
 def test_a_reader_that_leaves_early_is_no_fault(tmp_path: Path) -> None:
@@ -550,15 +541,12 @@ def test_ctrl_c_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
     master, slave = pty.openpty()
     running = start_fluidb("dse", "inception_v3", "big.toml", "-o", "d", "--b-max", "256", cwd=tmp_path, stderr=slave)
     os.close(slave)
-    seen = b""
+    seen, pieces = b"", read_terminal(master)
     while seen.count(b"designs") < 5:  # the bar is drawn again and again while a kernel works that takes minutes
-        chunk = _read(master)
-        assert chunk, seen
-        seen += chunk
+        seen += next(pieces)
     asked = time.monotonic()
     running.send_signal(signal.SIGINT)
-    while chunk := _read(master):
-        seen += chunk
+    seen += b"".join(pieces)
     os.close(master)
     out, _ = running.communicate(timeout=60)
     assert (running.returncode, out) == (130, "")

@@ -18,13 +18,13 @@ from builders import (
     COMPILED,
     DATA,
     DUEL,
-    FLUIDB,
     KILLED,
     Run,
     call_fluidb,
     edited_scenario,
     files,
     lines,
+    read_terminal,
     start_fluidb,
     wait_for,
 )
@@ -201,17 +201,12 @@ def test_text_has_a_table_of_figures_and_one_of_differences_for_each_case(fluidb
 def test_a_terminal_sees_progress_and_what_was_kept(tmp_path: Path, kept: Path) -> None:
     shutil.copytree(kept, tmp_path / "d")
     master, slave = pty.openpty()
-    subprocess.run(
-        [FLUIDB, "compare", DUEL, "-o", "d"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=slave, check=True
-    )
+    running = start_fluidb("compare", DUEL, "-o", "d", cwd=tmp_path, stderr=slave)
     os.close(slave)
-    seen = b""
-    try:
-        while chunk := os.read(master, 65536):
-            seen += chunk
-    except OSError:  # the other end is closed
-        pass
+    seen = b"".join(read_terminal(master))
     os.close(master)
+    running.communicate(timeout=60)
+    assert running.returncode == 0
     assert b"searches and runs" in seen
     assert b"wrote d; 45 runs were kept there already" in seen
 
