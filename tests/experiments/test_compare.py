@@ -102,7 +102,7 @@ def test_arrivals_and_exits_are_those_of_the_single_commands() -> None:
 def test_bursty_arrivals_are_those_of_the_process_gamma(tmp_path: Path) -> None:
     path = edited_scenario(tmp_path, ("[2000, 8000]", "[2000, 8000]\ncv = 2.0"))
     scenario = load_scenario(str(path))
-    trace, _ = traffic(scenario.points[1], 2)
+    trace = traffic(scenario.points[1], 2).trace
     assert trace.arrival_s.tolist() == gamma(8000.0, 2.0, 60, 2).arrival_s.tolist()
     found, _ = compare(scenario)
     assert [point.cv for point in found.points] == [2.0] * 4 + [None]
