@@ -4,6 +4,7 @@ from .files import (
     check_free as check_free,
     check_other as check_other,
     check_own_folder as check_own_folder,
+    read_bytes as read_bytes,
     read_text as read_text,
     write_directory as write_directory,
     write_file as write_file,
@@ -27,6 +28,6 @@ from .toml import (
     parse_toml as parse_toml,
     read_toml as read_toml,
     toml_inline as toml_inline,
-    toml_key as toml_key,
+    toml_lines as toml_lines,
     validate as validate,
 )

@@ -72,6 +72,38 @@ def check_own_folder(folder: Path, force: bool, kind: str, mark: str, own: Colle
         raise InputError(f"{folder}: --force replaces {kind} only, and this holds {strangers[0]} too; move it away")
 
 
+def read_bytes(path: Path, max_bytes: int, hint: str = "") -> bytes:
+    """A file, whole.
+
+    Parameters
+    ----------
+    path : Path
+        An existing file.
+    max_bytes : int
+        Most bytes to read; a larger file is refused.
+    hint : str
+        What to do about a larger file, for the fault.
+
+    Returns
+    -------
+    bytes
+        Its content.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or is too large.
+    """
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(max_bytes + 1)
+    except OSError as error:
+        raise InputError(f"{path}: could not be read ({error.strerror})") from error
+    if len(raw) > max_bytes:
+        raise InputError(f"{path}: expected at most {max_bytes / 2**20:.0f} MiB, found more{hint}")
+    return raw
+
+
 def read_text(path: Path, max_bytes: int) -> str:
     """A text file, whole.
 
@@ -92,13 +124,7 @@ def read_text(path: Path, max_bytes: int) -> str:
     InputError
         If it cannot be read, is too large, or is no UTF-8.
     """
-    try:
-        with path.open("rb") as stream:
-            raw = stream.read(max_bytes + 1)
-    except OSError as error:
-        raise InputError(f"{path}: could not be read ({error.strerror})") from error
-    if len(raw) > max_bytes:
-        raise InputError(f"{path}: expected at most {max_bytes // 2**20} MiB, found more")
+    raw = read_bytes(path, max_bytes)
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:

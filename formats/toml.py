@@ -102,12 +102,15 @@ def validate(model: type[Model], data: object, path: Path) -> Model:
         raise InputError(f"{path}: {_fault(item, data, known)}" for item in error.errors(include_url=False)) from None
 
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+def _key(key: str) -> str:
+    """A key as TOML writes it: without quotes if that is allowed."""
+    return key if re.fullmatch("[A-Za-z0-9_-]+", key) else toml_inline(key)
 
 
-def toml_key(key: str) -> str:
-    """A key as TOML writes it: bare where it can be."""
-    return key if _BARE.fullmatch(key) else toml_inline(key)
+def toml_lines(values: Mapping[str, object], header: str = "") -> list[str]:
+    """Lines of ``key = value``, below an empty line and a header if one is given and there are values."""
+    lines = [f"{_key(key)} = {toml_inline(value)}" for key, value in values.items()]
+    return ["", header, *lines] if header and lines else lines
 
 
 def toml_inline(value: object) -> str:
@@ -129,7 +132,7 @@ def toml_inline(value: object) -> str:
     '{ name = "a", sizes = [1, 2.5], deep = false }'
     """
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{toml_key(key)} = {toml_inline(item)}' for key, item in value.items())} }}"
+        return f"{{ {', '.join(f'{_key(key)} = {toml_inline(item)}' for key, item in value.items())} }}"
     if isinstance(value, list):
         return f"[{', '.join(map(toml_inline, value))}]"
     if isinstance(value, str):  # JSON's escapes are TOML's, but for DEL

@@ -1,4 +1,4 @@
-"""What runs: networks, their exits and heads, and their lowering to matrix products."""
+"""Networks, their exits and heads, and their lowering to matrix products."""
 
 from .loader import NETWORKS, load_network
 from .network import MAX_WORK, Exit, Gemm, Layer, Network, Shape

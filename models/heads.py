@@ -1,4 +1,4 @@
-"""Exit heads that a network file may call by name."""
+"""Heads of exits that a network file may use by name."""
 
 from __future__ import annotations
 

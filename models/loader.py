@@ -1,11 +1,11 @@
-"""Reading network files."""
+"""Reads network files."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..formats import Catalogue, InputError, read_toml
+from ..formats import Catalogue, InputError, read_toml, validate
 from .heads import HEADS
 from .lowering import lower
 from .network import Exit, Layer, Network, Shape
@@ -14,40 +14,32 @@ from .schema import ExitFile, NetworkFile, Op
 NETWORKS = Catalogue("network", Path(__file__).parent, "fluidb models")
 
 
-class _Builder:
-    """Walks a file's layers in execution order, gathering layers and faults."""
-
-    def __init__(self, path: Path, source: Shape) -> None:
-        self.path = path
-        self.source = source
-        self.layers: list[Layer] = []
-        self.faults: list[str] = []
-
-    def run(self, ops: Sequence[Op], stage_of: Sequence[int], where: str, prefix: str) -> dict[str, Shape]:
-        """Lower a chain of operators; the shapes by name, faults kept for later."""
-        known = {"input": self.source}
-        before: Shape | None = self.source
-        for index, (op, stage) in enumerate(zip(ops, stage_of, strict=True)):
-            label = f'{self.path}: {where}[{index}] ("{op.name}")'
-            if op.name in known:
-                self.faults.append(f'{label}: expected a new name, found "{op.name}" again')
-                continue
-            unknown = [name for name in op.inputs or () if name not in known]
-            self.faults += [f'{label}.from: expected an earlier layer, found "{name}"' for name in unknown]
-            if unknown or (op.inputs is None and before is None):
-                before = None  # what follows has no known shape: say so once, here
-                continue
-            sources = [known[name] for name in op.inputs] if op.inputs is not None else [before]
-            try:
-                before, layer = lower(op, [shape for shape in sources if shape], stage, prefix)
-            except ValueError as error:
-                self.faults.append(f"{label}: {error}")
-                before = None
-                continue
-            known[op.name] = before
-            if layer:
-                self.layers.append(layer)
-        return known
+def _lower_all(
+    ops: Sequence[Op], source: Shape, stages: Sequence[int], where: str, prefix: str = ""
+) -> tuple[dict[str, Shape], list[Layer], list[str]]:
+    """Lower a chain of operators in execution order: its shapes by name, its layers, and its faults."""
+    shapes, layers, faults = {"input": source}, [], []
+    before: Shape | None = source
+    for index, (op, stage) in enumerate(zip(ops, stages, strict=True)):
+        label = f'{where}[{index}] ("{op.name}")'
+        if op.name in shapes:
+            faults.append(f'{label}: expected a new name, found "{op.name}" again')
+            continue
+        unknown = [name for name in op.inputs or () if name not in shapes]
+        faults += [f'{label}.from: expected an earlier layer, found "{name}"' for name in unknown]
+        sources = [before] if op.inputs is None else [shapes.get(name) for name in op.inputs]
+        known = [shape for shape in sources if shape]
+        before = None  # after a fault the following layers have no known shape; one fault is enough
+        if len(known) < len(sources):
+            continue
+        try:
+            before, layer = lower(op, known, stage, prefix)
+        except ValueError as error:
+            faults.append(f"{label}: {error}")
+            continue
+        shapes[op.name] = before
+        layers += [layer] if layer else []
+    return shapes, layers, faults
 
 
 def _head(item: ExitFile, source: Shape) -> list[Op]:
@@ -63,20 +55,18 @@ def _head(item: ExitFile, source: Shape) -> list[Op]:
 
 
 def _exit_positions(file: NetworkFile, path: Path) -> tuple[list[int], list[str]]:
-    """Index of the layer each exit follows, in file order, and what is wrong with the exits."""
+    """Return the index of the layer that each exit follows, in the order of the file, and the faults of the exits."""
     order = {op.name: index for index, op in enumerate(file.layers)}
     faults: list[str] = []
     positions: list[int] = []
     for index, item in enumerate(file.exits):
-        position = order.get(item.after, -1)
+        position, label = order.get(item.after, -1), f"{path}: exits[{index}].after"
         if position < 0:
-            faults.append(f'{path}: exits[{index}].after: expected the name of a layer, found "{item.after}"')
+            faults.append(f'{label}: expected the name of a layer, found "{item.after}"')
         elif position == len(order) - 1:
-            faults.append(f'{path}: exits[{index}].after: "{item.after}" is the end, which is an exit already')
+            faults.append(f'{label}: "{item.after}" is the end, which is an exit already')
         elif positions and position <= positions[-1]:
-            faults.append(
-                f'{path}: exits[{index}].after: expected a layer deeper than the exit before, found "{item.after}"'
-            )
+            faults.append(f'{label}: expected a layer deeper than the exit before, found "{item.after}"')
         positions.append(position)
     total = sum(item.rate for item in file.exits)
     if total > 1 + 1e-9:
@@ -104,35 +94,29 @@ def build_network(file: NetworkFile, path: Path) -> Network:
     InputError
         With a line for every name, shape, exit or rate that does not fit.
     """
-    positions, faults = _exit_positions(file, path)
-    stage_of = [1 + sum(position < index for position in positions) for index in range(len(file.layers))]
-    backbone = _Builder(path, Shape(file.input.height, file.input.width, file.input.channels))
-    shapes = backbone.run(file.layers, stage_of, "layers", "")
-    faults, heads = backbone.faults + faults, []
+    positions, wrong = _exit_positions(file, path)
+    stages = [1 + sum(position < index for position in positions) for index in range(len(file.layers))]
+    shapes, layers, faults = _lower_all(file.layers, Shape(**dict(file.input)), stages, f"{path}: layers")
+    faults += wrong
     for index, item in enumerate(file.exits):
-        source = shapes.get(item.after)
-        if source is None:
-            continue  # its layer has a fault of its own
-        head = _Builder(path, source)
+        if item.after not in shapes:
+            continue  # the layer has a fault itself
         try:
-            ops = _head(item, source)
-            head.run(ops, [index + 1] * len(ops), f"exits[{index}].layers", f"exit{index + 1}/")
+            ops = _head(item, shapes[item.after])
         except ValueError as error:
             faults.append(f"{path}: exits[{index}].{error}")
-        faults += head.faults
-        heads += head.layers
+            continue
+        where, prefix = f"{path}: exits[{index}].layers", f"exit{index + 1}/"
+        _, added, wrong = _lower_all(ops, shapes[item.after], [index + 1] * len(ops), where, prefix)
+        layers += added
+        faults += wrong
     if faults:
         raise InputError(faults)
-    layers = sorted([*backbone.layers, *heads], key=lambda layer: layer.stage)  # stable: a head ends its stage
-    if not any(layer.gemm for layer in layers):
-        raise InputError(f"{path}: layers: expected at least one layer that multiplies, found none")
-    empty = set(range(1, len(positions) + 2)) - {layer.stage for layer in layers}
-    if empty:
-        raise InputError(f"{path}: exits: expected work in every stage, found none in stage {min(empty)}")
-    rates = [item.rate for item in file.exits]
+    layers = sorted(layers, key=lambda layer: layer.stage)  # the sort is stable: a head comes last in its stage
     exits = [Exit(name=item.after, rate=item.rate) for item in file.exits]
-    exits.append(Exit(name=file.layers[-1].name, rate=max(0.0, 1.0 - sum(rates))))
-    return Network(name=file.name, title=file.title, sources=file.sources, exits=exits, layers=layers)
+    exits.append(Exit(name=file.layers[-1].name, rate=max(0.0, 1.0 - sum(item.rate for item in exits))))
+    content = {"name": file.name, "title": file.title, "sources": file.sources, "exits": exits, "layers": layers}
+    return validate(Network, content, path)
 
 
 def load_network(name: str) -> Network:

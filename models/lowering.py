@@ -1,4 +1,4 @@
-"""Lowering: what each operator does to a shape, and the matrix product it becomes."""
+"""Lowering: the output shape of each operator, and the matrix product that it becomes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .schema import Conv, ConvTranspose, Flatten, GlobalPool, Join, Linear, MatM
 
 
 def _windows(size: int, kernel: int, stride: int, pads: Sequence[int], *, ceil: bool = False) -> int:
-    """Window positions along one axis; a last partial window must start inside the input."""
+    """Number of window positions along one axis. A last partial window must start inside the input."""
     before, after = pads
     span = size + before + after - kernel
     if span < 0:
@@ -27,7 +27,7 @@ def _sides(pad: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
 
 
 Lowered = tuple[Shape, Gemm | None, int]
-"""Output of an operator, its product, and the words that it moves if it has none."""
+"""The output of an operator, its product, and the words that it moves if it has no product."""
 
 
 def _reach(op: Conv | ConvTranspose, source: Shape) -> list[int]:
@@ -45,7 +45,7 @@ def _conv(op: Conv, source: Shape) -> Lowered:
 
 
 def _conv_transpose(op: ConvTranspose, source: Shape) -> Lowered:
-    """Every input position times all window weights; overlapping products are added as they are written."""
+    """Every input position is multiplied by all weights of the window; overlapping products are added when written."""
     sizes = zip(source[:2], _reach(op, source), op.stride, _sides(op.pad), op.extra, strict=True)
     height, width = ((size - 1) * stride + reach - sum(pads) + extra for size, reach, stride, pads, extra in sizes)
     if min(height, width) < 1:
@@ -104,7 +104,7 @@ def _view(op: View, source: Shape) -> Lowered:
 
 
 def _pool(op: Pool | GlobalPool, source: Shape) -> Lowered:
-    """A pool reads the map and writes the map."""
+    """A pool reads its input and writes its output."""
     height, width = 1, 1
     if isinstance(op, Pool):
         height, width = map(partial(_windows, ceil=op.ceil), source[:2], op.kernel, op.stride, _sides(op.pad))
@@ -117,7 +117,7 @@ def _flatten(_: Flatten, source: Shape) -> Lowered:
 
 
 def _join(op: Join, *sources: Shape) -> Lowered:
-    """An addition is fused into the convolution before it; a concatenation is written in place."""
+    """An addition is fused into the convolution before it, and a concatenation is written in place: both are free."""
     if len(sources) < 2:
         raise ValueError(f'{op.op} needs at least two inputs: from = ["...", "..."]')
     if op.op == "add":
@@ -145,7 +145,7 @@ _LOWER: dict[type[Any], Callable[..., Lowered]] = {
 
 
 def lower(op: Op, sources: Sequence[Shape], stage: int, prefix: str = "") -> tuple[Shape, Layer | None]:
-    """What one operator gives and what it costs.
+    """The output of one operator, and its cost.
 
     Parameters
     ----------
@@ -156,16 +156,14 @@ def lower(op: Op, sources: Sequence[Shape], stage: int, prefix: str = "") -> tup
     stage : int
         1-based stage it runs in.
     prefix : str
-        Put before its name: the exit of a head's layer.
+        Put before the name of a head's layer: its exit.
 
     Returns
     -------
     shape : Shape
         Its output.
     layer : Layer or None
-        The layer on the NPU; ``None`` if it moves and computes nothing
-        (a residual addition is fused into the convolution before it, a
-        concatenation is written in place).
+        The layer on the NPU; ``None`` if the operator is free, as additions and concatenations are.
 
     Raises
     ------

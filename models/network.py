@@ -1,4 +1,4 @@
-"""What runs: a network as the NPU sees it, layers in execution order, cut into stages by exits.
+"""Networks as the NPU sees them: layers in execution order, divided into stages by exits.
 
 These records are also what ``design.json`` holds (``docs/file-formats.md``).
 """
@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from ..formats import Strict
 
 MAX_WORK = 2**43
-"""Most MACs, or words of a map, of one layer: with any batch size, cycles stay exact (docs/model.md, Arithmetic)."""
+"""Most MACs, or words of a map, of one layer. Cycles are then exact for any batch size (docs/model.md, Arithmetic)."""
 
 Count = Annotated[int, Field(ge=1, le=MAX_WORK)]
 
@@ -50,7 +50,7 @@ class Gemm(NamedTuple):
     C : int
         Columns: output channels of a group.
     groups : int
-        How many such products, one after the other: the groups of a convolution.
+        How many such products run one after the other: the groups of a convolution.
     """
 
     R: Count
@@ -136,11 +136,15 @@ class Network(Strict):
 
     @model_validator(mode="after")
     def _work_in_every_stage(self) -> Self:
-        stages = [layer.stage for layer in self.layers]
-        if stages != sorted(stages) or set(stages) != set(range(1, len(self.exits) + 1)):
-            raise ValueError(f"layers: expected stages 1 to {len(self.exits)} in order, one for each exit")
-        if not self.gemms or max(gemm.macs for gemm in self.gemms) > MAX_WORK:
-            raise ValueError(f"layers: expected at least one gemm, and none of more than {MAX_WORK:.2g} MACs")
+        stages, last = [layer.stage for layer in self.layers], len(self.exits)
+        if stages != sorted(stages) or set(stages) != set(range(1, last + 1)):
+            raise ValueError(
+                f"layers: expected stages 1 to {last} in order, one for each exit, and work in every stage"
+            )
+        if not self.gemms:
+            raise ValueError("layers: expected at least one layer that multiplies, found none")
+        if max(gemm.macs for gemm in self.gemms) > MAX_WORK:
+            raise ValueError(f"layers: expected products of at most {MAX_WORK:.2g} MACs, found more")
         return self
 
     @property

@@ -1,4 +1,4 @@
-"""The network file: what a person writes (``docs/add-a-network.md``)."""
+"""The schema of a network file, which a person writes (``docs/add-a-network.md``)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Op(Strict):
 
 
 class _Window(_Op):
-    """A window that slides; ``pad`` is top, left, bottom, right, or height and width for both sides."""
+    """A sliding window. ``pad`` is top, left, bottom, right; or height and width, each for both sides."""
 
     kernel: Pair
     stride: Pair
@@ -60,23 +60,23 @@ class _Weights(_Window):
 
 
 class Conv(_Weights):
-    """2-D convolution: ``out`` channels, ``groups`` (as many as inputs: depthwise).
+    """2-D convolution with ``out`` channels. With as many ``groups`` as input channels it is depthwise.
 
-    Over a sequence: a kernel of ``[length, 1]`` on a map one wide.
+    Over a sequence, use a kernel of ``[length, 1]`` on a map that is 1 wide.
     """
 
     op: Literal["conv"]
 
 
 class ConvTranspose(_Weights):
-    """Transposed convolution; ``extra`` rows and columns of output settle what the stride leaves open."""
+    """Transposed convolution. ``extra`` rows and columns are added to the output, as its size is not unique."""
 
     op: Literal["convtranspose"]
     extra: PairOrZero = [0, 0]
 
 
 class Pool(_Window):
-    """Maximum or average pooling; ``ceil`` keeps a last partial window."""
+    """Maximum or average pooling. With ``ceil`` a last partial window counts."""
 
     op: Literal["maxpool", "avgpool"]
     ceil: bool = False
@@ -89,14 +89,14 @@ class GlobalPool(_Op):
 
 
 class Linear(_Op):
-    """Fully connected over the channels of each position."""
+    """Fully connected layer over the channels of each position."""
 
     op: Literal["linear"]
     out: Positive
 
 
 class Flatten(_Op):
-    """All values of the map as channels of a single position; moves nothing."""
+    """All values of the map become channels of a single position. Moves nothing."""
 
     op: Literal["flatten"]
 
@@ -114,10 +114,10 @@ class MatMul(_Op):
 
 
 class Product(_Op):
-    """A matrix product as it stands: rows x inner by inner x columns, ``groups`` times.
+    """A matrix product: rows x inner by inner x columns, ``groups`` times.
 
-    ``per_sample`` tells that the right operand is an activation.  The output is rows x 1 x
-    groups*columns unless ``shape`` arranges the same number of values otherwise.
+    ``per_sample`` means that the right operand is an activation. The output is rows x 1 x
+    groups*columns, unless ``shape`` gives the same number of values another form.
     """
 
     op: Literal["gemm"]
@@ -131,7 +131,7 @@ class Product(_Op):
 class Memory(_Op):
     """Moves data and multiplies nothing: normalisation, softmax, an addition that is not fused, an embedding.
 
-    Reads its inputs, or ``reads`` words; writes its output, of the first input's shape or of ``shape``.
+    Reads its inputs, or ``reads`` words. Its output has the shape of the first input, or ``shape``.
     """
 
     op: Literal["memory"]
@@ -139,14 +139,14 @@ class Memory(_Op):
 
 
 class View(_Op):
-    """Another look at data in place, all of it or a part: reshape, slice, transpose; moves nothing."""
+    """Data in place seen in another form, all of it or a part: reshape, slice, transpose. Moves nothing."""
 
     op: Literal["view"]
     shape: Map
 
 
 class Join(_Op):
-    """``add`` (same shapes, fused) or ``concat`` (channels side by side, written in place)."""
+    """``add`` (equal shapes, fused) or ``concat`` (channels side by side, written in place)."""
 
     op: Literal["add", "concat"]
 
@@ -158,7 +158,7 @@ Op = Annotated[
 
 
 class ExitFile(Strict):
-    """An intermediate exit: where, how often taken, and the head that decides."""
+    """An intermediate exit: the layer it follows, the share of samples that leave, and its head."""
 
     after: Name
     rate: Annotated[float, Field(ge=0, le=1)]
@@ -174,7 +174,7 @@ class ExitFile(Strict):
 
 
 class InputShape(Strict):
-    """One sample as it enters."""
+    """The shape of one sample."""
 
     height: Positive
     width: Positive

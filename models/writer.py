@@ -1,22 +1,22 @@
-"""Writing network files, as a person would."""
+"""Writes network files as a person would."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..formats import toml_inline, toml_key
+from ..formats import toml_inline, toml_lines
 from .schema import NetworkFile, Op
 
 
 def _short(value: list[int]) -> int | list[int]:
-    """The shortest way to write a size for each axis or side."""
+    """The shortest way to write one size for each axis or side."""
     if len(set(value)) == 1:
         return value[0]
     return value[:2] if value[:2] == value[2:] else value
 
 
 def _operator(op: Op) -> dict[str, Any]:
-    """What must be said of an operator, its name first and its shape last."""
+    """The keys of an operator that have no default value, its name first and its shape last."""
     content = op.model_dump(by_alias=True, exclude_defaults=True)
     sizes = {"kernel", "stride", "pad", "dilation", "extra"} & content.keys()
     content |= {key: _short(content[key]) for key in sizes}
@@ -32,7 +32,7 @@ def _operators(ops: list[Op]) -> list[str]:
 
 
 def network_text(file: NetworkFile) -> str:
-    """A network file's text, one layer a line.
+    """The text of a network file, with one line for each layer.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def network_text(file: NetworkFile) -> str:
     Returns
     -------
     str
-        TOML that reads back to an equal ``file``; what has its default value is left out.
+        TOML that reads back to an equal ``file``; keys with their default value are left out.
 
     Examples
     --------
@@ -52,13 +52,9 @@ def network_text(file: NetworkFile) -> str:
       { name = "conv1", op = "conv", kernel = 7, stride = 2, pad = 3, out = 64, shape = [112, 112, 64] },
     """
     head = {"schema": file.schema_, "name": file.name, "title": file.title, "input": file.input.model_dump()}
-    lines = [f"{key} = {toml_inline(value)}" for key, value in head.items()]
-    lines += ["", *_operators(file.layers)]
+    lines = [*toml_lines(head), "", *_operators(file.layers)]
     for item in file.exits:
-        content = item.model_dump(exclude={"layers"}, exclude_none=True)
-        lines += ["", "[[exits]]", *(f"{key} = {toml_inline(value)}" for key, value in content.items())]
+        lines += toml_lines(item.model_dump(exclude={"layers"}, exclude_none=True), "[[exits]]")
         if item.layers is not None:
             lines += _operators(item.layers)
-    if file.sources:
-        lines += ["", "[sources]", *(f"{toml_key(key)} = {toml_inline(text)}" for key, text in file.sources.items())]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *toml_lines(file.sources, "[sources]")]) + "\n"

@@ -1,4 +1,4 @@
-"""What it runs on: boards and their resources, and devices that are as they are."""
+"""Platforms that networks run on: boards with their resources, and devices, which are fixed."""
 
 from .described import Described
 from .device import Device

@@ -1,7 +1,8 @@
-"""What the files of all kinds of platforms have in common."""
+"""The keys and methods that platforms of all kinds have in common."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
@@ -12,13 +13,18 @@ from ..formats import Strict, validate
 NAME = r"[A-Za-z0-9_.-]{1,80}"
 
 
+def plain_name(text: str) -> str:
+    """Replace every character that a name may not hold by ``_``."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[:80]
+
+
 class Described(Strict):
-    """A platform of any kind; each kind adds its numbers, and last ``sources``.
+    """A platform of any kind. Each kind adds its numbers and, as the last key, ``sources``.
 
     Attributes
     ----------
     schema_ : str
-        Name and version of the file's layout, which decides the kind.
+        Name and version of the file's layout. The name decides the kind.
     name, title : str
         Short name and a line for people.
     sources : dict of str to str
@@ -29,13 +35,13 @@ class Described(Strict):
     """What people call it."""
 
     table_made_by: ClassVar[str]
-    """How its latency table is made, for people who ask for something else; ``{}`` is its name."""
+    """How its latency table is made. A message tells it to a user who needs another kind; ``{}`` is its name."""
 
     listed_as: ClassVar[str]
     """Key of the list of these platforms in the JSON of ``fluidb platforms``."""
 
     headers: ClassVar[tuple[str, ...]]
-    """Of a table with a :attr:`row` for each."""
+    """Headings of a table that has a :attr:`row` for each platform."""
 
     no_numbers: ClassVar[set[str]] = {"schema_", "name", "title", "sources"}
     """Keys that need no source."""
@@ -43,7 +49,7 @@ class Described(Strict):
     schema_: str = Field(alias="schema")
     name: Annotated[str, Field(pattern=f"^{NAME}$")]
     title: str
-    if TYPE_CHECKING:  # each kind states it last, so that it is written last
+    if TYPE_CHECKING:  # each kind declares it last, so that files have it at their end
         sources: dict[str, str] = {}
 
     @field_validator("sources", check_fields=False)
@@ -56,14 +62,14 @@ class Described(Strict):
 
     @classmethod
     def read(cls, data: dict[str, Any], path: Path) -> Self:
-        """A platform of this kind from what its file holds.
+        """Make a platform of this kind from the content of its file.
 
         Parameters
         ----------
         data : dict
             The file's content.
         path : Path
-            The file, for faults and for files that it names.
+            The file: faults name it, and files that it names are found from its folder.
 
         Returns
         -------
@@ -79,16 +85,16 @@ class Described(Strict):
 
     @property
     def unsourced(self) -> list[str]:
-        """Keys of the numbers that name no source."""
+        """Keys of the numbers without a source."""
         numbers = self.model_dump(exclude=self.no_numbers, exclude_defaults=True)
         return [key for key in numbers if key not in self.sources]
 
     @property
     def row(self) -> tuple[str, ...]:
-        """Its main numbers as text, by :attr:`headers`."""
+        """Its main numbers as text, in the order of :attr:`headers`."""
         raise NotImplementedError
 
     @property
     def summary(self) -> str:
-        """Its main numbers in a line."""
+        """Its main numbers in one line."""
         raise NotImplementedError

@@ -1,18 +1,17 @@
-"""The kind ``device``: a machine that is as it is, known by a model of its kernels or by measured times."""
+"""The kind ``device``: a fixed machine, described by a model of its kernels or by measured times."""
 
 from __future__ import annotations
 
 import csv
 import io
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from ..formats import InputError, Strict, read_text, validate
-from .described import Described
+from .described import Described, plain_name
 
 MAX_BATCH = 256
 """Largest b_max."""
@@ -37,13 +36,13 @@ Slowdown = Annotated[
 
 
 class Device(Described):
-    """What both forms of a device state (``docs/add-a-device.md``); its file says which form it is.
+    """The keys that both forms of a device have (``docs/add-a-device.md``); its file says which form it is.
 
     Attributes
     ----------
     slowdown : list of float
-        Factor by which k batches side by side slow each other, for k = 1, 2, ...;
-        as many as there are lanes, one if the file states none.
+        Factor by which k batches side by side slow each other, for k = 1, 2, ...
+        There is one for each lane, and one lane if the file states none.
     gather_floor_s, gather_s_per_sample : float, optional
         Time to gather the survivors of a batch: a fixed part, and one for each sample.
     """
@@ -66,7 +65,7 @@ class Device(Described):
 
     @classmethod
     def read(cls, data: dict[str, Any], path: Path) -> Any:
-        """The form that the file has: measured if it names a table."""
+        """A device of the form that the file has: measured if it names a table."""
         return Measured.read(data, path) if "table" in data else validate(Analytic, data, path)
 
     @property
@@ -80,7 +79,7 @@ class Device(Described):
         return f"{self.form}, b = 1..{self.b_max}, lanes: {len(self.slowdown)}"
 
     def gather_s(self) -> list[float] | None:
-        """Time to gather survivors into b places, for b = 0..b_max; ``None`` if the file states none."""
+        """Time to gather survivors into a batch of b, for b = 0..b_max; ``None`` if the file states no time."""
         floor_s, sample_s = self.gather_floor_s, self.gather_s_per_sample
         if floor_s is None and sample_s is None:
             return None
@@ -88,18 +87,18 @@ class Device(Described):
 
 
 class Analytic(Device):
-    """A device known by a model: each kernel takes a fixed time, or one that grows with its work.
+    """A device that is described by a model: a kernel takes a fixed time, or a time that grows with its work.
 
     Attributes
     ----------
     b_max : int
         Largest batch.
     floor_s : float
-        Time of a product that has next to nothing to do: launching it.
+        Time of a very small product: the time to launch it.
     slope_s_per_mac : float
-        Time of a multiply-accumulate in a product that is large enough.
+        Time of one multiply-accumulate in a large product.
     bandwidth_gb_s, word_bits : float and int, optional
-        Memory bandwidth and width of a value, for layers that only move data; without them those take no time.
+        Memory bandwidth and width of a value, for layers that only move data. Without them such layers take no time.
     sources : dict of str to str
         Where each number comes from, by key.
     """
@@ -120,23 +119,23 @@ class Analytic(Device):
         return self
 
     def product_s(self, macs: int, batch: int) -> float:
-        """Time of a matrix product of so many MACs a sample."""
+        """Time of a matrix product with this many MACs for each sample."""
         return max(self.floor_s, self.slope_s_per_mac * macs * batch)
 
     def memory_s(self, words: int, batch: int) -> float:
-        """Time of a layer that only moves so many words a sample."""
+        """Time of a layer that only moves data, this many words for each sample."""
         if self.bandwidth_gb_s is None or self.word_bits is None:
             return 0.0
         return words * batch * self.word_bits / 8 / (1e9 * self.bandwidth_gb_s)
 
 
 class Measured(Device):
-    """A device known by the times that were measured on it, for one network.
+    """A device that is described by times that were measured on it, for one network.
 
     Attributes
     ----------
     table : str
-        CSV with the columns stage, batch, seconds, from the file's folder.
+        CSV with the columns stage, batch, seconds; its path starts at the folder of the device's file.
     network : str
         Name of the network that was measured.
     stages : int
@@ -175,20 +174,20 @@ class Measured(Device):
 
 
 def import_times(path: Path, file: Path, network: str, stages: int, name: str | None = None) -> Measured:
-    """Make a device of times that were measured.
+    """Make a device from measured times.
 
     Parameters
     ----------
     path : Path
         CSV with the columns stage, batch, seconds.
     file : Path
-        Where the device's file will lie; it names the CSV from there.
+        Where the device's file will be written; the path of the CSV starts at its folder.
     network : str
         Name of the network that was measured.
     stages : int
         Its stages.
     name : str, optional
-        The device's name, else the CSV's.
+        The device's name; if not given, that of the CSV.
 
     Returns
     -------
@@ -201,7 +200,7 @@ def import_times(path: Path, file: Path, network: str, stages: int, name: str | 
         With a line for every fault of the CSV.
     """
     content = {
-        "name": name or re.sub(r"[^A-Za-z0-9_.-]", "_", path.stem)[:80],
+        "name": name or plain_name(path.stem),
         "title": f"Times of {network}, measured",
         "table": os.path.relpath(path, file.parent),
         "network": network,
@@ -212,7 +211,7 @@ def import_times(path: Path, file: Path, network: str, stages: int, name: str | 
 
 
 class _Time(Strict):
-    """A row of a measured table; cells are text, so that numbers are read from it."""
+    """A row of a measured table. Cells are text, therefore numbers are converted here."""
 
     model_config = ConfigDict(strict=False)
 
@@ -222,7 +221,7 @@ class _Time(Strict):
 
 
 def _stage_times(path: Path, stages: int) -> list[list[float]]:
-    """Times by stage and batch; every fault has a line with its row and column."""
+    """Read times by stage and batch; every fault has a line with its row and column."""
     reader = csv.DictReader(io.StringIO(read_text(path, MAX_BYTES), newline=""), strict=True)
     cells: dict[tuple[int, int], float] = {}
     faults: list[str] = []

@@ -1,4 +1,4 @@
-"""The kinds of platforms, and how a file finds its own."""
+"""The kinds of platforms; the schema of a file tells which kind it is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .platform import Platform
 PLATFORMS = Catalogue("platform", Path(__file__).parent, "fluidb platforms")
 
 KINDS: dict[str, type[Described]] = {"fluidb.platform": Platform, "fluidb.device": Device}
-"""Kinds by the name of their schema.  A new kind is a module with its class, and a line here."""
+"""Kinds by the name of their schema. To add a kind, write a module with its class and add a line here."""
 
 
 AnyKind = TypeVar("AnyKind", bound=Described)
@@ -35,12 +35,12 @@ def load_platform(name: str, bandwidth_gb_s: float | None = None, *, kind: type[
     bandwidth_gb_s : float, optional
         Replaces the off-chip bandwidth that a board's file states.
     kind : type
-        What is expected: a board, ``Device``, or ``Described`` for a platform of any kind.
+        The expected kind: a board, ``Device``, or ``Described`` for a platform of any kind.
 
     Returns
     -------
     kind
-        The platform, of the kind that its file's schema says.
+        The platform.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The kind ``npu``: a board, whose resources an NPU is searched for."""
+"""The kind ``npu``: a board. A search finds an NPU that fits its resources."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ Count = Annotated[int, Field(ge=1, le=10**9)]
 Amount = Annotated[float, Field(ge=1e-6, le=1e6)]
 
 ENERGY_KEYS = ("mac_pj", "on_chip_pj_per_word", "off_chip_pj_per_word")
-"""What a board's file must state for the energy of a network; ``static_w`` may join them."""
+"""Keys that a board's file must have to estimate energy; ``static_w`` is optional."""
 
 LUT_KEYS = ("luts", "luts_fixed", "luts_per_adder")
-"""What it must state for the look-up tables of an NPU."""
+"""Keys that it must have to estimate the look-up tables of an NPU."""
 
 
 class Platform(Described):
-    """A board that an NPU is searched for, as its TOML file states it (``docs/add-a-board.md``).
+    """A board, as its TOML file describes it (``docs/add-a-board.md``).
 
     Attributes
     ----------
     dsps : int
-        Multiply-accumulate units: one DSP makes one ``word_bits`` MAC a cycle.
+        Multiply-accumulate units: one DSP computes one ``word_bits`` MAC in each cycle.
     on_chip_mbit : float
         On-chip buffer memory in Mb of 2**20 bits, as data sheets count.
     flip_flops, luts : int, optional
-        Registers and look-up tables, for resource shares; ``None`` on an ASIC, which has none to share.
+        Registers and look-up tables, of which a design uses a share; ``None`` on an ASIC, which has none.
     clock_mhz : float
         Clock of the NPU.
     bandwidth_gb_s : float
-        Effective off-chip bandwidth in 1e9 bytes a second.
+        Effective off-chip bandwidth in 1e9 bytes per second.
     word_bits : int
         Width of activations and weights.
     mac_pj, on_chip_pj_per_word, off_chip_pj_per_word : float, optional
-        Energy of a MAC, and of reading or writing a word in a buffer and off chip.
+        Energy of a MAC, of a word that is read or written in a buffer, and of such a word off chip.
     static_w : float, optional
-        Power that is drawn whatever runs.
+        Power that the board draws even when it is idle.
     luts_fixed, luts_per_adder : float, optional
         Look-up tables of an NPU: a fixed part, and those of each adder in its trees.
     """
@@ -74,7 +74,7 @@ class Platform(Described):
 
     @property
     def summary(self) -> str:
-        """Its main numbers in a line."""
+        """Its main numbers in one line."""
         sizes = f"{self.dsps:,} DSPs, {self.on_chip_mbit:g} Mb"
         return f"{sizes}, {self.clock_mhz:g} MHz, {self.bandwidth_gb_s:g} GB/s"
 
@@ -85,27 +85,27 @@ class Platform(Described):
 
     @property
     def clock_hz(self) -> float:
-        """Cycles a second."""
+        """Cycles per second."""
         return self.clock_mhz * 1e6
 
     @property
     def words_per_cycle(self) -> float:
-        """Off-chip words moved in a clock cycle."""
+        """Off-chip words that are moved in one clock cycle."""
         return self.bandwidth_gb_s * 1e9 * 8 / (self.word_bits * self.clock_hz)
 
     def states(self, keys: Sequence[str]) -> bool:
-        """Whether its file has all of some optional keys."""
+        """Whether its file has all of these optional keys."""
         return all(getattr(self, key) is not None for key in keys)
 
     def require(self, keys: Sequence[str], wanted_by: str) -> list[float]:
-        """Values of optional keys, for what cannot be said without them.
+        """Return the values of optional keys that a caller needs.
 
         Parameters
         ----------
         keys : sequence of str
             Optional keys of the file.
         wanted_by : str
-            What asks for them, for the fault.
+            What needs them, for the fault.
 
         Returns
         -------
@@ -115,7 +115,7 @@ class Platform(Described):
         Raises
         ------
         InputError
-            If one is missing; the line names all that are.
+            If some are missing; the message names all of them.
         """
         values = {key: getattr(self, key) for key in keys}
         missing = [key for key in keys if values[key] is None]

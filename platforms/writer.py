@@ -1,8 +1,8 @@
-"""Writing platform files, as a person would."""
+"""Writes platform files as a person would."""
 
 from __future__ import annotations
 
-from ..formats import toml_inline, toml_key
+from ..formats import toml_lines
 from .described import Described
 
 
@@ -27,7 +27,4 @@ def platform_text(platform: Described) -> str:
     """
     content = platform.model_dump(by_alias=True, exclude_none=True)
     sources = content.pop("sources")
-    lines = [f"{key} = {toml_inline(value)}" for key, value in content.items()]
-    if sources:
-        lines += ["", "[sources]", *(f"{toml_key(key)} = {toml_inline(text)}" for key, text in sources.items())]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*toml_lines(content), *toml_lines(sources, "[sources]")]) + "\n"

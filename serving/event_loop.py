@@ -248,7 +248,7 @@ def enter(admit, skip, variant, clock, lane, batches, members, queue, requests):
     lane.depth += 1
     lane.in_flight += admit
     lane.admitted += admit
-    lane.samples, lane.stage, lane.wait_s = admit, 0, 0.0
+    lane.samples, lane.stage = admit, 0
 
 
 @compiled(inline="always")

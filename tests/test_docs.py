@@ -53,7 +53,9 @@ def test_the_page_followed_literally(tmp_path, page, file):
     (text,) = blocks(page, "toml")
     (tmp_path / file).write_text(text)
     (commands,) = blocks(page, "sh")
-    assert run_shell(commands, tmp_path)
+    printed = run_shell(commands, tmp_path)
+    assert f"{file}: no faults; " in printed
+    assert re.search(r"^design +<T_R,T_P,T_C> = <", printed, flags=re.MULTILINE)
 
 
 def test_the_devices_of_the_page_serve(tmp_path):
@@ -145,6 +147,11 @@ def test_links_between_pages_lead_somewhere():
         for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_every_page_leads_to_the_glossary():
+    for page in {ROOT / "README.md", *ROOT.glob("docs/*.md")} - {ROOT / "docs" / "glossary.md"}:
+        assert "glossary.md)" in page.read_text(), page.name
 
 
 def test_tests_that_the_docs_name_exist():

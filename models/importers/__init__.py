@@ -1,12 +1,13 @@
-"""Importers: network files made of networks that another tool describes."""
+"""Importers: they make network files from the files of other tools."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from ...formats import InputError
 from ..schema import NAME, NetworkFile
@@ -16,23 +17,19 @@ from .imported import Imported
 from .names import plain_name
 
 
-@dataclass(frozen=True, slots=True)
-class Importer:
-    """A format of networks.
+class Importer(NamedTuple):
+    """A format that can be imported.
 
     Attributes
     ----------
-    title : str
-        What writes it.
-    suffixes : tuple of str
-        How its files end, in lower case.
+    suffix : str
+        How names of such files end, in lower case.
     read : callable
-        The network of a path, under a given name, with sizes for the dimensions that the file leaves open.
+        Takes a path, the network's name and sizes of the dimensions that the file leaves open.
         Raises `InputError` with a line for every fault.
     """
 
-    title: str
-    suffixes: tuple[str, ...]
+    suffix: str
     read: Callable[[Path, str, Mapping[str, int]], Imported]
 
 
@@ -47,14 +44,14 @@ def _onnx(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
 __all__ = ["IMPORTERS", "Placement", "detect_format", "import_network"]
 
 IMPORTERS: dict[str, Importer] = {
-    "onnx": Importer("ONNX model", (".onnx",), _onnx),
-    "scalesim": Importer("SCALE-Sim topology", (".csv",), scalesim.read),
+    "onnx": Importer(".onnx", _onnx),
+    "scalesim": Importer(".csv", scalesim.read),
 }
 """Every format, by the name that a user gives (``docs/import-networks.md``)."""
 
 
 def detect_format(path: Path) -> str:
-    """The format of a file, by how its name ends.
+    """Find the format of a file from the end of its name.
 
     Raises
     ------
@@ -62,9 +59,9 @@ def detect_format(path: Path) -> str:
         If no importer knows the ending.
     """
     for name, importer in IMPORTERS.items():
-        if path.suffix.lower() in importer.suffixes:
+        if path.suffix.lower() == importer.suffix:
             return name
-    known = ", ".join(f"{suffix} ({name})" for name, item in IMPORTERS.items() for suffix in item.suffixes)
+    known = ", ".join(f"{item.suffix} ({name})" for name, item in IMPORTERS.items())
     raise InputError(f"{path}: expected a name that ends in {known}, found another; add --format")
 
 
@@ -78,7 +75,7 @@ def import_network(
     exits: Placement | None = None,
     rates: Sequence[float] | None = None,
 ) -> NetworkFile:
-    """Make a network file of one that another tool wrote.
+    """Make a network file from a file of another tool.
 
     Parameters
     ----------
@@ -87,23 +84,23 @@ def import_network(
     format_name : str
         A key of ``IMPORTERS``.
     name, title : str, optional
-        The network's name, else the file's without its ending; and its line for people.
+        The network's name (if not given, the file's name without its ending), and its title for people.
     dims : mapping of str to int, optional
         Sizes of dimensions that the file leaves open.
     exits : Placement, optional
-        Exits to add, to a network that has none of its own.
+        Exits to add. The network must have none itself.
     rates : sequence of float, optional
-        Share of samples that leave at each exit but the last; equal shares, the last exit's too, if not given.
+        Share of samples that leave at each exit but the last. If not given, all shares are equal, also the last.
 
     Returns
     -------
     NetworkFile
-        Not lowered yet: `build_network` finds the shapes that do not fit.
+        The network. Its shapes are not checked yet: `build_network` does that.
 
     Raises
     ------
     InputError
-        If the format is unknown, the name cannot be one, or the file has faults, each with a line.
+        If the format is unknown, the name is not allowed, or the file has faults; every fault has a line.
     """
     if format_name not in IMPORTERS:
         raise InputError(f'--format: expected auto, {", ".join(IMPORTERS)}, found "{format_name}"')
@@ -116,5 +113,5 @@ def import_network(
     if exits is not None:
         if file.exits:
             raise InputError(f"{path}: --exits: its outputs are {len(file.exits)} exits already; leave the option out")
-        file = place_exits(file, path, exits, made.aside, made.layer_of)
+        file = place_exits(replace(made, file=file), path, exits)
     return file if rates is None else with_rates(file, path, rates)

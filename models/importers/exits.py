@@ -1,4 +1,4 @@
-"""Where exits go: block boundaries, and those of them nearest to equal shares of the MACs."""
+"""Places exits: at block boundaries that divide the MACs into nearly equal shares, or where the user wants them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ...formats import InputError, validate
 from ..heads import HEADS
 from ..loader import build_network
 from ..schema import MAX_EXITS, NetworkFile, Op
+from .imported import Imported
 from .names import plain_name
 
 
@@ -22,11 +23,11 @@ class Placement:
     Attributes
     ----------
     after : int or tuple of str
-        How many, at block boundaries; or the layers they follow.
+        How many exits, at block boundaries; or the layers that exits follow.
     head : str
         A name of ``models.heads``, or ``"none"``.
     classes : int or None
-        Classes that a head tells apart; as many as the network's last layer has channels if not given.
+        Number of classes of a head; if not given, the channels of the network's last layer.
     """
 
     after: int | tuple[str, ...]
@@ -35,19 +36,19 @@ class Placement:
 
 
 def block_boundaries(layers: Sequence[Op], aside: Collection[str] = ()) -> list[int]:
-    """Layers through which everything that follows passes.
+    """Find the layers whose output is all that later layers read.
 
     Parameters
     ----------
     layers : sequence of Op
         In execution order.
     aside : collection of str
-        Layers that do not count: masks and the like, which every block reads.
+        Layers that do not count, because every block reads them: masks, positions.
 
     Returns
     -------
     list of int
-        Indices of the layers whose output alone, of all there is until then, is read later.
+        Indices of these layers. Nothing from before such a layer is read after it.
     """
     order = {"input": 0} | {op.name: place for place, op in enumerate(layers, 1)}
     last_read = [0] * (len(layers) + 1)
@@ -64,45 +65,40 @@ def block_boundaries(layers: Sequence[Op], aside: Collection[str] = ()) -> list[
     return found
 
 
-def place_exits(
-    file: NetworkFile, path: Path, wanted: Placement, aside: Collection[str], layer_of: Mapping[str, str]
-) -> NetworkFile:
-    """A network with exits, each taken equally often until someone measures.
+def place_exits(made: Imported, path: Path, wanted: Placement) -> NetworkFile:
+    """Add exits to a network. Each is taken equally often, as nobody has measured how often yet.
 
     Parameters
     ----------
-    file : NetworkFile
-        The network, without exits.
+    made : Imported
+        The network, without exits, and what its source knew beyond it.
     path : Path
         Where it came from, for faults.
     wanted : Placement
         Which exits.
-    aside : collection of str
-        Layers that do not count, see `block_boundaries`.
-    layer_of : mapping of str to str
-        Layers by what else a user may call them.
 
     Returns
     -------
     NetworkFile
-        The same with ``exits``.
+        The network with ``exits``.
 
     Raises
     ------
     InputError
-        If there are not as many boundaries, a name or head is unknown.
+        If there are too few boundaries, or a layer or head is unknown.
     """
+    file = made.file
     if wanted.head not in {*HEADS, "none"}:
         raise InputError(f'--head: expected {", ".join(HEADS)} or none, found "{wanted.head}"')
     network = build_network(file, path)
     if isinstance(wanted.after, int):
         macs = {layer.name: layer.gemm.macs for layer in network.layers if layer.gemm}
         total = list(itertools.accumulate(macs.get(op.name, 0) for op in file.layers))
-        boundaries = block_boundaries(file.layers, aside)
+        boundaries = block_boundaries(file.layers, made.aside)
         maps = [place for place in boundaries if file.layers[place].op not in {"flatten", "view"}]
         places = _equal_shares(path, maps, total, wanted.after)
     else:
-        places = _named(path, file, wanted.after, layer_of)
+        places = _named(path, file, wanted.after, made.layer_of)
     head: dict[str, object] = {"head": wanted.head}
     if wanted.head != "none":
         head["classes"] = wanted.classes or network.layers[-1].shape.channels
@@ -111,12 +107,12 @@ def place_exits(
 
 
 def with_rates(file: NetworkFile, path: Path, rates: Sequence[float]) -> NetworkFile:
-    """The network with other shares of samples that leave at its intermediate exits.
+    """Replace the shares of samples that leave at the intermediate exits.
 
     Raises
     ------
     InputError
-        If they are not one for each.
+        If there is not one share for each exit.
     """
     if len(rates) != len(file.exits):
         raise InputError(
@@ -147,9 +143,9 @@ def _named(path: Path, file: NetworkFile, names: Sequence[str], layer_of: Mappin
 
 
 def _equal_shares(path: Path, boundaries: Sequence[int], total: Sequence[int], count: int) -> list[int]:
-    """The boundaries nearest to shares 1/(count+1), 2/(count+1), ... of the MACs, all told.
+    """The boundaries nearest to shares 1/(count+1), 2/(count+1), ... of the MACs, by the sum of the distances.
 
-    Of boundaries with the same share the last is taken: behind pools and additions, where a head has less to do.
+    If boundaries have the same share, the last one is taken: after pools and additions a head has less to do.
     """
     last = {total[place]: place for place in boundaries if 0 < total[place] < total[-1]}
     if not 1 <= count <= min(len(last), MAX_EXITS):
@@ -158,7 +154,7 @@ def _equal_shares(path: Path, boundaries: Sequence[int], total: Sequence[int], c
             f"found {count}"
         )
     shares = list(last)
-    best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())] * len(shares)  # of the first so many boundaries
+    best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())] * len(shares)  # by how many boundaries were considered
     for exit_ in range(1, count + 1):
         target = total[-1] * exit_ / (count + 1)
         here = [(best[at - 1] if at else (0.0, ())) for at in range(len(shares))]

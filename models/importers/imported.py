@@ -1,4 +1,4 @@
-"""What an importer hands over."""
+"""The result of an importer."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ..schema import NetworkFile
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A network, and what its source knew beyond it.
+    """A network, and what its source says beyond a network file.
 
     Attributes
     ----------
     file : NetworkFile
-        The network; its ``sources`` say what was decided.
+        The network. Its ``sources`` say how the source was understood.
     layer_of : mapping of str to str
-        Layers by what the source calls them, where that differs.
+        Layers by the names of the source, where these differ.
     aside : collection of str
-        Layers that are no part of the chain of blocks: masks, positions.
+        Layers that do not belong to the chain of blocks: masks, positions.
     """
 
     file: NetworkFile

@@ -1,4 +1,4 @@
-"""Names that a network file allows."""
+"""Makes names that a network file allows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MAX_NAME = 80
 
 
 def plain_name(text: str) -> str:
-    """A text with every character that a name may not hold replaced by ``_``.
+    """Replace every character that a name may not hold by ``_``.
 
     Examples
     --------
@@ -19,14 +19,14 @@ def plain_name(text: str) -> str:
 
 
 class LayerNames:
-    """Gives each layer a plain name of its own: a second ``conv`` becomes ``conv.2``."""
+    """Gives each layer a name that no other layer has: a second ``conv`` becomes ``conv.2``."""
 
     def __init__(self) -> None:
         self._taken = {"input"}  # the sample itself
         self._count: dict[str, int] = {}
 
     def give(self, text: str) -> str:
-        """The name of one more layer."""
+        """Return the name of one more layer."""
         name = plain = plain_name(text)
         while name in self._taken:
             self._count[plain] = self._count.get(plain, 1) + 1

@@ -1,4 +1,4 @@
-"""SCALE-Sim's topology files: a convolution or a matrix product a row, and no graph.
+"""Imports SCALE-Sim's topology files: each row is a convolution or a matrix product, and there is no graph.
 
 Source: SCALE-Sim, https://github.com/scalesim-project/SCALE-Sim, ``scalesim/topology_utils.py`` for what a
 row means, ``topologies/`` for how rows are written (``docs/import-networks.md``).
@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...formats import InputError, read_text, validate
 from ..schema import NetworkFile
@@ -24,14 +23,11 @@ MAX_VALUE = 2**24
 
 CONV = ("IFMAP Height", "IFMAP Width", "Filter Height", "Filter Width", "Channels", "Num Filter", "Strides")
 GEMM = ("M", "N", "K")
-_STRIDE_WIDTH = "stridewidth"  # a second column of strides, as SCALE-Sim itself writes it
-_BATCH = "batch(size)?"
 _SPARSE = re.compile("[0-9]+ *: *[0-9]+")
 _DEPTHWISE = re.compile(r"dw(?![a-z])|dw_?conv|depthwise", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(NamedTuple):
     """A layer as its row describes it.
 
     Attributes
@@ -42,96 +38,90 @@ class _Row:
         Its first cell.
     values : tuple of int
         Its numbers, in the order of ``CONV`` or ``GEMM``.
-    rest : tuple of str
-        Further cells.
+    rest : list of str
+        Its further cells.
+    named : dict of str to int
+        Numbers in further cells, by the letters of their heading; 0 where a cell holds none.
     """
 
     label: str
     name: str
     values: tuple[int, ...]
-    rest: tuple[str, ...]
+    rest: list[str]
+    named: dict[str, int]
 
 
-def _number(cell: str) -> int | None:
-    """A whole number from 1 to ``MAX_VALUE``, if the cell holds one."""
+def _number(cell: str) -> int:
+    """The whole number from 1 to ``MAX_VALUE`` that a cell holds, or 0."""
     value = int(cell) if re.fullmatch("[0-9]{1,9}", cell) else 0
-    return value if 1 <= value <= MAX_VALUE else None
+    return value if value <= MAX_VALUE else 0
 
 
 def _cells(path: Path) -> list[tuple[int, list[str]]]:
-    """Rows that hold anything, each with its line."""
+    """Rows that are not empty, each with its line number."""
     text = read_text(path, MAX_BYTES).removeprefix("\ufeff")
     lines = re.split("\r\n|\r|\n", text)
     rows = [(number, [cell.strip() for cell in line.split(",")]) for number, line in enumerate(lines, 1)]
     return [(number, cells) for number, cells in rows if any(cells)]
 
 
+def _headings(cells: list[str]) -> list[str]:
+    """The letters of each heading, in lower case: tools differ in spaces and signs."""
+    return [re.sub("[^a-z]", "", cell.lower()) for cell in cells]
+
+
 def _columns(path: Path, first: list[str]) -> tuple[tuple[str, ...], bool]:
-    """The columns of a file and whether its first row is a header."""
-    words = [re.sub("[^a-z]", "", cell.lower()) for cell in first]
+    """Return the columns of a file, and whether its first row is a header."""
+    words = _headings(first)
     if words[1:4] == ["m", "n", "k"]:
         return GEMM, True
     if "ifmap" in "".join(words[1:2]):
         return CONV, True
     if len(first) > len(GEMM) and all(map(_number, first[1:4])):
         filled = sum(map(bool, first[len(GEMM) + 1 : len(CONV) + 1]))
-        return (CONV if filled > 2 else GEMM), False  # behind a product stand sparsity and batch at most
+        return (CONV if filled > 2 else GEMM), False  # a product has at most two further cells: sparsity and batch
     found = ",".join(first)[:100]
     raise InputError(
         f'{path}: header: expected "Layer name, {", ".join(CONV)}" or "Layer, {", ".join(GEMM)}", found "{found}"'
     )
 
 
-def _rows(path: Path, lines: list[tuple[int, list[str]]], columns: tuple[str, ...]) -> list[_Row]:
-    """The layers' rows; every fault at once."""
+def _rows(path: Path, lines: list[tuple[int, list[str]]], columns: tuple[str, ...], further: list[str]) -> list[_Row]:
+    """Read the layers' rows and report every fault at once; ``further`` are the headings behind ``columns``."""
     rows, faults = [], []
     for number, cells in lines:
         label = f'{path}: line {number} ("{cells[0][:40]}")'
-        given = dict(zip(columns, cells[1:], strict=False))
-        values = {key: _number(given.get(key, "")) for key in columns}
+        texts = [*cells[1:], *[""] * len(columns)][: len(columns)]
+        values, rest = tuple(map(_number, texts)), cells[len(columns) + 1 :]
         faults += [
-            f'{label}: {key}: expected a whole number from 1 to {MAX_VALUE}, found "{given.get(key, "")[:40]}"'
-            for key, value in values.items()
-            if value is None
+            f'{label}: {key}: expected a whole number from 1 to {MAX_VALUE}, found "{text[:40]}"'
+            for key, text, value in zip(columns, texts, values, strict=True)
+            if not value
         ]
-        known = tuple(value for value in values.values() if value is not None)
-        rows.append(_Row(label, cells[0], known, tuple(cells[len(columns) + 1 :])))
+        rows.append(_Row(label, cells[0], values, rest, dict(zip(further, map(_number, rest), strict=False))))
     if faults:
         raise InputError(faults)
     return rows
 
 
-def _extra(header: list[str], row: _Row, wanted: str) -> int | None:
-    """The number in a further column, found by its heading."""
-    for word, cell in zip(header, row.rest, strict=False):
-        if re.fullmatch(wanted, word):
-            return _number(cell)
-    return None
-
-
-def _product(rows: int, inner: int, columns: int, groups: int = 1) -> dict[str, Any]:
-    content = {"op": "gemm", "rows": rows, "inner": inner, "columns": columns}
-    return content | ({"groups": groups} if groups > 1 else {})
-
-
 def _gemm(row: _Row) -> dict[str, Any]:
-    """M x K by K x N; a whole number in the fifth or sixth column is a batch: heads of activations, not samples."""
+    """M x K by K x N. A whole number in the fifth or sixth column is a batch: heads of activations, not samples."""
     M, N, K = row.values
-    batch = next((count for cell in row.rest[:2] if (count := _number(cell))), 1)
-    return _product(M, K, N, batch) | ({"per_sample": True} if batch > 1 else {})
+    batch = next(filter(None, map(_number, row.rest[:2])), 1)
+    return {"op": "gemm", "rows": M, "inner": K, "columns": N, "groups": batch, "per_sample": batch > 1}
 
 
 def _depthwise_channels(rows: list[_Row], index: int) -> tuple[int, int]:
-    """Groups of a depthwise row, and filters for each of them; 0 groups for an ordinary row.
+    """Return the groups of a depthwise row, and the filters of each group; 0 groups for an ordinary row.
 
     Raises
     ------
     ValueError
-        If its numbers do not tell.
+        If its numbers leave that open.
     """
     row = rows[index]
     channels, filters = row.values[4:6]
-    if "DP" in row.name:  # SCALE-Sim's own mark: filters count for each channel
+    if "DP" in row.name:  # SCALE-Sim's own mark: the row states the filters of each channel
         return channels, filters
     if not _DEPTHWISE.search(" ".join((row.name, *row.rest))):
         return 0, filters
@@ -149,29 +139,30 @@ def _depthwise_channels(rows: list[_Row], index: int) -> tuple[int, int]:
     return channels, max(1, filters // channels)
 
 
-def _conv(header: list[str], rows: list[_Row], index: int) -> dict[str, Any]:
-    """A convolution as SCALE-Sim computes it, of an input that is padded already."""
+def _conv(rows: list[_Row], index: int) -> dict[str, Any]:
+    """A convolution as SCALE-Sim computes it. Its input is padded already."""
     row = rows[index]
     height, width, filter_height, filter_width, channels, filters, stride = row.values
     if filter_height > height or filter_width > width:
         raise ValueError(f"filter {filter_height}x{filter_width} does not fit into IFMAP {height}x{width}")
-    stride_width = _extra(header, row, _STRIDE_WIDTH) or stride
+    stride_width = row.named.get("stridewidth") or stride  # SCALE-Sim itself writes both
     out = [
         math.ceil((height - filter_height + stride) / stride),
         math.ceil((width - filter_width + stride_width) / stride_width),
     ]
     if "pool" in row.name.lower() and filters == 1:
         return {"op": "memory", "reads": height * width * channels, "shape": [*out, channels]}
-    if (_extra(header, row, _BATCH) or 1) > 1:
+    if max(row.named.get("batch", 0), row.named.get("batchsize", 0)) > 1:
         raise ValueError("expected a batch of 1, found more; fluidb batches samples by itself")
     groups, filters = _depthwise_channels(rows, index)
     inner = filter_height * filter_width * (1 if groups else channels)
     groups = groups or 1
-    return _product(out[0] * out[1], inner, filters, groups) | {"shape": [*out, groups * filters]}
+    content = {"op": "gemm", "rows": out[0] * out[1], "inner": inner, "columns": filters, "groups": groups}
+    return content | {"shape": [*out, groups * filters]}
 
 
 def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
-    """A topology file as a network: its rows in sequence, each a product as it stands.
+    """Read a topology file as a network: its rows in sequence, each as one product.
 
     Parameters
     ----------
@@ -180,17 +171,17 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
     name : str
         The network's name.
     dims : mapping of str to int
-        Sizes of open dimensions; a topology has none.
+        Sizes of open dimensions. A topology has none, so that any size is a fault.
 
     Returns
     -------
     Imported
-        The file's sources say how rows were read.
+        The network; its sources say how rows were understood.
 
     Raises
     ------
     InputError
-        If sizes are given, it cannot be read, its form is not known, or rows have faults, each with a line.
+        If sizes are given, the file cannot be read, its form is not known, or rows have faults, each with a line.
     """
     if dims:
         raise InputError(f"{path}: --dim: a SCALE-Sim topology leaves no dimension open; leave it out")
@@ -198,14 +189,14 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
     if not lines:
         raise InputError(f"{path}: expected a SCALE-Sim topology, found an empty file")
     columns, has_header = _columns(path, lines[0][1])
-    rows = _rows(path, lines[has_header:], columns)
+    further = _headings(lines[0][1][len(columns) + 1 :]) if has_header else []
+    rows = _rows(path, lines[has_header:], columns, further)
     if not rows:
         raise InputError(f"{path}: expected a layer below the header, found none")
-    words = [re.sub("[^a-z]", "", cell.lower()) for cell in lines[0][1][len(columns) + 1 :]] if has_header else []
     names, layers, faults = LayerNames(), [], []
     for index, row in enumerate(rows):
         try:
-            content = _gemm(row) if columns is GEMM else _conv(words, rows, index)
+            content = _gemm(row) if columns is GEMM else _conv(rows, index)
         except ValueError as error:
             faults.append(f"{row.label}: {error}")
             continue
@@ -226,14 +217,14 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
 
 
 def _sources(path: Path, rows: list[_Row], columns: tuple[str, ...], layers: list[dict[str, Any]]) -> dict[str, str]:
-    """Where the figures come from, and what was decided."""
+    """Say where the figures come from, and what was decided."""
     form = "GEMM" if columns is GEMM else "convolution"
     sources = {"layers": f"SCALE-Sim topology {path.name}, {form} form; it has no graph: layers follow one another"}
     if columns is CONV:
         sources["sizes"] = "output is ceil((IFMAP - filter + stride) / stride): padding counts where IFMAP includes it"
     products = "batched products, of activations" if columns is GEMM else "depthwise rows, a product for each channel"
     counted = {
-        "groups": (products, sum("groups" in layer for layer in layers)),
+        "groups": (products, sum(layer.get("groups", 1) > 1 for layer in layers)),
         "pooling": ("rows that move data and multiply nothing", sum(layer["op"] == "memory" for layer in layers)),
         "sparsity": (
             "products are dense; rows with N:M left out",

@@ -9,7 +9,7 @@ PATIENCE, LAUNCH, BACKFILL, AHEAD, LATE = 0, 1, 2, 3, 4  # places in settings
 PAST, TURN_S = 0, 1  # places in memory
 
 
-@compiled()
+@compiled(inline="always")
 def count_past(view, data):
     """How many at the head of the queue could not meet their deadline even alone; they let the others pass."""
     soonest_s = view.now_s + data.latency_s[0, 0, data.latency_s.shape[2] - 1, 1]
@@ -19,7 +19,7 @@ def count_past(view, data):
     return past
 
 
-@compiled()
+@compiled(inline="always")
 def outlook(view, data, past, admit, hopeful, more):
     """How many requests would be in time if ``admit`` entered now, and when all would be served.
 

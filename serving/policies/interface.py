@@ -209,19 +209,19 @@ compile_policy = compiled(DECIDE)
 """Decorator of a policy's function."""
 
 
-@compiled()
+@compiled(inline="always")
 def launch(admit: int, run: int) -> Decision:
     """Admit the first requests of the queue as a new batch and run it for some segments."""
     return Decision(admit, 0, run, math.inf, True, 0, 0.0)
 
 
-@compiled()
+@compiled(inline="always")
 def go_on(run: int) -> Decision:
     """Run the top batch for some segments more."""
     return Decision(0, 0, run, math.inf, True, 0, 0.0)
 
 
-@compiled()
+@compiled(inline="always")
 def sleep(until_s: float) -> Decision:
     """Leave an idle lane idle until a time, or until the next request arrives."""
     return Decision(0, 0, 0, until_s, True, 0, 0.0)

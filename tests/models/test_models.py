@@ -277,7 +277,7 @@ def test_catalogue_lists_what_ships():
 def test_a_network_is_checked_when_it_is_made():
     with pytest.raises(ValueError, match="expected stages 1 to 1 in order"):
         network_of([(1, 2, 3, 1), (1, 2, 3, 1)], stages=[2, 1])
-    with pytest.raises(ValueError, match="at least one gemm"):
+    with pytest.raises(ValueError, match="at least one layer that multiplies"):
         network_of([], memory_words=4, stages=[1])
 
 

@@ -1,8 +1,7 @@
-"""ONNX models as networks (``docs/import-onnx.md``)."""
+"""Imports ONNX models (``docs/import-onnx.md``)."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from .walk import KINDS, Walk, walk
 
 
 def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
-    """A model as a network: what it multiplies, and what only moves data.
+    """Read a model as a network: the layers that multiply, and those that only move data.
 
     Parameters
     ----------
@@ -31,7 +30,8 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
     Returns
     -------
     Imported
-        Several outputs become exits, taken equally often, where they hang on block boundaries.
+        If the model has several outputs, those that depend on one block boundary become exits. Each exit is
+        taken equally often.
 
     Raises
     ------
@@ -42,12 +42,11 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
     made = walk(graph, path)
     if not made.layers:
         raise InputError(f"{path}: expected at least one node that multiplies, found none")
-    source = made.source._asdict()
     content: dict[str, Any] = {
         "schema": "fluidb.network/1",
         "name": name,
         "title": f"{name}, from an ONNX model",
-        "input": source,
+        "input": made.source._asdict(),
         "layers": list(made.layers.values()),
         "sources": _sources(path, graph, made),
     }
@@ -56,18 +55,17 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
     own = own_exits(file.layers, made.outputs, macs, made.aside)
     if own.remarks:
         content["sources"]["outputs"] = "; ".join(own.remarks)
-    content["layers"] = [op.model_dump(by_alias=True, exclude_defaults=True) for op in own.backbone]
+    content["layers"] = own.backbone
     rate = 1 / (len(own.heads) + 1)
     content["exits"] = [
-        {"after": foot, "rate": rate}
-        | ({"layers": [op.model_dump(by_alias=True, exclude_defaults=True) for op in ops]} if ops else {"head": "none"})
+        {"after": foot, "rate": rate} | ({"layers": ops} if ops else {"head": "none"})
         for foot, ops in own.heads.items()
     ]
     return Imported(validate(NetworkFile, content, path), made.layer_of, frozenset(made.aside))
 
 
 def _sources(path: Path, graph: Graph, made: Walk) -> dict[str, str]:
-    """Where the figures come from, and what became of every node."""
+    """Say where the figures come from, and what became of every node."""
     shapes = ", ".join(f"{name} {'x'.join(map(str, graph.sizes[name])) or 'scalar'}" for name in graph.inputs)
     nodes = f"{len(graph.nodes)} nodes"
     nodes += f", {graph.folded} more that give constants" if graph.folded else ""
@@ -75,9 +73,8 @@ def _sources(path: Path, graph: Graph, made: Walk) -> dict[str, str]:
     sources = {"layers": f"ONNX model {path.name}, written by {graph.producer or 'an unnamed tool'}; {nodes}"}
     sources["sample"] = f"one run of the model, with {shapes}"
     for kind, meaning in KINDS.items():
-        counts: Counter[str] = made.kinds[kind]
-        if counts:
+        if counts := made.kinds[kind]:
             ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
             listed = ", ".join(f"{count} {op}" for op, count in ordered)
-            sources[kind] = f"{sum(counts.values())} nodes {meaning}: {listed}"
+            sources[kind] = f"{counts.total()} nodes {meaning}: {listed}"
     return sources

@@ -1,10 +1,10 @@
-"""An ONNX file, which may be damaged or hostile, as a list of nodes whose shapes are all known."""
+"""Reads an ONNX file, which may be damaged or hostile, into a list of nodes whose shapes are all known."""
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,16 @@ from google.protobuf.message import Message
 from onnx import inliner, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
-from ....formats import InputError
+from ....formats import InputError, read_bytes
 from .operators import KNOWN, SHAPES
 
 MAX_BYTES = 2**31 - 1
-"""A protobuf message holds no more; larger models keep their weights in other files, which are not read."""
+"""Largest size of a protobuf message. Larger models keep their weights in other files, which are not read."""
 
 MAX_NODES = 50_000
 MAX_OUTPUTS = 256
 MAX_FOLDED = 2**12
-"""Most values of a constant that is computed; arithmetic of shapes takes a few, weights keep only their shape."""
+"""Largest constant that is computed. Arithmetic of shapes needs a few values; of weights only the shape is needed."""
 
 _OWN = ("", "ai.onnx")
 
@@ -37,11 +37,11 @@ class Node:
     Attributes
     ----------
     label : str
-        Its name, or its first output's, for faults and for layers.
+        Its name, or that of its first output; faults and layers are named after it.
     op : str
         What it does, e.g. ``Conv``.
     inputs, outputs : tuple of str
-        Its tensors; ``""`` where an optional one is left out.
+        Its tensors; ``""`` stands for an optional tensor that is left out.
     attributes : dict
         As plain Python values.
     """
@@ -60,17 +60,17 @@ class Graph:
     Attributes
     ----------
     inputs, outputs : list of str
-        Tensors that come from outside, and that leave.
+        Tensors that the user gives, and tensors that the user gets.
     nodes : list of Node
-        In an order in which they can run, without those whose results are constants.
+        In an order in which they can run. Nodes whose results are constants are left out.
     sizes : dict of str to tuple of int
         Shape of every tensor, constants included.
     constants : set of str
-        Tensors that no input reaches.
+        Tensors that depend on no input.
     folded : int
-        How many nodes give constants.
+        How many nodes compute constants.
     unused : int
-        How many nodes no output needs; they are left out.
+        How many nodes were left out because no output needs them.
     producer : str
         What wrote the file.
     """
@@ -90,7 +90,7 @@ class Graph:
 
 
 def read_graph(path: Path, dims: Mapping[str, int]) -> Graph:
-    """Read a model and give every tensor its shape.
+    """Read a model and find the shape of every tensor.
 
     Parameters
     ----------
@@ -107,21 +107,27 @@ def read_graph(path: Path, dims: Mapping[str, int]) -> Graph:
     Raises
     ------
     InputError
-        With a line for everything that is damaged, open, unknown or out of the model's folder.
+        With a line for everything that is damaged, open, unknown or outside the model's folder.
     """
-    model = _parse(path)
+    raw = read_bytes(path, MAX_BYTES, "; save the weights as external data")
     try:
-        _check_texts(model, path)
-    except UnicodeDecodeError:  # another way in which the parser reports it
+        model = onnx.load_model_from_string(raw)
+    except Exception as error:  # noqa: BLE001  protobuf has two implementations, which raise different exceptions
+        raise InputError(f"{path}: expected an ONNX model, found bytes that are none ({_brief(str(error))})") from None
+    if not model.graph.node:
+        raise InputError(f"{path}: expected an ONNX model with a graph, found no nodes")
+    try:
+        messages = list(_messages(model))
+    except UnicodeDecodeError:
         raise InputError(f"{path}: expected an ONNX model, found names that are no UTF-8") from None
-    _check_external(model, path)
+    _check_external([item for item in messages if isinstance(item, onnx.TensorProto)], path)
     model = _inline(model, path)
     _check_known(model.graph, path)
     return _Reader(model, path, dims).read()
 
 
 def _brief(text: str) -> str:
-    """A name or message from the file, as long as a line can bear."""
+    """A name or message from the file, short enough for a line of a fault."""
     text = " ".join(text.split())
     return text if len(text) <= 100 else text[:97] + "..."
 
@@ -130,56 +136,35 @@ def _label(node: onnx.NodeProto) -> str:
     return _brief(node.name or next(filter(None, node.output), "") or node.op_type)
 
 
-def _parse(path: Path) -> onnx.ModelProto:
-    try:
-        with path.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise InputError(f"{path}: could not be read ({error.strerror})") from error
-    if len(raw) > MAX_BYTES:
-        raise InputError(f"{path}: expected at most 2 GiB, found more; save the weights as external data")
-    try:
-        model = onnx.load_model_from_string(raw)
-    except Exception as error:  # noqa: BLE001  protobuf has two implementations, which raise what they like
-        raise InputError(f"{path}: expected an ONNX model, found bytes that are none ({_brief(str(error))})") from None
-    if not model.graph.node:
-        raise InputError(f"{path}: expected an ONNX model with a graph, found no nodes")
-    return model
-
-
 def _messages(message: Message) -> Iterator[Message]:
-    """A message and those in it, at any depth: weights, attributes, subgraphs, functions."""
+    """A message and those in it, at any depth: weights, attributes, subgraphs, functions.
+
+    Raises
+    ------
+    UnicodeDecodeError
+        If a text is no UTF-8: the parser does not check, and one of its implementations returns such a text as bytes.
+    """
     yield message
     for field_, value in message.ListFields():
-        if field_.type == FieldDescriptor.TYPE_MESSAGE:
-            for item in [value] if isinstance(value, Message) else value:
+        items = [value] if isinstance(value, Message | str | bytes) or not isinstance(value, Iterable) else value
+        for item in items:
+            if field_.type == FieldDescriptor.TYPE_MESSAGE:
                 yield from _messages(item)
+            elif field_.type == FieldDescriptor.TYPE_STRING and isinstance(item, bytes):
+                item.decode()
 
 
-def _check_texts(model: onnx.ModelProto, path: Path) -> None:
-    """Refuse names that are no UTF-8: the parser does not check them, and may return bytes."""
-    for message in _messages(model):
-        for field_, value in message.ListFields():
-            if field_.type == FieldDescriptor.TYPE_STRING:
-                for text in [value] if isinstance(value, str | bytes) else value:
-                    if not isinstance(text, str):
-                        raise InputError(f"{path}: expected an ONNX model, found names that are no UTF-8")
-
-
-def _check_external(model: onnx.ModelProto, path: Path) -> None:
-    """Refuse weights outside the model's folder: they are not read here, but other tools would read them."""
+def _check_external(tensors: Iterable[onnx.TensorProto], path: Path) -> None:
+    """Refuse weights outside the model's folder: fluidb does not read them, but other tools would."""
     folder, faults = path.parent.resolve(), []
-    tensors = [item for item in _messages(model) if isinstance(item, onnx.TensorProto)]
     for tensor in tensors:
         for entry in tensor.external_data if tensor.data_location == onnx.TensorProto.EXTERNAL else ():
-            if entry.key != "location":
-                continue
             place = Path(entry.value)
             try:
                 inside = not place.is_absolute() and (folder / place).resolve().is_relative_to(folder)
-            except (OSError, ValueError, RuntimeError):  # a name that cannot be one, links that go round
+            except (OSError, ValueError, RuntimeError):  # a name that no file can have, or links that form a circle
                 inside = False
-            if not inside:
+            if entry.key == "location" and not inside:
                 faults.append(
                     f'{path}: weights "{_brief(tensor.name)}": expected external data in the folder of the model, '
                     f'found "{_brief(entry.value)}"'
@@ -228,10 +213,9 @@ def _check_known(graph: onnx.GraphProto, path: Path) -> None:
             raise InputError(f"{path}: expected at most {most} {what}, found {len(items)}")
     faults = []
     for node in graph.node:
-        if node.domain not in _OWN:
-            faults.append(f'{path}: node "{_label(node)}": {_brief(f"{node.domain}.{node.op_type}")} is not understood')
-        elif node.op_type not in KNOWN:
-            faults.append(f'{path}: node "{_label(node)}": {_brief(node.op_type)} is not understood')
+        if node.domain not in _OWN or node.op_type not in KNOWN:
+            op = node.op_type if node.domain in _OWN else f"{node.domain}.{node.op_type}"
+            faults.append(f'{path}: node "{_label(node)}": {_brief(op)} is not understood')
     if faults:
         raise InputError(faults)
 
@@ -273,25 +257,19 @@ class _Reader:
         return InputError(f'{self.path}: node "{_label(node)}" ({node.op_type}): {message}')
 
     def _weights(self) -> None:
-        graph = self.model.graph
-        for tensor in graph.initializer:
-            self._constant(tensor.name, tensor)
-        for sparse in graph.sparse_initializer:
-            values = sparse.values
-            self.types[values.name] = onnx.helper.make_tensor_type_proto(values.data_type, sparse.dims)
-            self.graph.sizes[values.name] = tuple(sparse.dims)
-            self.graph.constants.add(values.name)
+        for tensor in [*self.model.graph.initializer, *self.model.graph.sparse_initializer]:
+            values = tensor.values if isinstance(tensor, onnx.SparseTensorProto) else tensor
+            name, words = values.name, math.prod(tensor.dims)
+            if any(size < 0 for size in tensor.dims):
+                raise InputError(f'{self.path}: weights "{_brief(name)}": expected sizes from 0, found a negative one')
+            self._size(name, onnx.helper.make_tensor_type_proto(values.data_type, tensor.dims))
+            self.graph.constants.add(name)
+            if values is tensor and words <= MAX_FOLDED and tensor.data_location != onnx.TensorProto.EXTERNAL:
+                self.data[name] = tensor
 
-    def _constant(self, name: str, tensor: onnx.TensorProto) -> None:
-        if any(size < 0 for size in tensor.dims):
-            raise InputError(f'{self.path}: weights "{_brief(name)}": expected sizes from 0, found a negative one')
-        self.types[name] = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
-        self.graph.sizes[name] = tuple(tensor.dims)
-        self.graph.constants.add(name)
-        if math.prod(tensor.dims) <= MAX_FOLDED and tensor.data_location != onnx.TensorProto.EXTERNAL:
-            self.data[name] = onnx.TensorProto()
-            self.data[name].CopyFrom(tensor)
-            self.data[name].name = name
+    def _size(self, name: str, type_: onnx.TypeProto) -> None:
+        self.types[name] = type_
+        self.graph.sizes[name] = tuple(dim.dim_value for dim in type_.tensor_type.shape.dim)
 
     def _inputs(self) -> None:
         """Give every open dimension its size; a missing size is a fault, and so is a size of no open dimension."""
@@ -312,8 +290,7 @@ class _Reader:
                     name = dim.dim_param or place
                     faults.append(f"{label}: dimension {axis} is open; give its size: --dim {_brief(name)}=1")
                 sizes.append(size)
-            self.types[item.name] = onnx.helper.make_tensor_type_proto(item.type.tensor_type.elem_type, sizes)
-            self.graph.sizes[item.name] = tuple(sizes)
+            self._size(item.name, onnx.helper.make_tensor_type_proto(item.type.tensor_type.elem_type, sizes))
             self.graph.inputs.append(item.name)
         for name in self.dims.keys() - asked:
             near = difflib.get_close_matches(name, asked, n=1)
@@ -337,8 +314,7 @@ class _Reader:
             if not kind.HasField("shape") or any(not dim.HasField("dim_value") for dim in kind.shape.dim):
                 self.unsized.add(name)  # a fault once something reads it
                 continue
-            self.types[name] = types[name]
-            self.graph.sizes[name] = tuple(dim.dim_value for dim in kind.shape.dim)
+            self._size(name, types[name])
         outputs = [name for name in node.output if name in self.types]
         constant = all(name in self.graph.constants for name in node.input if name)
         if constant or node.op_type in {"Shape", "Size"}:
@@ -360,23 +336,16 @@ class _Reader:
         return shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=self.opsets)
 
     def _fold(self, node: onnx.NodeProto, outputs: list[str]) -> None:
-        """Compute a small constant; of any other, as of weights, only the shape is known."""
+        """Compute a small constant; of any other constant, as of weights, only the shape is known."""
         words = sum(math.prod(self.graph.sizes[name]) for name in outputs)
-        if node.op_type not in SHAPES or words > MAX_FOLDED:
+        values = {name: numpy_helper.to_array(self.data[name]) for name in node.input if name in self.data}
+        if node.op_type in {"Shape", "Size"}:  # needs the shape of its input only: any values will do
+            values = {name: np.broadcast_to(np.float32(0), self.graph.sizes[name]) for name in node.input}
+        if node.op_type not in SHAPES or words > MAX_FOLDED or any(name and name not in values for name in node.input):
             return
-        results: Sequence[Any]
-        if node.op_type in {"Shape", "Size"}:  # of a tensor that is not known itself
-            sizes = self.graph.sizes[node.input[0]]
-            bounds = {item.name: item.i for item in node.attribute}
-            part = sizes[bounds.get("start", 0) : bounds.get("end")]
-            results = [np.array(part if node.op_type == "Shape" else math.prod(sizes), dtype=np.int64)]
-        elif all(name in self.data for name in node.input if name):
-            values = {name: numpy_helper.to_array(self.data[name]) for name in node.input if name}
-            alone = onnx.helper.make_function("fluidb", "constant", list(values), outputs, [node], self.opsets)
-            with np.errstate(all="ignore"):
-                results = list(ReferenceEvaluator(alone).run(None, values, {}))
-        else:
-            return
+        alone = onnx.helper.make_function("fluidb", "constant", list(values), outputs, [node], self.opsets)
+        with np.errstate(all="ignore"):
+            results = ReferenceEvaluator(alone).run(None, values, {})
         for name, result in zip(filter(None, node.output), results, strict=True):
             self.data[name] = numpy_helper.from_array(np.asarray(result), name)
 

@@ -1,4 +1,4 @@
-"""What each ONNX operator is to the NPU; the readings stand in docs/import-onnx.md."""
+"""Says what each ONNX operator means for the NPU; docs/import-onnx.md explains the choices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 PRODUCTS = _names("Attention Conv ConvInteger ConvTranspose Einsum Gemm MatMul MatMulInteger QLinearConv QLinearMatMul")
-"""They multiply: layers of the network."""
+"""Operators that multiply; they become layers of the network."""
 
 POOLS = _names("AveragePool GlobalAveragePool MaxPool")
 """Pools that a network file has an operator for."""
@@ -23,10 +23,11 @@ ELEMENTWISE = _names(
 """Each value of the output depends on the values in the same place."""
 
 ARRANGING = _names("""DepthToSpace Expand Flatten Reshape Slice SpaceToDepth Split Squeeze Tile Transpose Unsqueeze""")
-"""The same values elsewhere: whoever reads them next finds them where they are."""
+"""The output is input values in other places; the next layer reads them from where they are."""
 
 KEEPING = _names("DepthToSpace Flatten Reshape SpaceToDepth Squeeze Transpose Unsqueeze")
-"""Of these, those that keep every value: exporters that trace a run write sizes down, which fit that run only."""
+"""Arranging operators that must keep every value. Exporters that trace a run write down sizes that fit that run only;
+with other sizes values would be lost."""
 
 MOVING = _names(
     """ArgMax ArgMin CumSum DynamicQuantizeLinear Gather GatherElements GatherND GlobalLpPool GlobalMaxPool
@@ -35,16 +36,16 @@ MOVING = _names(
     ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Resize ReverseSequence
     RoiAlign RotaryEmbedding ScatterElements ScatterND Softmax TopK Upsample"""
 )
-"""An output value depends on values all over the input: traffic."""
+"""An output value depends on values in other places of the input, so these operators are traffic."""
 
 JOINING = _names("Concat")
-"""Maps side by side, each written where it belongs."""
+"""Operators that put maps side by side; each map is written in place."""
 
 SHAPES = _names(
     """Add And Cast Ceil Concat Constant ConstantOfShape Cos Div Equal Exp Expand Floor Gather Greater GreaterOrEqual
     Identity Less LessOrEqual Log Max Min Mod Mul Neg Not Or Pow Range Reciprocal ReduceMax ReduceMin ReduceProd
     ReduceSum Reshape Round Shape Sin Size Slice Split Sqrt Squeeze Sub Tile Transpose Trilu Unsqueeze Where"""
 )
-"""Computed on the spot where all inputs are known: the arithmetic of shapes that exporters write out."""
+"""Computed at once if all inputs are known: exporters write the arithmetic of shapes as nodes."""
 
 KNOWN = PRODUCTS | POOLS | ELEMENTWISE | ARRANGING | MOVING | JOINING | SHAPES

@@ -1,4 +1,4 @@
-"""The exits that a graph with several outputs has of its own."""
+"""Finds the exits that a graph with several outputs has already."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from ...schema import Op
 from ..exits import block_boundaries
 
 MAX_ROUNDS = 4
-"""After so many rounds in which outputs turned out to be no exits, none of them is."""
+"""Most rounds in which outputs turn out to be no exits; after them the remaining outputs count as none either."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnExits:
-    """A graph cut at its outputs.
+    """A graph that is cut at its outputs.
 
     Attributes
     ----------
     backbone : list of Op
-        What the deepest output needs, and every output that is no exit.
+        The layers that the deepest output needs, and those of every output that is no exit.
     heads : dict of str to list of Op
-        For each exit, by the layer it follows and in order of depth, what its output needs beyond that layer.
+        The layers that an exit's output needs beyond the layer that it follows. The key is that layer; exits
+        are in order of depth.
     remarks : list of str
-        Why an output is no exit, a line each.
+        A line for each output that is no exit, with the reason.
     """
 
     backbone: list[Op]
@@ -34,7 +35,7 @@ class OwnExits:
 def own_exits(
     layers: Sequence[Op], outputs: Mapping[str, str], macs: Mapping[str, int], aside: Collection[str]
 ) -> OwnExits:
-    """Tell exits from outputs that only come with the rest.
+    """Decide which outputs are exits.
 
     Parameters
     ----------
@@ -43,15 +44,16 @@ def own_exits(
     outputs : mapping of str to str
         The layer that holds each output.
     macs : mapping of str to int
-        Of the layers that multiply.
+        Multiply-accumulates of the layers that multiply.
     aside : collection of str
         Layers that do not count, see `block_boundaries`.
 
     Returns
     -------
     OwnExits
-        The last exit is the output that takes the most MACs, of equal ones the last.  Another output is an exit
-        if all it needs beyond the backbone hangs on one block boundary of it, with products to come.
+        The last exit is the output that takes the most MACs; if several do, the last of them. Another output is
+        an exit if everything that it needs beyond the backbone reads a single block boundary of the backbone, and
+        the backbone multiplies after that boundary.
     """
     reach = {name: _needed(layers, layer) for name, layer in outputs.items()}
     cost = {name: sum(macs.get(layer, 0) for layer in found) for name, found in reach.items()}
@@ -80,13 +82,13 @@ def own_exits(
         backbone = grown
     return OwnExits(
         [op for op in layers if op.name in backbone],
-        {foot: [_on_foot(op, foot) for op in layers if op.name in heads[foot]] for foot in boundaries if foot in heads},
+        {foot: _head(layers, heads[foot], foot) for foot in boundaries if foot in heads},
         [f'output "{name}" {why}: no exit, part of the backbone' for name, why in remarks.items()],
     )
 
 
 def _needed(layers: Sequence[Op], last: str) -> set[str]:
-    """A layer and all that it is made from."""
+    """A layer and all layers that it depends on."""
     found = {last}
     for op in reversed(layers):
         if op.name in found:
@@ -94,6 +96,10 @@ def _needed(layers: Sequence[Op], last: str) -> set[str]:
     return found - {"input"}
 
 
-def _on_foot(op: Op, foot: str) -> Op:
-    """A layer of a head, which calls the layer that the exit follows its input."""
-    return op.model_copy(update={"inputs": ["input" if name == foot else name for name in op.inputs or ()]})
+def _head(layers: Sequence[Op], names: Collection[str], foot: str) -> list[Op]:
+    """The layers of a head. They call the layer that the exit follows ``input``."""
+    return [
+        op.model_copy(update={"inputs": ["input" if name == foot else name for name in op.inputs or ()]})
+        for op in layers
+        if op.name in names
+    ]

@@ -1,4 +1,4 @@
-"""What the multiplying operators of ONNX multiply."""
+"""Says which matrix products the multiplying operators of ONNX compute."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .graph import Graph, Node
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """A product as a layer of a network file.
+    """A product, as a layer of a network file.
 
     Attributes
     ----------
@@ -23,7 +23,7 @@ class Product:
     shape : Shape
         Its output.
     source : Shape or None
-        The map that its input must be; ``None`` if any form will do.
+        The map that its input must be; ``None`` if its input may have any form.
     """
 
     operands: tuple[str, ...]
@@ -33,11 +33,9 @@ class Product:
 
 
 def raw_product(operands: tuple[str, ...], rows: int, inner: int, columns: int, groups: int = 1) -> Product:
-    """``groups`` products of rows x inner by inner x columns, as they stand."""
-    layer: dict[str, Any] = {"op": "gemm", "rows": rows, "inner": inner, "columns": columns}
-    layer |= {"groups": groups} if groups > 1 else {}
-    layer |= {"per_sample": True} if len(operands) > 1 else {}
-    return Product(operands, layer, Shape(rows, 1, groups * columns))
+    """``groups`` products of rows x inner by inner x columns, one after the other."""
+    layer: dict[str, Any] = {"op": "gemm", "rows": rows, "inner": inner, "columns": columns, "groups": groups}
+    return Product(operands, layer | {"per_sample": len(operands) > 1}, Shape(rows, 1, groups * columns))
 
 
 def matrix_product(node: Node, graph: Graph) -> Product:
@@ -53,7 +51,7 @@ def matrix_product(node: Node, graph: Graph) -> Product:
     Returns
     -------
     Product
-        A constant factor is the right one, whichever side it stands on: (AB)^T = B^T A^T.
+        A constant factor becomes the right one, on whichever side it stands: (AB)^T = B^T A^T.
 
     Raises
     ------
@@ -72,7 +70,7 @@ def matrix_product(node: Node, graph: Graph) -> Product:
 
 
 def _matmul(left: int, right: int) -> tuple[str, str, str]:
-    """numpy.matmul as an Einsum: capital letters are the dimensions that are broadcast, the last one Z."""
+    """Write numpy.matmul as an Einsum. Capital letters are the dimensions that are broadcast; the last one is Z."""
     batch = [chr(ord("Z") - index) for index in range(max(left, right, 2) - 2)][::-1]
     a = "k" if left == 1 else "".join(batch[len(batch) - left + 2 :]) + "ak"
     b = "k" if right == 1 else "".join(batch[len(batch) - right + 2 :]) + "kb"
@@ -96,7 +94,7 @@ def _einsum(node: Node, graph: Graph) -> tuple[str, str, str]:
 
 
 def _contract(graph: Graph, left: str, right: str, a: str, b: str, out: str) -> Product:
-    """The product behind an Einsum of two operands; a dimension of one value is none, so that it is broadcast."""
+    """The product that an Einsum of two operands computes. Dimensions of size 1 are left out: they are broadcast."""
     if left in graph.constants:
         left, right, a, b = right, left, b, a
     of_left = {letter: size for letter, size in zip(a, graph.sizes[left], strict=True) if size > 1}
@@ -116,14 +114,14 @@ def _contract(graph: Graph, left: str, right: str, a: str, b: str, out: str) -> 
 
 
 def map_of(sizes: tuple[int, ...]) -> Shape | None:
-    """A map of one sample over one or two axes, channels first in the file; ``None`` for any other tensor."""
+    """The map of one sample over one or two axes (channels first in the file); ``None`` for any other tensor."""
     if len(sizes) not in (3, 4) or sizes[0] != 1:
         return None
     return Shape(sizes[2], sizes[3] if len(sizes) == 4 else 1, sizes[1])
 
 
 def window(node: Node, kernel: tuple[int, ...], source: tuple[int, ...], out: tuple[int, ...]) -> dict[str, Any]:
-    """Kernel, stride, padding and dilation for rows and columns; along a sequence, columns are 1 wide.
+    """Kernel, stride, padding and dilation for rows and columns; over a single axis, columns are 1 wide.
 
     Parameters
     ----------
@@ -135,7 +133,7 @@ def window(node: Node, kernel: tuple[int, ...], source: tuple[int, ...], out: tu
     Returns
     -------
     dict
-        Keys of a network file; those that have their default value stay out.
+        Keys of a network file.
     """
     axes = range(len(kernel))
     stride = node.attributes.get("strides", [1 for _ in axes])
@@ -153,9 +151,8 @@ def window(node: Node, kernel: tuple[int, ...], source: tuple[int, ...], out: tu
         pads = [0 for _ in axes] * 2
     fill = [1] * (2 - len(kernel))
     before, after = (list(side) + [0] * len(fill) for side in (pads[: len(kernel)], pads[len(kernel) :]))
-    content = {"stride": [*stride, *fill], "pad": before + after, "dilation": [*dilation, *fill]}
-    plain = {"stride": [1, 1], "pad": [0, 0, 0, 0], "dilation": [1, 1]}
-    return {"kernel": [*kernel, *fill]} | {key: value for key, value in content.items() if value != plain[key]}
+    sizes = {"kernel": kernel, "stride": stride, "dilation": dilation}
+    return {key: [*value, *fill] for key, value in sizes.items()} | {"pad": before + after}
 
 
 def convolution(node: Node, graph: Graph) -> Product:
@@ -171,8 +168,8 @@ def convolution(node: Node, graph: Graph) -> Product:
     Returns
     -------
     Product
-        As the operator of the network file; over three axes, with weights that are computed, or for several
-        maps at once, as a plain product.
+        An operator of the network file. A convolution over three axes, with weights that are computed, or of
+        several maps at once becomes a plain product.
     """
     image, weights = node.inputs[0], node.inputs[3 if node.op == "QLinearConv" else 1]
     sizes, filters, out = graph.sizes[image], graph.sizes[weights], graph.sizes[node.outputs[0]]
@@ -193,22 +190,15 @@ def convolution(node: Node, graph: Graph) -> Product:
         return Product(operands, product.layer | {"shape": list(shape)}, shape)
     mapped = map_of(out)
     assert mapped is not None  # as many axes as the input, and as many maps
-    content: dict[str, Any] = {"op": "convtranspose" if transposed else "conv", "out": channels}
-    if transposed:
-        content |= _upward(node, kernel, sizes[2:], out[2:])
-    else:
-        content |= window(node, kernel, sizes[2:], out[2:])
-    content |= {"groups": groups} if groups > 1 else {}
+    content = {"op": "convtranspose" if transposed else "conv", "out": channels, "groups": groups}
+    content |= (_upward if transposed else window)(node, kernel, sizes[2:], out[2:])
     return Product(operands, content | {"shape": list(mapped)}, mapped, source)
 
 
 def _upward(node: Node, kernel: tuple[int, ...], source: tuple[int, ...], out: tuple[int, ...]) -> dict[str, Any]:
-    """Window of a transposed convolution; what is cut off or added follows from the size of its output."""
+    """Window of a transposed convolution; the size of its output tells how much is cut off or added."""
     content = window(node, kernel, source, out)
-    content.pop("pad", None)
-    stride, dilation = content.get("stride", [1, 1]), content.get("dilation", [1, 1])
-    full = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(source, stride, dilation, kernel, strict=False)]
-    cut = [size - wanted for size, wanted in zip(full, out, strict=True)] + [0] * (2 - len(kernel))
+    steps = zip(source, content["stride"], content["dilation"], kernel, out, strict=False)
+    cut = [(n - 1) * s + d * (k - 1) + 1 - wanted for n, s, d, k, wanted in steps] + [0] * (2 - len(kernel))
     pad = [max(0, size) // 2 for size in cut] + [max(0, size) - max(0, size) // 2 for size in cut]
-    extra = [max(0, -size) for size in cut]
-    return content | ({"pad": pad} if any(pad) else {}) | ({"extra": extra} if any(extra) else {})
+    return content | {"pad": pad, "extra": [max(0, -size) for size in cut]}
