@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...dse.choices import Batching
+from ...dse.space import Tile
 from ...experiments.scenarios import Contender, Point
 from ...formats import read_toml
 from ...models import NETWORKS, Exit, Network
@@ -74,7 +75,7 @@ def _cells(lab: Lab, name: str) -> Iterator[Cell]:
     contender = next(item for item in scenario.contenders if item.name == name)
     for point in scenario.points:
         cell = Cell(point, contender).engine(tile=point.site.options(contender).tile)
-        yield cell.engine(tile=list(lab.engine(point, cell.contender).design.tile))
+        yield cell.engine(tile=Tile(*lab.engine(point, cell.contender).design.tile))
 
 
 def _with_exits(network: Network, change: Callable[[ExitFile, int], ExitFile]) -> Network:
@@ -131,7 +132,7 @@ def _on(change: Callable[[Network], Network]) -> Callable[[Cell], Cell]:
 
 def _misprint(cell: Cell) -> Cell:
     """Table I's own words for Inception-v3 on ZCU104."""
-    return cell.engine(tile=[6832, 10, 172]) if cell.point.site.keys.label == "inception_v3 on zcu104" else cell
+    return cell.engine(tile=Tile(6832, 10, 172)) if cell.point.site.keys.label == "inception_v3 on zcu104" else cell
 
 
 Change = Callable[[Cell], Cell]
