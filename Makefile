@@ -10,7 +10,7 @@ PICTURES := build/pictures
 UNTYPED := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --allow-untyped-decorators
 
 # tests that call the kernels, the event loop and the policies themselves
-COMPILED := tests/dse tests/serving tests/experiments/test_codesign.py tests/traffic/test_storage.py tests/traffic/test_streaming.py
+COMPILED := tests/dse tests/serving tests/experiments/test_codesign.py
 
 .PHONY: demo test check bench bench-compare reproduce pictures clean
 
@@ -47,7 +47,7 @@ check: $(VENV)/ready
 	$(BIN)/lint-imports
 	rm -rf build/typed && mkdir -p build/typed && ln -s "$(CURDIR)" build/typed/fluidb  # mypy sees no editable install
 	MYPYPATH=build/typed $(BIN)/python -m mypy
-	MYPYPATH=build/typed:tests:tests/oracles:tests/plots:benchmarks $(BIN)/python -m mypy --explicit-package-bases $(UNTYPED) tests benchmarks
+	MYPYPATH=build/typed:tests:tests/oracles:benchmarks $(BIN)/python -m mypy --explicit-package-bases $(UNTYPED) tests benchmarks
 
 # ours against C, NumPy, Python, SimPy: ten minutes; README and docs/performance.md get the tables.  SMOKE=1: everything
 # once, small, nothing written; OUT=run.json: only that file; REQUESTS=N: the longest trace; PEERS=1: other tools too

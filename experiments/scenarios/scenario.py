@@ -220,7 +220,8 @@ class Site:
 
     def options(self, contender: Contender) -> SearchOptions:
         """What a contender's NPU is searched for here."""
-        return contender.options.model_copy(update={"tile": self.keys.tiles.get(contender.name)})
+        tile = self.keys.tiles.get(contender.name)
+        return contender.options.model_copy(update={"tile": tile and Tile(*tile)})
 
 
 class Point(NamedTuple):

@@ -85,7 +85,7 @@ def _sustained(lab: Lab, found: Comparison, board: str) -> list[Claim]:
     rates = {item.name: item.metrics["processing_rate_per_s"].mean for item in found.points[-1].contenders}
     ours = rates.pop("FluidB")
     best = max(rates, key=lambda name: rates[name])
-    words: dict[str, object] = {"rate": 0.0}
+    words: dict[str, Any] = {"rate": 0.0}
     if ours <= paper:
         scenario = lab.scenario("fig8")
         contender = scenario.contenders[-1]

@@ -1,4 +1,4 @@
-"""The command line through its real entry point."""
+"""The command line: one real run of every command and of what begins or ends a process, the rest in this process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import DATA, FLUIDB, POCKET, TINY, Run, start_fluidb
+from builders import DATA, FLUIDB, KILLED, POCKET, TINY, Run, lines, read_terminal, start_fluidb
 from fluidb.cli.app import COMMANDS
 from fluidb.dse import read_design
 from fluidb.formats import InputError
@@ -42,17 +42,7 @@ CAMERAS = ["--cameras", 4, "--fps", 30, "--jitter", "5ms", "--drop", 0.1]
 DAILY = ["--rate", 0.01, "--peak-to-mean", 2, "--peak-hour", 14]
 
 
-def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """Faults on stderr, after checking that there is nothing else."""
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
-    found = done.stderr.splitlines()
-    assert all(line.startswith("fluidb: ") for line in found)
-    return found
-
-
-def test_the_chain_of_the_readme(fluidb: Run, tmp_path: Path) -> None:
+def test_the_chain_of_the_readme(installed: Run, tmp_path: Path) -> None:
     """dse, latency, trace, serve-sim: each reads what the one before wrote."""
     for arguments in (
         ["dse", TINY, POCKET, "-o", "tiny", "--b-max", 4],
@@ -60,7 +50,7 @@ def test_the_chain_of_the_readme(fluidb: Run, tmp_path: Path) -> None:
         ["trace", "poisson", "--rate", 2000, "--count", 500, "--seed", 1, "-o", "t.csv"],
         ["serve-sim", "tiny", "--trace", "t.csv", "--policy", "fluid", "--slo", "2ms", "--requests", "r.csv"],
     ):
-        done = fluidb(*arguments)
+        done = installed(*arguments)
         assert (done.returncode, done.stderr) == (0, ""), arguments
         assert done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["r.csv", "t.csv", "tiny"]
@@ -109,16 +99,16 @@ def test_the_chain_of_the_readme(fluidb: Run, tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("kind", ["txt", "json"])
 def test_golden_output(
-    fluidb: Run, tmp_path: Path, tiny_design: Path, name: str, arguments: list[str], kind: str
+    fluidb: Run, installed: Run, tmp_path: Path, tiny_design: Path, name: str, arguments: list[str], kind: str
 ) -> None:
-    """What is printed, as text and as JSON; `GOLDEN=write pytest tests/test_cli.py` writes the files anew."""
+    """What is printed, as text and as JSON; `GOLDEN=write pytest tests/cli/test_cli.py` writes the files anew."""
     if kind == "json" and "--help" in arguments:
         return
     (tmp_path / "tiny").symlink_to(tiny_design)
     write_trace(poisson(8000, 400, 5), tmp_path / "t.csv")
     (tmp_path / "s.csv").write_text(SAMPLES)
     arguments = ["tiny" if item == "DESIGN" else item for item in arguments] + (["--json"] if kind == "json" else [])
-    done = fluidb(*arguments)
+    done = (installed if kind == "txt" else fluidb)(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
     path = GOLDEN / f"{name}.{kind}"
     if os.environ.get("GOLDEN") == "write":
@@ -141,12 +131,13 @@ def approximately(value: object) -> object:
     return pytest.approx(value, rel=1e-12) if isinstance(value, float) else value
 
 
-def test_same_input_same_bytes_for_any_number_of_threads(fluidb: Run, tmp_path: Path) -> None:
-    for folder, threads in (("a", 1), ("b", 2), ("c", 5)):
-        fluidb("dse", TINY, POCKET, "-o", folder, "--b-max", 3, "--threads", threads)
-        fluidb("latency", folder)
-        fluidb("trace", "poisson", "--rate", 900, "--count", 200, "--seed", 4, "-o", f"{folder}.csv")
-        fluidb("serve-sim", folder, "--trace", f"{folder}.csv", "--slo", "1ms", "--requests", f"{folder}-r.csv")
+def test_same_input_same_bytes_for_any_number_of_threads(fluidb: Run, installed: Run, tmp_path: Path) -> None:
+    """In processes of their own, and in one that has run other commands before."""
+    for folder, threads, run in (("a", 1, installed), ("b", 2, fluidb), ("c", 5, fluidb)):
+        run("dse", TINY, POCKET, "-o", folder, "--b-max", 3, "--threads", threads)
+        run("latency", folder)
+        run("trace", "poisson", "--rate", 900, "--count", 200, "--seed", 4, "-o", f"{folder}.csv")
+        run("serve-sim", folder, "--trace", f"{folder}.csv", "--slo", "1ms", "--requests", f"{folder}-r.csv")
     for name in ("{}/design.json", "{}/fbcb.json", "{}/latency.json", "{}.csv", "{}-r.csv"):
         contents = {(tmp_path / name.format(folder)).read_bytes() for folder in "abc"}
         assert len(contents) == 1, name
@@ -522,24 +513,15 @@ def test_json_goes_alone_to_stdout_and_nothing_to_stderr(fluidb: Run) -> None:
 
 def test_a_terminal_sees_progress_and_the_next_step(tmp_path: Path) -> None:
     master, slave = pty.openpty()
-    done = subprocess.run(
-        [FLUIDB, "dse", TINY, POCKET, "-o", "d"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=slave, check=True
-    )
+    running = start_fluidb("dse", TINY, POCKET, "-o", "d", cwd=tmp_path, stderr=slave)
     os.close(slave)
-    seen = b""
-    while chunk := _read(master):
-        seen += chunk
+    seen = b"".join(read_terminal(master))
     os.close(master)
+    out, _ = running.communicate(timeout=60)
+    assert running.returncode == 0
     assert b"designs" in seen
     assert b"next: fluidb latency d" in seen
-    assert b"designs " not in done.stdout
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:  # the other end is closed
-        return b""
+    assert "designs " not in out
 
 
 def test_a_reader_that_leaves_early_is_no_fault(tmp_path: Path) -> None:
@@ -557,35 +539,21 @@ def test_a_reader_that_leaves_early_is_no_fault(tmp_path: Path) -> None:
 def test_ctrl_c_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
     text = Path(POCKET).read_text().replace("dsps = 24", "dsps = 12000").replace("0.02", "400.0")
     (tmp_path / "big.toml").write_text(text)
-    running = start_fluidb("dse", "inception_v3", "big.toml", "-o", "d", "--b-max", "256", cwd=tmp_path)
-    time.sleep(4)  # the search takes minutes: this lands in its midst
-    assert running.poll() is None
+    master, slave = pty.openpty()
+    running = start_fluidb("dse", "inception_v3", "big.toml", "-o", "d", "--b-max", "256", cwd=tmp_path, stderr=slave)
+    os.close(slave)
+    seen, pieces = b"", read_terminal(master)
+    while seen.count(b"designs") < 5:  # the bar is drawn again and again while a kernel works that takes minutes
+        seen += next(pieces)
     asked = time.monotonic()
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
-    assert running.returncode == 130
-    assert time.monotonic() - asked < 10  # it answers in milliseconds; a kernel of this size takes minutes
-    assert (out, err) == ("", "fluidb: interrupted\n")
+    seen += b"".join(pieces)
+    os.close(master)
+    out, _ = running.communicate(timeout=60)
+    assert (running.returncode, out) == (130, "")
+    assert time.monotonic() - asked < 10  # it answers in milliseconds
+    assert seen.endswith(b"fluidb: interrupted\r\n")
     assert [path.name for path in tmp_path.iterdir()] == ["big.toml"]
-
-
-KILLED = """
-import os, signal, sys
-from fluidb.cli import main
-
-left = int(sys.argv.pop(1))
-real = os.fsync
-
-def fsync(descriptor):
-    global left
-    left -= 1
-    if left < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    real(descriptor)
-
-os.fsync = fsync
-main()
-"""
 
 
 @pytest.mark.parametrize("syncs", range(7))
@@ -617,8 +585,8 @@ def test_killed_in_mid_write_of_a_latency_table(fluidb: Run, tmp_path: Path) -> 
     assert fluidb("latency", "d").returncode == 0
 
 
-def test_version(fluidb: Run) -> None:
-    assert fluidb("--version").stdout == "fluidb 0.1.0\n"
+def test_version(installed: Run) -> None:
+    assert installed("--version").stdout == "fluidb 0.1.0\n"
     done = subprocess.run([sys.executable, "-m", "fluidb", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == "fluidb 0.1.0\n"
 

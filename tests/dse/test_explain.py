@@ -10,7 +10,7 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
-from conftest import POCKET, TINY
+from builders import POCKET, TINY, any_gemm, batches, layer_of, modes, network_of, tiles
 from fluidb.cli.render import percents
 from fluidb.dse import Batching, SearchOptions, Tile, configure, search, tabulate_design, tabulate_latency
 from fluidb.dse.costs import Cause, layer_costs
@@ -24,7 +24,6 @@ from fluidb.platforms import load_platform
 from fluidb.plots.explain import draw_explanation
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import any_gemm, batches, layer_of, modes, network_of, tiles
 
 ENGINES = [(mode, stacking) for mode in Batching for stacking in (True, False)]
 

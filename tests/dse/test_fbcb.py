@@ -34,7 +34,7 @@ def test_what_was_written_is_read_back(tmp_path_factory, data):
     codes = data.draw(arrays(np.int64, (layers, b_max), elements=st.integers(0, 2)))
     rows = 1 + np.array([[data.draw(st.integers(0, int(b) - 1)) for b in batch] for _ in range(layers)])
     table = encode([f"layer{i}" for i in range(layers)], codes, rows)
-    path = tmp_path_factory.mktemp("fbcb") / "fbcb.json"
+    path = tmp_path_factory.getbasetemp() / "fbcb.json"
     write_table(table, path)
     back = read_table(FbcbTable, path)
     assert back == table

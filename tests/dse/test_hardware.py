@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import COMPILED, POCKET, TINY, Run, tool
+from builders import COMPILED, POCKET, TINY, Run, tool
 from fluidb.dse import SearchOptions, read_design, search, tabulate_design, write_design, write_latency
 from fluidb.dse.choices import HardwareFormat
 from fluidb.dse.hardware.files import header_text, write_hardware

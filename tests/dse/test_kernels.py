@@ -5,6 +5,7 @@ from __future__ import annotations
 import naive
 import numpy as np
 import pytest
+from builders import any_gemm, batches, huge_gemms, layer_of, modes, network_of, tiles, words_per_cycle
 from fluidb.dse import Batching, kernels
 from fluidb.dse.fbcb import K_NAMES
 from fluidb.dse.search import Evaluator, SearchOptions
@@ -13,7 +14,6 @@ from fluidb.dse.workload import distinct
 from fluidb.platforms import Platform
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import any_gemm, batches, huge_gemms, layer_of, modes, network_of, tiles, words_per_cycle
 
 
 def cost(gemm, tile, code, b, B_R, rate, mode):

@@ -8,7 +8,7 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
-from conftest import POCKET, TINY
+from builders import POCKET, TINY
 from fluidb.dse import Batching, SearchOptions, Tile, search, tabulate_design, tabulate_latency
 from fluidb.dse.costs import layer_costs
 from fluidb.dse.search import Candidate, SearchResult

@@ -7,7 +7,7 @@ import json
 import naive
 import numpy as np
 import pytest
-from conftest import DATA, POCKET, TINY
+from builders import DATA, POCKET, TINY, any_gemm, modes, network_of, tiles
 from fluidb.dse import OBJECTIVES, Batching, Limits, Objective, SearchOptions, Tile, search
 from fluidb.dse.search import Evaluator
 from fluidb.dse.space import designs, luts
@@ -16,10 +16,9 @@ from fluidb.models import load_network
 from fluidb.platforms import ENERGY_KEYS, Platform, load_platform
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import any_gemm, modes, network_of, tiles
 
 WEIGHED = [name for name in Objective if name is not Objective.TRAFFIC]
-"""Those that need no simulation; tests/test_codesign.py has the other."""
+"""Those that need no simulation; tests/experiments/test_codesign.py has the other."""
 
 MAC_PJ, ON_CHIP_PJ, OFF_CHIP_PJ = 1.5, 2.0, 300.0
 

@@ -7,7 +7,7 @@ import json
 import naive
 import numpy as np
 import pytest
-from conftest import COMPILED, POCKET, TINY
+from builders import COMPILED, POCKET, TINY, any_gemm, modes, network_of
 from fluidb.dse import OBJECTIVES, Batching, Limits, Objective, SearchOptions, Tile, search
 from fluidb.dse.pareto import Axis, check_axes, find_front, undominated
 from fluidb.dse.search import Evaluator
@@ -18,7 +18,6 @@ from fluidb.platforms import Platform, load_platform
 from fluidb.plots.pareto import draw_front
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import any_gemm, modes, network_of
 
 
 def board_of(dsps: int, kibit: int, gb_s: float) -> Platform:

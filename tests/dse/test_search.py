@@ -7,16 +7,15 @@ import sys
 import naive
 import numpy as np
 import pytest
-from conftest import COMPILED
+from builders import COMPILED, any_gemm, board_of, modes, network_of
 from fluidb.dse import Batching, SearchOptions, Tile, configure, search, tabulate_design
 from fluidb.dse.search import Candidate, Evaluator, SearchResult
 from fluidb.dse.space import designs
 from fluidb.formats import InputError
 from fluidb.models import load_network
-from fluidb.platforms import Platform, load_platform
+from fluidb.platforms import load_platform
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import any_gemm, modes, network_of
 
 search_module = sys.modules["fluidb.dse.search"]  # the package has a function of that name
 
@@ -30,13 +29,6 @@ PUBLISHED = [
     ("inception_v3", "zcu104", (4.8, 7.2, 9.6), (6186, 9, 192)),
     ("inception_v3", "zc706", (2.4, 3.2), (2742, 4, 225)),
 ]
-
-
-def board_of(dsps: int, kibit: int = 40, gb_s: float = 0.8) -> Platform:
-    return Platform(
-        name="b", title="b", dsps=dsps, on_chip_mbit=kibit / 1024, flip_flops=1, luts=1, clock_mhz=100.0,
-        bandwidth_gb_s=gb_s, word_bits=16,
-    )  # fmt: skip
 
 
 def gop_s(network, board, tile, options):

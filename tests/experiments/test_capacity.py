@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import COMPILED, Run
+from builders import COMPILED, Run, table_of, traffic_of
 from fluidb.experiments import find_capacity
 from fluidb.experiments.capacity import at_rate, saturation_rate
 from fluidb.formats import InputError
@@ -17,7 +17,6 @@ from fluidb.serving import find_policy, parse_requirement, simulate
 from fluidb.traffic import poisson
 from fluidb.traffic.exits import draw
 from fluidb.traffic.traffic import prepare
-from test_serving import table_of, traffic_of
 
 SERVICE_S = 0.05
 COUNT = 4000 if COMPILED else 400

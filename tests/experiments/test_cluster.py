@@ -9,22 +9,18 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from conftest import POCKET, TINY, Run, run_fluidb, start_fluidb
+from builders import DUEL, POCKET, ROOT, TINY, Run, edited_scenario, files, lines, run_fluidb, start_fluidb, wait_for
 from distributed import Client, LocalCluster
 from fluidb.experiments import compare, load_scenario
 from fluidb.experiments import workers as tasks
 from fluidb.experiments.sources import made_with
 from fluidb.formats import InputError
-from test_cli import lines
-from test_compare import DUEL, edited, files
 
-ROOT = Path(__file__).parents[2]
 DASK = str(Path(sys.executable).with_name("dask"))
 OWN_POLICY = """
 from fluidb.serving.policies import go_on, launch
@@ -42,13 +38,6 @@ try:
 finally:
     print([name for name in ("dask", "distributed") if name in sys.modules], file=sys.stderr)
 """
-
-
-def wait_for(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 180
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 class Cluster(NamedTuple):
@@ -109,7 +98,7 @@ def at_work(tmp_path: Path, cluster: Cluster) -> subprocess.Popen[str]:
 
 def test_compare_ends_with_the_same_bytes_whoever_dies(tmp_path: Path, cluster: Cluster) -> None:
     """The client is killed in the middle, then a worker at a task; a policy of the user's own goes along."""
-    path = edited(tmp_path, ("requests = 60", "requests = 20000"), ('"serial"', '"mine.py:mine"'))
+    path = edited_scenario(tmp_path, ("requests = 60", "requests = 20000"), ('"serial"', '"mine.py:mine"'))
     (tmp_path / "mine.py").write_text(OWN_POLICY)
     expected, _ = compare(load_scenario(str(path)), tmp_path / "alone")
     running = at_work(tmp_path, cluster)
@@ -127,14 +116,14 @@ def test_compare_ends_with_the_same_bytes_whoever_dies(tmp_path: Path, cluster: 
     assert found == files(tmp_path / "alone")
 
 
-def test_dse_of_many_is_the_same_on_a_cluster(fluidb: Run, tmp_path: Path, cluster: Cluster) -> None:
+def test_dse_of_many_is_the_same_on_a_cluster(fluidb: Run, installed: Run, tmp_path: Path, cluster: Cluster) -> None:
     """Two networks on two boards, one of which is too small for any design."""
     (tmp_path / "other.toml").write_text(Path(TINY).read_text().replace('name = "tiny"', 'name = "other"'))
     (tmp_path / "crumb.toml").write_text(
         Path(POCKET).read_text().replace('"pocket"', '"crumb"').replace("on_chip_mbit = 0.02", "on_chip_mbit = 1e-5")
     )
     command = ["dse", f"{TINY},other.toml", f"{POCKET},crumb.toml", "--b-max", 2]
-    alone, away = fluidb(*command, "-o", "a"), fluidb(*command, "-o", "b", "--scheduler", cluster.address)
+    alone, away = fluidb(*command, "-o", "a"), installed(*command, "-o", "b", "--scheduler", cluster.address)
     assert (alone.returncode, alone.stdout, alone.stderr) == (away.returncode, away.stdout, away.stderr)
     assert away.returncode == 2
     assert [line.split(":")[1] for line in away.stderr.splitlines()] == [" tiny on crumb", " other on crumb"]
@@ -142,15 +131,15 @@ def test_dse_of_many_is_the_same_on_a_cluster(fluidb: Run, tmp_path: Path, clust
     assert len(files(tmp_path / "b")) == 2 * 3
 
 
-def test_a_local_cluster_finds_the_same(fluidb: Run, tmp_path: Path) -> None:
-    found = fluidb("compare", DUEL, "--scheduler", "local", "--threads", 1, "--json")
+def test_a_local_cluster_finds_the_same(installed: Run, tmp_path: Path) -> None:
+    found = installed("compare", DUEL, "--scheduler", "local", "--threads", 1, "--json")
     assert (found.returncode, found.stderr) == (0, "")
     assert found.stdout == compare(load_scenario(str(DUEL)))[0].text()
 
 
 def test_a_fault_of_a_task_is_the_line_that_it_is_without_a_cluster(tmp_path: Path, cluster: Cluster) -> None:
     """A policy that admits more than wait: found by a worker, said as ever; no run after it is waited for."""
-    path = edited(tmp_path, ('"fluid:call=1us"', '"mine.py:mine"'))
+    path = edited_scenario(tmp_path, ('"fluid:call=1us"', '"mine.py:mine"'))
     (tmp_path / "mine.py").write_text(OWN_POLICY.replace("launch(1, 99)", "launch(view.waiting + 1, 99)"))
     with pytest.raises(InputError) as fault:
         compare(load_scenario(str(path)))
@@ -160,7 +149,7 @@ def test_a_fault_of_a_task_is_the_line_that_it_is_without_a_cluster(tmp_path: Pa
 def test_other_sources_are_refused(tmp_path: Path, cluster: Cluster) -> None:
     """Seen from the workers, a client of another version: the comparison is the same."""
     shutil.copytree(ROOT, tmp_path / "fluidb", ignore=shutil.ignore_patterns(".*", "tests", "docs", "build", "results"))
-    with (tmp_path / "fluidb" / "serving" / "roots.py").open("a") as source:
+    with (tmp_path / "fluidb" / "serving" / "replay.py").open("a") as source:
         source.write("# edited\n")
     done = subprocess.run(
         [sys.executable, "-m", "fluidb", "dse", f"{TINY},alexnet", POCKET, "--scheduler", cluster.address],

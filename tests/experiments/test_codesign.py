@@ -7,15 +7,13 @@ from pathlib import Path
 
 import naive
 import pytest
-from conftest import POCKET, TINY, Run, run_fluidb
+from builders import POCKET, TINY, Run, any_gemm, board_of, call_fluidb, network_of
 from fluidb.dse import Objective, SearchOptions, search
 from fluidb.formats import InputError
 from fluidb.tables.launches import launches_of, read_launches
 from fluidb.traffic import poisson, write_trace
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import any_gemm, network_of
-from test_search import board_of
 
 counts = st.lists(st.integers(0, 50), min_size=3, max_size=3).map(lambda row: [float(n) for n in row])
 
@@ -57,7 +55,7 @@ def results(tiny_design: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """What a simulation of the design with all weights 1 prints."""
     folder = tmp_path_factory.mktemp("results")
     write_trace(poisson(9000, 300, 1), folder / "t.csv")
-    return run_fluidb("serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1ms", "--json", cwd=folder).stdout
+    return call_fluidb("serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1ms", "--json", cwd=folder).stdout
 
 
 @pytest.fixture

@@ -10,15 +10,24 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from conftest import COMPILED, DATA, FLUIDB, Run, run_fluidb, start_fluidb
-from fluidb.dse import search
-from fluidb.experiments import designs as many
+from builders import (
+    COMPILED,
+    DATA,
+    DUEL,
+    KILLED,
+    Run,
+    call_fluidb,
+    edited_scenario,
+    files,
+    lines,
+    read_terminal,
+    start_fluidb,
+    wait_for,
+)
 from fluidb.experiments import load_scenario
 from fluidb.experiments.comparison import Comparison, against, compare, read_comparison
 from fluidb.experiments.scenarios import SCENARIOS
@@ -26,11 +35,8 @@ from fluidb.experiments.store import COMPARED, RunTable, Store, find_engines, ru
 from fluidb.experiments.store import Run as GridRun
 from fluidb.experiments.workers import Workers
 from fluidb.formats import InputError, read_table, write_table
-from fluidb.serving.statistics import mean_interval, welch_interval
 from fluidb.traffic import gamma, poisson, prepare
-from test_cli import KILLED, lines
 
-DUEL = DATA / "duel.toml"
 FAST = {"one by one": "serial", "waits": "adaptb:timeout=M", "fluid": "fluid:call=1us"}
 
 
@@ -47,24 +53,8 @@ def outcome(kept: Path) -> Comparison:
     return read_comparison(kept / "compare.json")
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def run_tables(folder: Path) -> list[RunTable]:
     return [read_table(RunTable, path) for path in sorted((folder / "runs").glob("*.json"))]
-
-
-def edited(tmp_path: Path, *edits: tuple[str, str], name: str = "mine.toml") -> Path:
-    """A copy of the scenario, and what it refers to, with some text replaced."""
-    for file in ("tiny.toml", "pocket.toml", "duel.csv"):
-        shutil.copy(DATA / file, tmp_path)
-    text = DUEL.read_text()
-    for old, new in edits:
-        assert old in text
-        text = text.replace(old, new)
-    (tmp_path / name).write_text(text)
-    return tmp_path / name
 
 
 # the grid
@@ -110,7 +100,7 @@ def test_arrivals_and_exits_are_those_of_the_single_commands() -> None:
 
 
 def test_bursty_arrivals_are_those_of_the_process_gamma(tmp_path: Path) -> None:
-    path = edited(tmp_path, ("[2000, 8000]", "[2000, 8000]\ncv = 2.0"))
+    path = edited_scenario(tmp_path, ("[2000, 8000]", "[2000, 8000]\ncv = 2.0"))
     scenario = load_scenario(str(path))
     trace = traffic(scenario.points[1], 2).trace
     assert trace.arrival_s.tolist() == gamma(8000.0, 2.0, 60, 2).arrival_s.tolist()
@@ -158,33 +148,26 @@ def test_means_intervals_and_differences_by_hand(outcome: Comparison) -> None:
 
 
 def test_a_single_seed_has_no_intervals(tmp_path: Path) -> None:
-    found, _ = compare(load_scenario(str(edited(tmp_path, ("[3, 1, 2]", "[3]")))))
+    found, _ = compare(load_scenario(str(edited_scenario(tmp_path, ("[3, 1, 2]", "[3]")))))
     estimate = found.points[0].contenders[1].metrics["busy_share"]
     assert (estimate.low, estimate.high) == (None, None)
     difference = (found.points[0].contenders[1].differences or {})["busy_share"]
     assert (difference.low, difference.beyond_noise) == (None, None)
-    done = run_fluidb("compare", tmp_path / "mine.toml")
+    done = call_fluidb("compare", "mine.toml", cwd=tmp_path)
     assert done.returncode == 0
     assert "±" not in done.stdout
 
 
-def test_engines_are_searched_once_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two contenders of the three share one, and a second case of the same board needs no third search."""
-    asked = []
-
-    def counted(*arguments: Any, **settings: Any) -> Any:
-        asked.append(arguments)
-        return search(*arguments, **settings)
-
-    monkeypatch.setattr(many, "search", counted)
+def test_an_engine_that_several_share_is_kept_once(tmp_path: Path) -> None:
+    """Two contenders of the three share one, and so does a second case of the same board."""
     row = 'batching = "row", stacking = false, b_max = 2, search_batch = 2'
-    path = edited(
+    path = edited_scenario(
         tmp_path,
         ('batching = "none", stacking = false, b_max = 2, search_batch = 2', row),
         ('bandwidth = "0.8GB/s"\n', ""),
     )
-    compare(load_scenario(str(path)))
-    assert len(asked) == 2
+    compare(load_scenario(str(path)), tmp_path / "d")
+    assert len(list((tmp_path / "d" / "designs").iterdir())) == 2
 
 
 # the command
@@ -218,17 +201,12 @@ def test_text_has_a_table_of_figures_and_one_of_differences_for_each_case(fluidb
 def test_a_terminal_sees_progress_and_what_was_kept(tmp_path: Path, kept: Path) -> None:
     shutil.copytree(kept, tmp_path / "d")
     master, slave = pty.openpty()
-    subprocess.run(
-        [FLUIDB, "compare", DUEL, "-o", "d"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=slave, check=True
-    )
+    running = start_fluidb("compare", DUEL, "-o", "d", cwd=tmp_path, stderr=slave)
     os.close(slave)
-    seen = b""
-    try:
-        while chunk := os.read(master, 65536):
-            seen += chunk
-    except OSError:  # the other end is closed
-        pass
+    seen = b"".join(read_terminal(master))
     os.close(master)
+    running.communicate(timeout=60)
+    assert running.returncode == 0
     assert b"searches and runs" in seen
     assert b"wrote d; 45 runs were kept there already" in seen
 
@@ -292,7 +270,7 @@ def test_a_run_is_kept_under_all_it_depends_on(tmp_path: Path) -> None:
     for index, (what, edits) in enumerate(changes):
         folder = tmp_path / str(index)
         folder.mkdir()
-        path = edited(folder, *edits)
+        path = edited_scenario(folder, *edits)
         if what == "requests and trace":
             (folder / "duel.csv").write_text((DATA / "duel.csv").read_text() + "8,0.005\n")
         if what == "board":
@@ -310,7 +288,7 @@ def test_an_edited_policy_file_is_another_run(tmp_path: Path) -> None:
         "from fluidb.serving.policies import go_on, launch\n\n"
         "def mine(view, data):\n    return launch(1, 99) if view.depth == 0 else go_on(99)\n"
     )
-    path = edited(tmp_path, ('"serial"', '"mine.py:mine"'))
+    path = edited_scenario(tmp_path, ('"serial"', '"mine.py:mine"'))
     (tmp_path / "mine.py").write_text(policy)
     _, reused = compare(load_scenario(str(path)), tmp_path / "d")
     _, again = compare(load_scenario(str(path)), tmp_path / "d")
@@ -324,7 +302,7 @@ def test_only_our_own_folder_is_written_to(fluidb: Run, tmp_path: Path, kept: Pa
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     (tmp_path / "empty").mkdir()
     shutil.copytree(kept, tmp_path / "d")
-    other = edited(tmp_path, ("requests = 60", "requests = 50"))
+    other = edited_scenario(tmp_path, ("requests = 60", "requests = 50"))
     assert "mine: exists already" in lines(fluidb("compare", DUEL, "-o", "mine"))[0]
     assert "mine.toml: exists already" in lines(fluidb("compare", DUEL, "-o", "mine.toml"))[0]
     assert "create it first" in lines(fluidb("compare", DUEL, "-o", "no/where"))[0]
@@ -336,12 +314,9 @@ def test_only_our_own_folder_is_written_to(fluidb: Run, tmp_path: Path, kept: Pa
 
 
 def test_ctrl_c_keeps_the_runs_and_says_so(tmp_path: Path) -> None:
-    path = edited(tmp_path, ("requests = 60", f"requests = {10**6 if COMPILED else 10**4}"))
+    path = edited_scenario(tmp_path, ("requests = 60", f"requests = {10**6 if COMPILED else 10**4}"))
     running = start_fluidb("compare", path, "-o", "d", cwd=tmp_path)
-    for _ in range(600):  # until the first run is kept
-        if any((tmp_path / "d").glob("runs/[!.]*.json")):
-            break
-        time.sleep(0.05)
+    wait_for(lambda: any((tmp_path / "d").glob("runs/[!.]*.json")))
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=60)
     assert running.returncode == 130
@@ -391,7 +366,7 @@ def test_what_got_worse_is_told_with_exit_code_1(fluidb: Run, tmp_path: Path, ke
 
 def test_other_seeds_are_held_against_by_welch(tmp_path: Path, kept: Path, outcome: Comparison) -> None:
     """Seeds 3, 1, 2 against 7 to 12: noise is no regression, a doubled latency is."""
-    path = edited(tmp_path, ("[3, 1, 2]", "[7, 8, 9, 10, 11, 12]"))
+    path = edited_scenario(tmp_path, ("[3, 1, 2]", "[7, 8, 9, 10, 11, 12]"))
     found, _ = compare(load_scenario(str(path)))
     held = against(found, outcome)
     assert (held.method, held.figures) == ("welch", 75)
@@ -416,7 +391,7 @@ def test_other_seeds_are_held_against_by_welch(tmp_path: Path, kept: Path, outco
 def test_comparisons_that_do_not_match(
     fluidb: Run, tmp_path: Path, kept: Path, edits: list[tuple[str, str]], expected: str
 ) -> None:
-    path = edited(tmp_path, *edits)
+    path = edited_scenario(tmp_path, *edits)
     (found,) = lines(fluidb("compare", path, "--against", kept / "compare.json", "-o", "d"))
     assert expected in found
     assert not (tmp_path / "d").exists()  # told before any work
@@ -443,36 +418,6 @@ def test_an_earlier_file_of_a_later_version_may_have_more_keys(tmp_path: Path, k
     content["points"][0]["contenders"][0]["colour"] = "red"
     (tmp_path / "e.json").write_text(json.dumps(content))
     assert read_comparison(tmp_path / "e.json") == read_comparison(kept / "compare.json")
-
-
-def test_welch_interval_against_a_published_example() -> None:
-    """Wikipedia, Welch's t-test, example 1: t = -2.46 with 25.0 degrees of freedom, t_975 = 2.06."""
-    a = [27.5, 21.0, 19.0, 23.6, 17.0, 17.9, 16.9, 20.1, 21.9, 22.6, 23.1, 19.6, 19.0, 21.7, 21.4]
-    b = [27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0, 24.8, 20.2, 21.9, 22.1, 22.9, 20.5, 24.4]
-    found = welch_interval(np.array(a), np.array(b))
-    assert found is not None
-    difference, half = np.mean(a) - np.mean(b), (found.high - found.low) / 2
-    assert (found.low + found.high) / 2 == pytest.approx(difference)
-    assert difference / half * 2.062 == pytest.approx(-2.46, abs=0.01)
-    assert welch_interval(np.array([1.0]), np.array(b)) is None
-    assert welch_interval(np.array([1.0, 1.0]), np.array([0.5, 0.5])) == (0.5, 0.5)
-    same = welch_interval(np.array(a), np.array(a) + 3.0)
-    assert same is not None
-    assert same.low < -3.0 < same.high
-
-
-def test_welch_interval_covers_as_often_as_it_says() -> None:
-    draws = np.random.default_rng(5)
-    inside = 0
-    for _ in range(4000):
-        found = welch_interval(draws.normal(0, 1, 5), draws.normal(0, 4, 12))
-        assert found is not None
-        inside += found.low <= 0 <= found.high
-    assert 0.94 < inside / 4000 < 0.97
-
-
-def test_student_interval_of_two_runs() -> None:
-    assert mean_interval(np.array([1.0, 3.0])) == pytest.approx((2 - 12.706, 2 + 12.706))
 
 
 # faults of a scenario file
@@ -529,7 +474,7 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
 @pytest.mark.parametrize("case", FAULTS)
 def test_every_fault_of_a_scenario_names_its_key(tmp_path: Path, case: str) -> None:
     edits, expected = FAULTS[case]
-    path = edited(tmp_path, *edits)
+    path = edited_scenario(tmp_path, *edits)
     with pytest.raises(InputError) as caught:
         load_scenario(str(path))
     assert all(line.startswith(f"{path}: ") for line in caught.value.faults)
@@ -537,7 +482,7 @@ def test_every_fault_of_a_scenario_names_its_key(tmp_path: Path, case: str) -> N
 
 
 def test_all_faults_are_told_at_once(fluidb: Run, tmp_path: Path) -> None:
-    edited(tmp_path, ('"serial"', '"cereal"'), ('"tiny.toml"', '"resnet5"'), ('"duel.csv"', '"no.csv"'))
+    edited_scenario(tmp_path, ('"serial"', '"cereal"'), ('"tiny.toml"', '"resnet5"'), ('"duel.csv"', '"no.csv"'))
     found = lines(fluidb("compare", "mine.toml"))
     assert [line.split(": ")[2] for line in found] == [
         'contenders[0] ("one by one").policy', 'cases[0] ("light and heavy").network',
@@ -550,7 +495,7 @@ def test_all_faults_are_told_at_once(fluidb: Run, tmp_path: Path) -> None:
     [("slo_s", "1.0", "no column slo_s beside the key slos"), ("exit", "9", "expected 1 to 3, the exits")],
 )
 def test_a_trace_that_does_not_fit(tmp_path: Path, header: str, value: str, expected: str) -> None:
-    path = edited(tmp_path)
+    path = edited_scenario(tmp_path)
     (tmp_path / "duel.csv").write_text(f"request_id,arrival_s,{header}\n0,0.0,{value}\n1,1.0,{value}\n")
     with pytest.raises(InputError, match=r"cases\[1\]\.trace: ") as caught:
         load_scenario(str(path))
@@ -573,7 +518,7 @@ def test_shipped_scenarios_load_and_are_listed(fluidb: Run) -> None:
         scenario = load_scenario(name)
         assert name in told
         if name not in paper:
-            continue  # tests/test_slack.py
+            continue  # tests/serving/test_fluid_slack.py
         assert len(scenario.file.seeds) >= 3  # Section IV
         assert scenario.file.sources
         for contender in scenario.contenders:
@@ -613,7 +558,7 @@ def test_the_page_prints_what_the_command_does(fluidb: Run, tmp_path: Path) -> N
 
 
 def test_a_policy_that_breaks_its_contract_stops_the_comparison(fluidb: Run, tmp_path: Path) -> None:
-    edited(tmp_path, ('"serial"', '"bad.py:greedy"'))
+    edited_scenario(tmp_path, ('"serial"', '"bad.py:greedy"'))
     (tmp_path / "bad.py").write_text(
         "from fluidb.serving.policies import launch\n\n"
         "def greedy(view, data):\n    return launch(view.waiting + 1, 1)\n"

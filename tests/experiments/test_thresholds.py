@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Run
+from builders import Run, table_of, traffic_of
 from fluidb.experiments import sweep_thresholds as sweep
 from fluidb.experiments.thresholds import pareto, spread
 from fluidb.formats import InputError
@@ -17,7 +17,6 @@ from fluidb.serving import find_policy, simulate, summarise
 from fluidb.traffic import Samples, Trace, draw_samples, poisson, prepare
 from hypothesis import given
 from hypothesis import strategies as st
-from test_serving import table_of, traffic_of
 
 TABLE = table_of([[1.0, 1.2], [1.0, 1.2], [2.0, 2.4]])
 

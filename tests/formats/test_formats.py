@@ -77,7 +77,7 @@ class Numbers(Table):
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False)))
 def test_a_table_reads_back_bit_for_bit(tmp_path_factory, rows):
-    path = tmp_path_factory.mktemp("tables") / "t.json"
+    path = tmp_path_factory.getbasetemp() / "t.json"
     table = Numbers(rows=rows, pairs=[rows, rows])
     write_table(table, path)
     assert read_table(Numbers, path) == table
@@ -107,7 +107,7 @@ def test_a_table_that_was_touched_is_damaged(tmp_path):
 
 @given(st.data())
 def test_no_flipped_byte_goes_unnoticed(tmp_path_factory, data):
-    path = tmp_path_factory.mktemp("tables") / "t.json"
+    path = tmp_path_factory.getbasetemp() / "t.json"
     table = Numbers(rows=[1.5, 2.5])
     write_table(table, path)
     raw = bytearray(path.read_bytes())
@@ -203,7 +203,7 @@ def test_a_huge_file_is_refused_unread(tmp_path):
 
 @given(st.binary(max_size=200))
 def test_no_bytes_break_the_reader(tmp_path_factory, raw):
-    path = tmp_path_factory.mktemp("toml") / "s.toml"
+    path = tmp_path_factory.getbasetemp() / "s.toml"
     path.write_bytes(raw)
     with pytest.raises(InputError):
         read_toml(Shelf, path)

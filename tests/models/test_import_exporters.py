@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from conftest import COMPILED
+from builders import COMPILED
 from fluidb.formats import InputError
 from fluidb.models import Network, load_network
 from fluidb.models.importers import Placement, import_network

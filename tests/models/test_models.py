@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import DATA, TINY
+from builders import DATA, TINY, network_of
 from fluidb.formats import InputError
 from fluidb.models import NETWORKS, Gemm, load_network
-from strategies import network_of
 
 HEAD = """
 schema = "fluidb.network/1"

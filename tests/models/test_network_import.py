@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import DATA, TINY, Run
+from builders import DATA, TINY, Run, edited, edits
 from fluidb.formats import InputError, read_toml
 from fluidb.models import NETWORKS, Network, load_network
 from fluidb.models.importers import import_network
@@ -18,7 +18,6 @@ from fluidb.models.schema import NetworkFile
 from fluidb.models.writer import network_text
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import edited, edits
 
 TABLES = DATA / "scalesim"
 HEADER = "Layer name, IFMAP Height, IFMAP Width, Filter Height, Filter Width, Channels, Num Filter, Strides,"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import COMPILED, POCKET, TINY
+from builders import COMPILED, POCKET, TINY
 from fluidb.dse import SearchOptions, search, tabulate_design, write_design, write_latency
 from fluidb.models import NETWORKS, load_network
 from fluidb.platforms import load_platform

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import COMPILED, Run
+from builders import COMPILED, Run
 from fluidb.formats import InputError
 from fluidb.papers.fluid_batching import PAPER, PUBLISHED
 from fluidb.papers.lab import Lab
@@ -62,7 +62,7 @@ def test_fluid_batching_comes_within_ten_percent_and_two_points_of_table_two():
 @full_size
 def test_a_reduced_reproduction_agrees_with_the_results_kept(fluidb: Run, tmp_path: Path):
     """Everything that needs no traffic to the digit; what does, within a reduced form's noise."""
-    done = fluidb("reproduce", "all", "--requests", 4000, "--seeds", 2, "-o", "out")
+    done = fluidb("reproduce", "all", "--requests", 1000, "--seeds", 2, "-o", "out")
     assert done.returncode == 0, done.stderr
     for name in ("table1", "fig10"):
         kept, found = rows(RESULTS, name), rows(tmp_path / "out", name)
@@ -82,7 +82,7 @@ def test_a_reduced_reproduction_agrees_with_the_results_kept(fluidb: Run, tmp_pa
     ]
     assert stated[0] == stated[1]
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
-    again = fluidb("reproduce", "table1", "fig10", "--requests", 4000, "--seeds", 2, "-o", "out")
+    again = fluidb("reproduce", "table1", "fig10", "--requests", 1000, "--seeds", 2, "-o", "out")
     assert again.returncode == 0, again.stderr
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
 

@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import TINY, Run
+from builders import TINY, Run, edited, edits
 from fluidb.formats import InputError
 from fluidb.platforms import Described, Device, load_platform
 from fluidb.platforms.device import Measured
 from hypothesis import given
-from strategies import edited, edits
 
 ANALYTIC = """schema = "fluidb.device/1"
 name = "small"

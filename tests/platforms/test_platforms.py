@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import COMPILED, DATA, POCKET, TINY
+from builders import COMPILED, DATA, POCKET, TINY, edited, edits
 from fluidb.dse.search import SearchOptions, search
 from fluidb.formats import InputError
 from fluidb.models import load_network
@@ -16,7 +16,6 @@ from fluidb.platforms.fpgaconvnet import import_platform
 from fluidb.platforms.writer import platform_text
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import edited, edits
 
 BOARDS = [name for name in PLATFORMS.names() if load_platform(name, kind=Described).kind == "board"]
 

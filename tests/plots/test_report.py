@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import DATA, POCKET, TINY, Run, call_fluidb, tool
 from chromium import Page
-from conftest import DATA, POCKET, TINY, Run, run_fluidb, tool
 from fluidb.dse import read_design
 from fluidb.dse.design import DesignTable, write_design
 from fluidb.dse.fbcb import FbcbTable
@@ -113,8 +113,8 @@ def report(tiny_design: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
     """A report with everything in it, made in a folder of its own, and what was printed with --json."""
     folder = tmp_path_factory.mktemp("report")
     (folder / "tiny").symlink_to(tiny_design)
-    run_fluidb("trace", "poisson", "--rate", 9000, "--count", 500, "--seed", 2, "-o", "t.csv", cwd=folder)
-    done = run_fluidb(
+    call_fluidb("trace", "poisson", "--rate", 9000, "--count", 500, "--seed", 2, "-o", "t.csv", cwd=folder)
+    done = call_fluidb(
         "report", "tiny", "-o", "r.html", "--trace", "t.csv", "--slo", "400us", "--seed", 3, "--json", cwd=folder
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -143,7 +143,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     design, trace = f"d{CONTROLS}<img src=x onerror=hacked=1>\"'&", f"t{CONTROLS}<svg onload=hacked=1>\"'&.csv"
     policy = f"p{CONTROLS}<b>&'\".py:decide"
-    run_fluidb("dse", "n.toml", "b.toml", "-o", design, "--b-max", 2, cwd=folder)
+    call_fluidb("dse", "n.toml", "b.toml", "-o", design, "--b-max", 2, cwd=folder)
     rename_inside(folder / design, {"conv1": EVIL + CONTROLS, "tiny": EVIL})
     for arguments in (
         ["latency", design],
@@ -151,7 +151,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["report", design, design, "-o", "r.html", "--trace", trace, "--slo", "1ms", "--title", EVIL + CONTROLS,
          "--policy", "serial", "--policy", policy],
     ):  # fmt: skip
-        done = run_fluidb(*arguments, cwd=folder)
+        done = call_fluidb(*arguments, cwd=folder)
         assert done.returncode == 0, done.stderr
     return folder / "r.html"
 
@@ -209,7 +209,7 @@ def test_figures_are_those_of_the_other_commands(report):
     assert [policy["policy"] for policy in design["policies"]] == list(POLICIES)
     for policy in design["policies"][2:]:
         name = policy["policy"]
-        done = run_fluidb(
+        done = call_fluidb(
             "serve-sim", "tiny", "--trace", "t.csv", "--slo", "400us", "--seed", 3, "--policy", name, "--json",
             cwd=path.parent,
         )  # fmt: skip

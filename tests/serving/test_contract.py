@@ -6,24 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from builders import everybody, scheduler_of, table_of, trace_of, traffic_of
 from fluidb.formats import InputError
-from fluidb.serving import POLICIES, Scheduler, find_policy, simulate, summarise
+from fluidb.serving import POLICIES, find_policy, simulate, summarise
 from fluidb.serving.event_loop import Device, Rules
-from fluidb.serving.policies import Decision, Policy, compile_policy, go_on, launch, sleep
+from fluidb.serving.policies import Decision, compile_policy, go_on, launch, sleep
 from fluidb.serving.replay import play, work_of
 from fluidb.traffic import Trace, Traffic
-from test_serving import table_of, trace_of, traffic_of
-
-
-def scheduler_of(decide, **settings) -> Scheduler:
-    lanes = settings.pop("lanes", 1)
-    return Scheduler("mine", Policy(decide, **settings), {}, lanes=lanes)
-
-
-def everybody(count: int, stages: int) -> Traffic:
-    """Requests that all wait at time 0 and run to the end."""
-    return traffic_of(trace_of([0.0] * count), np.full(count, stages), 100.0)
-
 
 # PAME: several batches in flight that slow each other, compaction at chosen exits, thresholds that change
 

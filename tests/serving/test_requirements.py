@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Run
+from builders import Run, table_of, trace_of, traffic_of
 from fluidb.formats import InputError
 from fluidb.serving import find_policy, judge, parse_requirement, simulate, summarise
 from fluidb.serving.requirements import COMPARATORS, METRICS, check_stated
 from fluidb.serving.statistics import Interval
-from test_serving import table_of, trace_of, traffic_of
 
 BOUND = {"s": "1s", "share": "50 %", "/s": "2 /s", "requests": "3"}
 

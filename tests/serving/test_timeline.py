@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Run
+from builders import Run, contender_of, table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, timeline, write_timeline
 from fluidb.serving.event_loop import MERGES
 from fluidb.serving.timeline import check_timeline_size, timeline_events
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_serving import contender_of, table_of, ticks, trace_of, traffic_of, workloads
 
 
 def figure_6():

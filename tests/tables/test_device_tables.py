@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import POCKET, TINY, Run, run_fluidb
+from builders import POCKET, TINY, Run, call_fluidb
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.models import Exit, Gemm, Layer, Network, Shape, load_network
 from fluidb.platforms import Device, load_platform
@@ -130,7 +130,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         ["latency", "resnet50", request.param, "-o", "d"],
         ["trace", "poisson", "--rate", 4, "--count", 300, "--seed", 1, "-o", "t.csv"],
     ):
-        done = run_fluidb(*arguments, cwd=made)
+        done = call_fluidb(*arguments, cwd=made)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout
     sure = "0.3,0.5,0.9,0.9,0,1,1,1\n0.9,0.9,0.9,0.9,1,1,1,1\n"
@@ -143,13 +143,13 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 @pytest.mark.parametrize("policy", ["serial", "adaptb", "lazy", "fluid", "fluid-slack"])
 def test_serve_sim(folder: Path, tmp_path: Path, policy: str):
     common = ["serve-sim", "d", "--trace", "t.csv", "--slo", "2s", "--policy", policy]
-    done = run_fluidb(*common, "--timeline", tmp_path / "timeline.json", cwd=folder)
+    done = call_fluidb(*common, "--timeline", tmp_path / "timeline.json", cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     name = json.loads((folder / "d" / "latency.json").read_text())["platform"]
     assert f"where the MACs went  not known: the latency table of {name} states no causes" in done.stdout
     assert "device busy" in done.stdout
     assert "NPU" not in done.stdout
-    content = json.loads(run_fluidb(*common, "--json", cwd=folder).stdout)
+    content = json.loads(call_fluidb(*common, "--json", cwd=folder).stdout)
     assert (content["network"], content["platform"], content["utilisation"]) == ("resnet50", name, None)
     assert content["requests"] == sum(item["requests"] for item in content["exits"]) == 300
     layers = policy == "lazy" and name == "rtx-2080-ti"  # asked after each layer, if the table has them
@@ -159,21 +159,21 @@ def test_serve_sim(folder: Path, tmp_path: Path, policy: str):
 
 
 def test_thresholds_capacity_and_report(folder: Path, tmp_path: Path):
-    done = run_fluidb(
+    done = call_fluidb(
         "thresholds", "d", "--trace", "t.csv", "--samples", "s.csv", "--slo", "2s", "--steps", 3, "--json", cwd=folder
     )
     assert len(json.loads(done.stdout)["points"]) == 3
     least = ["--require", "mean <= 1s", "--requests", 200, "--seeds", 2, "--json"]
-    found = json.loads(run_fluidb("capacity", "d", "--slo", "2s", *least, cwd=folder).stdout)
+    found = json.loads(call_fluidb("capacity", "d", "--slo", "2s", *least, cwd=folder).stdout)
     assert 0 < found["kept_per_s"] <= found["saturation_per_s"]
     page = tmp_path / "page.html"
-    done = run_fluidb("report", "d", "-o", page, "--trace", "t.csv", "--slo", "2s", "--json", cwd=folder)
+    done = call_fluidb("report", "d", "-o", page, "--trace", "t.csv", "--slo", "2s", "--json", cwd=folder)
     (shown,) = json.loads(done.stdout)["designs"]
     assert (shown["network"], "T_R" in shown, len(shown["policies"])) == ("resnet50", False, 5)
     text = page.read_text()
     assert "the latency table states no causes" in text
     assert "MACs made %" not in text
-    assert run_fluidb("report", "d", "-o", tmp_path / "bare.html", cwd=folder).returncode == 0
+    assert call_fluidb("report", "d", "-o", tmp_path / "bare.html", cwd=folder).returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_thresholds_capacity_and_report(folder: Path, tmp_path: Path):
     ],
 )
 def test_a_share_of_macs_cannot_be_required(folder: Path, command: list[str]):
-    done = run_fluidb(*command, cwd=folder)
+    done = call_fluidb(*command, cwd=folder)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert "expected a latency table that states where MACs go, found one that does not" in line

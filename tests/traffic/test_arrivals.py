@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import SEEDS, assert_mean
 from fluidb.formats import InputError
 from fluidb.traffic import Trace, cameras, daily, gamma, mmpp, poisson
 from fluidb.traffic.arrivals.draws import pass_through
 from fluidb.traffic.roots import bisect
-from test_theory import SEEDS, assert_mean
 
 COUNT = 100_000
 HOUR_S, DAY_S = 3600.0, 86400.0

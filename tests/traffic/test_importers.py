@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import DATA, Run, run_fluidb
+from builders import DATA, ROOT, Run, blocks, run_fluidb, run_shell
 from fluidb.formats import InputError
 from fluidb.traffic import read_trace, write_trace
 from fluidb.traffic import rows as rows_module
@@ -18,7 +18,6 @@ from fluidb.traffic.importers import IMPORTERS, Imported, Options, import_trace
 from fluidb.traffic.randomness import ARRIVALS, stream
 from hypothesis import given
 from hypothesis import strategies as st
-from test_docs import ROOT, blocks, run_shell
 
 AZURE = DATA / "azure-llm-2023.csv"
 SECONDS = Options("at", "s")

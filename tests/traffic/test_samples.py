@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from builders import table_of
 from fluidb.formats import InputError
 from fluidb.serving import simulate, summarise
 from fluidb.serving.scheduler import find_policy
@@ -19,7 +20,6 @@ from fluidb.traffic import Samples, Trace, draw_samples, poisson, prepare, rando
 from fluidb.traffic.exits import draw
 from hypothesis import given
 from hypothesis import strategies as st
-from test_serving import table_of
 
 
 def samples_of(count: int, exits: int, scores: int, seed: int) -> Samples:
@@ -266,7 +266,7 @@ def test_not_there_and_not_a_file(tmp_path):
 
 @given(st.integers(0, len(GOOD) - 1), st.binary(max_size=8), st.integers(0, 8))
 def test_no_bytes_break_the_reader(tmp_path_factory, place, put, cut):
-    path = tmp_path_factory.mktemp("samples") / "s.npz"
+    path = tmp_path_factory.getbasetemp() / "s.npz"
     path.write_bytes(GOOD[:place] + put + GOOD[place + cut :])
     try:
         found = read_samples(path)

@@ -40,7 +40,7 @@ def test_what_was_written_is_read_back(tmp_path_factory, arrivals, exits, confid
         rng.random(count) + 1e-3 if slos else None,
         rng.random((count, answers)) < 0.5 if answers else None,
     )
-    path = tmp_path_factory.mktemp("traces") / "t.csv"
+    path = tmp_path_factory.getbasetemp() / "t.csv"
     write_trace(trace, path)
     back = read_trace(path)
     for name in ("request_id", "arrival_s", "exits", "confidences", "slo_s", "correct"):
@@ -139,7 +139,7 @@ def test_not_text_and_not_there(tmp_path):
 
 @given(st.one_of(st.binary(max_size=100), st.binary(max_size=100).map(lambda raw: HEADER.encode() + b"\n" + raw)))
 def test_no_bytes_break_the_reader(tmp_path_factory, raw):
-    path = tmp_path_factory.mktemp("traces") / "t.csv"
+    path = tmp_path_factory.getbasetemp() / "t.csv"
     path.write_bytes(raw)
     try:
         trace = read_trace(path)

@@ -8,12 +8,12 @@ from functools import cache
 
 import numpy as np
 import pytest
+from builders import contender_of, table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.serving import POLICIES, least_violations, simulate
 from fluidb.serving.bound import least_tardy, least_work
 from fluidb.traffic import poisson
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_serving import contender_of, table_of, ticks, trace_of, traffic_of, workloads
 
 
 @settings(max_examples=200)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import POCKET, TINY, Run
+from builders import POCKET, TINY, Run, files, lines
 from fluidb.cli.design.many import names
 from fluidb.dse import SearchOptions, write_latency
 from fluidb.experiments import designs as many
@@ -16,8 +16,6 @@ from fluidb.experiments.designs import Found, design_each
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
-from test_cli import lines
-from test_compare import files
 
 OPTIONS = SearchOptions(b_max=2)
 TINY_ON_POCKET = (load_network(TINY), load_platform(POCKET))

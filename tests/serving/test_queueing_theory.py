@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import COMPILED
+from builders import COMPILED, SEEDS, assert_mean, table_of, trace_of, traffic_of
 from fluidb.serving import find_policy, simulate, summarise
 from fluidb.traffic import poisson, prepare
-from test_serving import table_of, trace_of, traffic_of
 
-SEEDS = range(12)
 COUNT = 40_000 if COMPILED else 8_000
-STUDENT_T = 4.437
-"""Two-sided 99.9 % quantile of Student's t with 11 degrees of freedom."""
 
 
 def mean_latencies(table, rate_per_s: float, rates: list[float]) -> np.ndarray:
@@ -22,12 +18,6 @@ def mean_latencies(table, rate_per_s: float, rates: list[float]) -> np.ndarray:
         traffic = prepare(poisson(rate_per_s, COUNT, seed), rates, slo_s=1, seed=seed)
         means.append(simulate(table, traffic, find_policy("serial")).latency_s.mean())
     return np.array(means)
-
-
-def assert_mean(found: np.ndarray, expected: float) -> None:
-    half_width = STUDENT_T * found.std(ddof=1) / np.sqrt(len(found))
-    assert half_width < 0.1 * expected  # else the test could not fail
-    assert found.mean() == pytest.approx(expected, abs=half_width)
 
 
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])

@@ -9,7 +9,7 @@ from pathlib import Path
 import naive_slack
 import numpy as np
 import pytest
-from conftest import COMPILED, FLUIDB
+from builders import COMPILED, FLUIDB, table_of, trace_of, traffic_of, workloads
 from fluidb.experiments import load_scenario
 from fluidb.experiments.comparison import Comparison, compare
 from fluidb.experiments.scenarios import SCENARIOS
@@ -17,7 +17,6 @@ from fluidb.formats import InputError, write_file
 from fluidb.serving import find_policy, simulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_serving import table_of, trace_of, traffic_of, workloads
 
 PAGE = (Path(__file__).parents[2] / "docs" / "fluid-slack.md").read_text()
 

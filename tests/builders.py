@@ -1,0 +1,311 @@
+"""What several tests need: where things are, the installed command, small tables, traces, boards, and random inputs."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from time import monotonic, sleep
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from fluidb.cli.app import run
+from fluidb.models import Exit, Gemm, Layer, Network, Shape
+from fluidb.platforms import Platform
+from fluidb.serving import Scheduler, find_policy
+from fluidb.serving.policies import Policy
+from fluidb.tables.latency import LatencyTable, LayerUse, pair_rows
+from fluidb.traffic import Trace, Traffic, prepare
+from hypothesis import strategies as st
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "tests" / "data"
+TINY, POCKET = str(DATA / "tiny.toml"), str(DATA / "pocket.toml")
+DUEL = DATA / "duel.toml"
+COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+"""False when the kernels run as plain Python, a thousand times slower."""
+FLUIDB = str(Path(sys.executable).with_name("fluidb"))
+
+
+# the installed command
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def run_fluidb(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run the installed command, as a user would."""
+    return subprocess.run(
+        [FLUIDB, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def call_fluidb(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run the command line in this process, which saves the imports of a new one; both streams are files.
+
+    What begins, ends or interrupts a process is not tested here but with ``run_fluidb`` and ``start_fluidb``.
+    """
+    command = ["fluidb", *map(str, arguments)]
+    with (
+        NamedTemporaryFile("w") as out, NamedTemporaryFile("w") as err,
+        redirect_stdout(out), redirect_stderr(err), chdir(cwd), mock.patch.object(sys, "argv", command),
+    ):  # fmt: skip
+        with pytest.raises(SystemExit) as end:
+            run()
+        found = []
+        for stream in (out, err):
+            stream.flush()
+            found.append(Path(stream.name).read_text())
+    return subprocess.CompletedProcess(command, int(end.value.code or 0), *found)
+
+
+def start_fluidb(*arguments: object, cwd: Path, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
+    """Start the installed command so that Ctrl-C reaches it: a test run in the background may have it ignored."""
+    return subprocess.Popen(
+        [FLUIDB, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE, stderr=stderr, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  (no threads here)
+    )  # fmt: skip
+
+
+def read_terminal(descriptor: int) -> Iterator[bytes]:
+    """What is written to the other end of a terminal, until that is closed; unread, it would stop the writer."""
+    while True:
+        try:
+            piece = os.read(descriptor, 65536)
+        except OSError:  # closed
+            return
+        yield piece
+
+
+def wait_for(true: Callable[[], object]) -> None:
+    """Return as soon as something holds, and fail if it never does."""
+    deadline = monotonic() + 180
+    while not true():
+        assert monotonic() < deadline
+        sleep(0.02)
+
+
+def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """Faults on stderr, after checking that there is nothing else."""
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    found = done.stderr.splitlines()
+    assert all(line.startswith("fluidb: ") for line in found)
+    return found
+
+
+KILLED = """
+import os, signal, sys
+from fluidb.cli import main
+
+left = int(sys.argv.pop(1))
+real = os.fsync
+
+def fsync(descriptor):
+    global left
+    left -= 1
+    if left < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    real(descriptor)
+
+os.fsync = fsync
+main()
+"""
+"""Runs the command and kills it before the step to the disk whose number comes first, counted from 0."""
+
+
+def tool(name: str) -> str:
+    """Path of a program that a test needs; without it the test is skipped, or fails where all must be there."""
+    found = shutil.which(name)
+    if found is None and os.environ.get("FLUIDB_REQUIRE_TOOLS") == "1":
+        pytest.fail(f"{name} is missing: apt-get install {name}")
+    if found is None:
+        pytest.skip(f"needs {name}: apt-get install {name}")
+    return found
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def edited_scenario(tmp_path: Path, *edits: tuple[str, str], name: str = "mine.toml") -> Path:
+    """A copy of the scenario, and what it refers to, with some text replaced."""
+    for file in ("tiny.toml", "pocket.toml", "duel.csv"):
+        shutil.copy(DATA / file, tmp_path)
+    text = DUEL.read_text()
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / name).write_text(text)
+    return tmp_path / name
+
+
+# the pages of docs/
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def run_shell(block: str, folder: Path) -> str:
+    """Run the commands of a block in order; what they print."""
+    printed = ""
+    for line in block.splitlines():
+        command, *arguments = shlex.split(line, comments=True)
+        assert command == "fluidb"
+        done = run_fluidb(*arguments, cwd=folder)
+        assert done.returncode == 0, (line, done.stderr)
+        printed += done.stdout
+    return printed
+
+
+# random networks and designs
+
+gemms = st.tuples(st.integers(1, 300), st.integers(1, 200), st.integers(1, 150), st.integers(1, 3))
+"""R, P, C, groups; a fully connected layer (R = 1) often enough to matter."""
+any_gemm = st.one_of(gemms, gemms.map(lambda gemm: (1, *gemm[1:])))
+_powers = st.integers(0, 14).map(lambda power: 2**power)
+huge_gemms = st.tuples(*[st.tuples(_powers, st.integers(0, 5)).map(sum)] * 3, st.just(1))
+"""Up to the largest layers that a network may have (fluidb.models.MAX_WORK)."""
+tiles = st.tuples(st.integers(1, 120).map(lambda half: 2 * half), st.integers(1, 24), st.integers(1, 48))
+batches = st.integers(1, 9)
+modes = st.sampled_from(["fluid", "row", "column", "fc", "none", "eq1"])
+words_per_cycle = st.integers(-3, 6).map(lambda power: 2.0**power)
+"""Powers of two, so that sums and products are exact and equal means equal."""
+
+
+def layer_of(gemm: Any, name: str = "layer", stage: int = 1) -> Layer:
+    """A bare product of R, P, C, groups and perhaps ``per_sample``."""
+    sizes, per_sample = Gemm(*gemm[:4]), bool(gemm[4:] and gemm[4])
+    return Layer(name=name, stage=stage, gemm=sizes, per_sample=per_sample, shape=Shape(1, 1, 1))
+
+
+def network_of(gemms: list[Any], memory_words: int = 0, stages: list[int] | None = None) -> Network:
+    """A network of bare products, by default in one stage."""
+    stages = stages or [1] * len(gemms)
+    layers = [layer_of(gemm, f"l{i}", stages[i]) for i, gemm in enumerate(gemms)]
+    if memory_words:
+        pool = Layer(name="pool", stage=stages[-1], gemm=None, memory_words=memory_words, shape=Shape(1, 1, 1))
+        layers.append(pool)
+    exits = [Exit(name=f"end{stage}", rate=1.0 / stages[-1]) for stage in range(1, stages[-1] + 1)]
+    return Network(name="random", title="random", exits=exits, layers=layers)
+
+
+def board_of(dsps: int, kibit: int = 40, gb_s: float = 0.8) -> Platform:
+    return Platform(
+        name="b", title="b", dsps=dsps, on_chip_mbit=kibit / 1024, flip_flops=1, luts=1, clock_mhz=100.0,
+        bandwidth_gb_s=gb_s, word_bits=16,
+    )  # fmt: skip
+
+
+# small latency tables, traces and policies
+
+
+def table_of(stage_s: list[list[float]], rates: list[float] | None = None) -> LatencyTable:
+    """A latency table from the times of each stage, b = 1..b_max; a stage is two layers, of 1/4 and 3/4 of its time.
+
+    A sample makes 100 MACs in the second, of 10,000 a second; the rest of the time is tile padding.
+    """
+    stages, times = len(stage_s), np.array(stage_s)
+    rates = rates or [0.0] * (stages - 1) + [1.0]
+    exits = [Exit(name=f"e{i}", rate=rate) for i, rate in enumerate(rates, 1)]
+    b_max, none = len(stage_s[0]), [0.0] * len(stage_s[0])
+    layers = []
+    for stage, time in enumerate(times, 1):
+        for part, share, macs in (("a", 0.25, 0), ("b", 0.75, 100)):
+            padding = np.maximum(share * time - macs / 1e4 * np.arange(1, b_max + 1), 0.0)
+            layers.append(
+                LayerUse(
+                    name=f"{part}{stage}", stage=stage, macs=macs, time_s=(share * time).tolist(),
+                    tile_padding_s=padding.tolist(), batch_padding_s=none, memory_bound_s=none,
+                )
+            )  # fmt: skip
+    return LatencyTable(
+        network="test", platform="test", exits=exits, b_max=b_max, peak_macs_per_s=1e4, rows=pair_rows(times),
+        layers=layers,
+    )  # fmt: skip
+
+
+def trace_of(arrivals, slo_s=None) -> Trace:
+    slo = None if slo_s is None else np.broadcast_to(np.array(slo_s, dtype=float), len(arrivals)).copy()
+    return Trace(np.arange(len(arrivals)), np.array(arrivals, dtype=float), slo_s=slo)
+
+
+def traffic_of(trace: Trace, exits: np.ndarray, slo_s: float | None = None) -> Traffic:
+    """Requests with these exits, and with this objective or that of the trace."""
+    return prepare(replace(trace, exits=exits, confidences=None), [0.0] * max(exits), slo_s=slo_s)
+
+
+def ticks(low: int, high: int) -> st.SearchStrategy[float]:
+    """Times in 64ths of a second: sums are exact, and ties happen."""
+    return st.integers(low, high).map(lambda n: n / 64)
+
+
+@st.composite
+def workloads(draw):
+    """A table, arrivals (ties and bursts among them), exits and objectives."""
+    stages, b_max = draw(st.integers(1, 4)), draw(st.integers(1, 5))
+    first = draw(st.lists(ticks(1, 128).map(lambda time: 4 * time), min_size=stages, max_size=stages))
+    growth = draw(st.integers(0, 5)) / 4
+    table = table_of([[time * (1 + growth * b) for b in range(b_max)] for time in first])
+    gaps = draw(st.lists(st.one_of(st.just(0.0), ticks(0, 600)), min_size=1, max_size=30))
+    exits = draw(st.lists(st.integers(1, stages), min_size=len(gaps), max_size=len(gaps)))
+    slos = draw(
+        st.one_of(
+            ticks(4, 4000).map(lambda slo: [slo] * len(gaps)),
+            st.lists(ticks(4, 4000), min_size=len(gaps), max_size=len(gaps)),
+        )
+    )
+    return table, trace_of(np.cumsum(gaps), slos), np.array(exits)
+
+
+def contender_of(policy: str, call_s: float = 0.0, timeout_s: float = 1.0) -> Scheduler:
+    """A policy with the cost of a call, and AdaptB's timeout; the traces here have an SLO for each request."""
+    timeout = [f"timeout={timeout_s}s" if timeout_s else "timeout=0"] if policy == "adaptb" else []
+    return find_policy(f"{policy}:" + ",".join([f"call={call_s}s" if call_s else "call=0", *timeout]))
+
+
+def scheduler_of(decide, **settings) -> Scheduler:
+    lanes = settings.pop("lanes", 1)
+    return Scheduler("mine", Policy(decide, **settings), {}, lanes=lanes)
+
+
+def everybody(count: int, stages: int) -> Traffic:
+    """Requests that all wait at time 0 and run to the end."""
+    return traffic_of(trace_of([0.0] * count), np.full(count, stages), 100.0)
+
+
+# means of random runs
+
+SEEDS = range(12)
+STUDENT_T = 4.437
+"""Two-sided 99.9 % quantile of Student's t with 11 degrees of freedom."""
+
+
+def assert_mean(found: np.ndarray, expected: float) -> None:
+    half_width = STUDENT_T * found.std(ddof=1) / np.sqrt(len(found))
+    assert half_width < 0.1 * expected  # else the test could not fail
+    assert found.mean() == pytest.approx(expected, abs=half_width)
+
+
+# damaged files
+
+edits = st.lists(st.tuples(st.integers(0, 10**4), st.binary(max_size=3)), min_size=1, max_size=6)
+
+
+def edited(raw: bytes, changes: list[tuple[int, bytes]]) -> bytes:
+    """A file with some bytes replaced, each by none or by several."""
+    for place, new in changes:
+        raw = raw[: place % len(raw)] + new + raw[place % len(raw) + 1 :]
+    return raw

@@ -1,0 +1,156 @@
+"""The event loop: what holds whatever the policy, and what it says of a policy that breaks its contract."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from builders import contender_of, scheduler_of, table_of, ticks, trace_of, traffic_of, workloads
+from fluidb.formats import InputError
+from fluidb.serving import POLICIES, find_policy, simulate
+from fluidb.serving.policies import Decision, compile_policy, go_on, launch, sleep
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+@settings(max_examples=200)
+@given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(0, 16))
+def test_contract_of_every_policy(workload, policy, call_s):
+    """Nothing lost or twice, never over b_max, time never runs back, no idling where it claims so, deterministic."""
+    table, trace, exits = workload
+    contender = contender_of(policy, call_s)
+    found = simulate(table, traffic_of(trace, exits), contender, record=True)
+    assert np.all(np.isfinite(found.finish_s))
+    assert np.all(found.start_s >= trace.arrival_s)
+    if not policy.startswith("fluid-slack"):
+        assert np.all(np.diff(found.start_s) >= 0)  # first come, first started
+    alone = table.array()[0, exits, 1]
+    assert np.all(found.finish_s - found.start_s >= alone)
+    runs, stage = found.runs, found.segments.stage
+    assert runs is not None
+    assert runs.batch.max() <= table.b_max
+    assert np.all(runs.begin_s[1:] >= runs.end_s[:-1])
+    # every segment of every request ran exactly once, in order, until its exit
+    ran: dict[int, list[int]] = {request: [] for request in range(len(trace))}
+    for segment, members in zip(runs.segment, np.split(runs.members, np.cumsum(runs.batch)[:-1]), strict=True):
+        for request in members:
+            ran[request].append(segment)
+    for request, segments in ran.items():
+        assert segments == list(range(int((stage <= exits[request]).sum())))
+    if contender.policy.work_conserving:
+        # whenever a request is in the system, the NPU runs or the scheduler thinks
+        busy_s = (found.launches * found.segments.time_s).sum() + found.scheduler_s
+        idle_s, free_at = 0.0, trace.arrival_s[0]
+        for start, finish in zip(trace.arrival_s, found.finish_s, strict=True):
+            idle_s += max(0.0, start - free_at)
+            free_at = max(free_at, finish)
+        assert busy_s + idle_s == found.finish_s.max() - trace.arrival_s[0]
+    again = simulate(table, traffic_of(trace, exits), contender)
+    assert np.array_equal(again.finish_s, found.finish_s)
+
+
+@settings(max_examples=100)
+@given(workloads(), st.sampled_from(sorted(POLICIES)))
+def test_compiled_and_plain_python_agree(workload, policy):
+    table, trace, exits = workload
+    contender = contender_of(policy)
+
+    def decide(view, data):  # numba knows no getattr with a default: this stays plain Python
+        return getattr(contender.policy.decide, "py_func", contender.policy.decide)(view, data)
+
+    plain = replace(contender, policy=replace(contender.policy, decide=decide))
+    fast, slow = (simulate(table, traffic_of(trace, exits), which) for which in (contender, plain))
+    assert np.array_equal(fast.finish_s, slow.finish_s)
+    assert fast.scheduler_calls == slow.scheduler_calls
+
+
+def test_an_arrival_at_the_instant_of_a_decision_is_seen():
+    found = simulate(
+        table_of([[1.0, 1.0]]), traffic_of(trace_of([0.0, 1.0, 1.0]), np.array([1] * 3), 9), find_policy("fluid")
+    )
+    assert found.finish_s.tolist() == [1.0, 2.0, 2.0]
+
+
+def test_arrivals_so_late_that_stages_vanish_beside_them_are_refused():
+    with pytest.raises(InputError, match="start the trace near 0"):
+        simulate(table_of([[1e-6]]), traffic_of(trace_of([0.0, 1e9]), np.array([1, 1]), 1.0), find_policy("serial"))
+
+
+def test_a_burst_is_served_in_order():
+    count = 20_000
+    table = table_of([[1.0, 1.5, 2.0], [1.0, 1.5, 2.0]])
+    found = simulate(table, traffic_of(trace_of(np.zeros(count)), np.full(count, 2), 1.0), find_policy("fluid"))
+    assert np.all(np.diff(found.finish_s) >= 0)
+    assert found.finish_s[-1] == pytest.approx((count // 3) * 4.0 + 3.0)
+
+
+@compile_policy
+def _greedy(view, data):
+    return launch(view.waiting + 1, 1)
+
+
+@compile_policy
+def _restless(view, data):
+    return sleep(view.now_s)
+
+
+@compile_policy
+def _lost(view, data):
+    return sleep(math.nan)
+
+
+@compile_policy
+def _asleep(view, data):
+    return launch(1, 1) if view.depth == 0 else go_on(0)
+
+
+@compile_policy
+def _backwards(view, data):
+    return launch(-1, 1)
+
+
+@compile_policy
+def _never(view, data):
+    return go_on(1)
+
+
+@compile_policy
+def _elsewhere(view, data):
+    return Decision(1, 0, 1, math.inf, True, 1, 0.0)
+
+
+@pytest.mark.parametrize("policy", [_greedy, _restless, _lost, _asleep, _backwards, _never, _elsewhere])
+def test_a_policy_that_breaks_the_contract_is_told_so(policy):
+    table, exits = table_of([[1.0] * 2] * 2), np.array([2, 2])
+    with pytest.raises(InputError, match="policy mine: .*docs/add-a-policy.md"):
+        simulate(table, traffic_of(trace_of([0.0, 0.0]), exits, 1), scheduler_of(policy))
+
+
+@compile_policy
+def _patient(view, data):
+    """Wait for a full batch, at most 2 s: what AdaptB does."""
+    dispatch_s = view.head_arrival_s + 2.0
+    if view.depth > 0:
+        return go_on(view.segments)
+    if view.waiting >= view.b_max or view.now_s >= dispatch_s:
+        return launch(min(view.waiting, view.b_max), view.segments)
+    return sleep(dispatch_s)
+
+
+def test_a_policy_may_wait():
+    table = table_of([[1.0, 1.0, 1.0]])
+    found = simulate(
+        table, traffic_of(trace_of([0.0, 0.5, 5.0, 5.1, 5.2]), np.ones(5, dtype=int), 9), scheduler_of(_patient)
+    )
+    assert found.start_s.tolist() == [2.0, 2.0, 5.2, 5.2, 5.2]
+
+
+def test_a_policy_that_raises_is_told_so():
+    def broken(view):
+        return 0
+
+    trace = trace_of([0.0])
+    with pytest.raises(InputError, match="policy: broken raised TypeError: .*docs/add-a-policy.md"):
+        simulate(table_of([[1.0]]), traffic_of(trace, np.array([1]), 1.0), scheduler_of(broken))

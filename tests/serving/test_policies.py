@@ -1,0 +1,83 @@
+"""The policies that ship: every request as an independent simulator serves it, and the examples of the papers."""
+
+from __future__ import annotations
+
+import naive_baselines
+import naive_serving
+import naive_slack
+import numpy as np
+from builders import contender_of, table_of, ticks, trace_of, traffic_of, workloads
+from fluidb.serving import POLICIES, find_policy, simulate
+from fluidb.tables import LatencyTable
+from fluidb.traffic import Trace
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+def expected_outcome(spec: str, table: LatencyTable, trace: Trace, exits, call_s: float, timeout_s: float):
+    """What the independent simulators say, and the number of scheduler calls where they count them."""
+    assert trace.slo_s is not None
+    common = (trace.arrival_s.tolist(), exits.tolist(), trace.slo_s.tolist())
+    latency = table.array().tolist()
+    if spec == "adaptb":
+        return naive_baselines.adaptb(*common, latency, table.b_max, timeout_s), None
+    if spec == "lazy":
+        layer_s = [[0.0, *layer.time_s] for layer in table.layers]
+        exit_after = [0 if layer.name.startswith("a") else layer.stage for layer in table.layers]
+        return naive_baselines.lazy(*common, layer_s, exit_after, latency[0][-1][1], table.b_max, call_s)
+    if spec == "fluid-slack":
+        return naive_slack.fluid_slack(*common, latency, table.b_max), None
+    return getattr(naive_serving, spec)(*common, latency, table.b_max), None
+
+
+@settings(max_examples=400)
+@given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(0, 16), ticks(0, 200))
+def test_every_request_as_in_an_independent_simulator(workload, policy, call_s, timeout_s):
+    table, trace, exits = workload
+    call_s = call_s if policy == "lazy" else 0.0  # the simulators of the others know of no such cost
+    found = simulate(table, traffic_of(trace, exits), contender_of(policy, call_s, timeout_s))
+    expected, calls = expected_outcome(policy, table, trace, exits, call_s, timeout_s)
+    assert found.finish_s.tolist() == expected.finish_s
+    assert found.start_s.tolist() == expected.start_s
+    assert found.preempted.tolist() == expected.preempted
+    assert found.preemptions == expected.preemptions
+    assert calls is None or found.scheduler_calls == calls
+
+
+def test_the_timeline_of_figure_6():
+    """Paper 000, Fig. 6, in units of a stage.
+
+    Samples 1 and 2 reach E1 and 2 leaves; 3 to 6 have come meanwhile, are run to
+    E1 while 1 stands still, and 6 leaves; 7 and 8 have come, but the criterion
+    says no; 1, 3, 4 and 5 finish together.
+    """
+    table = table_of([[1.0] * 8, [1.0] * 8])
+    arrivals = [0.0, 0.0, 0.2, 0.3, 0.5, 0.9, 1.5, 1.6]
+    exits = np.array([2, 1, 2, 2, 2, 1, 2, 2])
+    found = simulate(table, traffic_of(trace_of(arrivals), exits, 3.5), find_policy("fluid"))
+    assert found.finish_s.tolist() == [3.0, 1.0, 3.0, 3.0, 3.0, 2.0, 5.0, 5.0]
+    assert found.start_s.tolist() == [0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 3.0, 3.0]
+    assert found.preempted.tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
+    assert found.preemptions == 1
+    assert found.launches[0].tolist() == [0, 0, 2, 0, 1, 0, 0, 0, 0]
+    assert found.launches[1].tolist() == [0, 0, 1, 0, 1, 0, 0, 0, 0]
+    # asked at E1 with sample 1, after the merge, and at E1 with samples 7 and 8
+    assert found.scheduler_calls == 3
+
+
+def test_the_criterion_is_strict_and_uses_the_batched_times():
+    """Equation (4): an overhead equal to the slack does not preempt."""
+    table = table_of([[1.0, 1.5], [2.0, 2.5]])
+    exits = np.array([2, 2])
+    overhead = 1.0 + 2.5  # the new one to exit 1, then both to the end
+    for slack, preemptions in ((overhead, 0), (overhead + 1e-9, 1)):
+        found = simulate(table, traffic_of(trace_of([0.0, 0.5]), exits, 1.0 + slack), find_policy("fluid"))
+        assert found.preemptions == preemptions
+
+
+def test_fluid_with_batches_of_one_is_serial():
+    table = table_of([[0.3], [0.4], [0.5]])
+    rng = np.random.default_rng(0)
+    trace, exits = trace_of(np.cumsum(rng.exponential(1.0, 500)), 2.0), rng.integers(1, 4, 500)
+    serial, fluid = (simulate(table, traffic_of(trace, exits), find_policy(name)) for name in ("serial", "fluid"))
+    assert np.array_equal(serial.finish_s, fluid.finish_s)

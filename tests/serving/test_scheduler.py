@@ -1,0 +1,38 @@
+"""Policies by name: what a user may write, and every fault of it."""
+
+from __future__ import annotations
+
+import pytest
+from fluidb.formats import InputError
+from fluidb.serving import find_policy
+
+
+def test_unknown_policy_lists_the_known_ones():
+    with pytest.raises(InputError, match=r'unknown policy "fluld"; .*fluid'):
+        find_policy("fluld")
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("no.py:mine", "no.py: expected a Python file"),
+        ("bad.py:mine", "bad.py: could not be loaded: ZeroDivisionError"),
+        ("good.py:other", 'good.py: expected a Policy or a decide function named "other".*it has mine'),
+        ("fluid:exit=aware", 'unknown parameter "exit"; known: exits, criterion, estimate'),
+        ("fluid:exits=maybe", 'exits: expected aware or unaware, found "maybe"'),
+        ("adaptb:timeout=5", "timeout: expected a unit"),
+        ("fluid:exits", 'expected key=value, found "exits"'),
+        ("fluid:b_max=0", 'b_max: expected a whole number >= 1, found "0"'),
+        ("lazy:call=-1us", "call: expected a positive number"),
+    ],
+)
+def test_a_policy_that_cannot_be_read_is_one_clear_line(tmp_path, monkeypatch, spec, expected):
+    (tmp_path / "bad.py").write_text("1 / 0")
+    (tmp_path / "good.py").write_text(
+        "from fluidb.serving.policies import Policy\nmine = Policy(lambda view, data: None)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=expected) as caught:
+        find_policy(spec)
+    assert len(caught.value.faults) == 1
+    assert find_policy("good.py:mine").spec == "good.py:mine"
