@@ -431,7 +431,7 @@ def _set(*keys: Any, value: Any) -> Callable[[dict[str, Any]], None]:
         ("design.json", _set("ranking", 0, "T_R", value=2**70), "ranking[0].T_R"),
         ("design.json", _set("network", "layers", value=[]), "expected stages 1 to 3"),
         ("design.json", _set("network", "layers", 0, "stage", value=99), "expected stages 1 to 3"),
-        ("design.json", _set("network", "layers", 0, "gemm", value=[2**20] * 4), "none of more than"),
+        ("design.json", _set("network", "layers", 0, "gemm", value=[2**20] * 4), "at most 8.8e+12 MACs"),
         ("design.json", _set("platform", "clock_mhz", value=1e-320), "platform.clock_mhz"),
         ("design.json", _set("network", "exits", value=[]), "network.exits"),
         ("design.json", _set("options", "b_max", value=10**6), "options.b_max"),
