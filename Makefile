@@ -47,7 +47,7 @@ check: $(VENV)/ready
 	$(BIN)/lint-imports
 	rm -rf build/typed && mkdir -p build/typed && ln -s "$(CURDIR)" build/typed/fluidb  # mypy sees no editable install
 	MYPYPATH=build/typed $(BIN)/python -m mypy
-	MYPYPATH=build/typed:tests:tests/oracles:benchmarks $(BIN)/python -m mypy --explicit-package-bases $(UNTYPED) tests benchmarks
+	MYPYPATH=build/typed:benchmarks:$(shell find tests -type d ! -name __pycache__ | paste -sd: -) $(BIN)/python -m mypy --explicit-package-bases $(UNTYPED) tests benchmarks
 
 # ours against C, NumPy, Python, SimPy: ten minutes; README and docs/performance.md get the tables.  SMOKE=1: everything
 # once, small, nothing written; OUT=run.json: only that file; REQUESTS=N: the longest trace; PEERS=1: other tools too

@@ -19,9 +19,9 @@ import numpy as np
 from fluidb.models import Gemm, load_network
 
 
-def least_s(gemm: Gemm, batch: int, repetitions: int) -> float:
+def least_s(gemm: Gemm, per_sample: bool, batch: int, repetitions: int) -> float:
     """Least processor time of a product for a batch; samples share the right operand unless it is an activation."""
-    count, rows = (gemm.groups * batch, gemm.R) if gemm.per_sample else (gemm.groups, gemm.R * batch)
+    count, rows = (gemm.groups * batch, gemm.R) if per_sample else (gemm.groups, gemm.R * batch)
     rng = np.random.default_rng(0)
     left = rng.random((rows, gemm.P), dtype=np.float32)
     right = rng.random((gemm.P, gemm.C), dtype=np.float32)
@@ -45,9 +45,9 @@ def main() -> None:
     network = load_network(given.network)
     print("stage,batch,seconds")
     for stage in range(1, len(network.exits) + 1):
-        gemms = [layer.gemm for layer in network.layers if layer.gemm and layer.stage == stage]
+        gemms = [(layer.gemm, layer.per_sample) for layer in network.layers if layer.gemm and layer.stage == stage]
         for batch in range(1, given.b_max + 1):
-            time_s = sum(least_s(gemm, batch, given.repetitions) for gemm in gemms)
+            time_s = sum(least_s(*gemm, batch, given.repetitions) for gemm in gemms)
             print(f"{stage},{batch},{time_s:.6f}", flush=True)
 
 

@@ -154,8 +154,8 @@ def test_limits_leave_the_designs_that_keep_them(dsps, kibit, limits):
     ],
 )
 def test_a_given_design_must_keep_the_limits(limit, fault):
-    network, tile = network_of([(7, 5, 9, 1)]), [10, 2, 2 if "max_luts" in limit else 3]
-    assert search(network, board_of(6), SearchOptions(tile=tile)).best.tile == Tile(*tile)
+    network, tile = network_of([(7, 5, 9, 1)]), Tile(10, 2, 2 if "max_luts" in limit else 3)
+    assert search(network, board_of(6), SearchOptions(tile=tile)).best.tile == tile
     with pytest.raises(InputError, match=fault):
         search(network, board_of(6), SearchOptions(tile=tile, limits=Limits(**limit)))
 

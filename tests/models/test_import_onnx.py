@@ -247,6 +247,7 @@ def test_products_by_hand(tmp_path, case):
     text, weights, expected = OPERATORS[case]
     assert found(tmp_path, text, weights) == {"y": expected}
     gemm = expected if isinstance(expected, Gemm) else expected[0]
+    assert isinstance(gemm, Gemm)
     assert (1, gemm.macs) == count_products(onnx.load(tmp_path / "net.onnx"))
 
 

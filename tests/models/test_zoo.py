@@ -244,7 +244,7 @@ def test_squeeze_and_excite_moves_its_map_three_times(name, rows):
 def test_attention_moves_what_its_parts_move(name, heads, embedding, norms, softmaxes):
     """Layer norm and softmax read and write all their values; each head is a product of its own."""
     assert moved(name) == embedding + 2 * (norms + softmaxes)
-    assert {layer.gemm.groups for layer in load_network(name).layers if layer.per_sample} == {heads}
+    assert {layer.gemm.groups for layer in load_network(name).layers if layer.gemm and layer.per_sample} == {heads}
 
 
 TRANSFORMERS: dict[str, tuple[str, dict[str, Any]]] = {  # the model and its configuration, as the library builds it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,7 +118,7 @@ def alike(view, data):
 def test_a_window_is_served_by_similarity_and_steps_repeat_to_each_length():
     """A decoder step of 1 s runs as often as the longest of a batch asks; the predictor takes 0.125 s a batch."""
     lengths = np.array([3, 1, 3, 1, 2])
-    work = work_of(traffic_of(trace_of([0.0] * 5), lengths, 100.0))
+    work: Any = work_of(traffic_of(trace_of([0.0] * 5), lengths, 100.0))
     work.requests.predicted = lengths
     steps = 3
     device = Device(
@@ -167,7 +168,8 @@ def taken_last_but_one(waiting: list[int]) -> list[int]:
 )
 def test_the_queue_closes_behind_those_who_pass_others(decide, take, count):
     found = simulate(table_of([[1.0, 1.0]]), everybody(count, 1), scheduler_of(decide))
-    waiting, at, expected = list(range(count)), 0.0, {}
+    waiting, at = list(range(count)), 0.0
+    expected: dict[int, float] = {}
     while waiting:
         taken = take(waiting)
         at += 1.0
@@ -198,7 +200,7 @@ def supernet(view, data):
 
 def test_variants_states_of_a_cache_and_memory_between_requests():
     time_s = np.array([[[0.0, 1.0]], [[0.0, 4.0]], [[0.0, 2.0]], [[0.0, 3.0]]])
-    work = work_of(everybody(5, 1))
+    work: Any = work_of(everybody(5, 1))
     work.requests.accuracy = [0.5, 0.9, 0.9, 0.5, 0.5]
     device = Device(
         time_s, np.zeros((4, 2, 2, 2)), np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), np.zeros(2), np.ones(1)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import POCKET, TINY, Run, call_fluidb
+from builders import POCKET, ROOT, TINY, Run, call_fluidb
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.models import Exit, Gemm, Layer, Network, Shape, load_network
 from fluidb.platforms import Device, load_platform
@@ -37,7 +39,8 @@ def network_of(stages: list[list[int]], memory_words: int = 0) -> Network:
 
 def model_of(**keys: object) -> Device:
     stated = {"name": "dev", "title": "dev", "b_max": 4, "floor_s": 0.010, "slope_s_per_mac": 0.001}
-    return Analytic.read(stated | keys, Path("dev.toml"))
+    device: Device = Analytic.read(stated | keys, Path("dev.toml"))
+    return device
 
 
 def test_a_table_worked_out_by_hand():
@@ -93,6 +96,20 @@ def test_what_is_written_reads_back(tmp_path_factory, stages, bandwidth, slowdow
     written = json.loads(path.read_text())
     assert ("slowdown" in written, "gather_s" in written) == (len(slowdown) > 1, gather_s is not None)
     assert {"peak_macs_per_s", "macs"}.isdisjoint({*written, *written["layers"][0]})
+
+
+def test_what_measures_this_machine_writes_a_table_of_times(tmp_path):
+    """docs/add-a-device.md names the program; a device reads what it prints."""
+    code = [sys.executable, str(ROOT / "benchmarks" / "measure.py"), TINY, "--b-max", "2", "--repetitions", "1"]
+    printed = subprocess.run(code, capture_output=True, text=True, check=True).stdout
+    network, file = load_network(TINY), tmp_path / "here.toml"
+    (tmp_path / "here.csv").write_text(printed)
+    name = json.dumps(network.name)
+    keys = f'name = "here"\ntitle = "here"\ntable = "here.csv"\nnetwork = {name}\nstages = {len(network.exits)}\n'
+    file.write_text(f'schema = "fluidb.device/1"\n{keys}[sources]\ntable = "here"\n')
+    table = tabulate_device(network, load_platform(str(file), kind=Device))
+    assert printed.count("\n") == 1 + 2 * len(network.exits)
+    assert table.b_max == 2
 
 
 def test_measured_times_are_those_of_one_network():
