@@ -10,7 +10,7 @@ PICTURES := build/pictures
 UNTYPED := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --allow-untyped-decorators
 
 # tests that call the kernels, the event loop and the policies themselves
-COMPILED := tests/dse tests/serving tests/experiments/test_codesign.py
+COMPILED := tests/dse/test_kernels.py tests/serving/test_bound.py tests/serving/test_contract.py
 
 .PHONY: demo test check bench bench-compare reproduce pictures clean
 
