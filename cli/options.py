@@ -132,7 +132,7 @@ def numbers(text: str | None, option: str, kind: type[float], example: str) -> l
 def followed(ctx: typer.Context, as_json: bool) -> bool:
     """Whether the user gave a command of this group; without one, the group prints its list."""
     if ctx.invoked_subcommand is not None and as_json:
-        raise typer.BadParameter("--json stands behind the command after it, e.g. show", ctx)
+        raise typer.BadParameter("expected --json after the command, e.g. show --json", ctx)
     return ctx.invoked_subcommand is not None
 
 
@@ -155,5 +155,5 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
         command(**given)
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads the options here
     return run

@@ -168,7 +168,7 @@ class _Search:
     """
 
     table: LatencyTable
-    contender: Scheduler
+    scheduler: Scheduler
     requirements: Sequence[Requirement]
     slo_s: float
     seeds: int
@@ -189,7 +189,7 @@ class _Search:
 
     def _run(self, at: tuple[float, int], seed: int) -> list[float]:
         rate_per_s, count = at
-        summary = summarise(simulate(self.table, at_rate(self.drawn[seed], rate_per_s, count), self.contender))
+        summary = summarise(simulate(self.table, at_rate(self.drawn[seed], rate_per_s, count), self.scheduler))
         return [judge(item, summary).value for item in self.requirements]
 
     def probe(self, rate_per_s: float) -> str:
@@ -226,7 +226,7 @@ def _narrow(search: _Search, low: float, high: float, *, below: str, tolerance: 
 
 def find_capacity(
     table: LatencyTable,
-    contender: Scheduler,
+    scheduler: Scheduler,
     requirements: Sequence[Requirement],
     *,
     slo_s: float,
@@ -245,7 +245,7 @@ def find_capacity(
     ----------
     table : LatencyTable
         Times of the design.
-    contender : Scheduler
+    scheduler : Scheduler
         The policy.
     requirements : sequence of Requirement
         Upper bounds on figures that more traffic makes worse.
@@ -276,7 +276,7 @@ def find_capacity(
     InputError
         If a requirement cannot be decided so, a number is out of range, or the policy breaks its contract.
     """
-    saturation = saturation_rate(table, contender.b_max)
+    saturation = saturation_rate(table, scheduler.b_max)
     high = saturation if high_per_s is None else high_per_s
     low = _FLOOR * min(saturation, high) if low_per_s is None else low_per_s
     cap = 16 * requests if max_requests is None else max_requests
@@ -288,7 +288,7 @@ def find_capacity(
         raise InputError(f"requests: expected at least 1 and at most {cap:,}, the most of a run, found {requests:,}")
     check_monotone(requirements, requests)
     check_stated(requirements, mac_share=table.peak_macs_per_s)
-    search = _Search(table, contender, requirements, slo_s, seeds, requests, cap, threads, progress)
+    search = _Search(table, scheduler, requirements, slo_s, seeds, requests, cap, threads, progress)
     _bracket(search, low, high, tolerance)
     probes = sorted(search.probes, key=lambda probe: probe.rate_per_s)
     failed = next((probe for probe in probes if probe.verdict == NOT_KEPT), None)

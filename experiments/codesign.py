@@ -80,7 +80,7 @@ def codesign(
     platform: Platform,
     options: SearchOptions,
     traffic: Traffic,
-    contender: Scheduler,
+    scheduler: Scheduler,
     *,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -95,7 +95,7 @@ def codesign(
         The first search; the others take their weights from the traffic.
     traffic : Traffic
         Requests with their exits and objectives, the same in every round.
-    contender : Scheduler
+    scheduler : Scheduler
         The policy.
     threads : int, optional
         Threads of the searches; the result does not depend on it.
@@ -117,7 +117,7 @@ def codesign(
     while True:  # there are finitely many designs
         design, fbcb = tabulate_design(network, platform, options, found)
         latency = tabulate_latency(design, fbcb)
-        summary = summarise(simulate(latency, traffic, contender))
+        summary = summarise(simulate(latency, traffic, scheduler))
         rounds.append(Round(design, fbcb, latency, summary))
         if progress:
             progress(len(rounds), len(rounds) + 1)

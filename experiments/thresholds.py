@@ -104,7 +104,7 @@ def pareto(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
 def sweep_thresholds(
     table: LatencyTable,
     trace: Trace,
-    contender: Scheduler,
+    scheduler: Scheduler,
     thresholds: Sequence[float],
     *,
     slo_s: float | None = None,
@@ -119,7 +119,7 @@ def sweep_thresholds(
         Times of the design that serves it.
     trace : Trace
         Requests with confidences and answers.
-    contender : Scheduler
+    scheduler : Scheduler
         The policy.
     thresholds : sequence of float
         Each for all exits.
@@ -149,7 +149,7 @@ def sweep_thresholds(
     found: list[ThresholdPoint] = []
     for done, threshold in enumerate(thresholds, 1):
         traffic = prepare(trace, rates, slo_s=slo_s, threshold=threshold, source=source)
-        summary = summarise(simulate(table, traffic, contender))
+        summary = summarise(simulate(table, traffic, scheduler))
         assert summary.accuracy is not None
         found.append(
             ThresholdPoint(

@@ -158,7 +158,7 @@ class Measured(Device):
         file = path.parent / found.table
         if not file.is_file():
             raise InputError(f"{path}: table: expected a CSV file of measured times, found none at {file}")
-        found._stage_s = _stage_times(file, found.stages)  # noqa: SLF001
+        found._stage_s = _stage_times(file, found.stages)  # noqa: SLF001  (of its own class)
         return found
 
     @property

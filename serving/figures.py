@@ -41,7 +41,7 @@ class Figure(NamedTuple):
         return None if value is None else float(value)
 
 
-UNAVOIDABLE = Figure("unavoidable_rate", "unavoidable_rate", "share", 0, "least", 2)
+UNAVOIDABLE = Figure("unavoidable_rate", "unavoidable_rate", "share", 0, "unavoidable", 2)
 """The share of violations that no scheduler could prevent; no summary has it, see :mod:`.bound`."""
 
 FIGURES: dict[str, Figure] = {
@@ -50,7 +50,7 @@ FIGURES: dict[str, Figure] = {
         Figure("mean", "mean_latency_s", "s", -1, "mean", 2),
         *(Figure(name, f"{name}_latency_s", "s", -1, name, 1) for name in QUANTILES),
         Figure("max", "max_latency_s", "s", -1, "max", 1),
-        Figure("violation_rate", "violation_rate", "share", -1, "late", 2),
+        Figure("violation_rate", "violation_rate", "share", -1, "violations", 2),
         UNAVOIDABLE,
         Figure("busy_share", "busy_share", "share", 0, "busy", 1),
         Figure("mac_share", "mac_share", "share", 1, "MACs", 1),

@@ -150,6 +150,6 @@ def find_policy(spec: str) -> Scheduler:
     for name, text in limits.items():
         if not (text.isdecimal() and int(text) >= 1):
             raise InputError(f'policy: {name}: expected a whole number >= 1, found "{text}"')
-    policy.settings({key: text for key, text in texts.items() if text not in "SML"}, 1.0)  # a fault is found now
+    policy.settings(texts, 1.0)  # a fault is found now
     whole = {name: int(text) for name, text in limits.items()}
     return Scheduler(spec, policy, texts, call_s, source=source, **whole)

@@ -33,7 +33,7 @@ def command(
 
     if format_ is None:
         if output is not None or force:
-            raise InputError("fbcb: --output and --force stand with --format; add e.g. --format mem")
+            raise InputError("fbcb: --output and --force need --format; add e.g. --format mem")
         _show(directory, as_json)
         return
     if output is None:

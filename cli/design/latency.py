@@ -30,7 +30,7 @@ def command(
         from ...dse.latency import write_latency
 
         if output is not None or force:
-            raise InputError("latency: --output and --force stand with a device; write NETWORK DEVICE -o DIR")
+            raise InputError("latency: --output and --force need a device; write NETWORK DEVICE -o DIR")
         folder = Path(directory)
         made = write_latency(folder)
     else:

@@ -296,8 +296,8 @@ def test_times_too_long_for_a_constant_of_c_are_refused(tiny_design: Path) -> No
 
 def test_options_that_stand_together(fluidb: Run, tiny_design: Path) -> None:
     assert "expects --output" in fault(fluidb, tiny_design, "--format", "mem")
-    assert "stand with --format" in fault(fluidb, tiny_design, "-o", "fbcb.mem")
-    assert "stand with --format" in fault(fluidb, tiny_design, "--force")
+    assert "need --format" in fault(fluidb, tiny_design, "-o", "fbcb.mem")
+    assert "need --format" in fault(fluidb, tiny_design, "--force")
 
 
 @pytest.mark.parametrize("form", ["c-header", "systemverilog"])

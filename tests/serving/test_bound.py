@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from builders import contender_of, table_of, ticks, trace_of, traffic_of, workloads
+from builders import scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.serving import POLICIES, least_violations, simulate
 from fluidb.serving.bound import least_tardy, least_work
 from fluidb.traffic import poisson
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 @given(workloads(), st.sampled_from(sorted(POLICIES)))
 def test_no_policy_does_better(workload, policy):
     table, trace, exits = workload
-    found = simulate(table, traffic_of(trace, exits), contender_of(policy))
+    found = simulate(table, traffic_of(trace, exits), scheduler_named(policy))
     assert least_violations(found) <= found.violated.sum()
 
 
@@ -29,7 +29,7 @@ def test_no_policy_does_better(workload, policy):
 def test_no_policy_does_better_until_it_is_stopped(workload, policy, until):
     table, trace, exits = workload
     until_s = trace.arrival_s[0] + until
-    found = simulate(table, traffic_of(trace, exits), contender_of(policy), until_s=until_s)
+    found = simulate(table, traffic_of(trace, exits), scheduler_named(policy), until_s=until_s)
     assert least_violations(found) <= found.violated.sum()
 
 
@@ -64,7 +64,7 @@ def best_possible(table, arrival_s, exits, slo_s) -> int:
 def test_an_urgent_request_may_go_before_a_patient_one():
     """In order of arrival the second would be late; whoever serves it first has both in time."""
     found = simulate(
-        table_of([[5.0]]), traffic_of(trace_of([0.0, 0.0], [10.0, 5.0]), np.ones(2, int)), contender_of("serial")
+        table_of([[5.0]]), traffic_of(trace_of([0.0, 0.0], [10.0, 5.0]), np.ones(2, int)), scheduler_named("serial")
     )
     assert found.violated.tolist() == [False, True]
     assert least_violations(found) == 0
@@ -85,7 +85,7 @@ def tiny_workloads(draw):
 @given(tiny_workloads())
 def test_no_schedule_at_all_does_better(workload):
     table, trace, exits = workload
-    found = simulate(table, traffic_of(trace, exits), contender_of("serial"))
+    found = simulate(table, traffic_of(trace, exits), scheduler_named("serial"))
     best = best_possible(
         table, tuple(trace.arrival_s.tolist()), tuple(exits.tolist()), tuple(found.traffic.slo_s.tolist())
     )
@@ -97,7 +97,7 @@ def test_the_bound_meets_the_best_schedule_where_batches_bring_nothing():
     table = table_of([[1.0, 2.0, 3.0]])
     trace = trace_of([0.0, 0.0, 0.25, 0.5], 1.75)
     exits = np.ones(4, dtype=int)
-    found = simulate(table, traffic_of(trace, exits), contender_of("serial"))
+    found = simulate(table, traffic_of(trace, exits), scheduler_named("serial"))
     best = best_possible(table, tuple(trace.arrival_s.tolist()), (1,) * 4, (1.75,) * 4)
     assert least_violations(found) == best == 2
 
@@ -155,5 +155,5 @@ def test_a_trace_that_floods_the_npu_has_a_bound_near_what_it_can_do():
     """Ten times more requests than full batches can take: nine of ten must be late, roughly."""
     table = table_of([[1.0, 1.5, 2.0, 2.5]])
     trace = poisson(10 * 4 / 2.5, 20_000, 1)
-    found = simulate(table, traffic_of(trace, np.ones(20_000, dtype=int), 4.0), contender_of("serial"))
+    found = simulate(table, traffic_of(trace, np.ones(20_000, dtype=int), 4.0), scheduler_named("serial"))
     assert least_violations(found) / 20_000 == pytest.approx(0.9, abs=0.02)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from builders import contender_of, scheduler_of, table_of, ticks, trace_of, traffic_of, workloads
+from builders import scheduler_named, scheduler_of, table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate
 from fluidb.serving.policies import Decision, compile_policy, go_on, launch, sleep
@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 def test_contract_of_every_policy(workload, policy, call_s):
     """Nothing lost or twice, never over b_max, time never runs back, no idling where it claims so, deterministic."""
     table, trace, exits = workload
-    contender = contender_of(policy, call_s)
-    found = simulate(table, traffic_of(trace, exits), contender, record=True)
+    scheduler = scheduler_named(policy, call_s)
+    found = simulate(table, traffic_of(trace, exits), scheduler, record=True)
     assert np.all(np.isfinite(found.finish_s))
     assert np.all(found.start_s >= trace.arrival_s)
     if not policy.startswith("fluid-slack"):
@@ -39,7 +39,7 @@ def test_contract_of_every_policy(workload, policy, call_s):
             ran[request].append(segment)
     for request, segments in ran.items():
         assert segments == list(range(int((stage <= exits[request]).sum())))
-    if contender.policy.work_conserving:
+    if scheduler.policy.work_conserving:
         # whenever a request is in the system, the NPU runs or the scheduler thinks
         busy_s = (found.launches * found.segments.time_s).sum() + found.scheduler_s
         idle_s, free_at = 0.0, trace.arrival_s[0]
@@ -47,7 +47,7 @@ def test_contract_of_every_policy(workload, policy, call_s):
             idle_s += max(0.0, start - free_at)
             free_at = max(free_at, finish)
         assert busy_s + idle_s == found.finish_s.max() - trace.arrival_s[0]
-    again = simulate(table, traffic_of(trace, exits), contender)
+    again = simulate(table, traffic_of(trace, exits), scheduler)
     assert np.array_equal(again.finish_s, found.finish_s)
 
 
@@ -55,13 +55,13 @@ def test_contract_of_every_policy(workload, policy, call_s):
 @given(workloads(), st.sampled_from(sorted(POLICIES)))
 def test_compiled_and_plain_python_agree(workload, policy):
     table, trace, exits = workload
-    contender = contender_of(policy)
+    scheduler = scheduler_named(policy)
 
     def decide(view, data):  # numba knows no getattr with a default: this stays plain Python
-        return getattr(contender.policy.decide, "py_func", contender.policy.decide)(view, data)
+        return getattr(scheduler.policy.decide, "py_func", scheduler.policy.decide)(view, data)
 
-    plain = replace(contender, policy=replace(contender.policy, decide=decide))
-    fast, slow = (simulate(table, traffic_of(trace, exits), which) for which in (contender, plain))
+    plain = replace(scheduler, policy=replace(scheduler.policy, decide=decide))
+    fast, slow = (simulate(table, traffic_of(trace, exits), which) for which in (scheduler, plain))
     assert np.array_equal(fast.finish_s, slow.finish_s)
     assert fast.scheduler_calls == slow.scheduler_calls
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import numpy as np
 import pytest
-from builders import contender_of, table_of, ticks, trace_of, traffic_of, workloads
+from builders import scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
 from hypothesis import given, settings
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 @given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(1, 600))
 def test_where_the_macs_went_sums_to_one_and_little_s_law_holds(workload, policy, call_s):
     table, trace, exits = workload
-    found = simulate(table, traffic_of(trace, exits), contender_of(policy, call_s))
+    found = simulate(table, traffic_of(trace, exits), scheduler_named(policy, call_s))
     summary = summarise(found)
     assert summary.utilisation
     shares = asdict(summary.utilisation)

@@ -6,7 +6,7 @@ import naive_baselines
 import naive_serving
 import naive_slack
 import numpy as np
-from builders import contender_of, table_of, ticks, trace_of, traffic_of, workloads
+from builders import scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.serving import POLICIES, find_policy, simulate
 from fluidb.tables import LatencyTable
 from fluidb.traffic import Trace
@@ -35,7 +35,7 @@ def expected_outcome(spec: str, table: LatencyTable, trace: Trace, exits, call_s
 def test_every_request_as_in_an_independent_simulator(workload, policy, call_s, timeout_s):
     table, trace, exits = workload
     call_s = call_s if policy == "lazy" else 0.0  # the simulators of the others know of no such cost
-    found = simulate(table, traffic_of(trace, exits), contender_of(policy, call_s, timeout_s))
+    found = simulate(table, traffic_of(trace, exits), scheduler_named(policy, call_s, timeout_s))
     expected, calls = expected_outcome(policy, table, trace, exits, call_s, timeout_s)
     assert found.finish_s.tolist() == expected.finish_s
     assert found.start_s.tolist() == expected.start_s

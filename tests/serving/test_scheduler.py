@@ -20,6 +20,7 @@ def test_unknown_policy_lists_the_known_ones():
         ("good.py:other", 'good.py: expected a Policy or a decide function named "other".*it has mine'),
         ("fluid:exit=aware", 'unknown parameter "exit"; known: exits, criterion, estimate'),
         ("fluid:exits=maybe", 'exits: expected aware or unaware, found "maybe"'),
+        ("fluid:exits=M", 'exits: expected aware or unaware, found "M"'),
         ("adaptb:timeout=5", "timeout: expected a unit"),
         ("fluid:exits", 'expected key=value, found "exits"'),
         ("fluid:b_max=0", 'b_max: expected a whole number >= 1, found "0"'),

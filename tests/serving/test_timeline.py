@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import Run, contender_of, table_of, ticks, trace_of, traffic_of, workloads
+from builders import Run, scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, timeline, write_timeline
 from fluidb.serving.event_loop import MERGES
@@ -101,7 +101,7 @@ def check_format(content: dict[str, Any]) -> None:
 @given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(0, 16))
 def test_the_rules_of_the_format_hold_for_every_policy(workload, policy, call_s):
     table, trace, exits = workload
-    replay = simulate(table, traffic_of(trace, exits), contender_of(policy, call_s), record=True)
+    replay = simulate(table, traffic_of(trace, exits), scheduler_named(policy, call_s), record=True)
     assert replay.runs is not None
     events = list(timeline_events(replay))
     check_format(json.loads("".join(timeline._text({"schema": timeline.SCHEMA}, events))))
