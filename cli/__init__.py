@@ -6,7 +6,7 @@ A command imports the library when it runs, so that ``--help`` stays quick.
 import gc
 import os
 
-from .interrupt import leave
+from .interrupt import leave, never_ignored
 
 
 def main() -> None:
@@ -16,6 +16,7 @@ def main() -> None:
     gc.set_threshold(100_000)
     # no plugin changes our schemas; without this, pydantic reads the metadata of all installed packages to find plugins
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    never_ignored()
     try:
         from .app import run
 

@@ -1,11 +1,32 @@
 """Leaving on Ctrl-C."""
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
+from threading import Timer
+from typing import Any, NoReturn
+
+AGAIN_S = 0.05
+"""How soon Ctrl-C is repeated that Python ignored, seconds."""
+
+
+def never_ignored() -> None:
+    """Make Ctrl-C reach the command wherever it comes.
+
+    Python ignores exceptions that destructors and callbacks of compiled libraries raise, the one of Ctrl-C included:
+    the command would go on as if nobody had pressed it.
+    """
+
+    def repeat(ignored: Any) -> None:
+        if issubclass(ignored.exc_type, KeyboardInterrupt):
+            Timer(AGAIN_S, os.kill, (os.getpid(), signal.SIGINT)).start()
+        else:
+            sys.__unraisablehook__(ignored)
+
+    sys.unraisablehook = repeat
 
 
 @contextmanager

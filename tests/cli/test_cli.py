@@ -556,6 +556,27 @@ def test_ctrl_c_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["big.toml"]
 
 
+CTRL_C_IN_A_DESTRUCTOR = """
+import os, signal, time
+from fluidb.cli.interrupt import leave, never_ignored
+class Object:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+never_ignored()
+try:
+    Object()
+    time.sleep(60)
+except KeyboardInterrupt:
+    leave("left")
+"""
+
+
+def test_ctrl_c_is_not_lost_where_python_ignores_exceptions() -> None:
+    command = [sys.executable, "-c", CTRL_C_IN_A_DESTRUCTOR]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stderr) == (130, "fluidb: left\n")
+
+
 @pytest.mark.parametrize("syncs", range(7))
 @pytest.mark.parametrize("force", [False, True])
 def test_killed_in_mid_write_leaves_a_whole_design_or_none(

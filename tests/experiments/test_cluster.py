@@ -225,7 +225,10 @@ def test_ctrl_c_leaves_a_cluster_at_once_and_keeps_what_is_finished(tmp_path: Pa
     running = start_fluidb(*command, "--scheduler", cluster.address, cwd=tmp_path)
     wait_for((tmp_path / "d" / "tiny-pocket").exists)
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=180)
+    try:
+        out, err = running.communicate(timeout=60)
+    finally:
+        running.kill()  # or a search of minutes would disturb the tests after this one
     assert (running.returncode, out) == (130, "")
     assert err == "fluidb: interrupted; finished designs are kept in d, the same command goes on from there\n"
     assert not (tmp_path / "d" / "inception_v3-big").exists()
