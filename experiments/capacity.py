@@ -14,7 +14,8 @@ from ..serving.metrics import QUANTILES, summarise
 from ..serving.replay import simulate
 from ..serving.requirements import Requirement, check_stated, judge
 from ..serving.scheduler import Scheduler
-from ..serving.statistics import Interval, requests_for, share_interval
+from ..serving.one_run import requests_for
+from ..serving.statistics import Interval, share_interval
 from ..tables.latency import LatencyTable
 from ..traffic.arrivals import poisson
 from ..traffic.traffic import Traffic, prepare
@@ -154,7 +155,7 @@ def _estimate(requirement: Requirement, values: NDArray[np.float64], requests: i
     interval = Interval(found.low, found.high)
     if requirement.name == "violation_rate":
         # runs without a single violation have no spread, and yet do not show that there are none
-        pooled = share_interval(round(float(values.sum()) * requests), requests * len(values))
+        pooled = share_interval(float(values.mean()), requests * len(values), 9)
         interval = Interval(max(0.0, min(interval.low, pooled.low)), max(interval.high, pooled.high))
     return found.model_copy(update=interval._asdict()), requirement.side(interval)
 

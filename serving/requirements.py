@@ -96,7 +96,7 @@ class Outcome:
     certain : bool or None
         Whether every value of the interval gives the same answer; ``None`` without an interval.
     more_requests_needed : int
-        Requests that are missing until a percentile has an interval.
+        About how many more requests there must be for an interval, where there can be one.
     """
 
     name: str
@@ -194,7 +194,9 @@ def judge(requirement: Requirement, summary: Summary) -> Outcome:
         found = summary.percentile(name)
         interval, needed = found.interval_s, found.more_requests_needed
     elif name == "violation_rate":
-        interval = summary.violation_interval
+        interval, needed = summary.violation_interval, summary.more_requests_needed
+    elif name == "mean":
+        interval, needed = summary.mean_interval_s, summary.more_requests_needed
     value = FIGURES[name].of(summary)
     check_stated([requirement], **{name: value})
     assert value is not None

@@ -135,8 +135,8 @@ def policy_parts(ident: str, shown: Shown) -> list[Element]:
     slo_s = shown.served[0].replay.traffic.objective_s
     unit = time_unit(max(item.summary.max_latency_s for item in shown.served))
     note = (
-        "Latency counts from arrival; percentiles are nearest ranks over all requests. Intervals are at 95 %: "
-        "of a percentile from order statistics, of the violation rate Wilson's, requests taken for independent."
+        "Latency counts from arrival; percentiles are nearest ranks over all requests. Intervals are at 95 %; they "
+        "account for requests that depend on each other, and a run that is too short for one says so."
     )
     drawn = [
         _tail(ident, shown.served, unit, slo_s),
@@ -188,10 +188,12 @@ def _violations(ident: str, served: Sequence[Served]) -> Element:
     title = "Violations"
     points, rows = [], []
     for index, item in enumerate(served):
-        rate, interval = item.summary.violation_rate, item.summary.violation_interval
-        value, low, high = (f"{100 * share:.2f}" for share in (rate, *interval))
-        points.append(Point(item.policy, rate, f"{value} %, {low} to {high}", interval, index))
-        rows.append((item.policy, [f"{item.summary.violations:,}", value, low, high]))
+        found, (rate, interval) = item.summary, (item.summary.violation_rate, item.summary.violation_interval)
+        value, *bounds = (f"{100 * share:.2f}" for share in (rate, *(interval or ())))
+        text = f"{value} %" + (f", {bounds[0]} to {bounds[1]}" if bounds else "")
+        points.append(Point(item.policy, rate, text, interval, index))
+        missing = (f"{found.more_requests_needed:,} more requests needed", "")
+        rows.append((item.policy, [f"{found.violations:,}", value, *(bounds or missing)]))
     data = table(title, ["policy", "requests", "%", "95 % from", "to"], rows)
     drawn = charts.draw_intervals(points, _PERCENT.short, None)
     return figure(
@@ -218,7 +220,7 @@ def _opening(ident: str, served: Sequence[Served], latency: LatencyTable) -> Ele
     for item in served:
         busy = charts.busy_until(item.opening.runs, end_s)
         times_s = busy.end_s - busy.begin_s
-        mean = f"{(times_s @ busy.batch) / times_s.sum():.2f}" if len(times_s) else ""
+        mean = f"{(times_s * busy.batch).sum() / times_s.sum():.2f}" if len(times_s) else ""
         strips.append((item.policy, busy))
         rows.append((item.policy, [unit.number(times_s.sum()), mean, f"{busy.preempts.sum():,}"]))
     headers = ["policy", f"busy {unit.name}", "samples", "preemptions"]
