@@ -19,6 +19,7 @@ from ..tables.latency import LatencyTable
 from ..traffic.arrivals import poisson
 from ..traffic.traffic import Traffic, prepare
 from .estimates import Estimate
+from .inputs import AnyPolicy, AnyTable, as_scheduler, as_table
 from .workers import Workers, in_order
 
 KEPT, NOT_KEPT, UNDECIDED = "kept", "not kept", "undecided"
@@ -225,8 +226,8 @@ def _narrow(search: _Search, low: float, high: float, *, below: str, tolerance: 
 
 
 def find_capacity(
-    table: LatencyTable,
-    scheduler: Scheduler,
+    table: AnyTable,
+    policy: AnyPolicy,
     requirements: Sequence[Requirement],
     *,
     slo_s: float,
@@ -243,10 +244,10 @@ def find_capacity(
 
     Parameters
     ----------
-    table : LatencyTable
-        Times of the design.
-    scheduler : Scheduler
-        The policy.
+    table : LatencyTable or Path
+        Times of the design, or its folder.
+    policy : Scheduler or str
+        Who decides.
     requirements : sequence of Requirement
         Upper bounds on figures that more traffic makes worse.
     slo_s : float
@@ -274,9 +275,11 @@ def find_capacity(
     Raises
     ------
     InputError
-        If a requirement cannot be decided so, a number is out of range, or the policy breaks its contract.
+        If the table cannot be read, a requirement cannot be decided so, a number is out of range, or the policy breaks
+        its contract.
     """
-    saturation = saturation_rate(table, scheduler.b_max)
+    scheduler, latency = as_scheduler(policy), as_table(table)
+    saturation = saturation_rate(latency, scheduler.b_max)
     high = saturation if high_per_s is None else high_per_s
     low = _FLOOR * min(saturation, high) if low_per_s is None else low_per_s
     cap = 16 * requests if max_requests is None else max_requests
@@ -287,8 +290,8 @@ def find_capacity(
     if not 1 <= requests <= cap:
         raise InputError(f"requests: expected at least 1 and at most {cap:,}, the most of a run, found {requests:,}")
     check_monotone(requirements, requests)
-    check_stated(requirements, mac_share=table.peak_macs_per_s)
-    search = _Search(table, scheduler, requirements, slo_s, seeds, requests, cap, threads, progress)
+    check_stated(requirements, mac_share=latency.peak_macs_per_s)
+    search = _Search(latency, scheduler, requirements, slo_s, seeds, requests, cap, threads, progress)
     _bracket(search, low, high, tolerance)
     probes = sorted(search.probes, key=lambda probe: probe.rate_per_s)
     failed = next((probe for probe in probes if probe.verdict == NOT_KEPT), None)
