@@ -177,16 +177,15 @@ class _Search:
     max_requests: int
     threads: int | None
     progress: Callable[[int, int], None] | None
-    drawn: dict[int, Traffic] = field(default_factory=dict)
+    drawn: list[Traffic] = field(default_factory=list)
     probes: list[Probe] = field(default_factory=list)
     simulated: int = 0
 
     def _draw(self, count: int) -> None:
         """Draw what is missing; longer traffic begins with the shorter one."""
-        rates = [row.rate for row in self.table.exits]
-        for seed in range(self.seeds):
-            if seed not in self.drawn or len(self.drawn[seed]) < count:
-                self.drawn[seed] = prepare(poisson(1.0, count, seed), rates, slo_s=self.slo_s, seed=seed)
+        if not self.drawn or len(self.drawn[0]) < count:
+            rates, seeds = [row.rate for row in self.table.exits], range(self.seeds)
+            self.drawn = [prepare(poisson(1.0, count, seed), rates, slo_s=self.slo_s, seed=seed) for seed in seeds]
 
     def _run(self, at: tuple[float, int], seed: int) -> list[float]:
         rate_per_s, count = at
@@ -212,17 +211,6 @@ class _Search:
         if self.progress:
             self.progress(len(self.probes), len(self.probes) + 1)
         return verdict
-
-
-def _narrow(search: _Search, low: float, high: float, *, below: str, tolerance: float) -> tuple[float, float]:
-    """Bisect between a rate with the verdict ``below`` and one without, as finely as the tolerance."""
-    while high - low > tolerance * high:
-        middle = (low + high) / 2
-        if search.probe(middle) == below:
-            low = middle
-        else:
-            high = middle
-    return low, high
 
 
 def find_capacity(
@@ -312,26 +300,13 @@ def find_capacity(
 
 
 def _bracket(search: _Search, low: float, high: float, tolerance: float) -> None:
-    """Halve the rate until it is kept, then close in on the last that is kept and the first that is not."""
-    verdict = search.probe(high)
-    if verdict == KEPT:
-        return
-    undecided = [high] if verdict == UNDECIDED else []
-    failing = None if undecided else high
+    """Halve the rate until it is kept, then bisect: where it is kept no longer, and where it surely fails."""
     rate = high
-    while verdict != KEPT and rate > low:
+    while search.probe(rate) != KEPT and rate > low:
         rate = max(low, rate / 2)
-        verdict = search.probe(rate)
-        if verdict == NOT_KEPT:
-            failing, undecided = rate, []
-        elif verdict == UNDECIDED:
-            undecided.append(rate)
-    if verdict == KEPT:
-        top = min(undecided, default=failing)
-        assert top is not None
-        _narrow(search, rate, top, below=KEPT, tolerance=tolerance)
-    # rates that could not be decided end at a rate that surely fails: find that end, too
-    unsure = [probe.rate_per_s for probe in search.probes if probe.verdict == UNDECIDED]
-    failed = [probe.rate_per_s for probe in search.probes if probe.verdict == NOT_KEPT]
-    if unsure and failed and max(unsure) < min(failed):
-        _narrow(search, max(unsure), min(failed), below=UNDECIDED, tolerance=tolerance)
+    for below, above in ((KEPT, (UNDECIDED, NOT_KEPT)), (UNDECIDED, (NOT_KEPT,))):
+        left = max((probe.rate_per_s for probe in search.probes if probe.verdict == below), default=math.inf)
+        right = min((probe.rate_per_s for probe in search.probes if probe.verdict in above), default=-math.inf)
+        while right - left > tolerance * right:
+            middle = (left + right) / 2
+            left, right = (middle, right) if search.probe(middle) == below else (left, middle)

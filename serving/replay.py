@@ -67,7 +67,7 @@ def simulate(
         raise InputError(
             f"until: expected a time after the first arrival at {traffic.trace.arrival_s[0]:g} s, found {until_s:g} s"
         )
-    replay = _replay(table, traffic.first(arrived), scheduler, until_s, (0, 0), progress)
+    replay = _replay(table, traffic.first(arrived), scheduler, until_s, None, progress)
     return record_runs(replay, scheduler) if record else replay
 
 
@@ -96,10 +96,10 @@ def _replay(
     traffic: Traffic,
     scheduler: Scheduler,
     until_s: float,
-    room: tuple[int, int],
+    room: tuple[int, int] | None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Replay:
-    """A replay that keeps its runs if there is ``room`` for them and for the samples in them."""
+    """A replay; it keeps its runs if it gets ``room`` for so many, and for so many samples in them."""
     policy = scheduler.policy
     segments = table.segments(by_layer=policy.by_layer)
     last_s, least_s = float(traffic.trace.arrival_s[-1]), float(segments.time_s[:, 1].min())
@@ -116,13 +116,13 @@ def _replay(
     memory = np.zeros(levels + policy.memory)
     rules = Rules(settings, memory, memory[:levels], b_max, scheduler.call_s)
     work, device = work_of(traffic, levels), device_of(table, segments)
-    clock, served, ran = play(scheduler, work, device, rules, lanes, until_s, room, progress)
+    clock, served, ran = play(scheduler, work, device, rules, lanes, until_s, room or (0, 0), progress)
     if levels:
         traffic = dataclasses.replace(traffic, exits=np.where(served.exit, served.exit, len(table.exits)))
     return Replay(
         traffic, table, served.start_s, served.finish_s, served.stalled_s, served.preempted, segments,
         ran.launches.sum(axis=0), int(clock.preemptions), int(clock.calls), int(clock.calls) * scheduler.call_s,
-        until_s, lanes, float(clock.overhead_s), runs_of(ran, int(clock.run_members)) if room[0] else None,
+        until_s, lanes, float(clock.overhead_s), runs_of(ran, int(clock.run_members)) if room else None,
     )  # fmt: skip
 
 
