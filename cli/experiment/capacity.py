@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,8 +13,7 @@ from ..options import AsJson, Policy, TableFolder, Threads, duration, option
 from ..render import facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
-    from ...experiments.capacity import Capacity, Probe
-    from ...experiments.estimates import Estimate
+    from ...experiments.capacity import Capacity, Estimated, Probe
     from ...serving.requirements import Requirement
 
 
@@ -37,15 +37,13 @@ def command(
     Arrivals are Poisson. Exit code 1 if the policy keeps the requirements at no rate.
     """
     from ...experiments.capacity import find_capacity
-    from ...serving import find_policy, parse_requirement
-    from ...tables import read_latency
+    from ...serving import parse_requirement
 
     required = [parse_requirement(text, "--require") for text in require]
     settings: dict[str, Any] = {"slo_s": duration(slo, "--slo"), "seeds": seeds, "requests": requests}
     settings |= {"max_requests": max_requests, "low_per_s": low, "high_per_s": high, "threads": threads}
-    scheduler, latency = find_policy(policy), read_latency(directory)
     with progress("rates") as report:
-        found = find_capacity(latency, scheduler, required, **settings, progress=report)
+        found = find_capacity(directory, policy, required, **settings, progress=report)
     record = {"design": directory, "policy": policy, "slo_s": settings["slo_s"]}
     record |= {"requirements": [item.text for item in required], **asdict(found)}
     record["probes"] = [asdict(probe) | {"estimates": _estimates(required, probe)} for probe in found.probes]
@@ -68,14 +66,17 @@ def _rate(per_s: float) -> str:
 
 def _estimates(required: Sequence[Requirement], probe: Probe) -> list[dict[str, object]]:
     return [
-        {"requirement": item.text, "unit": item.unit, "value": value.mean, "interval": (value.low, value.high)}
+        {"requirement": item.text, "unit": item.unit, "value": value.value, "interval": value.interval}
         for item, value in zip(required, probe.estimates, strict=True)
     ]
 
 
-def _shown(item: Requirement, value: Estimate) -> tuple[str, str]:
+def _shown(item: Requirement, found: Estimated) -> tuple[str, str]:
     """A figure and its interval."""
-    return quantity(value.mean, item.unit), " to ".join(quantity(x or 0.0, item.unit) for x in (value.low, value.high))
+    low, high = (quantity(bound, item.unit) for bound in found.interval)
+    return quantity(found.value, item.unit), f"{low} to {high}" if math.isfinite(
+        found.interval.high
+    ) else f"at least {low}"
 
 
 def _text(found: Capacity, policy: str, required: Sequence[Requirement]) -> Iterator[str]:
@@ -99,4 +100,4 @@ def _text(found: Capacity, policy: str, required: Sequence[Requirement]) -> Iter
     for probe in found.probes:
         run = _rate(probe.rate_per_s).removesuffix(" /s"), f"{probe.requests:,}", probe.verdict
         rows += [(*run, item.text, *_shown(item, it)) for item, it in zip(required, probe.estimates, strict=True)]
-    yield table(["rate /s", "requests", "", "requirement", "mean", "95 %"], rows)
+    yield table(["rate /s", "requests", "", "requirement", "found", "95 %"], rows)
