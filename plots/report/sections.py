@@ -237,6 +237,8 @@ def comparison_parts(ident: str, found: Comparison) -> list[Element]:
         f"Means over seeds {', '.join(map(str, found.seeds))}, with Student's 95 % interval; differences to the "
         "baseline are taken seed by seed, and lie beyond noise where their interval excludes 0."
     )
+    if len(found.seeds) == 1:
+        note = f"Seed {found.seeds[0]}, with the 95 % interval of the run if it is long enough for one."
     parts = [element("p", named(found.title), class_="lead"), element("p", note, class_="note")]
     for number, point in enumerate(found.points, 1):
         traffic = "its trace" if point.rate_per_s is None else f"{point.rate_per_s:g} /s"
