@@ -45,6 +45,8 @@ BOARD, POLICY = "zc706", "fluid"
 LOADS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
 """Arrival rates, as shares of the saturation rate."""
 NAMES = ("violation_rate", "mean", "p50", "p90", "p99")
+FEW = 10
+"""Of fewer intervals no share is told, only their number."""
 TOGETHER = 5
 """Seeds that are taken together."""
 KINDS = {
@@ -149,7 +151,7 @@ def tables(run: dict[str, Any]) -> str:
     for kind, about in KINDS.items():
         for at, length in enumerate(run["lengths"]):
             if kind in run["points"][0]["runs"][at]:
-                rows = [[_judged(point, point["runs"][at][kind], name) for name in NAMES] for point in run["points"]]
+                rows = [[_judged(point, point["runs"][at][kind], name, run["seeds"]) for name in NAMES] for point in run["points"]]
                 text.append(f"\n**{about}: {length:,} requests each**\n\n{_rows(run['points'], rows)}")
     truths = [[_truth(point, name) for name in NAMES] for point in run["points"]]
     text.append(f"\n**The truth, with its standard error**\n\n{_rows(run['points'], truths)}")
@@ -162,12 +164,15 @@ def _rows(points: list[dict[str, Any]], cells: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in [header, ["---"] * len(header), *rows])
 
 
-def _judged(point: dict[str, Any], kind: dict[str, Any], name: str) -> str:
+def _judged(point: dict[str, Any], kind: dict[str, Any], name: str, seeds: int) -> str:
     """Coverage, half-width, and the share of runs that were too short, if any."""
     found = kind[name]
     if not found["printed"]:
         return "too short"
-    refused = f", {1 - found['printed']:.0%} too short" if found["printed"] < 1 else ""
+    printed = round(found["printed"] * seeds)
+    if printed < FEW:
+        return f"too short in {seeds - printed} runs; {round(found['covered'] * printed)} of {printed}"
+    refused = f", {1 - found['printed']:.0%} too short" if printed < seeds else ""
     share = FIGURES[name].unit == "share"
     width = f"{100 * found['half_width']:.2f} points" if share else f"{found['half_width'] / point['truth'][name]:.1%}"
     return f"{found['covered']:.1%} (±{width}{refused})"
@@ -204,8 +209,9 @@ def main() -> None:
         for load in LOADS:
             points.append(measure(Point(network, load), options.seeds, options.lengths))
             print(f"{network} at {load}: {time.perf_counter() - begin:.0f} s", file=sys.stderr)
+    chosen = f"--seeds {options.seeds} --lengths {' '.join(map(str, options.lengths))}"
     run = {
-        "schema": SCHEMA, "command": " ".join(["python", "benchmarks/coverage.py", *sys.argv[1:]]),
+        "schema": SCHEMA, "command": f"python benchmarks/coverage.py {chosen}",
         "version": f"fluidb {__version__}", "seeds": options.seeds, "lengths": options.lengths, "points": points,
     }  # fmt: skip
     (options.out or RESULTS).write_text(json.dumps(run, indent=1) + "\n")
