@@ -57,7 +57,7 @@ bench: $(VENV)/ready $(if $(PEERS),$(PEERS_VENV)/ready)
 
 # how often printed intervals contain the truth: ten minutes; docs/intervals.md gets the tables
 coverage: $(VENV)/ready
-	$(BIN)/python benchmarks/coverage.py
+	$(BIN)/python benchmarks/intervals.py
 
 # what is beyond noise between two runs, e.g. A=benchmarks/results.json B=run.json; fails if anything is slower
 bench-compare: $(VENV)/ready

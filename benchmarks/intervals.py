@@ -2,7 +2,7 @@
 
 At six loads of two networks, runs with different seeds are simulated as
 ``serve-sim`` does, short ones and long ones.  The truth is the figure of all
-requests of the long runs together.  Writes ``coverage.json``, and the tables of
+requests of the long runs together.  Writes ``intervals.json``, and the tables of
 ``docs/intervals.md`` from it.
 """
 
@@ -34,7 +34,7 @@ from fluidb.traffic import poisson, prepare
 from numpy.typing import NDArray
 
 HERE = Path(__file__).parent
-RESULTS = HERE / "coverage.json"
+RESULTS = HERE / "intervals.json"
 PAGE = HERE.parent / "docs" / "intervals.md"
 BEGIN, END = "<!-- coverage: begin -->\n", "<!-- coverage: end -->\n"
 SCHEMA = "fluidb.coverage/1"
@@ -148,13 +148,14 @@ def groups(seeds: int) -> Iterator[NDArray[np.int64]]:
 def tables(run: dict[str, Any]) -> str:
     """What the page shows of a run."""
     text = [f"Measured with {run['seeds']} seeds by `{run['command']}`, {run['version']}.\n"]
+    points, seeds = run["points"], run["seeds"]
     for kind, about in KINDS.items():
         for at, length in enumerate(run["lengths"]):
-            if kind in run["points"][0]["runs"][at]:
-                rows = [[_judged(point, point["runs"][at][kind], name, run["seeds"]) for name in NAMES] for point in run["points"]]
-                text.append(f"\n**{about}: {length:,} requests each**\n\n{_rows(run['points'], rows)}")
-    truths = [[_truth(point, name) for name in NAMES] for point in run["points"]]
-    text.append(f"\n**The truth, with its standard error**\n\n{_rows(run['points'], truths)}")
+            if kind in points[0]["runs"][at]:
+                rows = [[_judged(point, point["runs"][at][kind], name, seeds) for name in NAMES] for point in points]
+                text.append(f"\n**{about}: {length:,} requests each**\n\n{_rows(points, rows)}")
+    truths = [[_truth(point, name) for name in NAMES] for point in points]
+    text.append(f"\n**The truth, with its standard error**\n\n{_rows(points, truths)}")
     return "".join(text)
 
 
@@ -198,7 +199,7 @@ def main() -> None:
         "--lengths", type=int, nargs=2, default=[20_000, 100_000], help="requests of short and long runs"
     )
     parser.add_argument("--out", type=Path, metavar="JSON", help="write this file only")
-    parser.add_argument("--render", action="store_true", help="measure nothing; write the page from coverage.json")
+    parser.add_argument("--render", action="store_true", help="measure nothing; write the page from intervals.json")
     options = parser.parse_args()
     if options.render:
         write_page(json.loads(RESULTS.read_text()))
@@ -211,7 +212,7 @@ def main() -> None:
             print(f"{network} at {load}: {time.perf_counter() - begin:.0f} s", file=sys.stderr)
     chosen = f"--seeds {options.seeds} --lengths {' '.join(map(str, options.lengths))}"
     run = {
-        "schema": SCHEMA, "command": f"python benchmarks/coverage.py {chosen}",
+        "schema": SCHEMA, "command": f"python benchmarks/intervals.py {chosen}",
         "version": f"fluidb {__version__}", "seeds": options.seeds, "lengths": options.lengths, "points": points,
     }  # fmt: skip
     (options.out or RESULTS).write_text(json.dumps(run, indent=1) + "\n")
