@@ -8,7 +8,6 @@ import pty
 import re
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,11 +17,11 @@ from builders import (
     COMPILED,
     DATA,
     DUEL,
-    KILLED,
     Run,
     call_fluidb,
     edited_scenario,
     files,
+    killed,
     lines,
     read_terminal,
     start_fluidb,
@@ -214,20 +213,20 @@ def test_a_terminal_sees_progress_and_what_was_kept(tmp_path: Path, kept: Path) 
 # resuming
 
 
-@pytest.mark.parametrize("syncs", [0, 1, 12, 41, 97])
-def test_killed_in_the_middle_goes_on_to_the_same_bytes(fluidb: Run, tmp_path: Path, kept: Path, syncs: int) -> None:
+def test_killed_in_the_middle_goes_on_to_the_same_bytes(fluidb: Run, tmp_path: Path, kept: Path) -> None:
     """SIGKILL at a step to the disk; the rerun computes what is missing and nothing else."""
-    arguments = ["compare", str(DUEL), "-o", "d"]
-    done = subprocess.run([sys.executable, "-c", KILLED, str(syncs), *arguments], cwd=tmp_path, check=False)
-    assert done.returncode == -signal.SIGKILL
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "d").rglob("[!.]*.json")}
-    assert abs(len(before) - syncs // 2) <= 2  # two steps to the disk for each file
-    assert len(before) < 52
-    assert fluidb(*arguments).returncode == 0
-    assert all(path.stat().st_mtime_ns == when for path, when in before.items())
-    expected = files(kept)
-    found = {name: content for name, content in files(tmp_path / "d").items() if not name.endswith(".part")}
-    assert found == expected
+    folders = {tmp_path / str(step): step for step in (0, 1, 12, 41, 97)}
+    for folder in folders:
+        folder.mkdir()
+    assert killed(folders, "compare", DUEL, "-o", "d") == [-signal.SIGKILL] * len(folders)
+    for folder, step in folders.items():
+        before = {path: path.stat().st_mtime_ns for path in (folder / "d").rglob("[!.]*.json")}
+        assert abs(len(before) - step // 2) <= 2  # two steps to the disk for each file
+        assert len(before) < 52
+        assert fluidb("compare", DUEL, "-o", folder / "d").returncode == 0
+        assert all(path.stat().st_mtime_ns == when for path, when in before.items())
+        found = {name: content for name, content in files(folder / "d").items() if not name.endswith(".part")}
+        assert found == files(kept)
 
 
 def test_kept_runs_are_really_used(fluidb: Run, tmp_path: Path, kept: Path) -> None:
