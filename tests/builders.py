@@ -184,13 +184,13 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
-def run_shell(block: str, folder: Path) -> str:
-    """Run the commands of a block in order; what they print."""
+def run_shell(block: str, folder: Path, run: Run = call_fluidb) -> str:
+    """Run the commands of a block in order, in this process unless told otherwise; what they print."""
     printed = ""
     for line in block.splitlines():
         command, *arguments = shlex.split(line, comments=True)
         assert command == "fluidb"
-        done = run_fluidb(*arguments, cwd=folder)
+        done = run(*arguments, cwd=folder)
         assert done.returncode == 0, (line, done.stderr)
         printed += done.stdout
     return printed
