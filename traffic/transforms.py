@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +42,7 @@ def superpose(traces: Sequence[Trace]) -> Trace:
     """
     if not traces:
         raise InputError("traces: expected at least one, found none")
-    columns = [[name for name in trace.columns() if not name.startswith("correct_")] for trace in traces]
+    columns = [trace.columns() for trace in traces]
     faults = []
     for name in sorted(set().union(*columns)):
         holders = [i for i, held in enumerate(columns, 1) if name in held]
@@ -61,7 +61,8 @@ def superpose(traces: Sequence[Trace]) -> Trace:
         parts = [getattr(trace, name) for trace in traces]
         return None if parts[0] is None else np.concatenate(parts)[order]
 
-    return Trace(np.arange(len(order)), arrival_s[order], merged("exits"), merged("confidences"), merged("slo_s"))
+    every = {item.name: merged(item.name) for item in fields(Trace)}
+    return Trace(**every | {"request_id": np.arange(len(order))})
 
 
 def rescale_rate(trace: Trace, rate_per_s: float) -> Trace:

@@ -256,7 +256,10 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
         ["dse", TINY, POCKET, "--tile", "8,2,3", "--exhaustive"],
         ["--tile", "leave them out"],
     ),
-    "most of a DSP": (["dse", TINY, POCKET, "--max-dsp", "2.7"], ["--max-dsp: expected a whole number", '"2.7"']),
+    "most of a DSP": (
+        ["dse", TINY, POCKET, "--max-dsp", "2.7DSPs"],
+        ["--max-dsp: expected a whole number", '"2.7DSPs"'],
+    ),
     "thrice the board": (["dse", TINY, POCKET, "--max-ram", "300%"], ["--max-ram: expected at most 100%", '"300%"']),
     "weights of a single sample": (
         ["dse", TINY, POCKET, "--weights", "1,2", "--b-max", "2", "--objective", "latency"],
