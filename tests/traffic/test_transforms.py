@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import statistics
 from itertools import pairwise
-
 from typing import Any
 
 import numpy as np
@@ -78,7 +77,7 @@ def test_columns_of_some_sources_only_are_refused():
     assert caught.value.faults == tuple(
         f"traces: expected the column {name} in all 3 or in none, found it only in number 2, 3; "
         f"add it to the others or remove it"
-        for name in ("confidence_1", "confidence_2", "exit", "slo_s")
+        for name in ("confidence_1", "confidence_2", "correct_1", "correct_2", "correct_3", "exit", "slo_s")
     )
     wide = Trace(np.arange(2), np.arange(2.0), None, np.zeros((2, 3)))
     narrow = Trace(np.arange(2), np.arange(2.0), None, np.zeros((2, 2)))
