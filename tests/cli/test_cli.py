@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import DATA, FLUIDB, KILLED, POCKET, TINY, Run, lines, read_terminal, start_fluidb
+from builders import DATA, FLUIDB, KILLED, POCKET, ROOT, TINY, Run, lines, read_terminal, start_fluidb
 from fluidb.cli.app import COMMANDS
 from fluidb.dse import read_design
 from fluidb.formats import InputError
@@ -647,3 +647,33 @@ def test_a_search_takes_the_same_options_in_every_command() -> None:
     assert space <= options["codesign"]
     assert space | {"weights", "backbone", "objective"} <= options["dse"] & options["pareto"]
     assert not {"weights", "objective"} & options["codesign"]
+
+
+# completion and documentation
+
+
+@pytest.mark.parametrize(
+    ("typed", "word", "offered"),
+    [
+        ("fluidb d", 1, "dse\ndocs\n"),
+        ("fluidb trace p", 2, "poisson\n"),
+        ("fluidb dse --batching ", 3, "fluid\nrow\ncolumn\nfc\nnone\neq1\n"),
+    ],
+)
+def test_the_shell_completes_what_was_typed(
+    fluidb: Run, monkeypatch: pytest.MonkeyPatch, typed: str, word: int, offered: str
+) -> None:
+    monkeypatch.setenv("_FLUIDB_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(word))
+    assert fluidb().stdout == offered
+
+
+def test_docs_lists_and_shows_the_pages(fluidb: Run) -> None:
+    pages = {path.stem: path.read_text() for path in (ROOT / "docs").glob("*.md")}
+    listed = fluidb("docs").stdout.splitlines()[2:]
+    assert [line.split()[0] for line in listed] == sorted(pages)
+    assert fluidb("docs", "policies").stdout == pages["policies"]
+    assert fluidb("docs", "docs/policies.md").stdout == pages["policies"]
+    (line,) = lines(fluidb("docs", "polices"))
+    assert line.endswith('found "polices"; did you mean policies?')
