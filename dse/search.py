@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, NamedTuple, Self, TypeVar
+from typing import Annotated, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,13 +97,13 @@ class SearchOptions(Strict):
         """w_b for b = 1..b_max."""
         return np.array(self.weights) if self.weights else np.ones(self.b_max)
 
-    def shown(self, objective: NDArray[np.float64] | np.float64) -> Any:
+    def shown(self, objective: NDArray[np.float64] | float) -> NDArray[np.float64]:
         """Values of the objective as people read them: a sum over batch sizes as its weighted mean."""
-        return OBJECTIVES[self.objective].shown(objective, self.weight_array())
+        return OBJECTIVES[self.objective].shown(np.asarray(objective), self.weight_array())
 
     def text(self, objective: float) -> str:
         """One value of the objective as people read it, with its unit."""
-        return OBJECTIVES[self.objective].text(float(self.shown(np.float64(objective))))
+        return OBJECTIVES[self.objective].text(float(self.shown(objective)))
 
     @property
     def plan(self) -> Plan:

@@ -81,6 +81,16 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
     assert {name.removeprefix("fluidb/") for name in held} <= inside | {"py.typed"}
 
 
+def test_every_package_is_reached_and_completes_from_fluidb():
+    below = {folder.name for folder in ROOT.iterdir() if (folder / "__init__.py").exists()}
+    assert set(dir(fluidb)) == below - {"cli", "tests", "benchmarks"} | {"__version__"}
+    code = "import fluidb; print(fluidb.serving.find_policy('fluid').spec)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "fluid\n"
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = fluidb.nothing
+
+
 def test_version_is_stated_once():
     assert fluidb.__version__ == PROJECT["project"]["version"]
     assert f"version: {fluidb.__version__}\n" in (ROOT / "CITATION.cff").read_text()

@@ -350,8 +350,8 @@ def test_every_fault_of_a_file_has_its_line(fluidb: Run, tmp_path: Path) -> None
     (tmp_path / "b.toml").write_text(text)
     found = lines(fluidb("dse", TINY, "b.toml"))
     assert found == [
-        "fluidb: b.toml: dsps: expected greater than or equal to 1, found -24",
-        'fluidb: b.toml: word_bits: expected a valid integer, found "16"',
+        "fluidb: b.toml: dsps: expected at least 1, found -24",
+        'fluidb: b.toml: word_bits: expected a whole number, found "16"',
     ]
 
 
