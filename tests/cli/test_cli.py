@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from builders import DATA, FLUIDB, KILLED, POCKET, ROOT, TINY, Run, lines, read_terminal, start_fluidb
+from fluidb.cli import render
 from fluidb.cli.app import COMMANDS
 from fluidb.dse import read_design
 from fluidb.formats import InputError
@@ -677,3 +678,19 @@ def test_docs_lists_and_shows_the_pages(fluidb: Run) -> None:
     assert fluidb("docs", "docs/policies.md").stdout == pages["policies"]
     (line,) = lines(fluidb("docs", "polices"))
     assert line.endswith('found "polices"; did you mean policies?')
+
+
+def test_a_table_folds_at_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part has the first column, no line is wider than the terminal, and elsewhere the table is whole."""
+    headers, rows = ["name", "first", "second", "third"], [["a", "1", "22", "333"], ["b", "4444", "5", "6"]]
+    whole = render.table(headers, rows)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "23")
+    assert render.table(headers, rows) == (
+        "name      first    second\n------  -------  --------\na             1        22\nb          4444         5"
+        "\n\nname      third\n------  -------\na           333\nb             6"
+    )
+    monkeypatch.setenv("COLUMNS", "80")
+    assert render.table(headers, rows) == whole
+    monkeypatch.setenv("COLUMNS", "3")  # a column is never split
+    assert render.table(headers, rows).count("name") == 3
