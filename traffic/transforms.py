@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,15 +54,11 @@ def superpose(traces: Sequence[Trace]) -> Trace:
             )
     if faults:
         raise InputError(faults)
-    arrival_s = np.concatenate([trace.arrival_s for trace in traces])
-    order = np.argsort(arrival_s, kind="stable")
-
-    def merged(name: str) -> Any:
-        parts = [getattr(trace, name) for trace in traces]
-        return None if parts[0] is None else np.concatenate(parts)[order]
-
-    every = {item.name: merged(item.name) for item in fields(Trace)}
-    return Trace(**every | {"request_id": np.arange(len(order))})
+    parts = [trace.arrays() for trace in traces]
+    merged = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    order = np.argsort(merged["arrival_s"], kind="stable")
+    ordered: dict[str, Any] = {name: values[order] for name, values in merged.items()}
+    return Trace(**ordered | {"request_id": np.arange(len(order))})
 
 
 def rescale_rate(trace: Trace, rate_per_s: float) -> Trace:

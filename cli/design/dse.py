@@ -98,7 +98,7 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
     peak = 2e-9 * design.peak_macs_per_s
     evaluated, ruled_out = design.designs_evaluated, design.designs_ruled_out
     rest = f"{evaluated:,}; a bound rules the other {ruled_out:,} out" if ruled_out else f"all {evaluated:,}"
-    luts = f"{percent(design.lut_share, 1)} (a fit: docs/model.md, Resources)"
+    luts = f"{percent(design.lut_share, 1)} (a fit: `fluidb docs model`)"
     found = {
         "network": f"{design.network.title} ({design.network.name}), {len(fbcb.rows)} GEMMs",
         "board": board_of(board),
