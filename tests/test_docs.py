@@ -38,17 +38,19 @@ def test_the_readme_goes_from_an_onnx_file_to_a_slo_in_four_commands(tmp_path):
 
 
 @needs_speed
-@pytest.mark.parametrize("page", ["docs/cluster.md", "docs/explain.md", "docs/pareto.md"])
-def test_the_page_prints_what_it_says(tmp_path, page, run=call_fluidb):
+@pytest.mark.parametrize(
+    ("page", "run"),
+    [
+        ("docs/cluster.md", call_fluidb),
+        ("docs/codesign.md", run_fluidb),  # no other test runs this command in a process of its own
+        ("docs/explain.md", call_fluidb),
+        ("docs/pareto.md", call_fluidb),
+    ],
+)
+def test_the_page_prints_what_it_says(tmp_path, page, run):
     printed = run_shell("".join(blocks(page, "sh")), tmp_path, run)
     for line in "".join(blocks(page, "text")).splitlines():
         assert line in printed.splitlines()
-
-
-@needs_speed
-def test_the_page_of_codesign_prints_what_it_says(tmp_path):
-    """In processes of its own: no other test runs the command so."""
-    test_the_page_prints_what_it_says(tmp_path, "docs/codesign.md", run_fluidb)
 
 
 @needs_speed

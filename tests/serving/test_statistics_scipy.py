@@ -16,7 +16,7 @@ from fluidb.serving.statistics import (
 @pytest.fixture(scope="module")
 def stats():
     """Imported by the worker that needs it: it takes seconds."""
-    return pytest.importorskip("scipy.stats", reason="needs SciPy: pip install 'fluidb[exporters]'")
+    return pytest.importorskip("scipy.stats", reason="needs SciPy: pip install --group exporters")
 
 
 @pytest.mark.parametrize("count", [2, 3, 11, 30, 31, 32, 200])
