@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -70,12 +70,23 @@ def call_fluidb(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[st
     return subprocess.CompletedProcess(command, int(end.value.code or 0), *found)
 
 
-def start_fluidb(*arguments: object, cwd: Path, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
-    """Start the installed command so that Ctrl-C reaches it: a test run in the background may have it ignored."""
-    return subprocess.Popen(
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@contextmanager
+def start_fluidb(*arguments: object, cwd: Path, stderr: int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
+    """Start the installed command so that Ctrl-C reaches it: a test run in the background may have it ignored.
+
+    If the command is still running at the end, it is killed: it would disturb the tests that follow.
+    """
+    with subprocess.Popen(
         [FLUIDB, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE, stderr=stderr, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  (no threads here)
-    )  # fmt: skip
+    ) as running:  # fmt: skip
+        try:
+            yield running
+        finally:
+            running.kill()
 
 
 def read_terminal(descriptor: int) -> Iterator[bytes]:

