@@ -441,7 +441,7 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     "both": ([("weights", "search_batch = 1, weights")], "engine: search_batch: expected weights or search_batch"),
     "network": ([('"tiny.toml"', '"teeny.toml"')], 'cases[0] ("light and heavy").network: '),
     "cv": ([('trace = "duel.csv"', 'trace = "duel.csv"\ncv = 2.0')], "cases[1]: expected cv with rates only"),
-    "no cv": ([("[2000, 8000]", "[2000, 8000]\ncv = 0")], 'cases[0] ("light and heavy").cv: expected more than'),
+    "no cv": ([("[2000, 8000]", "[2000, 8000]\ncv = 0")], 'cases[0] ("light and heavy").cv: expected at least 0.001'),
     "near miss": ([('"tiny.toml"', '"resnet5"')], 'unknown network "resnet5"; did you mean resnet50'),
     "platform": ([('"pocket.toml"', '"zc70"')], 'cases[1].platform: unknown platform "zc70"; did you mean zc706'),
     "bandwidth": ([('"0.8GB/s"', '"0.8"')], "cases[1].bandwidth: bandwidth: expected a unit (MB/s, GB/s), found no"),
