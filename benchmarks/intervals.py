@@ -109,7 +109,8 @@ def judged(found: Sequence[Interval | None], truth: float) -> dict[str, float | 
 
 def measure(point: Point, seeds: int, lengths: Sequence[int]) -> dict[str, Any]:
     """Runs of every length at a point, and what became of their intervals; the last length tells the truth."""
-    slo_s, rows = NETWORKS[point.network], []
+    slo_s = NETWORKS[point.network]
+    rows: list[dict[str, Any]] = []
     for length in lengths:
         latency_s, fresh = np.empty((seeds, length)), np.empty((seeds, length), dtype=np.bool_)
         for seed in range(seeds):

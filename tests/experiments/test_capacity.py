@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -137,7 +138,7 @@ def test_no_late_request_in_a_few_does_not_show_that_there_are_none():
 
 def test_runs_that_are_too_short_can_show_that_a_rate_fails_and_not_that_it_is_kept():
     """Beyond saturation a queue grows for ever, and no run is long enough for an interval."""
-    beyond = {"low_per_s": 30.0, "high_per_s": 40.0, "requests": 1000, "max_requests": 1000}
+    beyond: dict[str, Any] = {"low_per_s": 30.0, "high_per_s": 40.0, "requests": 1000, "max_requests": 1000}
     failed, unsure = capacity_of("mean <= 1s", "p90 <= 1s", **beyond), capacity_of("mean <= 1000s", **beyond)
     assert [probe.verdict for probe in failed.probes] == ["not kept"] * len(failed.probes)
     assert [probe.verdict for probe in unsure.probes] == ["undecided"] * len(unsure.probes)

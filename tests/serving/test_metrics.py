@@ -84,8 +84,10 @@ def test_a_summary_has_the_intervals_of_its_latencies():
     summary, run = summarise(found), OneRun(found.latency_s, found.fresh)
     assert summary.independent_requests == run.independent < 2000
     assert summary.mean_interval_s == run.mean().interval
+    assert summary.mean_interval_s
     assert summary.mean_interval_s.low < summary.mean_latency_s < summary.mean_interval_s.high
     assert summary.violation_interval == run.share(found.violated).interval
+    assert summary.violation_interval
     assert summary.violation_interval.low < summary.violation_rate < summary.violation_interval.high
     assert summary.percentile("p90").interval_s == run.quantile(0.9).interval
     assert summary.percentile("p99.9").interval_s is None
