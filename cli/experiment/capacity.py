@@ -74,9 +74,8 @@ def _estimates(required: Sequence[Requirement], probe: Probe) -> list[dict[str, 
 def _shown(item: Requirement, found: Estimated) -> tuple[str, str]:
     """A figure and its interval."""
     low, high = (quantity(bound, item.unit) for bound in found.interval)
-    return quantity(found.value, item.unit), f"{low} to {high}" if math.isfinite(
-        found.interval.high
-    ) else f"at least {low}"
+    within = f"{low} to {high}" if math.isfinite(found.interval.high) else f"at least {low}"
+    return quantity(found.value, item.unit), within
 
 
 def _text(found: Capacity, policy: str, required: Sequence[Requirement]) -> Iterator[str]:
