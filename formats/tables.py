@@ -25,7 +25,7 @@ from typing import Any, ClassVar, Self, TypeVar
 import pydantic
 
 from .errors import InputError
-from .files import write_file
+from .outputs import write_file
 from .toml import Strict, validate
 
 MAX_BYTES = 256 * 2**20
@@ -107,8 +107,13 @@ def write_table(table: Table, path: Path) -> None:
     InputError
         If the file system refuses.
     """
+    write_file(path, table_text(table), replace=True)
+
+
+def table_text(table: Table) -> str:
+    """A table as its file holds it."""
     content = {"schema": table.schema_name, **table.model_dump(mode="json", by_alias=True)}
-    write_file(path, _dump(content | {"sha256": _digest(content)}))
+    return _dump(content | {"sha256": _digest(content)})
 
 
 def read_printed(model: type[AnyPrinted], path: Path, schema: str, what: str, command: str) -> AnyPrinted:

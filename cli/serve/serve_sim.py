@@ -34,19 +34,20 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace on a design and say what its users experience."""
-    from ...formats import InputError, check_free
+    from ...formats import check_free
     from ...serving.bound import least_violations
     from ...serving.metrics import summarise
     from ...serving.replay import simulate, write_requests
     from ...serving.requirements import check_stated, judge, parse_requirement
     from ...serving.timeline import check_timeline_size, write_timeline
     from ...tables import read_latency
+    from ...tables.latency import TABLE_FILES
     from ...traffic.exits import parse_thresholds
 
-    for output in filter(None, (requests, timeline)):
-        check_free(output, force)
-    if requests is not None and timeline is not None and requests.absolute() == timeline.absolute():
-        raise InputError(f"--timeline: expected another file than --requests, found {timeline} for both")
+    sources = [served.trace, served.samples, *(directory / name for name in TABLE_FILES)]
+    for output, other in ((requests, timeline), (timeline, requests)):
+        if output is not None:
+            check_free(output, force, apart=[*sources, other])
     required = [parse_requirement(text, "--require") for text in require or []]
     until_s = duration(until, "--until") or math.inf
     levels = parse_thresholds(threshold, "--threshold") if threshold is not None else None

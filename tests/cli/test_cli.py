@@ -250,7 +250,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     "tile of nothing": (["dse", TINY, POCKET, "--tile", ""], ["--tile", 'found ""']),
     "weights of nothing": (["dse", TINY, POCKET, "--weights", ""], ["--weights", 'found ""']),
     "bandwidth of nothing": (["dse", TINY, POCKET, "--bandwidth", ""], ["--bandwidth"]),
-    "import onto itself": (["platforms", "import", "t.csv", "-o", "t.csv", "--force"], ["another file than the one"]),
+    "import onto itself": (["platforms", "import", "t.csv", "-o", "t.csv", "--force"], ["another file than t.csv"]),
     "tile of two": (["dse", TINY, POCKET, "--tile", "8,2"], ["--tile: expected T_R,T_P,T_C", '"8,2"']),
     "tile that is given and sought": (
         ["dse", TINY, POCKET, "--tile", "8,2,3", "--exhaustive"],
@@ -577,7 +577,7 @@ def test_ctrl_c_is_not_lost_where_python_ignores_exceptions() -> None:
     assert (done.returncode, done.stderr) == (130, "fluidb: left\n")
 
 
-@pytest.mark.parametrize("syncs", range(7))
+@pytest.mark.parametrize("syncs", range(5))
 @pytest.mark.parametrize("force", [False, True])
 def test_killed_in_mid_write_leaves_a_whole_design_or_none(
     fluidb: Run, tmp_path: Path, syncs: int, force: bool
@@ -587,14 +587,14 @@ def test_killed_in_mid_write_leaves_a_whole_design_or_none(
         fluidb("dse", TINY, POCKET, "-o", "d", "--b-max", 2)
     arguments = ["dse", TINY, POCKET, "-o", "d", "--b-max", "3", *(["--force"] if force else [])]
     done = subprocess.run([sys.executable, "-c", KILLED, str(syncs), *arguments], cwd=tmp_path, check=False)
-    assert done.returncode == (-signal.SIGKILL if syncs < 6 else 0)
+    assert done.returncode == (-signal.SIGKILL if syncs < 4 else 0)
     try:
         design, fbcb = read_design(tmp_path / "d")
     except InputError as error:
         assert not force, error
         assert not (tmp_path / "d").exists()
     else:
-        assert design.options.b_max == fbcb.b_max == (3 if syncs >= 5 else 2)
+        assert design.options.b_max == fbcb.b_max == (3 if syncs >= 3 else 2)
     assert fluidb("dse", TINY, POCKET, "-o", "d", "--force").returncode == 0
 
 
