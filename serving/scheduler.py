@@ -73,7 +73,7 @@ def _from_file(path: Path, name: str) -> Policy:
     sys.modules[spec.name] = module  # numba's cache looks a function's module up by name
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"policy: {path}: could not be loaded: {type(error).__name__}: {error}") from error
     found = getattr(module, name, None)
     if isinstance(found, Policy):

@@ -65,7 +65,7 @@ LANE = np.dtype(
         ("marks", "i8"),  # what the next recorded run began with
         ("begin_s", "f8"),  # of the running segment
         ("end_s", "f8"),
-        ("wait_s", "f8"),  # time that passes before its next segment begins: to gather samples
+        ("wait_s", "f8"),  # time that passes before its segment begins: to gather samples
         ("wake_s", "f8"),  # when an idle lane is asked again, if no request arrives earlier
     ],
     align=True,
