@@ -16,6 +16,7 @@ from .quantities import (
     parse_clock as parse_clock,
     parse_duration as parse_duration,
     parse_quantity as parse_quantity,
+    read_number as read_number,
 )
 from .tables import (
     Printed as Printed,
@@ -30,6 +31,7 @@ from .toml import (
     Strict as Strict,
     parse_toml as parse_toml,
     read_toml as read_toml,
+    shown as shown,
     toml_inline as toml_inline,
     toml_lines as toml_lines,
     validate as validate,

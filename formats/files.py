@@ -10,7 +10,7 @@ MAX_BYTES = 16 * 2**20
 """A larger text file is refused: a file that a person wrote is far smaller."""
 
 
-def read_bytes(path: Path, max_bytes: int, hint: str = "") -> bytes:
+def read_bytes(path: Path, max_bytes: int, hint: str = "", missing: str = "") -> bytes:
     """A file, whole.
 
     Parameters
@@ -21,6 +21,8 @@ def read_bytes(path: Path, max_bytes: int, hint: str = "") -> bytes:
         Most bytes to read; a larger file is refused.
     hint : str
         What to do about a larger file, for the fault.
+    missing : str
+        The fault if there is no such file, in place of the system's words.
 
     Returns
     -------
@@ -36,6 +38,8 @@ def read_bytes(path: Path, max_bytes: int, hint: str = "") -> bytes:
         with path.open("rb") as stream:
             raw = stream.read(max_bytes + 1)
     except OSError as error:
+        if missing and isinstance(error, FileNotFoundError):
+            raise InputError(f"{path}: {missing}") from None
         raise InputError(f"{path}: could not be read ({error.strerror})") from error
     if len(raw) > max_bytes:
         raise InputError(f"{path}: expected at most {max_bytes / 2**20:.0f} MiB, found more{hint}")

@@ -40,7 +40,8 @@ def _where(location: Sequence[str | int], data: object) -> str:
     return path
 
 
-def _found(value: object) -> str:
+def shown(value: object) -> str:
+    """What was found, for a fault: as JSON, cut where it is long."""
     try:
         text = json.dumps(value, default=str, ensure_ascii=True)
     except (RecursionError, ValueError):  # nested too deeply, or an integer of thousands of digits
@@ -60,7 +61,7 @@ def _fault(error: Any, data: object, known: set[str]) -> str:
     message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
     if error["type"] == "value_error":
         return f"{where}: {message}" if where else message
-    return f"{where or 'file'}: {message}, found {_found(error['input'])}"
+    return f"{where or 'file'}: {message}, found {shown(error['input'])}"
 
 
 def _known_keys(model: type[pydantic.BaseModel]) -> set[str]:

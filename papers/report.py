@@ -148,7 +148,7 @@ def _read(path: Path) -> tuple[Item, dict[str, str]]:
         claims = [Claim(**claim) for claim in record["claims"]]
         _table(rows)  # what no number can be made of shows now
         return Item(record["item"], record["title"], record["notes"], rows, record["axis"], claims), record["made_with"]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path}: damaged ({error}); remove it and reproduce it again") from error
 
 

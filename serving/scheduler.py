@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib.util
 import re
 import shutil
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError
+from ..formats import InputError, read_number
 from .policies import POLICIES, Policy, duration
 
 LIMITS = ("b_max", "lanes")
@@ -144,12 +145,17 @@ def find_policy(spec: str) -> Scheduler:
         key, equals, value = item.partition("=")
         if not equals or not value:
             raise InputError(f'policy: expected key=value, found "{item}" in "{spec}"')
+        if key.strip() in texts:
+            raise InputError(f'policy: expected every parameter once, found {key.strip()} twice in "{spec}"')
         texts[key.strip()] = value.strip()
     call_s = duration("call")(texts.pop("call", "0"), None)
-    limits = {name: texts.pop(name) for name in LIMITS if name in texts}
-    for name, text in limits.items():
-        if not (text.isdecimal() and int(text) >= 1):
-            raise InputError(f'policy: {name}: expected a whole number >= 1, found "{text}"')
+    limits = {name: _limit(name, texts.pop(name)) for name in LIMITS if name in texts}
     policy.settings(texts, 1.0)  # a fault is found now
-    whole = {name: int(text) for name, text in limits.items()}
-    return Scheduler(spec, policy, texts, call_s, source=source, **whole)
+    return Scheduler(spec, policy, texts, call_s, source=source, **limits)
+
+
+def _limit(name: str, text: str) -> int:
+    with contextlib.suppress(ValueError):
+        if (value := int(read_number(text, int))) >= 1:
+            return value
+    raise InputError(f'policy: {name}: expected a whole number >= 1, found "{text}"')

@@ -30,7 +30,7 @@ import numpy as np
 from numba import from_dtype, types
 from numpy.typing import NDArray
 
-from ...formats import InputError, parse_duration
+from ...formats import InputError, parse_duration, read_number
 from ...jit import compiled
 
 REQUEST = np.dtype(
@@ -334,7 +334,7 @@ def at_least(name: str, least: float) -> ReadParameter:
 
     def read(text: str, _: float | None) -> float:
         try:
-            value = float(text)
+            value = read_number(text)
         except ValueError:
             value = math.nan
         if not value >= least:

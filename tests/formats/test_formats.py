@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -14,6 +15,7 @@ from fluidb.formats import (
     parse_duration,
     read_table,
     read_toml,
+    tables,
     write_table,
 )
 from hypothesis import given
@@ -90,6 +92,8 @@ def test_a_table_that_was_touched_is_damaged(tmp_path):
         "[]",
         "{}",
         '{"schema": NaN}',
+        good.replace("[]", "[" * 977 + "]" * 977),
+        good.replace("[]", "[" * 100_000 + "]" * 100_000),
         "\0",
     ):
         path.write_text(bad)
@@ -124,6 +128,15 @@ def test_another_version_is_refused(tmp_path):
 def test_a_missing_table_says_what_makes_it(tmp_path):
     with pytest.raises(InputError, match="not there; make it with `fluidb make`"):
         read_table(Numbers, tmp_path / "t.json")
+
+
+def test_a_table_without_end_is_refused():
+    with (
+        pytest.raises(InputError, match="/dev/zero: expected at most 0 MiB, found more"),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(tables, "MAX_BYTES", 1000)
+        read_table(Numbers, Path("/dev/zero"))
 
 
 def test_a_stale_table_is_refused(tmp_path):
