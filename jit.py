@@ -15,10 +15,13 @@ from typing import Any
 
 import numba
 from numba import njit
+from numba.core import serialize as _serialize
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
-from numba.core.serialize import dumps
 from numba.extending import is_jitted
+
+serialize: Any = _serialize  # numba states the types of some functions only
+rebuild: Any = CompileResult._rebuild  # noqa: SLF001
 
 SOURCES = ("jit.py", "dse/kernels.py", "serving/bound.py", "serving/event_loop.py", "serving/policies/*.py")
 """Every file with a compiled function."""
@@ -42,7 +45,7 @@ def cache_folder() -> Path | None:
     digest of all of them.  ``NUMBA_CACHE_DIR`` or ``XDG_CACHE_HOME`` name another place.
     """
     named: Any = numba.config  # its settings are made at run time, so that no type checker knows them
-    place = named.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    place = named.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  Path.expanduser fails without a home
     if place.startswith("~"):
         return None
     digest = DIGEST()
@@ -51,7 +54,7 @@ def cache_folder() -> Path | None:
     return Path(place, *([] if named.CACHE_DIR else ["fluidb"]), digest.hexdigest()[:16])
 
 
-class Kept(NullCache):  # type: ignore[misc]  # numba has no types
+class Kept(NullCache):
     """numba's cache of one function: a file for each signature and machine, with a digest, so that damage shows.
 
     numba's own would run a damaged file.  Where no file can be read or written, every process compiles for itself.
@@ -81,7 +84,7 @@ class Kept(NullCache):  # type: ignore[misc]  # numba has no types
             return None
         content = raw[DIGEST_BYTES:]
         if DIGEST(content).digest() == raw[:DIGEST_BYTES]:
-            return CompileResult._rebuild(target_context, *pickle.loads(content))
+            return rebuild(target_context, *pickle.loads(content))  # noqa: S301  our own file, whole
         if path:
             warnings.warn(f"{path}: damaged; the function is compiled again", stacklevel=2)
         return None
@@ -91,7 +94,7 @@ class Kept(NullCache):  # type: ignore[misc]  # numba has no types
         path = self._file(sig, data.codegen)
         if path is None or data.library.has_dynamic_globals:
             return
-        content = dumps(data._reduce())
+        content = serialize.dumps(data._reduce())  # noqa: SLF001
         partial = path.with_name(f"{path.name}.{os.urandom(6).hex()}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,10 +125,10 @@ def compiled(signature: Any = None, **options: Any) -> Callable[[Any], Any]:
     """
 
     def decorate(function: Any) -> Any:
-        made = njit(nogil=True, **options)(function)
+        made: Any = njit(nogil=True, **options)(function)
         if is_jitted(made):  # not if numba is switched off
             if Path(function.__code__.co_filename).resolve() in sources():
-                made._cache = Kept(function)
+                made._cache = Kept(function)  # noqa: SLF001
             if signature is not None:
                 made.compile(signature)
                 made.disable_compile()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -104,6 +106,26 @@ def _main(
     """Design an edge NPU and its serving scheduler together, for early-exit networks."""
 
 
+def _command_path(arguments: Sequence[str]) -> str:
+    """The command that was typed, of which a fault in its options does not know."""
+    first, second, *_ = *arguments, "", ""
+    folder, _ = COMMANDS.get(first, ("", ""))
+    group = hasattr(sys.modules.get(f"{__package__}.{folder}.{first}"), "app") and not second.startswith("-")
+    return " ".join(filter(None, ["fluidb", folder and first, second if group else ""]))
+
+
+def _found(error: Any) -> str:
+    """What a usage error says, and what was found where the library that reads values leaves that out."""
+    message = " ".join(error.format_message().split())
+    message = re.sub(
+        r"Value error, |, unable to parse string as an? \w+", "", message.replace("Input should be", "expected")
+    )
+    if isinstance(error.__cause__, ValueError) and hasattr(error.__cause__, "errors"):
+        found = str(error.__cause__.errors()[0]["input"])
+        message += "" if repr(found) in message else f', found "{found}"'
+    return message
+
+
 def run() -> None:
     """Run the command line and leave the process with its exit code."""
     usage_error: Any = typer.BadParameter.__base__
@@ -113,7 +135,7 @@ def run() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message(), err=True)
         else:
-            help_of = error.ctx.command_path if error.ctx else "fluidb"
-            fail([f"{' '.join(error.format_message().split())} (see {help_of} --help)"])
+            help_of = error.ctx.command_path if error.ctx else _command_path(sys.argv[1:])
+            fail([f"{_found(error)} (see {help_of} --help)"])
         code = 2
     sys.exit(code if isinstance(code, int) else 0)

@@ -31,6 +31,8 @@ def _where(location: Sequence[str | int], data: object) -> str:
     for depth, part in enumerate(location):
         last = depth == len(location) - 1
         if isinstance(part, int) and isinstance(data, Sequence):
+            if part >= len(data):
+                break  # the schema has made more of it: both sides of a padding, say
             data = data[part]
             label = data.get("name") if isinstance(data, Mapping) else None
             path += f"[{part}]" + (f' ("{label}")' if isinstance(label, str) else "")

@@ -6,6 +6,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from operator import index
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba.extending import is_jitted
+from numpy.typing import NDArray
 
 from ..formats import InputError
 from ..tables.latency import LatencyTable, Segments
@@ -263,10 +265,8 @@ def _compiled(decide: Decide) -> tuple[Decide, Any]:
     if is_jitted(decide):
         return decide, run_events
     if is_jitted(run_events):
-        try:
+        with suppress(Exception):  # numba raises many kinds
             return compile_policy(decide), run_events
-        except Exception:  # numba raises many kinds
-            pass
     return _whole_numbers(decide), getattr(run_events, "py_func", run_events)
 
 

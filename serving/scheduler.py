@@ -16,11 +16,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError, read_number
+from ..formats import InputError, read_bytes, read_number
 from .policies import POLICIES, Policy, duration
 
 LIMITS = ("b_max", "lanes")
 """Parameters of every policy that are whole numbers; ``call``, the time of a scheduler call, is another one."""
+
+MAX_SOURCE = 2**24
+"""Bytes of a policy's file; a larger one is no program."""
 
 _SPEC = re.compile(r"(?:(?P<path>.*\.py):)?(?P<name>[^:]+)(?::(?P<parameters>.*))?")
 
@@ -135,7 +138,7 @@ def find_policy(spec: str) -> Scheduler:
         raise InputError(f'policy: expected NAME or NAME:key=value,..., found "{spec}"')
     path, name, parameters = match.groups()
     if path is not None:
-        policy, source = _from_file(Path(path), name), Path(path).read_bytes()
+        policy, source = _from_file(Path(path), name), read_bytes(Path(path), MAX_SOURCE)
     elif name in POLICIES:
         policy, source = POLICIES[name], None
     else:

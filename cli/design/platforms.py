@@ -78,7 +78,7 @@ def import_(
     from ...formats import InputError, check_free, parse_bandwidth, parse_clock, write_file
     from ...platforms.writer import platform_text
 
-    check_free(output, force, apart=[file, network and Path(network)])
+    check_free(output, force, apart=[file, None if network is None else Path(network)])
     if (file.suffix == ".csv") != (network is not None):
         raise InputError("import: expected --network with measured times, FILE.csv, and with nothing else")
     board: Described

@@ -556,6 +556,65 @@ def test_ctrl_c_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["big.toml"]
 
 
+CTRL_C_IN_COMPILED_CODE = """
+import os, signal
+from threading import Timer
+import numpy as np
+from numba import njit
+from fluidb.cli import interrupt
+@njit("(i8[::1],)", nogil=True)
+def endless(numbers):
+    while numbers[0] >= 0:
+        numbers[0] ^= 1
+interrupt.GRACE_S = 0.1
+interrupt.never_late()
+Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+endless(np.zeros(1, dtype=np.int64))
+"""
+
+
+def test_ctrl_c_ends_compiled_code_without_end() -> None:
+    command = [sys.executable, "-c", CTRL_C_IN_COMPILED_CODE]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (130, "fluidb: interrupted\n")
+
+
+def test_a_title_that_the_terminal_cannot_show(tmp_path: Path) -> None:
+    title = "\u65e5\u672c\u8a9e"
+    (tmp_path / "n.toml").write_text(Path(TINY).read_text().replace("Every operator once", title))
+    for encoding, shown in (("latin-1", "\\u65e5\\u672c\\u8a9e"), ("utf-8", title)):
+        done = subprocess.run(
+            [FLUIDB, "models", "show", "n.toml"], cwd=tmp_path, capture_output=True, check=True,
+            env=os.environ | {"PYTHONIOENCODING": encoding},
+        )  # fmt: skip
+        assert shown in done.stdout.decode(encoding)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (
+            "serve-sim d --trace t --seed x",
+            "'--seed': expected a valid integer, found \"x\" (see fluidb serve-sim --help)",
+        ),
+        (
+            "trace gamma --rate 1..2",
+            "'--rate': expected a valid number, found \"1..2\" (see fluidb trace gamma --help)",
+        ),
+        ("dse n b --top 0", "'--top': expected greater than or equal to 1, found \"0\" (see fluidb dse --help)"),
+        ("fbcb d --format nope", "'nope' is not one of 'mem', 'c-header', 'systemverilog'. (see fluidb fbcb --help)"),
+        ("serve-sim d --policy", "'--policy' requires an argument. (see fluidb serve-sim --help)"),
+        ("trace gamma --rate", "'--rate' requires an argument. (see fluidb trace gamma --help)"),
+        ("dse a b --tile \u0661,2,3", 'expected whole numbers with commas between, found "\u0661,2,3"; e.g. 100,2,4'),
+    ],
+)
+def test_a_fault_of_an_option_names_what_was_found_and_the_help_of_its_command(
+    fluidb: Run, arguments: str, expected: str
+) -> None:
+    (line,) = lines(fluidb(*arguments.split()))
+    assert line.endswith(expected)
+
+
 CTRL_C_IN_A_DESTRUCTOR = """
 import os, signal, time
 from fluidb.cli.interrupt import leave, never_ignored

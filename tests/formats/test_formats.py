@@ -130,12 +130,9 @@ def test_a_missing_table_says_what_makes_it(tmp_path):
         read_table(Numbers, tmp_path / "t.json")
 
 
-def test_a_table_without_end_is_refused():
-    with (
-        pytest.raises(InputError, match="/dev/zero: expected at most 0 MiB, found more"),
-        pytest.MonkeyPatch.context() as patch,
-    ):
-        patch.setattr(tables, "MAX_BYTES", 1000)
+def test_a_table_without_end_is_refused(monkeypatch):
+    monkeypatch.setattr(tables, "MAX_BYTES", 1000)
+    with pytest.raises(InputError, match="/dev/zero: expected at most 0 MiB, found more"):
         read_table(Numbers, Path("/dev/zero"))
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 import itertools
 import math
 import random
+import struct
 from collections import Counter
 from collections.abc import Mapping
 from importlib.util import find_spec
