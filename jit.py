@@ -128,7 +128,7 @@ def compiled(signature: Any = None, **options: Any) -> Callable[[Any], Any]:
         made: Any = njit(nogil=True, **options)(function)
         if is_jitted(made):  # not if numba is switched off
             if Path(function.__code__.co_filename).resolve() in sources():
-                made._cache = Kept(function)  # noqa: SLF001
+                made._cache = Kept(function)  # type: ignore[attr-defined]  # noqa: SLF001
             if signature is not None:
                 made.compile(signature)
                 made.disable_compile()
