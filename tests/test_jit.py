@@ -62,7 +62,7 @@ def test_where_there_is_no_home_nothing_is_kept_anywhere(tmp_path: Path, monkeyp
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path if home is None else f"{tmp_path}/{home}/.cache")
     folder = jit.cache_folder.__wrapped__()
-    assert folder is None if home is None else folder.parent == tmp_path / home / ".cache" / "fluidb"
+    assert (folder and folder.parent) == (home and tmp_path / home / ".cache" / "fluidb")
 
 
 def test_a_folder_that_may_not_be_read_stops_no_command(tmp_path: Path):
