@@ -40,6 +40,11 @@ The module has a ``command``, or an ``app`` of several. The help is repeated her
 """
 
 
+def _module(name: str) -> Any:
+    """The module of a command, imported only now."""
+    return import_module(f"{COMMANDS[name][0]}.{name.replace('-', '_')}", __package__)
+
+
 class _Group(TyperGroup):
     """Imports a command only when it runs, and turns faults into one line on stderr and the documented exit code."""
 
@@ -53,7 +58,7 @@ class _Group(TyperGroup):
 
         name, _, rest = super().resolve_command(ctx, args)
         assert name is not None
-        module: Any = import_module(f"{COMMANDS[name][0]}.{name.replace('-', '_')}", __package__)
+        module = _module(name)
         parent = typer.Typer(add_completion=False, rich_markup_mode=None)
         if not hasattr(module, "app"):
             parent.command(name)(flat(module.command))
@@ -109,9 +114,9 @@ def _main(
 def _command_path(arguments: Sequence[str]) -> str:
     """The command that was typed, of which a fault in its options does not know."""
     first, second, *_ = *arguments, "", ""
-    folder, _ = COMMANDS.get(first, ("", ""))
-    group = hasattr(sys.modules.get(f"{__package__}.{folder}.{first}"), "app") and not second.startswith("-")
-    return " ".join(filter(None, ["fluidb", folder and first, second if group else ""]))
+    if first not in COMMANDS:
+        return "fluidb"
+    return f"fluidb {first} {second}" if hasattr(_module(first), "app") and second[:1] != "-" else f"fluidb {first}"
 
 
 def _found(error: Any) -> str:

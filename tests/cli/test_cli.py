@@ -190,8 +190,8 @@ def test_traces_are_merged_and_rescaled(fluidb: Run, tmp_path: Path) -> None:
     assert made["scaled"]["arrival_rate_per_s"] == pytest.approx(7)
     assert made["scaled"]["cv"] == pytest.approx(3)
     assert (tmp_path / "scaled.csv").read_bytes() == (tmp_path / "again.csv").read_bytes()
-    done = fluidb("trace", "merge", "scaled.csv", "-o", "scaled.csv", "--force")
-    assert (done.returncode, len(read_trace(tmp_path / "scaled.csv"))) == (0, 900)
+    done = fluidb("trace", "merge", "scaled.csv", "-o", "again.csv", "--force")
+    assert (done.returncode, len(read_trace(tmp_path / "again.csv"))) == (0, 900)
 
 
 def test_merging_keeps_columns_that_all_have(fluidb: Run, tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     "output in the way": (["dse", TINY, POCKET, "-o", "t.csv"], ["t.csv: output folder exists already", "--force"]),
     "force spares strangers": (["dse", TINY, POCKET, "-o", "mine", "--force"], ["holds no design.json"]),
     "trace in the way": (["trace", "poisson", "--rate", "1", "--count", "1", "-o", "t.csv"], ["exists already"]),
-    "merged trace in the way": (["trace", "merge", "t.csv", "-o", "t.csv"], ["exists already"]),
+    "merged trace in the way": (["trace", "merge", "t.csv", "-o", "t.csv"], ["another file than t.csv"]),
     "merge with a trace that is none": (
         ["trace", "merge", "t.csv", "no.csv", "-o", "n.csv"],
         ["no.csv", "no such file"],
