@@ -173,7 +173,7 @@ FAULTS = {
     "zero kernel": (layers(CONV.replace("3", "0")), ['layers[0] ("c").kernel', "greater than or equal to 1"]),
     "negative padding": (
         layers(CONV + ", pad = [0, -1]"),
-        ['layers[0] ("c").pad', "greater than or equal to 0, found -1"],
+        ['layers[0] ("c").pad', "0, found -1"],
     ),
     "missing key": (layers('name = "c", op = "conv", out = 8'), ['layers[0] ("c").kernel: expected this key']),
     "no layers": ("layers = []\n", ["layers"]),
