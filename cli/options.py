@@ -80,10 +80,10 @@ def duration(text: str | None, option: str) -> float | None:
 
 def numbers(text: str | None, option: str, kind: type[float], example: str) -> list[float]:
     """Numbers separated by commas; an empty list if the option was not given."""
-    from ..formats import InputError
+    from ..formats import InputError, read_number
 
     try:
-        return [] if text is None else [kind(item) for item in text.split(",")]
+        return [] if text is None else [read_number(item, kind) for item in text.split(",")]
     except ValueError:
         what = "whole numbers" if kind is int else "numbers"
         raise InputError(f'{option}: expected {what} with commas between, found "{text}"; e.g. {example}') from None

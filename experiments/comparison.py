@@ -209,7 +209,7 @@ def compare(
         points=_points(scenario, runs, tables),
     )
     if folder is not None:
-        write_file(folder / COMPARE_FILE, found.text())
+        write_file(folder / COMPARE_FILE, found.text(), replace=True)
     return found, reused
 
 

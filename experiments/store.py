@@ -13,7 +13,7 @@ from pydantic import Field
 from ..dse.design import DesignTable, tabulate_design
 from ..dse.latency import tabulate_latency
 from ..dse.search import SearchResult
-from ..formats import InputError, Table, make_folder, read_table, write_table
+from ..formats import InputError, Table, make_folder, read_table, tidy, write_table
 from ..serving.bound import least_violations
 from ..serving.figures import FIGURES
 from ..serving.metrics import summarise
@@ -86,6 +86,7 @@ class Store:
         if folder is not None:
             for name in (RUNS, DESIGNS):
                 make_folder(folder / name)
+                tidy(folder / name)
 
     def _path(self, kind: str, key: object) -> Path | None:
         return None if self.folder is None else self.folder / kind / f"{_sha256(key)}.json"

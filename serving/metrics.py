@@ -61,6 +61,8 @@ class Replay:
         The units in which the network ran: stages, or layers.
     launches : (S, b_max + 1) ndarray of int64
         How often each segment ran with each batch size.
+    cut : (S, b_max + 1) ndarray of float64
+        The share that is missing of those runs that were not done when the simulation was stopped.
     preemptions : int
         How often a running batch was preempted.
     scheduler_calls : int
@@ -85,6 +87,7 @@ class Replay:
     preempted: NDArray[np.int32]
     segments: Segments
     launches: NDArray[np.int64]
+    cut: NDArray[np.float64]
     preemptions: int
     scheduler_calls: int
     scheduler_s: float
@@ -108,6 +111,11 @@ class Replay:
     def violated(self) -> NDArray[np.bool_]:
         """Whether each request took longer than its SLO, or did not return."""
         return self.finish_s > self.traffic.trace.arrival_s + self.traffic.slo_s  # the deadline as the policy sees it
+
+    @property
+    def ran(self) -> NDArray[np.float64]:
+        """How often each segment ran with each batch size, a run that was cut off as the share that was done."""
+        return self.launches - self.cut
 
     @property
     def end_s(self) -> float:
@@ -155,7 +163,7 @@ class StageSummary:
 
 @dataclass(frozen=True, slots=True)
 class ExitSummary:
-    """Requests that leave at an exit, and their latency; ``accuracy`` if the trace states which answers are right."""
+    """Requests that left at an exit, and their latency; ``accuracy`` if the trace states which answers are right."""
 
     exit: int
     requests: int
@@ -223,7 +231,7 @@ class Summary:
     stalled_s : float
         Time for which a request was preempted, on average over all requests.
     accuracy : float or None
-        Share of right answers, if the trace states which are right.
+        Share of right answers of those that were given, if there are any and the trace states which are right.
     stages : list of StageSummary
         By stage.
     exits : list of ExitSummary
@@ -265,7 +273,7 @@ class Summary:
 def _utilisation(replay: Replay, span_s: float) -> Utilisation | None:
     """Shares of the span, from the causes in the latency table; ``None`` if it has none."""
     _, _, *parts = replay.segments
-    sums = [float((replay.launches * part).sum()) / span_s for part in parts if part is not None]
+    sums = [float((replay.ran * part).sum()) / span_s for part in parts if part is not None]
     if not sums:
         return None
     made, tile, batch, memory = sums
@@ -313,10 +321,11 @@ def summarise(replay: Replay) -> Summary:
     ordered = run.ordered_s
     mean, violating = run.mean(), run.share(violated)
     wait_s = np.minimum(replay.start_s, end_s) - trace.arrival_s
-    violations, unfinished = int(violated.sum()), int(np.isinf(replay.finish_s).sum())
+    returned = np.isfinite(replay.finish_s)
+    violations, unfinished = int(violated.sum()), count - int(returned.sum())
     right = None if trace.correct is None else trace.correct[np.arange(count), traffic.exits - 1]
     numbers = range(1, len(replay.table.exits) + 1)
-    run_s = replay.launches * replay.segments.time_s
+    run_s = replay.ran * replay.segments.time_s
     ran_s = float(run_s.sum())
     batch = np.arange(replay.table.b_max + 1)
     return Summary(
@@ -343,7 +352,7 @@ def summarise(replay: Replay) -> Summary:
         preemptions=replay.preemptions,
         scheduler_calls=replay.scheduler_calls,
         stalled_s=float(replay.stalled_s.sum()) / count,
-        accuracy=None if right is None else int(right.sum()) / count,
+        accuracy=None if right is None or unfinished == count else int(right[returned].sum()) / (count - unfinished),
         stages=[_stage(replay, stage, run_s, span_s) for stage in numbers],
-        exits=[_exit(number, traffic.exits == number, latency_s, right) for number in numbers],
+        exits=[_exit(number, returned & (traffic.exits == number), latency_s, right) for number in numbers],
     )

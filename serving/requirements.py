@@ -23,7 +23,8 @@ _UNITS: dict[str, tuple[dict[str, float], str]] = {
 }
 
 _UNKNOWN = {
-    "accuracy": "expected a trace that knows which answers are right, found none",
+    "accuracy": "expected a trace that knows which answers are right, and an answer before the simulation was stopped, "
+    "found none",
     "mac_share": "expected a latency table that states where MACs go, found one that does not, as any device's; "
     "require another figure",
 }

@@ -82,13 +82,12 @@ def import_(
     as_json: AsJson = False,
 ) -> None:
     """Make a network file of a network that another tool describes."""
-    from ...formats import check_free, check_other, write_file
+    from ...formats import check_free, write_file
     from ...models.importers import Placement, detect_format, import_network
     from ...models.loader import build_network
     from ...models.writer import network_text
 
-    check_free(output, force)
-    check_other(output, file)
+    check_free(output, force, apart=[file])
     chosen = detect_format(file) if format_ == "auto" else format_
     if exits is None and (head or classes):
         raise typer.BadParameter("--head and --classes describe what --exits places; add it, or leave them out")
@@ -103,7 +102,7 @@ def import_(
             rates=numbers(rates, "--rates", float, "0.3,0.3") or None,
         )
         net = build_network(made, file)
-    write_file(output, network_text(made))
+    write_file(output, network_text(made), replace=force)
     then = f"; next: fluidb dse {output} BOARD"
     record = {"output": output, "format": chosen, **_record(net), "sources": net.sources}
     show(as_json, "fluidb.model-import-output/1", record, [facts({"format": chosen} | _about(net))], output, then)

@@ -34,16 +34,18 @@ def command(
 ) -> None:
     """Replay a trace on a design and say what its users experience."""
     from ...experiments.serve import serve
-    from ...formats import InputError, check_free
+    from ...formats import check_free
     from ...serving import parse_requirement, write_requests, write_timeline
+    from ...tables.latency import TABLE_FILES
     from ...traffic import parse_thresholds
 
-    for output in filter(None, (requests, timeline)):
-        check_free(output, force)
-    if requests is not None and timeline is not None and requests.absolute() == timeline.absolute():
-        raise InputError(f"--timeline: expected another file than --requests, found {timeline} for both")
-    required = [parse_requirement(text, "--require") for text in require or []]
     served, until_s = simulated.requests, duration(until, "--until")
+    read = [given for given in (served.trace, served.samples) if isinstance(given, Path)]
+    sources = [*read, *(directory / name for name in TABLE_FILES)]
+    for output, other in ((requests, timeline), (timeline, requests)):
+        if output is not None:
+            check_free(output, force, apart=[*sources, other])
+    required = [parse_requirement(text, "--require") for text in require or []]
     levels = None if threshold is None else parse_thresholds(threshold, "--threshold")
     with progress("reading and replaying") as report:
         found = serve(

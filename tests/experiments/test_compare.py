@@ -448,6 +448,10 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     "batching": ([('"none"', '"nun"')], 'contenders[0] ("one by one").engine.batching: expected'),
     "search batch": ([("search_batch = 2", "search_batch = 3")], "engine: search_batch: expected at most b_max = 2"),
     "weights": ([("[1.0, 2.0]", "[1.0]")], 'contenders[2] ("fluid").engine: weights: expected 2 values'),
+    "heavy weight": (
+        [("[1.0, 2.0]", "[1.0, 2e6]")],
+        'contenders[2] ("fluid").engine.weights[1]: expected at most 1000000',
+    ),
     "no weight": ([("[1.0, 2.0]", "[0.0, 0.0]")], 'contenders[2] ("fluid").engine: weights: expected at least one'),
     "both": ([("weights", "search_batch = 1, weights")], "engine: search_batch: expected weights or search_batch"),
     "network": ([('"tiny.toml"', '"teeny.toml"')], 'cases[0] ("light and heavy").network: '),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import struct
 from collections import Counter
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -712,10 +713,22 @@ def test_a_newer_opset_is_named(tmp_path):
     assert "found 999" in faults_of(path)[0]
 
 
-@pytest.mark.parametrize("calls", ["h = local.f (a) b = Relu (h)", "h = local.f2 (a) b = local.f2 (h)"])
+IN_BRANCHES = (
+    "c = Constant <value = bool {{1}}> () b = If (c) <"
+    + ", ".join(
+        f"{branch} = g () => (float[1, 7] h) {{{{ h = local.{{f}} (a) }}}}" for branch in ("then_branch", "else_branch")
+    )
+    + ">"
+)
+
+
+@pytest.mark.parametrize(
+    "calls", ["h = local.{f} (a) b = Relu (h)", "h = local.{f}2 (a) b = local.{f}2 (h)", IN_BRANCHES, "2" + IN_BRANCHES]
+)
 def test_functions_without_end_are_refused(tmp_path, calls):
-    """One that calls itself; and forty, each of which calls the next one twice."""
-    bodies = [calls] if "f2" not in calls else [f"h = local.f{i} (a) b = local.f{i} (h)" for i in range(2, 42)]
+    """One that calls itself; and forty, each of which calls the next one twice; both also in the branches of an If."""
+    many, calls = "2" in calls, calls.replace("}2", "}").removeprefix("2")
+    bodies = [calls.format(f=f"f{i}") for i in range(2, 42)] if many else [calls.format(f="f")]
     bodies += [] if len(bodies) == 1 else ["b = Relu (a)"]
     names = ["f"] if len(bodies) == 1 else [f"f{i}" for i in range(1, 42)]
     functions = "\n".join(
@@ -751,6 +764,23 @@ def point_outside(path: Path, location: str) -> None:
     weights.data_location = onnx.TensorProto.EXTERNAL
     weights.external_data.add(key="location", value=location)
     path.write_bytes(model.SerializeToString())
+
+
+def test_external_data_of_a_constant_is_never_read(tmp_path, monkeypatch):
+    """The reference evaluator would take it from the current folder."""
+    path = save(
+        tmp_path, "g (float[1,6] x) => (float[?,?] y) { s = Constant <value = int64[2] {3, 2}> () y = Reshape (x, s) }"
+    )
+    model = onnx.load(path)
+    shape = model.graph.node[0].attribute[0].t
+    shape.ClearField("int64_data")
+    shape.ClearField("raw_data")
+    shape.data_location = onnx.TensorProto.EXTERNAL
+    shape.external_data.add(key="location", value="shape.bin")
+    path.write_bytes(model.SerializeToString())
+    (tmp_path / "shape.bin").write_bytes(struct.pack("<2q", 3, 2))
+    monkeypatch.chdir(tmp_path)
+    assert 'output "y": its shape depends on values that only a run gives' in faults_of(path)[0]
 
 
 @given(data=st.data())

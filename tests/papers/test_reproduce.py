@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from builders import COMPILED, Run
 from fluidb.formats import InputError
 from fluidb.papers.fluid_batching import PAPER, PUBLISHED
 from fluidb.papers.lab import Lab
-from fluidb.papers.report import check_results, page_text, write_results
+from fluidb.papers.report import KEPT, check_results, page_text, write_results
 from fluidb.papers.rows import Claim, Item, Row
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -94,6 +95,20 @@ def test_an_item_renews_its_own_files_and_the_page(tmp_path: Path):
     assert "+10.0 %" in page
     assert not (tmp_path / "claims.svg").exists()
     check_results(tmp_path, PAPER)
+
+
+def test_a_reproduction_that_was_stopped_before_its_page_goes_on(tmp_path: Path):
+    def stopped() -> Iterator[Item]:
+        yield SAMPLE
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_results(tmp_path, PAPER, stopped(), Lab(tmp_path / KEPT))
+    (tmp_path / ".fluidb.0.part").write_text("half")
+    check_results(tmp_path, PAPER)
+    (tmp_path / "mine").touch()
+    with pytest.raises(InputError, match="exists already"):
+        check_results(tmp_path, PAPER)
 
 
 def test_a_damaged_item_is_named(tmp_path: Path):

@@ -141,7 +141,7 @@ def claims(found: Comparison, folder: Path) -> list[str]:
     """What the page's script prints of a comparison."""
     (script,) = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
     (folder / "slack").mkdir()
-    write_file(folder / "slack" / "compare.json", found.text())
+    write_file(folder / "slack" / "compare.json", found.text(), replace=True)
     (folder / "claims.py").write_text(script)
     python = Path(FLUIDB).with_name("python")
     done = subprocess.run([python, "claims.py"], cwd=folder, capture_output=True, text=True, check=True)

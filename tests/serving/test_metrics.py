@@ -11,6 +11,8 @@ from builders import scheduler_named, table_of, ticks, trace_of, traffic_of, wor
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
 from fluidb.serving.one_run import OneRun
+from fluidb.serving.requirements import judge, parse_requirement
+from fluidb.traffic import Trace, prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,6 +34,42 @@ def test_where_the_macs_went_sums_to_one_and_little_s_law_holds(workload, policy
     present = [((trace.arrival_s <= t) & (found.finish_s > t)).sum() for t in events[:-1]]
     mean_present = float(np.dot(present, np.diff(events))) / summary.span_s
     assert mean_present == pytest.approx(len(trace) / summary.span_s * summary.mean_latency_s)
+
+
+@settings(max_examples=100)
+@given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(0, 600), ticks(1, 3000))
+def test_a_simulation_that_is_stopped_counts_what_was_done_by_then(workload, policy, call_s, until):
+    """The recorded runs tell: each lane's time up to the stop, and nothing after it."""
+    table, trace, exits = workload
+    until_s = trace.arrival_s[0] + until
+    served = traffic_of(trace, exits)
+    found = simulate(table, served, scheduler_named(policy, call_s), until_s=until_s, record=True)
+    summary, runs = summarise(found), found.runs
+    assert summary.utilisation
+    assert runs
+    shares = asdict(summary.utilisation)
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert all(share >= -1e-12 for share in shares.values())
+    done_s = np.clip(np.minimum(runs.end_s, found.end_s) - runs.begin_s, 0.0, None).sum()
+    assert summary.busy_share * summary.span_s == pytest.approx(done_s)
+    assert sum(item.requests for item in summary.exits) == summary.requests - summary.unfinished
+
+
+def test_a_preempted_request_has_stood_still_until_the_stop():
+    table, traffic = table_of([[4.0, 4.0]] * 2), traffic_of(trace_of([0.0, 1.0]), np.array([2, 2]), 100.0)
+    found = simulate(table, traffic, find_policy("lazy"), until_s=1.5)
+    assert found.stalled_s.tolist() == [0.5, 0.0]  # lazy is asked after the first layer, at 1 s
+
+
+def test_an_answer_that_was_not_given_is_neither_right_nor_wrong():
+    trace = Trace(np.arange(2), np.zeros(2), exits=np.array([1, 2]), correct=np.array([[0, 1], [0, 1]], dtype=bool))
+    traffic = prepare(trace, [0.5, 0.5], slo_s=9.0)
+    one, none = (simulate(table_of([[1.0] * 2] * 2), traffic, find_policy("fluid"), until_s=at) for at in (1.5, 0.5))
+    assert summarise(one).accuracy == 0.0
+    assert [item.accuracy for item in summarise(one).exits] == [0.0, None]
+    assert summarise(none).accuracy is None
+    with pytest.raises(InputError, match=r"accuracy >= 90 %.*an answer before the simulation was stopped, found none"):
+        judge(parse_requirement("accuracy >= 90 %"), summarise(none))
 
 
 def test_summary_by_hand():

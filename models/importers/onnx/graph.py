@@ -19,8 +19,8 @@ from onnx.reference import ReferenceEvaluator
 from ....formats import InputError, read_bytes
 from .operators import KNOWN, SHAPES
 
-MAX_BYTES = 2**31 - 1
-"""Largest size of a protobuf message. Larger models keep their weights in other files, which are not read."""
+MAX_BYTES = 2**30
+"""Largest file; reading it takes twice as much memory. Larger models keep their weights in files that are not read."""
 
 MAX_NODES = 50_000
 MAX_OUTPUTS = 256
@@ -28,6 +28,7 @@ MAX_FOLDED = 2**12
 """Largest constant that is computed. Arithmetic of shapes needs a few values; of weights only the shape is needed."""
 
 _OWN = ("", "ai.onnx")
+_VALUES = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +115,19 @@ def read_graph(path: Path, dims: Mapping[str, int]) -> Graph:
         model = onnx.load_model_from_string(raw)
     except Exception as error:  # noqa: BLE001  protobuf has two implementations, which raise different exceptions
         raise InputError(f"{path}: expected an ONNX model, found bytes that are none ({_brief(str(error))})") from None
+    del raw
     if not model.graph.node:
         raise InputError(f"{path}: expected an ONNX model with a graph, found no nodes")
     try:
         messages = list(_messages(model))
     except UnicodeDecodeError:
         raise InputError(f"{path}: expected an ONNX model, found names that are no UTF-8") from None
-    _check_external([item for item in messages if isinstance(item, onnx.TensorProto)], path)
+    tensors = [item for item in messages if isinstance(item, onnx.TensorProto)]
+    _check_external(tensors, path)
+    for tensor in tensors:
+        if math.prod(tensor.dims) > MAX_FOLDED:
+            for part in _VALUES:
+                tensor.ClearField(part)  # or they would be copied with the model
     model = _inline(model, path)
     _check_known(model.graph, path)
     return _Reader(model, path, dims).read()
@@ -177,6 +184,11 @@ def _opset(model: onnx.ModelProto) -> int:
     return max((item.version for item in model.opset_import if item.domain in _OWN), default=0)
 
 
+def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Nodes, and those of the graphs in them, e.g. of the branches of an If."""
+    return (item for node in nodes for item in _messages(node) if isinstance(item, onnx.NodeProto))
+
+
 def _inline(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
     """The model without functions of its own, which become the nodes they stand for."""
     newest, opset = onnx.defs.onnx_opset_version(), _opset(model)
@@ -187,7 +199,7 @@ def _inline(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
         )
     if not model.functions:
         return model
-    left = {(item.domain, item.name): item.node for item in model.functions}
+    left = {(item.domain, item.name): list(_nodes(item.node)) for item in model.functions}
     counts: dict[tuple[str, str], int] = {}  # how many nodes each function comes to, before any is written out
 
     def count(nodes: Iterable[onnx.NodeProto]) -> int:
@@ -198,7 +210,7 @@ def _inline(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
         if not ready:
             raise InputError(f'{path}: function "{_brief(".".join(next(iter(left))))}": calls itself')
         counts |= {key: count(left.pop(key)) for key in ready}
-    if count(model.graph.node) > MAX_NODES:
+    if count(_nodes(model.graph.node)) > MAX_NODES:
         raise InputError(f"{path}: expected at most {MAX_NODES} nodes, found functions that come to more")
     try:
         return inliner.inline_local_functions(model)
@@ -341,6 +353,8 @@ class _Reader:
         values = {name: numpy_helper.to_array(self.data[name]) for name in node.input if name in self.data}
         if node.op_type in {"Shape", "Size"}:  # needs the shape of its input only: any values will do
             values = {name: np.broadcast_to(np.float32(0), self.graph.sizes[name]) for name in node.input}
+        if any(isinstance(item, onnx.TensorProto) and item.external_data for item in _messages(node)):
+            return  # in another file, which is never read
         if node.op_type not in SHAPES or words > MAX_FOLDED or any(name and name not in values for name in node.input):
             return
         alone = onnx.helper.make_function("fluidb", "constant", list(values), outputs, [node], self.opsets)
