@@ -70,14 +70,14 @@ def engines() -> Iterator[tuple[str, str, LatencyTable]]:
             yield network, board, tabulate_latency(*tabulate_design(*asked, search(*asked)))
 
 
-def arrivals(kind: str, rate_per_s: float, recorded: Trace | None) -> list[Trace]:
-    """The traffic of each seed at a rate; a recorded trace runs faster or slower, once."""
+def arrivals(kind: str, rate_per_s: float, recorded: Trace | None) -> list[tuple[int, Trace]]:
+    """Seeds and arrivals at a rate; a recorded trace runs faster or slower, and has one seed."""
     if recorded is not None:
         own_per_s = len(recorded) / float(recorded.arrival_s[-1])
-        return [Trace(recorded.request_id, recorded.arrival_s * own_per_s / rate_per_s)]
+        return [(SEEDS[0], Trace(recorded.request_id, recorded.arrival_s * own_per_s / rate_per_s))]
     if kind == "gamma":
-        return [gamma(rate_per_s, 3.0, REQUESTS, seed) for seed in SEEDS]
-    return [poisson(rate_per_s, REQUESTS, seed) for seed in SEEDS]
+        return [(seed, gamma(rate_per_s, 3.0, REQUESTS, seed)) for seed in SEEDS]
+    return [(seed, poisson(rate_per_s, REQUESTS, seed)) for seed in SEEDS]
 
 
 def figures(table: LatencyTable, trace: Trace, slo_s: float, seed: int, policy: str) -> list[float]:
@@ -96,7 +96,7 @@ def measure(kind: str, recorded: Trace | None) -> Iterator[Point]:
             traces = arrivals(kind, load * saturation, recorded)
             for slo in SLOS:
                 fluid, slack = (
-                    np.array([figures(table, trace, slo * alone_s, s, policy) for s, trace in zip(SEEDS, traces)])
+                    np.array([figures(table, trace, slo * alone_s, seed, policy) for seed, trace in traces])
                     for policy in ("fluid", "fluid-slack")
                 )
                 more = slack[:, 0] - fluid[:, 0]
@@ -149,7 +149,7 @@ def read(kind: str) -> list[Cell]:
 
 
 def draw(grids: dict[str, list[Cell]]) -> None:
-    """The median difference of each load and SLO as a colour, and the largest as a number; one grid for each traffic."""
+    """One grid for each traffic: the median difference of each load and SLO as a colour, the largest as a number."""
     with canvas(3.6 * len(grids), 3.4) as figure:
         for axes, (kind, cells) in zip(figure.subplots(1, len(grids), squeeze=False)[0], grids.items(), strict=True):
             shape = len(LOADS), len(SLOS)
@@ -169,18 +169,15 @@ def draw(grids: dict[str, list[Cell]]) -> None:
 
 def table_text(grids: dict[str, list[Cell]]) -> str:
     """The grids in numbers, as Markdown."""
-    lines = [
-        "| traffic | points | more violations on every seed | largest difference | average latency | p99 | longest latency |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
+    columns = ("traffic", "points", "worse on every seed", "largest difference", "average", "p99", "longest latency")
+    lines = [f"| {' | '.join(columns)} |", "|---|" + "---:|" * (len(columns) - 1)]
     for kind, cells in grids.items():
-        spans = (
-            f"x{np.median([getattr(cell, name) for cell in cells]):.2f}, up to x{max(getattr(cell, most) for cell in cells):.2f}"
-            for name, most in (("mean_x", "mean_most_x"), ("p99_x", "p99_most_x"), ("longest_x", "longest_most_x"))
-        )
-        counts = f"{sum(cell.pairs for cell in cells):,} | {sum(cell.worse for cell in cells)}"
-        most = max(cell.most for cell in cells) / POINT
-        lines.append(f"| {TRAFFIC[kind]} | {counts} | {most + 0:+.2f} points | {' | '.join(spans)} |")
+        row = [TRAFFIC[kind], f"{sum(cell.pairs for cell in cells):,}", f"{sum(cell.worse for cell in cells)}"]
+        row.append(f"{max(cell.most for cell in cells) / POINT + 0:+.2f} points")
+        for name, most in (("mean_x", "mean_most_x"), ("p99_x", "p99_most_x"), ("longest_x", "longest_most_x")):
+            middle = np.median([getattr(cell, name) for cell in cells])
+            row.append(f"x{middle:.2f}, up to x{max(getattr(cell, most) for cell in cells):.2f}")
+        lines.append(f"| {' | '.join(row)} |")
     return "\n".join(lines) + "\n"
 
 

@@ -59,7 +59,7 @@ def enter(view, data, late, size, run, end_s):
         for k in range(others, missing):
             data.queue[view.first + k - others] = data.queue[view.first + k]
         data.queue[view.first + missing - others : view.first + missing] = oldest
-    if view.depth == 0 and (others == missing or others == size):
+    if view.depth == 0 and others in (missing, size):
         data.memory[TURN_S] = view.now_s
     return Decision(size, missing - others, run, math.inf, True, 0, 0.0)
 

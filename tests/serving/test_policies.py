@@ -84,7 +84,7 @@ def test_fluid_with_batches_of_one_is_serial():
 
 
 def test_lazy_admits_nobody_who_would_have_no_slack_itself():
-    """Both would be on the NPU for 4 s by its estimate: the one that runs can wait so long, the one that came cannot."""
+    """By its estimate both would be on the NPU for 4 s: the one that runs has so long, the one that came has not."""
     table, exits = table_of([[2.0, 2.5]]), np.array([1, 1])
     for slo_s, start_s in ((4.5, 0.5), (4.25, 2.0)):  # asked after the first layer, at 0.5
         found = simulate(table, traffic_of(trace_of([0.0, 0.25], [9.0, slo_s]), exits), find_policy("lazy"))
