@@ -144,8 +144,10 @@ def write(path: Path, rows: list[Any]) -> None:
 def read(kind: str) -> list[Cell]:
     """The cells of a grid that was measured."""
     with (FOLDER / f"{kind}.csv").open() as file:
-        rows = [{name: float(text) for name, text in row.items()} for row in csv.DictReader(file)]
-    return [Cell(**{**row, "pairs": int(row["pairs"]), "worse": int(row["worse"])}) for row in rows]
+        return [
+            Cell._make(int(text) if name in ("pairs", "worse") else float(text) for name, text in row.items())
+            for row in csv.DictReader(file)
+        ]
 
 
 def draw(grids: dict[str, list[Cell]]) -> None:
