@@ -146,9 +146,14 @@ class View(_Op):
 
 
 class Join(_Op):
-    """``add`` (equal shapes, fused) or ``concat`` (channels side by side, written in place)."""
+    """Several maps in one. None of these moves anything.
 
-    op: Literal["add", "concat"]
+    ``add`` (equal shapes) and ``fuse`` (any shapes; its output has that of the first input) combine the first input,
+    as it is written, with the others, element by element: a residual, a gate, a mask. ``concat`` puts channels side by
+    side, written in place.
+    """
+
+    op: Literal["add", "concat", "fuse"]
 
 
 Op = Annotated[

@@ -336,7 +336,7 @@ RULES: dict[str, tuple[str, dict[str, Any]]] = {
     "pools": (
         (
             "a = MaxPool <kernel_shape=[2,2], strides=[2,2]> (h) c = AveragePool <kernel_shape=[2,2], ceil_mode=1> (a) "
-            "d = GlobalMaxPool (c) y = Relu (d)"
+            "y = GlobalMaxPool (c)"
         ),
         {"a": MAP + 36, "c": 36 + 16, "y": 16 + 4},
     ),

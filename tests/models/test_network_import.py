@@ -298,6 +298,7 @@ _KEYS: dict[str, dict[str, Any]] = {
     "view": {"shape": _shape},
     "add": {},
     "concat": {},
+    "fuse": {},
 }
 
 
