@@ -14,7 +14,7 @@ from ...network import Shape
 from ..names import LayerNames
 from .graph import Graph, Node
 from .operators import ARRANGING, CONVOLUTIONS, ELEMENTWISE, GATHERS, JOINING, KEEPING, MOVING, POOLS, PRODUCTS
-from .products import Product, convolution, matrix_product, pooling, raw_product
+from .products import Product, convolution, map_of, matrix_product, pooling, raw_product
 
 MAX_PASS = 64
 """Most layers that one memory pass reads; a longer pass is split. A single node with more inputs is not."""
@@ -328,8 +328,9 @@ class Walk:
 
     def pool(self, node: Node) -> None:
         """Add a pool; one that a network file has no operator for is plain traffic."""
-        tensor = node.inputs[0]
-        shape, source = self.natural(node.outputs[0]), self.shaped(tensor, self.natural(tensor))
+        tensor, out = node.inputs[0], node.outputs[0]
+        source = self.shaped(tensor, map_of(self.graph.sizes[tensor]) or self.natural(tensor))
+        shape = map_of(self.graph.sizes[out]) or self.natural(out)
         content = pooling(node, self.graph) or self.memory({source: self.shapes[source].words}, shape)
         self.count("traffic", node)
         self.hold(node.outputs, self.emit(node.label, content, [source], shape))
