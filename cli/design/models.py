@@ -75,7 +75,9 @@ def import_(
     title: Annotated[str | None, option("A line for people.")] = None,
     dim: Annotated[list[str] | None, option("onnx: size of a dimension left open; repeatable.", "NAME=SIZE")] = None,
     exits: Annotated[str | None, option(EXITS, "N|NAMES")] = None,
-    head: Annotated[str | None, option("Head of these exits: msdnet (if not given), pool-linear or none.")] = None,
+    head: Annotated[
+        str | None, option("Head of these exits; if not given, one that fits (docs/import-onnx.md).")
+    ] = None,
     classes: Annotated[int | None, option("Classes it tells apart; else the network's own outputs.", min=1)] = None,
     rates: Annotated[str | None, option("Share of samples that leave at each exit but the last.", "R1,R2,..")] = None,
     force: Force = False,
@@ -99,7 +101,7 @@ def import_(
             name=name,
             title=title,
             dims=dict(map(_dimension, dim or [])),
-            exits=None if exits is None else Placement(_places(exits), head or "msdnet", classes),
+            exits=None if exits is None else Placement(_places(exits), head, classes),
             rates=numbers(rates, "--rates", float, "0.3,0.3") or None,
         )
         net = build_network(made, file)

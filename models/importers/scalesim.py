@@ -12,13 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...formats import InputError, read_text, validate
-from ..schema import NetworkFile
-from .imported import Imported
+from ...formats import InputError, read_text
+from ..schema import MAX_SIZE
+from .imported import Imported, checked
 from .names import LayerNames
-
-MAX_VALUE = 2**24
-"""Most rows, columns, channels or filters; the schema's bound."""
 
 CONV = ("IFMAP Height", "IFMAP Width", "Filter Height", "Filter Width", "Channels", "Num Filter", "Strides")
 GEMM = ("M", "N", "K")
@@ -51,9 +48,9 @@ class _Row(NamedTuple):
 
 
 def _number(cell: str) -> int:
-    """The whole number from 1 to ``MAX_VALUE`` that a cell holds, or 0."""
+    """The whole number from 1 to ``MAX_SIZE`` that a cell holds, or 0."""
     value = int(cell) if re.fullmatch("[0-9]{1,9}", cell) else 0
-    return value if value <= MAX_VALUE else 0
+    return value if value <= MAX_SIZE else 0
 
 
 def _cells(path: Path) -> list[tuple[int, list[str]]]:
@@ -93,7 +90,7 @@ def _rows(path: Path, lines: list[tuple[int, list[str]]], columns: tuple[str, ..
         texts = [*cells[1:], *[""] * len(columns)][: len(columns)]
         values, rest = tuple(map(_number, texts)), cells[len(columns) + 1 :]
         faults += [
-            f'{label}: {key}: expected a whole number from 1 to {MAX_VALUE}, found "{text[:40]}"'
+            f'{label}: {key}: expected a whole number from 1 to {MAX_SIZE}, found "{text[:40]}"'
             for key, text, value in zip(columns, texts, values, strict=True)
             if not value
         ]
@@ -212,7 +209,10 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
         "layers": layers,
         "sources": _sources(path, rows, columns, layers),
     }
-    return Imported(validate(NetworkFile, content, path))
+    names_of = [layer["name"] for layer in layers]
+    labels = {made: row.label.removeprefix(f"{path}: ") for made, row in zip(names_of, rows, strict=True)}
+    file, _ = checked(content, path, labels)
+    return Imported(file, names_of[-1])
 
 
 def _sources(path: Path, rows: list[_Row], columns: tuple[str, ...], layers: list[dict[str, Any]]) -> dict[str, str]:

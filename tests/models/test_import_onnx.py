@@ -541,7 +541,7 @@ RESIDUAL = """g (float[1,4,6,6] x) => (float[1,4,6,6] y) {
 
 def test_exits_by_number_and_by_name(tmp_path):
     path = save(tmp_path, RESIDUAL, WIDTH)
-    file, network = imported(path, exits=Placement(3))
+    file, network = imported(path, exits=Placement(3, "msdnet"))
     assert [item.after for item in file.exits] == ["a", "c", "f"]
     assert network.macs == network.backbone().macs + 3 * (9 * 36 * 4 + 4 * 36 * 4 + 16)
     assert file.exits[0].classes == 4
@@ -589,17 +589,18 @@ def test_exits_that_cannot_be(tmp_path):
     assert faults_of(path, exits=Placement(4)) == ["--exits: expected 1 to 3, for it has 3 block boundaries, found 4"]
     assert "found 0" in faults_of(path, exits=Placement(0))[0]
     assert 'found "ab"; did you mean' in faults_of(path, exits=Placement(("ab", "a")))[0]
-    assert "exits[0].classes" in faults_of(path, exits=Placement(1, classes=2**25))[0]
-    assert "is the end" in faults_of(path, exits=Placement(("y",)))[0]
-    assert "deeper" in faults_of(path, exits=Placement(("c", "d")))[0]
-    assert (
-        "--rates: expected 2, one for each exit but the last, found 1"
-        in faults_of(path, exits=Placement(2), rates=[0.5])[0]
-    )
-    assert "sum to at most 1" in faults_of(path, exits=Placement(2), rates=[0.75, 0.5])[0]
-    assert "less than or equal to 1" in faults_of(path, exits=Placement(1), rates=[1.5])[0]
-    with pytest.raises(InputError, match=r"--head: expected msdnet, pool-linear or none"):
+    assert 'nothing is computed after "y"' in faults_of(path, exits=Placement(("y",), "none"))[0]
+    assert '"c" is named twice' in faults_of(path, exits=Placement(("c", "d"), "none"))[0]
+    two = Placement(2, "none")
+    assert "--rates: expected 2, one for each exit but the last, found 1" in faults_of(path, exits=two, rates=[0.5])[0]
+    for rates in ([0.75, 0.5], [-0.5, 0.5]):
+        assert (
+            "--rates: expected shares from 0 to 1 that sum to at most 1" in faults_of(path, exits=two, rates=rates)[0]
+        )
+    with pytest.raises(InputError, match=r"--head: expected msdnet, pool-linear, token-linear, linear or none"):
         imported(path, exits=Placement(1, "big"))
+    with pytest.raises(InputError, match=r"--classes: expected 1 to 16777216, found 33554432"):
+        imported(path, exits=Placement(1, classes=2**25))
 
 
 OUTPUTS = """g (float[1,4,6,6] x) =>
@@ -624,14 +625,15 @@ def test_several_outputs_are_exits_of_their_own(tmp_path):
         "exit1/scores",
     ]
     assert [layer.name for layer in network.layers if layer.stage == 2] == ["b", "e", "y", "late"]
-    assert file.sources["outputs"] == 'output "y" has no product behind it: no exit, part of the backbone'
+    remarks = [f'output "{name}" has no product of its own: no exit, part of the backbone' for name in ("y", "a")]
+    assert file.sources["outputs"] == "; ".join(remarks)
     assert faults_of(path, exits=Placement(1)) == ["--exits: its outputs are 1 exits already; leave the option out"]
 
 
 def test_an_output_from_within_a_block_is_no_exit(tmp_path):
     """It hangs on one layer, beside which the block's input is still needed."""
-    text = RESIDUAL.replace("float[1,4,6,6] y)", "float[1,4,6,6] y, float[1,4,1,1] z)").replace(
-        "f = Add", "z = GlobalAveragePool (b) f = Add"
+    text = RESIDUAL.replace("float[1,4,6,6] y)", "float[1,4,6,6] y, float[1,4,6,6] z)").replace(
+        "f = Add", "z = Conv <pads=[1,1,1,1]> (b, w) f = Add"
     )
     file, network = imported(save(tmp_path, text, WIDTH))
     assert not file.exits

@@ -137,7 +137,14 @@ def convolution(plan: Plan) -> None:
     first = (group * out, channels // group) if op == "Conv" else (channels, out)
     weights = plan.weights(*first, *plan.counts(len(axes), 1, 3))
     strides, dilations = plan.counts(len(axes), 1, 2), plan.counts(len(axes), 1, 2)
-    plan.add(op, [name, weights], group=group, strides=strides, dilations=dilations, pads=plan.counts(1, 0, 1) * 2 * len(axes))
+    plan.add(
+        op,
+        [name, weights],
+        group=group,
+        strides=strides,
+        dilations=dilations,
+        pads=plan.counts(1, 0, 1) * 2 * len(axes),
+    )
 
 
 def by_weights(plan: Plan) -> None:
@@ -300,7 +307,9 @@ def move(plan: Plan) -> None:
             plan.add("Pad", [name, plan.constant(np.int64(plan.counts(2 * rank, 0, 1)))])
         case 4 if rank in (3, 4):
             kernel = plan.counts(rank - 2, 1, 2)
-            plan.add(plan.among("MaxPool", "AveragePool"), [name], kernel_shape=kernel, strides=plan.counts(rank - 2, 1, 2))
+            plan.add(
+                plan.among("MaxPool", "AveragePool"), [name], kernel_shape=kernel, strides=plan.counts(rank - 2, 1, 2)
+            )
         case _ if rank > 2:
             plan.add("GlobalAveragePool", [name])
 

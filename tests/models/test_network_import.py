@@ -220,8 +220,11 @@ FAULTS = {
     ),
     "depthwise of a part": (HEADER + "\na_dw,8,8,3,3,16,24,1,\n", ["a multiple of its 16 channels"]),
     "nothing multiplies": (HEADER + "\navgpool,8,8,3,3,16,1,1,\n", ["at least one layer that multiplies"]),
-    "too much": (HEADER + f"\na,{2**14},{2**14},1,1,1,1,1,\n", ['layers[0] ("a").rows', "expected less than"]),
-    "too much work": (HEADER + f"\na,4000,4000,1,1,{2**20},{2**20},1,\n", ['layers[0] ("a")', "MACs"]),
+    "too much": (
+        HEADER + f"\na,{2**14},{2**14},1,1,1,1,1,\n",
+        ['line 2 ("a"): output positions: expected less than', f"found {2**28}"],
+    ),
+    "too much work": (HEADER + f"\na,4000,4000,1,1,{2**20},{2**20},1,\n", ['line 2 ("a"): expected at most', "MACs"]),
 }
 
 

@@ -29,7 +29,9 @@ MAX_FOLDED = 2**12
 """Largest constant that is computed. Arithmetic of shapes needs a few values; of weights only the shape is needed."""
 
 _OWN = ("", "ai.onnx")
-_HINTS = {"If": "for an early exit, export a model that always runs to its end and has the answer of each exit as an output"}
+_HINTS = {
+    "If": "for an early exit, export a model that always runs to its end and has the answer of each exit as an output"
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,16 +158,19 @@ def _pool_sizes(attributes: Mapping[str, Any], sizes: tuple[int, ...]) -> list[i
     dilations = attributes.get("dilations", [1 for _ in axes])
     pads = attributes.get("pads", [0 for _ in axes] * 2) if auto == b"NOTSET" else [0 for _ in axes] * 2
     ceil = bool(attributes.get("ceil_mode"))
-    return [*sizes[:2], *(
-        windows(
-            sizes[2 + axis],
-            dilations[axis] * (attributes["kernel_shape"][axis] - 1) + 1,
-            strides[axis],
-            (pads[axis], pads[axis + len(axes)]),
-            ceil=ceil,
-        )
-        for axis in axes
-    )]
+    return [
+        *sizes[:2],
+        *(
+            windows(
+                sizes[2 + axis],
+                dilations[axis] * (attributes["kernel_shape"][axis] - 1) + 1,
+                strides[axis],
+                (pads[axis], pads[axis + len(axes)]),
+                ceil=ceil,
+            )
+            for axis in axes
+        ),
+    ]
 
 
 def _messages(message: Message) -> Iterator[Message]:

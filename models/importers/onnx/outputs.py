@@ -23,12 +23,15 @@ class OwnExits:
     heads : dict of str to list of Op
         The layers that an exit's output needs beyond the layer that it follows. The key is that layer; exits
         are in order of depth.
+    answer : str
+        The layer that holds the output of the last exit.
     remarks : list of str
         A line for each output that is no exit, with the reason.
     """
 
     backbone: list[Op]
     heads: dict[str, list[Op]]
+    answer: str
     remarks: list[str]
 
 
@@ -85,6 +88,7 @@ def own_exits(
     return OwnExits(
         [op for op in layers if op.name in backbone],
         {foot: _head(layers, heads[foot], foot) for foot in boundaries if foot in heads},
+        outputs[final],
         [f'output "{name}" {why}: no exit, part of the backbone' for name, why in remarks.items()],
     )
 

@@ -118,6 +118,8 @@ class Walk:
         The layer that holds each output of the graph.
     layer_of : dict of str to str
         The layer that holds the values of each node and tensor.
+    node_of : dict of str to str
+        The node at which each layer was added, as faults name it.
     aside : set of str
         Layers that depend on no product and not on the first input: masks, positions.
     kinds : dict of str to Counter
@@ -142,6 +144,8 @@ class Walk:
         self.views: dict[tuple[str, Shape], str] = {}
         self.fusable: dict[str, tuple[Node, dict[str, int], list[str]]] = {}
         self.label_of: dict[str, str] = {}  # nodes by the tensor that they end a pass with
+        self.node_of: dict[str, str] = {}
+        self.at = "inputs"
         self.enter(inputs)
 
     # ---- layers
@@ -151,6 +155,7 @@ class Walk:
         name = self.names.give(label.strip("/").replace("/", "."))
         self.layers[name] = {"name": name, "op": content["op"], "from": list(sources), **content}
         self.shapes[name] = shape
+        self.node_of[name] = self.at
         if content["op"] not in MULTIPLYING and set(sources) <= self.aside:
             self.aside.add(name)
         return name
@@ -262,6 +267,7 @@ class Walk:
 
     def step(self, node: Node) -> None:
         """Add what one node costs."""
+        self.at = f'node "{node.label}" ({node.op})'
         active = [name for name in dict.fromkeys(node.inputs) if name and name not in self.graph.constants]
         if node.op == "Attention":
             self.attend(node)
