@@ -21,6 +21,8 @@ CONV = ("IFMAP Height", "IFMAP Width", "Filter Height", "Filter Width", "Channel
 GEMM = ("M", "N", "K")
 _SPARSE = re.compile("[0-9]+ *: *[0-9]+")
 _DEPTHWISE = re.compile(r"dw(?![a-z])|dw_?conv|depthwise", re.IGNORECASE)
+_ORDINARY = "#conv"
+"""Settles, as a comment, that a row which may be depthwise is not."""
 
 
 class _Row(NamedTuple):
@@ -119,11 +121,11 @@ def _depthwise_channels(rows: list[_Row], index: int) -> tuple[int, int]:
     channels, filters = row.values[4:6]
     if "DP" in row.name:  # SCALE-Sim's own mark: the row states the filters of each channel
         return channels, filters
+    around = {rows[index - 1].values[5]} if index else set()
+    around |= {rows[index + 1].values[4]} if index + 1 < len(rows) else set()
     if not _DEPTHWISE.search(" ".join((row.name, *row.rest))):
-        return 0, filters
+        return _unmarked(rows, index, around), filters
     if channels == filters == 1:  # one channel stands for all of them
-        around = {rows[index - 1].values[5]} if index else set()
-        around |= {rows[index + 1].values[4]} if index + 1 < len(rows) else set()
         if len(around) != 1:
             raise ValueError(
                 "a depthwise row of one channel stands for all of them, and the rows around it disagree on how many "
@@ -135,17 +137,48 @@ def _depthwise_channels(rows: list[_Row], index: int) -> tuple[int, int]:
     return channels, max(1, filters // channels)
 
 
-def _conv(rows: list[_Row], index: int) -> dict[str, Any]:
-    """A convolution as SCALE-Sim computes it. Its input is padded already."""
+def _unmarked(rows: list[_Row], index: int, around: set[int]) -> int:
+    """Return the groups of a row that nothing marks as depthwise: 0 unless the rows around it show that it must be.
+
+    Raises
+    ------
+    ValueError
+        If it has one filter, and the next row takes neither what a convolution makes nor what a depthwise one makes.
+    """
     row = rows[index]
-    height, width, filter_height, filter_width, channels, filters, stride = row.values
-    if filter_height > height or filter_width > width:
-        raise ValueError(f"filter {filter_height}x{filter_width} does not fit into IFMAP {height}x{width}")
+    channels, filters = row.values[4:6]
+    if filters > 1 or index + 1 == len(rows) or _ORDINARY in row.rest:
+        return 0
+    wanted, positions = rows[index + 1].values[4], math.prod(_positions(row))
+    if channels == 1:  # of one channel that stands for all of them, or of a map that has only one
+        return wanted if index and around == {wanted} and wanted > 1 else 0
+    if wanted in {1, positions}:  # the one map that it makes, or that map as a vector
+        return 0
+    if wanted in {channels, channels * positions}:
+        return channels
+    raise ValueError(
+        f"expected a next row of 1 channel, or of {channels} if this one is depthwise, found one of {wanted}; "
+        f"write #dw behind a depthwise row, {_ORDINARY} behind another"
+    )
+
+
+def _positions(row: _Row) -> list[int]:
+    """Rows and columns of the output. The last window may stick out."""
+    height, width, filter_height, filter_width, _, _, stride = row.values
     stride_width = row.named.get("stridewidth") or stride  # SCALE-Sim itself writes both
-    out = [
+    return [
         math.ceil((height - filter_height + stride) / stride),
         math.ceil((width - filter_width + stride_width) / stride_width),
     ]
+
+
+def _conv(rows: list[_Row], index: int) -> dict[str, Any]:
+    """A convolution as SCALE-Sim computes it. Its input is padded already."""
+    row = rows[index]
+    height, width, filter_height, filter_width, channels, filters, _ = row.values
+    if filter_height > height or filter_width > width:
+        raise ValueError(f"filter {filter_height}x{filter_width} does not fit into IFMAP {height}x{width}")
+    out = _positions(row)
     if "pool" in row.name.lower() and filters == 1:
         return {"op": "memory", "reads": height * width * channels, "shape": [*out, channels]}
     if max(row.named.get("batch", 0), row.named.get("batchsize", 0)) > 1:
