@@ -9,7 +9,6 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from fluidb.models.importers import import_network
 from fluidb.models.importers.onnx.graph import read_graph
 from fluidb.models.importers.onnx.walk import walk
 from fluidb.models.loader import build_network
-from hypothesis import assume, event, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from naive_onnx import node_macs
 from onnx import helper, numpy_helper
@@ -345,6 +344,34 @@ def test_macs_and_sizes_are_those_of_an_interpreter(tmp_path_factory, plan):
     layers = walk(graph, path)
     held = {name: layers.shapes[layer].words for name, layer in layers.outputs.items()}
     assert held == {name: plan.values[name].size for name in outputs}
-    event(f"products: {sum(node.op_type in {'Conv', 'ConvTranspose', 'MatMul', 'Gemm', 'Einsum'} for node in live)}")
     network = build_network(import_network(path, "onnx", dims={"x0.0": 1}), path)
     assert network.macs == macs
+
+
+@given(st.data())
+@settings(max_examples=GRAPHS // 2)
+def test_traffic_is_that_of_the_values_that_are_kept(tmp_path_factory, data):
+    """A product, some of whose values are taken and rearranged, and a softmax over these.
+
+    Every value of the product is another number, so that the interpreter tells how many of them the softmax reads. The
+    importer does not follow single values: of those that were taken twice it may count the second too.
+    """
+    plan = Plan(data.draw)
+    sizes = 1, *plan.counts(plan.among(1, 2, 3), 1, 7)
+    plan.give(np.zeros((*sizes[:-1], 3), np.float32))
+    product = plan.add("MatMul", ["x0", plan.weights(3, sizes[-1])])
+    assert product
+    plan.active = [product]
+    plan.values[product] = np.arange(math.prod(sizes), dtype=np.float32).reshape(sizes)
+    for _ in range(plan.counts(1, 1, 5)[0]):
+        plan.among(take, arrange)(plan)
+    kept = plan.active[-1]
+    assume(plan.sizes(kept))
+    output = plan.add("Softmax", [kept])
+    assert output
+    path = tmp_path_factory.getbasetemp() / "random.onnx"
+    path.write_bytes(plan.model([output]).SerializeToString())
+    network = build_network(import_network(path, "onnx", dims={"x0.0": 1}), path)
+    (moved,) = [layer.memory_words for layer in network.layers if not layer.gemm]
+    values = plan.values[kept]
+    assert np.unique(values).size <= moved - values.size <= values.size

@@ -34,10 +34,11 @@ KEEPING = _names("DepthToSpace Flatten Reshape SpaceToDepth Squeeze Transpose Un
 with other sizes values would be lost."""
 
 MOVING = _names(
-    """ArgMax ArgMin CumSum DynamicQuantizeLinear Gather GatherElements GatherND GridSample GroupNormalization Hardmax InstanceNormalization LRN LayerNormalization LogSoftmax LpNormalization
-    MaxRoiPool MaxUnpool MeanVarianceNormalization OneHot Pad RMSNormalization ReduceL1 ReduceL2 ReduceLogSum
-    ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Resize ReverseSequence
-    RoiAlign RotaryEmbedding ScatterElements ScatterND Softmax TopK Upsample"""
+    """ArgMax ArgMin CumSum DynamicQuantizeLinear Gather GatherElements GatherND GridSample GroupNormalization Hardmax
+    InstanceNormalization LRN LayerNormalization LogSoftmax LpNormalization MaxRoiPool MaxUnpool
+    MeanVarianceNormalization OneHot Pad RMSNormalization ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
+    ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Resize ReverseSequence RoiAlign RotaryEmbedding
+    ScatterElements ScatterND Softmax TopK Upsample"""
 )
 """An output value depends on values in other places of the input, so these operators are traffic."""
 
