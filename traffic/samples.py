@@ -34,10 +34,13 @@ class Samples:
         Confidence at each exit, in [0, 1]; that of the last exit is not used.
     correct : (N, E) ndarray of bool
         Whether the answer at each exit is right.
+    source : Path, optional
+        Their file, for faults.
     """
 
     confidences: NDArray[np.float64]
     correct: NDArray[np.bool_]
+    source: Path | None = None
 
     def __len__(self) -> int:
         return len(self.correct)
@@ -76,7 +79,7 @@ def read_samples(path: Path) -> Samples:
             f"{path}: expected correct for every exit and confidence for every exit, with or without the last, "
             f"found {exits} and {confidences.shape[1]}"
         )
-    return Samples(confidences, correct)
+    return Samples(confidences, correct, path)
 
 
 def _read_csv(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -152,7 +155,7 @@ def _outside(path: Path, name: str, values: NDArray[np.float64], wrong: NDArray[
     return [f"{where}: expected {FAMILIES[name].expected}, found {values[rows[0], columns[0]]}{more}"]
 
 
-def draw_samples(trace: Trace, samples: Samples, seed: int, source: Path | None = None) -> Trace:
+def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
     """Draw a sample for every request, uniformly and with replacement.
 
     Parameters
@@ -163,8 +166,6 @@ def draw_samples(trace: Trace, samples: Samples, seed: int, source: Path | None 
         The samples to draw from.
     seed : int
         Same seed, same samples; independent of arrivals and exits drawn with it.
-    source : Path, optional
-        The trace's file, for the fault.
 
     Returns
     -------
@@ -180,8 +181,9 @@ def draw_samples(trace: Trace, samples: Samples, seed: int, source: Path | None 
     found = [name for name, values in own.items() if values is not None]
     if found:
         raise InputError(
-            f"{source or 'trace'}: expected a trace without {' or '.join(found)}, which the samples give; "
+            f"{trace.source or 'trace'}: expected a trace without {' or '.join(found)}, which the samples give; "
             "leave out --samples or the columns"
         )
     rows = stream(seed, SAMPLES).integers(len(samples), size=len(trace))
-    return replace(trace, confidences=samples.confidences[rows], correct=samples.correct[rows])
+    confidences, correct = samples.confidences[rows], samples.correct[rows]
+    return replace(trace, confidences=confidences, correct=correct, source=samples.source)

@@ -47,6 +47,8 @@ class Trace:
         Latency objective of each request in seconds.
     correct : (N, E) ndarray of bool, optional
         Whether the answer at exits 1..E is right.
+    source : Path, optional
+        The file that the exits, or confidences and answers, came from, for faults.
     """
 
     request_id: NDArray[np.int64]
@@ -55,14 +57,19 @@ class Trace:
     confidences: NDArray[np.float64] | None = None
     slo_s: NDArray[np.float64] | None = None
     correct: NDArray[np.bool_] | None = None
+    source: Path | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_s)
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The attributes that are known and have an entry for each request."""
+        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+
     def first(self, count: int) -> Trace:
         """The first requests."""
-        columns = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        given = {name: values[:count] for name, values in columns.items() if values is not None}
+        given: dict[str, Any] = {name: values[:count] for name, values in self.arrays().items()}
         return dataclasses.replace(self, **given)
 
     def columns(self) -> dict[str, NDArray[Any]]:

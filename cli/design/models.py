@@ -15,7 +15,7 @@ from ..render import every_fault, facts, percent, printable, show, table
 if TYPE_CHECKING:
     from ...models import Network
 
-FORMATS = "auto (by how FILE ends), onnx or scalesim (docs/import-networks.md, docs/import-onnx.md)."
+FORMATS = "auto (by how FILE ends), onnx or scalesim (`fluidb docs import-networks`, `fluidb docs import-onnx`)."
 EXITS = "Exits to add: how many, at block boundaries near equal shares of MACs; or layers."
 
 NetworkName = Annotated[str, argument("A network: a name, or a TOML file.")]

@@ -809,7 +809,7 @@ FAULTS = {
     "a layer of very many channels": (
         """g (float[1,1] x) => (float[1,q] y) {
             n = Constant <value_ints=[1,33554432]> () e = Expand (x, n) y = MatMul (x, e) }""",
-        ['node "y" (MatMul): output channels: expected less than or equal to 16777216']),
+        ['node "y" (MatMul): output channels: expected at most 16777216']),
     "a cycle": (NODE.format("a = Relu (b) b = Relu (a) y = Add (x, b)"), ['node "a" (Relu)', 'found "b"']),
     "twice the same result": (NODE.format("y = Relu (x) y = Abs (x)"), ['found "y" again']),
     "an output nobody makes": (NODE.format("a = Relu (x)"), ['output "y": no node makes it']),

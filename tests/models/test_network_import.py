@@ -234,7 +234,7 @@ FAULTS = {
     "nothing multiplies": (HEADER + "\navgpool,8,8,3,3,16,1,1,\n", ["at least one layer that multiplies"]),
     "too much": (
         HEADER + f"\na,{2**14},{2**14},1,1,1,1,1,\n",
-        ['line 2 ("a"): output positions: expected less than', f"found {2**28}"],
+        ['line 2 ("a"): output positions: expected at most', f"found {2**28}"],
     ),
     "too much work": (HEADER + f"\na,4000,4000,1,1,{2**20},{2**20},1,\n", ['line 2 ("a"): expected at most', "MACs"]),
 }
