@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -151,7 +151,7 @@ def _takes_one_token(made: Imported, shapes: Mapping[str, Shape]) -> bool:
 def _check_stages(
     path: Path,
     file: NetworkFile,
-    working: Collection[str],
+    working: Set[str],
     places: Sequence[int],
     exits: Sequence[Mapping[str, object]],
 ) -> None:

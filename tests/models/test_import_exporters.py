@@ -161,6 +161,29 @@ def test_a_network_of_pytorch_with_three_outputs_keeps_its_exits(tmp_path, dynam
     assert [len([x for x in network.layers if x.gemm and x.stage == stage]) for stage in (1, 2, 3)] == [3, 2, 2]
 
 
+@pytest.mark.parametrize("dynamo", [False, True])
+def test_parts_of_maps_and_tokens_of_pytorch(tmp_path, dynamo):
+    """Every second row and column of a map; one token by a slice, an index or a tensor of indices; some tokens."""
+    nn, torch = library("torch.nn"), library("torch")
+
+    class Parts(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self):
+            super().__init__()
+            self.stem, self.thin, self.tokens = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 6, 1), nn.Linear(6, 16)
+            self.heads = nn.ModuleList(nn.Linear(16, 5) for _ in range(4))
+
+        def forward(self, x):
+            x = self.thin(self.stem(x).relu()[:, :, ::2, 1::2])
+            x = self.tokens(x.flatten(2).transpose(1, 2))
+            parts = x[:, 0], x[:, -1:].squeeze(1), x[torch.arange(1), torch.tensor([3])], x.chunk(4, 1)[1]
+            first, last, third, some = (head(part) for head, part in zip(self.heads, parts, strict=True))
+            return first + last + third + some.mean(1)
+
+    macs = export(tmp_path / "net.onnx", Parts(), torch.zeros(1, 3, 8, 8), dynamo=dynamo)
+    _, network = imported(tmp_path / "net.onnx")
+    assert network.macs == macs == 64 * 27 * 8 + 16 * 8 * 6 + 16 * 6 * 16 + (3 + 4) * 16 * 5
+
+
 def test_resnet50_of_pytorch_is_the_one_of_the_zoo(tmp_path):
     """Built from its description (He et al., 2016; stride in the 3x3), exported with all its weights."""
     nn, torch = library("torch.nn"), library("torch")
@@ -209,7 +232,7 @@ def test_resnet50_of_pytorch_is_the_one_of_the_zoo(tmp_path):
     ceil=st.booleans(),
     sizes=st.tuples(*[st.integers(1, most) for most in (12, 4, 4, 3)]),
 )
-@settings(max_examples=200)
+@settings(max_examples=100)
 def test_windows_are_those_of_onnxruntime(tmp_path_factory, op, opset, padding, ceil, sizes):
     """Padding by size and by rule, windows that stick out, of any opset, along an axis."""
     runtime = library("onnxruntime")
