@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -151,7 +152,7 @@ def _takes_one_token(made: Imported, shapes: Mapping[str, Shape]) -> bool:
 def _check_stages(
     path: Path,
     file: NetworkFile,
-    working: Set[str],
+    working: AbstractSet[str],
     places: Sequence[int],
     exits: Sequence[Mapping[str, object]],
 ) -> None:

@@ -6,6 +6,7 @@ import importlib
 import os
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -237,7 +238,7 @@ def test_windows_are_those_of_onnxruntime(tmp_path_factory, op, opset, padding, 
     """Padding by size and by rule, windows that stick out, of any opset, along an axis."""
     runtime = library("onnxruntime")
     size, kernel, stride, dilation = sizes
-    attributes = {"kernel_shape": [kernel], "strides": [stride]}
+    attributes: dict[str, Any] = {"kernel_shape": [kernel], "strides": [stride]}
     attributes |= {"auto_pad": padding} if isinstance(padding, str) else {"pads": [min(p, kernel - 1) for p in padding]}
     if ceil and op != "Conv" and (op != "LpPool" or opset > 11):
         attributes["ceil_mode"] = 1
