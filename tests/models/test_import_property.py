@@ -81,6 +81,9 @@ class Plan:
         self.values[name] = np.asarray(values)
         return name
 
+    def integers(self, values: Any) -> str:
+        return self.constant(np.array(values, np.int64))
+
     def tensor(self, *ranks: int) -> str | None:
         """A tensor of one of these ranks (none given: of any), a recent one more often."""
         fit = [name for name in self.active if not ranks or self.values[name].ndim in ranks]
@@ -210,19 +213,19 @@ def take(plan: Plan) -> None:
     first, index = plan.counts(2, 0, size - 1)
     match plan.counts(1, 0, 5)[0]:
         case 0:
-            ends = [plan.constant(np.array([value])) for value in (min(first, index), max(first, index) + 1, axis)]
+            ends = [plan.integers([value]) for value in (min(first, index), max(first, index) + 1, axis)]
             plan.add("Slice", [name, *ends])
         case 1:
-            plan.add("Gather", [name, plan.constant(np.array(index))], axis=axis)
+            plan.add("Gather", [name, plan.integers(index)], axis=axis)
         case 2:
-            plan.add("Gather", [name, plan.constant(np.array([first, index]))], axis=axis)
+            plan.add("Gather", [name, plan.integers([first, index])], axis=axis)
         case 3:
-            plan.add("GatherND", [name, plan.constant(np.array([[0], [plan.sizes(name)[0] - 1]]))])
+            plan.add("GatherND", [name, plan.integers([[0], [plan.sizes(name)[0] - 1]])])
         case 4 if size > 1:
             parts = [size - size // 2, size // 2]
-            plan.add("Split", [name, plan.constant(np.array(parts))], results=2, axis=axis)
+            plan.add("Split", [name, plan.integers(parts)], results=2, axis=axis)
         case _:
-            step = [plan.constant(np.array([value])) for value in (0, size, axis, plan.among(1, 2, 3))]
+            step = [plan.integers([value]) for value in (0, size, axis, plan.among(1, 2, 3)]
             plan.add("Slice", [name, *step])
 
 
@@ -238,17 +241,17 @@ def arrange(plan: Plan) -> None:
             for _ in range(plan.counts(1, 0, 3)[0]):
                 wanted.append(plan.among(*[n for n in range(1, left + 1) if left % n == 0]))
                 left //= wanted[-1]
-            plan.add("Reshape", [name, plan.constant(np.array([*wanted, plan.among(left, -1)]))])
-        case 2:
+            plan.add("Reshape", [name, plan.integers([*wanted, plan.among(left, -1)])])
+        case 2 if sizes:
             plan.add("Transpose", [name], perm=plan.draw(st.permutations(range(len(sizes)))))
         case 3:
-            plan.add("Unsqueeze", [name, plan.constant(np.array([0]))])
+            plan.add("Unsqueeze", [name, plan.integers([0])])
         case 4:
             plan.add("Squeeze", [name])
         case 5:
-            plan.add("Expand", [name, plan.constant(np.array([plan.among(n, 2) if n == 1 else n for n in sizes]))])
+            plan.add("Expand", [name, plan.integers([plan.among(n, 2) if n == 1 else n for n in sizes])])
         case _:
-            plan.add("Tile", [name, plan.constant(np.array(plan.counts(len(sizes), 1, 2)))])
+            plan.add("Tile", [name, plan.integers(plan.counts(len(sizes), 1, 2))])
 
 
 def one_by_one(plan: Plan) -> None:
@@ -299,11 +302,11 @@ def move(plan: Plan) -> None:
         case 0:
             plan.add("Softmax", [name], axis=axis)
         case 1:
-            plan.add("ReduceMean", [name, plan.constant(np.array([axis]))], keepdims=plan.among(0, 1))
+            plan.add("ReduceMean", [name, plan.integers([axis])], keepdims=plan.among(0, 1))
         case 2:
             plan.add("LayerNormalization", [name, plan.weights(plan.sizes(name)[-1])], axis=-1)
         case 3:
-            plan.add("Pad", [name, plan.constant(np.array(plan.counts(2 * rank, 0, 1)))])
+            plan.add("Pad", [name, plan.integers(plan.counts(2 * rank, 0, 1))])
         case 4 if rank in (3, 4):
             kernel = plan.counts(rank - 2, 1, 2)
             plan.add(
