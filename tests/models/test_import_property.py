@@ -225,7 +225,7 @@ def take(plan: Plan) -> None:
             parts = [size - size // 2, size // 2]
             plan.add("Split", [name, plan.integers(parts)], results=2, axis=axis)
         case _:
-            step = [plan.integers([value]) for value in (0, size, axis, plan.among(1, 2, 3)]
+            step = [plan.integers([value]) for value in (0, size, axis, plan.among(1, 2, 3))]
             plan.add("Slice", [name, *step])
 
 
