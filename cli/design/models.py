@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ...models import Network
 
 FORMATS = "auto (by how FILE ends), onnx or scalesim (`fluidb docs import-networks`, `fluidb docs import-onnx`)."
+HEAD = "Head of these exits: msdnet, pool-linear, token-linear, linear or none; else what fits."
 EXITS = "Exits to add: how many, at block boundaries near equal shares of MACs; or layers."
 
 NetworkName = Annotated[str, argument("A network: a name, or a TOML file.")]
@@ -75,7 +76,7 @@ def import_(
     title: Annotated[str | None, option("A line for people.")] = None,
     dim: Annotated[list[str] | None, option("onnx: size of a dimension left open; repeatable.", "NAME=SIZE")] = None,
     exits: Annotated[str | None, option(EXITS, "N|NAMES")] = None,
-    head: Annotated[str | None, option("Head of these exits: msdnet (if not given), pool-linear or none.")] = None,
+    head: Annotated[str | None, option(HEAD)] = None,
     classes: Annotated[int | None, option("Classes it tells apart; else the network's own outputs.", min=1)] = None,
     rates: Annotated[str | None, option("Share of samples that leave at each exit but the last.", "R1,R2,..")] = None,
     force: Force = False,
@@ -98,7 +99,7 @@ def import_(
             name=name,
             title=title,
             dims=dict(map(_dimension, dim or [])),
-            exits=None if exits is None else Placement(_places(exits), head or "msdnet", classes),
+            exits=None if exits is None else Placement(_places(exits), head, classes),
             rates=numbers(rates, "--rates", float, "0.3,0.3") or None,
         )
         net = build_network(made, file)
