@@ -17,6 +17,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..traffic.samples import Samples
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -82,8 +84,9 @@ class Goal:
     gain : float
         Share of the time of the remaining stage that a later exit must save, g.
     posterior : {"observed", "literal"}
-        Batch size with which later exits are judged.  *observed*: the (1 - tau_l) quantile of the batches that get
-        there.  *literal*: the largest one for which the exit before was not slow, as the paper can also be read.
+        How later exits are judged.  *observed*: by the (1 - tau_l) quantile of the batches that get there, and batch
+        by batch.  *literal*: by the largest batch for which the exit before was not slow, as the paper can also be
+        read; Equation 3 then holds for nearly every exit, and batches are not looked at.
     guard : float or "bound", optional
         Protects the precision on samples that are not in the log: a higher precision that must be kept on the log, or
         the requirement that the precision holds with 95 % confidence.
@@ -250,6 +253,26 @@ def count_thresholds(values: int) -> Ints:
     return np.unique([-(-values * part // COUNTS) for part in range(1, COUNTS + 1)])
 
 
+def log_of(samples: Samples) -> Log:
+    """What a choice needs of samples: a confidence for each count threshold at every exit but the last.
+
+    Parameters
+    ----------
+    samples : Samples
+        Of a network with an exit at every candidate.
+
+    Returns
+    -------
+    Log
+        The same samples in the same order.
+    """
+    counts = count_thresholds(samples.values)
+    places = range(1, samples.exits)
+    columns = [[samples.confidence_at(place, int(count)) for count in counts] for place in places]
+    confidences = np.array(columns).reshape(len(places), len(counts), len(samples)).transpose(2, 0, 1)
+    return Log(confidences, samples.correct.astype(np.float64), counts)
+
+
 def levels_of(log: Log, confidences: Sequence[float]) -> NDArray[np.uint8]:
     """How many of the confidence thresholds each sample reaches: it leaves at all of these.
 
@@ -261,8 +284,9 @@ def levels_of(log: Log, confidences: Sequence[float]) -> NDArray[np.uint8]:
     return np.searchsorted(np.asarray(confidences), log.confidences, side="right").astype(np.uint8)
 
 
-def find_setting(log: Log, candidate: int, levels: NDArray[np.uint8], alive: NDArray[np.bool_], goal: Goal,
-                 settled: Floats) -> tuple[Setting, bool]:
+def find_setting(
+    log: Log, candidate: int, levels: NDArray[np.uint8], alive: NDArray[np.bool_], goal: Goal, settled: Floats
+) -> tuple[Setting, bool]:
     """Thresholds of a candidate that keep the precision and let most samples leave (Section 6.2).
 
     Parameters
@@ -515,7 +539,7 @@ def _step(
             value_s = float(stage_s[after, candidate, batch] + stage_s[candidate, -1, most])  # Equation 3
             if value_s >= (1 - goal.gain) * limit_s:
                 outcome = "no gain"
-        if slow > goal.slow + NEARLY:
+        if slow > goal.slow + NEARLY and (after == 0 or goal.posterior == "observed"):
             outcome = "slow"
         verdicts.append(Verdict(candidate, outcome, setting, pattern, row, slow, value_s))
     fit = [at for at, found in enumerate(verdicts) if found.outcome == "longer"]

@@ -1,4 +1,4 @@
-"""Stage times T(a, b, B): from one place of a network to another, with no exit between them (paper 001, Section 4.2)."""
+"""Stage times T(a, b, B): from one place of a network to another, with no exit between (paper 001, Section 4.2)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _OF_EXIT = re.compile(r"exit([0-9]+)/")
 def stage_times(table: LatencyTable) -> NDArray[np.float64]:
     """Times of all stages that a network could be cut into.
 
-    The rows of a latency table contain the heads of all exits that are passed. Here only the exit at the end counts: its
-    head, and its check where the device states one; and the start of the stage behind the exit at the beginning.
+    The rows of a latency table contain the heads of all exits that are passed. Here only the two ends count: the head
+    of the exit where the stage ends, with its check; and the start of a stage behind the exit where it begins.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ def stage_times(table: LatencyTable) -> NDArray[np.float64]:
     """
     if not table.layers:
         raise InputError(
-            f"{table.platform}: expected times by layer, by which heads are told from the backbone, found times of whole "
-            "stages only; take a device that is described by a model, or a design"
+            f"{table.platform}: expected times by layer, which tell heads from the backbone, found those of whole stages; "
+            "take a design, or a device that is described by a model"
         )
     ends = len(table.exits) + 1
     backbone, head, resume = (np.zeros((ends, table.b_max + 1)) for _ in range(3))
