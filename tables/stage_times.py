@@ -37,8 +37,8 @@ def stage_times(table: LatencyTable) -> NDArray[np.float64]:
     """
     if not table.layers:
         raise InputError(
-            f"{table.platform}: expected times by layer, which tell heads from the backbone, found those of whole stages; "
-            "take a design, or a device that is described by a model"
+            f"{table.platform}: expected times by layer, which tell heads from the backbone, found those of stages "
+            "only; take a design, or a device that is described by a model"
         )
     ends = len(table.exits) + 1
     backbone, head, resume = (np.zeros((ends, table.b_max + 1)) for _ in range(3))
