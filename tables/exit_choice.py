@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -112,6 +112,11 @@ class Goal:
     def searched(self) -> float:
         """The precision that thresholds must keep on the log."""
         return self.guard if isinstance(self.guard, float) else self.precision
+
+    @property
+    def unguarded(self) -> Goal:
+        """The same goal without its guard."""
+        return replace(self, guard=None)
 
 
 class Setting(NamedTuple):
