@@ -331,10 +331,7 @@ def find_setting(
             return np.bincount(level, weights, number + 1)[::-1].cumsum()[::-1][1:]
 
         exits, total = leaving(), settled.sum() + leaving(gained)
-        margin = total - goal.searched * own
-        if goal.guard == "bound":
-            square = (before**2).sum() + leaving(spread)
-            margin = margin - ONE_SIDED_95 * np.sqrt(np.maximum(square - margin**2 / len(end), 0.0))
+        margin = precision_margin(total, (before**2).sum() + leaving(spread), end, goal)
         for at, confidence in enumerate(goal.confidences):
             if not exits[at]:
                 continue
@@ -346,6 +343,31 @@ def find_setting(
     if best is None:  # no sample reaches even the lowest threshold
         return Setting(goal.confidences[0], 0, 0, float(settled.sum() / own) if own else 0.0), False
     return best[1], best[2]
+
+
+def precision_margin(total: Floats, squares: Floats, end: Floats, goal: Goal) -> Floats:
+    """By how much scores exceed what a goal keeps of the network's own; with the guard ``"bound"``, what is sure of it.
+
+    Parameters
+    ----------
+    total : ndarray of float64
+        Sums of the scores of all samples, for several thresholds.
+    squares : ndarray of float64, of the same shape
+        Sums of the squares of what each sample has beyond its part of what is kept.
+    end : (N,) ndarray of float64
+        Scores at the end of the network.
+    goal : Goal
+        The precision and the guard.
+
+    Returns
+    -------
+    ndarray of float64
+        Sums over samples; the precision is kept where they are positive.
+    """
+    margin = total - goal.searched * end.sum()
+    if goal.guard != "bound":
+        return margin
+    return margin - ONE_SIDED_95 * np.sqrt(np.maximum(squares - margin**2 / len(end), 0.0))
 
 
 def moving_on(staying: NDArray[np.bool_], batch: int) -> Ints:
