@@ -16,7 +16,6 @@ from ..tables.exit_choice import (
     Replayed,
     Setting,
     levels_of,
-    moving_on,
     precision_margin,
     replay_exits,
 )
@@ -63,7 +62,7 @@ def best_exits(log: Log, stage_s: Floats, goal: Goal) -> Reference | None:
     Reference or None
         The choice with the smallest average latency; ``None`` if none keeps the goal.
     """
-    levels, number = levels_of(log, goal.confidences), len(goal.confidences)
+    levels = levels_of(log, goal.confidences)
     columns = range(levels.shape[2])
     best: _Found | None = None
     for candidate in range(1, log.candidates + 1):
@@ -76,7 +75,6 @@ def best_exits(log: Log, stage_s: Floats, goal: Goal) -> Reference | None:
             best = found if found and (best is None or found.average_s < best.average_s) else best
     if best is None:
         return None
-    assert all(at < number for _, at in best.thresholds)
     settings = [Setting(goal.confidences[at], column, 0, 0.0) for column, at in best.thresholds]
     replayed = replay_exits(log, stage_s, goal.batch, best.exits, settings)
     settings = [
