@@ -109,7 +109,8 @@ def _best_thresholds(
         grids = [np.bincount(cells, w, (number + 1) ** 2).reshape(number + 1, -1) for w in (scores_first, scores_last)]
         at_first = grids[0].sum(axis=1)[::-1].cumsum()[::-1][1:]
         at_last = grids[1].cumsum(axis=0)[:-1, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
-        return at_first[:, None] + at_last
+        both: Floats = at_first[:, None] + at_last
+        return both
 
     gains = [log.scores[:, exit_ - 1] - end for exit_ in (exits[0], exits[-1])]
     total = end.sum() + leaving(*gains)

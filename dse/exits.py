@@ -93,9 +93,7 @@ def times_of(file: NetworkFile, path: Path, target: str) -> LatencyTable:
     return tabulate_device(build_network(with_exits(file, path), path), device)
 
 
-def plan_exits(
-    file: NetworkFile, path: Path, table: LatencyTable, samples: Samples, goal: Goal, source: Path | None = None
-) -> Planned:
+def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samples, goal: Goal) -> Planned:
     """Choose the exits of a network. The first half of the log chooses, the second half checks (Section 7.1).
 
     Parameters
@@ -110,8 +108,6 @@ def plan_exits(
         Its answers at every candidate and at the end.
     goal : Goal
         Batch size, precision, share of slow batches.
-    source : Path, optional
-        The samples' file, for faults.
 
     Returns
     -------
@@ -126,7 +122,7 @@ def plan_exits(
     """
     every = with_exits(file, path)
     names = [exit_.after for exit_ in every.exits]
-    _check(names, table, samples, goal, str(source or "samples"))
+    _check(names, table, samples, goal)
     half = len(samples) // 2
     log = log_of(samples[slice(0, half)])
     times = InferenceTime.of(file.name, table)
@@ -183,9 +179,9 @@ def _expected(choice: Choice, log: Log, times: InferenceTime, goal: Goal) -> Exp
     return Expected.of(replay_exits(log, times.array(), goal.batch, choice.exits, choice.settings))
 
 
-def _check(names: list[str], table: LatencyTable, samples: Samples, goal: Goal, source: str) -> None:
+def _check(names: list[str], table: LatencyTable, samples: Samples, goal: Goal) -> None:
     """Refuse inputs that do not fit each other, with a line for each fault."""
-    faults = []
+    faults, source = [], str(samples.source or "samples")
     found = [exit_.name for exit_ in table.exits[:-1]]
     if list(goal.confidences) != sorted(set(goal.confidences)) or not all(0 <= item <= 1 for item in goal.confidences):
         faults.append("--thresholds: expected confidences from 0 to 1, each larger than the one before")

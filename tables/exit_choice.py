@@ -61,7 +61,7 @@ class Log(NamedTuple):
     @property
     def candidates(self) -> int:
         """Candidates, K; the end is not counted."""
-        return self.confidences.shape[1]
+        return int(self.confidences.shape[1])
 
     def __getitem__(self, rows: slice) -> Log:  # type: ignore[override]
         """The log of some samples."""
@@ -365,10 +365,11 @@ def precision_margin(total: Floats, squares: Floats, end: Floats, goal: Goal) ->
     ndarray of float64
         Sums over samples; the precision is kept where they are positive.
     """
-    margin = total - goal.searched * end.sum()
+    margin: Floats = total - goal.searched * end.sum()
     if goal.guard != "bound":
         return margin
-    return margin - ONE_SIDED_95 * np.sqrt(np.maximum(squares - margin**2 / len(end), 0.0))
+    least: Floats = margin - ONE_SIDED_95 * np.sqrt(np.maximum(squares - margin**2 / len(end), 0.0))
+    return least
 
 
 def moving_on(staying: NDArray[np.bool_], batch: int) -> Ints:
@@ -434,7 +435,8 @@ def time_row(stage_s: Floats, after: int, candidate: int, batch: int, width: int
     (h + 1,) ndarray of float64
         t[i, j].
     """
-    return stage_s[after, candidate, batch] + stage_s[candidate, -1, bin_sizes(width, bins, batch)]
+    row: Floats = stage_s[after, candidate, batch] + stage_s[candidate, -1, bin_sizes(width, bins, batch)]
+    return row
 
 
 def average_latency(time_s: Floats, pattern: Ints, sizes: Ints, batch: int) -> float:

@@ -62,10 +62,10 @@ def command(
     goal = Goal(
         batch, _share(precision, "--precision"), _share(slow, "--slow"), width, _share(gain, "--gain"),
         "observed" if posterior == "observed" else "literal",
-        _share(guard, "--guard") if guard not in (None, "bound") else guard, tuple(tried) or CONFIDENCES,
+        "bound" if guard == "bound" else _share(guard, "--guard"), tuple(tried) or CONFIDENCES,
     )  # fmt: skip
     file, path = read_network_file(network)
-    planned = plan_exits(file, path, times_of(file, path, target), read_samples(samples), goal, samples)
+    planned = plan_exits(file, path, times_of(file, path, target), read_samples(samples), goal)
     best = best_exits(planned.log, planned.times.array(), goal) if exhaustive else None
     if output is not None:
         write_plan(planned, output, replace=force)
