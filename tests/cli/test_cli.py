@@ -73,7 +73,10 @@ def test_the_chain_of_the_readme(installed: Run, tmp_path: Path) -> None:
         ("dse", ["dse", TINY, POCKET, "--b-max", 4]),
         ("dse-row", ["dse", TINY, POCKET, "--b-max", 2, "--batching", "row", "--no-stacking", "--top", 2]),
         ("pareto", ["pareto", TINY, POCKET, "--b-max", 2, "--over", "dsp", "--max-dsp", "50%"]),
-        ("exits", ["exits", "bert_base", "v100-tensorrt-bert", *EXITS, "--guard", "99.5%", "--exhaustive", "-o", "plan"]),
+        (
+            "exits",
+            ["exits", "bert_base", "v100-tensorrt-bert", *EXITS, "--guard", "99.5%", "--exhaustive", "-o", "plan"],
+        ),
         ("latency", ["latency", "DESIGN"]),
         ("fbcb", ["fbcb", "DESIGN"]),
         ("explain", ["explain", "DESIGN", "--batch", 2, "--top", 5]),

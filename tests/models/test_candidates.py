@@ -58,8 +58,10 @@ def test_all_candidates_of_resnet101_are_an_ordinary_network() -> None:
     assert [item.rate for item in net.exits] == [0.0] * 11 + [1.0]
     assert net.backbone().macs == whole.macs
     # H31 has the classifier alone; H28 also the first block of the last region
-    head = {number: sum(layer.gemm.macs for layer in net.layers if layer.name.startswith(f"exit{number}/") and layer.gemm)
-            for number in (10, 11)}  # fmt: skip
+    head = {
+        number: sum(layer.gemm.macs for layer in net.layers if layer.name.startswith(f"exit{number}/") and layer.gemm)
+        for number in (10, 11)
+    }
     block = sum(layer.gemm.macs for layer in whole.layers if layer.name.startswith("layer4.0.") and layer.gemm)
     assert head == {10: block + 2048 * 1000, 11: 2048 * 1000}
     assert {layer.in_bridge for layer in net.layers if layer.name.startswith("exit11/")} == {False}
@@ -96,7 +98,11 @@ def test_a_head_of_its_own_is_used_instead_of_the_network_s() -> None:
         ({"regions": [["a", "x"], ["d"]]}, {}, 'net.toml: candidates.regions: expected names of layers, found "x"'),
         ({"regions": [["b", "a"], ["d"]]}, {}, 'regions: expected blocks in order, found "a" after a later one'),
         ({"regions": [["a"], ["classes"]]}, {}, "expected a head, as no layer follows the last block; add head"),
-        ({"regions": REGIONS, "head": "great"}, {}, 'candidates.head: expected one of msdnet, pool-linear, none, found "'),
+        (
+            {"regions": REGIONS, "head": "great"},
+            {},
+            'candidates.head: expected one of msdnet, pool-linear, none, found "',
+        ),
         ({"regions": REGIONS, "head": "msdnet"}, {}, "candidates.classes: expected how many classes"),
         ({"regions": REGIONS}, {"c": ["a"]}, 'layer "c" is copied for exits and reads "a", which is not in its block'),
     ],
@@ -125,7 +131,10 @@ def test_faults_of_the_command(fluidb: Run, tmp_path: Path) -> None:
     for arguments, fault in (
         (["alexnet"], "expected candidates for exits, found none; add [candidates] (docs/exits.md)"),
         (["resnet101", "--at", "H13,H14"], "expected candidates of resnet101 (H1, H4, H7, H10, H13, "),
-        (["resnet101", "--at", "H13", "--rates", "0.1,0.2"], "rates: expected 1, one for each exit but the last, found 2"),
+        (
+            ["resnet101", "--at", "H13", "--rates", "0.1,0.2"],
+            "rates: expected 1, one for each exit but the last, found 2",
+        ),
         (["resnet101", "--at", "H13", "--rates", "1.5"], "exits[0].rate"),
     ):
         (line,) = lines(fluidb("models", "exits", *arguments, "-o", "n.toml"))

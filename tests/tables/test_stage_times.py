@@ -30,7 +30,9 @@ def test_bert_takes_what_the_paper_prints() -> None:
 def test_the_exit_part_of_resnet101_is_that_of_figure_17() -> None:
     times = stage_times(tabulate_device(load_with_exits("resnet101"), device("v100-tensorrt")))
     net = load_with_exits("resnet101", ["H13"])
-    exit_macs = sum((1.5 if layer.in_bridge else 1) * layer.gemm.macs for layer in net.layers if layer.in_head and layer.gemm)
+    exit_macs = sum(
+        (1.5 if layer.in_bridge else 1) * layer.gemm.macs for layer in net.layers if layer.in_head and layer.gemm
+    )
     exit_s = 1.65e-13 * exit_macs * (16 + 4.5) + 30e-6
     assert exit_s / (times[0, 5, 16] + times[5, 12, 6]) == pytest.approx(0.089, abs=0.01)
 
@@ -63,7 +65,9 @@ def test_a_stage_counts_the_exits_at_its_ends_only() -> None:
 def test_the_table_of_fewer_exits_is_that_of_the_network_with_fewer_exits(network, platform, names) -> None:
     every, some = load_with_exits(network), load_with_exits(network, names, [0.25] * len(names))
     places = [1 + [exit_.name for exit_ in every.exits].index(exit_.name) for exit_ in some.exits[:-1]]
-    found = keep_exits(tabulate_device(every, device(platform)), some.name, places, [exit_.rate for exit_ in some.exits])
+    found = keep_exits(
+        tabulate_device(every, device(platform)), some.name, places, [exit_.rate for exit_ in some.exits]
+    )
     expected = tabulate_device(some, device(platform))
     np.testing.assert_allclose(found.array(), expected.array(), rtol=1e-12)
     assert (found.exits, found.layers, found.network) == (expected.exits, expected.layers, expected.network)
