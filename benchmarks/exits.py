@@ -26,7 +26,7 @@ def measure(rounds: int, samples: int = 50_000, candidates: int = 33) -> Table:
         rounds,
     )
     about = (
-        f"`fluidb exits` on a log of a dense task: {candidates} candidates, {len(goal.confidences)} x {len(log.counts)} "
-        f"pairs of thresholds, {samples:,} samples."
+        f"`fluidb exits` on a log of a dense task: {candidates} candidates, {len(goal.confidences)} x {len(log.counts)}"
+        f" pairs of thresholds, {samples:,} samples."
     )
     return Table("exits", "Choice of exits", about, rows)
