@@ -35,9 +35,10 @@ demo: $(VENV)/ready
 	@echo
 	$(BIN)/fluidb serve-sim $(DEMO)/r50-zc706 --trace $(DEMO)/t.csv --policy fluid --slo 200ms --requests $(DEMO)/requests.csv
 
-# the suite, and once more as plain Python what runs compiled code, so that coverage sees its lines
+# the suite, and once more as plain Python what runs compiled code, so that coverage sees its lines; the tests of a file
+# go to one worker, so that what they share, say a browser or a cluster, is made once
 test: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2 --cov --cov-report= --cov-fail-under=0
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report= --cov-fail-under=0
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --cov --cov-append --cov-report=term $(COMPILED)
 
 # what CI checks beside the tests

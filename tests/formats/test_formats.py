@@ -181,7 +181,7 @@ def test_a_flood_of_faults_is_counted(tmp_path):
         b"= 3",
         b"x = 1979-13-45",
         b"x = " + b"9" * 5000,
-        b"x." * 20_000 + b"x = 1",
+        b"x." * 2000 + b"x = 1",
     ],
 )
 def test_what_is_no_toml_is_one_line(tmp_path, raw):
