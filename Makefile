@@ -12,7 +12,7 @@ UNTYPED := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --
 # tests that call the kernels, the event loop and the policies themselves
 COMPILED := tests/dse/test_kernels.py tests/serving/test_bound.py tests/serving/test_contract.py
 
-.PHONY: demo test check bench bench-compare reproduce pictures clean
+.PHONY: demo test check bench bench-compare coverage reproduce pictures clean
 
 # the environment, made once and again when the project's requirements change
 $(VENV)/ready: pyproject.toml
@@ -55,6 +55,10 @@ check: $(VENV)/ready
 bench: $(VENV)/ready $(if $(PEERS),$(PEERS_VENV)/ready)
 	$(BIN)/python benchmarks $(if $(SMOKE),--smoke) $(if $(OUT),--out '$(OUT)') $(if $(REQUESTS),--requests $(REQUESTS)) $(if \
 	  $(PEERS),--peers $(PEERS_VENV)/bin/python)
+
+# how often printed intervals contain the truth: ten minutes; docs/intervals.md gets the tables
+coverage: $(VENV)/ready
+	$(BIN)/python benchmarks/intervals.py
 
 # what is beyond noise between two runs, e.g. A=benchmarks/results.json B=run.json; fails if anything is slower
 bench-compare: $(VENV)/ready

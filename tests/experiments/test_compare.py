@@ -33,6 +33,7 @@ from fluidb.experiments.store import COMPARED, RunTable, Store, find_engines, ru
 from fluidb.experiments.store import Run as GridRun
 from fluidb.experiments.workers import Workers
 from fluidb.formats import InputError, read_table, write_table
+from fluidb.serving.one_run import LEAST
 from fluidb.traffic import gamma, poisson, prepare
 
 FAST = {"one by one": "serial", "waits": "adaptb:timeout=M", "fluid": "fluid:call=1us"}
@@ -145,15 +146,25 @@ def test_means_intervals_and_differences_by_hand(outcome: Comparison) -> None:
     assert {True, False} == set(marks)
 
 
-def test_a_single_seed_has_no_intervals(tmp_path: Path) -> None:
+def test_a_single_seed_has_the_intervals_of_its_run_if_that_is_long_enough(tmp_path: Path) -> None:
     found, _ = compare(load_scenario(str(edited_scenario(tmp_path, ("[3, 1, 2]", "[3]")))))
-    estimate = found.points[0].contenders[1].metrics["busy_share"]
-    assert (estimate.low, estimate.high) == (None, None)
-    difference = (found.points[0].contenders[1].differences or {})["busy_share"]
+    for estimate in found.points[0].contenders[1].metrics.values():
+        assert (estimate.low, estimate.high) == (None, None)
+    difference = (found.points[0].contenders[1].differences or {})["mean_latency_s"]
     assert (difference.low, difference.beyond_noise) == (None, None)
     done = call_fluidb("compare", "mine.toml", cwd=tmp_path)
     assert done.returncode == 0
     assert "±" not in done.stdout
+
+    long = edited_scenario(tmp_path, ("[3, 1, 2]", "[3]"), ("requests = 60", f"requests = {20 * LEAST}"))
+    found, _ = compare(load_scenario(str(long)))
+    metrics = found.points[0].contenders[0].metrics
+    for name in ("mean_latency_s", "p99_latency_s", "violation_rate"):
+        low, high = metrics[name].low, metrics[name].high
+        assert low is not None
+        assert high is not None
+        assert low <= metrics[name].mean < high
+    assert metrics["busy_share"].low is None
 
 
 def test_an_engine_that_several_share_is_kept_once(tmp_path: Path) -> None:
