@@ -164,11 +164,9 @@ def _read_npz(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_] | NDAr
     except Exception as error:  # zipfile, zlib, lzma, ast and numpy raise a dozen kinds
         reason = " ".join(str(error).split())[:80] or type(error).__name__
         raise InputError(f"{path}: not a whole .npz file: {reason}") from error
+    faults = _outside(path, "confidence", CONFIDENCE.expected, confidences, CONFIDENCE.outside(confidences))
     wrong = SCORE.outside(correct) if answers == "score" else (correct != 0) & (correct != 1)
-    faults = [
-        *_outside(path, "confidence", CONFIDENCE.expected, confidences, CONFIDENCE.outside(confidences)),
-        *_outside(path, answers, SCORE.expected if answers == "score" else CORRECT.expected, correct, wrong),
-    ]
+    faults += _outside(path, answers, SCORE.expected if answers == "score" else CORRECT.expected, correct, wrong)
     if faults:
         raise InputError(faults)
     return confidences.astype(np.float64), correct.astype(np.float64) if answers == "score" else correct == 1
