@@ -79,8 +79,9 @@ class Device(NamedTuple):
         Stages completed once the segment at a place is.
     gather_s : (B + 1,) ndarray of float64
         Time to gather the samples that stay in a batch, by their number.
-    slowdown : (L,) ndarray of float64
-        Factor by which each of 1, 2, ... batches takes longer while they run side by side.
+    load : (B + 1,) ndarray of float64
+        Share of the device that a segment takes, by batch size.  Segments that run side by side all take longer by the
+        sum of their shares, if that is above 1; one that runs alone does not.
     """
 
     time_s: NDArray[np.float64]
@@ -88,7 +89,7 @@ class Device(NamedTuple):
     segment_at: NDArray[np.int64]
     stage_after: NDArray[np.int64]
     gather_s: NDArray[np.float64]
-    slowdown: NDArray[np.float64]
+    load: NDArray[np.float64]
 
 
 class Work(NamedTuple):
@@ -312,12 +313,14 @@ def give_way(clock, lane, batches, members, requests):
 
 
 @compiled(inline="always")
-def slow_each_other(clock, lanes, slowdown_of, run_s):
+def slow_each_other(clock, lanes, run_s):
     """Stretch or shorten what is left of the running segments when batches start or end beside each other."""
-    running = 0
+    running, load = 0, 0.0
     for k in range(lanes.size):
-        running += lanes[k].running
-    slowdown = slowdown_of[max(running, 1) - 1]
+        if lanes[k].running:
+            running += 1
+            load += lanes[k].load
+    slowdown = max(1.0, load) if running > 1 else 1.0
     for k in range(lanes.size):
         lane = lanes[k]
         if lane.running:
@@ -362,7 +365,7 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
     """
     # each array has a name of its own here: to fetch one from a tuple costs a locked count of references
     requests, exit_of, confidences = work
-    time_s, latency_s, segment_at, stage_after, gather_s, slowdown_of = device
+    time_s, latency_s, segment_at, stage_after, gather_s, load = device
     settings, memory, thresholds, b_max, call_s = rules
     clocks, lanes, batches, members, queue = state
     launches, run_s, runs, run_members = record
@@ -465,7 +468,7 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
                 clock.overhead_s += lane.wait_s
                 lane.wait_s = 0.0
             lane.end_s = lane.begin_s + time_s[batch.variant, segment, batch.places]
-            lane.running, lane.slowed = 1, 0
+            lane.running, lane.slowed, lane.load = 1, 0, load[batch.places]
             lane.left -= 1
             launches[batch.variant, segment, batch.places] += 1
             lane.run = clock.runs
@@ -479,5 +482,5 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
             clock.runs += 1
             clock.run_members += lane.samples
         if lanes.size > 1:
-            slow_each_other(clock, lanes, slowdown_of, run_s)
+            slow_each_other(clock, lanes, run_s)
     return OK

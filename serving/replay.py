@@ -75,9 +75,11 @@ def simulate(
             f"trace: arrivals as late as {last_s:g} s leave too few digits for a segment of {least_s:g} s; "
             "start the trace near 0"
         )
-    lanes, most = scheduler.lanes, len(table.slowdown)
-    if lanes > most:
-        raise InputError(f"policy {scheduler.spec}: lanes: expected at most {most} on {table.platform}, found {lanes}")
+    lanes = scheduler.lanes
+    if lanes > table.lanes:
+        raise InputError(
+            f"policy {scheduler.spec}: lanes: expected at most {table.lanes} on {table.platform}, found {lanes}"
+        )
     b_max = table.b_max if scheduler.b_max is None else min(scheduler.b_max, table.b_max)
     settings, levels = scheduler.settings(traffic.objective_s), _levels(policy, traffic, len(table.exits))
     device = device_of(table, segments)
@@ -204,7 +206,7 @@ def device_of(table: LatencyTable, segments: Segments) -> Device:
         segment_at=np.arange(len(segments.stage)),
         stage_after=segments.stage - ~ends_stage,
         gather_s=np.zeros(table.b_max + 1) if table.gather_s is None else np.array(table.gather_s),
-        slowdown=np.array(table.slowdown),
+        load=np.zeros(table.b_max + 1) if table.load is None else np.array(table.load),
     )
 
 

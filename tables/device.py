@@ -68,7 +68,8 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
             if time_s[0]
         ],
         rows=pair_rows(stage_s),
-        slowdown=device.slowdown,
+        lanes=device.lanes,
+        load=device.load(),
         gather_s=device.gather_s(),
     )
 

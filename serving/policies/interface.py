@@ -65,6 +65,7 @@ LANE = np.dtype(
         ("marks", "i8"),  # what the next recorded run began with
         ("begin_s", "f8"),  # of the running segment
         ("end_s", "f8"),
+        ("load", "f8"),  # share of the device that the running segment takes
         ("wait_s", "f8"),  # time that passes before its next segment begins: to gather samples
         ("wake_s", "f8"),  # when an idle lane is asked again, if no request arrives earlier
     ],
