@@ -173,7 +173,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return made
 
 
-@pytest.mark.parametrize("policy", ["serial", "adaptb", "lazy", "fluid", "fluid-slack"])
+@pytest.mark.parametrize("policy", ["serial", "adaptb", "lazy", "fluid", "fluid-slack", "pame"])
 def test_serve_sim(folder: Path, tmp_path: Path, policy: str):
     common = ["serve-sim", "d", "--trace", "t.csv", "--slo", "2s", "--policy", policy]
     done = call_fluidb(*common, "--timeline", tmp_path / "timeline.json", cwd=folder)

@@ -1,0 +1,82 @@
+"""PAME at run time: batches side by side as an independent simulator serves them, and what must hold of any of them."""
+
+from __future__ import annotations
+
+import naive_pame
+import numpy as np
+import pytest
+from builders import table_of, ticks, trace_of, traffic_of, workloads
+from fluidb.serving import Replay, Scheduler, find_policy, simulate
+from fluidb.tables import LatencyTable
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+def side_by_side(table: LatencyTable, lanes: int, small: int, load: float) -> LatencyTable:
+    """A table of several lanes, on which batches of ``small`` samples and fewer slow nobody."""
+    shares = [0.0] * (small + 1) + [load] * (table.b_max - small)
+    return table.model_copy(update={"lanes": lanes, "load": shares[: table.b_max + 1]})
+
+
+def pame(timeout_s: float, tau_b: float, lanes: int) -> Scheduler:
+    timeout = f"{timeout_s}s" if timeout_s else "0"
+    return find_policy(f"pame:timeout={timeout},tau_b={tau_b},lanes={lanes}")
+
+
+any_table = st.tuples(workloads(), st.sampled_from([2, 3]), st.integers(0, 4), st.sampled_from([0.5, 1.0, 2.0]))
+"""A workload, lanes, and loads with which times stay exact: batches take 1, 2 or 4 times as long."""
+
+
+@settings(max_examples=400)
+@given(any_table, ticks(0, 200), st.integers(0, 6))
+def test_every_request_as_in_an_independent_simulator(case, timeout_s, tau_b):
+    (table, trace, exits), lanes, small, load = case
+    table = side_by_side(table, lanes, small, load)
+    found = simulate(table, traffic_of(trace, exits), pame(timeout_s, tau_b, lanes))
+    expected = naive_pame.pame(
+        trace.arrival_s.tolist(), exits.tolist(), table.array().tolist(), table.b_max, timeout_s, tau_b,
+        table.load, lanes,
+    )  # fmt: skip
+    assert found.finish_s.tolist() == expected.finish_s
+    assert found.start_s.tolist() == expected.start_s
+
+
+def batches_of(replay: Replay) -> list[tuple[float, float]]:
+    """Start and last return of each batch: its requests start together, and no two batches do."""
+    starts = np.unique(replay.start_s)
+    return [(start, replay.finish_s[replay.start_s == start].max()) for start in starts]
+
+
+@given(any_table, st.integers(0, 6))
+def test_samples_are_conserved_and_never_three_batches_in_flight(case, tau_b):
+    (table, trace, exits), lanes, small, load = case
+    replay = simulate(side_by_side(table, lanes, small, load), traffic_of(trace, exits), pame(0.0, tau_b, lanes))
+    assert np.all(np.isfinite(replay.finish_s))
+    assert np.all(replay.start_s >= trace.arrival_s)
+    assert np.all(np.diff(replay.start_s) >= 0)  # first come, first served
+    assert int(replay.launches[0] @ np.arange(table.b_max + 1)) == len(trace)
+    batches = batches_of(replay)
+    for start, _ in batches:
+        assert sum(begin <= start < end for begin, end in batches) <= 2
+
+
+def test_the_next_batch_begins_beside_a_second_stage_that_is_small():
+    """Fig. 5 of the paper: four wait twice; one of four moves on, and the next four start beside it."""
+    table = table_of([[2.0] * 4, [4.0] * 4]).model_copy(update={"lanes": 2, "load": [0.0, 0.5, 0.75, 0.75, 1.0]})
+    traffic = traffic_of(trace_of([0.0] * 8), np.array([1, 1, 1, 2, 1, 1, 2, 2]), 100.0)
+    serial, parallel, wide = (
+        simulate(table, traffic, find_policy(f"pame:{options}"))
+        for options in ("tau_b=2", "tau_b=2,lanes=2", "tau_b=1,lanes=2")
+    )
+    assert serial.finish_s.tolist() == wide.finish_s.tolist() == [2.0, 2.0, 2.0, 6.0, 8.0, 8.0, 12.0, 12.0]
+    # 1.5 times slower beside each other: the second batch's stage 1 until 5 s, then 1.25 times: of the 4 s of the
+    # first batch's stage 2 are 2 s left, which end at 7.5 s; the second's have 2 s of 4 left then
+    assert parallel.finish_s.tolist() == [2.0, 2.0, 2.0, 7.5, 5.0, 5.0, 9.5, 9.5]
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_a_batch_waits_for_company_no_longer_than_the_timeout(lanes):
+    table = table_of([[1.0, 1.0]]).model_copy(update={"lanes": 2, "load": [0.0, 0.5, 0.5]})
+    traffic = traffic_of(trace_of([0.0, 5.0, 5.25]), np.ones(3, dtype=int), 100.0)
+    found = simulate(table, traffic, pame(0.5, 4, lanes))
+    assert found.start_s.tolist() == [0.5, 5.25, 5.25]
