@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
@@ -107,6 +108,16 @@ class Analytic(Device):
         Time of a very small product: the time to launch it.
     slope_s_per_mac : float
         Time of one multiply-accumulate in a large product.
+    launch_samples : float, optional
+        Samples by which every product takes longer than its batch, B0: what a launch costs, in samples.
+    batch_multiple : int, optional
+        The compiler pads every batch to a multiple of this size.
+    bridge_factor : float, optional
+        Factor by which the layers of an exit's bridge take longer than the same layers in the backbone.
+    check_s : float, optional
+        Time of an exit check, after the head of an exit.
+    restart_s, move_s_per_sample : float, optional
+        Time to start the stage behind an exit: a fixed part, and one for each sample that is moved to it.
     bandwidth_gb_s, word_bits : float and int, optional
         Memory bandwidth and width of a value, for layers that only move data. Without them such layers take no time.
     sources : dict of str to str
@@ -118,6 +129,12 @@ class Analytic(Device):
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)]
     floor_s: Seconds
     slope_s_per_mac: Annotated[float, Field(ge=1e-24, le=1.0)]
+    launch_samples: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    batch_multiple: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 1
+    bridge_factor: Annotated[float, Field(ge=1e-3, le=1e3)] = 1.0
+    check_s: Seconds = 0.0
+    restart_s: Seconds = 0.0
+    move_s_per_sample: Seconds = 0.0
     bandwidth_gb_s: Annotated[float, Field(ge=1e-6, le=1e6)] | None = None
     word_bits: Annotated[int, Field(ge=1, le=64)] | None = None
     sources: dict[str, str] = {}
@@ -128,9 +145,14 @@ class Analytic(Device):
             raise ValueError("bandwidth_gb_s, word_bits: expected both or neither")
         return self
 
-    def product_s(self, macs: int, batch: int) -> float:
+    def product_s(self, macs: int, batch: int, *, in_bridge: bool = False) -> float:
         """Time of a matrix product with this many MACs for each sample."""
-        return max(self.floor_s, self.slope_s_per_mac * macs * batch)
+        samples = math.ceil(batch / self.batch_multiple) * self.batch_multiple + self.launch_samples
+        return max(self.floor_s, self.slope_s_per_mac * macs * samples * (self.bridge_factor if in_bridge else 1.0))
+
+    def resume_s(self, batch: int) -> float:
+        """Time to start a stage behind an exit with this many samples."""
+        return self.restart_s + self.move_s_per_sample * batch
 
     def memory_s(self, words: int, batch: int) -> float:
         """Time of a layer that only moves data, this many words for each sample."""

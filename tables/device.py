@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..formats import InputError, check_own_folder, write_directory, write_table
 from ..models import Layer, Network
@@ -34,7 +34,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         If the device was measured for another network, or a stage takes no time or centuries.
     """
     count = len(network.exits)
-    layers: list[tuple[Layer, NDArray[np.float64]]] = []
+    layers: list[LayerUse] = []
     if isinstance(device, Measured):
         if (device.network, device.stages) != (network.name, count):
             raise InputError(
@@ -44,14 +44,11 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         stage_s = np.array(device.stage_s)
     else:
         assert isinstance(device, Analytic)
+        layers = [*_resumes(count, device), *_layer_uses(network, device), *_checks(count, device)]
+        layers.sort(key=lambda layer: layer.stage)  # stable: a stage is resumed before its layers, and checked after
         stage_s = np.zeros((count, device.b_max))
-        for group in layer_groups(network.layers):
-            time_s = np.zeros(device.b_max)
-            for index in group:
-                time_s += _layer_s(network.layers[index], device)
-            first = network.layers[group[0]]
-            stage_s[first.stage - 1] += time_s
-            layers.append((first, time_s))
+        for layer in layers:
+            stage_s[layer.stage - 1] += layer.time_s
     if not (stage_s[:, 0].min() > 0 and stage_s.sum(axis=0).max() <= MAX_S):
         raise InputError(
             f"{device.name}: expected every stage of {network.name} to take time, and a pass at most {MAX_S:g} s; "
@@ -62,11 +59,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         platform=device.name,
         exits=network.exits,
         b_max=device.b_max,
-        layers=[
-            LayerUse(name=layer.name, stage=layer.stage, time_s=time_s.tolist())
-            for layer, time_s in layers
-            if time_s[0]
-        ],
+        layers=layers,
         rows=pair_rows(stage_s),
         lanes=device.lanes,
         load=device.load(),
@@ -74,12 +67,35 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
     )
 
 
+def _layer_uses(network: Network, device: Analytic) -> Iterator[LayerUse]:
+    """Times of the layers that take any; memory-only layers are counted with the product before them."""
+    for group in layer_groups(network.layers):
+        first = network.layers[group[0]]
+        time_s = np.sum([_layer_s(network.layers[index], device) for index in group], axis=0)
+        if time_s[0]:
+            yield LayerUse(name=first.name, stage=first.stage, time_s=time_s.tolist())
+
+
 def _layer_s(layer: Layer, device: Analytic) -> list[float]:
     """Time of a layer for b = 1..b_max."""
     batches = range(1, device.b_max + 1)
     if layer.gemm is None:
         return [device.memory_s(layer.memory_words, b) for b in batches]
-    return [device.product_s(layer.gemm.macs, b) for b in batches]
+    return [device.product_s(layer.gemm.macs, b, in_bridge=layer.in_bridge) for b in batches]
+
+
+def _resumes(count: int, device: Analytic) -> list[LayerUse]:
+    """Starts of the stages behind an exit."""
+    time_s = [device.resume_s(b) for b in range(1, device.b_max + 1)]
+    numbers = range(1, count) if time_s[0] else ()
+    return [LayerUse(name=f"exit{number}/resume", stage=number + 1, time_s=time_s) for number in numbers]
+
+
+def _checks(count: int, device: Analytic) -> list[LayerUse]:
+    """Exit checks, after the heads of all exits but the last."""
+    time_s = [device.check_s] * device.b_max
+    numbers = range(1, count) if device.check_s else ()
+    return [LayerUse(name=f"exit{number}/check", stage=number, time_s=time_s) for number in numbers]
 
 
 def write_device(network: Network, device: Device, folder: Path, *, replace: bool = False) -> LatencyTable:

@@ -259,11 +259,12 @@ def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
     Yields
     ------
     list of int
-        A layer, and the memory-only layers of its stage that follow it.
+        A layer, and the memory-only layers of its stage that follow it, in the backbone or in the head as it is.
     """
     group: list[int] = []
     for index, layer in enumerate(layers):
-        if group and (layer.gemm is not None or layer.stage != layers[group[0]].stage):
+        first = layers[group[0]] if group else layer
+        if group and (layer.gemm is not None or (layer.stage, layer.in_head) != (first.stage, first.in_head)):
             yield group
             group = []
         group.append(index)
