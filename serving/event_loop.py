@@ -119,8 +119,8 @@ class Rules(NamedTuple):
         Its parameters.
     memory : (M,) ndarray of float64
         What it keeps from call to call.
-    thresholds : (E - 1,) or (0,) ndarray of float64
-        The first of these numbers, if it sets the exits' thresholds.
+    thresholds : (V * (E - 1),) or (0,) ndarray of float64
+        The first of these numbers, if it sets the exits' thresholds: those of each variant, one after the other.
     b_max : int
         Most samples on a lane at once.
     call_s : float
@@ -257,14 +257,17 @@ def leave(clock, lane, batches, members, requests, exit_of, confidences, thresho
     """Return the samples of a lane's top batch that exit at the stage it has just completed; how many did."""
     batch = batches[lane.offset + lane.depth - 1]
     stage = batch.stage
-    decided_now = stage <= thresholds.size
+    decided_now = stage <= confidences.shape[1]
+    least = math.inf
+    if decided_now:
+        least = thresholds[batch.variant * confidences.shape[1] + stage - 1]
     kept, due_s = batch.first, math.inf
     if lane.depth > 1:
         due_s = batches[lane.offset + lane.depth - 2].due_s
     for m in range(batch.first, lane.in_flight):
         request = members[lane.offset + m]
         leaves = exit_of[request] == stage
-        if decided_now and confidences[request, stage - 1] >= thresholds[stage - 1]:
+        if decided_now and confidences[request, stage - 1] >= least:
             leaves = True
         if leaves:
             requests[request].finish_s = clock.now_s

@@ -126,6 +126,7 @@ def play(
     until_s: float = math.inf,
     room: tuple[int, int] = (0, 0),
     progress: Callable[[int, int], None] | None = None,
+    events: int = EVENTS,
 ) -> Run:
     """Run the event loop to its end.
 
@@ -146,7 +147,10 @@ def play(
     room : (int, int)
         Runs, and samples in them, that are recorded.
     progress : callable, optional
-        Called with the requests that returned, and their number.
+        Called with the requests that returned, and their number.  It may change what the policy and the device were
+        given, which then holds for what starts later.
+    events : int
+        Instants between two calls of it.
 
     Returns
     -------
@@ -167,7 +171,7 @@ def play(
     )  # fmt: skip
     clock = state.clock[0]
     while clock.returned < count and clock.now_s < until_s:
-        status = loop(decide, work, device, rules, state, record, until_s, EVENTS)
+        status = loop(decide, work, device, rules, state, record, until_s, events)
         if status != OK:
             raise InputError(f"policy {scheduler.spec}: {FAULTS[status]}; see docs/add-a-policy.md")
         if progress is not None:

@@ -261,8 +261,9 @@ def levels_of(log: Log, confidences: Sequence[float]) -> NDArray[np.uint8]:
     return np.searchsorted(np.asarray(confidences), log.confidences, side="right").astype(np.uint8)
 
 
-def find_setting(log: Log, candidate: int, levels: NDArray[np.uint8], alive: NDArray[np.bool_], goal: Goal,
-                 settled: Floats) -> tuple[Setting, bool]:
+def find_setting(
+    log: Log, candidate: int, levels: NDArray[np.uint8], alive: NDArray[np.bool_], goal: Goal, settled: Floats
+) -> tuple[Setting, bool]:
     """Thresholds of a candidate that keep the precision and let most samples leave (Section 6.2).
 
     Parameters

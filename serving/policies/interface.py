@@ -152,7 +152,7 @@ class Data(NamedTuple):
         The policy's parameters, in order.
     memory : (M,) ndarray of float64
         Its own numbers, kept from call to call; zeros at the start.  If it sets the exits' thresholds, they
-        are the first ones, one for each exit but the last.
+        are the first ones: for each variant of the network, one for each exit but the last.
     """
 
     requests: NDArray[np.void]

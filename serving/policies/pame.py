@@ -2,7 +2,7 @@
 
 import math
 
-from .interface import Parameter, Policy, at_least, compile_policy, duration, go_on, launch, sleep
+from .interface import Decision, Parameter, Policy, at_least, compile_policy, duration, go_on, sleep
 
 TIMEOUT, TAU_B = 0, 1  # places in settings
 
@@ -13,6 +13,9 @@ def decide(view, data):
 
     A batch runs to the end with who has not exited. With several lanes the next batch may begin
     once stage 1 of this one has left fewer than tau_b samples; at most two batches are in flight.
+
+    The last number of its memory is the variant of the network that new batches run, which whoever adapts the
+    exits changes (:mod:`fluidb.serving.adaptation`).
 
     Source: paper 001, Sections 4.2 and 7.8.  The timeout is ours: the paper's batches are always full.  Not
     work-conserving.
@@ -34,7 +37,8 @@ def decide(view, data):
         return sleep(math.inf)
     launch_s = view.head_arrival_s + data.settings[TIMEOUT]
     if view.waiting >= view.b_max or view.now_s >= launch_s:
-        return launch(min(view.waiting, view.b_max), view.segments)
+        variant = int(data.memory[data.memory.size - 1])
+        return Decision(min(view.waiting, view.b_max), 0, view.segments, math.inf, True, variant, 0.0)
     return sleep(launch_s)
 
 
@@ -45,4 +49,5 @@ POLICY = Policy(
         Parameter("tau_b", "4", at_least("tau_b", 0.0)),
     ),
     work_conserving=False,
+    memory=1,
 )

@@ -27,7 +27,7 @@ any_table = st.tuples(workloads(), st.sampled_from([2, 3]), st.integers(0, 4), s
 """A workload, lanes, and loads with which times stay exact: batches take 1, 2 or 4 times as long."""
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(any_table, ticks(0, 200), st.integers(0, 6))
 def test_every_request_as_in_an_independent_simulator(case, timeout_s, tau_b):
     (table, trace, exits), lanes, small, load = case
@@ -47,6 +47,7 @@ def batches_of(replay: Replay) -> list[tuple[float, float]]:
     return [(start, replay.finish_s[replay.start_s == start].max()) for start in starts]
 
 
+@settings(max_examples=60)
 @given(any_table, st.integers(0, 6))
 def test_samples_are_conserved_and_never_three_batches_in_flight(case, tau_b):
     (table, trace, exits), lanes, small, load = case
