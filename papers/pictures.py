@@ -103,6 +103,23 @@ def _dots(axes: Any, rows: list[Row]) -> None:
     axes.set_xlabel(f"{rows[0].quantity}{', less the paper' if studied else ''}, {unit}")
 
 
+def _matrix(axes: Any, rows: list[Row], axis: str) -> None:
+    """One panel: a coloured field for each pair of name and ``x``; grey where there is none."""
+    names, places = _unique([row.of for row in rows]), sorted({row.x for row in rows if row.x is not None})
+    values = np.full((len(names), len(places)), np.nan)
+    for row in rows:
+        if row.x is not None:
+            values[names.index(row.of), places.index(row.x)] = row.ours
+    axes.set_facecolor("#cccccc")
+    shown = axes.imshow(values, aspect="auto", cmap="viridis")
+    axes.figure.colorbar(shown, ax=axes, label=_label(rows[0]))
+    axes.set_yticks(range(len(names)), names)
+    step = max(1, len(places) // 8)
+    axes.set_xticks(range(0, len(places), step), [f"{place:g}" for place in places[::step]])
+    axes.set_xlabel(axis)
+    axes.grid(visible=False)
+
+
 def draw(item: Item, path: Path, looks: Looks) -> None:
     """Draw an item; one without rows has no picture.
 
@@ -128,6 +145,10 @@ def draw(item: Item, path: Path, looks: Looks) -> None:
     if item.picture == "dots":
         groups, titles, panel = by_quantity, [""] * len(by_quantity), _dots
         size = 9.0, 1.6 + 0.24 * len({row.of for row in item.rows})
+    elif item.picture == "matrix":
+        groups = [cell for rows in by_quantity for cell in _groups(rows, "at")]
+        titles, panel = [f"{rows[0].quantity}\n{rows[0].at}" for rows in groups], partial(_matrix, axis=item.axis)
+        size = 9.0, 3.4 * -(-len(groups) // 2) + 0.4
     elif item.picture == "cells":
         groups, columns = [cell for rows in by_quantity for cell in _groups(rows, "at")], 4
         titles, size = [rows[0].at.replace(" on ", "\n") for rows in groups], (8.0, 6.0)
@@ -146,7 +167,7 @@ def draw(item: Item, path: Path, looks: Looks) -> None:
             axes.set_title(title)
         if item.picture == "dots":
             grid[0, 1].tick_params(labelleft=False)
-        if item.picture != "bars":
+        if item.picture not in ("bars", "matrix"):
             pairs = [pair for axes in grid.flat for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
             legend = {label: handle for handle, label in pairs}
             figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=min(5, len(legend)))
