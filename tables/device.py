@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..formats import InputError, check_own_folder, write_directory, write_table
 from ..models import Layer, Network
 from ..platforms.device import Analytic, Device, Measured
 from .latency import LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups, pair_rows
+
+
+class _Use(NamedTuple):
+    """What takes time: a name, the stage, and the time for b = 1..b_max."""
+
+    name: str
+    stage: int
+    time_s: NDArray[np.float64]
 
 
 def tabulate_device(network: Network, device: Device) -> LatencyTable:
@@ -34,7 +44,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         If the device was measured for another network, or a stage takes no time or centuries.
     """
     count = len(network.exits)
-    layers: list[LayerUse] = []
+    layers: list[_Use] = []
     if isinstance(device, Measured):
         if (device.network, device.stages) != (network.name, count):
             raise InputError(
@@ -44,7 +54,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         stage_s = np.array(device.stage_s)
     else:
         assert isinstance(device, Analytic)
-        layers = [*_resumes(count, device), *_layer_uses(network, device), *_checks(count, device)]
+        layers = [*_resumes(count, device), *_layers(network, device), *_checks(count, device)]
         layers.sort(key=lambda layer: layer.stage)  # stable: a stage is resumed before its layers, and checked after
         stage_s = np.zeros((count, device.b_max))
         for layer in layers:
@@ -59,7 +69,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         platform=device.name,
         exits=network.exits,
         b_max=device.b_max,
-        layers=layers,
+        layers=[LayerUse(name=use.name, stage=use.stage, time_s=use.time_s.tolist()) for use in layers],
         rows=pair_rows(stage_s),
         lanes=device.lanes,
         load=device.load(),
@@ -67,13 +77,13 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
     )
 
 
-def _layer_uses(network: Network, device: Analytic) -> Iterator[LayerUse]:
+def _layers(network: Network, device: Analytic) -> Iterator[_Use]:
     """Times of the layers that take any; memory-only layers are counted with the product before them."""
     for group in layer_groups(network.layers):
         first = network.layers[group[0]]
         time_s = np.sum([_layer_s(network.layers[index], device) for index in group], axis=0)
         if time_s[0]:
-            yield LayerUse(name=first.name, stage=first.stage, time_s=time_s.tolist())
+            yield _Use(first.name, first.stage, time_s)
 
 
 def _layer_s(layer: Layer, device: Analytic) -> list[float]:
@@ -84,18 +94,16 @@ def _layer_s(layer: Layer, device: Analytic) -> list[float]:
     return [device.product_s(layer.gemm.macs, b, in_bridge=layer.in_bridge) for b in batches]
 
 
-def _resumes(count: int, device: Analytic) -> list[LayerUse]:
+def _resumes(count: int, device: Analytic) -> list[_Use]:
     """Starts of the stages behind an exit."""
-    time_s = [device.resume_s(b) for b in range(1, device.b_max + 1)]
-    numbers = range(1, count) if time_s[0] else ()
-    return [LayerUse(name=f"exit{number}/resume", stage=number + 1, time_s=time_s) for number in numbers]
+    time_s = np.array([device.resume_s(b) for b in range(1, device.b_max + 1)])
+    return [_Use(f"exit{number}/resume", number + 1, time_s) for number in range(1, count) if time_s[0]]
 
 
-def _checks(count: int, device: Analytic) -> list[LayerUse]:
+def _checks(count: int, device: Analytic) -> list[_Use]:
     """Exit checks, after the heads of all exits but the last."""
-    time_s = [device.check_s] * device.b_max
-    numbers = range(1, count) if device.check_s else ()
-    return [LayerUse(name=f"exit{number}/check", stage=number, time_s=time_s) for number in numbers]
+    time_s = np.full(device.b_max, device.check_s)
+    return [_Use(f"exit{number}/check", number, time_s) for number in range(1, count) if device.check_s]
 
 
 def write_device(network: Network, device: Device, folder: Path, *, replace: bool = False) -> LatencyTable:

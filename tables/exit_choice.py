@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..traffic.samples import Samples
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -82,8 +84,9 @@ class Goal:
     gain : float
         Share of the time of the remaining stage that a later exit must save, g.
     posterior : {"observed", "literal"}
-        Batch size with which later exits are judged.  *observed*: the (1 - tau_l) quantile of the batches that get
-        there.  *literal*: the largest one for which the exit before was not slow, as the paper can also be read.
+        How later exits are judged.  *observed*: by the (1 - tau_l) quantile of the batches that get there, and batch
+        by batch.  *literal*: by the largest batch for which the exit before was not slow, as the paper can also be
+        read; Equation 3 then holds for nearly every exit, and batches are not looked at.
     guard : float or "bound", optional
         Protects the precision on samples that are not in the log: a higher precision that must be kept on the log, or
         the requirement that the precision holds with 95 % confidence.
@@ -109,6 +112,11 @@ class Goal:
     def searched(self) -> float:
         """The precision that thresholds must keep on the log."""
         return self.guard if isinstance(self.guard, float) else self.precision
+
+    @property
+    def unguarded(self) -> Goal:
+        """The same goal without its guard."""
+        return replace(self, guard=None)
 
 
 class Setting(NamedTuple):
@@ -250,6 +258,26 @@ def count_thresholds(values: int) -> Ints:
     return np.unique([-(-values * part // COUNTS) for part in range(1, COUNTS + 1)])
 
 
+def log_of(samples: Samples) -> Log:
+    """What a choice needs of samples: a confidence for each count threshold at every exit but the last.
+
+    Parameters
+    ----------
+    samples : Samples
+        Of a network with an exit at every candidate.
+
+    Returns
+    -------
+    Log
+        The same samples in the same order.
+    """
+    counts = count_thresholds(samples.values)
+    places = range(1, samples.exits)
+    columns = [[samples.confidence_at(place, int(count)) for count in counts] for place in places]
+    confidences = np.array(columns).reshape(len(places), len(counts), len(samples)).transpose(2, 0, 1)
+    return Log(confidences, samples.correct.astype(np.float64), counts)
+
+
 def levels_of(log: Log, confidences: Sequence[float]) -> NDArray[np.uint8]:
     """How many of the confidence thresholds each sample reaches: it leaves at all of these.
 
@@ -303,10 +331,7 @@ def find_setting(
             return np.bincount(level, weights, number + 1)[::-1].cumsum()[::-1][1:]
 
         exits, total = leaving(), settled.sum() + leaving(gained)
-        margin = total - goal.searched * own
-        if goal.guard == "bound":
-            square = (before**2).sum() + leaving(spread)
-            margin = margin - ONE_SIDED_95 * np.sqrt(np.maximum(square - margin**2 / len(end), 0.0))
+        margin = precision_margin(total, (before**2).sum() + leaving(spread), end, goal)
         for at, confidence in enumerate(goal.confidences):
             if not exits[at]:
                 continue
@@ -318,6 +343,31 @@ def find_setting(
     if best is None:  # no sample reaches even the lowest threshold
         return Setting(goal.confidences[0], 0, 0, float(settled.sum() / own) if own else 0.0), False
     return best[1], best[2]
+
+
+def precision_margin(total: Floats, squares: Floats, end: Floats, goal: Goal) -> Floats:
+    """By how much scores exceed what a goal keeps of the network's own; with the guard ``"bound"``, what is sure of it.
+
+    Parameters
+    ----------
+    total : ndarray of float64
+        Sums of the scores of all samples, for several thresholds.
+    squares : ndarray of float64, of the same shape
+        Sums of the squares of what each sample has beyond its part of what is kept.
+    end : (N,) ndarray of float64
+        Scores at the end of the network.
+    goal : Goal
+        The precision and the guard.
+
+    Returns
+    -------
+    ndarray of float64
+        Sums over samples; the precision is kept where they are positive.
+    """
+    margin = total - goal.searched * end.sum()
+    if goal.guard != "bound":
+        return margin
+    return margin - ONE_SIDED_95 * np.sqrt(np.maximum(squares - margin**2 / len(end), 0.0))
 
 
 def moving_on(staying: NDArray[np.bool_], batch: int) -> Ints:
@@ -516,7 +566,7 @@ def _step(
             value_s = float(stage_s[after, candidate, batch] + stage_s[candidate, -1, most])  # Equation 3
             if value_s >= (1 - goal.gain) * limit_s:
                 outcome = "no gain"
-        if slow > goal.slow + NEARLY:
+        if slow > goal.slow + NEARLY and (after == 0 or goal.posterior == "observed"):
             outcome = "slow"
         verdicts.append(Verdict(candidate, outcome, setting, pattern, row, slow, value_s))
     fit = [at for at, found in enumerate(verdicts) if found.outcome == "longer"]

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import io
+import math
 import warnings
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from ..formats import InputError
+from ..formats import InputError, write_file
+from .columns import Number
 from .randomness import SAMPLES, stream
-from .reading import FAMILIES, read_columns
+from .reading import CONFIDENCE, CORRECT, FAMILIES, read_columns
 from .rows import Tally
 from .trace import Trace
 
 MAX_BYTES = 256 * 2**20
 """A larger array of an ``.npz`` is refused before it is read; 8 million samples of a network with four exits fit."""
+
+SCORE = Number(np.float64, 0, 1, "a score from 0 to 1")
 
 _MISSING = "expected samples (.npz or CSV), found no such file"
 
@@ -30,17 +36,69 @@ class Samples:
 
     Attributes
     ----------
-    confidences : (N, E - 1) or (N, E) ndarray of float64
-        Confidence at each exit, in [0, 1]; that of the last exit is not used.
-    correct : (N, E) ndarray of bool
-        Whether the answer at each exit is right.
+    confidences : (N, E - 1), (N, E), (N, E - 1, V) or (N, E, V) ndarray of float64
+        Confidence at each exit, in [0, 1]; that of the last exit is not used.  An answer of a dense task has V
+        principal values instead of one confidence: those by which it is judged whether the answer is good enough.
+    correct : (N, E) ndarray of bool or float64
+        Whether the answer at each exit is right; for a dense task its score, in [0, 1].
     """
 
     confidences: NDArray[np.float64]
-    correct: NDArray[np.bool_]
+    correct: NDArray[np.bool_] | NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.correct)
+
+    def __getitem__(self, rows: slice) -> Samples:
+        """Some of the samples."""
+        return Samples(self.confidences[rows], self.correct[rows])
+
+    @property
+    def exits(self) -> int:
+        """Exits, the last included, E."""
+        return self.correct.shape[1]
+
+    @property
+    def values(self) -> int:
+        """Principal values of an answer, V; 1 if it has a confidence instead."""
+        return self.confidences.shape[2] if self.confidences.ndim == 3 else 1
+
+    def confidence_at(self, exit_: int, count: int = 1) -> NDArray[np.float64]:
+        """The confidence of every sample at an exit.
+
+        Parameters
+        ----------
+        exit_ : int
+            Counted from 1.
+        count : int
+            Principal values that must reach a threshold so that a sample leaves, from 1 to V.
+
+        Returns
+        -------
+        (N,) ndarray of float64
+            The highest threshold at which the sample leaves: the ``count``-th largest of its principal values.
+        """
+        found = self.confidences[:, exit_ - 1]
+        return found if found.ndim == 1 else np.partition(found, -count, axis=1)[:, -count]
+
+    def at_exits(self, exits: Sequence[int], counts: Sequence[int]) -> Samples:
+        """The answers of the same network with fewer exits, each with one confidence.
+
+        Parameters
+        ----------
+        exits : sequence of int
+            The exits that are left beside the last, counted from 1.
+        counts : sequence of int
+            Count threshold of each, as :meth:`confidence_at` takes it.
+
+        Returns
+        -------
+        Samples
+            With a confidence at each of ``exits``, and scores there and at the last exit.
+        """
+        columns = [self.confidence_at(exit_, count) for exit_, count in zip(exits, counts, strict=True)]
+        confidences = np.column_stack(columns) if columns else np.empty((len(self), 0))
+        return Samples(confidences, self.correct[:, [*(exit_ - 1 for exit_ in exits), self.exits - 1]])
 
 
 def read_samples(path: Path) -> Samples:
@@ -49,8 +107,8 @@ def read_samples(path: Path) -> Samples:
     Parameters
     ----------
     path : Path
-        An ``.npz`` file with the arrays ``confidence`` and ``correct``, or a CSV
-        file with the columns ``confidence_1``, ... and ``correct_1``, ...
+        An ``.npz`` file with the arrays ``confidence`` and ``correct``, or ``score`` for dense tasks; or a CSV file
+        with the columns ``confidence_1``, ... and ``correct_1``, ...
 
     Returns
     -------
@@ -86,11 +144,11 @@ def _read_csv(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     return found.get("confidence", np.empty((len(found["correct"]), 0))), found["correct"].astype(np.bool_)
 
 
-def _read_npz(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _read_npz(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_] | NDArray[np.float64]]:
     try:
         with path.open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # numpy's, about headers by Python 2
-            confidences, correct = _load(path, file)
+            confidences, answers, correct = _load(path, file)
     except InputError:
         raise
     except FileNotFoundError:
@@ -100,28 +158,29 @@ def _read_npz(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     except Exception as error:  # zipfile, zlib, lzma, ast and numpy raise a dozen kinds
         reason = " ".join(str(error).split())[:80] or type(error).__name__
         raise InputError(f"{path}: not a whole .npz file: {reason}") from error
+    wrong = SCORE.outside(correct) if answers == "score" else (correct != 0) & (correct != 1)
     faults = [
-        *_outside(path, "confidence", confidences, FAMILIES["confidence"].outside(confidences)),
-        *_outside(path, "correct", correct, (correct != 0) & (correct != 1)),
+        *_outside(path, "confidence", CONFIDENCE.expected, confidences, CONFIDENCE.outside(confidences)),
+        *_outside(path, answers, SCORE.expected if answers == "score" else CORRECT.expected, correct, wrong),
     ]
     if faults:
         raise InputError(faults)
-    return confidences.astype(np.float64), correct == 1
+    return confidences.astype(np.float64), correct.astype(np.float64) if answers == "score" else correct == 1
 
 
-def _load(path: Path, file: BinaryIO) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The two arrays, after a check of their headers."""
+def _load(path: Path, file: BinaryIO) -> tuple[NDArray[np.float64], str, NDArray[np.float64]]:
+    """The confidences, and the name and content of the array of answers, after a check of their headers."""
     if not zipfile.is_zipfile(file):
         raise InputError(f"{path}: expected an .npz file (numpy.savez), found another or a truncated one")
     file.seek(0)
     with np.load(file, allow_pickle=False) as archive:
-        names = sorted(archive.zip.namelist())
-        if names != [f"{name}.npy" for name in FAMILIES]:
-            found = ", ".join(" ".join(name.removesuffix(".npy").split())[:40] for name in names[:5]) or "none"
+        names = sorted(name.removesuffix(".npy") for name in archive.zip.namelist())
+        if names not in (["confidence", "correct"], ["confidence", "score"]):
+            found = ", ".join(" ".join(name.split())[:40] for name in names[:5]) or "none"
             raise InputError(f"{path}: expected the arrays confidence and correct, found {found}")
-        for name in FAMILIES:
+        for name in names:
             _check_array(path, name, archive.zip)
-        return archive["confidence"], archive["correct"]
+        return archive["confidence"], names[1], archive[names[1]]
 
 
 def _check_array(path: Path, name: str, archive: zipfile.ZipFile) -> None:
@@ -133,23 +192,51 @@ def _check_array(path: Path, name: str, archive: zipfile.ZipFile) -> None:
         header_bytes = member.tell()
     if kind.kind not in "biuf":
         raise InputError(f"{path}: {name}: expected an array of numbers, found {str(kind)[:40]}")
-    if len(shape) != 2:
-        raise InputError(f"{path}: {name}: expected samples x exits, found {len(shape)} dimensions")
-    data_bytes = shape[0] * shape[1] * kind.itemsize  # Python's integers do not overflow
+    if len(shape) != 2 and not (len(shape) == 3 and name == "confidence"):
+        form = "samples x exits, perhaps x principal values" if name == "confidence" else "samples x exits"
+        raise InputError(f"{path}: {name}: expected {form}, found {len(shape)} dimensions")
+    data_bytes = math.prod(shape) * kind.itemsize  # Python's integers do not overflow
+    size = " x ".join(map(str, shape))
     if data_bytes > MAX_BYTES:
-        raise InputError(f"{path}: {name}: expected at most {MAX_BYTES // 2**20} MiB, found {shape[0]} x {shape[1]}")
+        raise InputError(f"{path}: {name}: expected at most {MAX_BYTES // 2**20} MiB, found {size}")
     if archive.getinfo(f"{name}.npy").file_size != header_bytes + data_bytes:
-        raise InputError(f"{path}: {name}: damaged: {shape[0]} x {shape[1]} values announced, others held")
+        raise InputError(f"{path}: {name}: damaged: {size} values announced, others held")
+    if len(shape) == 3 and shape[2] < 1:
+        raise InputError(f"{path}: {name}: expected at least one principal value, found none")
 
 
-def _outside(path: Path, name: str, values: NDArray[np.float64], wrong: NDArray[np.bool_]) -> list[str]:
+def _outside(path: Path, name: str, expected: str, values: NDArray[Any], wrong: NDArray[np.bool_]) -> list[str]:
     """A fault that names the first wrong value and counts the others."""
-    rows, columns = np.nonzero(wrong)
-    if not rows.size:
+    places = np.argwhere(wrong)
+    if not len(places):
         return []
-    more = f" (and {rows.size - 1} more values)" if rows.size > 1 else ""
-    where = f"{path}: row {rows[0] + 1}: {name}_{columns[0] + 1}"
-    return [f"{where}: expected {FAMILIES[name].expected}, found {values[rows[0], columns[0]]}{more}"]
+    more = f" (and {len(places) - 1} more values)" if len(places) > 1 else ""
+    row, *columns = places[0]
+    where = f"{path}: row {row + 1}: {'_'.join([name, *(str(column + 1) for column in columns)])}"
+    return [f"{where}: expected {expected}, found {values[tuple(places[0])]}{more}"]
+
+
+def write_samples(samples: Samples, path: Path, *, replace: bool = True) -> None:
+    """Write samples as ``.npz``, whole or not at all; the same samples always give the same bytes.
+
+    Parameters
+    ----------
+    samples : Samples
+        What to write.
+    path : Path
+        Destination.
+    replace : bool
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    InputError
+        If the file system refuses.
+    """
+    held = io.BytesIO()
+    answers = "correct" if samples.correct.dtype == np.bool_ else "score"
+    np.savez(held, confidence=samples.confidences, **{answers: samples.correct})
+    write_file(path, held.getvalue(), replace=replace)
 
 
 def draw_samples(trace: Trace, samples: Samples, seed: int, source: Path | None = None) -> Trace:
@@ -174,8 +261,14 @@ def draw_samples(trace: Trace, samples: Samples, seed: int, source: Path | None 
     Raises
     ------
     InputError
-        If the trace has exits, confidences or answers of its own.
+        If the trace has exits, confidences or answers of its own, or answers of the samples have several principal
+        values instead of a confidence.
     """
+    if samples.confidences.ndim == 3:
+        raise InputError(
+            f"samples: expected a confidence for each exit, found {samples.values} principal values; "
+            "`fluidb exits` chooses how many of them must reach the threshold, and writes samples that can be drawn"
+        )
     own = {"exit": trace.exits, "confidence_1, ...": trace.confidences, "correct_1, ...": trace.correct}
     found = [name for name, values in own.items() if values is not None]
     if found:
