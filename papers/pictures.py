@@ -139,12 +139,13 @@ def draw(item: Item, path: Path, looks: Looks) -> None:
     """
     if not item.rows:
         return
-    by_quantity = _groups(item.rows, "quantity")
+    drawn = [row for row in item.rows if row.x is not None] if item.axis else item.rows
+    by_quantity = _groups(drawn, "quantity")
     panel: Callable[[Any, list[Row]], None] = partial(_lines, axis=item.axis, looks=looks)
     columns = 2
     if item.picture == "dots":
         groups, titles, panel = by_quantity, [""] * len(by_quantity), _dots
-        size = 9.0, 1.6 + 0.24 * len({row.of for row in item.rows})
+        size = 9.0, 1.6 + 0.24 * len({row.of for row in drawn})
     elif item.picture == "matrix":
         groups = [cell for rows in by_quantity for cell in _groups(rows, "at")]
         titles, panel = [f"{rows[0].quantity}\n{rows[0].at}" for rows in groups], partial(_matrix, axis=item.axis)
@@ -154,7 +155,7 @@ def draw(item: Item, path: Path, looks: Looks) -> None:
         titles, size = [rows[0].at.replace(" on ", "\n") for rows in groups], (8.0, 6.0)
     elif item.picture == "lines":
         key = "quantity" if len(by_quantity) > 1 else "at"
-        groups = _groups(item.rows, key)
+        groups = _groups(drawn, key)
         titles = [f"({letter}) {getattr(rows[0], key)}" for letter, rows in zip("abcdefgh", groups, strict=False)]
         size = 8.0, 3.2 * -(-len(groups) // 2) + 0.6
     else:

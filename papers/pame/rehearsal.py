@@ -1,4 +1,4 @@
-"""Tasks of the PAME paper on modelled hardware, with logs that are drawn: half of a log chooses, the other half judges."""
+"""Tasks of the PAME paper on modelled hardware, with drawn logs: half of a log chooses, the other half judges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from ...models.candidates import find_candidates, load_with_exits, read_network_file
 from ...platforms import Device, load_platform
 from ...tables.device import tabulate_device
-from ...tables.exit_choice import Choice, Floats, Goal, Log, Replayed, choose_exits, replay_exits
+from ...tables.exit_choice import Choice, Floats, Goal, Log, Replayed, choose_exits, log_of, replay_exits
 from ...tables.latency import LatencyTable
 from ...tables.stage_times import stage_times
 from ...traffic.answers import PRESETS, draw_answers
@@ -60,8 +60,8 @@ class Task:
 
     def log(self, seed: int, count: int, overconfidence: float = 0.0) -> Log:
         """Answers to so many samples."""
-        found = draw_answers(PRESETS[self.preset], len(self.names), count, seed, overconfidence=overconfidence)
-        return Log(found.confidences[:, :-1, None], found.correct.astype(float), np.ones(1, dtype=np.int64))
+        model = PRESETS[self.preset]
+        return log_of(draw_answers(model, len(self.names), count, seed, overconfidence=overconfidence))
 
 
 @cache

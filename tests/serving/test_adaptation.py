@@ -12,7 +12,7 @@ from fluidb.platforms import Device, load_platform
 from fluidb.serving import find_policy
 from fluidb.serving.adaptation import Exits, Hardware, Served, adapt
 from fluidb.tables.device import tabulate_device
-from fluidb.tables.exit_choice import Goal, Log, choose_exits, replay_exits
+from fluidb.tables.exit_choice import Goal, Log, choose_exits, log_of, replay_exits
 from fluidb.tables.stage_times import stage_times
 from fluidb.traffic.answers import PRESETS, draw_answers
 
@@ -23,8 +23,7 @@ STAGE_S = stage_times(TABLE)
 
 
 def drawn(seed: int, batches: int, **shift: float) -> Log:
-    samples = draw_answers(PRESETS["imagenet"], len(STAGE_S) - 2, BATCH * batches, seed, **shift)
-    return Log(samples.confidences[:, :-1, None], samples.correct.astype(float), np.array([1]))
+    return log_of(draw_answers(PRESETS["imagenet"], len(STAGE_S) - 2, BATCH * batches, seed, **shift))
 
 
 def joined(*logs: Log) -> Log:

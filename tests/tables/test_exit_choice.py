@@ -90,7 +90,9 @@ def test_choice_and_replay_are_those_of_plain_loops(problem) -> None:
         goal.gain, GRID, counts, goal.posterior, goal.guard,
     )  # fmt: skip
     assert found.ended == ended
-    mine = [(place, item.confidence, counts[item.column]) for place, item in zip(found.exits, found.settings, strict=True)]
+    mine = [
+        (place, item.confidence, counts[item.column]) for place, item in zip(found.exits, found.settings, strict=True)
+    ]
     assert mine == chain
     assert [(step.after, step.batch) for step in found.steps] == [(a, n_in) for a, n_in, _ in steps]
     for step, (_, _, expected) in zip(found.steps, steps, strict=True):
