@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from ..serving import Scheduler
-    from ..traffic import Trace, Traffic
+    from ..experiments.inputs import Requests
 
 
 def option(text: str, metavar: str | None = None, *names: str, **more: Any) -> Any:
@@ -54,61 +53,22 @@ Samples = Annotated[Path | None, option("Confidences and answers to draw from, i
 
 
 @dataclass(frozen=True, kw_only=True)
-class Requests:
-    """A trace and who serves it: the options of every command that simulates one."""
+class Simulation:
+    """What is simulated, and who decides: the options of every command that serves a trace."""
 
     trace: TraceFile
     policy: Policy = "fluid"
+    samples: Samples = None
     slo: Slo = None
     seed: Seed = 0
 
     @property
-    def slo_s(self) -> float | None:
-        """The latency objective of all requests in seconds, if the user gave one."""
-        return duration(self.slo, "--slo")
+    def requests(self) -> Requests:
+        """The requests as the library takes them."""
+        from ..experiments.inputs import Requests
 
-    @property
-    def scheduler(self) -> Scheduler:
-        """The policy with its parameters."""
-        from ..serving import find_policy
-
-        return find_policy(self.policy)
-
-    @property
-    def source(self) -> Path:
-        """The file that exits or confidences come from."""
-        return self.trace
-
-    def read(self, report: Callable[[int, int], None] | None = None) -> Trace:
-        """The trace."""
-        from ..traffic import read_trace
-
-        return read_trace(self.trace, report)
-
-    def traffic(self, trace: Trace, rates: Sequence[float], threshold: Sequence[float] | None = None) -> Traffic:
-        """The requests, ready to be served by a network of these exit rates."""
-        from ..traffic import prepare
-
-        return prepare(trace, rates, slo_s=self.slo_s, seed=self.seed, threshold=threshold, source=self.source)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SampledRequests(Requests):
-    """Requests that may draw their confidences and answers from a file."""
-
-    samples: Samples = None
-
-    def read(self, report: Callable[[int, int], None] | None = None) -> Trace:
-        """The trace, with the samples that its requests drew."""
-        from ..traffic import draw_samples, read_samples
-
-        trace = super().read(report)
-        return trace if self.samples is None else draw_samples(trace, read_samples(self.samples), self.seed, self.trace)
-
-    @property
-    def source(self) -> Path:
-        """The file that exits or confidences come from."""
-        return self.samples or self.trace
+        slo_s = duration(self.slo, "--slo")
+        return Requests(trace=self.trace, samples=self.samples, slo_s=slo_s, seed=self.seed)
 
 
 def duration(text: str | None, option: str) -> float | None:

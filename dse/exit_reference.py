@@ -16,7 +16,6 @@ from ..tables.exit_choice import (
     Replayed,
     Setting,
     levels_of,
-    moving_on,
     precision_margin,
     replay_exits,
 )
@@ -63,7 +62,7 @@ def best_exits(log: Log, stage_s: Floats, goal: Goal) -> Reference | None:
     Reference or None
         The choice with the smallest average latency; ``None`` if none keeps the goal.
     """
-    levels, number = levels_of(log, goal.confidences), len(goal.confidences)
+    levels = levels_of(log, goal.confidences)
     columns = range(levels.shape[2])
     best: _Found | None = None
     for candidate in range(1, log.candidates + 1):
@@ -76,7 +75,6 @@ def best_exits(log: Log, stage_s: Floats, goal: Goal) -> Reference | None:
             best = found if found and (best is None or found.average_s < best.average_s) else best
     if best is None:
         return None
-    assert all(at < number for _, at in best.thresholds)
     settings = [Setting(goal.confidences[at], column, 0, 0.0) for column, at in best.thresholds]
     replayed = replay_exits(log, stage_s, goal.batch, best.exits, settings)
     settings = [
@@ -111,7 +109,8 @@ def _best_thresholds(
         grids = [np.bincount(cells, w, (number + 1) ** 2).reshape(number + 1, -1) for w in (scores_first, scores_last)]
         at_first = grids[0].sum(axis=1)[::-1].cumsum()[::-1][1:]
         at_last = grids[1].cumsum(axis=0)[:-1, ::-1].cumsum(axis=1)[:, ::-1][:, 1:]
-        return at_first[:, None] + at_last
+        both: Floats = at_first[:, None] + at_last
+        return both
 
     gains = [log.scores[:, exit_ - 1] - end for exit_ in (exits[0], exits[-1])]
     total = end.sum() + leaving(*gains)

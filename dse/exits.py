@@ -7,8 +7,11 @@ from typing import NamedTuple
 
 from ..formats import InputError, check_own_folder, write_directory, write_file, write_table
 from ..models.candidates import with_exits
+from ..models.loader import build_network
 from ..models.schema import NetworkFile
 from ..models.writer import network_text
+from ..platforms import Device, load_platform
+from ..tables.device import tabulate_device
 from ..tables.exit_choice import Choice, Goal, Log, Step, choose_exits, log_of, replay_exits
 from ..tables.exit_plan import (
     EXITS_FILE,
@@ -24,7 +27,7 @@ from ..tables.exit_plan import (
     PlannedExit,
     PlanStep,
 )
-from ..tables.latency import LATENCY_FILE, LatencyTable
+from ..tables.latency import LATENCY_FILE, LatencyTable, read_latency
 from ..tables.stage_times import keep_exits
 from ..traffic.samples import Samples, write_samples
 
@@ -62,9 +65,35 @@ class Planned(NamedTuple):
     unguarded: Expected | None
 
 
-def plan_exits(
-    file: NetworkFile, path: Path, table: LatencyTable, samples: Samples, goal: Goal, source: Path | None = None
-) -> Planned:
+def times_of(file: NetworkFile, path: Path, target: str) -> LatencyTable:
+    """The latency table of a network with an exit at each of its candidates.
+
+    Parameters
+    ----------
+    file : NetworkFile
+        A network with candidates.
+    path : Path
+        Where it came from, for faults.
+    target : str
+        A device that ships, the path of a device's file, or a folder with the table.
+
+    Returns
+    -------
+    LatencyTable
+        The table.
+
+    Raises
+    ------
+    InputError
+        If there is no such device or table, or it cannot run the network.
+    """
+    if Path(target).is_dir():
+        return read_latency(Path(target))
+    device = load_platform(target, kind=Device)
+    return tabulate_device(build_network(with_exits(file, path), path), device)
+
+
+def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samples, goal: Goal) -> Planned:
     """Choose the exits of a network. The first half of the log chooses, the second half checks (Section 7.1).
 
     Parameters
@@ -79,8 +108,6 @@ def plan_exits(
         Its answers at every candidate and at the end.
     goal : Goal
         Batch size, precision, share of slow batches.
-    source : Path, optional
-        The samples' file, for faults.
 
     Returns
     -------
@@ -95,7 +122,7 @@ def plan_exits(
     """
     every = with_exits(file, path)
     names = [exit_.after for exit_ in every.exits]
-    _check(names, table, samples, goal, str(source or "samples"))
+    _check(names, table, samples, goal)
     half = len(samples) // 2
     log = log_of(samples[slice(0, half)])
     times = InferenceTime.of(file.name, table)
@@ -140,7 +167,9 @@ def plan_exits(
         latency=keep_exits(table, network.name, choice.exits, rates),
         samples=rest.at_exits(choice.exits, counts),
         log=log,
-        unguarded=None if goal.guard is None else _expected(choose_exits(log, stage_s, goal.unguarded), log, times, goal),
+        unguarded=None
+        if goal.guard is None
+        else _expected(choose_exits(log, stage_s, goal.unguarded), log, times, goal),
     )
 
 
@@ -150,14 +179,16 @@ def _expected(choice: Choice, log: Log, times: InferenceTime, goal: Goal) -> Exp
     return Expected.of(replay_exits(log, times.array(), goal.batch, choice.exits, choice.settings))
 
 
-def _check(names: list[str], table: LatencyTable, samples: Samples, goal: Goal, source: str) -> None:
+def _check(names: list[str], table: LatencyTable, samples: Samples, goal: Goal) -> None:
     """Refuse inputs that do not fit each other, with a line for each fault."""
-    faults = []
+    faults, source = [], str(samples.source or "samples")
     found = [exit_.name for exit_ in table.exits[:-1]]
+    if list(goal.confidences) != sorted(set(goal.confidences)) or not all(0 <= item <= 1 for item in goal.confidences):
+        faults.append("--thresholds: expected confidences from 0 to 1, each larger than the one before")
     if found != names:
         faults.append(
-            f"{table.platform}: expected times of the network with an exit at each of its {len(names)} candidates, found "
-            f"those of {table.network} with {len(found)}; write that network with `fluidb models exits`"
+            f"{table.platform}: expected times of the network with an exit at each of its {len(names)} candidates, "
+            f"found those of {table.network} with {len(found)} exits; write that network with `fluidb models exits`"
         )
     if samples.exits != len(names) + 1:
         faults.append(
@@ -168,13 +199,15 @@ def _check(names: list[str], table: LatencyTable, samples: Samples, goal: Goal, 
         faults.append(f"--batch: expected 1 to {table.b_max}, the largest batch of the table, found {goal.batch}")
     if not 1 <= goal.width <= goal.batch:
         faults.append(f"--width: expected 1 to the batch size, {goal.batch}, found {goal.width}")
-    for name, share in (("--precision", goal.precision), ("--guard", goal.searched)):
+    shares = {"--precision": goal.precision} | ({"--guard": goal.searched} if goal.guard is not None else {})
+    for name, share in shares.items():
         if not 0 < share <= 1:
-            faults.append(f"{name}: expected more than 0 % and at most 100 %, found {share:.6%}".replace("0000%", " %"))
+            faults.append(f"{name}: expected more than 0 % and at most 100 %, found {100 * share:g} %")
     if goal.searched < goal.precision:
-        faults.append(f"--guard: expected at least the precision, {goal.precision:.6g}, found {goal.searched:.6g}")
+        kept, found_ = 100 * goal.precision, 100 * goal.searched
+        faults.append(f"--guard: expected at least the precision, {kept:g} %, found {found_:g} %")
     faults += [
-        f"{name}: expected 0 % to less than 100 %, found {share:.6g}"
+        f"{name}: expected 0 % to less than 100 %, found {100 * share:g} %"
         for name, share in (("--slow", goal.slow), ("--gain", goal.gain))
         if not 0 <= share < 1
     ]

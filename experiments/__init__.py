@@ -1,4 +1,4 @@
-"""Studies that search and simulate many times: comparison, capacity, co-design, thresholds; and where they run."""
+"""Studies: one simulation, thresholds, capacity, co-design, comparison; and where they run."""
 
 import lazy_loader
 

@@ -19,6 +19,7 @@ from ..tables.latency import LatencyTable
 from ..traffic.arrivals import poisson
 from ..traffic.traffic import Traffic, prepare
 from .estimates import Estimate
+from .inputs import AnyPolicy, AnyTable, as_scheduler, as_table
 from .workers import Workers, in_order
 
 KEPT, NOT_KEPT, UNDECIDED = "kept", "not kept", "undecided"
@@ -176,16 +177,15 @@ class _Search:
     max_requests: int
     threads: int | None
     progress: Callable[[int, int], None] | None
-    drawn: dict[int, Traffic] = field(default_factory=dict)
+    drawn: list[Traffic] = field(default_factory=list)
     probes: list[Probe] = field(default_factory=list)
     simulated: int = 0
 
     def _draw(self, count: int) -> None:
         """Draw what is missing; longer traffic begins with the shorter one."""
-        rates = [row.rate for row in self.table.exits]
-        for seed in range(self.seeds):
-            if seed not in self.drawn or len(self.drawn[seed]) < count:
-                self.drawn[seed] = prepare(poisson(1.0, count, seed), rates, slo_s=self.slo_s, seed=seed)
+        if not self.drawn or len(self.drawn[0]) < count:
+            rates, seeds = [row.rate for row in self.table.exits], range(self.seeds)
+            self.drawn = [prepare(poisson(1.0, count, seed), rates, slo_s=self.slo_s, seed=seed) for seed in seeds]
 
     def _run(self, at: tuple[float, int], seed: int) -> list[float]:
         rate_per_s, count = at
@@ -213,20 +213,9 @@ class _Search:
         return verdict
 
 
-def _narrow(search: _Search, low: float, high: float, *, below: str, tolerance: float) -> tuple[float, float]:
-    """Bisect between a rate with the verdict ``below`` and one without, as finely as the tolerance."""
-    while high - low > tolerance * high:
-        middle = (low + high) / 2
-        if search.probe(middle) == below:
-            low = middle
-        else:
-            high = middle
-    return low, high
-
-
 def find_capacity(
-    table: LatencyTable,
-    scheduler: Scheduler,
+    table: AnyTable,
+    policy: AnyPolicy,
     requirements: Sequence[Requirement],
     *,
     slo_s: float,
@@ -243,10 +232,10 @@ def find_capacity(
 
     Parameters
     ----------
-    table : LatencyTable
-        Times of the design.
-    scheduler : Scheduler
-        The policy.
+    table : LatencyTable or Path
+        Times of the design, or its folder.
+    policy : Scheduler or str
+        Who decides.
     requirements : sequence of Requirement
         Upper bounds on figures that more traffic makes worse.
     slo_s : float
@@ -274,9 +263,11 @@ def find_capacity(
     Raises
     ------
     InputError
-        If a requirement cannot be decided so, a number is out of range, or the policy breaks its contract.
+        If the table cannot be read, a requirement cannot be decided so, a number is out of range, or the policy breaks
+        its contract.
     """
-    saturation = saturation_rate(table, scheduler.b_max)
+    scheduler, latency = as_scheduler(policy), as_table(table)
+    saturation = saturation_rate(latency, scheduler.b_max)
     high = saturation if high_per_s is None else high_per_s
     low = _FLOOR * min(saturation, high) if low_per_s is None else low_per_s
     cap = 16 * requests if max_requests is None else max_requests
@@ -287,8 +278,8 @@ def find_capacity(
     if not 1 <= requests <= cap:
         raise InputError(f"requests: expected at least 1 and at most {cap:,}, the most of a run, found {requests:,}")
     check_monotone(requirements, requests)
-    check_stated(requirements, mac_share=table.peak_macs_per_s)
-    search = _Search(table, scheduler, requirements, slo_s, seeds, requests, cap, threads, progress)
+    check_stated(requirements, mac_share=latency.peak_macs_per_s)
+    search = _Search(latency, scheduler, requirements, slo_s, seeds, requests, cap, threads, progress)
     _bracket(search, low, high, tolerance)
     probes = sorted(search.probes, key=lambda probe: probe.rate_per_s)
     failed = next((probe for probe in probes if probe.verdict == NOT_KEPT), None)
@@ -309,26 +300,13 @@ def find_capacity(
 
 
 def _bracket(search: _Search, low: float, high: float, tolerance: float) -> None:
-    """Halve the rate until it is kept, then close in on the last that is kept and the first that is not."""
-    verdict = search.probe(high)
-    if verdict == KEPT:
-        return
-    undecided = [high] if verdict == UNDECIDED else []
-    failing = None if undecided else high
+    """Halve the rate until it is kept, then bisect: where it is kept no longer, and where it surely fails."""
     rate = high
-    while verdict != KEPT and rate > low:
+    while search.probe(rate) != KEPT and rate > low:
         rate = max(low, rate / 2)
-        verdict = search.probe(rate)
-        if verdict == NOT_KEPT:
-            failing, undecided = rate, []
-        elif verdict == UNDECIDED:
-            undecided.append(rate)
-    if verdict == KEPT:
-        top = min(undecided, default=failing)
-        assert top is not None
-        _narrow(search, rate, top, below=KEPT, tolerance=tolerance)
-    # rates that could not be decided end at a rate that surely fails: find that end, too
-    unsure = [probe.rate_per_s for probe in search.probes if probe.verdict == UNDECIDED]
-    failed = [probe.rate_per_s for probe in search.probes if probe.verdict == NOT_KEPT]
-    if unsure and failed and max(unsure) < min(failed):
-        _narrow(search, max(unsure), min(failed), below=UNDECIDED, tolerance=tolerance)
+    for below, above in ((KEPT, (UNDECIDED, NOT_KEPT)), (UNDECIDED, (NOT_KEPT,))):
+        left = max((probe.rate_per_s for probe in search.probes if probe.verdict == below), default=math.inf)
+        right = min((probe.rate_per_s for probe in search.probes if probe.verdict in above), default=-math.inf)
+        while right - left > tolerance * right:
+            middle = (left + right) / 2
+            left, right = (middle, right) if search.probe(middle) == below else (left, middle)

@@ -15,10 +15,9 @@ from ..models import Network
 from ..platforms import Platform
 from ..serving.metrics import Summary, summarise
 from ..serving.replay import simulate
-from ..serving.scheduler import Scheduler
 from ..tables.latency import LatencyTable
 from ..tables.launches import launches_of
-from ..traffic.traffic import Traffic
+from .inputs import AnyPolicy, Requests, as_scheduler
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +78,8 @@ def codesign(
     network: Network,
     platform: Platform,
     options: SearchOptions,
-    traffic: Traffic,
-    scheduler: Scheduler,
+    requests: Requests,
+    policy: AnyPolicy,
     *,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -93,10 +92,10 @@ def codesign(
         What runs, and on what.
     options : SearchOptions
         The first search; the others take their weights from the traffic.
-    traffic : Traffic
-        Requests with their exits and objectives, the same in every round.
-    scheduler : Scheduler
-        The policy.
+    requests : Requests
+        What is served, the same in every round.
+    policy : Scheduler or str
+        Who decides.
     threads : int, optional
         Threads of the searches; the result does not depend on it.
     progress : callable, optional
@@ -110,9 +109,11 @@ def codesign(
     Raises
     ------
     InputError
-        As :func:`fluidb.dse.search` and :func:`fluidb.serving.simulate` do.
+        If an input cannot be read, or as :func:`fluidb.dse.search` and :func:`fluidb.serving.simulate` do.
     """
     rounds: list[Round] = []
+    traffic = requests.traffic(requests.read(), [item.rate for item in network.exits])
+    scheduler = as_scheduler(policy)
     found = search(network, platform, options, threads=threads)
     while True:  # there are finitely many designs
         design, fbcb = tabulate_design(network, platform, options, found)

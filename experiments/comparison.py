@@ -309,8 +309,8 @@ class Change(Printed):
     earlier: float
     now: float
     difference: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
 
 
 class Against(Printed):
@@ -392,24 +392,20 @@ def against(now: Comparison, earlier: Comparison) -> Against:
         for item in point.contenders:
             for figure in JUDGED:
                 value, before = item.metrics[figure.key], there[point.key, item.name].metrics[figure.key]
-                values, others, paired = value.beside(before)
-                methods.append("paired" if paired else "welch")
+                methods.append("paired" if value.paired(before) else "welch")
                 found = value.less(before)
                 if not found.beyond_noise:
                     continue
-                assert found.low is not None
-                assert found.high is not None
-                difference = float(values.mean() - others.mean())
-                (better if figure.better * difference > 0 else worse).append(
+                (better if figure.better * found.mean > 0 else worse).append(
                     Change(
                         case=point.case,
                         slo_s=point.slo_s,
                         rate_per_s=point.rate_per_s,
                         contender=item.name,
                         metric=figure.key,
-                        earlier=float(others.mean()),
-                        now=float(values.mean()),
-                        difference=difference,
+                        earlier=float(before.values.mean()),
+                        now=float(value.values.mean()),
+                        difference=found.mean,
                         low=found.low,
                         high=found.high,
                     )

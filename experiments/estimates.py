@@ -44,15 +44,14 @@ class Estimate(Printed):
         """The value of each seed."""
         return np.array(list(self.seeds.values()), dtype=np.float64)
 
-    def beside(self, other: Estimate) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
-        """Values by seed of both figures, and whether they are pairs: both have the same seeds, so the same traffic."""
-        paired = self.seeds.keys() == other.seeds.keys()
-        order = self.seeds if paired else other.seeds
-        return self.values, np.array([other.seeds[seed] for seed in order]), paired
+    def paired(self, other: Estimate) -> bool:
+        """Whether both figures have the same seeds, so the same traffic."""
+        return self.seeds.keys() == other.seeds.keys()
 
     def less(self, other: Estimate) -> Difference:
         """The difference to another figure: seed by seed where both have the same seeds, else by Welch's interval."""
-        values, others, paired = self.beside(other)
+        values, paired = self.values, self.paired(other)
+        others = np.array([other.seeds[seed] for seed in (self.seeds if paired else other.seeds)])
         interval = mean_interval(values - others) if paired else welch_interval(values, others)
         mean = float((values - others).mean() if paired else values.mean() - others.mean())
         if interval is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +11,7 @@ from numpy.typing import NDArray
 from ..formats import InputError
 from ..serving.metrics import summarise
 from ..serving.replay import simulate
-from ..serving.scheduler import Scheduler
-from ..tables.latency import LatencyTable
-from ..traffic.trace import Trace
-from ..traffic.traffic import prepare
+from .inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +41,25 @@ class ThresholdPoint:
     p99_latency_s: float
     violation_rate: float
     pareto: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A sweep of thresholds.
+
+    Attributes
+    ----------
+    requests : int
+        How many every point serves.
+    exits : list of str
+        Names of the network's exits.
+    points : list of ThresholdPoint
+        One for each threshold; the mark is for accuracy, mean latency and violations.
+    """
+
+    requests: int
+    exits: list[str]
+    points: list[ThresholdPoint]
 
 
 def spread(first: float, last: float, count: int) -> list[float]:
@@ -102,54 +117,49 @@ def pareto(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def sweep_thresholds(
-    table: LatencyTable,
-    trace: Trace,
-    scheduler: Scheduler,
+    table: AnyTable,
+    requests: Requests,
+    policy: AnyPolicy,
     thresholds: Sequence[float],
     *,
-    slo_s: float | None = None,
-    source: Path | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> list[ThresholdPoint]:
-    """Replay a trace with one threshold after the other.
+) -> Sweep:
+    """Replay requests with one threshold after the other.
 
     Parameters
     ----------
-    table : LatencyTable
-        Times of the design that serves it.
-    trace : Trace
-        Requests with confidences and answers.
-    scheduler : Scheduler
-        The policy.
+    table : LatencyTable or Path
+        Times of the design that serves them, or its folder.
+    requests : Requests
+        What is served, with confidences and answers.
+    policy : Scheduler or str
+        Who decides.
     thresholds : sequence of float
         Each for all exits.
-    slo_s : float, optional
-        Latency objective in seconds, where the trace has none of its own.
-    source : Path, optional
-        The file that confidences and answers came from, for the faults.
     progress : callable, optional
         Called with thresholds done and in all.
 
     Returns
     -------
-    list of ThresholdPoint
-        One for each threshold; the mark is for accuracy, mean latency and violations.
+    Sweep
+        A point for each threshold.
 
     Raises
     ------
     InputError
-        If the trace knows no confidences or answers, or what :func:`simulate` refuses.
+        If an input cannot be read, if the trace knows no confidences or answers, or what :func:`simulate` refuses.
     """
+    scheduler, latency, trace = as_scheduler(policy), as_table(table), requests.read()
     if trace.confidences is None or trace.correct is None or trace.exits is not None:
         raise InputError(
-            f"{source or 'trace'}: expected confidence_1, ... and correct_1, ... and no exit, of requests or samples; "
-            "add --samples"
+            f"{trace.source or 'trace'}: expected confidence_1, ... and correct_1, ... and no exit, "
+            "of requests or samples; add --samples"
         )
-    rates = [row.rate for row in table.exits]
+    rates = [row.rate for row in latency.exits]
     found: list[ThresholdPoint] = []
     for done, threshold in enumerate(thresholds, 1):
-        traffic = prepare(trace, rates, slo_s=slo_s, threshold=threshold, source=source)
-        summary = summarise(simulate(table, traffic, scheduler))
+        traffic = requests.traffic(trace, rates, threshold)
+        summary = summarise(simulate(latency, traffic, scheduler))
         assert summary.accuracy is not None
         found.append(
             ThresholdPoint(
@@ -165,4 +175,5 @@ def sweep_thresholds(
         if progress is not None:
             progress(done, len(thresholds))
     best = pareto(np.array([(-point.accuracy, point.mean_latency_s, point.violation_rate) for point in found]))
-    return [replace(point, pareto=bool(mark)) for point, mark in zip(found, best, strict=True)]
+    points = [replace(point, pareto=bool(mark)) for point, mark in zip(found, best, strict=True)]
+    return Sweep(len(trace), [row.name for row in latency.exits], points)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..dse.design import DesignTable, tabulate_design
+from ..dse.fbcb import FbcbTable
 from ..dse.search import SearchOptions, search
 from ..experiments.comparison import Comparison, Standing, compare
 from ..experiments.scenarios import Contender, Point, Scenario, load_scenario
@@ -91,6 +92,6 @@ class Lab:
         return {key: np.array([found[index][key] for index in range(len(runs))]) for key in found[0]}
 
 
-def design(network: Network, platform: Platform, options: SearchOptions) -> DesignTable:
-    """The design that a search finds, with its throughput."""
-    return tabulate_design(network, platform, options, search(network, platform, options, top=1))[0]
+def design(network: Network, platform: Platform, options: SearchOptions) -> tuple[DesignTable, FbcbTable]:
+    """The design that a search finds, and its FBCB."""
+    return tabulate_design(network, platform, options, search(network, platform, options, top=1))

@@ -48,7 +48,7 @@ def simulate(
     until_s : float
         Stop then; requests that arrived and have not returned stay unfinished.
     record : bool
-        Keep every run, for a timeline.
+        Keep every run, for a timeline (see :func:`record_runs`).
     progress : callable, optional
         Called with the requests that were served, and their number.
 
@@ -67,8 +67,41 @@ def simulate(
         raise InputError(
             f"until: expected a time after the first arrival at {traffic.trace.arrival_s[0]:g} s, found {until_s:g} s"
         )
-    traffic = traffic.first(arrived)
-    policy, segments = scheduler.policy, table.segments(by_layer=scheduler.policy.by_layer)
+    replay = _replay(table, traffic.first(arrived), scheduler, until_s, None, progress)
+    return record_runs(replay, scheduler) if record else replay
+
+
+def record_runs(replay: Replay, scheduler: Scheduler) -> Replay:
+    """Replay once more and keep every run, for a timeline; the first replay knows how many there are.
+
+    Parameters
+    ----------
+    replay : Replay
+        What :func:`simulate` returned.
+    scheduler : Scheduler
+        The policy that it was given.
+
+    Returns
+    -------
+    Replay
+        The same, with its runs.
+    """
+    launches = replay.launches
+    room = int(launches.sum()), int(launches.sum(axis=0) @ np.arange(launches.shape[1]))
+    return _replay(replay.table, replay.traffic, scheduler, replay.until_s, room)
+
+
+def _replay(
+    table: LatencyTable,
+    traffic: Traffic,
+    scheduler: Scheduler,
+    until_s: float,
+    room: tuple[int, int] | None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Replay:
+    """A replay; it keeps its runs if it gets ``room`` for so many, and for so many samples in them."""
+    policy = scheduler.policy
+    segments = table.segments(by_layer=policy.by_layer)
     last_s, least_s = float(traffic.trace.arrival_s[-1]), float(segments.time_s[:, 1].min())
     if np.spacing(last_s) > 1e-3 * least_s:
         raise InputError(
@@ -82,31 +115,24 @@ def simulate(
         )
     b_max = table.b_max if scheduler.b_max is None else min(scheduler.b_max, table.b_max)
     settings, levels = scheduler.settings(traffic.objective_s), _levels(policy, traffic, len(table.exits))
-    device = device_of(table, segments)
-
-    def run(room: tuple[int, int]) -> Run:
-        memory = np.zeros(levels + policy.memory)
-        rules = Rules(settings, memory, memory[:levels], b_max, scheduler.call_s)
-        return play(scheduler, work_of(traffic, levels), device, rules, lanes, until_s, room, progress)
-
-    found = run((0, 0))
-    if record:  # once more, now that it is known how much there is to keep
-        found = run((int(found.clock.runs), int(found.clock.run_members)))
-    clock, served, ran = found.clock, found.requests, found.record
+    memory = np.zeros(levels + policy.memory)
+    rules = Rules(settings, memory, memory[:levels], b_max, scheduler.call_s)
+    work, device = work_of(traffic, levels), device_of(table, segments)
+    clock, served, ran = play(scheduler, work, device, rules, lanes, until_s, room or (0, 0), progress)
     if levels:
         traffic = dataclasses.replace(traffic, exits=np.where(served.exit, served.exit, len(table.exits)))
     return Replay(
         traffic, table, served.start_s, served.finish_s, served.stalled_s, served.preempted, segments,
         ran.launches.sum(axis=0), int(clock.preemptions), int(clock.calls), int(clock.calls) * scheduler.call_s,
-        until_s, lanes, float(clock.overhead_s), runs_of(ran) if record else None,
+        until_s, lanes, float(clock.overhead_s), runs_of(ran, int(clock.run_members)) if room else None,
     )  # fmt: skip
 
 
-def runs_of(record: Record) -> Runs:
-    """Every run that was recorded, a column for each thing known of it."""
+def runs_of(record: Record, members: int) -> Runs:
+    """Every run that was recorded, a column for each thing known of it, and the samples in them."""
     begin_s, end_s = record.run_s.T
     segment, batch, level, flags, lane = record.runs.T
-    return Runs(begin_s, end_s, segment, batch, level, flags, lane, record.members)
+    return Runs(begin_s, end_s, segment, batch, level, flags, lane, record.members[:members])
 
 
 class Run(NamedTuple):

@@ -118,7 +118,7 @@ def _counter(name: str, unit: str, up_s: NDArray[np.float64], down_s: NDArray[np
     order = np.argsort(times, kind="stable")
     values = np.cumsum(steps[order])
     times = times[order]
-    last = np.append(times[1:] != times[:-1], True)
+    last = np.diff(times, append=np.inf) > 0
     before = 0
     for at_s, value in zip(times[last].tolist(), values[last].tolist(), strict=True):
         if value != before:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,7 +112,7 @@ def levels(threshold: float | Sequence[float] | None, last: int) -> list[float]:
     return given
 
 
-def check(trace: Trace, last: int, source: Path | None = None) -> None:
+def check(trace: Trace, last: int) -> None:
     """Refuse a trace that does not fit the exits of a network.
 
     Parameters
@@ -122,20 +121,18 @@ def check(trace: Trace, last: int, source: Path | None = None) -> None:
         Requests.
     last : int
         Exits of the network.
-    source : Path, optional
-        The file that the exits, or confidences and answers, came from.
 
     Raises
     ------
     InputError
         With a line for each fault.
     """
-    where = "trace" if source is None else str(source)
+    where = trace.source or "trace"
     faults = []
     if trace.exits is not None:
         wrong = np.flatnonzero(trace.exits > last)
         if wrong.size:
-            line = "" if source is None else f" (line {wrong[0] + 2})"
+            line = "" if trace.source is None else f" (line {wrong[0] + 2})"
             faults.append(
                 f"{where}: row {wrong[0] + 1}{line}: exit: expected 1 to {last}, the exits of the network, "
                 f'found "{trace.exits[wrong[0]]}"{more(wrong.size)}'

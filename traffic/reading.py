@@ -85,7 +85,7 @@ def read_trace(path: Path, progress: Callable[[int, int], None] | None = None) -
     correct = found.get("correct")
     return Trace(
         ids, arrival_s, found.get("exit"), found.get("confidence"), found.get("slo_s"),
-        None if correct is None else correct.astype(np.bool_),
+        None if correct is None else correct.astype(np.bool_), path,
     )  # fmt: skip
 
 

@@ -41,27 +41,30 @@ class Samples:
         principal values instead of one confidence: those by which it is judged whether the answer is good enough.
     correct : (N, E) ndarray of bool or float64
         Whether the answer at each exit is right; for a dense task its score, in [0, 1].
+    source : Path, optional
+        Their file, for faults.
     """
 
     confidences: NDArray[np.float64]
     correct: NDArray[np.bool_] | NDArray[np.float64]
+    source: Path | None = None
 
     def __len__(self) -> int:
         return len(self.correct)
 
     def __getitem__(self, rows: slice) -> Samples:
         """Some of the samples."""
-        return Samples(self.confidences[rows], self.correct[rows])
+        return Samples(self.confidences[rows], self.correct[rows], self.source)
 
     @property
     def exits(self) -> int:
         """Exits, the last included, E."""
-        return self.correct.shape[1]
+        return int(self.correct.shape[1])
 
     @property
     def values(self) -> int:
         """Principal values of an answer, V; 1 if it has a confidence instead."""
-        return self.confidences.shape[2] if self.confidences.ndim == 3 else 1
+        return int(self.confidences.shape[2]) if self.confidences.ndim == 3 else 1
 
     def confidence_at(self, exit_: int, count: int = 1) -> NDArray[np.float64]:
         """The confidence of every sample at an exit.
@@ -98,7 +101,7 @@ class Samples:
         """
         columns = [self.confidence_at(exit_, count) for exit_, count in zip(exits, counts, strict=True)]
         confidences = np.column_stack(columns) if columns else np.empty((len(self), 0))
-        return Samples(confidences, self.correct[:, [*(exit_ - 1 for exit_ in exits), self.exits - 1]])
+        return Samples(confidences, self.correct[:, [*(exit_ - 1 for exit_ in exits), self.exits - 1]], self.source)
 
 
 def read_samples(path: Path) -> Samples:
@@ -134,7 +137,7 @@ def read_samples(path: Path) -> Samples:
             f"{path}: expected correct for every exit and confidence for every exit, with or without the last, "
             f"found {exits} and {confidences.shape[1]}"
         )
-    return Samples(confidences, correct)
+    return Samples(confidences, correct, path)
 
 
 def _read_csv(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -235,11 +238,12 @@ def write_samples(samples: Samples, path: Path, *, replace: bool = True) -> None
     """
     held = io.BytesIO()
     answers = "correct" if samples.correct.dtype == np.bool_ else "score"
-    np.savez(held, confidence=samples.confidences, **{answers: samples.correct})
+    arrays: dict[str, Any] = {"confidence": samples.confidences, answers: samples.correct}
+    np.savez(held, **arrays)
     write_file(path, held.getvalue(), replace=replace)
 
 
-def draw_samples(trace: Trace, samples: Samples, seed: int, source: Path | None = None) -> Trace:
+def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
     """Draw a sample for every request, uniformly and with replacement.
 
     Parameters
@@ -250,8 +254,6 @@ def draw_samples(trace: Trace, samples: Samples, seed: int, source: Path | None 
         The samples to draw from.
     seed : int
         Same seed, same samples; independent of arrivals and exits drawn with it.
-    source : Path, optional
-        The trace's file, for the fault.
 
     Returns
     -------
@@ -266,15 +268,16 @@ def draw_samples(trace: Trace, samples: Samples, seed: int, source: Path | None 
     """
     if samples.confidences.ndim == 3:
         raise InputError(
-            f"samples: expected a confidence for each exit, found {samples.values} principal values; "
-            "`fluidb exits` chooses how many of them must reach the threshold, and writes samples that can be drawn"
+            f"{samples.source or 'samples'}: expected a confidence for each exit, found {samples.values} principal "
+            "values; `fluidb exits` chooses how many of them must reach the threshold, and writes samples that can be drawn"
         )
     own = {"exit": trace.exits, "confidence_1, ...": trace.confidences, "correct_1, ...": trace.correct}
     found = [name for name, values in own.items() if values is not None]
     if found:
         raise InputError(
-            f"{source or 'trace'}: expected a trace without {' or '.join(found)}, which the samples give; "
+            f"{trace.source or 'trace'}: expected a trace without {' or '.join(found)}, which the samples give; "
             "leave out --samples or the columns"
         )
     rows = stream(seed, SAMPLES).integers(len(samples), size=len(trace))
-    return replace(trace, confidences=samples.confidences[rows], correct=samples.correct[rows])
+    confidences, correct = samples.confidences[rows], samples.correct[rows]
+    return replace(trace, confidences=confidences, correct=correct, source=samples.source)

@@ -47,6 +47,8 @@ class Trace:
         Latency objective of each request in seconds.
     correct : (N, E) ndarray of bool or float64, optional
         Whether the answer at exits 1..E is right; scores in [0, 1] if the requests drew samples of a dense task.
+    source : Path, optional
+        The file that the exits, or confidences and answers, came from, for faults.
     """
 
     request_id: NDArray[np.int64]
@@ -55,6 +57,7 @@ class Trace:
     confidences: NDArray[np.float64] | None = None
     slo_s: NDArray[np.float64] | None = None
     correct: NDArray[np.bool_] | NDArray[np.float64] | None = None
+    source: Path | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -62,7 +65,9 @@ class Trace:
     def first(self, count: int) -> Trace:
         """The first requests."""
         columns = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        given = {name: values[:count] for name, values in columns.items() if values is not None}
+        given: dict[str, Any] = {
+            name: values[:count] for name, values in columns.items() if isinstance(values, np.ndarray)
+        }
         return dataclasses.replace(self, **given)
 
     def columns(self) -> dict[str, NDArray[Any]]:

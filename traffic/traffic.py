@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +52,6 @@ def prepare(
     slo_s: float | None = None,
     seed: int = 0,
     threshold: float | Sequence[float] | None = None,
-    source: Path | None = None,
 ) -> Traffic:
     """Make a trace ready to be served: every request gets its exit and its objective.
 
@@ -72,8 +70,6 @@ def prepare(
         For exits that are drawn.
     threshold : float or sequence of float, optional
         For exits decided by confidence: one for all, or one for each but the last; by default the paper's 0.8.
-    source : Path, optional
-        The file that exits or confidences came from, for the faults.
 
     Returns
     -------
@@ -89,7 +85,7 @@ def prepare(
     last = len(rates)
     if threshold is not None and (trace.confidences is None or trace.exits is not None):
         raise InputError("threshold: expected a trace whose exits are decided by confidence_1, ...; this one's are not")
-    check(trace, last, source)
+    check(trace, last)
     if trace.exits is not None:
         exits, origin = trace.exits, "trace"
     elif trace.confidences is not None:

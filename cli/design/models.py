@@ -109,6 +109,43 @@ def import_(
     show(as_json, "fluidb.model-import-output/1", record, [facts({"format": chosen} | _about(net))], output, then)
 
 
+@app.command("exits")
+def exits_(
+    network: Annotated[str, argument("A network with exit candidates: a name, or a TOML file.")],
+    output: Annotated[Path, written("The network file to write.", "OUT.toml")],
+    at: Annotated[str | None, option("Candidates, as H13 or as layers; all if not given.", "H1,H4,..")] = None,
+    rates: Annotated[str | None, option("Share of samples that leave at each; 0 if not given.", "R1,R2,..")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a network with exits at some of its candidates.
+
+    It is an ordinary network, which dse, latency and serve-sim take. `fluidb
+    exits` chooses among the candidates (docs/exits.md).
+    """
+    from ...formats import check_free, check_other, write_file
+    from ...models.candidates import read_network_file, with_exits
+    from ...models.loader import build_network
+    from ...models.writer import network_text
+
+    file, path = read_network_file(network)
+    check_free(output, force)
+    check_other(output, path)
+    names = None if at is None else [name.strip() for name in at.split(",")]
+    made = with_exits(file, path, names, numbers(rates, "--rates", float, "0.3,0.3") or None)
+    net = build_network(made, path)
+    write_file(output, network_text(made))
+    record = {"output": output, **_record(net)}
+    show(
+        as_json,
+        "fluidb.model-exits-output/1",
+        record,
+        [facts(_about(net))],
+        output,
+        f"; next: fluidb dse {output} BOARD",
+    )
+
+
 @app.command()
 def check(network: NetworkName, as_json: AsJson = False) -> None:
     """Check a network file and list every fault in it.
@@ -116,9 +153,12 @@ def check(network: NetworkName, as_json: AsJson = False) -> None:
     Each fault stands with its key, and the exit code is 2; without one, the file's facts are printed.
     """
     from ...models import load_network
+    from ...models.candidates import load_with_exits, read_network_file
 
     with every_fault():
         net = load_network(network)
+        if read_network_file(network)[0].candidates is not None:
+            load_with_exits(network)  # their bridges and heads may have faults of their own
     ends = f"{len(net.exits)} exits" if len(net.exits) > 1 else "1 exit"
     text = f"{printable(network)}: no faults; {len(net.gemms)} GEMMs, {net.macs:,} MACs, {ends}"
     show(as_json, "fluidb.model-check-output/1", {"file": network, **_record(net)}, [text])

@@ -37,15 +37,13 @@ def command(
     Arrivals are Poisson. Exit code 1 if the policy keeps the requirements at no rate.
     """
     from ...experiments.capacity import find_capacity
-    from ...serving import find_policy, parse_requirement
-    from ...tables import read_latency
+    from ...serving import parse_requirement
 
     required = [parse_requirement(text, "--require") for text in require]
     settings: dict[str, Any] = {"slo_s": duration(slo, "--slo"), "seeds": seeds, "requests": requests}
     settings |= {"max_requests": max_requests, "low_per_s": low, "high_per_s": high, "threads": threads}
-    scheduler, latency = find_policy(policy), read_latency(directory)
     with progress("rates") as report:
-        found = find_capacity(latency, scheduler, required, **settings, progress=report)
+        found = find_capacity(directory, policy, required, **settings, progress=report)
     record = {"design": directory, "policy": policy, "slo_s": settings["slo_s"]}
     record |= {"requirements": [item.text for item in required], **asdict(found)}
     record["probes"] = [asdict(probe) | {"estimates": _estimates(required, probe)} for probe in found.probes]

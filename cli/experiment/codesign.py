@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ..design.problem import NetworkName, PlatformName, Space
-from ..options import AsJson, Force, Requests, Threads, written
+from ..options import AsJson, Force, Simulation, Threads, written
 from ..render import facts, ms, percent, progress, show, table
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def command(
     network: NetworkName,
     platform: PlatformName,
-    requests: Requests,
+    simulated: Simulation,
     asked: Space,
     output: Annotated[Path | None, written("Write the design with its latency table into this folder.")] = None,
     threads: Threads = None,
@@ -35,17 +35,16 @@ def command(
 
     if output is not None:
         check_output(output, force=force)
-    problem = asked.read(network, platform)
-    traffic = requests.traffic(requests.read(), [item.rate for item in problem.network.exits])
+    problem, requests = asked.read(network, platform), simulated.requests
     with progress("rounds") as report:
-        found = codesign(*problem, traffic, requests.scheduler, threads=threads, progress=report)
+        found = codesign(*problem, requests, simulated.policy, threads=threads, progress=report)
     if output is not None:
         write_design(output, found.chosen.design, found.chosen.fbcb, found.chosen.latency, replace=force)
     record = {
         "network": problem.network.name,
         "platform": problem.platform.name,
         "trace": requests.trace,
-        "policy": requests.policy,
+        "policy": simulated.policy,
         "slo_s": requests.slo_s,
         "rounds": [item.tile._asdict() | _figures(item) for item in found.rounds],
         "settled": found.settled,

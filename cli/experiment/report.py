@@ -31,10 +31,11 @@ def command(
     The page needs no network. Design, resources, utilisation and latency table of every folder; with --trace
     also the policies: figures with intervals, distributions, the first moments.
     """
+    from ...experiments.inputs import Requests
     from ...formats import InputError, write_file
     from ...plots import check_picture
     from ...plots.report import MAX_SERIES, make_report, report_text
-    from ...serving import POLICIES, find_policy
+    from ...serving import POLICIES
 
     check_picture(output, replace=force, suffixes=None)
     for name, given in (("--policy", policy), ("--slo", slo), ("--seed", seed)):
@@ -46,8 +47,8 @@ def command(
             f"--policy: expected at most {MAX_SERIES} policies, as many as a reader tells apart, each once, "
             f"found {', '.join(specs)}"
         )
-    slo_s, schedulers = duration(slo, "--slo"), [find_policy(spec) for spec in specs]
-    report = make_report(directories, trace, schedulers, slo_s=slo_s, seed=seed or 0)
+    requests = None if trace is None else Requests(trace=trace, slo_s=duration(slo, "--slo"), seed=seed or 0)
+    report = make_report(directories, requests, specs)
     if trace is not None and not report.designs:
         raise InputError("--trace: would change nothing without a design; add a design's folder or leave it out")
     write_file(output, report_text(report, title), replace=force)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ..options import AsJson, SampledRequests, TableFolder, option
+from ..options import AsJson, Simulation, TableFolder, option
 from ..render import facts, ms, percent, progress, show, table
 
 
 def command(
     directory: TableFolder,
-    requests: SampledRequests,
+    simulated: Simulation,
     first: Annotated[float, option("The lowest threshold.", "THRESHOLD", "--from")] = 0.5,
     last: Annotated[float, option("The highest threshold.", "THRESHOLD", "--to")] = 0.95,
     steps: Annotated[int, option("Thresholds, at equal distances.", min=2, max=1000)] = 10,
@@ -23,23 +23,21 @@ def command(
     latency and violations at once.
     """
     from ...experiments.thresholds import spread, sweep_thresholds
-    from ...tables import read_latency
 
-    slo_s, thresholds, scheduler = requests.slo_s, spread(first, last, steps), requests.scheduler
-    latency, trace, source = read_latency(directory), requests.read(), requests.source
+    requests, thresholds = simulated.requests, spread(first, last, steps)
     with progress("thresholds") as report:
-        points = sweep_thresholds(latency, trace, scheduler, thresholds, slo_s=slo_s, source=source, progress=report)
+        found = sweep_thresholds(directory, requests, simulated.policy, thresholds, progress=report)
     record = {
         "design": directory,
         "trace": requests.trace,
         "samples": requests.samples,
-        "policy": requests.policy,
-        "slo_s": slo_s,
+        "policy": simulated.policy,
+        "slo_s": requests.slo_s,
         "seed": requests.seed,
-        "requests": len(trace),
-        "points": points,
+        "requests": found.requests,
+        "points": found.points,
     }
-    origin = str(source) if requests.samples is None else f"{source}, seed {requests.seed}"
+    origin = requests.trace if requests.samples is None else f"{requests.samples}, seed {requests.seed}"
     rows = [
         (
             f"{point.threshold:g}",
@@ -50,11 +48,11 @@ def command(
             percent(point.violation_rate),
             "*" if point.pareto else "",
         )
-        for point in points
+        for point in found.points
     ]
-    names = [f"{index} {row.name}" for index, row in enumerate(latency.exits, 1)]
+    names = [f"{index} {name}" for index, name in enumerate(found.exits, 1)]
     text = [
-        facts({"policy": requests.policy, "requests": f"{len(trace):,}", "confidences": origin}),
+        facts({"policy": simulated.policy, "requests": f"{found.requests:,}", "confidences": str(origin)}),
         table(["threshold", *names, "accuracy", "mean latency", "p99", "violations", "best"], rows),
     ]
     show(as_json, "fluidb.thresholds-output/1", record, text)

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, Force, SampledRequests, TableFolder, duration, option
+from ..options import AsJson, Force, Simulation, TableFolder, duration, option
 from ..render import facts, ms, note, outcomes, percent, progress, show, table
 
 if TYPE_CHECKING:
-    from ...serving import Summary
-    from ...tables import LatencyTable
+    from ...experiments.serve import Served
 
 
 def command(
     directory: TableFolder,
-    served: SampledRequests,
+    simulated: Simulation,
     threshold: Annotated[
         str | None, option("Confidence to exit: of all, or of each but the last.", "P[,P,...]")
     ] = None,
@@ -34,53 +33,41 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace on a design and say what its users experience."""
+    from ...experiments.serve import serve
     from ...formats import InputError, check_free
-    from ...serving.bound import least_violations
-    from ...serving.metrics import summarise
-    from ...serving.replay import simulate, write_requests
-    from ...serving.requirements import check_stated, judge, parse_requirement
-    from ...serving.timeline import check_timeline_size, write_timeline
-    from ...tables import read_latency
-    from ...traffic.exits import parse_thresholds
+    from ...serving import parse_requirement, write_requests, write_timeline
+    from ...traffic import parse_thresholds
 
     for output in filter(None, (requests, timeline)):
         check_free(output, force)
     if requests is not None and timeline is not None and requests.absolute() == timeline.absolute():
         raise InputError(f"--timeline: expected another file than --requests, found {timeline} for both")
     required = [parse_requirement(text, "--require") for text in require or []]
-    until_s = duration(until, "--until") or math.inf
-    levels = parse_thresholds(threshold, "--threshold") if threshold is not None else None
-    scheduler, latency = served.scheduler, read_latency(directory)
-    check_stated(required, mac_share=latency.peak_macs_per_s)
-    with progress("reading") as report:
-        trace = served.read(report)
-    check_stated(required, accuracy=trace.correct)
-    traffic = served.traffic(trace, [row.rate for row in latency.exits], levels)
-    drawn = "" if served.samples is None else f" of {served.samples}, seed {served.seed}"
-    origin = f"{traffic.origin}{drawn}"
-    with progress("replaying") as report:
-        replay = simulate(latency, traffic, scheduler, until_s=until_s, progress=report)
-    summary, unavoidable = summarise(replay), least_violations(replay)
-    judged = [judge(item, summary) for item in required]
+    served, until_s = simulated.requests, duration(until, "--until")
+    levels = None if threshold is None else parse_thresholds(threshold, "--threshold")
+    with progress("reading and replaying") as report:
+        found = serve(
+            directory, served, simulated.policy, threshold=levels, until_s=until_s or math.inf, requirements=required,
+            record=timeline is not None, progress=report,
+        )  # fmt: skip
+    replay, judged = found.replay, found.requirements
     if timeline is not None:
-        check_timeline_size(replay)
-        replay = simulate(latency, traffic, scheduler, until_s=until_s, record=True)
         write_timeline(replay, timeline, replace=force)
     if requests is not None:
         write_requests(replay, requests, replace=force)
     record = {
         "design": directory,
         "trace": served.trace,
-        "policy": served.policy,
-        "exits_from": origin,
-        "network": latency.network,
-        "platform": latency.platform,
+        "policy": simulated.policy,
+        "exits_from": replay.traffic.origin,
+        "network": replay.table.network,
+        "platform": replay.table.platform,
         "slo_s": served.slo_s,
-        **asdict(summary),
-        "unavoidable_violations": unavoidable,
+        **asdict(found.summary),
+        "unavoidable_violations": found.unavoidable_violations,
         **({"requirements": judged} if judged else {}),
     }
-    text = list(_text(summary, unavoidable, f"{served.policy}, exits from {origin}", latency))
+    text = list(_text(found, simulated.policy))
     if judged:
         text.append(outcomes([item.text for item in required], judged))
     show(as_json, "fluidb.serve-sim-output/1", record, text)
@@ -90,13 +77,14 @@ def command(
         raise typer.Exit(1)
 
 
-def _text(summary: Summary, unavoidable: int, origin: str, latency: LatencyTable) -> Iterator[str]:
+def _text(found: Served, policy: str) -> Iterator[str]:
+    summary, latency, unavoidable = found.summary, found.replay.table, found.unavoidable_violations
     low, high = summary.violation_interval
     use = summary.utilisation
     unfinished = f"{summary.unfinished:,} requests, counted as violations"
     accuracy = [] if summary.accuracy is None else ["accuracy"]
     about = {
-        "policy": origin,
+        "policy": f"{policy}, exits from {found.replay.traffic.origin}",
         "requests": f"{summary.requests:,} over {summary.span_s:,.1f} s",
         "warm-up": f"{summary.warm_up_requests:,} requests, counted in all figures",
         "unfinished": unfinished if summary.unfinished else None,

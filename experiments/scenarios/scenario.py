@@ -314,7 +314,7 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
         if trace.slo_s is not None:
             faults.append(f"{where}.trace: {file}: expected no column slo_s beside the key slos; remove one of them")
         if network is not None:
-            faults.catch(f"{where}.trace: {file}", lambda: check(trace, len(network.exits)))
+            faults.catch(f"{where}.trace", lambda: check(trace, len(network.exits)))
     if network is None or platform is None:
         return None
     for name, tile in keys.tiles.items():

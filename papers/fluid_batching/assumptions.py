@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from operator import methodcaller
 from typing import TypeVar
 
 import numpy as np
@@ -202,7 +202,7 @@ CALLS_US = (0, 25, 50, 75, 100, 125, 150)
 
 def calls(lab: Lab) -> Item:
     """How near one time of a scheduler call, the same for all cells, brings LazyBatching to Table II."""
-    rows = _beside_paper(lab, "LazyBatching", {us: partial(_called, us) for us in CALLS_US})
+    rows = _beside_paper(lab, "LazyBatching", {us: methodcaller("call", us) for us in CALLS_US})
 
     def error(quantity: str, us: int) -> float:
         own = [item.difference or 0.0 for item in rows if (item.quantity, item.x) == (quantity, us)]
@@ -218,10 +218,6 @@ def calls(lab: Lab) -> Item:
     )
     title = "LazyBatching in Table II by the time of a scheduler call; the paper's figure dashed"
     return Item("calls", title, [note, FEWER], rows, "scheduler call, us", picture="cells")
-
-
-def _called(us: int, cell: Cell) -> Cell:
-    return cell.call(us)
 
 
 def sensitivity(lab: Lab) -> Item:

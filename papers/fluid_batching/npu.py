@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ...dse.choices import Batching
-from ...dse.design import tabulate_design
 from ...dse.latency import tabulate_latency
-from ...dse.search import SearchOptions, configure, search
+from ...dse.search import SearchOptions, configure
 from ...models import Network, load_network
 from ...platforms import load_platform
 from ..lab import Lab, design
@@ -29,7 +28,7 @@ def fig1b(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)
     rows = []
     for name, batching in UNIFORM.items():
         options = SearchOptions(batching=batching, stacking=False, weights=weights)
-        found, fbcb = tabulate_design(network, platform, options, search(network, platform, options, top=1))
+        found, fbcb = design(network, platform, options)
         times = [item.time_s[-1] for item in tabulate_latency(found, fbcb).rows if item.to_exit == item.from_exit + 1]
         for stage, time_s in enumerate(times, 1):
             macs = sum(layer.gemm.macs for layer in network.layers if layer.gemm and layer.stage == stage)
@@ -52,7 +51,7 @@ def fig10(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)
         network, platform = load_network(network_name).backbone(), load_platform(platform_name)
         at = f"{network_name} on {platform_name}"
         for name, (batching, stacking) in strategies.items():
-            found = design(network, platform, SearchOptions(batching=batching, stacking=stacking))
+            found, _ = design(network, platform, SearchOptions(batching=batching, stacking=stacking))
             if name == "Fluid Batching":
                 chosen = configure(network, platform, found.tile, found.options).B_R[:, -1]
                 alike.append(f"in {(chosen == 1).sum()} of {chosen.size} products of {at}")

@@ -10,9 +10,10 @@ from typing import Any
 from ...dse.design import DesignTable, read_design
 from ...dse.fbcb import FbcbTable
 from ...experiments.comparison import COMPARE_FILE, Comparison, read_comparison
+from ...experiments.inputs import AnyPolicy, Requests, as_scheduler
 from ...serving import Replay, Scheduler, Summary, simulate, summarise
 from ...tables.latency import DESIGN_FILE, LATENCY_FILE, LatencyTable, read_latency
-from ...traffic import Traffic, prepare, read_trace
+from ...traffic import Traffic
 
 OPENING_PASSES = 20
 """Length of the picture of the first moments, in times that one sample takes through the whole network."""
@@ -107,15 +108,12 @@ class Report:
     ----------
     sections : list of Shown or Compared
         In the order of the page.
-    source : Path or None
-        File of the trace that was simulated, if one was.
-    slo_s : float or None
-        Latency objective in seconds of all requests, as the user gave it; None if the trace has one for each.
+    requests : Requests or None
+        What was simulated, if anything was.
     """
 
     sections: list[Shown | Compared]
-    source: Path | None = None
-    slo_s: float | None = None
+    requests: Requests | None = None
 
     @property
     def designs(self) -> list[Shown]:
@@ -130,8 +128,8 @@ class Report:
     def record(self) -> dict[str, Any]:
         """What went into the page, as ``--json`` prints it."""
         return {
-            "trace": None if self.source is None else str(self.source),
-            "slo_s": self.slo_s,
+            "trace": self.requests and self.requests.file,
+            "slo_s": self.requests and self.requests.slo_s,
             "designs": [item.record() for item in self.designs],
             "comparisons": [
                 {"folder": item.name, "scenario_sha256": item.found.scenario_sha256} for item in self.comparisons
@@ -140,23 +138,18 @@ class Report:
 
 
 def make_report(
-    folders: Sequence[Path], source: Path | None = None, policies: Sequence[Scheduler] = (), *,
-    slo_s: float | None = None, seed: int = 0,
-) -> Report:  # fmt: skip
+    folders: Sequence[Path], requests: Requests | None = None, policies: Sequence[AnyPolicy] = ()
+) -> Report:
     """Read what a page is to show, and simulate a trace on its designs.
 
     Parameters
     ----------
     folders : sequence of Path
         Of designs or devices with their latency tables, or of comparisons: a section for each.
-    source : Path, optional
-        File of a trace to simulate.
-    policies : sequence of Scheduler
-        Those that serve it, one after another.
-    slo_s : float, optional
-        Latency objective in seconds, if the trace has none of its own.
-    seed : int
-        Of the exits, if the trace does not decide them.
+    requests : Requests, optional
+        What is simulated on each design.
+    policies : sequence of Scheduler or str
+        Those that serve them, one after another.
 
     Returns
     -------
@@ -169,13 +162,13 @@ def make_report(
         If a file is missing, damaged or stale, the trace does not fit a network, there is no SLO, or a policy broke
         its contract.
     """
-    report = Report([_read_section(folder) for folder in folders], source, slo_s)
-    if source is not None:
-        trace = read_trace(source)
+    schedulers = [as_scheduler(policy) for policy in policies]
+    report = Report([_read_section(folder) for folder in folders], requests)
+    if requests is not None:
+        trace = requests.read()
         for shown in report.designs:
-            rates = [row.rate for row in shown.table.exits]
-            traffic = prepare(trace, rates, slo_s=slo_s, seed=seed, source=source)
-            shown.served.extend(serve(shown.table, traffic, policies))
+            traffic = requests.traffic(trace, [row.rate for row in shown.table.exits])
+            shown.served.extend(serve(shown.table, traffic, schedulers))
     return report
 
 

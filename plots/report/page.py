@@ -90,7 +90,8 @@ def _served(report: Report) -> list[Node]:
     slo = "the trace's own SLOs" if slo_s is None else f"an SLO of {1e3 * slo_s:g} ms"
     origins = sorted({traffic.origin for traffic in served})
     figures = f": {len(trace):,} requests at {trace.rate_per_s:,.3f} /s, {slo}; "
-    return ["Serving ", named(str(report.source)), figures, f"exits from {', '.join(origins)}."]
+    file = report.requests and report.requests.file
+    return ["Serving ", named(str(file)), figures, f"exits from {', '.join(origins)}."]
 
 
 def _overview(designs: Sequence[Shown]) -> Element:

@@ -103,6 +103,16 @@ def test_codesign_in_words(first: Path, fluidb: Run):
     assert "w_b = 1" in text
 
 
+def test_codesign_draws_samples_as_serve_sim_does(first: Path, fluidb: Run):
+    (first / "s.csv").write_text("confidence_1,confidence_2,correct_1,correct_2,correct_3\n0.9,0,1,1,1\n0,0,0,0,1\n")
+    run = ["--trace", "t.csv", "--samples", "s.csv", "--seed", 3, "--slo", "1ms", "--json"]
+    record = json.loads(fluidb("codesign", TINY, POCKET, "--b-max", 4, "-o", "chosen", *run).stdout)
+    chosen, again = record["rounds"][record["chosen"] - 1], json.loads(fluidb("serve-sim", "chosen", *run).stdout)
+    assert again["exits_from"] == "confidence >= 0.8 of s.csv, seed 3"
+    assert chosen["mean_latency_s"] == again["mean_latency_s"]
+    assert chosen["busy_s"] == pytest.approx(again["busy_share"] * again["span_s"])
+
+
 FAULTS = {
     "no file": ([], "none.json", "none.json: expected the results of a simulation, found no such file; make it with"),
     "no JSON": ([("{", "")], "results.json", "results.json: no JSON"),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import Run, table_of, traffic_of
-from fluidb.experiments import sweep_thresholds as sweep
+from fluidb.experiments import Requests, sweep_thresholds
 from fluidb.experiments.thresholds import pareto, spread
 from fluidb.formats import InputError
 from fluidb.serving import find_policy, simulate, summarise
@@ -31,7 +31,7 @@ def workload(count: int) -> Trace:
 
 def test_every_point_is_a_replay_with_its_threshold():
     trace, thresholds = workload(300), spread(0.2, 1.0, 5)
-    points = sweep(TABLE, trace, find_policy("fluid"), thresholds, slo_s=5.0)
+    points = sweep_thresholds(TABLE, Requests(trace=trace, slo_s=5.0), "fluid", thresholds).points
     assert [point.threshold for point in points] == thresholds
     assert trace.confidences is not None
     assert trace.correct is not None
@@ -58,7 +58,7 @@ def test_the_mark_by_brute_force(costs):
 
 
 def test_the_mark_of_the_sweep_by_brute_force():
-    points = sweep(TABLE, workload(300), find_policy("fluid"), spread(0.0, 1.0, 12), slo_s=5.0)
+    points = sweep_thresholds(TABLE, Requests(trace=workload(300), slo_s=5.0), "fluid", spread(0.0, 1.0, 12)).points
     assert {point.pareto for point in points} == {True, False}
     for point in points:
         beaten = [
@@ -85,11 +85,12 @@ def test_thresholds_are_the_numbers_a_file_means():
 def test_a_sweep_reports_its_progress_and_asks_for_answers():
     seen: list[tuple[int, int]] = []
     trace = workload(10)
-    sweep(TABLE, trace, find_policy("serial"), [0.1, 0.2], slo_s=5.0, progress=lambda *done: seen.append(done))
+    served = Requests(trace=trace, slo_s=5.0)
+    sweep_thresholds(TABLE, served, "serial", [0.1, 0.2], progress=lambda *done: seen.append(done))
     assert seen == [(1, 2), (2, 2)]
     for bare in (replace(trace, confidences=None), replace(trace, correct=None)):
         with pytest.raises(InputError, match="trace: expected confidence_1, ... and correct_1, .*add --samples"):
-            sweep(TABLE, bare, find_policy("serial"), [0.1], slo_s=5.0)
+            sweep_thresholds(TABLE, replace(served, trace=bare), "serial", [0.1])
 
 
 SAMPLES = """confidence_1,confidence_2,correct_1,correct_2,correct_3

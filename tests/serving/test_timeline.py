@@ -67,6 +67,14 @@ def test_figure_6_event_by_event():
     assert lanes == {0: "queue", 1: "stage 1: e1", 2: "stage 2: e2"}
 
 
+def test_a_replay_in_which_nothing_ran_has_a_timeline():
+    """The policy still waits for a batch when the simulation stops."""
+    traffic = traffic_of(trace_of([0.0]), np.array([2]), 20)
+    found = simulate(table_of([[1.0] * 2] * 2), traffic, find_policy("adaptb"), until_s=0.01, record=True)
+    assert found.launches.sum() == 0
+    assert {event["ph"] for event in timeline_events(found)} == {"M", "i", "C"}
+
+
 REQUIRED = {
     "X": {"name", "ph", "ts", "dur", "pid", "tid", "args"},
     "i": {"name", "ph", "ts", "s", "pid", "tid", "args"},

@@ -7,6 +7,7 @@ import pickle
 import struct
 import tracemalloc
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -134,10 +135,14 @@ def test_accuracy_by_hand():
 
 @pytest.mark.parametrize("column", ["exits", "confidences", "correct"])
 def test_a_trace_that_knows_its_exits_draws_no_samples(column):
-    own = {"exits": np.array([1]), "confidences": np.zeros((1, 1)), "correct": np.ones((1, 2), dtype=bool)}
+    own: dict[str, Any] = {
+        "exits": np.array([1]),
+        "confidences": np.zeros((1, 1)),
+        "correct": np.ones((1, 2), dtype=bool),
+    }
     trace = Trace(np.arange(1), np.arange(1.0), **{column: own[column]})
     with pytest.raises(InputError, match=r"t.csv: expected a trace without (exit|confidence_1, ...|correct_1, ...),"):
-        draw_samples(trace, samples_of(3, 2, 1, 0), 0, Path("t.csv"))
+        draw_samples(replace(trace, source=Path("t.csv")), samples_of(3, 2, 1, 0), 0)
 
 
 CSV_FAULTS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -213,7 +214,7 @@ def test_a_trace_that_does_not_fit_the_network_is_named_with_its_row(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text(f"{HEADER},exit\n1,0,3\n2,1,1\n3,2,4\n4,3,9\n")
     with pytest.raises(InputError) as caught:
-        prepare(read_trace(path), RATES, slo_s=1.0, source=path)
+        prepare(read_trace(path), RATES, slo_s=1.0)
     assert caught.value.faults == (
         f'{path}: row 3 (line 4): exit: expected 1 to 3, the exits of the network, found "4" (and 1 more rows)',
     )
@@ -226,7 +227,7 @@ def test_confidences_and_answers_are_as_many_as_the_exits(confidences, answers):
         np.arange(2), np.arange(2.0), None, np.zeros((2, confidences)), correct=np.ones((2, answers), dtype=bool)
     )
     with pytest.raises(InputError) as caught:
-        prepare(trace, RATES, slo_s=1.0, source=Path("t.csv"))
+        prepare(replace(trace, source=Path("t.csv")), RATES, slo_s=1.0)
     scores, right = caught.value.faults
     each = "one for each exit but the last, as the network has 3"
     assert scores == f"t.csv: confidences: expected confidence_1 to confidence_2, {each}, found {confidences}"

@@ -165,7 +165,8 @@ def arrange(rows: Rows, tally: Tally) -> tuple[Trace, float, int]:
     arrival = to_seconds(times - times[0])
     _check_gaps(arrival, None if rows.lines is None else rows.lines[order], tally)
     _check_unique(rows, tally)
-    known = {"request_id": np.arange(len(arrival)), **{name: column[order] for name, column in rows.known.items()}}
+    known: dict[str, Any] = {"request_id": np.arange(len(arrival))}
+    known |= {name: column[order] for name, column in rows.known.items()}
     return Trace(arrival_s=arrival, **known), float(to_seconds(times[:1])[0]), out_of_order
 
 
