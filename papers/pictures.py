@@ -22,6 +22,10 @@ LOGARITHMIC = ("mean latency", "tail latency")
 """Quantities that grow without bound where an NPU is overloaded."""
 
 
+NARROW = ("precision",)
+"""Quantities whose differences do not show on an axis from 0."""
+
+
 def _unique(values: list[str]) -> list[str]:
     return list(dict.fromkeys(values))
 
@@ -57,7 +61,7 @@ def _lines(axes: Any, rows: list[Row], axis: str, looks: Looks) -> None:
     if rows[0].quantity in LOGARITHMIC and rows[0].paper is None:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(_plain)
-    else:
+    elif rows[0].quantity not in NARROW and min(row.ours for row in rows) >= 0:
         axes.set_ylim(bottom=0)
 
 
@@ -166,6 +170,8 @@ def draw(item: Item, path: Path, looks: Looks) -> None:
         for axes, rows, title in zip(grid.flat, groups, titles, strict=False):
             panel(axes, rows)
             axes.set_title(title)
+        for axes in grid.flat[len(groups) :]:
+            axes.remove()
         if item.picture == "dots":
             grid[0, 1].tick_params(labelleft=False)
         if item.picture not in ("bars", "matrix"):

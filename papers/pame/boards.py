@@ -104,7 +104,7 @@ def pame_fluid(lab: Lab) -> Item:
         f"Every network has an NPU that was searched for it, and PAME chooses with its times for n = {BATCH}.",
         "A log is drawn for the candidates of ResNet-50 as for ResNet-101 on ImageNet.",
         (
-            "Exits by hand are those of the Fluid Batching paper, with the exit rates that it prints; and with those that "
+            "Exits by hand are those of the Fluid Batching paper: with the rates that it prints, and with those that "
             "its threshold of 0.8 gives on our log, where its cheaper heads are taken to answer as PAME's would there."
         ),
         *map(_described, found),

@@ -54,17 +54,17 @@ def pame_fig9(lab: Lab) -> Item:
     """Average and tail against the batch size."""
     rows = []
     for task in TASKS:
-        changes: dict[str, list[np.ndarray]] = {"average latency": [], "tail latency": []}
+        changes: dict[str, list[np.ndarray]] = {"change of the average": [], "change of the tail": []}
         for size in SIZES:
             found = [item.judged for item in all_seeds(task, lab, Goal(batch=size))]
-            for quantity, key in (("average latency", "average_s"), ("tail latency", "tail_s")):
+            for quantity, key in (("change of the average", "average_s"), ("change of the tail", "tail_s")):
                 values = np.array([change(getattr(item, key), item.original_s) for item in found])
                 changes[quantity].append(values)
                 basis = PREDICTED if task is QNLI else CALIBRATED
                 rows.append(row(quantity, task.name, f"n = {size}", "%", values, x=size, basis=basis))
         printed = PUBLISHED["latency"].get(task.name)
         if printed:
-            for quantity, key in (("average latency", "average"), ("tail latency", "tail")):
+            for quantity, key in (("change of the average", "average"), ("change of the tail", "tail")):
                 mean = np.mean(changes[quantity], axis=0)
                 rows.append(row(f"{quantity}, all n", task.name, "mean", "%", mean, printed[key], basis=CALIBRATED))
     notes = [
@@ -88,7 +88,7 @@ def pame_fig10(lab: Lab) -> Item:
             where = f"n = {size}"
             rows.append(row(f"first exit is {printed['first']}", task.name, where, "%", hits, 100.0, basis=basis))
             number = printed["number"]
-            rows.append(row("number of exits", task.name, where, "", counts, number, basis=PREDICTED))
+            rows.append(row("number of exits", task.name, where, "exits", counts, number, basis=PREDICTED))
             names = ", ".join(f"{name} {count}" for name, count in Counter(first).most_common())
             most = Counter(first).most_common(1)[0][0]
             claims.append(
@@ -167,7 +167,7 @@ def pame_fig12(lab: Lab) -> Item:
     for place, by_key in sorted(columns.items()):
         block = float(task.names[place - 1].removeprefix("H"))
         for key, unit in (("average", "%"), ("tail", "%"), ("slow", "%")):
-            quantity = {"average": "average latency", "tail": "tail latency", "slow": "slow batches"}[key]
+            quantity = {"average": "change of the average", "tail": "change of the tail", "slow": "slow batches"}[key]
             basis = CALIBRATED if key == "slow" else PREDICTED
             rows.append(row(quantity, "one exit", "ImageNet", unit, by_key[key], x=block, basis=basis))
     slow = [
