@@ -6,8 +6,18 @@ import naive_pame
 import numpy as np
 import pytest
 from builders import table_of, ticks, trace_of, traffic_of, workloads
+from fluidb.formats import InputError
+from fluidb.models import load_network
+from fluidb.models.candidates import find_candidates, load_with_exits, read_network_file
+from fluidb.platforms import PLATFORMS, Described, Device, load_platform
+from fluidb.platforms.device import Measured
 from fluidb.serving import Replay, Scheduler, find_policy, simulate
 from fluidb.tables import LatencyTable
+from fluidb.tables.device import tabulate_device
+from fluidb.tables.exit_choice import Goal, average_latency, bin_sizes, choose_exits, log_of
+from fluidb.tables.stage_times import stage_times
+from fluidb.traffic import Trace, prepare
+from fluidb.traffic.answers import PRESETS, draw_answers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -81,3 +91,53 @@ def test_a_batch_waits_for_company_no_longer_than_the_timeout(lanes):
     traffic = traffic_of(trace_of([0.0, 5.0, 5.25]), np.ones(3, dtype=int), 100.0)
     found = simulate(table, traffic, pame(0.5, 4, lanes))
     assert found.start_s.tolist() == [0.5, 5.25, 5.25]
+
+
+SHIPPED = {"v100-tensorrt": "resnet101", "v100-tensorrt-bert": "bert_base", "rtx-2080-ti": "resnet50"}
+"""Devices with times by layer, and a network with candidates for each."""
+
+
+def test_every_device_that_ships_is_estimated_or_says_why_not():
+    """Only measured devices are left out: their heads cannot be told from the backbone."""
+    shipped = [load_platform(name, kind=Described) for name in PLATFORMS.names()]
+    measured = [device for device in shipped if isinstance(device, Measured)]
+    assert {device.name for device in shipped if isinstance(device, Device)} == {*SHIPPED, *(d.name for d in measured)}
+    for device in measured:
+        with pytest.raises(InputError, match="expected times by layer"):
+            stage_times(tabulate_device(load_network(device.network), device))
+
+
+@pytest.mark.parametrize(("device", "network"), SHIPPED.items())
+def test_an_estimate_is_within_two_percent_of_what_is_served(device, network):
+    """One half of a log is estimated by the matrices, the other half served: one exit, full batches, one after another.
+
+    Average and tail also obey average = (1 - m) f + m tail (paper 001, Section 4.2).
+    """
+    hardware, batch, half = load_platform(device, kind=Device), 16, 16 * 600
+    every = tabulate_device(load_with_exits(network), hardware)
+    preset = PRESETS["glue" if network == "bert_base" else "imagenet"]
+    samples = draw_answers(preset, len(every.exits) - 1, 2 * half, seed=1)
+    log, stage_s = log_of(samples), stage_times(every)
+    choice = choose_exits(log[:half], stage_s, Goal(batch=batch))
+    verdict = choice.steps[0].taken
+    assert verdict is not None
+    sizes = bin_sizes(1, batch, batch)
+    average_s = average_latency(verdict.time_s, verdict.pattern, sizes, batch)
+    tail_s = float(verdict.time_s @ verdict.pattern / verdict.pattern.sum())
+
+    names = [item.name for item in find_candidates(*read_network_file(network))]
+    table = tabulate_device(load_with_exits(network, [names[verdict.candidate - 1]]), hardware)
+    fresh = samples[slice(half, 2 * half)].at_exits([verdict.candidate], [1])
+    trace = Trace(np.arange(half), np.zeros(half), confidences=fresh.confidences, correct=fresh.correct)
+    traffic = prepare(trace, [0.0, 1.0], slo_s=1.0, threshold=verdict.setting.confidence)
+    replay = simulate(table, traffic, find_policy(f"pame:timeout=0,b_max={batch}"))
+    took_s = (replay.finish_s - replay.start_s).reshape(-1, batch)
+    assert took_s.mean() == pytest.approx(average_s, rel=0.02)
+    assert took_s.max(axis=1).mean() == pytest.approx(tail_s, rel=0.02)
+
+    moved = (traffic.exits == 2).reshape(-1, batch)
+    first_s = took_s[~moved].mean()
+    assert np.all(np.ptp(np.where(moved, first_s, took_s), axis=1) < 1e-9)  # all who exit do so at the same time
+    share = moved.mean()
+    tail_by_sample_s = took_s[moved].mean()
+    assert took_s.mean() == pytest.approx((1 - share) * first_s + share * tail_by_sample_s)
