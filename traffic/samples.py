@@ -269,7 +269,7 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
     if samples.confidences.ndim == 3:
         raise InputError(
             f"{samples.source or 'samples'}: expected a confidence for each exit, found {samples.values} principal "
-            "values; `fluidb exits` chooses how many of them must reach the threshold, and writes samples that can be drawn"
+            "values; `fluidb exits` chooses how many must reach the threshold, and writes samples that can be drawn"
         )
     own = {"exit": trace.exits, "confidence_1, ...": trace.confidences, "correct_1, ...": trace.correct}
     found = [name for name, values in own.items() if values is not None]
