@@ -145,10 +145,13 @@ class Served:
         """What every block of so many batches did, by its last request; a shorter one at the end is left out."""
         starts = self.starts()
         ends = range(batches, len(starts), batches)
-        return [(int(starts[end]), self._observed(log, starts[end - batches : end + 1])) for end in ends]
+        return [(int(starts[end]), self.observe(log, starts[end - batches : end + 1])) for end in ends]
 
-    def _observed(self, log: Log, starts: Ints) -> Observed:
-        return observe(log, self.start_s, self.finish_s, self.exit, starts, self.whole_s)
+    def observe(self, log: Log, starts: Ints | None = None) -> Observed:
+        """What consecutive batches did, by their first requests; all of them if none are given."""
+        return observe(
+            log, self.start_s, self.finish_s, self.exit, self.starts() if starts is None else starts, self.whole_s
+        )
 
 
 def observe(log: Log, start_s: Floats, finish_s: Floats, exit_of: Ints, starts: Ints, whole_s: Floats) -> Observed:
