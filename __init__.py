@@ -6,4 +6,19 @@ The package is split in two halves that meet in tables on disk.  At design time
 what runs, :mod:`fluidb.platforms` on what.
 """
 
+from importlib import import_module
+from types import ModuleType
+
 __version__ = "0.1.0"
+
+_PACKAGES = ("dse", "experiments", "formats", "models", "papers", "platforms", "plots", "serving", "tables", "traffic")
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in _PACKAGES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")
+
+
+def __dir__() -> list[str]:
+    return [*_PACKAGES, "__version__"]

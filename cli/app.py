@@ -15,26 +15,27 @@ from .interrupt import leave
 from .render import fail
 
 COMMANDS = {
-    "dse": ("design", "Search the best NPU for a network on a board."),
-    "pareto": ("design", "Find the designs that no other beats with fewer resources."),
-    "codesign": ("experiment", "Search and simulate in turn until the design fits its traffic."),
-    "exits": ("design", "Choose the exits of a network, and their thresholds."),
-    "latency": ("design", "Write the latency table of a design or a device."),
-    "fbcb": ("design", "Show a design's FBCB, or write files for the hardware."),
-    "explain": ("design", "Say where a design's time goes and what other choices cost."),
-    "trace": ("serve", "Make request traces."),
-    "samples": ("serve", "Draw or describe what a network answers at its exits."),
-    "serve-sim": ("serve", "Replay a trace on a design and say what its users experience."),
-    "adapt": ("serve", "Replay a trace while exits and thresholds follow the load."),
-    "thresholds": ("experiment", "Sweep the exit threshold: accuracy against latency."),
-    "capacity": ("experiment", "Find the highest arrival rate that keeps requirements."),
-    "compare": ("experiment", "Compare policies under the same traffic."),
-    "reproduce": ("experiment", "Run the paper's experiments and compare every figure."),
-    "report": ("experiment", "Write a search and its simulations as one HTML page."),
-    "models": ("design", "List, show, check and import networks."),
-    "platforms": ("design", "List, show, check and import boards."),
+    "dse": (".design", "Search the best NPU for a network on a board."),
+    "pareto": (".design", "Find the designs that no other beats with fewer resources."),
+    "codesign": (".experiment", "Search and simulate in turn until the design fits its traffic."),
+    "exits": (".design", "Choose the exits of a network, and their thresholds."),
+    "latency": (".design", "Write the latency table of a design or a device."),
+    "fbcb": (".design", "Show a design's FBCB, or write files for the hardware."),
+    "explain": (".design", "Say where a design's time goes and what other choices cost."),
+    "trace": (".serve", "Make request traces."),
+    "samples": (".serve", "Draw or describe what a network answers at its exits."),
+    "serve-sim": (".serve", "Replay a trace on a design and say what its users experience."),
+    "adapt": (".serve", "Replay a trace while exits and thresholds follow the load."),
+    "thresholds": (".experiment", "Sweep the exit threshold: accuracy against latency."),
+    "capacity": (".experiment", "Find the highest arrival rate that keeps requirements."),
+    "compare": (".experiment", "Compare policies under the same traffic."),
+    "reproduce": (".experiment", "Run the paper's experiments and compare every figure."),
+    "report": (".experiment", "Write a search and its simulations as one HTML page."),
+    "models": (".design", "List, show, check and import networks."),
+    "platforms": (".design", "List, show, check and import boards."),
+    "docs": ("", "Show a page of the documentation."),
 }
-"""In the order of ``--help``: the folder of the command's module, and the first line of its help.
+"""In the order of ``--help``: the package of the command's module, and the first line of its help.
 
 The module has a ``command``, or an ``app`` of several. The help is repeated here so that ``--help`` imports no command.
 """
@@ -53,7 +54,7 @@ class _Group(TyperGroup):
 
         name, _, rest = super().resolve_command(ctx, args)
         assert name is not None
-        module: Any = import_module(f".{COMMANDS[name][0]}.{name.replace('-', '_')}", __package__)
+        module: Any = import_module(f"{COMMANDS[name][0]}.{name.replace('-', '_')}", __package__)
         parent = typer.Typer(add_completion=False, rich_markup_mode=None)
         if not hasattr(module, "app"):
             parent.command(name)(flat(module.command))
@@ -92,7 +93,6 @@ def _version(value: bool) -> None:
 app = typer.Typer(
     cls=_Group,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )

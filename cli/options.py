@@ -36,14 +36,14 @@ def written(text: str, metavar: str = "DIR") -> Any:
 
 DesignFolder = Annotated[Path, argument("A design's folder, written by `fluidb dse -o DIR`.", "DIR")]
 TableFolder = Annotated[Path, argument("Folder of a latency table, of a design or of a device.", "DIR")]
-AsJson = Annotated[bool, flag("Print JSON (docs/file-formats.md) and nothing else.", "--json")]
+AsJson = Annotated[bool, flag("Print JSON (`fluidb docs file-formats`) and nothing else.", "--json")]
 Force = Annotated[bool, flag("Replace an output that exists.", "--force")]
 Output = Annotated[Path, written("The file to write.", "FILE")]
 Seed = Annotated[int, option("Seed of exits or samples that are drawn.")]
 Threads = Annotated[int | None, option("Threads; all cores if not given.", min=1, max=1024)]
-Cluster = Annotated[str | None, option("Run on a Dask cluster (docs/cluster.md).", "tcp://HOST:PORT|local")]
-TraceFile = Annotated[Path, option("The requests (docs/file-formats.md, Traces).", "FILE")]
-_POLICY = "serial, adaptb, lazy, fluid, fluid-slack, pame or path/to/file.py:NAME (docs/policies.md)."
+Cluster = Annotated[str | None, option("Run on a Dask cluster (`fluidb docs cluster`).", "tcp://HOST:PORT|local")]
+TraceFile = Annotated[Path, option("The requests (`fluidb docs file-formats`, Traces).", "FILE")]
+_POLICY = "serial, adaptb, lazy, fluid, fluid-slack, pame or path/to/file.py:NAME (`fluidb docs policies`)."
 Policy = Annotated[str, option(_POLICY, "NAME[:KEY=VALUE,...]")]
 Policies = Annotated[
     list[str] | None, option("As in serve-sim; all that ship if not given. Repeatable.", "NAME[:KEY=VALUE,...]")

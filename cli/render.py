@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -92,12 +93,30 @@ def facts(found: Mapping[str, str | None] | Iterable[tuple[str, str | None]]) ->
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, text: bool = False) -> str:
-    """A table; numbers come formatted, and all columns but the first to the right unless they hold ``text``."""
+    """A table; numbers come formatted, and all columns but the first to the right unless they hold ``text``.
+
+    At a terminal that is too narrow, the columns that do not fit follow in tables below, each with the first column.
+    """
+    cells = [list(headers), *([printable(str(cell)) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) + len(_GAP) for column in zip(*cells, strict=True)]
+    room = shutil.get_terminal_size().columns + len(_GAP) - widths[0] if sys.stdout.isatty() else math.inf
+    parts: list[list[int]] = [[]]
+    for column, width in enumerate(widths[1:], 1):
+        if parts[-1] and sum(widths[k] for k in parts[-1]) + width > room:
+            parts.append([])
+        parts[-1].append(column)
+    return "\n\n".join(_table([[row[k] for k in (0, *part)] for row in cells], text=text) for part in parts)
+
+
+_GAP = "  "
+"""What tabulate puts between columns."""
+
+
+def _table(cells: Sequence[Sequence[str]], *, text: bool) -> str:
     from tabulate import tabulate
 
-    cells = [[printable(str(cell)) for cell in row] for row in rows]
-    align = ["left"] + ["left" if text else "right"] * (len(headers) - 1)
-    return str(tabulate(cells, headers, tablefmt="simple", colalign=align, disable_numparse=True))
+    align = ["left"] + ["left" if text else "right"] * (len(cells[0]) - 1)
+    return str(tabulate(cells[1:], cells[0], tablefmt="simple", colalign=align, disable_numparse=True))
 
 
 def outcomes(texts: Sequence[str], found: Sequence[Outcome]) -> str:

@@ -125,6 +125,10 @@ class Definition:
         """Its value for each design, with w_b for b = 1..B_max."""
         return self.reduce(weights, self.figure(cost))
 
+    def shown(self, values: Values, weights: Values) -> Values:
+        """Values as people read them: a sum over batch sizes as its weighted mean, to compare with the peak."""
+        return values / weights.sum() if self.reduce is weighted else values
+
     def text(self, value: float) -> str:
         """A value for people, with a unit: seconds and joules in thousandths."""
         return f"{1e3 * value:#,.4g} m{self.unit}" if self.unit in {"s", "J"} else f"{value:,.1f} {self.unit}"
@@ -134,14 +138,16 @@ class Definition:
         return -values if self.higher_is_better else values
 
 
-_SUM, _MEAN = "summed over w_b, b = 1..{}", "an inference, averaged over w_b, b = 1..{}"
+_OVER = "weighted mean over b = 1..{}"
 
 OBJECTIVES = {
-    Objective.GOP_S: Definition("throughput", "GOP/s", _SUM, True, lambda cost: cost.gop_s, weighted),
+    Objective.GOP_S: Definition("throughput", "GOP/s", _OVER, True, lambda cost: cost.gop_s, weighted),
     Objective.LATENCY: Definition("latency", "s", "at b = 1", False, lambda cost: cost.time_s, _single),
-    Objective.ENERGY: Definition("energy", "J", _MEAN, False, lambda cost: cost.energy_j, _mean, ENERGY_KEYS),
+    Objective.ENERGY: Definition(
+        "energy", "J", "an inference, " + _OVER, False, lambda cost: cost.energy_j, _mean, ENERGY_KEYS
+    ),
     Objective.GOP_S_W: Definition(
-        "efficiency", "GOP/s/W", _SUM, True, lambda cost: cost.gop_s_w, weighted, ENERGY_KEYS
+        "efficiency", "GOP/s/W", _OVER, True, lambda cost: cost.gop_s_w, weighted, ENERGY_KEYS
     ),
     Objective.TRAFFIC: Definition(
         "throughput on the traffic",

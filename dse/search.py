@@ -97,6 +97,14 @@ class SearchOptions(Strict):
         """w_b for b = 1..b_max."""
         return np.array(self.weights) if self.weights else np.ones(self.b_max)
 
+    def shown(self, objective: NDArray[np.float64] | float) -> NDArray[np.float64]:
+        """Values of the objective as people read them: a sum over batch sizes as its weighted mean."""
+        return OBJECTIVES[self.objective].shown(np.asarray(objective), self.weight_array())
+
+    def text(self, objective: float) -> str:
+        """One value of the objective as people read it, with its unit."""
+        return OBJECTIVES[self.objective].text(float(self.shown(objective)))
+
     @property
     def plan(self) -> Plan:
         """What each layer may choose from."""

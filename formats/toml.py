@@ -7,15 +7,31 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pydantic
+from pydantic._internal._model_construction import ModelMetaclass  # it has no public name
 
 from .errors import InputError
 from .files import read_text
 
 
-class Strict(pydantic.BaseModel):
+class _Checked(ModelMetaclass):
+    """Makes a record that is called with bad values raise what a bad file raises.
+
+    Records inside a record do not pass here: their faults are collected by the outer one.
+    """
+
+    if not TYPE_CHECKING:  # to a type checker the record's own parameters count
+
+        def __call__(cls, **values):
+            try:
+                return super().__call__(**values)
+            except pydantic.ValidationError as error:
+                raise _faults(error, cls, values, cls.__name__) from None
+
+
+class Strict(pydantic.BaseModel, metaclass=_Checked):
     """Base of every file schema: nothing coerced, nothing unknown, nothing changed later."""
 
     # a schema is built when a file first needs it: no command reads them all
@@ -48,6 +64,20 @@ def _found(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+_WORDS = {
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "more than",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid string": "a text",
+    "a valid boolean": "true or false",
+    "a valid list": "a list",
+    "a valid dictionary": "a table of keys",
+}
+"""What pydantic says, and what we say."""
+
+
 def _fault(error: Any, data: object, known: set[str]) -> str:
     where = _where(error["loc"], data)
     if error["type"] == "missing":
@@ -58,6 +88,8 @@ def _fault(error: Any, data: object, known: set[str]) -> str:
         near = get_close_matches(str(error["loc"][-1]), known, n=1)
         return f"{where}: unknown key" + (f"; did you mean {near[0]}?" if near else "; remove it")
     message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
+    for theirs, ours in _WORDS.items():
+        message = message.replace(theirs, ours)
     if error["type"] == "value_error":
         return f"{where}: {message}" if where else message
     return f"{where or 'file'}: {message}, found {_found(error['input'])}"
@@ -68,6 +100,13 @@ def _known_keys(model: type[pydantic.BaseModel]) -> set[str]:
     schema = model.model_json_schema()
     objects = [schema, *schema.get("$defs", {}).values()]
     return {key for item in objects for key in item.get("properties", {})}
+
+
+def _faults(
+    error: pydantic.ValidationError, model: type[pydantic.BaseModel], data: object, where: object
+) -> InputError:
+    known = _known_keys(model)
+    return InputError(f"{where}: {_fault(item, data, known)}" for item in error.errors(include_url=False))
 
 
 def validate(model: type[Model], data: object, path: Path) -> Model:
@@ -95,8 +134,7 @@ def validate(model: type[Model], data: object, path: Path) -> Model:
     try:
         return model.model_validate(data)
     except pydantic.ValidationError as error:
-        known = _known_keys(model)
-        raise InputError(f"{path}: {_fault(item, data, known)}" for item in error.errors(include_url=False)) from None
+        raise _faults(error, model, data, path) from None
 
 
 def _key(key: str) -> str:

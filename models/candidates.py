@@ -64,7 +64,7 @@ def find_candidates(file: NetworkFile, path: Path) -> list[Candidate]:
     """
     stated = file.candidates
     if stated is None:
-        raise InputError(f"{path}: expected candidates for exits, found none; add [candidates] (docs/exits.md)")
+        raise InputError(f"{path}: expected candidates for exits, found none; add [candidates] (`fluidb docs exits`)")
     order = {op.name: index for index, op in enumerate(file.layers)}
     blocks = stated.blocks
     faults = [

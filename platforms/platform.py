@@ -122,6 +122,6 @@ class Platform(Described):
         if missing:
             raise InputError(
                 f"{self.name}: {wanted_by} needs {', '.join(missing)}, which the board's file does not state; "
-                f"add them (docs/add-a-board.md)"
+                f"add them (`fluidb docs add-a-board`)"
             )
         return list(values.values())

@@ -37,7 +37,7 @@ def draw_front(front: Front, network: Network, platform: Platform, options: Sear
     """
     goal, scales = OBJECTIVES[options.objective], [SCALES[axis] for axis in front.over]
     takes = np.array([point.takes for point in front.points]) * [scale.factor for scale in scales]
-    values = np.array([point.objective for point in front.points])
+    values = options.shown(np.array([point.objective for point in front.points]))
     best = np.maximum if goal.higher_is_better else np.minimum
     with canvas(7, 4.2) as figure:
         from matplotlib.colors import LogNorm
@@ -62,7 +62,7 @@ def draw_front(front: Front, network: Network, platform: Platform, options: Sear
                 )  # fmt: skip
         knee = front.points[front.knee]
         axes.plot(
-            takes[front.knee, 0], knee.objective, "o", color=COLOURS[-1], fillstyle="none", linestyle="none",
+            takes[front.knee, 0], values[front.knee], "o", color=COLOURS[-1], fillstyle="none", linestyle="none",
             label=f"knee {knee.tile}",
         )  # fmt: skip
         if not goal.higher_is_better:  # the smallest designs take a thousand times the best

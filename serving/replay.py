@@ -199,7 +199,7 @@ def play(
     while clock.returned < count and clock.now_s < until_s:
         status = loop(decide, work, device, rules, state, record, until_s, events)
         if status != OK:
-            raise InputError(f"policy {scheduler.spec}: {FAULTS[status]}; see docs/add-a-policy.md")
+            raise InputError(f"policy {scheduler.spec}: {FAULTS[status]}; see `fluidb docs add-a-policy`")
         if progress is not None:
             progress(int(clock.returned), count)
     return Run(clock, work.requests, record)
@@ -247,7 +247,8 @@ def _plain(decide: Decide, *arguments: Any) -> Any:
         return loop(decide, *arguments)
     except Exception as error:
         name = getattr(decide, "__name__", "decide")
-        raise InputError(f"policy: {name} raised {type(error).__name__}: {error}; see docs/add-a-policy.md") from error
+        fault = f"{name} raised {type(error).__name__}: {error}; see `fluidb docs add-a-policy`"
+        raise InputError(f"policy: {fault}") from error
 
 
 def _compiled(scheduler: Scheduler) -> tuple[Decide, Any]:

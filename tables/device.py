@@ -49,7 +49,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         if (device.network, device.stages) != (network.name, count):
             raise InputError(
                 f"{device.name}: expected the network it was measured for, {device.network} with {device.stages} "
-                f"stages, found {network.name} with {count}; measure this one (docs/add-a-device.md)"
+                f"stages, found {network.name} with {count}; measure this one (`fluidb docs add-a-device`)"
             )
         stage_s = np.array(device.stage_s)
     else:

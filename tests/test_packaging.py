@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -19,6 +20,7 @@ import fluidb
 import pytest
 from builders import POCKET, ROOT, TINY
 from fluidb import jit
+from setuptools import build_meta
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 MODULES = ["fluidb", *(module.name for module in pkgutil.walk_packages(fluidb.__path__, "fluidb."))]
@@ -28,14 +30,14 @@ MODULES = [name for name in MODULES if name.split(".")[1:2] not in (["tests"], [
 def subpackages() -> list[str]:
     folders = [path.parent.relative_to(ROOT) for path in ROOT.glob("*/**/__init__.py")]
     ours = [folder for folder in folders if folder.parts[0] not in ("tests", "benchmarks", "build", ".venv")]
-    return sorted(".".join(["fluidb", *folder.parts]) for folder in ours)
+    return sorted(".".join(["fluidb", *folder.parts]) for folder in [*ours, Path("docs")])
 
 
 def test_every_subpackage_is_listed():
     assert sorted(PROJECT["tool"]["setuptools"]["packages"]) == ["fluidb", *subpackages()]
 
 
-def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path):
+def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
     tracked = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -57,7 +59,11 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path):
     ]
     subprocess.run(build, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
-    held = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("fluidb/")}
+    with zipfile.ZipFile(wheel) as content:
+        held = {name for name in content.namelist() if name.startswith("fluidb/")}
+        (metadata,) = (content.read(name).decode() for name in content.namelist() if name.endswith("METADATA"))
+    assert re.findall("^Provides-Extra: (.*)$", metadata, re.MULTILINE) == ["onnx", "plot", "cluster"]
+    assert "\nAuthor: " in metadata
     packages = [Path(*name.split(".")[1:]) for name in PROJECT["tool"]["setuptools"]["packages"]]
     wanted = {
         str("fluidb" / folder / path.name)
@@ -67,6 +73,22 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path):
         or (path.suffix in (".pyi", ".toml", ".csv", ".css", ".sv", ".in", ".md") and path.parent != ROOT)
     }
     assert held == wanted | {"fluidb/py.typed"}
+    monkeypatch.chdir(tmp_path / "source")
+    archive = build_meta.build_sdist(str(tmp_path))
+    with tarfile.open(tmp_path / archive) as content:
+        inside = {name.partition("/")[2] for name in content.getnames()}
+    assert not [name for name in inside if name.startswith("tests/")]
+    assert {name.removeprefix("fluidb/") for name in held} <= inside | {"py.typed"}
+
+
+def test_every_package_is_reached_and_completes_from_fluidb():
+    below = {folder.name for folder in ROOT.iterdir() if (folder / "__init__.py").exists()}
+    assert set(dir(fluidb)) == below - {"cli", "tests", "benchmarks"} | {"__version__"}
+    code = "import fluidb; print(fluidb.serving.find_policy('fluid').spec)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "fluid\n"
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = fluidb.nothing
 
 
 def test_version_is_stated_once():

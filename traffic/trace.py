@@ -62,12 +62,14 @@ class Trace:
     def __len__(self) -> int:
         return len(self.arrival_s)
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The attributes that are known and have an entry for each request."""
+        values = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+
     def first(self, count: int) -> Trace:
         """The first requests."""
-        columns = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
-        given: dict[str, Any] = {
-            name: values[:count] for name, values in columns.items() if isinstance(values, np.ndarray)
-        }
+        given: dict[str, Any] = {name: values[:count] for name, values in self.arrays().items()}
         return dataclasses.replace(self, **given)
 
     def columns(self) -> dict[str, NDArray[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -100,4 +101,6 @@ def prepare(
         return Traffic(trace, exits, trace.slo_s, None, origin)
     if slo_s is None:
         raise InputError("slo: expected --slo, or a trace with a column slo_s, found neither; add e.g. --slo 200ms")
+    if not 0 < slo_s < math.inf:
+        raise InputError(f"slo: expected a positive number of seconds, found {slo_s:g}; write e.g. 0.2")
     return Traffic(trace, exits, np.broadcast_to(np.float64(slo_s), len(trace)), slo_s, origin)

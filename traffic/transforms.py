@@ -42,7 +42,7 @@ def superpose(traces: Sequence[Trace]) -> Trace:
     """
     if not traces:
         raise InputError("traces: expected at least one, found none")
-    columns = [[name for name in trace.columns() if not name.startswith("correct_")] for trace in traces]
+    columns = [trace.columns() for trace in traces]
     faults = []
     for name in sorted(set().union(*columns)):
         holders = [i for i, held in enumerate(columns, 1) if name in held]
@@ -54,14 +54,11 @@ def superpose(traces: Sequence[Trace]) -> Trace:
             )
     if faults:
         raise InputError(faults)
-    arrival_s = np.concatenate([trace.arrival_s for trace in traces])
-    order = np.argsort(arrival_s, kind="stable")
-
-    def merged(name: str) -> Any:
-        parts = [getattr(trace, name) for trace in traces]
-        return None if parts[0] is None else np.concatenate(parts)[order]
-
-    return Trace(np.arange(len(order)), arrival_s[order], merged("exits"), merged("confidences"), merged("slo_s"))
+    parts = [trace.arrays() for trace in traces]
+    merged = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    order = np.argsort(merged["arrival_s"], kind="stable")
+    ordered: dict[str, Any] = {name: values[order] for name, values in merged.items()}
+    return Trace(**ordered | {"request_id": np.arange(len(order))})
 
 
 def rescale_rate(trace: Trace, rate_per_s: float) -> Trace:

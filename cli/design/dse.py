@@ -98,13 +98,13 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
     peak = 2e-9 * design.peak_macs_per_s
     evaluated, ruled_out = design.designs_evaluated, design.designs_ruled_out
     rest = f"{evaluated:,}; a bound rules the other {ruled_out:,} out" if ruled_out else f"all {evaluated:,}"
-    luts = f"{percent(design.lut_share, 1)} (a fit: docs/model.md, Resources)"
+    luts = f"{percent(design.lut_share, 1)} (a fit: `fluidb docs model`)"
     found = {
         "network": f"{design.network.title} ({design.network.name}), {len(fbcb.rows)} GEMMs",
         "board": board_of(board),
         "design": f"<T_R,T_P,T_C> = {design.tile}, {design.origin}",
         "evaluated": None if design.options.tile else rest,
-        "objective": f"{goal.text(best.objective)} {goal.summary.format(design.options.b_max)}",
+        "objective": f"{design.options.text(best.objective)} {goal.summary.format(design.options.b_max)}",
         "peak": f"{peak:,.1f} GOP/s",
         "DSPs": f"{best.tile.dsps:,} of {board.dsps:,} ({percent(design.dsp_share)})",
         "on-chip RAM": percent(design.ram_share),
@@ -124,9 +124,7 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
 
 def ranking(design: DesignTable) -> Iterator[str]:
     """The designs that came next, if the search kept any."""
-    from ...dse.objectives import OBJECTIVES
-
-    best, goal = design.ranking[0].objective, OBJECTIVES[design.options.objective]
-    rows = [(item.tile, goal.text(item.objective), percent(item.objective / best - 1)) for item in design.ranking]
+    best, text = design.ranking[0].objective, design.options.text
+    rows = [(item.tile, text(item.objective), percent(item.objective / best - 1)) for item in design.ranking]
     if len(rows) > 1:
         yield table(["ranking", "objective", "to the best"], rows)

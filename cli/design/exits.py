@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 GUARD = "Protect the precision on other samples: a higher precision, e.g. 99.5%; or bound, for 95 % confidence."
 TARGET = "A device of `fluidb platforms`, or a folder with times of the network with all its candidates."
-POSTERIOR = "How later exits are judged: observed or literal (docs/exits.md)."
+POSTERIOR = "How later exits are judged: observed or literal (`fluidb docs exits`)."
 
 
 def command(
@@ -45,7 +45,7 @@ def command(
     """Choose the exits of a network, and their thresholds.
 
     Exits are taken where they make answers faster, keep the precision and make
-    few batches slower (PAME, docs/exits.md). The folder gets the plan, its two
+    few batches slower (PAME, `fluidb docs exits`). The folder gets the plan, its two
     matrices, the network with its exits, and its latency table for serve-sim.
     """
     from ...dse.exit_reference import best_exits

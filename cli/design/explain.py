@@ -28,7 +28,7 @@ def command(
 
     Of every layer and batch size: MACs, padding, waiting for memory; the chosen
     k and B_R and the next best; the loss under one fixed configuration; the
-    designs that came next.  docs/explain.md reads an example.
+    designs that came next.  `fluidb docs explain` reads an example.
     """
     from ...dse.design import read_design
     from ...dse.explanation import explain

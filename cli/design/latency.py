@@ -21,7 +21,7 @@ def command(
     It has the time between every two exits, for every batch size. latency.json goes
     into the design's folder, replacing an earlier one. Given a network and a device
     instead, for which nothing is searched, it goes into a folder of its own
-    (docs/add-a-device.md).
+    (`fluidb docs add-a-device`).
     """
     from ...formats import InputError
     from ...tables.latency import LATENCY_FILE

@@ -84,7 +84,6 @@ def _record(item: Problem, outcome: Found | InputError, output: Path | None) -> 
 
 
 def _text(pairs: Sequence[Pair]) -> Iterator[str]:
-    from ...dse.objectives import OBJECTIVES
     from ...formats import InputError
 
     rows: list[tuple[object, ...]] = []
@@ -95,7 +94,7 @@ def _text(pairs: Sequence[Pair]) -> Iterator[str]:
             continue
         design = outcome.design
         gop_s = [f"{value:,.1f}" for value in (design.gop_s[0], design.gop_s[-1])]
-        objective = OBJECTIVES[design.options.objective].text(design.ranking[0].objective)
+        objective = design.options.text(design.ranking[0].objective)
         made = "kept" if outcome.reused else "searched"
         rows.append((name, design.tile, objective, *gop_s, percent(design.dsp_share), made))
     b_max = pairs[0][0].options.b_max

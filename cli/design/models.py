@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, Force, argument, followed, numbers, option, written
+from ..options import AsJson, Force, argument, flag, followed, numbers, option, written
 from ..render import every_fault, facts, percent, printable, show, table
 
 if TYPE_CHECKING:
     from ...models import Network
 
-FORMATS = "auto (by how FILE ends), onnx or scalesim (docs/import-networks.md, docs/import-onnx.md)."
+FORMATS = "auto (by how FILE ends), onnx or scalesim (`fluidb docs import-networks`, `fluidb docs import-onnx`)."
 EXITS = "Exits to add: how many, at block boundaries near equal shares of MACs; or layers."
 
 NetworkName = Annotated[str, argument("A network: a name, or a TOML file.")]
@@ -78,6 +78,9 @@ def import_(
     head: Annotated[str | None, option("Head of these exits: msdnet (if not given), pool-linear or none.")] = None,
     classes: Annotated[int | None, option("Classes it tells apart; else the network's own outputs.", min=1)] = None,
     rates: Annotated[str | None, option("Share of samples that leave at each exit but the last.", "R1,R2,..")] = None,
+    candidates: Annotated[
+        bool, flag("Add exit candidates after every block (`fluidb docs exits`).", "--candidates")
+    ] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -101,6 +104,7 @@ def import_(
             dims=dict(map(_dimension, dim or [])),
             exits=None if exits is None else Placement(_places(exits), head or "msdnet", classes),
             rates=numbers(rates, "--rates", float, "0.3,0.3") or None,
+            candidates=candidates,
         )
         net = build_network(made, file)
     write_file(output, network_text(made))
@@ -121,7 +125,7 @@ def exits_(
     """Write a network with exits at some of its candidates.
 
     It is an ordinary network, which dse, latency and serve-sim take. `fluidb
-    exits` chooses among the candidates (docs/exits.md).
+    exits` chooses among the candidates (`fluidb docs exits`).
     """
     from ...formats import check_free, check_other, write_file
     from ...models.candidates import read_network_file, with_exits

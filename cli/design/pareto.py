@@ -96,7 +96,7 @@ def _text(front: Front, asked: Problem) -> Iterator[str]:
     def row(label: str, point: Point) -> list[str]:
         pairs = zip(scales, point.takes, strict=True)
         takes = [f"{scale.factor * value:,.{0 if scale.factor == 1 else 2}f}" for scale, value in pairs]
-        return [label, *takes, str(point.tile), goal.text(point.objective), percent(point.of_best, 1)]
+        return [label, *takes, str(point.tile), options.text(point.objective), percent(point.of_best, 1)]
 
     found = {
         "network": f"{net.title} ({net.name})",

@@ -73,7 +73,7 @@ def import_(
 ) -> None:
     """Make a board's or a device's file from another one.
 
-    FILE is a board that fpgaConvNet reads, or the measured times of a device (docs/add-a-device.md).
+    FILE is a board that fpgaConvNet reads, or the measured times of a device (`fluidb docs add-a-device`).
     """
     from ...formats import InputError, check_free, check_other, parse_bandwidth, parse_clock, write_file
     from ...platforms.writer import platform_text

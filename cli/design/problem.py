@@ -39,9 +39,9 @@ class Space:
         None
     )
     memory_layers: Annotated[bool, option("Count the traffic of pooling layers.")] = True
-    max_dsp: Annotated[str | None, option("DSPs a design may take: 80% or 720.", "LIMIT")] = None
+    max_dsp: Annotated[str | None, option("DSPs a design may take: 80% or 720DSPs.", "LIMIT")] = None
     max_ram: Annotated[str | None, option("On-chip memory it may take: 80% or 15Mb.", "LIMIT")] = None
-    max_lut: Annotated[str | None, option("LUTs it may take: 76% or 166000.", "LIMIT")] = None
+    max_lut: Annotated[str | None, option("LUTs it may take: 76% or 166000LUTs.", "LIMIT")] = None
 
     def read(self, network: str | Network, platform: str, **given: Any) -> Problem:
         """The search of a network on a board; ``given`` are further fields of ``SearchOptions``."""
@@ -55,9 +55,9 @@ class Space:
         if self.max_lut is not None:
             board.require(LUT_KEYS, "--max-lut")
         limits = {
-            "max_dsps": _limit(self.max_dsp, "--max-dsp", board.dsps, "", "80% or 720"),
+            "max_dsps": _limit(self.max_dsp, "--max-dsp", board.dsps, "DSPs", "80% or 720DSPs"),
             "max_ram_mbit": _limit(self.max_ram, "--max-ram", board.on_chip_mbit, "Mb", "80% or 15Mb"),
-            "max_luts": _limit(self.max_lut, "--max-lut", board.luts, "", "76% or 166000"),
+            "max_luts": _limit(self.max_lut, "--max-lut", board.luts, "LUTs", "76% or 166000LUTs"),
         }
         options = {key: value for key, value in vars(self).items() if key in SearchOptions.model_fields}
         options |= given | {"limits": limits}
@@ -121,7 +121,7 @@ def _limit(text: str | None, what: str, total: float | None, unit: str, example:
     value = round(parse_quantity(text, units, what, example), 9)  # 100 % is all of it
     if share and total is not None and value > total:
         raise InputError(f'{what}: expected at most 100% of the board, found "{text}"; write e.g. {example}')
-    if unit:
+    if unit == "Mb":
         return value
     if value < 1:
         raise InputError(f'{what}: expected room for at least 1, found "{text}"; write e.g. {example}')

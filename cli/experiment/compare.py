@@ -16,7 +16,7 @@ from ..render import facts, progress, show, table
 if TYPE_CHECKING:
     from ...experiments.comparison import Against, Change, Comparison, PointResult
 
-NAMES = "A scenario: fluid-slack, fluid-slack-parts, table2, fig7, fig8, fig9, or a TOML file (docs/compare.md)."
+NAMES = "A scenario: fluid-slack, fluid-slack-parts, table2, fig7, fig8, fig9, or a TOML file (`fluidb docs compare`)."
 
 
 def command(

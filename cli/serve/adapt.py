@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ...serving.adaptation import Exits
 
 SAMPLES = "The log that the plan was chosen by; requests draw from it."
-POLICY = "pame with its parameters (docs/policies.md)."
+POLICY = "pame with its parameters (`fluidb docs policies`)."
 WINDOW = "Batches that are looked at together; 0 adapts nothing."
 THEN = "From --from on, requests draw from these samples."
 TIMES = "From --from on, the hardware takes these inference times."

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Draw or describe what a network answers at its exits.")
 
-PRESETS = "Which model: imagenet, glue or qnli (docs/exits.md)."
+PRESETS = "Which model: imagenet, glue or qnli (`fluidb docs exits`)."
 THRESHOLDS = "0.5,0.6,0.7,0.8,0.9,0.95,0.99"
 
 
@@ -35,7 +35,7 @@ def generate(
     """Draw answers from a model of samples of different difficulty.
 
     For a network that nobody has measured yet. Its parameters were calibrated by
-    figures of the PAME paper (docs/exits.md).
+    figures of the PAME paper (`fluidb docs exits`).
     """
     from ...formats import InputError, check_free
     from ...models.candidates import find_candidates, read_network_file
@@ -68,7 +68,7 @@ def generate(
 
 @app.command("show")
 def show_(
-    file: Annotated[Path, argument("Samples (docs/file-formats.md, Samples).", "FILE")],
+    file: Annotated[Path, argument("Samples (`fluidb docs file-formats`, Samples).", "FILE")],
     threshold: Annotated[str, option("Confidence thresholds.", "P,P,...")] = THRESHOLDS,
     count: Annotated[
         int | None, option("Dense tasks: principal values that must reach a threshold; half if not given.")

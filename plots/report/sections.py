@@ -53,7 +53,7 @@ def _design_facts(design: DesignTable) -> Element:
         "board": [named(board.title), f", {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"],
         "design": [f"<T_R,T_P,T_C> = {design.tile}, {design.origin}"],
         "engine": [f"{options.batching.value} batching, {stacking}, b = 1..{options.b_max}"],
-        "objective": [f"{goal.text(best.objective)} {goal.summary.format(options.b_max)}"],
+        "objective": [f"{options.text(best.objective)} {goal.summary.format(options.b_max)}"],
         "peak": [f"{2e-9 * design.peak_macs_per_s:,.1f} GOP/s"],
     })  # fmt: skip
 
@@ -110,10 +110,8 @@ def _utilisation(ident: str, latency: LatencyTable, batches: Sequence[int]) -> E
 
 
 def _ranking(design: DesignTable) -> Element:
-    best, goal = design.ranking[0].objective, OBJECTIVES[design.options.objective]
-    rows = [
-        (str(row.tile), [goal.text(row.objective), f"{100 * (row.objective / best - 1):.2f}"]) for row in design.ranking
-    ]
+    best, text = design.ranking[0].objective, design.options.text
+    rows = [(str(row.tile), [text(row.objective), f"{100 * (row.objective / best - 1):.2f}"]) for row in design.ranking]
     data = table("By objective", ["<T_R,T_P,T_C>", "objective", "% to the best"], rows)
     return figure("", "Ranking", "The best designs of the search.", None, data)
 

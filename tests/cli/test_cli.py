@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import DATA, FLUIDB, KILLED, POCKET, TINY, Run, lines, read_terminal, start_fluidb
+from builders import DATA, FLUIDB, KILLED, POCKET, ROOT, TINY, Run, lines, read_terminal, start_fluidb
+from fluidb.cli import render
 from fluidb.cli.app import COMMANDS
 from fluidb.dse import read_design
 from fluidb.formats import InputError
@@ -268,7 +269,10 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
         ["dse", TINY, POCKET, "--tile", "8,2,3", "--exhaustive"],
         ["--tile", "leave them out"],
     ),
-    "most of a DSP": (["dse", TINY, POCKET, "--max-dsp", "2.7"], ["--max-dsp: expected a whole number", '"2.7"']),
+    "most of a DSP": (
+        ["dse", TINY, POCKET, "--max-dsp", "2.7DSPs"],
+        ["--max-dsp: expected a whole number", '"2.7DSPs"'],
+    ),
     "thrice the board": (["dse", TINY, POCKET, "--max-ram", "300%"], ["--max-ram: expected at most 100%", '"300%"']),
     "weights of a single sample": (
         ["dse", TINY, POCKET, "--weights", "1,2", "--b-max", "2", "--objective", "latency"],
@@ -359,8 +363,8 @@ def test_every_fault_of_a_file_has_its_line(fluidb: Run, tmp_path: Path) -> None
     (tmp_path / "b.toml").write_text(text)
     found = lines(fluidb("dse", TINY, "b.toml"))
     assert found == [
-        "fluidb: b.toml: dsps: expected greater than or equal to 1, found -24",
-        'fluidb: b.toml: word_bits: expected a valid integer, found "16"',
+        "fluidb: b.toml: dsps: expected at least 1, found -24",
+        'fluidb: b.toml: word_bits: expected a whole number, found "16"',
     ]
 
 
@@ -656,3 +660,49 @@ def test_a_search_takes_the_same_options_in_every_command() -> None:
     assert space <= options["codesign"]
     assert space | {"weights", "backbone", "objective"} <= options["dse"] & options["pareto"]
     assert not {"weights", "objective"} & options["codesign"]
+
+
+# completion and documentation
+
+
+@pytest.mark.parametrize(
+    ("typed", "word", "offered"),
+    [
+        ("fluidb d", 1, "dse\ndocs\n"),
+        ("fluidb trace p", 2, "poisson\n"),
+        ("fluidb dse --batching ", 3, "fluid\nrow\ncolumn\nfc\nnone\neq1\n"),
+    ],
+)
+def test_the_shell_completes_what_was_typed(
+    fluidb: Run, monkeypatch: pytest.MonkeyPatch, typed: str, word: int, offered: str
+) -> None:
+    monkeypatch.setenv("_FLUIDB_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(word))
+    assert fluidb().stdout == offered
+
+
+def test_docs_lists_and_shows_the_pages(fluidb: Run) -> None:
+    pages = {path.stem: path.read_text() for path in (ROOT / "docs").glob("*.md")}
+    listed = fluidb("docs").stdout.splitlines()[2:]
+    assert [line.split()[0] for line in listed] == sorted(pages)
+    assert fluidb("docs", "policies").stdout == pages["policies"]
+    assert fluidb("docs", "docs/policies.md").stdout == pages["policies"]
+    (line,) = lines(fluidb("docs", "polices"))
+    assert line.endswith('found "polices"; did you mean policies?')
+
+
+def test_a_table_folds_at_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each part has the first column, no line is wider than the terminal, and elsewhere the table is whole."""
+    headers, rows = ["name", "first", "second", "third"], [["a", "1", "22", "333"], ["b", "4444", "5", "6"]]
+    whole = render.table(headers, rows)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "23")
+    assert render.table(headers, rows) == (
+        "name      first    second\n------  -------  --------\na             1        22\nb          4444         5"
+        "\n\nname      third\n------  -------\na           333\nb             6"
+    )
+    monkeypatch.setenv("COLUMNS", "80")
+    assert render.table(headers, rows) == whole
+    monkeypatch.setenv("COLUMNS", "3")  # a column is never split
+    assert render.table(headers, rows).count("name") == 3

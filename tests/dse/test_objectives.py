@@ -249,11 +249,12 @@ def test_objective_and_limits_reach_the_design(fluidb):
     ("arguments", "fault"),
     [
         (["--max-lut", "2%"], "100 LUTs (2,000 of them taken by no adder) hold no double-buffered tile"),
-        (["--max-dsp", "0.5"], '--max-dsp: expected room for at least 1, found "0.5"'),
-        (["--max-dsp", "3Mb"], '--max-dsp: expected a unit (%), found unit "Mb"'),
+        (["--max-dsp", "0.5DSPs"], '--max-dsp: expected room for at least 1, found "0.5DSPs"'),
+        (["--max-dsp", "80"], '--max-dsp: expected a unit (DSPs, %), found no unit in "80"'),
+        (["--max-dsp", "3Mb"], '--max-dsp: expected a unit (DSPs, %), found unit "Mb"'),
         (["--max-ram", "3"], "--max-ram: expected a unit (Mb, %), found no unit"),
         (["--max-ram", "0.0001%"], "no design fits"),
-        (["--tile", "10,5,5", "--max-dsp", "20"], "expected at most 20 DSPs of pocket, found 25"),
+        (["--tile", "10,5,5", "--max-dsp", "20DSPs"], "expected at most 20 DSPs of pocket, found 25"),
     ],
 )
 def test_limits_that_make_no_sense(fluidb, arguments, fault):

@@ -177,7 +177,7 @@ def test_the_picture_and_the_numbers_come_from_one_front(fluidb, tmp_path, argum
     knee = found["points"][found["knee"]]
     assert f"knee &lt;{knee['T_R']},{knee['T_P']},{knee['T_C']}&gt;" in picture
     assert "tiny on pocket" in picture
-    assert ("energy, J an inference" if arguments else "throughput, GOP/s summed") in picture
+    assert ("energy, J an inference" if arguments else "throughput, GOP/s weighted mean over b") in picture
     assert found["plot"] == "front.svg"
 
 

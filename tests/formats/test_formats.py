@@ -155,7 +155,7 @@ def test_faults_of_a_list_name_the_item(tmp_path):
     with pytest.raises(InputError) as caught:
         read_toml(Shelf, path)
     assert caught.value.faults == (
-        f'{path}: items[1] ("b").size: expected a valid integer, found "2"',
+        f'{path}: items[1] ("b").size: expected a whole number, found "2"',
         f'{path}: items[2] ("c").size: expected this key, found none',
     )
 
@@ -267,3 +267,13 @@ def test_an_output_that_cannot_be_written_is_refused_early(tmp_path):
         check_free(tmp_path / "no" / "where", force=False)
     with pytest.raises(InputError, match="found a folder"):
         write_file(tmp_path, "x")
+
+
+def test_a_record_called_with_bad_values_raises_what_a_bad_file_raises():
+    with pytest.raises(InputError) as caught:
+        Shelf(items=[{"name": "a", "size": "2"}, {"name": "b"}], item=[])
+    assert caught.value.faults == (
+        'Shelf: items[0] ("a").size: expected a whole number, found "2"',
+        'Shelf: items[1] ("b").size: expected this key, found none',
+        "Shelf: item: unknown key; did you mean items?",
+    )

@@ -129,7 +129,7 @@ def test_places_are_checked_when_the_file_is_read(candidates, fault) -> None:
 
 def test_faults_of_the_command(fluidb: Run, tmp_path: Path) -> None:
     for arguments, fault in (
-        (["alexnet"], "expected candidates for exits, found none; add [candidates] (docs/exits.md)"),
+        (["alexnet"], "expected candidates for exits, found none; add [candidates] (`fluidb docs exits`)"),
         (["resnet101", "--at", "H13,H14"], "expected candidates of resnet101 (H1, H4, H7, H10, H13, "),
         (
             ["resnet101", "--at", "H13", "--rates", "0.1,0.2"],

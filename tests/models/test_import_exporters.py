@@ -30,7 +30,7 @@ def library(name: str):
     except ModuleNotFoundError:
         if REQUIRED:
             raise
-        pytest.skip(f"{name} is not installed: pip install 'fluidb[exporters]'")
+        pytest.skip(f"{name} is not installed: pip install --group exporters")
 
 
 def imported(path: Path, **options) -> tuple[NetworkFile, Network]:

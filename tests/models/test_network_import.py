@@ -220,7 +220,7 @@ FAULTS = {
     ),
     "depthwise of a part": (HEADER + "\na_dw,8,8,3,3,16,24,1,\n", ["a multiple of its 16 channels"]),
     "nothing multiplies": (HEADER + "\navgpool,8,8,3,3,16,1,1,\n", ["at least one layer that multiplies"]),
-    "too much": (HEADER + f"\na,{2**14},{2**14},1,1,1,1,1,\n", ['layers[0] ("a").rows', "expected less than"]),
+    "too much": (HEADER + f"\na,{2**14},{2**14},1,1,1,1,1,\n", ['layers[0] ("a").rows', "expected at most"]),
     "too much work": (HEADER + f"\na,4000,4000,1,1,{2**20},{2**20},1,\n", ['layers[0] ("a")', "MACs"]),
 }
 

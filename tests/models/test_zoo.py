@@ -263,10 +263,10 @@ TRANSFORMERS: dict[str, tuple[str, dict[str, Any]]] = {  # the model and its con
 
 
 def need(module: str) -> Any:
-    """A library of the extra ``exporters``; without it the test is skipped, or fails if it was asked for."""
+    """A library of the dependency group ``exporters``; without it the test is skipped, or fails if it was asked for."""
     if os.environ.get("FLUIDB_REQUIRE_EXPORTERS") == "1":
         return importlib.import_module(module)
-    return pytest.importorskip(module, reason="pip install 'fluidb[exporters]' for the count by torch")
+    return pytest.importorskip(module, reason="pip install --group exporters for the count by torch")
 
 
 def macs_by_torch(model, *arguments) -> int:

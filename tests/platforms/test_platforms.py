@@ -92,8 +92,8 @@ def test_every_fault_at_once_with_its_key(tmp_path):
     text = "\n".join(caught.value.faults)
     for part in (
         "schema: expected 'fluidb.platform/1', found \"fluidb.platform/2\"",
-        "dsps: expected greater than or equal to 1, found -1",
-        'on_chip_mbit: expected a valid number, found "fast"',
+        "dsps: expected at least 1, found -1",
+        'on_chip_mbit: expected a number, found "fast"',
         "clock_mhz: expected a finite number",
         "bandwidth_gb_s: expected this key, found none",
         "bandwith_gb_s: unknown key; did you mean bandwidth_gb_s?",
@@ -158,8 +158,8 @@ FOREIGN_FAULTS = {
         ["system.board_frequency: expected this key, found none; or give --clock", "or give --bandwidth"],
     ),
     "no system at all": ("", ["or give --clock", "or give --bandwidth"]),
-    "text": ('[system]\nboard_frequency = "fast"\n', ["system.board_frequency: expected a valid number"]),
-    "nothing": ("[system]\nboard_frequency = 0\n", ["system.board_frequency: expected greater than 0"]),
+    "text": ('[system]\nboard_frequency = "fast"\n', ["system.board_frequency: expected a number"]),
+    "nothing": ("[system]\nboard_frequency = 0\n", ["system.board_frequency: expected more than 0"]),
     "not a number": ("[system]\nmemory_bandwidth = nan\n", ["system.memory_bandwidth: expected a finite number"]),
     "endless": (f"[system]\nboard_frequency = {10**400}\n", ["system.board_frequency: expected"]),
 }

@@ -124,7 +124,7 @@ def _elsewhere(view, data):
 @pytest.mark.parametrize("policy", [_greedy, _restless, _lost, _asleep, _backwards, _never, _elsewhere])
 def test_a_policy_that_breaks_the_contract_is_told_so(policy):
     table, exits = table_of([[1.0] * 2] * 2), np.array([2, 2])
-    with pytest.raises(InputError, match="policy mine: .*docs/add-a-policy.md"):
+    with pytest.raises(InputError, match="policy mine: .*`fluidb docs add-a-policy`"):
         simulate(table, traffic_of(trace_of([0.0, 0.0]), exits, 1), scheduler_of(policy))
 
 
@@ -152,5 +152,5 @@ def test_a_policy_that_raises_is_told_so():
         return 0
 
     trace = trace_of([0.0])
-    with pytest.raises(InputError, match="policy: broken raised TypeError: .*docs/add-a-policy.md"):
+    with pytest.raises(InputError, match="policy: broken raised TypeError: .*`fluidb docs add-a-policy`"):
         simulate(table_of([[1.0]]), traffic_of(trace, np.array([1]), 1.0), scheduler_of(broken))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,19 +15,22 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 gaps_s = st.lists(st.one_of(st.just(0.0), st.floats(1e-3, 1e3)), min_size=1, max_size=30)
-COLUMNS = ("exits", "confidences", "slo_s")
+COLUMNS = ("exits", "confidences", "slo_s", "correct")
 
 
 def trace_of(gaps: list[float], first_s: float = 0.25, columns: tuple[str, ...] = COLUMNS, seed: int = 0) -> Trace:
     """Requests with these gaps, and other columns that tell them apart."""
     rng, count = np.random.default_rng(seed), len(gaps) + 1
-    exits, confidences, slo_s = rng.integers(1, 5, count), rng.random((count, 2)), rng.random(count)
+    drawn: dict[str, Any] = {
+        "exits": rng.integers(1, 5, count),
+        "confidences": rng.random((count, 2)),
+        "slo_s": rng.random(count),
+        "correct": rng.random((count, 3)) < 0.5,
+    }
     return Trace(
         rng.permutation(10 * count)[:count],
         np.cumsum([first_s, *gaps]),
-        exits if "exits" in columns else None,
-        confidences if "confidences" in columns else None,
-        slo_s if "slo_s" in columns else None,
+        **{name: drawn[name] for name in columns},
     )
 
 
@@ -73,7 +77,7 @@ def test_columns_of_some_sources_only_are_refused():
     assert caught.value.faults == tuple(
         f"traces: expected the column {name} in all 3 or in none, found it only in number 2, 3; "
         f"add it to the others or remove it"
-        for name in ("confidence_1", "confidence_2", "exit", "slo_s")
+        for name in ("confidence_1", "confidence_2", "correct_1", "correct_2", "correct_3", "exit", "slo_s")
     )
     wide = Trace(np.arange(2), np.arange(2.0), None, np.zeros((2, 3)))
     narrow = Trace(np.arange(2), np.arange(2.0), None, np.zeros((2, 2)))
