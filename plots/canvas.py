@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from ..formats import InputError, check_free, write_file
 
 if TYPE_CHECKING:
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 SUFFIXES = (".svg", ".png")
@@ -67,7 +66,7 @@ def check_picture(path: Path, *, replace: bool, suffixes: tuple[str, ...] | None
 
 @contextmanager
 def canvas(width: float, height: float) -> Iterator[Figure]:
-    """A figure in the project's style, drawn on without a screen; pyplot does not know it, so nothing need close it.
+    """A figure in the project's style, drawn on without a screen.
 
     Parameters
     ----------
@@ -77,57 +76,14 @@ def canvas(width: float, height: float) -> Iterator[Figure]:
     Yields
     ------
     Figure
-        To draw on inside the block.
+        To draw on and to :func:`save` inside the block.
     """
-    from matplotlib.figure import Figure
-
-    with _style():
-        yield Figure(figsize=(width, height))
-
-
-@contextmanager
-def _style() -> Iterator[None]:
     import matplotlib as mpl
     from cycler import cycler
+    from matplotlib.figure import Figure
 
     with mpl.rc_context(STYLE | {"axes.prop_cycle": cycler(color=COLOURS)}):
-        yield
-
-
-def describe(figure: Figure, title: str, said: str) -> Figure:
-    """Give a figure what is told to those who cannot see it; :func:`save` writes it into the file.
-
-    Parameters
-    ----------
-    figure : Figure
-        What was drawn.
-    title : str
-        What it shows.
-    said : str
-        What it says, in a sentence or two.
-
-    Returns
-    -------
-    Figure
-        The same.
-    """
-    figure.set_label(f"{title}. {said}")
-    return figure
-
-
-def durations(longest_s: float) -> tuple[str, float]:
-    """The unit in which durations up to ``longest_s`` are drawn, and how many there are in a second."""
-    return ("us", 1e6) if longest_s < 1e-2 else ("ms", 1e3) if longest_s < 10 else ("s", 1.0)
-
-
-def round_ticks(axis: Axis) -> None:
-    """Ticks of a logarithmic axis that can be read: 1, 2, 5, 10, ..., written out; over many decades 1, 10, ... only."""
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-
-    low, high = axis.get_view_interval()
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1e3 * low else (1,), numticks=99))
-    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
-    axis.set_minor_formatter(NullFormatter())
+        yield Figure(figsize=(width, height))
 
 
 def save(figure: Figure, path: Path, *, replace: bool) -> None:
@@ -136,7 +92,7 @@ def save(figure: Figure, path: Path, *, replace: bool) -> None:
     Parameters
     ----------
     figure : Figure
-        What was drawn; its label (:func:`describe`) becomes the file's title, which screen readers tell.
+        What was drawn.
     path : Path
         Destination; its suffix, ``.svg`` or ``.png``, names the format.
     replace : bool
@@ -149,7 +105,5 @@ def save(figure: Figure, path: Path, *, replace: bool) -> None:
     """
     kind = path.suffix.lower().lstrip(".")
     held = io.BytesIO()
-    told = {"Title": figure.get_label() or None}
-    with _style():
-        figure.savefig(held, format=kind, metadata=told | {"Date" if kind == "svg" else "Software": None})
+    figure.savefig(held, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
     write_file(path, held.getvalue(), replace=replace)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -11,16 +12,15 @@ from ..dse.pareto import SCALES, Front
 from ..dse.search import SearchOptions
 from ..models import Network
 from ..platforms import Platform
-from .canvas import COLOURS, canvas, describe, legible
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from .canvas import COLOURS, canvas, save
 
 BUDGETS = (0.1, 0.3, 0.6, 1.0)
 """Quantiles of the second axis for which a step line shows the best within."""
 
 
-def draw_front(front: Front, network: Network, platform: Platform, options: SearchOptions) -> Figure:
+def draw_front(
+    front: Front, network: Network, platform: Platform, options: SearchOptions, path: Path, *, replace: bool
+) -> None:
     """Draw each point of a front, and in steps the best objective within what is spent.
 
     Parameters
@@ -29,11 +29,15 @@ def draw_front(front: Front, network: Network, platform: Platform, options: Sear
         What was found.
     network, platform, options
         What it was found for.
+    path : Path
+        Destination, ``.svg`` or ``.png``.
+    replace : bool
+        Whether an existing file is replaced.
 
-    Returns
-    -------
-    Figure
-        The objective over what a design takes.
+    Raises
+    ------
+    InputError
+        If the file system refuses, or a file is in the way.
     """
     goal, scales = OBJECTIVES[options.objective], [SCALES[axis] for axis in front.over]
     takes = np.array([point.takes for point in front.points]) * [scale.factor for scale in scales]
@@ -71,8 +75,6 @@ def draw_front(front: Front, network: Network, platform: Platform, options: Sear
             axes.yaxis.set_major_formatter(plain)
         axes.set_xlabel(scales[0].label)
         axes.set_ylabel(f"{goal.title}, {goal.unit} {goal.summary.format(options.b_max)}")
-        where = f"{legible(network.name)} on {legible(platform.name)}"
-        axes.set_title(where)
+        axes.set_title(f"{network.name} on {platform.name}")
         axes.legend()
-        said = f"{len(values):,} designs; the knee is {knee.tile}, with {100 * knee.of_best:.1f} % of the best objective."
-        return describe(figure, f"{goal.title} over {scales[0].label}, {where}", said)
+        save(figure, path, replace=replace)

@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -216,7 +216,7 @@ class _Adapter:
         thresholds[variant] = math.inf
         for place, confidence, column in zip(*exits, strict=True):
             thresholds[variant, place - 1] = confidence
-            self.work.confidences[:, place - 1] = self.log.confidences[:, place - 1, column]
+            self.work.confidences[self.since :, place - 1] = self.log.confidences[self.since :, place - 1, column]
 
     def _segments(self, places: Sequence[int]) -> Floats:
         """Time of each segment, from candidate to candidate: that of a stage is in its first one."""
@@ -228,7 +228,7 @@ class _Adapter:
 
     def look(self, returned: int, _count: int) -> None:
         """Judge the last window of batches, if enough have returned since the last change."""
-        requests = self.work.requests
+        requests: Any = self.work.requests
         waiting = np.isinf(requests.finish_s[self.done : returned + 1])
         self.done += int(waiting.argmax()) if waiting.any() else len(waiting)
         if self.done == self.looked:
@@ -241,7 +241,7 @@ class _Adapter:
         if starts is None:
             return
         found = observe(self.log, requests.start_s, requests.finish_s, requests.exit, starts, self.stage_s[0, -1])
-        cause, exits = self._judge(found, self.log[slice(int(starts[0]), int(starts[-1]))])
+        cause, exits = self._judge(found, self.log.part(slice(int(starts[0]), int(starts[-1]))))
         if cause is None:
             return
         self.since = int(np.searchsorted(requests.start_s, math.inf))  # requests start in order of arrival
@@ -252,7 +252,8 @@ class _Adapter:
 
     def _window(self) -> Ints | None:
         """First requests of the last batches that returned, and of the next; ``None`` if they are too few."""
-        start_s, done = self.work.requests.start_s, self.done
+        requests: Any = self.work.requests
+        start_s, done = requests.start_s, self.done
         first = max(self.since, done - (self.window + 1) * self.goal.batch)
         known = first == self.since  # else its batch may have begun before
         starts = first + np.flatnonzero(np.diff(start_s[first:done], prepend=-1.0 if known else start_s[first]))

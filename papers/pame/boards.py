@@ -46,7 +46,7 @@ def contestants(lab: Lab, point: Point, fluid: Contender) -> list[Contestant]:
     every = load_with_exits(NETWORK)
     stage_s = stage_times(lab.engine(point._replace(site=replace(point.site, network=every)), fluid).table)
     log = log_of(draw_answers(PRESETS["imagenet"], len(names), 2 * half(lab), 0))
-    past, fresh = log[: half(lab)], log[half(lab) :]
+    past, fresh = log.part(slice(0, half(lab))), log.part(slice(half(lab), 2 * half(lab)))
 
     def judged(name: str, network: Network, places: Sequence[int], settings: Sequence[Setting]) -> Contestant:
         found = replay_exits(fresh, stage_s, BATCH, places, settings)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
-
-import numpy as np
 
 from ...models.candidates import find_candidates, load_with_exits, read_network_file
 from ...platforms import Device, load_platform
@@ -103,7 +101,7 @@ def halves(task: Task, seed: int, lab: Lab) -> tuple[Log, Log]:
     """The half of a log that chooses, and the other half, which judges (Section 7.1)."""
     count = half(lab)
     log = task.log(seed, 2 * count)
-    return log[:count], log[count:]
+    return log.part(slice(0, count)), log.part(slice(count, 2 * count))
 
 
 def rehearse(task: Task, seed: int, lab: Lab, goal: Goal, allowed: Sequence[int] | None = None) -> Rehearsal:
@@ -112,8 +110,3 @@ def rehearse(task: Task, seed: int, lab: Lab, goal: Goal, allowed: Sequence[int]
     choice = choose_exits(past, task.stage_s, goal, allowed)
     judged = replay_exits(fresh, task.stage_s, goal.batch, choice.exits, choice.settings)
     return Rehearsal(choice, judged, past, fresh)
-
-
-def over_seeds(lab: Lab, value: Callable[[int], float]) -> Floats:
-    """A figure for each seed."""
-    return np.array([value(seed) for seed in seeds(lab)], dtype=np.float64)

@@ -168,7 +168,7 @@ def pame_fig18(lab: Lab) -> Item:
         for seed in seeds(lab):
             goal = Goal(batch=size)
             found = rehearse(IMAGENET, seed, lab, goal)
-            log = found.judged_by[: len(found.judged_by.scores) // size * size]
+            log = found.judged_by.part(slice(0, len(found.judged_by.scores) // size * size))
             lanes = 2 if tau else 1
             served = adapt(
                 log, np.zeros(len(log.scores)), IMAGENET.stage_s, goal, Exits.of(found.choice), found.chosen_by,

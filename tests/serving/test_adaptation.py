@@ -91,7 +91,7 @@ def test_slow_batches_move_the_exit_back_and_choose_thresholds_anew():
     assert first.exits.places[0] > 4
     # of the batches that had started, one or two were still in flight
     ends = range(first.request - 2 * BATCH, first.request, BATCH)
-    windows = [log[slice(end - BATCH * 100, end)] for end in ends]
+    windows = [log.part(slice(end - BATCH * 100, end)) for end in ends]
     assert first.exits in [Exits.of(choose_exits(window, STAGE_S, GOAL, range(4, 12))) for window in windows]
 
 
@@ -135,7 +135,7 @@ def test_batches_in_flight_keep_what_they_began_with(lanes):
 
 
 def test_adaptation_does_not_depend_on_what_comes_later():
-    log, other = drawn(1, 200, difficulty=0.5), joined(drawn(1, 200, difficulty=0.5)[:1600], drawn(5, 100))
+    log, other = drawn(1, 200, difficulty=0.5), joined(drawn(1, 200, difficulty=0.5).part(slice(0, 1600)), drawn(5, 100))
     first, second = served(log), served(other)
     assert first.finish_s[:1584].tolist() == second.finish_s[:1584].tolist()
 

@@ -118,7 +118,7 @@ def test_an_estimate_is_within_two_percent_of_what_is_served(device, network):
     preset = PRESETS["glue" if network == "bert_base" else "imagenet"]
     samples = draw_answers(preset, len(every.exits) - 1, 2 * half, seed=1)
     log, stage_s = log_of(samples), stage_times(every)
-    choice = choose_exits(log[:half], stage_s, Goal(batch=batch))
+    choice = choose_exits(log.part(slice(0, half)), stage_s, Goal(batch=batch))
     verdict = choice.steps[0].taken
     assert verdict is not None
     sizes = bin_sizes(1, batch, batch)
