@@ -221,9 +221,9 @@ class _Adapter:
     def _segments(self, places: Sequence[int]) -> Floats:
         """Time of each segment, from candidate to candidate: that of a stage is in its first one."""
         ends = [0, *places, self.log.candidates + 1]
-        time_s = np.zeros(self.device.time_s.shape[1:])
+        time_s: Floats = np.zeros_like(self.device.time_s[0])
         for begin, end in itertools.pairwise(ends):
-            time_s[begin] = self.stage_s[begin, end, : time_s.shape[1]]
+            time_s[begin] = self.stage_s[begin, end][: time_s.shape[1]]
         return time_s
 
     def look(self, returned: int, _count: int) -> None:

@@ -135,7 +135,10 @@ def test_batches_in_flight_keep_what_they_began_with(lanes):
 
 
 def test_adaptation_does_not_depend_on_what_comes_later():
-    log, other = drawn(1, 200, difficulty=0.5), joined(drawn(1, 200, difficulty=0.5).part(slice(0, 1600)), drawn(5, 100))
+    log, other = (
+        drawn(1, 200, difficulty=0.5),
+        joined(drawn(1, 200, difficulty=0.5).part(slice(0, 1600)), drawn(5, 100)),
+    )
     first, second = served(log), served(other)
     assert first.finish_s[:1584].tolist() == second.finish_s[:1584].tolist()
 
