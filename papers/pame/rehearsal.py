@@ -54,7 +54,7 @@ class Task:
     @property
     def stage_s(self) -> Floats:
         """T(a, b, B)."""
-        return stage_times(self.table)
+        return _stage_s(self.network, self.device)
 
     def log(self, seed: int, count: int, overconfidence: float = 0.0) -> Log:
         """Answers to so many samples."""
@@ -70,6 +70,11 @@ def _candidates(network: str) -> list[str]:
 @cache
 def _table(network: str, device: str) -> LatencyTable:
     return tabulate_device(load_with_exits(network), load_platform(device, kind=Device))
+
+
+@cache
+def _stage_s(network: str, device: str) -> Floats:
+    return stage_times(_table(network, device))
 
 
 IMAGENET = Task("ImageNet", "resnet101", "v100-tensorrt", "imagenet")
