@@ -287,7 +287,13 @@ def levels_of(log: Log, confidences: Sequence[float]) -> NDArray[np.uint8]:
     (N, K, M) ndarray of uint8
         From 0 to the number of thresholds.
     """
-    return np.searchsorted(np.asarray(confidences), log.confidences, side="right").astype(np.uint8)
+    samples, candidates, columns = log.confidences.shape
+    levels = np.empty(
+        (candidates, columns, samples), dtype=np.uint8
+    )  # samples last: they are read candidate by candidate
+    for at, column in np.ndindex(candidates, columns):
+        levels[at, column] = np.searchsorted(confidences, log.confidences[:, at, column], side="right")
+    return levels.transpose(2, 0, 1)
 
 
 def find_setting(
@@ -322,17 +328,18 @@ def find_setting(
     own = end.sum()
     gained = (scores - settled)[alive]
     before = settled - goal.searched * end  # by sample, what must stay positive on average
-    spread = (before[alive] + gained) ** 2 - before[alive] ** 2
+    spread = (before[alive] + gained) ** 2 - before[alive] ** 2 if goal.guard == "bound" else None
     best: tuple[tuple[float, ...], Setting, bool] | None = None
     for column in range(levels.shape[2]):
-        level = levels[alive, candidate - 1, column]
+        level = levels[:, candidate - 1, column][alive]
 
         def leaving(weights: Floats | None = None, level: NDArray[np.uint8] = level) -> Floats:
             """By threshold, the sum over samples that leave."""
             return np.bincount(level, weights, number + 1)[::-1].cumsum()[::-1][1:]
 
         exits, total = leaving(), settled.sum() + leaving(gained)
-        margin = precision_margin(total, (before**2).sum() + leaving(spread), end, goal)
+        squares = None if spread is None else (before**2).sum() + leaving(spread)
+        margin = precision_margin(total, squares, end, goal)
         for at, confidence in enumerate(goal.confidences):
             if not exits[at]:
                 continue
@@ -346,15 +353,15 @@ def find_setting(
     return best[1], best[2]
 
 
-def precision_margin(total: Floats, squares: Floats, end: Floats, goal: Goal) -> Floats:
+def precision_margin(total: Floats, squares: Floats | None, end: Floats, goal: Goal) -> Floats:
     """By how much scores exceed what a goal keeps of the network's own; with the guard ``"bound"``, what is sure of it.
 
     Parameters
     ----------
     total : ndarray of float64
         Sums of the scores of all samples, for several thresholds.
-    squares : ndarray of float64, of the same shape
-        Sums of the squares of what each sample has beyond its part of what is kept.
+    squares : ndarray of float64, of the same shape, optional
+        For the guard ``"bound"``: sums of the squares of what each sample has beyond its part of what is kept.
     end : (N,) ndarray of float64
         Scores at the end of the network.
     goal : Goal
@@ -368,6 +375,7 @@ def precision_margin(total: Floats, squares: Floats, end: Floats, goal: Goal) ->
     margin: Floats = total - goal.searched * end.sum()
     if goal.guard != "bound":
         return margin
+    assert squares is not None
     least: Floats = margin - ONE_SIDED_95 * np.sqrt(np.maximum(squares - margin**2 / len(end), 0.0))
     return least
 

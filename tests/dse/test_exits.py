@@ -41,7 +41,7 @@ def plan_of(samples: Samples, goal: Goal, network: str = BERT[0], target: str = 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    found = tmp_path_factory.mktemp("plans") / "plan"
+    found: Path = tmp_path_factory.mktemp("plans") / "plan"
     write_plan(plan_of(drawn(), Goal(16)), found)
     return found
 

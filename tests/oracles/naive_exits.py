@@ -7,6 +7,7 @@ every candidate and at the end.  ``T(a, b, B)`` is a function of places and a ba
 from __future__ import annotations
 
 import math
+from typing import Any
 
 Z_95 = 1.6448536269514722
 
@@ -76,11 +77,12 @@ def choose(log, T, K, n, v, eta, tau, g, grid, counts, posterior="observed", gua
     N = K + 1
     searched = guard if isinstance(guard, float) else eta
     h = math.ceil(n / v)
-    chain, steps = [], []
+    chain: list[tuple[int, float, int]] = []
+    steps: list[tuple[int, int, dict[int, Any]]] = []
     a, n_in = 0, n
     while True:
         limit = T(a, N, n_in)
-        step = {}
+        step: dict[int, Any] = {}
         best = None
         reach = moving_by_batch(log, chain, n)
         for i in range(a + 1, K + 1):

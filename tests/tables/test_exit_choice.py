@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import naive_exits as naive
 import numpy as np
@@ -69,7 +70,7 @@ def problems(draw):
     return Samples(confidences, scores), times, goal
 
 
-def plain(samples: Samples) -> list[dict[str, list]]:
+def plain(samples: Samples) -> list[dict[str, list[Any]]]:
     """The samples as the oracle takes them."""
     values = -np.sort(-samples.confidences, axis=2)
     return [
@@ -103,9 +104,9 @@ def test_choice_and_replay_are_those_of_plain_loops(problem) -> None:
             if not rest:
                 continue
             (confidence, count, exits, precision), batches, row, slow, value = rest
-            assert item.setting == (confidence, counts.index(count), exits, pytest.approx(precision))
-            assert item.pattern.tolist() == batches
-            assert item.time_s.tolist() == row
+            assert item.setting == pytest.approx((confidence, counts.index(count), exits, precision))
+            np.testing.assert_array_equal(item.pattern, batches)
+            np.testing.assert_array_equal(item.time_s, row)
             assert (item.slow_share, item.value_s) == pytest.approx((slow, value))
     done = replay_exits(log, times, goal.batch, found.exits, found.settings)
     expected_replay = naive.replay(plain(samples), lambda a, b, B: float(times[a, b, B]), K, goal.batch, chain)
@@ -124,7 +125,7 @@ def test_the_guard_of_95_percent_is_that_of_plain_loops(problem) -> None:
     assert kept == (expected is not None)
     if expected is not None:
         confidence, count, exits, precision = expected
-        assert setting == (confidence, log.counts.tolist().index(count), exits, pytest.approx(precision))
+        assert setting == pytest.approx((confidence, log.counts.tolist().index(count), exits, precision))
 
 
 def test_the_hand_example_of_equation_2() -> None:
