@@ -22,7 +22,7 @@ from .policies.interface import REQUEST
 from .replay import play
 from .scheduler import Scheduler
 
-EVENTS = 64
+EVENTS = 256
 """Instants of the event loop between two looks at what has returned."""
 
 VARIANTS = 4
