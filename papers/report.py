@@ -216,7 +216,7 @@ def page_text(folder: Path, paper: Paper) -> str:
             lines += [f"![{item.title}]({item.name}.svg)", "", f"[CSV]({item.name}.csv), [JSON]({item.name}.json)", ""]
         if item.claims:
             lines += _claims(item.claims)
-        printed = [row for row in item.rows if not item.axis or row.paper is not None]
+        printed = [row for row in item.rows if not item.axis or row.x is None]  # the picture shows the others
         if item.claims and item.rows:
             lines.append("")
         if printed:
