@@ -20,7 +20,7 @@ import fluidb
 import pytest
 from builders import POCKET, ROOT, TINY
 from fluidb import jit
-from setuptools import build_meta
+from setuptools import build_meta  # type: ignore[import-untyped]  # it ships no types
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 MODULES = ["fluidb", *(module.name for module in pkgutil.walk_packages(fluidb.__path__, "fluidb."))]

@@ -6,7 +6,7 @@ import json
 import os
 import stat
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from fluidb.formats import (
@@ -181,7 +181,7 @@ def test_a_flood_of_faults_is_counted(tmp_path):
         b"= 3",
         b"x = 1979-13-45",
         b"x = " + b"9" * 5000,
-        b"x." * 20_000 + b"x = 1",
+        b"x." * 2000 + b"x = 1",
     ],
 )
 def test_what_is_no_toml_is_one_line(tmp_path, raw):
@@ -270,8 +270,9 @@ def test_an_output_that_cannot_be_written_is_refused_early(tmp_path):
 
 
 def test_a_record_called_with_bad_values_raises_what_a_bad_file_raises():
+    values: dict[str, Any] = {"items": [{"name": "a", "size": "2"}, {"name": "b"}], "item": []}
     with pytest.raises(InputError) as caught:
-        Shelf(items=[{"name": "a", "size": "2"}, {"name": "b"}], item=[])
+        Shelf(**values)
     assert caught.value.faults == (
         'Shelf: items[0] ("a").size: expected a whole number, found "2"',
         'Shelf: items[1] ("b").size: expected this key, found none',

@@ -188,7 +188,7 @@ def test_names_are_plain_and_each_their_own(tmp_path):
 
 
 @given(
-    st.lists(st.one_of(st.sampled_from(["a", "a.2", "input", "b" * 90, "b" * 80]), st.text(max_size=90)), max_size=30)
+    st.lists(st.one_of(st.sampled_from(["a", "a.2", "input", "b" * 90, "b" * 80]), st.text(max_size=90)), max_size=9)
 )
 def test_any_names_can_be_given(texts):
     names = LayerNames()
@@ -312,7 +312,7 @@ def operators(draw: st.DrawFn) -> dict[str, Any]:
     return content
 
 
-_operators = st.lists(operators(), min_size=1, max_size=6)
+_operators = st.lists(operators(), min_size=1, max_size=3)
 _exits = st.fixed_dictionaries({"after": _name, "rate": st.floats(0, 1)}).flatmap(
     lambda exit_: st.one_of(
         st.just({**exit_, "head": "msdnet", "classes": 7}), _operators.map(lambda ops: {**exit_, "layers": ops})

@@ -51,7 +51,7 @@ def test_contract_of_every_policy(workload, policy, call_s):
     assert np.array_equal(again.finish_s, found.finish_s)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(workloads(), st.sampled_from(sorted(POLICIES)))
 def test_compiled_and_plain_python_agree(workload, policy):
     table, trace, exits = workload

@@ -10,6 +10,7 @@ import pytest
 from builders import scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
+from fluidb.serving.one_run import OneRun
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,9 +67,33 @@ def test_percentiles_are_over_all_requests_by_nearest_rank():
     found = simulate(table, traffic_of(trace_of(arrivals), np.ones(100, dtype=int), 1), find_policy("serial"))
     summary = summarise(found)
     assert [item.latency_s for item in summary.percentiles] == [25.5, 45.5, 48.0, 50.0, 50.5]
-    assert summary.percentile("p50").interval_s == (20.5, 31.0)  # ranks 40 and 61 of 100, as tables have them
-    assert summary.percentile("p90").more_requests_needed == 0
-    assert (summary.percentile("p99").interval_s, summary.percentile("p99").more_requests_needed) == (None, 268)
+
+
+def test_who_finds_the_system_empty():
+    table = table_of([[1.0, 1.5], [1.0, 1.5]])
+    found = simulate(table, traffic_of(trace_of([0.0, 0.5, 3.5, 7.0, 7.0]), np.full(5, 2), 9), find_policy("serial"))
+    # the third waits for the second until 4 s; the fourth and the fifth come together, a second after the third left
+    assert found.finish_s.tolist() == [2.0, 4.0, 6.0, 9.0, 11.0]
+    assert found.fresh.tolist() == [True, False, False, True, False]
+
+
+def test_a_summary_has_the_intervals_of_its_latencies():
+    draws = np.random.default_rng(4)
+    arrivals, exits = np.cumsum(draws.exponential(0.1, 2000)), draws.integers(1, 3, 2000)
+    found = simulate(table_of([[0.02], [0.04]]), traffic_of(trace_of(arrivals), exits, 0.08), find_policy("serial"))
+    summary, run = summarise(found), OneRun(found.latency_s, found.fresh)
+    assert summary.independent_requests == run.independent < 2000
+    assert summary.mean_interval_s == run.mean().interval
+    assert summary.mean_interval_s
+    assert summary.mean_interval_s.low < summary.mean_latency_s < summary.mean_interval_s.high
+    assert summary.violation_interval == run.share(found.violated).interval
+    assert summary.violation_interval
+    assert summary.violation_interval.low < summary.violation_rate < summary.violation_interval.high
+    assert summary.percentile("p90").interval_s == run.quantile(0.9).interval
+    assert summary.percentile("p99.9").interval_s is None
+    assert summary.percentile("p99.9").more_requests_needed == run.quantile(0.999).more_requests_needed > 8000
+    few = summarise(simulate(found.table, found.traffic.first(300), find_policy("serial")))
+    assert (few.mean_interval_s, few.violation_interval, few.more_requests_needed) == (None, None, 100)
 
 
 def test_requests_unfinished_at_the_end_are_late_and_stay():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import DATA, ROOT, Run, blocks, run_fluidb, run_shell
+from builders import DATA, ROOT, Run, blocks, run_shell
 from fluidb.formats import InputError
 from fluidb.traffic import read_trace, write_trace
 from fluidb.traffic import rows as rows_module
@@ -427,11 +427,11 @@ def test_no_bytes_break_an_importer(tmp_path_factory, name, raw, headed, skip_ba
 # the command
 
 
-def test_every_format_has_a_start_a_page_and_a_line_of_help():
+def test_every_format_has_a_start_a_page_and_a_line_of_help(fluidb: Run):
     page = (ROOT / "docs" / "import-traces.md").read_text()
     assert list(STARTS) == list(IMPORTERS)
     assert re.findall(r"^\| `([a-z0-9-]+)` \|", page, flags=re.MULTILINE) == list(IMPORTERS)
-    words = run_fluidb("trace", "import", "--help").stdout.replace(",", " ").split()
+    words = fluidb("trace", "import", "--help").stdout.replace(",", " ").split()
     assert [word for word in words[words.index("FORMAT") :] if word in IMPORTERS][: len(IMPORTERS)] == list(IMPORTERS)
 
 
