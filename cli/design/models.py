@@ -140,14 +140,8 @@ def exits_(
     net = build_network(made, path)
     write_file(output, network_text(made))
     record = {"output": output, **_record(net)}
-    show(
-        as_json,
-        "fluidb.model-exits-output/1",
-        record,
-        [facts(_about(net))],
-        output,
-        f"; next: fluidb dse {output} BOARD",
-    )
+    then = f"; next: fluidb dse {output} BOARD"
+    show(as_json, "fluidb.model-exits-output/1", record, [facts(_about(net))], output, then)
 
 
 @app.command()
