@@ -42,8 +42,8 @@ def measure(rounds: int, count: int) -> Table:
         return partial(simulate, table, traffic, find_policy(f"{policy}{',' if ':' in policy else ':'}b_max={BATCH}"))
 
     def adapted() -> Any:
-        options = {"slo_s": SLO_S, "load": every.load}
-        return adapt(log, trace.arrival_s, stage_s, goal, Exits.of(choice), past, find_policy(BESIDE), **options)
+        first, scheduler = Exits.of(choice), find_policy(BESIDE)
+        return adapt(log, trace.arrival_s, stage_s, goal, first, past, scheduler, slo_s=SLO_S, load=every.load)
 
     whole = served(SERIAL)()
     assert np.isfinite(whole.finish_s).all()

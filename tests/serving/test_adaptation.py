@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ TABLE = tabulate_device(load_with_exits("resnet101"), load_platform("v100-tensor
 STAGE_S = stage_times(TABLE)
 
 
-def drawn(seed: int, batches: int, **shift: float) -> Log:
+def drawn(seed: int, batches: int, **shift: Any) -> Log:
     return log_of(draw_answers(PRESETS["imagenet"], len(STAGE_S) - 2, BATCH * batches, seed, **shift))
 
 

@@ -45,7 +45,7 @@ def test_every_request_as_in_an_independent_simulator(case, timeout_s, tau_b):
     found = simulate(table, traffic_of(trace, exits), pame(timeout_s, tau_b, lanes))
     expected = naive_pame.pame(
         trace.arrival_s.tolist(), exits.tolist(), table.array().tolist(), table.b_max, timeout_s, tau_b,
-        table.load, lanes,
+        table.load or [], lanes,
     )  # fmt: skip
     assert found.finish_s.tolist() == expected.finish_s
     assert found.start_s.tolist() == expected.start_s
@@ -121,6 +121,8 @@ def test_an_estimate_is_within_two_percent_of_what_is_served(device, network):
     choice = choose_exits(log.part(slice(0, half)), stage_s, Goal(batch=batch))
     verdict = choice.steps[0].taken
     assert verdict is not None
+    assert verdict.time_s is not None
+    assert verdict.pattern is not None
     sizes = bin_sizes(1, batch, batch)
     average_s = average_latency(verdict.time_s, verdict.pattern, sizes, batch)
     tail_s = float(verdict.time_s @ verdict.pattern / verdict.pattern.sum())
