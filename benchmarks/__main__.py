@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import adaptation
 import commands
 import exits
 import kernel
@@ -36,6 +37,7 @@ def full(requests: int, peers_python: Path | None) -> Iterator[Table]:
     yield commands.measure(9)
     yield simulator.measure(5, 1_000_000, 10_000)
     yield exits.measure(5)
+    yield adaptation.measure(5, 1_000_000)
     for axis in scale.FULL:
         yield scale.measure(axis, 5)
     yield scale.measure(scale.REQUESTS._replace(sizes=[*sizes, requests]), 1)  # the longest takes a minute or two
@@ -48,6 +50,7 @@ def smoke() -> Iterator[Table]:
     yield commands.measure(1)  # with a cold start
     yield simulator.measure(1, 1_000, 500)
     yield exits.measure(1, 500, 5)
+    yield adaptation.measure(1, 1_000)
     for axis in scale.SMALL:
         yield scale.measure(axis, 1)
     yield peers.measure(None)

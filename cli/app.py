@@ -27,6 +27,7 @@ COMMANDS = {
     "trace": (".serve", "Make request traces."),
     "samples": (".serve", "Draw or describe what a network answers at its exits."),
     "serve-sim": (".serve", "Replay a trace on a design and say what its users experience."),
+    "adapt": (".serve", "Replay a trace while exits and thresholds follow the load."),
     "thresholds": (".experiment", "Sweep the exit threshold: accuracy against latency."),
     "capacity": (".experiment", "Find the highest arrival rate that keeps requirements."),
     "compare": (".experiment", "Compare policies under the same traffic."),

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from ..formats import InputError, Strict, read_text, validate
 from .described import Described, plain_name
@@ -23,16 +23,8 @@ MAX_CELL_S = 1e6
 Seconds = Annotated[float, Field(ge=0, le=MAX_CELL_S)]
 
 
-def _ordered(factors: list[float]) -> list[float]:
-    if factors[0] != 1 or factors != sorted(factors):
-        raise ValueError("expected 1 for a batch alone, and then no smaller factors")
-    return factors
-
-
-Slowdown = Annotated[
-    list[Annotated[float, Field(le=1e6)]], Field(min_length=1, max_length=64), AfterValidator(_ordered)
-]
-"""Factor by which k batches side by side slow each other, for k = 1, 2, ..."""
+Lanes = Annotated[int, Field(ge=1, le=64)]
+Load = Annotated[float, Field(gt=0, le=1e6)]
 
 
 class Device(Described):
@@ -40,9 +32,13 @@ class Device(Described):
 
     Attributes
     ----------
-    slowdown : list of float
-        Factor by which k batches side by side slow each other, for k = 1, 2, ...
-        There is one for each lane, and one lane if the file states none.
+    lanes : int
+        Batches that may run side by side.
+    load_full : float, optional
+        Share of the device that a very large batch takes.  Batches side by side take longer by the sum of their
+        shares, if that is above 1.  Stated if there are several lanes.
+    load_half_batch : float
+        Batch size that takes half of that share; 0 if every batch takes the same.
     gather_floor_s, gather_s_per_sample : float, optional
         Time to gather the survivors of a batch: a fixed part, and one for each sample.
     """
@@ -55,13 +51,21 @@ class Device(Described):
     no_numbers: ClassVar[set[str]] = Described.no_numbers | {"network", "stages"}
 
     schema_: Literal["fluidb.device/1"] = Field("fluidb.device/1", alias="schema")
-    slowdown: Slowdown = [1.0]
+    lanes: Lanes = 1
+    load_full: Load | None = None
+    load_half_batch: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     gather_floor_s: Seconds | None = None
     gather_s_per_sample: Seconds | None = None
     if TYPE_CHECKING:  # each form has its own
 
         @property
         def b_max(self) -> int: ...  # noqa: D102
+
+    @model_validator(mode="after")
+    def _load_of_lanes(self) -> Self:
+        if (self.lanes > 1) != (self.load_full is not None):
+            raise ValueError("lanes, load_full: expected load_full if there are several lanes, and only then")
+        return self
 
     @classmethod
     def read(cls, data: dict[str, Any], path: Path) -> Any:
@@ -71,12 +75,19 @@ class Device(Described):
     @property
     def row(self) -> tuple[str, ...]:
         """Its main facts as text."""
-        return self.name, self.form, str(self.b_max), str(len(self.slowdown)), self.title
+        return self.name, self.form, str(self.b_max), str(self.lanes), self.title
 
     @property
     def summary(self) -> str:
         """Its main facts in a line."""
-        return f"{self.form}, b = 1..{self.b_max}, lanes: {len(self.slowdown)}"
+        return f"{self.form}, b = 1..{self.b_max}, lanes: {self.lanes}"
+
+    def load(self) -> list[float] | None:
+        """Share of the device that a batch of b takes, for b = 0..b_max; ``None`` if there is one lane."""
+        if self.load_full is None:
+            return None
+        # paper 001, Section 4.2: the larger two batches are, the more they slow each other
+        return [0.0, *(self.load_full * b / (b + self.load_half_batch) for b in range(1, self.b_max + 1))]
 
     def gather_s(self) -> list[float] | None:
         """Time to gather survivors into a batch of b, for b = 0..b_max; ``None`` if the file states no time."""

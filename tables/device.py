@@ -71,7 +71,8 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         b_max=device.b_max,
         layers=[LayerUse(name=use.name, stage=use.stage, time_s=use.time_s.tolist()) for use in layers],
         rows=pair_rows(stage_s),
-        slowdown=device.slowdown,
+        lanes=device.lanes,
+        load=device.load(),
         gather_s=device.gather_s(),
     )
 

@@ -63,7 +63,7 @@ class Log(NamedTuple):
         """Candidates, K; the end is not counted."""
         return int(self.confidences.shape[1])
 
-    def __getitem__(self, rows: slice) -> Log:  # type: ignore[override]
+    def part(self, rows: slice) -> Log:
         """The log of some samples."""
         return Log(self.confidences[rows], self.scores[rows], self.counts)
 

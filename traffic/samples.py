@@ -59,6 +59,11 @@ class Samples:
         """Some of the samples."""
         return Samples(self.confidences[rows], self.correct[rows], self.source)
 
+    def draw(self, count: int, seed: int) -> Samples:
+        """So many of them, uniformly and with replacement; independent of arrivals and exits drawn with the seed."""
+        rows = stream(seed, SAMPLES).integers(len(self), size=count)
+        return Samples(self.confidences[rows], self.correct[rows], self.source)
+
     @property
     def exits(self) -> int:
         """Exits, the last included, E."""
@@ -284,6 +289,5 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
             f"{trace.source or 'trace'}: expected a trace without {' or '.join(found)}, which the samples give; "
             "leave out --samples or the columns"
         )
-    rows = stream(seed, SAMPLES).integers(len(samples), size=len(trace))
-    confidences, correct = samples.confidences[rows], samples.correct[rows]
-    return replace(trace, confidences=confidences, correct=correct, source=samples.source)
+    drawn = samples.draw(len(trace), seed)
+    return replace(trace, confidences=drawn.confidences, correct=drawn.correct, source=samples.source)
