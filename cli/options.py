@@ -71,6 +71,28 @@ class Simulation:
         return Requests(trace=self.trace, samples=self.samples, slo_s=slo_s, seed=self.seed)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """Whether a command draws what it found, and may replace files: the options of every command with a picture."""
+
+    plot: Annotated[Path | None, option("Draw the result: .svg or .png (needs the extra plot).", "FILE")] = None
+    force: Force = False
+
+    def check(self) -> None:
+        """Refuse, before any work is done, a picture that cannot be written."""
+        if self.plot is not None:
+            from ..plots import check_picture
+
+            check_picture(self.plot, replace=self.force)
+
+    def write(self, draw: Callable[[], Any]) -> None:
+        """Draw and write the picture, if there is to be one."""
+        if self.plot is not None:
+            from ..plots import save
+
+            save(draw(), self.plot, replace=self.force)
+
+
 def duration(text: str | None, option: str) -> float | None:
     """The duration of an option in seconds, if it was given."""
     from ..formats import parse_duration

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, Force, Simulation, TableFolder, duration, option
+from ..options import AsJson, Picture, Simulation, TableFolder, duration, option
 from ..render import facts, ms, note, outcomes, percent, progress, show, table
 
 if TYPE_CHECKING:
@@ -29,17 +29,20 @@ def command(
     require: Annotated[
         list[str] | None, option("What must hold, else exit code 1: 'p99 <= 200ms'.", "REQUIREMENT")
     ] = None,
-    force: Force = False,
+    *,
+    picture: Picture,
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace on a design and say what its users experience."""
     from ...experiments.serve import serve
     from ...formats import InputError, check_free
+    from ...plots.replay import draw_replay
     from ...serving import parse_requirement, write_requests, write_timeline
     from ...traffic import parse_thresholds
 
+    picture.check()
     for output in filter(None, (requests, timeline)):
-        check_free(output, force)
+        check_free(output, picture.force)
     if requests is not None and timeline is not None and requests.absolute() == timeline.absolute():
         raise InputError(f"--timeline: expected another file than --requests, found {timeline} for both")
     required = [parse_requirement(text, "--require") for text in require or []]
@@ -52,9 +55,10 @@ def command(
         )  # fmt: skip
     replay, judged = found.replay, found.requirements
     if timeline is not None:
-        write_timeline(replay, timeline, replace=force)
+        write_timeline(replay, timeline, replace=picture.force)
     if requests is not None:
-        write_requests(replay, requests, replace=force)
+        write_requests(replay, requests, replace=picture.force)
+    picture.write(lambda: draw_replay(replay, simulated.policy))
     record = {
         "design": directory,
         "trace": served.trace,
@@ -71,7 +75,7 @@ def command(
     if judged:
         text.append(outcomes([item.text for item in required], judged))
     show(as_json, "fluidb.serve-sim-output/1", record, text)
-    for output in filter(None, (requests, timeline)):
+    for output in filter(None, (requests, timeline, picture.plot)):
         note(f"wrote {output}")
     if not all(item.holds for item in judged):
         raise typer.Exit(1)
