@@ -120,7 +120,8 @@ def _heat(axes: Axes, found: Explanation, b: int, width_in: float) -> None:
     share = 100 * found.parts_s[Cause.COMPUTE] / found.time_s
     b_max, time_s = share.shape[1], found.time_s[:, b - 1]
     edges = np.concatenate(([0.0], 100 * np.cumsum(time_s) / time_s.sum()))
-    mesh = axes.pcolormesh(edges, np.arange(b_max + 1) + 0.5, share.T, cmap="cividis", vmin=0, vmax=100)
+    rows = np.arange(b_max + 1) + 0.5
+    mesh = axes.pcolormesh(edges, rows, share.T, cmap="cividis", vmin=0, vmax=100, rasterized=True)
     axes.figure.colorbar(mesh, ax=axes, label="% of the time that makes MACs", pad=0.01)
     middles, named = (edges[:-1] + edges[1:]) / 2, [int(time_s.argmax())]
     for index in np.argsort(-time_s, kind="stable")[1:].tolist():  # the widest first; others where there is room

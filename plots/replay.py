@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-STEPS = 2000
+STEPS = 300
 """Most points of a curve: as many as a picture can show."""
 
 SPELLS = 200
