@@ -73,7 +73,7 @@ reproduce: $(VENV)/ready
 docs: $(VENV)/ready
 	$(BIN)/python -m pip install --quiet --group docs
 	$(BIN)/python website/commands.py
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --config-file website/mkdocs.yml
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file website/mkdocs.yml
 
 # the pictures of docs/, that of a report's page with Chromium
 pictures: $(VENV)/ready
