@@ -12,7 +12,7 @@ UNTYPED := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --
 # tests that call the kernels, the event loop and the policies themselves
 COMPILED := tests/dse/test_kernels.py tests/serving/test_bound.py tests/serving/test_contract.py
 
-.PHONY: demo test check bench bench-compare reproduce docs pictures clean
+.PHONY: demo test check bench bench-compare coverage reproduce docs pictures clean
 
 # the environment, made once and again when the project's requirements change
 $(VENV)/ready: pyproject.toml
@@ -35,9 +35,10 @@ demo: $(VENV)/ready
 	@echo
 	$(BIN)/fluidb serve-sim $(DEMO)/r50-zc706 --trace $(DEMO)/t.csv --policy fluid --slo 200ms --requests $(DEMO)/requests.csv
 
-# the suite, and once more as plain Python what runs compiled code, so that coverage sees its lines
+# the suite, and once more as plain Python what runs compiled code, so that coverage sees its lines; the tests of a file
+# go to one worker, so that what they share, say a browser or a cluster, is made once
 test: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2 --cov --cov-report= --cov-fail-under=0
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report= --cov-fail-under=0
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --cov --cov-append --cov-report=term $(COMPILED)
 
 # what CI checks beside the tests
@@ -54,6 +55,10 @@ check: $(VENV)/ready
 bench: $(VENV)/ready $(if $(PEERS),$(PEERS_VENV)/ready)
 	$(BIN)/python benchmarks $(if $(SMOKE),--smoke) $(if $(OUT),--out '$(OUT)') $(if $(REQUESTS),--requests $(REQUESTS)) $(if \
 	  $(PEERS),--peers $(PEERS_VENV)/bin/python)
+
+# how often printed intervals contain the truth: ten minutes; docs/intervals.md gets the tables
+coverage: $(VENV)/ready
+	$(BIN)/python benchmarks/intervals.py
 
 # what is beyond noise between two runs, e.g. A=benchmarks/results.json B=run.json; fails if anything is slower
 bench-compare: $(VENV)/ready

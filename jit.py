@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+import pickle
+import sys
+import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -11,34 +15,101 @@ from typing import Any
 
 import numba
 from numba import njit
+from numba.core import serialize as _serialize
+from numba.core.caching import NullCache
+from numba.core.compiler import CompileResult
+from numba.extending import is_jitted
 
-config: Any = numba.config  # its settings are set at run time, so that no type checker knows them
+serialize: Any = _serialize  # numba states the types of some functions only
+rebuild: Any = CompileResult._rebuild  # noqa: SLF001
 
 SOURCES = ("jit.py", "dse/kernels.py", "serving/bound.py", "serving/event_loop.py", "serving/policies/*.py")
 """Every file with a compiled function."""
 
+DIGEST = hashlib.sha256
+DIGEST_BYTES = DIGEST().digest_size
+
 
 @cache
-def cache_folder() -> str:
-    """Where compiled functions are kept: a folder for each state of our sources.
+def sources() -> frozenset[Path]:
+    """The files of :data:`SOURCES`."""
+    root = Path(__file__).parent
+    return frozenset(path.resolve() for pattern in SOURCES for path in root.glob(pattern))
 
-    numba notices an edit of the file that a function stands in, and in no other.  A
-    policy is compiled with functions of other files, so that the folder carries the
+
+@cache
+def cache_folder() -> Path | None:
+    """Where compiled functions are kept: a folder for each state of our sources; ``None`` if there is no home.
+
+    A function is compiled with functions of other files, so that the folder carries the
     digest of all of them.  ``NUMBA_CACHE_DIR`` or ``XDG_CACHE_HOME`` name another place.
     """
-    root = Path(__file__).parent
-    digest = hashlib.sha256()
-    for pattern in SOURCES:
-        for path in sorted(root.glob(pattern)):
-            digest.update(path.read_bytes())
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    return str(Path(config.CACHE_DIR or Path(home) / "fluidb") / digest.hexdigest()[:16])
+    named: Any = numba.config  # its settings are made at run time, so that no type checker knows them
+    place = named.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  Path.expanduser fails without a home
+    if place.startswith("~"):
+        return None
+    digest = DIGEST()
+    for path in sorted(sources()):
+        digest.update(path.read_bytes())
+    return Path(place, *([] if named.CACHE_DIR else ["fluidb"]), digest.hexdigest()[:16])
+
+
+class Kept(NullCache):
+    """numba's cache of one function: a file for each signature and machine, with a digest, so that damage shows.
+
+    numba's own would run a damaged file.  Where no file can be read or written, every process compiles for itself.
+
+    Parameters
+    ----------
+    function : callable
+        The function.
+    """
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+
+    def _file(self, signature: Any, codegen: Any) -> Path | None:
+        folder = cache_folder()
+        key = (numba.__version__, sys.implementation.cache_tag, str(signature), codegen.magic_tuple())
+        name = f"{self.function.__module__}.{self.function.__qualname__}"
+        return folder and folder / f"{name}-{DIGEST(repr(key).encode()).hexdigest()[:16]}"
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The function as it was compiled earlier; ``None`` if it was not."""
+        target_context.refresh()
+        path = self._file(sig, target_context.codegen())
+        try:
+            raw = path.read_bytes() if path else b""
+        except OSError:
+            return None
+        content = raw[DIGEST_BYTES:]
+        if DIGEST(content).digest() == raw[:DIGEST_BYTES]:
+            return rebuild(target_context, *pickle.loads(content))  # noqa: S301  our own file, whole
+        if path:
+            warnings.warn(f"{path}: damaged; the function is compiled again", stacklevel=2)
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the function as it was compiled."""
+        path = self._file(sig, data.codegen)
+        if path is None or data.library.has_dynamic_globals:
+            return
+        content = serialize.dumps(data._reduce())  # noqa: SLF001
+        partial = path.with_name(f"{path.name}.{os.urandom(6).hex()}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_bytes(DIGEST(content).digest() + content)
+            partial.replace(path)
+        except OSError:  # no permission, or a full disk
+            with contextlib.suppress(OSError):
+                partial.unlink()
 
 
 def compiled(signature: Any = None, **options: Any) -> Callable[[Any], Any]:
-    """A decorator that compiles a function: it runs without the interpreter's lock, and is kept on disk.
+    """A decorator that compiles a function: it runs without the interpreter's lock, and ours are kept on disk.
 
-    Where :func:`cache_folder` may not be written, every process compiles for itself.
+    A user's function is compiled by every process: what it was compiled from may be anything, e.g. a constant of
+    another file or of the environment, and no cache would notice that it has changed.
 
     Parameters
     ----------
@@ -54,14 +125,13 @@ def compiled(signature: Any = None, **options: Any) -> Callable[[Any], Any]:
     """
 
     def decorate(function: Any) -> Any:
-        before, config.CACHE_DIR = config.CACHE_DIR, cache_folder()
-        try:
-            return njit(signature, cache=True, nogil=True, **options)(function)
-        except RuntimeError as error:
-            if "cannot cache" not in str(error):
-                raise
-            return njit(signature, nogil=True, **options)(function)
-        finally:
-            config.CACHE_DIR = before
+        made: Any = njit(nogil=True, **options)(function)
+        if is_jitted(made):  # not if numba is switched off
+            if Path(function.__code__.co_filename).resolve() in sources():
+                made._cache = Kept(function)  # type: ignore[attr-defined]  # noqa: SLF001
+            if signature is not None:
+                made.compile(signature)
+                made.disable_compile()
+        return made
 
     return decorate

@@ -167,7 +167,7 @@ class Server:
                 yield self.env.arrival()
             room = min(len(self.queue), work.b_max - sum(began for _, _, began in stack))
             if stack:
-                running = [request for _, batch, _ in stack for request in batch]
+                running = [request for _, batch, _ in stack for request in batch]  # all older than those that wait
                 slack_s = min(self.due_s[request] for request in running) - self.env.now
                 while room > 0 and slack_s - alone_s * (len(running) + room) <= 0:
                     room -= 1
@@ -200,81 +200,72 @@ class Server:
                     batch += yield from self.stages(self.take(count), 1, reached)
 
     def fluid_slack(self) -> Generator[Any, Any, None]:
-        """Launch and backfill as many as save the most requests (docs/fluid-slack.md)."""
-        late: deque[int] = deque()
+        """Algorithm 1 with smaller launches where they save requests, and late ones last (docs/fluid-slack.md)."""
+        latency, b_max = self.work.latency, self.work.b_max
         turn_s = 0.0
         while self.left:
-            while not self.queue and not late:
+            while not self.queue:
                 yield self.env.arrival()
-            self.step_aside(late)
+            late, size = self.missing(self.env.now + latency[0][self.end][1]), min(len(self.queue), b_max)
             if late and self.turn_is_due(late, turn_s):
-                turn_s = self.env.now
-                batch = [late.popleft() for _ in range(min(len(late), self.work.b_max))]
-                batch += self.take(self.work.b_max - len(batch))
-            elif self.queue:
-                if not late:
-                    turn_s = self.env.now
-                batch = self.take(self.best([], 0, 1))
+                batch, turn_s = self.take(size), self.env.now
             else:
-                batch = [late.popleft()]
+                if late < b_max:
+                    size = max(range(1, size + 1), key=lambda size: (self.in_time(late, size), size))
+                oldest = [self.queue[i] for i in range(size)]
+                batch = self.take_in_time(size, self.env.now + latency[0][self.end][size])
+                if batch == oldest:
+                    turn_s = self.env.now
             reached = 0
             while batch:
                 reached += 1
                 batch = yield from self.stages(batch, reached, reached)
-                while batch:
-                    self.step_aside(late)
-                    if self.turn_is_due(late, turn_s):
+                while batch and self.queue and len(batch) < b_max:
+                    late = self.missing(self.env.now + latency[0][self.end][1])
+                    count = min(len(self.queue), b_max - len(batch))
+                    ahead_s = latency[0][reached][count] + latency[reached][self.end][len(batch) + count]
+                    slack_s = min(self.due_s[request] for request in batch) - self.env.now
+                    if ahead_s >= slack_s or self.turn_is_due(late, turn_s):
                         break
-                    count = self.best(batch, reached, 0)
-                    if count == 0:
-                        break
-                    batch += yield from self.stages(self.take(count), 1, reached)
+                    batch += yield from self.stages(self.take_in_time(count, self.env.now + ahead_s), 1, reached)
 
-    def step_aside(self, late: deque[int]) -> None:
-        """Who could not be in time even alone lets the others pass."""
-        alone_s = self.env.now + self.work.latency[0][self.end][1]
-        while self.queue and self.due_s[self.queue[0]] < alone_s:
-            late.append(self.queue.popleft())
+    def missing(self, end_s: float) -> int:
+        """How many at the head of the queue have their deadline before a time."""
+        return sum(1 for _ in itertools.takewhile(lambda request: self.due_s[request] < end_s, self.queue))
 
-    def turn_is_due(self, late: deque[int], turn_s: float) -> bool:
+    def take_in_time(self, count: int, end_s: float) -> list[int]:
+        """Those that will be in time, and the oldest of the others."""
+        missing = self.missing(end_s)
+        others = count - min(len(self.queue) - missing, count)
+        batch = self.take(others)
+        self.queue.rotate(others - missing)
+        batch += self.take(count - others)
+        self.queue.rotate(missing - others)
+        return batch
+
+    def turn_is_due(self, late: int, turn_s: float) -> bool:
         """Whether the oldest are served next: the last turn was longer ago than the patience."""
-        if not late and not self.queue:
-            return False
-        oldest = late[0] if late else self.queue[0]
-        patience_s = 6 * (self.due_s[oldest] - self.work.arrival_s[oldest])
-        return bool(self.env.now >= turn_s + patience_s * min(1.0, self.work.b_max / max(len(late), 1)))
+        patience_s = 6 * (self.due_s[self.queue[0]] - self.work.arrival_s[self.queue[0]])
+        return bool(self.env.now >= turn_s + patience_s * min(1.0, self.work.b_max / max(late, 1)))
 
-    def best(self, batch: list[int], reached: int, least: int) -> int:
-        """How many should enter: the count that keeps most requests in time; if several do, the one that ends first."""
-        running = [self.due_s[request] for request in batch]
-        waiting = [self.due_s[self.queue[i]] for i in range(min(len(self.queue), self.work.b_max))]
-        room = min(len(waiting), self.work.b_max - len(batch))
-        best, saved, done_s = room, -1, math.inf
-        for count in range(least, room + 1):
-            in_time, time_s = self.outlook(running, waiting, reached, count)
-            if in_time > saved or (in_time == saved and time_s < done_s):
-                best, saved, done_s = count, in_time, time_s
-        return best
-
-    def outlook(self, running: list[float], waiting: list[float], reached: int, count: int) -> tuple[int, float]:
-        """How many would be in time if ``count`` entered now, and when all were served."""
-        latency, b_max = self.work.latency, self.work.b_max
-        whole = latency[0][self.end]
-        time_s = self.env.now + latency[0][reached][count] + latency[reached][self.end][len(running) + count]
-        in_time = sum(due_s >= time_s for due_s in running) + sum(due_s >= time_s for due_s in waiting[:count])
-        first, known = count, len(waiting)
-        while first < known + b_max:
-            size = min(known + b_max - first, b_max)
-            if first < known:
-                if time_s + whole[1] > waiting[first]:
-                    first += 1
-                    continue
-                while time_s + whole[size] > waiting[first]:
-                    size -= 1
-            time_s += whole[size]
-            in_time += sum(due_s >= time_s for due_s in waiting[first : first + size])
+    def in_time(self, late: int, size: int) -> int:
+        """How many would be in time if so many were launched now, and the others in batches that suit their first."""
+        whole = self.work.latency[0][self.end]
+        last = min(len(self.queue), late + 2 * self.work.b_max)
+        time_s = self.env.now + whole[size]
+        first, count = self.missing(time_s), 0
+        while first < last:
+            size = min(size, last - first)
+            count += size
             first += size
-        return in_time, time_s
+            while first < last and self.due_s[self.queue[first]] < time_s + whole[1]:
+                first += 1
+            if first < last:
+                size = min(last - first, self.work.b_max)
+                while self.due_s[self.queue[first]] < time_s + whole[size]:
+                    size -= 1
+                time_s += whole[size]
+        return count
 
 
 SERVERS: dict[str, Callable[[Server], Generator[Any, Any, None]]] = {

@@ -4,9 +4,18 @@ A command imports the library when it runs, so that ``--help`` stays quick.
 """
 
 import gc
+import io
 import os
+import sys
+import warnings
+from typing import Any
 
-from .interrupt import leave, never_ignored
+from .interrupt import leave, never_ignored, never_late
+
+
+def _warn(message: Any, *_: Any, **__: Any) -> None:
+    """A warning as one line, without the place in the source that raised it."""
+    sys.stderr.write(f"fluidb: {message}\n")
 
 
 def main() -> None:
@@ -16,7 +25,12 @@ def main() -> None:
     gc.set_threshold(100_000)
     # no plugin changes our schemas; without this, pydantic reads the metadata of all installed packages to find plugins
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a title may have letters that the terminal's encoding lacks
+    warnings.showwarning = _warn
     never_ignored()
+    never_late()
     try:
         from .app import run
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -38,6 +40,11 @@ The module has a ``command``, or an ``app`` of several. The help is repeated her
 """
 
 
+def _module(name: str) -> Any:
+    """The module of a command, imported only now."""
+    return import_module(f"{COMMANDS[name][0]}.{name.replace('-', '_')}", __package__)
+
+
 class _Group(TyperGroup):
     """Imports a command only when it runs, and turns faults into one line on stderr and the documented exit code."""
 
@@ -51,7 +58,7 @@ class _Group(TyperGroup):
 
         name, _, rest = super().resolve_command(ctx, args)
         assert name is not None
-        module: Any = import_module(f"{COMMANDS[name][0]}.{name.replace('-', '_')}", __package__)
+        module = _module(name)
         parent = typer.Typer(add_completion=False, rich_markup_mode=None)
         if not hasattr(module, "app"):
             parent.command(name)(flat(module.command))
@@ -104,6 +111,26 @@ def _main(
     """Design an edge NPU and its serving scheduler together, for early-exit networks."""
 
 
+def _command_path(arguments: Sequence[str]) -> str:
+    """The command that was typed, of which a fault in its options does not know."""
+    first, second, *_ = *arguments, "", ""
+    if first not in COMMANDS:
+        return "fluidb"
+    return f"fluidb {first} {second}" if hasattr(_module(first), "app") and second[:1] != "-" else f"fluidb {first}"
+
+
+def _found(error: Any) -> str:
+    """What a usage error says, and what was found where the library that reads values leaves that out."""
+    message = " ".join(error.format_message().split())
+    message = re.sub(
+        r"Value error, |, unable to parse string as an? \w+", "", message.replace("Input should be", "expected")
+    )
+    if isinstance(error.__cause__, ValueError) and hasattr(error.__cause__, "errors"):
+        found = str(error.__cause__.errors()[0]["input"])
+        message += "" if repr(found) in message else f', found "{found}"'
+    return message
+
+
 def run() -> None:
     """Run the command line and leave the process with its exit code."""
     usage_error: Any = typer.BadParameter.__base__
@@ -113,7 +140,7 @@ def run() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message(), err=True)
         else:
-            help_of = error.ctx.command_path if error.ctx else "fluidb"
-            fail([f"{' '.join(error.format_message().split())} (see {help_of} --help)"])
+            help_of = error.ctx.command_path if error.ctx else _command_path(sys.argv[1:])
+            fail([f"{_found(error)} (see {help_of} --help)"])
         code = 2
     sys.exit(code if isinstance(code, int) else 0)

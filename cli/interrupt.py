@@ -6,11 +6,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Timer
+from threading import Thread, Timer
+from time import sleep
 from typing import Any, NoReturn
 
 AGAIN_S = 0.05
 """How soon Ctrl-C is repeated that Python ignored, seconds."""
+
+GRACE_S = 1.5
+"""How long the command may take to end by itself, seconds."""
 
 
 def never_ignored() -> None:
@@ -27,6 +31,27 @@ def never_ignored() -> None:
             sys.__unraisablehook__(ignored)
 
     sys.unraisablehook = repeat
+
+
+def never_late() -> None:
+    """Make Ctrl-C end the command soon, wherever it comes.
+
+    Python raises its exception when the main thread runs Python again: after a compiled function has ended, which may
+    take minutes or, with a policy of the user, for ever.  A thread beside it waits a moment and then ends the process.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)
+    Thread(target=_end_late, args=(reader,), daemon=True).start()
+
+
+def _end_late(reader: int) -> None:
+    while os.read(reader, 1)[0] != signal.SIGINT:
+        pass
+    sleep(GRACE_S)
+    show_cursor = "\x1b[?25h\n" if os.isatty(sys.stderr.fileno()) else ""  # which a progress bar had hidden
+    os.write(sys.stderr.fileno(), f"{show_cursor}fluidb: interrupted\n".encode())
+    os._exit(130)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -78,12 +78,12 @@ class Picture:
     plot: Annotated[Path | None, option("Draw the result: .svg or .png (needs the extra plot).", "FILE")] = None
     force: Force = False
 
-    def check(self) -> None:
-        """Refuse, before any work is done, a picture that cannot be written."""
+    def check(self, apart: Iterable[Path | None] = ()) -> None:
+        """Refuse, before any work is done, a picture that cannot be written, or that is one of the files ``apart``."""
         if self.plot is not None:
             from ..plots import check_picture
 
-            check_picture(self.plot, replace=self.force)
+            check_picture(self.plot, replace=self.force, apart=apart)
 
     def write(self, draw: Callable[[], Any]) -> None:
         """Draw and write the picture, if there is to be one."""
@@ -102,10 +102,10 @@ def duration(text: str | None, option: str) -> float | None:
 
 def numbers(text: str | None, option: str, kind: type[float], example: str) -> list[float]:
     """Numbers separated by commas; an empty list if the option was not given."""
-    from ..formats import InputError
+    from ..formats import InputError, read_number
 
     try:
-        return [] if text is None else [kind(item) for item in text.split(",")]
+        return [] if text is None else [read_number(item, kind) for item in text.split(",")]
     except ValueError:
         what = "whole numbers" if kind is int else "numbers"
         raise InputError(f'{option}: expected {what} with commas between, found "{text}"; e.g. {example}') from None

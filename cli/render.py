@@ -124,14 +124,18 @@ def outcomes(texts: Sequence[str], found: Sequence[Outcome]) -> str:
     rows = []
     for text, item in zip(texts, found, strict=True):
         by = f"{100 * abs(item.margin):.2f} points" if item.unit == "share" else quantity(abs(item.margin), item.unit)
-        sure = ""
+        sure = bounds(item.interval, item.more_requests_needed, item.unit)
         if item.interval is not None:
-            within = " to ".join(quantity(bound, item.unit) for bound in item.interval)
-            sure = "beyond doubt at 95 %" if item.certain else f"within the interval {within}: more requests would tell"
-        elif item.more_requests_needed:
-            sure = f"{item.more_requests_needed:,} more requests needed"
+            sure = "beyond doubt at 95 %" if item.certain else f"within the interval {sure}: more requests would tell"
         rows.append((text, quantity(item.value, item.unit), f"{'holds' if item.holds else 'FAILS'} by {by}", sure))
     return table(["requirement", "found", "", ""], rows, text=True)
+
+
+def bounds(interval: Sequence[float] | None, more_requests_needed: int, unit: str) -> str:
+    """A 95 % interval, or how many more requests there must be for one; empty if there can be none."""
+    if interval is not None:
+        return " to ".join(quantity(bound, unit) for bound in interval)
+    return f"{more_requests_needed:,} more requests needed" if more_requests_needed else ""
 
 
 def quantity(value: float, unit: str) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from ..formats import InputError, Table, check_own_folder, read_table, write_directory, write_table
+from ..formats import InputError, Table, check_own_folder, read_table, table_text, write_directory
 from ..models import Network
 from ..models.network import Count
 from ..platforms import ENERGY_KEYS, LUT_KEYS, Platform
@@ -172,15 +172,9 @@ def write_design(
         If the file system refuses, or something is in the way (:func:`check_output`).
     """
     check_output(folder, force=replace)  # once more, because the folder may have changed during the search
-
-    def fill(partial: Path) -> None:
-        write_table(design, partial / DESIGN_FILE)
-        write_table(fbcb, partial / FBCB_FILE)
-        for table, name in ((latency, LATENCY_FILE), (searched, SEARCH_FILE)):
-            if table is not None:
-                write_table(table, partial / name)
-
-    write_directory(folder, fill, replace=replace)
+    tables = {DESIGN_FILE: design, FBCB_FILE: fbcb, LATENCY_FILE: latency, SEARCH_FILE: searched}
+    files = {name: table_text(table) for name, table in tables.items() if table is not None}
+    write_directory(folder, files, replace=replace)
 
 
 def read_design(folder: Path) -> tuple[DesignTable, FbcbTable]:

@@ -5,28 +5,44 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..serving.figures import FIGURES
 from ..serving.metrics import QUANTILES, summarise
+from ..serving.one_run import LEAST, OneRun, nearest_rank, requests_for
 from ..serving.replay import simulate
-from ..serving.requirements import Requirement, check_stated, judge
+from ..serving.requirements import Requirement, check_stated
 from ..serving.scheduler import Scheduler
-from ..serving.statistics import Interval, requests_for, share_interval
+from ..serving.statistics import Interval, mean_interval
 from ..tables.latency import LatencyTable
 from ..traffic.arrivals import poisson
 from ..traffic.traffic import Traffic, prepare
-from .estimates import Estimate
 from .inputs import AnyPolicy, AnyTable, as_scheduler, as_table
 from .workers import Workers, in_order
 
 KEPT, NOT_KEPT, UNDECIDED = "kept", "not kept", "undecided"
 
-_MONOTONE = ("mean", *QUANTILES, "violation_rate", "busy_share", "mac_share")
+_SHARES_OF_USE = ("busy_share", "mac_share")
+_MONOTONE = ("mean", *QUANTILES, "violation_rate", *_SHARES_OF_USE)
 _FLOOR = 2.0**-10
 """Lowest rate that is tried, as a share of the saturation rate."""
+
+_LEAST_RATE = 1e-6
+"""Lowest rate that may be asked for, as a share of the saturation rate: below, times have too few digits."""
+
+
+class Estimated(NamedTuple):
+    """A figure of all requests at a rate, with its 95 % interval.
+
+    Runs that are too short for an interval still have a lower end; the upper one is then as large as it can be.
+    """
+
+    value: float
+    interval: Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +55,7 @@ class Probe:
     rate_per_s: float
     requests: int
     verdict: str
-    estimates: list[Estimate]
+    estimates: list[Estimated]
     broken: str | None
 
 
@@ -116,12 +132,12 @@ def check_monotone(requirements: Sequence[Requirement], requests: int) -> None:
     requirements : sequence of Requirement
         What is required.
     requests : int
-        Requests of the shortest run.
+        Most requests at a rate, in all runs together.
 
     Raises
     ------
     InputError
-        If there is none, if more traffic may mend one, or if runs are too short for it.
+        If there is none, if more traffic may mend one, or if there are too few requests for it.
     """
     if not requirements:
         raise InputError('require: expected at least one requirement, found none; add e.g. --require "p99 <= 200ms"')
@@ -135,8 +151,11 @@ def check_monotone(requirements: Sequence[Requirement], requests: int) -> None:
             )
         elif item.bound <= 0:
             faults.append(f'require: expected a bound above 0, which runs of some length can show, found "{item.text}"')
-        elif requests < (needed := requests_for(QUANTILES.get(item.name, 0.5))):
-            faults.append(f"requests: expected at least {needed:,} for {item.name}, found {requests:,}")
+        elif item.name not in _SHARES_OF_USE and requests < (needed := _needed(item.name)):
+            faults.append(
+                f"max_requests: expected at least {needed:,} requests at a rate for {item.name}, in all runs together, "
+                f"found {requests:,}"
+            )
     if faults:
         raise InputError(faults)
 
@@ -147,17 +166,42 @@ def at_rate(unit: Traffic, rate_per_s: float, count: int) -> Traffic:
     return replace(first, trace=replace(first.trace, arrival_s=first.trace.arrival_s / rate_per_s))
 
 
-def _estimate(requirement: Requirement, values: NDArray[np.float64], requests: int) -> tuple[Estimate, bool | None]:
-    """The mean over the seeds with its interval, and whether the interval keeps the bound; ``None`` if undecided."""
-    found = Estimate.of(values, range(len(values)))
-    assert found.low is not None
-    assert found.high is not None
-    interval = Interval(found.low, found.high)
-    if requirement.name == "violation_rate":
-        # runs without a single violation have no spread, and yet do not show that there are none
-        pooled = share_interval(round(float(values.sum()) * requests), requests * len(values))
-        interval = Interval(max(0.0, min(interval.low, pooled.low)), max(interval.high, pooled.high))
-    return found.model_copy(update=interval._asdict()), requirement.side(interval)
+def _needed(name: str) -> int:
+    """Requests without which a figure has no interval, even if they are independent."""
+    return max(LEAST, requests_for(QUANTILES.get(name, 0.5)))
+
+
+class _Ran(NamedTuple):
+    """What a run told: each request's latency, whether it found the system empty, whether it was late; figures."""
+
+    latency_s: NDArray[np.float64]
+    fresh: NDArray[np.bool_]
+    violated: NDArray[np.bool_]
+    figures: dict[str, float]
+
+
+def _estimates(names: Sequence[str], runs: Sequence[_Ran]) -> list[Estimated]:
+    """Each figure of several runs; joined they are one run, because each of them begins with an empty system."""
+    latency_s, fresh, violated = (np.concatenate([run[i] for run in runs]) for i in range(3))
+    joined, found = OneRun(latency_s, fresh), []
+    for name in names:
+        values = np.array([run.figures[name] for run in runs])
+        mean, over_seeds = float(values.mean()), mean_interval(values)
+        assert over_seeds is not None
+        if name in _SHARES_OF_USE:
+            found.append(Estimated(mean, Interval(max(0.0, over_seeds.low), min(1.0, over_seeds.high))))
+            continue
+        if name == "mean":
+            value, told, most = mean, joined.mean(), math.inf
+        elif name == "violation_rate":
+            value, told, most = mean, joined.share(violated), 1.0
+        else:
+            quantile = QUANTILES[name]
+            value, told, most = nearest_rank(joined.ordered_s, quantile), joined.quantile(quantile), math.inf
+        # a queue that began empty grows: longer runs are no better, so what the seeds agree on is a lower end
+        least = Interval(min(value, max(0.0, over_seeds.low)), most)
+        found.append(Estimated(value, told.interval or least))
+    return found
 
 
 @dataclass(slots=True)
@@ -187,10 +231,12 @@ class _Search:
             rates, seeds = [row.rate for row in self.table.exits], range(self.seeds)
             self.drawn = [prepare(poisson(1.0, count, seed), rates, slo_s=self.slo_s, seed=seed) for seed in seeds]
 
-    def _run(self, at: tuple[float, int], seed: int) -> list[float]:
+    def _run(self, at: tuple[float, int], seed: int) -> _Ran:
         rate_per_s, count = at
-        summary = summarise(simulate(self.table, at_rate(self.drawn[seed], rate_per_s, count), self.scheduler))
-        return [judge(item, summary).value for item in self.requirements]
+        replay = simulate(self.table, at_rate(self.drawn[seed], rate_per_s, count), self.scheduler)
+        summary = summarise(replay)
+        figures = {item.name: float(FIGURES[item.name].of(summary) or 0.0) for item in self.requirements}
+        return _Ran(replay.latency_s, replay.fresh, replay.violated, figures)
 
     def probe(self, rate_per_s: float) -> str:
         """Decide a rate, with twice the requests as long as an interval holds the bound."""
@@ -198,16 +244,15 @@ class _Search:
         while True:
             self._draw(count)
             runs = dict(in_order(Workers(self.threads).map(self._run, (rate_per_s, count), range(self.seeds))))
-            values = np.array([runs[seed] for seed in range(self.seeds)])
             self.simulated += count * self.seeds
-            found = [_estimate(item, values[:, i], count) for i, item in enumerate(self.requirements)]
-            sides = [side for _, side in found]
+            found = _estimates([item.name for item in self.requirements], [runs[seed] for seed in range(self.seeds)])
+            sides = [item.side(it.interval) for item, it in zip(self.requirements, found, strict=True)]
             verdict = NOT_KEPT if False in sides else UNDECIDED if None in sides else KEPT
             if verdict != UNDECIDED or count >= self.max_requests:
                 break
             count = min(2 * count, self.max_requests)
         broken = self.requirements[sides.index(False)].text if verdict == NOT_KEPT else None
-        self.probes.append(Probe(rate_per_s, count, verdict, [estimate for estimate, _ in found], broken))
+        self.probes.append(Probe(rate_per_s, count, verdict, found, broken))
         if self.progress:
             self.progress(len(self.probes), len(self.probes) + 1)
         return verdict
@@ -275,9 +320,12 @@ def find_capacity(
         raise InputError(f"seeds: expected at least 2, whose spread makes an interval, found {seeds}")
     if not (math.isfinite(high) and 0 < low < high):
         raise InputError(f"rates: expected 0 < low < high, found {low:g} /s and {high:g} /s")
+    if low < _LEAST_RATE * saturation:
+        least = f"{_LEAST_RATE * saturation:g} /s, a millionth of the saturation rate"
+        raise InputError(f"rates: expected at least {least}, found {low:g} /s")
     if not 1 <= requests <= cap:
         raise InputError(f"requests: expected at least 1 and at most {cap:,}, the most of a run, found {requests:,}")
-    check_monotone(requirements, requests)
+    check_monotone(requirements, seeds * cap)
     check_stated(requirements, mac_share=latency.peak_macs_per_s)
     search = _Search(latency, scheduler, requirements, slo_s, seeds, requests, cap, threads, progress)
     _bracket(search, low, high, tolerance)

@@ -209,7 +209,7 @@ def compare(
         points=_points(scenario, runs, tables),
     )
     if folder is not None:
-        write_file(folder / COMPARE_FILE, found.text())
+        write_file(folder / COMPARE_FILE, found.text(), replace=True)
     return found, reused
 
 
@@ -225,14 +225,17 @@ def _npu(point: Point, contender: Contender) -> str:
 def _points(scenario: Scenario, runs: list[Run], tables: dict[int, RunTable]) -> list[PointResult]:
     """Means, intervals and differences; runs are in the order of points, contenders and seeds."""
     seeds, baseline, found = scenario.file.seeds, scenario.file.baseline, []
-    made = ((run.engine.design.tile, tables[index].figures) for index, run in enumerate(runs))
+    made = ((run.engine.design.tile, tables[index]) for index, run in enumerate(runs))
     for point in scenario.points:
         tiles, metrics = {}, {}
         for contender in scenario.contenders:
             own = list(itertools.islice(made, len(seeds)))
             tiles[contender.name] = own[0][0]
             metrics[contender.name] = {
-                item.key: Estimate.of([figures[item.key] for _, figures in own], seeds) for item in COMPARED
+                item.key: Estimate.of(
+                    [run.figures[item.key] for _, run in own], seeds, [run.intervals.get(item.key) for _, run in own]
+                )
+                for item in COMPARED
             }
         base = metrics[baseline]
         standings = [

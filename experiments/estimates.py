@@ -24,7 +24,10 @@ class Difference(Printed):
 
 
 class Estimate(Printed):
-    """A figure over seeds: its mean, Student's 95 % interval (``None`` with one seed), and its value by seed."""
+    """A figure over seeds: its mean, its 95 % interval, and its value by seed.
+
+    The interval is Student's over seeds; with one seed that of the run, ``None`` if the figure or the run has none.
+    """
 
     mean: float
     low: float | None
@@ -32,10 +35,12 @@ class Estimate(Printed):
     seeds: dict[str, float]
 
     @classmethod
-    def of(cls, values: Sequence[float] | NDArray[np.float64], seeds: Iterable[int]) -> Estimate:
-        """The estimate from a value for each seed."""
+    def of(
+        cls, values: Sequence[float], seeds: Iterable[int], intervals: Sequence[tuple[float, float] | None]
+    ) -> Estimate:
+        """The estimate from a value for each seed, and the interval of each run."""
         found = np.array(values, dtype=np.float64)
-        low, high = mean_interval(found) or (None, None)
+        low, high = mean_interval(found) or intervals[0] or (None, None)
         by_seed = dict(zip(map(str, seeds), found.tolist(), strict=True))
         return cls(mean=float(found.mean()), low=low, high=high, seeds=by_seed)
 

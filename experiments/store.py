@@ -13,7 +13,7 @@ from pydantic import Field
 from ..dse.design import DesignTable, tabulate_design
 from ..dse.latency import tabulate_latency
 from ..dse.search import SearchResult
-from ..formats import InputError, Table, make_folder, read_table, write_table
+from ..formats import InputError, Table, make_folder, read_table, tidy, write_table
 from ..serving.bound import least_violations
 from ..serving.figures import FIGURES
 from ..serving.metrics import summarise
@@ -47,6 +47,8 @@ class RunTable(Table):
         Digest of its arrivals and exits: the same for all contenders.
     figures : dict of str to float
         What came out: the figures of :data:`COMPARED`, by key.
+    intervals : dict of str to (float, float)
+        The 95 % intervals of those figures that have one, by key.
     """
 
     schema_name: ClassVar[str] = "fluidb.run/1"
@@ -55,6 +57,7 @@ class RunTable(Table):
     key: dict[str, Any]
     traffic_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     figures: dict[str, float]
+    intervals: dict[str, tuple[float, float]]
 
 
 def _sha256(content: object) -> str:
@@ -83,6 +86,7 @@ class Store:
         if folder is not None:
             for name in (RUNS, DESIGNS):
                 make_folder(folder / name)
+                tidy(folder / name)
 
     def _path(self, kind: str, key: object) -> Path | None:
         return None if self.folder is None else self.folder / kind / f"{_sha256(key)}.json"
@@ -211,8 +215,11 @@ class Run(NamedTuple):
         taken = {item.key: item.of(summary) for item in COMPARED}
         taken["unavoidable_rate"] = least_violations(replay) / summary.requests
         figures = {item.key: value for item in COMPARED if (value := taken[item.key]) is not None}
+        intervals = {item.key: (*found,) for item in COMPARED if (found := item.told(summary).interval)}
         digest = hashlib.sha256(served.trace.arrival_s.tobytes() + served.exits.tobytes()).hexdigest()
-        return RunTable(inputs=self.engine.inputs, key=self.key(), traffic_sha256=digest, figures=figures)
+        return RunTable(
+            inputs=self.engine.inputs, key=self.key(), traffic_sha256=digest, figures=figures, intervals=intervals
+        )
 
 
 def run_each(runs: Sequence[Run], store: Store, at: Workers) -> Iterator[tuple[int, RunTable, bool]]:

@@ -1,13 +1,13 @@
 from .catalogue import Catalogue as Catalogue
 from .errors import InputError as InputError
-from .files import (
+from .files import read_bytes as read_bytes, read_text as read_text
+from .outputs import (
     check_free as check_free,
-    check_other as check_other,
     check_own_folder as check_own_folder,
     check_resumable as check_resumable,
+    held as held,
     make_folder as make_folder,
-    read_bytes as read_bytes,
-    read_text as read_text,
+    tidy as tidy,
     write_directory as write_directory,
     write_file as write_file,
 )
@@ -16,6 +16,7 @@ from .quantities import (
     parse_clock as parse_clock,
     parse_duration as parse_duration,
     parse_quantity as parse_quantity,
+    read_number as read_number,
 )
 from .tables import (
     Printed as Printed,
@@ -23,12 +24,14 @@ from .tables import (
     check_beside as check_beside,
     read_printed as read_printed,
     read_table as read_table,
+    table_text as table_text,
     write_table as write_table,
 )
 from .toml import (
     Strict as Strict,
     parse_toml as parse_toml,
     read_toml as read_toml,
+    shown as shown,
     toml_inline as toml_inline,
     toml_lines as toml_lines,
     validate as validate,

@@ -8,6 +8,14 @@ MAX_FAULTS = 20
 """Faults shown of one input, unless a command is asked for all; the rest are counted."""
 
 
+LONGEST = 600
+"""Characters of the longest fault; of a longer one, which quotes something long, the middle is left out."""
+
+
+def _line(fault: str) -> str:
+    return fault if len(fault) <= LONGEST else f"{fault[: LONGEST // 2]} [...] {fault[-LONGEST // 2 :]}"
+
+
 class InputError(ValueError):
     """Something the user gave cannot be used.
 
@@ -23,7 +31,7 @@ class InputError(ValueError):
     """
 
     def __init__(self, faults: str | Iterable[str]) -> None:
-        self.faults = (faults,) if isinstance(faults, str) else tuple(faults)
+        self.faults = tuple(map(_line, (faults,) if isinstance(faults, str) else faults))
         super().__init__("\n".join(self.first_faults))
 
     def __reduce__(self) -> tuple[type[InputError], tuple[tuple[str, ...]]]:

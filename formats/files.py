@@ -1,119 +1,16 @@
-"""Reading text files, and writing outputs completely or not at all."""
+"""Reading files, whole and up to a bound."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
 from .errors import InputError
-
-
-def check_free(path: Path, force: bool, what: str = "output") -> None:
-    """Refuse, before any work is done, an output that cannot be written.
-
-    Parameters
-    ----------
-    path : Path
-        Where the output will go.
-    force : bool
-        Whether the user allowed an existing output to be replaced.
-    what : str
-        What the output is, for the fault.
-
-    Raises
-    ------
-    InputError
-        If ``path`` exists and ``force`` is false, if it is neither a regular file
-        nor a folder, or if its parent is no writable folder.
-    """
-    if os.path.lexists(path) and not force:
-        raise InputError(f"{path}: {what} exists already; choose another name or add --force to replace it")
-    if path.is_symlink() or (path.exists() and not path.is_file() and not path.is_dir()):
-        raise InputError(f"{path}: expected a file or folder to replace, found a link or a device")
-    parent = path.absolute().parent
-    if not parent.is_dir():
-        raise InputError(f"{path}: expected the folder {parent} to exist, found none; create it first")
-    if not os.access(parent, os.W_OK | os.X_OK):
-        raise InputError(f"{path}: the folder {parent} is not writable; choose another place")
-
-
-def check_own_folder(folder: Path, force: bool, kind: str, mark: str, own: Collection[str]) -> None:
-    """Refuse, before any work is done, an output folder that is not fluidb's to write.
-
-    Parameters
-    ----------
-    folder : Path
-        Where the output will go.
-    force : bool
-        Whether the user allowed an existing folder of this kind to be replaced; nothing else ever is.
-    kind : str
-        What the folder holds, for the fault: ``"a design"``.
-    mark : str
-        The file that tells a folder of this kind.
-    own : collection of str
-        All files that such a folder may hold.
-
-    Raises
-    ------
-    InputError
-        If the folder exists and may not be replaced, or its parent does not.
-    """
-    check_free(folder, force, "output folder")
-    if not folder.exists():
-        return
-    held = {item.name for item in folder.iterdir()} if folder.is_dir() else set()
-    if mark not in held:
-        raise InputError(f"{folder}: --force replaces {kind} only, and this holds no {mark}; choose another name")
-    strangers = sorted(held.difference(own))
-    if strangers:
-        raise InputError(f"{folder}: --force replaces {kind} only, and this holds {strangers[0]} too; move it away")
-
-
-def check_resumable(folder: Path, command: str, *, ours: bool) -> None:
-    """Refuse, before any work is done, a folder in which a command cannot go on.
-
-    Parameters
-    ----------
-    folder : Path
-        Where the output will go.
-    command : str
-        The command, for the fault.
-    ours : bool
-        Whether the folder holds what this command wrote earlier.
-
-    Raises
-    ------
-    InputError
-        If it holds something else, or cannot be made.
-    """
-    if not folder.exists():
-        check_free(folder, force=False)
-    elif not ours and not (folder.is_dir() and not any(folder.iterdir())):
-        raise InputError(f"{folder}: exists already and is no folder of `{command}`; choose another name")
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder, and those above it, unless it is there.
-
-    Raises
-    ------
-    InputError
-        If the file system refuses.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: could not be made ({error.strerror}); choose another folder") from error
-
 
 MAX_BYTES = 16 * 2**20
 """A larger text file is refused: a file that a person wrote is far smaller."""
 
 
-def read_bytes(path: Path, max_bytes: int, hint: str = "") -> bytes:
+def read_bytes(path: Path, max_bytes: int, hint: str = "", missing: str = "") -> bytes:
     """A file, whole.
 
     Parameters
@@ -124,6 +21,8 @@ def read_bytes(path: Path, max_bytes: int, hint: str = "") -> bytes:
         Most bytes to read; a larger file is refused.
     hint : str
         What to do about a larger file, for the fault.
+    missing : str
+        The fault if there is no such file, in place of the system's words.
 
     Returns
     -------
@@ -139,6 +38,8 @@ def read_bytes(path: Path, max_bytes: int, hint: str = "") -> bytes:
         with path.open("rb") as stream:
             raw = stream.read(max_bytes + 1)
     except OSError as error:
+        if missing and isinstance(error, FileNotFoundError):
+            raise InputError(f"{path}: {missing}") from None
         raise InputError(f"{path}: could not be read ({error.strerror})") from error
     if len(raw) > max_bytes:
         raise InputError(f"{path}: expected at most {max_bytes / 2**20:.0f} MiB, found more{hint}")
@@ -170,128 +71,3 @@ def read_text(path: Path) -> str:
         raise InputError(
             f"{path}: expected UTF-8 text, found byte 0x{raw[error.start]:02x} at {error.start}"
         ) from error
-
-
-def check_other(path: Path, source: Path) -> None:
-    """Refuse an output that would replace the file it is made of.
-
-    Raises
-    ------
-    InputError
-        If the two are one file.
-    """
-    if path.exists() and source.exists() and path.samefile(source):
-        raise InputError(f"{path}: expected another file than the one that is read; choose another name")
-
-
-def _beside(path: Path) -> Path:
-    """An unused hidden name beside a file, for its unfinished content; short, because the file's own may be long."""
-    return path.absolute().parent / f".fluidb.{os.urandom(6).hex()}.part"
-
-
-def _sync(path: Path) -> None:
-    """Flush a folder's list of names to the disk; some file systems cannot, and no result depends on it."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _faults_of(path: Path) -> Iterator[None]:
-    """Report a full disk or a missing permission as a fault that the user can mend, without a traceback."""
-    try:
-        yield
-    except FileExistsError as error:
-        raise InputError(f"{path}: came to exist meanwhile; nothing was changed, choose another name") from error
-    except OSError as error:
-        raise InputError(f"{path}: could not be written ({error.strerror}); nothing was changed") from error
-
-
-def write_file(path: Path, content: str | bytes | Iterable[str], *, replace: bool = True) -> None:
-    """Write a file completely, or leave the existing one unchanged.
-
-    Parameters
-    ----------
-    path : Path
-        Destination.
-    content : str, bytes or iterable of str
-        Its whole content, in pieces where it is long; text is written as UTF-8.
-    replace : bool
-        Whether an existing file is replaced, in one step; else it is a fault.
-
-    Raises
-    ------
-    InputError
-        If the file system refuses, or a file is in the way.
-    """
-    if path.is_dir():
-        raise InputError(f"{path}: expected a file to write, found a folder; choose another name")
-    pieces = [content] if isinstance(content, str | bytes) else content
-    with _faults_of(path):
-        partial = _beside(path)
-        try:
-            with partial.open("xb") as stream:
-                stream.writelines(piece if isinstance(piece, bytes) else piece.encode() for piece in pieces)
-                stream.flush()
-                os.fsync(stream.fileno())
-            if replace:
-                partial.replace(path)
-            else:
-                _name_anew(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
-    _sync(path.absolute().parent)
-
-
-def _name_anew(partial: Path, path: Path) -> None:
-    """Give a file its final name if that is free; a rename would replace an existing file, a link refuses to."""
-    try:
-        path.hardlink_to(partial)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without hard links
-        if os.path.lexists(path):
-            raise FileExistsError from None
-        partial.replace(path)
-
-
-def write_directory(path: Path, fill: Callable[[Path], None], *, replace: bool = False) -> None:
-    """Write a folder completely, or leave the existing one unchanged.
-
-    Parameters
-    ----------
-    path : Path
-        Destination.
-    fill : callable
-        Writes the folder's files into the empty folder it is given.
-    replace : bool
-        Whether an existing folder is replaced; the caller has checked that it holds
-        nothing but fluidb's output.  Else one that is not empty is a fault.
-
-    Raises
-    ------
-    InputError
-        If the file system refuses, or a folder is in the way.
-    """
-    with _faults_of(path):
-        partial = _beside(path)
-        old = partial.with_suffix(".old")
-        partial.mkdir()
-        try:
-            fill(partial)
-            _sync(partial)
-            if replace and path.exists():
-                path.rename(old)
-            try:
-                partial.rename(path)
-            except BaseException:
-                if old.exists():
-                    old.rename(path)
-                raise
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
-    _sync(path.absolute().parent)

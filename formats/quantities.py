@@ -16,6 +16,36 @@ _LEAST, _MOST = 1e-12, 1e9  # beyond, a unit has gone wrong
 _NUMBER_AND_UNIT = re.compile(r"\s*([0-9.eE+-]*[0-9.])\s*([A-Za-z/%]*)\s*")
 
 
+def read_number(text: str, kind: type[float] = float) -> float:
+    """A number as files and options write it; Python would also read ``1_000`` and digits of other scripts.
+
+    Parameters
+    ----------
+    text : str
+        What stands there.
+    kind : type
+        ``int`` for a whole number.
+
+    Returns
+    -------
+    float or int
+        The number, which may be infinite or NaN where it is not whole.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+
+    Examples
+    --------
+    >>> read_number("1e3")
+    1000.0
+    """
+    if "_" in text or not text.isascii():
+        raise ValueError(text)
+    return kind(text)
+
+
 def parse_quantity(text: str, units: Mapping[str, float], what: str, example: str, *, zero: bool = False) -> float:
     """A quantity in the unit that counts 1.
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -25,11 +24,15 @@ from typing import Any, ClassVar, Self, TypeVar
 import pydantic
 
 from .errors import InputError
-from .files import write_file
+from .files import read_bytes
+from .outputs import write_file
 from .toml import Strict, validate
 
 MAX_BYTES = 256 * 2**20
-"""A larger table is refused unread; the largest that fluidb writes is a few MiB."""
+"""A larger table is refused; the largest that fluidb writes is a few MiB."""
+
+MAX_DEPTH = 32
+"""Lists and objects within one another in a table; those of fluidb have less than ten."""
 
 
 def _digest(content: dict[str, Any]) -> str:
@@ -107,8 +110,13 @@ def write_table(table: Table, path: Path) -> None:
     InputError
         If the file system refuses.
     """
+    write_file(path, table_text(table), replace=True)
+
+
+def table_text(table: Table) -> str:
+    """A table as its file holds it."""
     content = {"schema": table.schema_name, **table.model_dump(mode="json", by_alias=True)}
-    write_file(path, _dump(content | {"sha256": _digest(content)}))
+    return _dump(content | {"sha256": _digest(content)})
 
 
 def read_printed(model: type[AnyPrinted], path: Path, schema: str, what: str, command: str) -> AnyPrinted:
@@ -143,25 +151,27 @@ def read_printed(model: type[AnyPrinted], path: Path, schema: str, what: str, co
 
 def _read_json(path: Path, schema: str, missing: str, broken: str, make: str) -> dict[str, Any]:
     """A JSON object of one schema; ``missing``, ``broken`` and ``make`` are texts for the fault of a bad file."""
+    raw = read_bytes(path, MAX_BYTES, missing=missing)
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
-            raise InputError(
-                f"{path}: expected a regular file of at most {MAX_BYTES // 2**20} MiB, found another thing"
-            )
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_finite, parse_float=_finite)
-    except FileNotFoundError:
-        raise InputError(f"{path}: {missing}") from None
-    except OSError as error:
-        raise InputError(f"{path}: could not be read ({error.strerror})") from error
-    except InputError:
-        raise
+        content = json.loads(raw.decode(), parse_constant=_finite, parse_float=_finite)
+        _check_depth(content)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: {broken} ({error}); {make}") from None
     found = content.get("schema") if isinstance(content, dict) else type(content).__name__
     if not isinstance(content, dict) or found != schema:
         raise InputError(f'{path}: expected schema "{schema}", found {json.dumps(found)[:60]}; {make}')
     return content
+
+
+def _check_depth(content: object) -> None:
+    """Refuse lists and objects within one another that nothing but an attack has, and that no later step could take."""
+    level = [content]
+    for _ in range(MAX_DEPTH):
+        inner = [item for item in level if isinstance(item, dict | list)]
+        level = [item for outer in inner for item in (outer.values() if isinstance(outer, dict) else outer)]
+        if not level:
+            return
+    raise ValueError(f"nested more than {MAX_DEPTH} deep")
 
 
 def _whole(path: Path, schema: str, made_by: str) -> dict[str, Any]:

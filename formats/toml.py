@@ -47,6 +47,8 @@ def _where(location: Sequence[str | int], data: object) -> str:
     for depth, part in enumerate(location):
         last = depth == len(location) - 1
         if isinstance(part, int) and isinstance(data, Sequence):
+            if part >= len(data):
+                break  # the schema has made more of it: both sides of a padding, say
             data = data[part]
             label = data.get("name") if isinstance(data, Mapping) else None
             path += f"[{part}]" + (f' ("{label}")' if isinstance(label, str) else "")
@@ -56,7 +58,8 @@ def _where(location: Sequence[str | int], data: object) -> str:
     return path
 
 
-def _found(value: object) -> str:
+def shown(value: object) -> str:
+    """What was found, for a fault: as JSON, cut where it is long."""
     try:
         text = json.dumps(value, default=str, ensure_ascii=True)
     except (RecursionError, ValueError):  # nested too deeply, or an integer of thousands of digits
@@ -92,7 +95,7 @@ def _fault(error: Any, data: object, known: set[str]) -> str:
         message = message.replace(theirs, ours)
     if error["type"] == "value_error":
         return f"{where}: {message}" if where else message
-    return f"{where or 'file'}: {message}, found {_found(error['input'])}"
+    return f"{where or 'file'}: {message}, found {shown(error['input'])}"
 
 
 def _known_keys(model: type[pydantic.BaseModel]) -> set[str]:

@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .network import Shape
-from .schema import Conv, GlobalPool, Linear, Op
+from .schema import Conv, GlobalPool, Linear, Op, View
 
 
-def _linear(classes: int) -> list[Op]:
-    return [GlobalPool(op="globalavgpool", name="pool"), Linear(op="linear", name="linear", out=classes)]
+def _linear(source: Shape, classes: int) -> list[Op]:  # noqa: ARG001  (one signature for all heads)
+    """An answer for each position; for a map of one position, a classifier."""
+    return [Linear(op="linear", name="linear", out=classes)]
+
+
+def _pool_linear(source: Shape, classes: int) -> list[Op]:
+    """Global average pool and linear."""
+    return [GlobalPool(op="globalavgpool", name="pool"), *_linear(source, classes)]
+
+
+def _token_linear(source: Shape, classes: int) -> list[Op]:
+    """One token, as the class token of a transformer or the last token of a text, and linear."""
+    return [View(op="view", name="token", shape=[1, 1, source.channels]), *_linear(source, classes)]
 
 
 def _msdnet(source: Shape, classes: int) -> list[Op]:
@@ -22,13 +33,13 @@ def _msdnet(source: Shape, classes: int) -> list[Op]:
         Conv(op="conv", name=name, out=source.channels, kernel=[3, 3], stride=[2, 2], pad=[1, 1])
         for name in ("conv1", "conv2")
     ]
-    return convs + _linear(classes)
+    return convs + _pool_linear(source, classes)
 
 
-def _pool_linear(source: Shape, classes: int) -> list[Op]:  # noqa: ARG001  (one signature for all heads)
-    """Global average pool and linear."""
-    return _linear(classes)
-
-
-HEADS: dict[str, Callable[[Shape, int], list[Op]]] = {"msdnet": _msdnet, "pool-linear": _pool_linear}
+HEADS: dict[str, Callable[[Shape, int], list[Op]]] = {
+    "msdnet": _msdnet,
+    "pool-linear": _pool_linear,
+    "token-linear": _token_linear,
+    "linear": _linear,
+}
 """Every named head; ``"none"`` in a file means no head at all."""

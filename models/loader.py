@@ -74,6 +74,11 @@ def _exit_positions(file: NetworkFile, path: Path) -> tuple[list[int], list[str]
     return positions, faults
 
 
+def layer_shapes(file: NetworkFile) -> dict[str, Shape]:
+    """Return the output of every layer of a file without faults, and of ``input``, by name."""
+    return _lower_all(file.layers, Shape(**dict(file.input)), [1] * len(file.layers), "")[0]
+
+
 def build_network(file: NetworkFile, path: Path) -> Network:
     """Lower a parsed network file.
 

@@ -11,8 +11,14 @@ from .network import MAX_WORK, Gemm, Layer, Shape
 from .schema import Conv, ConvTranspose, Flatten, GlobalPool, Join, Linear, MatMul, Memory, Op, Pool, Product, View
 
 
-def _windows(size: int, kernel: int, stride: int, pads: Sequence[int], *, ceil: bool = False) -> int:
-    """Number of window positions along one axis. A last partial window must start inside the input."""
+def windows(size: int, kernel: int, stride: int, pads: Sequence[int], *, ceil: bool = False) -> int:
+    """Number of window positions along one axis. A last partial window must start inside the input.
+
+    Raises
+    ------
+    ValueError
+        If no window fits.
+    """
     before, after = pads
     span = size + before + after - kernel
     if span < 0:
@@ -38,7 +44,7 @@ def _reach(op: Conv | ConvTranspose, source: Shape) -> list[int]:
 
 
 def _conv(op: Conv, source: Shape) -> Lowered:
-    height, width = map(_windows, source[:2], _reach(op, source), op.stride, _sides(op.pad))
+    height, width = map(windows, source[:2], _reach(op, source), op.stride, _sides(op.pad))
     shape = Shape(height, width, op.out)
     window = op.kernel[0] * op.kernel[1] * (source.channels // op.groups)
     return shape, Gemm(shape.positions, window, op.out // op.groups, op.groups), 0
@@ -107,7 +113,7 @@ def _pool(op: Pool | GlobalPool, source: Shape) -> Lowered:
     """A pool reads its input and writes its output."""
     height, width = 1, 1
     if isinstance(op, Pool):
-        height, width = map(partial(_windows, ceil=op.ceil), source[:2], op.kernel, op.stride, _sides(op.pad))
+        height, width = map(partial(windows, ceil=op.ceil), source[:2], op.kernel, op.stride, _sides(op.pad))
     shape = Shape(height, width, source.channels)
     return shape, None, source.words + shape.words
 
@@ -117,9 +123,11 @@ def _flatten(_: Flatten, source: Shape) -> Lowered:
 
 
 def _join(op: Join, *sources: Shape) -> Lowered:
-    """An addition is fused into the convolution before it, and a concatenation is written in place: both are free."""
+    """Additions and the like are fused into the product before them, and concatenations are written in place."""
     if len(sources) < 2:
         raise ValueError(f'{op.op} needs at least two inputs: from = ["...", "..."]')
+    if op.op == "fuse":
+        return sources[0], None, 0
     if op.op == "add":
         if len(set(sources)) > 1:
             raise ValueError(f"add needs equal shapes, found {' and '.join(map(str, sources))}")

@@ -7,10 +7,14 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from ..formats import Strict
+from .network import MAX_WORK
 
 MAX_EXITS = 64
-Positive = Annotated[int, Field(ge=1, le=2**24)]
-NotNegative = Annotated[int, Field(ge=0, le=2**24)]
+MAX_SIZE = 2**24
+"""Largest number of rows, columns, channels or classes."""
+
+Positive = Annotated[int, Field(ge=1, le=MAX_SIZE)]
+NotNegative = Annotated[int, Field(ge=0, le=MAX_SIZE)]
 Pair = Annotated[list[Positive], Field(min_length=2, max_length=2)]
 Sides = Annotated[list[NotNegative], Field(min_length=4, max_length=4)]
 PairOrZero = Annotated[list[NotNegative], Field(min_length=2, max_length=2)]
@@ -135,7 +139,7 @@ class Memory(_Op):
     """
 
     op: Literal["memory"]
-    reads: NotNegative | None = None
+    reads: Annotated[int, Field(ge=0, le=MAX_WORK)] | None = None
 
 
 class View(_Op):
@@ -146,9 +150,14 @@ class View(_Op):
 
 
 class Join(_Op):
-    """``add`` (equal shapes, fused) or ``concat`` (channels side by side, written in place)."""
+    """Several maps in one. None of these moves anything.
 
-    op: Literal["add", "concat"]
+    ``add`` (equal shapes) and ``fuse`` (any shapes; its output has that of the first input) combine the first input,
+    as it is written, with the others, element by element: a residual, a gate, a mask. ``concat`` puts channels side by
+    side, written in place.
+    """
+
+    op: Literal["add", "concat", "fuse"]
 
 
 Op = Annotated[

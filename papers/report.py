@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..experiments.sources import made_with
-from ..formats import InputError, check_resumable, make_folder, write_file
+from ..formats import InputError, check_resumable, held, make_folder, read_text, write_file
 from ..plots import check_picture, save
 from . import PAPERS
 from .lab import Lab
@@ -73,12 +73,14 @@ def _csv(item: Item) -> str:
 
 
 def _ours(folder: Path) -> bool:
-    """Whether a folder holds results, or nothing else that counts."""
+    """Whether a folder holds results, perhaps without the page, which is written last."""
     if not folder.is_dir():
         return False
-    page, others = folder / PAGE, {KEPT, *(paper.folder for paper in PAPERS)}
-    first = page.read_text(encoding="utf-8", errors="replace").partition("\n")[0] if page.is_file() else ""
-    return any(first == paper.title for paper in PAPERS) or all(path.name in others for path in folder.iterdir())
+    if (page := folder / PAGE).is_file():
+        return read_text(page).partition("\n")[0] in [paper.title for paper in PAPERS]
+    written = [f"{name}{kind}" for paper in PAPERS for name in paper.items for kind in (".json", ".csv", ".svg")]
+    known = {KEPT, *(paper.folder for paper in PAPERS), *written}
+    return all(path.name in known for path in held(folder))
 
 
 def check_results(folder: Path, paper: Paper) -> Path:
@@ -131,23 +133,23 @@ def write_results(folder: Path, paper: Paper, items: Iterable[Item], lab: Lab) -
     """
     for item in items:
         record = {"schema": SCHEMA, "made_with": versions(lab), **content(item)}
-        write_file(folder / f"{item.name}.json", json.dumps(record, indent=1, allow_nan=False) + "\n")
-        write_file(folder / f"{item.name}.csv", _csv(item))
+        write_file(folder / f"{item.name}.json", json.dumps(record, indent=1, allow_nan=False) + "\n", replace=True)
+        write_file(folder / f"{item.name}.csv", _csv(item), replace=True)
         if item.rows:
             save(draw(item, paper.looks), folder / f"{item.name}.svg", replace=True)
-    write_file(folder / PAGE, page_text(folder, paper))
+    write_file(folder / PAGE, page_text(folder, paper), replace=True)
 
 
 def _read(path: Path) -> tuple[Item, dict[str, str]]:
     """An item that was written earlier, and what it was computed with."""
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(read_text(path))
         fields = Row.__dataclass_fields__
         rows = [Row(**{key: value for key, value in row.items() if key in fields}) for row in record["rows"]]
         claims = [Claim(**claim) for claim in record["claims"]]
         _table(rows)  # what no number can be made of shows now
         return Item(record["item"], record["title"], record["notes"], rows, record["axis"], claims), record["made_with"]
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path}: damaged ({error}); remove it and reproduce it again") from error
 
 

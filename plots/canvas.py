@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -41,7 +41,9 @@ def legible(text: str, most: int = 32) -> str:
     return plain if len(plain) <= most else f"{plain[: most - 3]}..."
 
 
-def check_picture(path: Path, *, replace: bool, suffixes: tuple[str, ...] | None = SUFFIXES) -> None:
+def check_picture(
+    path: Path, *, replace: bool, suffixes: tuple[str, ...] | None = SUFFIXES, apart: Iterable[Path | None] = ()
+) -> None:
     """Say early that a picture cannot be drawn, before time is spent on what it would show.
 
     Parameters
@@ -52,6 +54,8 @@ def check_picture(path: Path, *, replace: bool, suffixes: tuple[str, ...] | None
         Whether it may replace a file.
     suffixes : tuple of str, optional
         Formats it may have; None allows every name, for a page that holds pictures.
+    apart : iterable of Path or None
+        Other files of the command, which it must not replace.
 
     Raises
     ------
@@ -62,7 +66,7 @@ def check_picture(path: Path, *, replace: bool, suffixes: tuple[str, ...] | None
         raise InputError(f"{path}: expected a picture that ends in {' or '.join(suffixes)}, found {path.name}")
     if find_spec("matplotlib") is None:
         raise InputError(f"{path}: pictures need the extra `plot`, which is not installed: pip install 'fluidb[plot]'")
-    check_free(path, replace)
+    check_free(path, replace, apart=apart)
 
 
 @contextmanager

@@ -55,12 +55,15 @@ def draw_capacity(found: Capacity, requirements: Sequence[Requirement]) -> Figur
 def _panel(axes: Axes, found: Capacity, item: Requirement, index: int) -> None:
     """One required figure; a bound below, the verdict on all requirements as the marker."""
     values = [probe.estimates[index] for probe in found.probes]
-    longest = max(item.bound, *(value.mean for value in values))
+    longest = max(item.bound, *(value.value for value in values))
     name, scale = {"s": durations(longest), "share": ("%", 100.0)}.get(item.unit, (item.unit, 1.0))
+    ends_at = [value.interval.high for value in values if np.isfinite(value.interval.high)]
+    top = 1.3 * scale * max([longest, *ends_at])
     for verdict, (colour, marker) in VERDICTS.items():
         here = [(probe, value) for probe, value in zip(found.probes, values, strict=True) if probe.verdict == verdict]
-        rates, mean = [probe.rate_per_s for probe, _ in here], scale * np.array([value.mean for _, value in here])
-        ends = np.array([(value.low, value.high) for _, value in here], dtype=np.float64).reshape(-1, 2).T
+        rates, mean = [probe.rate_per_s for probe, _ in here], scale * np.array([value.value for _, value in here])
+        ends = np.array([value.interval for _, value in here], dtype=np.float64).reshape(-1, 2).T
+        ends = np.where(np.isfinite(ends), ends, 10 * top / scale)  # too short a run has no upper end
         axes.errorbar(
             rates, mean, np.abs(scale * ends - mean), color=colour, marker=marker, linestyle="none", markersize=5,
             capsize=2, label=verdict,
@@ -73,5 +76,5 @@ def _panel(axes: Axes, found: Capacity, item: Requirement, index: int) -> None:
     axes.set_yscale("symlog", linthresh=2 * scale * item.bound, linscale=2)
     axes.yaxis.set_major_formatter("{x:,g}")
     axes.set(xlim=(0, 1.05 * max(found.saturation_per_s, found.high_per_s)), ylabel=f"{item.name}, {name}")
-    axes.set_ylim(0, 1.3 * max(axes.dataLim.y1, scale * item.bound))
+    axes.set_ylim(0, top)
     axes.set_title(item.text)

@@ -387,7 +387,7 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
             lane = lanes[k]
             if not lane.running or lane.end_s > now:
                 continue
-            lane.running = 0
+            lane.running, lane.wait_s = 0, 0.0
             batch = batches[lane.offset + lane.depth - 1]
             reached = stage_after[batch.segment]
             batch.segment += 1
@@ -433,10 +433,8 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
                     deadline_s, samples, places, stage, segment, clock.head, lane.offset,
                 )  # fmt: skip
                 answer = decide(view, data)
-                if answer.admit < 0 or answer.skip < 0 or answer.admit + answer.skip > waiting:
-                    return OVERFULL
-                if answer.admit + lane.in_flight > b_max:
-                    return OVERFULL
+                if not (0 <= answer.admit <= b_max - lane.in_flight and 0 <= answer.skip <= waiting - answer.admit):
+                    return OVERFULL  # compared without a sum, which may overflow
                 if answer.admit == 0 and depth == 0:
                     if not answer.wake_s > now:
                         return NO_PROGRESS
@@ -459,11 +457,8 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
             # the next segment of the lane's top batch
             batch = batches[lane.offset + lane.depth - 1]
             segment = segment_at[batch.segment]
-            lane.begin_s = now + delay_s
-            if lane.wait_s > 0.0:
-                lane.begin_s += lane.wait_s
-                clock.overhead_s += lane.wait_s
-                lane.wait_s = 0.0
+            lane.begin_s = now + delay_s + lane.wait_s
+            clock.overhead_s += lane.wait_s
             lane.end_s = lane.begin_s + time_s[batch.variant, segment, batch.places]
             lane.running, lane.slowed = 1, 0
             lane.left -= 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .metrics import QUANTILES, Summary
+from .one_run import Told
 
 
 class Figure(NamedTuple):
@@ -39,6 +40,14 @@ class Figure(NamedTuple):
             return summary.percentile(self.name).latency_s
         value = getattr(summary.utilisation if self.name == "mac_share" else summary, self.key, None)
         return None if value is None else float(value)
+
+    def told(self, summary: Summary) -> Told:
+        """Its 95 % interval, or how many more requests there must be for one; nothing for a figure that has none."""
+        if self.name in QUANTILES:
+            found = summary.percentile(self.name)
+            return Told(found.interval_s, found.more_requests_needed)
+        intervals = {"mean": summary.mean_interval_s, "violation_rate": summary.violation_interval}
+        return Told(intervals[self.name], summary.more_requests_needed) if self.name in intervals else Told(None, 0)
 
 
 UNAVOIDABLE = Figure("unavoidable_rate", "unavoidable_rate", "share", 0, "unavoidable", 2)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ..tables.latency import LatencyTable, Segments
 from ..traffic.traffic import Traffic
-from .statistics import Interval, quantile_interval, requests_for, share_interval, warm_up
+from .one_run import OneRun, nearest_rank
+from .statistics import Interval, warm_up
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 """The percentiles that are reported."""
@@ -61,6 +62,8 @@ class Replay:
         The units in which the network ran: stages, or layers.
     launches : (S, b_max + 1) ndarray of int64
         How often each segment ran with each batch size.
+    cut : (S, b_max + 1) ndarray of float64
+        The share that is missing of those runs that were not done when the simulation was stopped.
     preemptions : int
         How often a running batch was preempted.
     scheduler_calls : int
@@ -85,6 +88,7 @@ class Replay:
     preempted: NDArray[np.int32]
     segments: Segments
     launches: NDArray[np.int64]
+    cut: NDArray[np.float64]
     preemptions: int
     scheduler_calls: int
     scheduler_s: float
@@ -97,6 +101,12 @@ class Replay:
     def latency_s(self) -> NDArray[np.float64]:
         """Latency of each request, from its arrival to its return; infinite if it did not return."""
         return self.finish_s - self.traffic.trace.arrival_s
+
+    @property
+    def fresh(self) -> NDArray[np.bool_]:
+        """Whether each request found the system empty when it arrived."""
+        arrival_s = self.traffic.trace.arrival_s
+        return np.append(True, np.maximum.accumulate(self.finish_s)[:-1] <= arrival_s[1:])
 
     @property
     def violated(self) -> NDArray[np.bool_]:
@@ -126,6 +136,11 @@ class Replay:
         }
 
     @property
+    def ran(self) -> NDArray[np.float64]:
+        """How often each segment ran with each batch size, a run that was cut off as the share that was done."""
+        return self.launches - self.cut
+
+    @property
     def end_s(self) -> float:
         """The time of the last return, or the time at which the simulation was stopped."""
         last_s = float(self.finish_s.max())
@@ -143,9 +158,9 @@ class Percentile:
     latency_s : float
         Its value.
     interval_s : Interval or None
-        From order statistics; ``None`` if there are too few requests.
+        At 95 % (:mod:`.one_run`); ``None`` if the run is too short.
     more_requests_needed : int
-        Requests that are missing until there is an interval.
+        About how many more requests there must be for an interval.
     """
 
     name: str
@@ -171,7 +186,7 @@ class StageSummary:
 
 @dataclass(frozen=True, slots=True)
 class ExitSummary:
-    """Requests that leave at an exit, and their latency; ``accuracy`` if the trace states which answers are right."""
+    """Requests that left at an exit, and their latency; ``accuracy`` if the trace states which answers are right."""
 
     exit: int
     requests: int
@@ -206,8 +221,14 @@ class Summary:
         Requests that arrived, and those not returned when the simulation was stopped.
     span_s : float
         From the first arrival to the last return, or until the simulation was stopped.
+    independent_requests : float
+        As many independent requests would tell as much (:class:`.one_run.OneRun`).
+    more_requests_needed : int
+        About how many more there must be for intervals of the mean latency and the violation rate.
     mean_latency_s, max_latency_s : float
         Latency from arrival; infinite with requests unfinished.
+    mean_interval_s : Interval or None
+        Of the mean latency, at 95 %; ``None`` if the run is too short, or with requests unfinished.
     percentiles : list of Percentile
         Of latency.
     mean_wait_s : float
@@ -216,8 +237,8 @@ class Summary:
         Requests that took longer than their SLO, or did not return.
     violation_rate : float
         Their share of all requests.
-    violation_interval : Interval
-        Wilson's interval of that share, for independent requests.
+    violation_interval : Interval or None
+        Of that share, at 95 %; ``None`` if the run is too short.
     arrival_rate_per_s, processing_rate_per_s, goodput_per_s : float
         Rate of arrivals from the first to the last; requests returned, and returned within their SLO, over the span.
     warm_up_requests : int
@@ -233,7 +254,7 @@ class Summary:
     stalled_s : float
         Time for which a request was preempted, on average over all requests.
     accuracy : float or None
-        Share of right answers, if the trace states which are right.
+        Share of right answers of those that were given, if there are any and the trace states which are right.
     stages : list of StageSummary
         By stage.
     exits : list of ExitSummary
@@ -243,13 +264,16 @@ class Summary:
     requests: int
     unfinished: int
     span_s: float
+    independent_requests: float
+    more_requests_needed: int
     mean_latency_s: float
+    mean_interval_s: Interval | None
     max_latency_s: float
     percentiles: list[Percentile]
     mean_wait_s: float
     violations: int
     violation_rate: float
-    violation_interval: Interval
+    violation_interval: Interval | None
     arrival_rate_per_s: float
     processing_rate_per_s: float
     goodput_per_s: float
@@ -269,15 +293,10 @@ class Summary:
         return next(item for item in self.percentiles if item.name == name)
 
 
-def _rank(ordered: NDArray[np.float64], quantile: float) -> float:
-    """Nearest-rank percentile of sorted values."""
-    return float(ordered[max(0, int(np.ceil(quantile * len(ordered) - 1e-9)) - 1)])
-
-
 def _utilisation(replay: Replay, span_s: float) -> Utilisation | None:
     """Shares of the span, from the causes in the latency table; ``None`` if it has none."""
     _, _, *parts = replay.segments
-    sums = [float((replay.launches * part).sum()) / span_s for part in parts if part is not None]
+    sums = [float((replay.ran * part).sum()) / span_s for part in parts if part is not None]
     if not sums:
         return None
     made, tile, batch, memory = sums
@@ -301,7 +320,7 @@ def _exit(
     if not count:
         return ExitSummary(number, 0, None, None, None)
     accuracy = None if right is None else int(right[here].sum()) / count
-    return ExitSummary(number, count, float(ordered.sum()) / count, _rank(ordered, 0.99), accuracy)
+    return ExitSummary(number, count, float(ordered.sum()) / count, nearest_rank(ordered, 0.99), accuracy)
 
 
 def summarise(replay: Replay) -> Summary:
@@ -320,40 +339,43 @@ def summarise(replay: Replay) -> Summary:
     traffic, trace, count = replay.traffic, replay.traffic.trace, len(replay.traffic)
     end_s = replay.end_s
     span_s = end_s - float(trace.arrival_s[0])
-    latency_s = replay.latency_s
-    ordered = np.sort(latency_s)
+    latency_s, violated = replay.latency_s, replay.violated
+    run = OneRun(latency_s, replay.fresh)
+    ordered = run.ordered_s
+    mean, violating = run.mean(), run.share(violated)
     wait_s = np.minimum(replay.start_s, end_s) - trace.arrival_s
-    violations, unfinished = int(replay.violated.sum()), int(np.isinf(replay.finish_s).sum())
+    returned = np.isfinite(replay.finish_s)
+    violations, unfinished = int(violated.sum()), count - int(returned.sum())
     right = None if trace.correct is None else trace.correct[np.arange(count), traffic.exits - 1]
     numbers = range(1, len(replay.table.exits) + 1)
-    run_s = replay.launches * replay.segments.time_s
+    run_s = replay.ran * replay.segments.time_s
     ran_s = float(run_s.sum())
     batch = np.arange(replay.table.b_max + 1)
     return Summary(
         requests=count,
         unfinished=unfinished,
         span_s=span_s,
+        independent_requests=run.independent,
+        more_requests_needed=violating.more_requests_needed,
         mean_latency_s=float(latency_s.sum()) / count,
+        mean_interval_s=mean.interval,
         max_latency_s=float(ordered[-1]),
-        percentiles=[
-            Percentile(name, _rank(ordered, q), quantile_interval(ordered, q), max(0, requests_for(q) - count))
-            for name, q in QUANTILES.items()
-        ],
+        percentiles=[Percentile(name, nearest_rank(ordered, q), *run.quantile(q)) for name, q in QUANTILES.items()],
         mean_wait_s=float(wait_s.sum()) / count,
         violations=violations,
         violation_rate=violations / count,
-        violation_interval=share_interval(violations, count),
+        violation_interval=violating.interval,
         arrival_rate_per_s=trace.rate_per_s,
         processing_rate_per_s=(count - unfinished) / span_s,
         goodput_per_s=(count - violations) / span_s,
         warm_up_requests=warm_up(latency_s),
         busy_share=(ran_s + replay.overhead_s) / replay.lanes / span_s,
         utilisation=_utilisation(replay, span_s),
-        mean_batch=float((run_s @ batch).sum() / ran_s) if ran_s else 0.0,
+        mean_batch=float((run_s * batch).sum() / ran_s) if ran_s else 0.0,
         preemptions=replay.preemptions,
         scheduler_calls=replay.scheduler_calls,
         stalled_s=float(replay.stalled_s.sum()) / count,
-        accuracy=None if right is None else int(right.sum()) / count,
+        accuracy=None if right is None or unfinished == count else int(right[returned].sum()) / (count - unfinished),
         stages=[_stage(replay, stage, run_s, span_s) for stage in numbers],
-        exits=[_exit(number, traffic.exits == number, latency_s, right) for number in numbers],
+        exits=[_exit(number, returned & (traffic.exits == number), latency_s, right) for number in numbers],
     )

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
+from operator import index
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 from numba.extending import is_jitted
+from numpy.typing import NDArray
 
 from ..formats import InputError
 from ..tables.latency import LatencyTable, Segments
 from ..traffic.trace import write_columns
 from ..traffic.traffic import Traffic
-from .event_loop import FAULTS, OK, Device, Record, Rules, Work, begin, run_events
+from .event_loop import FAULTS, OK, Device, Record, Rules, State, Work, begin, run_events
 from .metrics import Replay, Runs
-from .policies import Decide, Policy, compile_policy
-from .policies.interface import REQUEST
+from .policies import Decide, Decision, Policy, View, compile_policy
+from .policies.interface import REQUEST, Data
 from .scheduler import Scheduler
 
 EVENTS = 2**20
@@ -116,13 +120,15 @@ def _replay(
     memory = np.zeros(levels + policy.memory)
     rules = Rules(settings, memory, memory[:levels], b_max, scheduler.call_s)
     work, device = work_of(traffic, levels), device_of(table, segments)
-    clock, served, ran = play(scheduler, work, device, rules, lanes, until_s, room or (0, 0), progress)
+    clock, state, served, ran = play(scheduler, work, device, rules, lanes, until_s, room or (0, 0), progress)
+    cut = cut_off(state, served, device, until_s)
     if levels:
         traffic = dataclasses.replace(traffic, exits=np.where(served.exit, served.exit, len(table.exits)))
     return Replay(
         traffic, table, served.start_s, served.finish_s, served.stalled_s, served.preempted, segments,
-        ran.launches.sum(axis=0), int(clock.preemptions), int(clock.calls), int(clock.calls) * scheduler.call_s,
-        until_s, lanes, float(clock.overhead_s), runs_of(ran, int(clock.run_members)) if room else None,
+        ran.launches.sum(axis=0), cut.launches.sum(axis=0), int(clock.preemptions), int(clock.calls),
+        int(clock.calls) * scheduler.call_s - cut.call_s, until_s, lanes, float(clock.overhead_s) - cut.overhead_s,
+        runs_of(ran, int(clock.run_members)) if room else None,
     )  # fmt: skip
 
 
@@ -134,9 +140,10 @@ def runs_of(record: Record, members: int) -> Runs:
 
 
 class Run(NamedTuple):
-    """What the event loop left: its clock, the requests as they were served, and what ran."""
+    """What the event loop left: its clock and lanes, the requests as they were served, and what ran."""
 
     clock: Any
+    state: State
     requests: Any
     record: Record
 
@@ -182,7 +189,7 @@ def play(
     InputError
         If the policy broke its contract.
     """
-    decide, loop = _compiled(scheduler)
+    decide, loop = _compiled(scheduler.policy.decide)
     count, (runs, members) = len(work.requests), room
     state = begin(count, lanes, rules.b_max)
     record = Record(
@@ -191,12 +198,56 @@ def play(
     )  # fmt: skip
     clock = state.clock[0]
     while clock.returned < count and clock.now_s < until_s:
-        status = loop(decide, work, device, rules, state, record, until_s, EVENTS)
+        try:
+            status = loop(decide, work, device, rules, state, record, until_s, EVENTS)
+        except (Exception, SystemExit) as error:  # what a user's policy raises is the user's to mend
+            raise InputError(
+                f"policy {scheduler.spec}: raised {type(error).__name__}: {error}; see `fluidb docs add-a-policy`"
+            ) from error
         if status != OK:
             raise InputError(f"policy {scheduler.spec}: {FAULTS[status]}; see `fluidb docs add-a-policy`")
         if progress is not None:
             progress(int(clock.returned), count)
-    return Run(clock, work.requests, record)
+    return Run(clock, state, work.requests, record)
+
+
+class Cut(NamedTuple):
+    """What had begun and was not done when a simulation was stopped.
+
+    Attributes
+    ----------
+    launches : (V, S, B + 1) ndarray of float64
+        The share that is missing of each run, by variant, segment and batch size.
+    overhead_s, call_s : float
+        What is missing of gathers, delays and slowdowns, and of scheduler calls.
+    """
+
+    launches: NDArray[np.float64]
+    overhead_s: float
+    call_s: float
+
+
+def cut_off(state: State, requests: Any, device: Device, until_s: float) -> Cut:
+    """What the lanes had begun when the simulation was stopped; preempted requests have stood still until then."""
+    launches, overhead_s, call_s = np.zeros(device.time_s.shape), 0.0, 0.0
+    lanes: Any = state.lanes
+    batches: Any = state.batches
+    for lane in lanes:
+        stack = batches[lane.offset : lane.offset + lane.depth]
+        for below, above in itertools.pairwise(stack):
+            requests.stalled_s[state.members[lane.offset + below.first : lane.offset + above.first]] += (
+                until_s - below.paused_s
+            )
+        if not lane.running:
+            continue
+        top = stack[-1]
+        run = top.variant, device.segment_at[top.segment], top.places
+        missing = (lane.end_s - max(lane.begin_s, until_s)) / (lane.end_s - lane.begin_s)
+        late_s = max(0.0, lane.begin_s - until_s)  # by which gathers and delays, and before them the call, end later
+        launches[run] += missing
+        overhead_s += missing * (lane.end_s - lane.begin_s - device.time_s[run]) + min(late_s, lane.wait_s)
+        call_s += max(0.0, late_s - lane.wait_s)
+    return Cut(launches, overhead_s, call_s)
 
 
 def _levels(policy: Policy, traffic: Traffic, exits: int) -> int:
@@ -234,28 +285,25 @@ def device_of(table: LatencyTable, segments: Segments) -> Device:
     )
 
 
-def _plain(decide: Decide, *arguments: Any) -> Any:
-    """The event loop as plain Python; what a user's policy raises is the user's to mend."""
-    loop: Any = getattr(run_events, "py_func", run_events)
-    try:
-        return loop(decide, *arguments)
-    except Exception as error:
-        name = getattr(decide, "__name__", "decide")
-        fault = f"{name} raised {type(error).__name__}: {error}; see `fluidb docs add-a-policy`"
-        raise InputError(f"policy: {fault}") from error
-
-
-def _compiled(scheduler: Scheduler) -> tuple[Decide, Any]:
+@cache
+def _compiled(decide: Decide) -> tuple[Decide, Any]:
     """A decision and the event loop that runs it: compiled, or as plain Python where numba cannot."""
-    decide = scheduler.policy.decide
     if is_jitted(decide):
         return decide, run_events
-    if not is_jitted(run_events):
-        return decide, _plain
-    try:
-        return compile_policy(decide), run_events
-    except (numba.NumbaError, TypeError):
-        return decide, _plain
+    if is_jitted(run_events):
+        with suppress(Exception):  # numba raises many kinds
+            return compile_policy(decide), run_events
+    return _whole_numbers(decide), getattr(run_events, "py_func", run_events)
+
+
+def _whole_numbers(decide: Decide) -> Decide:
+    """The decision with the types that compiled code gives it; a number that is not whole raises ``TypeError``."""
+
+    def checked(view: View, data: Data) -> Decision:
+        admit, skip, run, wake_s, compact, variant, delay_s = decide(view, data)
+        return Decision(index(admit), index(skip), index(run), wake_s, compact, index(variant), delay_s)
+
+    return checked
 
 
 def write_requests(result: Replay, path: Path, *, replace: bool = True) -> None:

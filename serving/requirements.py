@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ..formats import InputError, parse_quantity
 from .figures import FIGURES, UNAVOIDABLE
-from .metrics import QUANTILES, Summary
+from .metrics import Summary
 from .statistics import Interval
 
 METRICS: dict[str, str] = {item.name: item.unit for item in FIGURES.values() if item is not UNAVOIDABLE}
@@ -23,7 +23,8 @@ _UNITS: dict[str, tuple[dict[str, float], str]] = {
 }
 
 _UNKNOWN = {
-    "accuracy": "expected a trace that knows which answers are right, found none",
+    "accuracy": "expected a trace that knows which answers are right, and an answer before the simulation was stopped, "
+    "found none",
     "mac_share": "expected a latency table that states where MACs go, found one that does not, as any device's; "
     "require another figure",
 }
@@ -96,7 +97,7 @@ class Outcome:
     certain : bool or None
         Whether every value of the interval gives the same answer; ``None`` without an interval.
     more_requests_needed : int
-        Requests that are missing until a percentile has an interval.
+        About how many more requests there must be for an interval, where there can be one.
     """
 
     name: str
@@ -189,12 +190,8 @@ def judge(requirement: Requirement, summary: Summary) -> Outcome:
     InputError
         If neither the trace nor the latency table states the figure.
     """
-    name, interval, needed = requirement.name, None, 0
-    if name in QUANTILES:
-        found = summary.percentile(name)
-        interval, needed = found.interval_s, found.more_requests_needed
-    elif name == "violation_rate":
-        interval = summary.violation_interval
+    name = requirement.name
+    interval, needed = FIGURES[name].told(summary)
     value = FIGURES[name].of(summary)
     check_stated([requirement], **{name: value})
     assert value is not None

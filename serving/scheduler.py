@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib.util
 import re
 import shutil
@@ -15,11 +16,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError
+from ..formats import InputError, read_bytes, read_number
 from .policies import POLICIES, Policy, duration
 
 LIMITS = ("b_max", "lanes")
 """Parameters of every policy that are whole numbers; ``call``, the time of a scheduler call, is another one."""
+
+MAX_SOURCE = 2**24
+"""Bytes of a policy's file; a larger one is no program."""
 
 _SPEC = re.compile(r"(?:(?P<path>.*\.py):)?(?P<name>[^:]+)(?::(?P<parameters>.*))?")
 
@@ -73,7 +77,7 @@ def _from_file(path: Path, name: str) -> Policy:
     sys.modules[spec.name] = module  # numba's cache looks a function's module up by name
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InputError(f"policy: {path}: could not be loaded: {type(error).__name__}: {error}") from error
     found = getattr(module, name, None)
     if isinstance(found, Policy):
@@ -134,7 +138,7 @@ def find_policy(spec: str) -> Scheduler:
         raise InputError(f'policy: expected NAME or NAME:key=value,..., found "{spec}"')
     path, name, parameters = match.groups()
     if path is not None:
-        policy, source = _from_file(Path(path), name), Path(path).read_bytes()
+        policy, source = _from_file(Path(path), name), read_bytes(Path(path), MAX_SOURCE)
     elif name in POLICIES:
         policy, source = POLICIES[name], None
     else:
@@ -144,12 +148,17 @@ def find_policy(spec: str) -> Scheduler:
         key, equals, value = item.partition("=")
         if not equals or not value:
             raise InputError(f'policy: expected key=value, found "{item}" in "{spec}"')
+        if key.strip() in texts:
+            raise InputError(f'policy: expected every parameter once, found {key.strip()} twice in "{spec}"')
         texts[key.strip()] = value.strip()
     call_s = duration("call")(texts.pop("call", "0"), None)
-    limits = {name: texts.pop(name) for name in LIMITS if name in texts}
-    for name, text in limits.items():
-        if not (text.isdecimal() and int(text) >= 1):
-            raise InputError(f'policy: {name}: expected a whole number >= 1, found "{text}"')
+    limits = {name: _limit(name, texts.pop(name)) for name in LIMITS if name in texts}
     policy.settings(texts, 1.0)  # a fault is found now
-    whole = {name: int(text) for name, text in limits.items()}
-    return Scheduler(spec, policy, texts, call_s, source=source, **whole)
+    return Scheduler(spec, policy, texts, call_s, source=source, **limits)
+
+
+def _limit(name: str, text: str) -> int:
+    with contextlib.suppress(ValueError):
+        if (value := int(read_number(text, int))) >= 1:
+            return value
+    raise InputError(f'policy: {name}: expected a whole number >= 1, found "{text}"')

@@ -7,7 +7,6 @@ with SciPy.
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -15,8 +14,6 @@ from numpy.typing import NDArray
 
 CONFIDENCE = 0.95
 """The confidence of every interval that is printed."""
-
-_TAIL = (1 - CONFIDENCE) / 2
 
 
 class Interval(NamedTuple):
@@ -26,80 +23,26 @@ class Interval(NamedTuple):
     high: float
 
 
-def requests_for(quantile: float) -> int:
-    """The number of requests from which order statistics bound a quantile on both sides.
-
-    The largest of n observations exceeds the q-quantile with probability 1 - q**n.
+def share_interval(share: float, count: float, t: float) -> Interval:
+    """Wilson's interval of a share (Wilson, JASA 1927), with any multiple of the standard error.
 
     Parameters
     ----------
-    quantile : float
-        In (0, 1).
-
-    Returns
-    -------
-    int
-        Least n with max(q, 1-q)**n at most half of 1 - :data:`CONFIDENCE`.
-    """
-    return math.ceil(math.log(_TAIL) / math.log(max(quantile, 1 - quantile)))
-
-
-def quantile_interval(ordered: NDArray[np.float64], quantile: float) -> Interval | None:
-    """Interval of a quantile between two order statistics, whatever the distribution.
-
-    The number of observations below the q-quantile is binomial(count, q); the
-    interval [x_(low), x_(high)] misses the quantile on either side with at most
-    half of 1 - :data:`CONFIDENCE` (David and Nagaraja, Order Statistics, 7.1).
-
-    Parameters
-    ----------
-    ordered : (N,) ndarray of float64
-        Observations, sorted.
-    quantile : float
-        In (0, 1).
-
-    Returns
-    -------
-    Interval or None
-        ``None`` for fewer observations than :func:`requests_for` says.
-    """
-    count = len(ordered)
-    if count < requests_for(quantile):
-        return None
-    mean, spread = count * quantile, math.sqrt(count * quantile * (1 - quantile))
-    first, last = max(0, int(mean - 9 * spread - 9)), min(count, int(mean + 9 * spread + 9))
-    whole = math.lgamma(count + 1)
-    mass = np.exp(
-        [
-            whole - math.lgamma(i + 1) - math.lgamma(count - i + 1)
-            + i * math.log(quantile) + (count - i) * math.log1p(-quantile)
-            for i in range(first, last + 1)
-        ]
-    )  # fmt: skip
-    below = np.cumsum(mass)
-    # 1-based ranks. P(N < low) <= tail, with N observations at or below the quantile; P(N >= high) <= tail
-    low = first + int(np.searchsorted(below, _TAIL, side="right"))
-    high = first + int(np.searchsorted(below, 1 - _TAIL, side="left")) + 1
-    return Interval(float(ordered[low - 1]), float(ordered[high - 1]))
-
-
-def share_interval(hits: int, count: int) -> Interval:
-    """Wilson's interval of a share (Wilson, JASA 1927), for independent observations.
-
-    Parameters
-    ----------
-    hits, count : int
-        Observations with the property, and all observations.
+    share : float
+        Share of observations with the property.
+    count : float
+        Independent observations, or as many as dependent ones are worth.
+    t : float
+        Standard errors on either side, e.g. :func:`student_t`.
 
     Returns
     -------
     Interval
         Bounds in [0, 1].
     """
-    z = NormalDist().inv_cdf(1 - _TAIL)
-    share, weight = hits / count, z * z / count
+    weight = t * t / count
     centre = (share + weight / 2) / (1 + weight)
-    half = z / (1 + weight) * math.sqrt(share * (1 - share) / count + weight / (4 * count))
+    half = t / (1 + weight) * math.sqrt(share * (1 - share) / count + weight / (4 * count))
     return Interval(max(0.0, centre - half), min(1.0, centre + half))
 
 
@@ -109,7 +52,7 @@ _STUDENT_T += (2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.
 _STUDENT_T += (2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
 
 
-def _student_t(degrees: int) -> float:
+def student_t(degrees: int) -> float:
     """Student's t that leaves half of 1 - :data:`CONFIDENCE` on either side."""
     return _STUDENT_T[degrees - 1] if degrees <= len(_STUDENT_T) else 1.96 + 2.5 / degrees
 
@@ -119,7 +62,7 @@ def mean_interval(values: NDArray[np.float64]) -> Interval | None:
     degrees = len(values) - 1
     if degrees < 1:
         return None
-    half = _student_t(degrees) * float(values.std(ddof=1)) / math.sqrt(len(values))
+    half = student_t(degrees) * float(values.std(ddof=1)) / math.sqrt(len(values))
     mean = float(values.mean())
     return Interval(mean - half, mean + half)
 
@@ -148,7 +91,7 @@ def welch_interval(values: NDArray[np.float64], others: NDArray[np.float64]) -> 
         return Interval(difference, difference)
     # as shares of their sum: squares of variances would underflow
     degrees = 1 / ((parts[0] / error) ** 2 / (len(values) - 1) + (parts[1] / error) ** 2 / (len(others) - 1))
-    half = _student_t(max(1, int(degrees + 1e-9))) * math.sqrt(error)
+    half = student_t(max(1, int(degrees + 1e-9))) * math.sqrt(error)
     return Interval(difference - half, difference + half)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError, check_own_folder, write_directory, write_table
+from ..formats import InputError, check_own_folder, table_text, write_directory
 from ..models import Layer, Network
 from ..platforms.device import Analytic, Device, Measured
 from .latency import LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups, pair_rows
@@ -107,5 +107,5 @@ def write_device(network: Network, device: Device, folder: Path, *, replace: boo
     """
     check_own_folder(folder, replace, "the latency table of a device", LATENCY_FILE, {LATENCY_FILE})
     table = tabulate_device(network, device)
-    write_directory(folder, lambda partial: write_table(table, partial / LATENCY_FILE), replace=replace)
+    write_directory(folder, {LATENCY_FILE: table_text(table)}, replace=replace)
     return table

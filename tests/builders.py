@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -10,7 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -69,12 +70,23 @@ def call_fluidb(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[st
     return subprocess.CompletedProcess(command, int(end.value.code or 0), *found)
 
 
-def start_fluidb(*arguments: object, cwd: Path, stderr: int = subprocess.PIPE) -> subprocess.Popen[str]:
-    """Start the installed command so that Ctrl-C reaches it: a test run in the background may have it ignored."""
-    return subprocess.Popen(
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@contextmanager
+def start_fluidb(*arguments: object, cwd: Path, stderr: int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
+    """Start the installed command so that Ctrl-C reaches it: a test run in the background may have it ignored.
+
+    If the command is still running at the end, it is killed: it would disturb the tests that follow.
+    """
+    with subprocess.Popen(
         [FLUIDB, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE, stderr=stderr, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  (no threads here)
-    )  # fmt: skip
+    ) as running:  # fmt: skip
+        try:
+            yield running
+        finally:
+            running.kill()
 
 
 def read_terminal(descriptor: int) -> Iterator[bytes]:
@@ -106,23 +118,48 @@ def lines(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 KILLED = """
-import os, signal, sys
-from fluidb.cli import main
+import json, os, sys
+from signal import SIGKILL
+from tempfile import TemporaryDirectory
+from fluidb.cli.app import run
 
-left = int(sys.argv.pop(1))
-real = os.fsync
+def ends(folder):
+    os.chdir(folder)
+    try:
+        run()
+    except SystemExit as end:
+        return end.code
 
 def fsync(descriptor):
     global left
     left -= 1
     if left < 0:
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), SIGKILL)
     real(descriptor)
 
-os.fsync = fsync
-main()
+folders = json.loads(sys.argv.pop(1))
+with TemporaryDirectory() as scratch:
+    ends(scratch)
+    os.chdir("/")
+real, os.fsync = os.fsync, fsync
+for folder, left in folders.items():
+    child = os.fork()
+    if child == 0:
+        os._exit(ends(folder))
+    print("ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
-"""Runs the command and kills it before the step to the disk whose number comes first, counted from 0."""
+
+
+def killed(folders: dict[Path, int], *arguments: object) -> list[int]:
+    """Run a command in each folder and kill it before the step to the disk with this number, counted from 0.
+
+    What the processes ended with. They are copies of one that has run the command before, elsewhere: imports and
+    compiled functions are loaded once.
+    """
+    steps = json.dumps({str(folder): step for folder, step in folders.items()})
+    code = [sys.executable, "-c", KILLED, steps, *map(str, arguments)]
+    done = subprocess.run(code, capture_output=True, text=True, timeout=300, check=True)
+    return [int(line.split()[1]) for line in done.stdout.splitlines() if line.startswith("ended ")]
 
 
 def tool(name: str) -> str:
@@ -158,13 +195,13 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
-def run_shell(block: str, folder: Path) -> str:
-    """Run the commands of a block in order; what they print."""
+def run_shell(block: str, folder: Path, run: Run = call_fluidb) -> str:
+    """Run the commands of a block in order, in this process unless told otherwise; what they print."""
     printed = ""
     for line in block.splitlines():
         command, *arguments = shlex.split(line, comments=True)
         assert command == "fluidb"
-        done = run_fluidb(*arguments, cwd=folder)
+        done = run(*arguments, cwd=folder)
         assert done.returncode == 0, (line, done.stderr)
         printed += done.stdout
     return printed

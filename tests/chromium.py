@@ -15,7 +15,7 @@ FLAGS = (
     "headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
     "disable-component-update", "disable-sync", "disable-dev-shm-usage", "hide-scrollbars", "remote-debugging-pipe",
 )  # fmt: skip
-PATIENCE_S = 60
+PATIENCE_S = 180
 
 
 class Page:
@@ -40,10 +40,14 @@ class Page:
         self.events: list[dict[str, Any]] = []
         self.calls = 0
         self.session: str | None = None
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
+        try:
+            target = self.call("Target.createTarget", url="about:blank")["targetId"]
+            self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            for domain in ("Page", "Runtime", "Log", "Network"):
+                self.call(f"{domain}.enable")
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __enter__(self) -> Self:
         return self

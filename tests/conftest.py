@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 pytest.register_assert_rewrite("builders")
 
-from builders import COMPILED, POCKET, TINY, Run, call_fluidb, run_fluidb  # noqa: E402  (after the line above)
+from builders import COMPILED, POCKET, TINY, Run, Start, call_fluidb, run_fluidb, start_fluidb  # noqa: E402  (after the line above)
 from hypothesis import settings  # noqa: E402
 
 # a first call compiles, so no example has a deadline; CI draws the same examples every time
@@ -32,6 +34,13 @@ def fluidb(tmp_path: Path) -> Run:
 def installed(tmp_path: Path) -> Run:
     """The installed command, run in an empty folder as a user would."""
     return lambda *arguments: run_fluidb(*arguments, cwd=tmp_path)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts the installed command in an empty folder; whatever the test does, it ends with the test."""
+    with ExitStack() as running:
+        yield lambda *arguments, **streams: running.enter_context(start_fluidb(*arguments, cwd=tmp_path, **streams))
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,12 @@ import json
 from pathlib import Path
 
 import compare
+import intervals as measured
 import numpy as np
 import pytest
+from builders import table_of
 from compare import Verdict
+from fluidb.serving.statistics import Interval
 from rounds import Contestant as Entrant
 from rounds import Row, Sample, Table, take_turns
 
@@ -138,3 +141,28 @@ def test_everybody_takes_turns_and_every_other_round_is_reversed():
 )  # fmt: skip
 def test_quantities(value, unit, text):
     assert quantity(value, unit) == text
+
+
+def test_the_page_of_intervals_shows_its_file():
+    run = json.loads(measured.RESULTS.read_text())
+    assert measured.BEGIN + measured.tables(run) + measured.END in measured.PAGE.read_text()
+    shares = [
+        found["covered"]
+        for point in run["points"] for row in point["runs"] for kind in ("one", "joined") if kind in row
+        for found in row[kind].values() if found["printed"] * run["seeds"] >= measured.FEW
+    ]  # fmt: skip
+    assert len(shares) > 120
+    assert min(shares) >= 0.9
+
+
+def test_coverage_is_measured_against_all_long_runs(monkeypatch):
+    monkeypatch.setattr(measured, "table_of", lambda _network: table_of([[0.01, 0.012], [0.02, 0.03]], [0.5, 0.5]))
+    found = measured.measure(measured.Point("resnet50", 0.5), 8, [1500, 4000])
+    assert found["truth"]["p50"] < found["truth"]["p90"] < found["truth"]["p99"]
+    short, long = found["runs"]
+    assert short["independent_requests"] < long["independent_requests"] < 4000
+    assert long["one"]["mean"]["printed"] == short["joined"]["mean"]["printed"] == 1.0
+    assert long["one"]["mean"]["half_width"] < short["one"]["mean"]["half_width"] < 0.3 * found["truth"]["mean"]
+    assert measured.judged([None, Interval(1, 2), Interval(2, 4), Interval(3, 4)], 2.0) == {
+        "printed": 0.75, "covered": 2 / 3, "half_width": 0.5,
+    }  # fmt: skip

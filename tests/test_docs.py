@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
@@ -13,14 +12,15 @@ from runpy import run_path
 
 import onnx
 import pytest
-from builders import COMPILED, FLUIDB, ROOT, blocks, run_fluidb, run_shell
+from builders import COMPILED, FLUIDB, ROOT, blocks, call_fluidb, run_fluidb, run_shell
+from fluidb.cli.app import COMMANDS
 
 needs_speed = pytest.mark.skipif(not COMPILED, reason="searches a board of the paper: minutes as plain Python")
 
 
 @needs_speed
 def test_the_readme_prints_what_it_says(tmp_path):
-    printed = run_shell(blocks("README.md", "sh")[1], tmp_path)
+    printed = run_shell(blocks("README.md", "sh")[1], tmp_path, run_fluidb)
     claimed = blocks("README.md", "text")[0]
     for line in claimed.splitlines():
         assert line in printed.splitlines()
@@ -32,7 +32,7 @@ def test_the_readme_goes_from_an_onnx_file_to_a_slo_in_four_commands(tmp_path):
     shutil.copy(light, tmp_path / "net.onnx")
     commands, claimed = blocks("README.md", "sh")[2], blocks("README.md", "text")[1]
     assert len(commands.splitlines()) == 4
-    printed = run_shell(commands, tmp_path)
+    printed = run_shell(commands, tmp_path, run_fluidb)
     for line in claimed.splitlines():
         assert line in printed.splitlines()
     assert run_shell(blocks("docs/import-onnx.md", "sh")[0], tmp_path)
@@ -45,7 +45,7 @@ def test_the_tutorial_followed_literally_prints_what_it_says(tmp_path):
     first, *commands = blocks("docs/tutorial.md", "sh")
     assert first == "python make_net.py\n"
     subprocess.run([sys.executable, "make_net.py"], cwd=tmp_path, check=True)
-    printed = run_shell("".join(commands), tmp_path)
+    printed = run_shell("".join(commands), tmp_path, call_fluidb)
     for line in "".join(blocks("docs/tutorial.md", "text")).splitlines():
         assert line in printed.splitlines()
     serial, slack = (float(rate) for rate in re.findall(r"^highest rate kept +([\d.]+) /s$", printed, re.MULTILINE))
@@ -62,15 +62,23 @@ def test_the_reference_of_commands_is_their_help():
 def test_the_gallery_shows_every_picture_that_make_draws():
     drawn = set(re.findall(r"docs/images/([\w.-]+)", (ROOT / "Makefile").read_text()))
     shown = re.findall(r"!\[([^]]+)\]\(images/([\w.-]+)\)", (ROOT / "docs" / "gallery.md").read_text())
-    assert {name for _, name in shown} == drawn == {path.name for path in (ROOT / "docs" / "images").iterdir()}
+    assert {name for _, name in shown} == drawn <= {path.name for path in (ROOT / "docs" / "images").iterdir()}
     assert all(len(text) > 60 for text, _ in shown)
     assert all(path.stat().st_size < 150_000 for path in (ROOT / "docs" / "images").iterdir())
 
 
 @needs_speed
-@pytest.mark.parametrize("page", ["docs/cluster.md", "docs/codesign.md", "docs/explain.md", "docs/pareto.md"])
-def test_the_page_prints_what_it_says(tmp_path, page):
-    printed = run_shell("".join(blocks(page, "sh")), tmp_path)
+@pytest.mark.parametrize(
+    ("page", "run"),
+    [
+        ("docs/cluster.md", call_fluidb),
+        ("docs/codesign.md", run_fluidb),  # no other test runs this command in a process of its own
+        ("docs/explain.md", call_fluidb),
+        ("docs/pareto.md", call_fluidb),
+    ],
+)
+def test_the_page_prints_what_it_says(tmp_path, page, run):
+    printed = run_shell("".join(blocks(page, "sh")), tmp_path, run)
     for line in "".join(blocks(page, "text")).splitlines():
         assert line in printed.splitlines()
 
@@ -133,8 +141,8 @@ def test_the_python_of_the_page_runs(tmp_path, monkeypatch, capsys, page):
     monkeypatch.chdir(tmp_path)
     *files, script_text = blocks(page, "python")
     if page == "docs/add-a-policy.md":
-        run_fluidb("dse", "resnet50", "zc706", "-o", "r50-zc706", cwd=tmp_path)
-        run_fluidb("latency", "r50-zc706", cwd=tmp_path)
+        call_fluidb("dse", "resnet50", "zc706", "-o", "r50-zc706", cwd=tmp_path)
+        call_fluidb("latency", "r50-zc706", cwd=tmp_path)
         (tmp_path / "patient.py").write_text(files[0])
         assert run_shell(blocks(page, "sh")[0], tmp_path)
     script = tmp_path / "page.py"
@@ -145,19 +153,27 @@ def test_the_python_of_the_page_runs(tmp_path, monkeypatch, capsys, page):
     assert re.search(r"[0-9.]+ (ms|s)", done.stdout)
 
 
+WITH_PAPERS_HERE = """
+import fluidb
+fluidb.__path__.insert(0, ".")
+from fluidb.cli import main
+main()
+"""
+
+
 @needs_speed
 def test_a_paper_is_added_as_the_page_says(tmp_path):
-    """The toy paper of docs/add-a-paper.md, in a copy of the package: one folder, and the command finds it."""
-    page, left_out = (ROOT / "docs" / "add-a-paper.md").read_text(), (".*", "tests", "docs", "build", "results")
-    shutil.copytree(ROOT, tmp_path / "fluidb", ignore=shutil.ignore_patterns(*left_out))
-    (tmp_path / "fluidb" / "papers" / "toy").mkdir()
+    """The toy paper of docs/add-a-paper.md, in a copy of `papers`: one folder, and the command finds it."""
+    page = (ROOT / "docs" / "add-a-paper.md").read_text()
+    shutil.copytree(ROOT / "papers", tmp_path / "papers", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "papers" / "toy").mkdir()
     files = re.findall(r"as\s`(papers/toy/\S+)`:\n\n```\w+\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
     assert len(files) == 4
     for name, text in files:
-        (tmp_path / "fluidb" / name).write_text(text)
+        (tmp_path / name).write_text(text)
     printed = ""
     for line in blocks("docs/add-a-paper.md", "sh")[0].splitlines():
-        command = [sys.executable, "-m", *shlex.split(line)]
+        command = [sys.executable, "-c", WITH_PAPERS_HERE, *shlex.split(line)[1:]]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, ""), line
         printed += done.stdout
@@ -194,9 +210,6 @@ def test_tests_that_the_docs_name_exist():
 
 
 def test_every_command_is_in_the_docs():
-    listed = subprocess.run([FLUIDB, "--help"], capture_output=True, text=True, check=True, env=os.environ)
-    commands = re.findall(r"^  ([a-z-]+)  ", listed.stdout.split("Commands:")[1], flags=re.MULTILINE)
     formats = (ROOT / "docs" / "file-formats.md").read_text()
-    assert commands
-    for command in commands:
+    for command in COMMANDS:
         assert f"`{command}`" in formats

@@ -20,7 +20,7 @@ import fluidb
 import pytest
 from builders import POCKET, ROOT, TINY
 from fluidb import jit
-from setuptools import build_meta
+from setuptools import build_meta  # type: ignore[import-untyped]  # it ships no types
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 MODULES = ["fluidb", *(module.name for module in pkgutil.walk_packages(fluidb.__path__, "fluidb."))]
@@ -130,22 +130,29 @@ def test_an_install_that_may_not_be_written_keeps_kernels_elsewhere_or_nowhere(t
     plain = {key: value for key, value in os.environ.items() if key not in unset}
 
     def start(home: Path, **more: str) -> subprocess.Popen[str]:
-        where = {"HOME": str(home), "PYTHONPATH": str(site.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+        where = {
+            "HOME": str(home),
+            "PYTHONPATH": str(site.parent),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "TMPDIR": str(temporary),
+        }
         command = [sys.executable, "-c", KERNEL]
         return subprocess.Popen(
             command, env=plain | where | more, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
 
-    home, nowhere = tmp_path / "home", tmp_path / "nowhere"
+    home, nowhere, temporary = tmp_path / "home", tmp_path / "nowhere", tmp_path / "temporary"
     home.mkdir()
+    temporary.mkdir()
     nowhere.touch()
     running = [start(home), start(home), start(nowhere)]  # at once, with nothing compiled yet
     printed = [process.communicate()[0] for process in running]
     assert printed == [f"{site / '__init__.py'} 1\n"] * 3
-    assert list(home.rglob("*.nbc"))
-    again = start(home, NUMBA_DEBUG_CACHE="1").communicate()[0]
-    assert "data loaded" in again
-    assert "data saved" not in again
+    kept = {path: path.stat().st_mtime_ns for path in (home / ".cache" / "fluidb").rglob("*") if path.is_file()}
+    assert kept
+    assert start(home).communicate()[0] == printed[0]
+    assert kept == {path: path.stat().st_mtime_ns for path in kept}
+    assert list(temporary.iterdir()) == []
 
 
 HELP = """

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formats import read_number
 from .rows import Cells, Tally, batches, quoted
 
 Parsed = tuple[NDArray[Any], NDArray[np.bool_]]
@@ -58,27 +59,20 @@ class Number:
 
     def parse(self, texts: Sequence[str]) -> Parsed:
         """Values of texts."""
-        read: Callable[[str], float] = int if self.kind is np.int64 else float
+        kind: type[float] = int if self.kind is np.int64 else float
         try:
-            if not _plain("".join(texts)):
-                raise ValueError
-            values = np.array(list(map(read, texts)), dtype=self.kind)
+            values = np.array([read_number(text, kind) for text in texts], dtype=self.kind)
         except (ValueError, OverflowError):  # one by one, to find which texts are bad
-            found = [_number(read, text) for text in texts]
+            found = [_number(text, kind) for text in texts]
             unread = np.array([value is None or not self.low <= value <= self.high for value in found])
             values = np.array([0 if bad else value for value, bad in zip(found, unread, strict=True)], dtype=self.kind)
             return values, unread
         return values, self.outside(values)
 
 
-def _plain(text: str) -> bool:
-    """Whether a text is written as in a file: Python would also read ``1_0`` and digits of other scripts as numbers."""
-    return text.isascii() and "_" not in text
-
-
-def _number(read: Callable[[str], float], text: str) -> float | None:
+def _number(text: str, kind: type[float]) -> float | None:
     try:
-        return read(text) if _plain(text) else None
+        return read_number(text, kind)
     except ValueError:
         return None
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError
+from ..formats import InputError, read_number
 from .randomness import EXITS, stream
 from .rows import more
 from .trace import Trace
@@ -90,7 +90,7 @@ def parse_thresholds(text: str, what: str = "threshold") -> list[float]:
     [0.8, 0.7, 0.9]
     """
     try:
-        values = [float(item) for item in text.split(",")]
+        values = [read_number(item) for item in text.split(",")]
     except ValueError:
         values = []
     if not values or not all(0 <= value <= 1 for value in values):

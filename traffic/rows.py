@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from ..formats import InputError
+from ..formats import InputError, shown
 
 BATCH = 1024
 """Rows in memory as text at a time; with more, the garbage collector takes longer than the parsing."""
@@ -227,7 +227,7 @@ def objects(tally: Tally, names: Sequence[str]) -> Cells:
         if wrong is None:
             yield number, number, [str(item[name]) for name in names]
         else:
-            found = json.dumps(item[wrong])[:40] if wrong in item else "none"
+            found = shown(item[wrong]) if wrong in item else "none"
             tally.reject(number, number, f'expected a number or text under the key "{wrong}", found {found}')
 
 

@@ -18,8 +18,11 @@ from .reading import FAMILIES, read_columns
 from .rows import Tally
 from .trace import Trace
 
-MAX_BYTES = 256 * 2**20
-"""A larger array of an ``.npz`` is refused before it is read; 8 million samples of a network with four exits fit."""
+MAX_VALUES = 2**25
+"""A larger array of an ``.npz`` is refused before it is read, also one of bytes, which come to eight times as many.
+
+8 million samples of a network with four exits fit.
+"""
 
 _MISSING = "expected samples (.npz or CSV), found no such file"
 
@@ -138,21 +141,22 @@ def _check_array(path: Path, name: str, archive: zipfile.ZipFile) -> None:
         raise InputError(f"{path}: {name}: expected an array of numbers, found {str(kind)[:40]}")
     if len(shape) != 2:
         raise InputError(f"{path}: {name}: expected samples x exits, found {len(shape)} dimensions")
-    data_bytes = shape[0] * shape[1] * kind.itemsize  # Python's integers do not overflow
-    if data_bytes > MAX_BYTES:
-        raise InputError(f"{path}: {name}: expected at most {MAX_BYTES // 2**20} MiB, found {shape[0]} x {shape[1]}")
-    if archive.getinfo(f"{name}.npy").file_size != header_bytes + data_bytes:
+    values = shape[0] * shape[1]  # Python's integers do not overflow
+    if values > MAX_VALUES:
+        raise InputError(f"{path}: {name}: expected at most {MAX_VALUES:,} values, found {shape[0]} x {shape[1]}")
+    if archive.getinfo(f"{name}.npy").file_size != header_bytes + values * kind.itemsize:
         raise InputError(f"{path}: {name}: damaged: {shape[0]} x {shape[1]} values announced, others held")
 
 
 def _outside(path: Path, name: str, values: NDArray[np.float64], wrong: NDArray[np.bool_]) -> list[str]:
     """A fault that names the first wrong value and counts the others."""
-    rows, columns = np.nonzero(wrong)
-    if not rows.size:
+    count = np.count_nonzero(wrong)
+    if not count:
         return []
-    more = f" (and {rows.size - 1} more values)" if rows.size > 1 else ""
-    where = f"{path}: row {rows[0] + 1}: {name}_{columns[0] + 1}"
-    return [f"{where}: expected {FAMILIES[name].expected}, found {values[rows[0], columns[0]]}{more}"]
+    row, column = np.unravel_index(wrong.argmax(), wrong.shape)
+    more = f" (and {count - 1} more values)" if count > 1 else ""
+    where = f"{path}: row {row + 1}: {name}_{column + 1}"
+    return [f"{where}: expected {FAMILIES[name].expected}, found {values[row, column]}{more}"]
 
 
 def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..formats import read_number
 from .trace import MAX_ARRIVAL_S
 
 Times = NDArray[np.int64 | np.float64]
@@ -84,7 +85,7 @@ def subtract(times: Times, durations: Times) -> Times:
 
 def _number(text: str) -> float:
     try:
-        return float(text) if "_" not in text else np.nan  # Python would read 1_000 as a number
+        return read_number(text)
     except ValueError:
         return np.nan
 

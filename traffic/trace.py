@@ -106,7 +106,8 @@ class Trace:
             return 0.0
         gaps = np.diff(self.arrival_s)
         gaps -= gaps.mean()
-        return float(gaps[1:] @ gaps[:-1] / (gaps @ gaps))
+        # sums of numpy, not a product: a linear algebra library adds up in an order that depends on the number of cores
+        return float((gaps[1:] * gaps[:-1]).sum() / (gaps * gaps).sum())
 
 
 def write_trace(trace: Trace, path: Path, *, replace: bool = True) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ...models import Network
 
 FORMATS = "auto (by how FILE ends), onnx or scalesim (`fluidb docs import-networks`, `fluidb docs import-onnx`)."
+HEAD = "Head of these exits: msdnet, pool-linear, token-linear, linear or none; else what fits."
 EXITS = "Exits to add: how many, at block boundaries near equal shares of MACs; or layers."
 
 NetworkName = Annotated[str, argument("A network: a name, or a TOML file.")]
@@ -75,20 +76,19 @@ def import_(
     title: Annotated[str | None, option("A line for people.")] = None,
     dim: Annotated[list[str] | None, option("onnx: size of a dimension left open; repeatable.", "NAME=SIZE")] = None,
     exits: Annotated[str | None, option(EXITS, "N|NAMES")] = None,
-    head: Annotated[str | None, option("Head of these exits: msdnet (if not given), pool-linear or none.")] = None,
+    head: Annotated[str | None, option(HEAD)] = None,
     classes: Annotated[int | None, option("Classes it tells apart; else the network's own outputs.", min=1)] = None,
     rates: Annotated[str | None, option("Share of samples that leave at each exit but the last.", "R1,R2,..")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a network file of a network that another tool describes."""
-    from ...formats import check_free, check_other, write_file
+    from ...formats import check_free, write_file
     from ...models.importers import Placement, detect_format, import_network
     from ...models.loader import build_network
     from ...models.writer import network_text
 
-    check_free(output, force)
-    check_other(output, file)
+    check_free(output, force, apart=[file])
     chosen = detect_format(file) if format_ == "auto" else format_
     if exits is None and (head or classes):
         raise typer.BadParameter("--head and --classes describe what --exits places; add it, or leave them out")
@@ -99,11 +99,11 @@ def import_(
             name=name,
             title=title,
             dims=dict(map(_dimension, dim or [])),
-            exits=None if exits is None else Placement(_places(exits), head or "msdnet", classes),
+            exits=None if exits is None else Placement(_places(exits), head, classes),
             rates=numbers(rates, "--rates", float, "0.3,0.3") or None,
         )
         net = build_network(made, file)
-    write_file(output, network_text(made))
+    write_file(output, network_text(made), replace=force)
     then = f"; next: fluidb dse {output} BOARD"
     record = {"output": output, "format": chosen, **_record(net), "sources": net.sources}
     show(as_json, "fluidb.model-import-output/1", record, [facts({"format": chosen} | _about(net))], output, then)

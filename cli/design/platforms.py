@@ -75,11 +75,10 @@ def import_(
 
     FILE is a board that fpgaConvNet reads, or the measured times of a device (`fluidb docs add-a-device`).
     """
-    from ...formats import InputError, check_free, check_other, parse_bandwidth, parse_clock, write_file
+    from ...formats import InputError, check_free, parse_bandwidth, parse_clock, write_file
     from ...platforms.writer import platform_text
 
-    check_free(output, force)
-    check_other(output, file)
+    check_free(output, force, apart=[file, None if network is None else Path(network)])
     if (file.suffix == ".csv") != (network is not None):
         raise InputError("import: expected --network with measured times, FILE.csv, and with nothing else")
     board: Described
@@ -102,7 +101,7 @@ def import_(
             word_bits=word_bits,
             bram_kbit=bram_kbit,
         )
-    write_file(output, platform_text(board))
+    write_file(output, platform_text(board), replace=force)
     then = f"; next: fluidb {'dse' if network is None else 'latency'} NETWORK {output}"
     record = {"output": output, **_record(board)}
     show(as_json, "fluidb.platform-import-output/1", record, _text(board), output, then)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,8 +13,7 @@ from ..options import AsJson, Picture, Policy, TableFolder, Threads, duration, o
 from ..render import facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
-    from ...experiments.capacity import Capacity, Probe
-    from ...experiments.estimates import Estimate
+    from ...experiments.capacity import Capacity, Estimated, Probe
     from ...serving.requirements import Requirement
 
 
@@ -71,14 +71,16 @@ def _rate(per_s: float) -> str:
 
 def _estimates(required: Sequence[Requirement], probe: Probe) -> list[dict[str, object]]:
     return [
-        {"requirement": item.text, "unit": item.unit, "value": value.mean, "interval": (value.low, value.high)}
+        {"requirement": item.text, "unit": item.unit, "value": value.value, "interval": value.interval}
         for item, value in zip(required, probe.estimates, strict=True)
     ]
 
 
-def _shown(item: Requirement, value: Estimate) -> tuple[str, str]:
+def _shown(item: Requirement, found: Estimated) -> tuple[str, str]:
     """A figure and its interval."""
-    return quantity(value.mean, item.unit), " to ".join(quantity(x or 0.0, item.unit) for x in (value.low, value.high))
+    low, high = (quantity(bound, item.unit) for bound in found.interval)
+    within = f"{low} to {high}" if math.isfinite(found.interval.high) else f"at least {low}"
+    return quantity(found.value, item.unit), within
 
 
 def _text(found: Capacity, policy: str, required: Sequence[Requirement]) -> Iterator[str]:
@@ -102,4 +104,4 @@ def _text(found: Capacity, policy: str, required: Sequence[Requirement]) -> Iter
     for probe in found.probes:
         run = _rate(probe.rate_per_s).removesuffix(" /s"), f"{probe.requests:,}", probe.verdict
         rows += [(*run, item.text, *_shown(item, it)) for item, it in zip(required, probe.estimates, strict=True)]
-    yield table(["rate /s", "requests", "", "requirement", "mean", "95 %"], rows)
+    yield table(["rate /s", "requests", "", "requirement", "found", "95 %"], rows)

@@ -31,13 +31,16 @@ def command(
     The page needs no network. Design, resources, utilisation and latency table of every folder; with --trace
     also the policies: figures with intervals, distributions, the first moments.
     """
+    from ...experiments.comparison import COMPARE_FILE
     from ...experiments.inputs import Requests
     from ...formats import InputError, write_file
     from ...plots import check_picture
     from ...plots.report import MAX_SERIES, make_report, report_text
     from ...serving import POLICIES
+    from ...tables.latency import TABLE_FILES
 
-    check_picture(output, replace=force, suffixes=None)
+    tables = [folder / name for folder in directories for name in (*TABLE_FILES, COMPARE_FILE)]
+    check_picture(output, replace=force, suffixes=None, apart=[trace, *tables])
     for name, given in (("--policy", policy), ("--slo", slo), ("--seed", seed)):
         if trace is None and given is not None:
             raise InputError(f"{name}: would change nothing without --trace; add a trace or leave it out")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..options import AsJson, Picture, Simulation, TableFolder, duration, option
-from ..render import facts, ms, note, outcomes, percent, progress, show, table
+from ..render import bounds, facts, ms, note, outcomes, percent, progress, show, table
 
 if TYPE_CHECKING:
     from ...experiments.serve import Served
@@ -35,18 +35,20 @@ def command(
 ) -> None:
     """Replay a trace on a design and say what its users experience."""
     from ...experiments.serve import serve
-    from ...formats import InputError, check_free
+    from ...formats import check_free
     from ...plots.replay import draw_replay
     from ...serving import parse_requirement, write_requests, write_timeline
+    from ...tables.latency import TABLE_FILES
     from ...traffic import parse_thresholds
 
-    picture.check()
-    for output in filter(None, (requests, timeline)):
-        check_free(output, picture.force)
-    if requests is not None and timeline is not None and requests.absolute() == timeline.absolute():
-        raise InputError(f"--timeline: expected another file than --requests, found {timeline} for both")
-    required = [parse_requirement(text, "--require") for text in require or []]
     served, until_s = simulated.requests, duration(until, "--until")
+    read = [given for given in (served.trace, served.samples) if isinstance(given, Path)]
+    sources = [*read, *(directory / name for name in TABLE_FILES)]
+    picture.check([*sources, requests, timeline])
+    for output, other in ((requests, timeline), (timeline, requests)):
+        if output is not None:
+            check_free(output, picture.force, apart=[*sources, other])
+    required = [parse_requirement(text, "--require") for text in require or []]
     levels = None if threshold is None else parse_thresholds(threshold, "--threshold")
     with progress("reading and replaying") as report:
         found = serve(
@@ -83,20 +85,19 @@ def command(
 
 def _text(found: Served, policy: str) -> Iterator[str]:
     summary, latency, unavoidable = found.summary, found.replay.table, found.unavoidable_violations
-    low, high = summary.violation_interval
-    use = summary.utilisation
+    use, worth = summary.utilisation, int(summary.independent_requests)
     unfinished = f"{summary.unfinished:,} requests, counted as violations"
     accuracy = [] if summary.accuracy is None else ["accuracy"]
     about = {
         "policy": f"{policy}, exits from {found.replay.traffic.origin}",
-        "requests": f"{summary.requests:,} over {summary.span_s:,.1f} s",
+        "requests": f"{summary.requests:,} over {summary.span_s:,.1f} s, worth {worth:,} independent ones",
         "warm-up": f"{summary.warm_up_requests:,} requests, counted in all figures",
         "unfinished": unfinished if summary.unfinished else None,
         "arrival rate": f"{summary.arrival_rate_per_s:.3f} /s",
         "processing rate": f"{summary.processing_rate_per_s:.3f} /s, {summary.goodput_per_s:.3f} /s in time",
         "average latency": f"{ms(summary.mean_latency_s)}, of which {ms(summary.mean_wait_s)} in the queue",
         "violations": f"{percent(summary.violation_rate)} ({summary.violations:,} requests)",
-        "95 % interval": f"{percent(low)} to {percent(high)}",
+        "95 % interval": bounds(summary.violation_interval, summary.more_requests_needed, "share"),
         "any scheduler": f"at least {percent(unavoidable / summary.requests)} ({unavoidable:,} requests)",
         "accuracy": percent(summary.accuracy) if accuracy else None,
         f"{latency.machine} busy": f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average",
@@ -104,11 +105,16 @@ def _text(found: Served, policy: str) -> Iterator[str]:
         "scheduler calls": f"{summary.scheduler_calls:,}",
     }
     yield facts(about)
-    rows = []
-    for item in summary.percentiles:
-        within = " to ".join(map(ms, item.interval_s or ()))
-        rows.append((item.name, ms(item.latency_s), within or f"{item.more_requests_needed:,} more requests needed"))
-    yield table(["latency", "", "95 %"], [*rows, ("worst", ms(summary.max_latency_s), "")])
+    average = bounds(summary.mean_interval_s, summary.more_requests_needed, "s")
+    rows = [
+        ("average", ms(summary.mean_latency_s), average),
+        *(
+            (item.name, ms(item.latency_s), bounds(item.interval_s, item.more_requests_needed, "s"))
+            for item in summary.percentiles
+        ),
+        ("worst", ms(summary.max_latency_s), ""),
+    ]
+    yield table(["latency", "", "95 %"], rows)
     if use is None:
         yield facts({"where the MACs went": f"not known: the latency table of {latency.platform} states no causes"})
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,12 +29,14 @@ class Made:
     force: Force = False
     as_json: AsJson = False
 
-    def write(self, process: str, make: Callable[[], Trace], seed: int | None = None) -> None:
-        """Make a trace, write it and say what it is like; ``seed`` is ``None`` where nothing is drawn."""
+    def write(
+        self, process: str, make: Callable[[], Trace], seed: int | None = None, sources: Sequence[Path] = ()
+    ) -> None:
+        """Make a trace, of other traces or with a seed; write it and say what it is like."""
         from ...formats import check_free
         from ...traffic import write_trace
 
-        check_free(self.output, self.force)
+        check_free(self.output, self.force, apart=sources)
         trace = make()
         write_trace(trace, self.output, replace=self.force)
         rate, span_s = trace.rate_per_s, float(trace.arrival_s[-1])
@@ -128,7 +130,7 @@ def merge(traces: Annotated[list[Path], argument("The traces to merge.", "FILE..
     """Write one trace of the requests of several."""
     from ...traffic import read_trace, superpose
 
-    made.write("merge", lambda: superpose([read_trace(path) for path in traces]))
+    made.write("merge", lambda: superpose([read_trace(path) for path in traces]), sources=traces)
 
 
 def rescale(
@@ -151,7 +153,7 @@ def rescale(
             made = rescale_burstiness(made, cv)
         return rescale_rate(made, rate) if rate is not None else made
 
-    made.write("rescale", make)
+    made.write("rescale", make, sources=[trace])
 
 
 for _command in (poisson, gamma, mmpp, cameras, daily, merge, rescale):

@@ -46,10 +46,10 @@ def command(
     from ...traffic.importers import Options, import_trace
     from ...traffic.trace import write_trace
 
-    check_free(output, force)
+    check_free(output, force, apart=[file])
     options = Options(arrival_column, unit, id_column, slo_column, exit_column, delimiter, seed)
     made = import_trace(format_, file, options, skip_bad=skip_bad)
-    write_trace(made.trace, output)
+    write_trace(made.trace, output, replace=force)
     record = {
         "output": output,
         "format": format_,

@@ -13,7 +13,7 @@ from string import Template
 
 from ... import __version__
 from ...formats import InputError, check_free, check_own_folder, write_directory, write_file
-from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
+from ...tables.latency import LATENCY_FILE, TABLE_FILES, LatencyTable, read_latency
 from ..choices import Batching, HardwareFormat
 from ..design import DesignTable, read_design
 from ..fbcb import K_BITS, K_NAMES, FbcbTable, batch_bits
@@ -224,14 +224,9 @@ def write_hardware(folder: Path, form: HardwareFormat, output: Path, *, replace:
     if form is HardwareFormat.SYSTEMVERILOG:
         texts = rtl_texts(design, fbcb)
         check_own_folder(output, replace, "the files of an engine", PACKAGE_FILE, texts)
-
-        def fill(partial: Path) -> None:
-            for name, text in texts.items():
-                write_file(partial / name, text)
-
-        write_directory(output, fill, replace=replace)
+        write_directory(output, texts, replace=replace)
         return [output / name for name in sorted(texts)]
-    check_free(output, replace)
+    check_free(output, replace, apart=[folder / name for name in TABLE_FILES])
     text = memory_text(design, fbcb) if form is HardwareFormat.MEM else header_text(design, read_latency(folder))
     write_file(output, text, replace=replace)
     return [output]

@@ -310,7 +310,8 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
         trace = faults.catch(f"{where}.trace", lambda: read_trace(file))
         if trace is None:
             return None
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        with file.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
         if trace.slo_s is not None:
             faults.append(f"{where}.trace: {file}: expected no column slo_s beside the key slos; remove one of them")
         if network is not None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
 from ...formats import InputError, validate
 from ..heads import HEADS
-from ..loader import build_network
-from ..schema import MAX_EXITS, NetworkFile, Op
+from ..loader import build_network, layer_shapes
+from ..network import Shape
+from ..schema import MAX_EXITS, MAX_SIZE, Memory, NetworkFile, Op, View
 from .imported import Imported
 from .names import plain_name
 
@@ -24,14 +26,14 @@ class Placement:
     ----------
     after : int or tuple of str
         How many exits, at block boundaries; or the layers that exits follow.
-    head : str
-        A name of ``models.heads``, or ``"none"``.
+    head : str or None
+        A name of ``models.heads``, or ``"none"``; if not given, the head that fits what each exit stands on.
     classes : int or None
-        Number of classes of a head; if not given, the channels of the network's last layer.
+        Number of classes of a head; if not given, the channels of the network's answer.
     """
 
     after: int | tuple[str, ...]
-    head: str = "msdnet"
+    head: str | None = None
     classes: int | None = None
 
 
@@ -85,11 +87,13 @@ def place_exits(made: Imported, path: Path, wanted: Placement) -> NetworkFile:
     Raises
     ------
     InputError
-        If there are too few boundaries, or a layer or head is unknown.
+        If there are too few boundaries, a layer or head is unknown, no head fits, or a stage has nothing to compute.
     """
     file = made.file
-    if wanted.head not in {*HEADS, "none"}:
+    if wanted.head not in {None, *HEADS, "none"}:
         raise InputError(f'--head: expected {", ".join(HEADS)} or none, found "{wanted.head}"')
+    if wanted.classes is not None and not 1 <= wanted.classes <= MAX_SIZE:
+        raise InputError(f"--classes: expected 1 to {MAX_SIZE}, found {wanted.classes}")
     network = build_network(file, path)
     if isinstance(wanted.after, int):
         macs = {layer.name: layer.gemm.macs for layer in network.layers if layer.gemm}
@@ -99,11 +103,73 @@ def place_exits(made: Imported, path: Path, wanted: Placement) -> NetworkFile:
         places = _equal_shares(path, maps, total, wanted.after)
     else:
         places = _named(path, file, wanted.after, made.layer_of)
-    head: dict[str, object] = {"head": wanted.head}
-    if wanted.head != "none":
-        head["classes"] = wanted.classes or network.layers[-1].shape.channels
-    rate = 1 / (len(places) + 1)
-    return _with_exits(file, path, [{"after": file.layers[place].name, "rate": rate, **head} for place in places])
+    shapes = layer_shapes(file)
+    exits: list[dict[str, object]] = []
+    for place in places:
+        after = file.layers[place].name
+        head = wanted.head or _fitting(made, path, shapes, after)
+        classes = {} if head == "none" else {"classes": wanted.classes or shapes[made.answer].channels}
+        exits.append({"after": after, "rate": 1 / (len(places) + 1), "head": head, **classes})
+    _check_stages(path, file, {layer.name for layer in network.layers}, places, exits)
+    return _with_exits(file, path, exits)
+
+
+def _fitting(made: Imported, path: Path, shapes: Mapping[str, Shape], after: str) -> str:
+    """The head that gives an answer as the network's own from the map after a layer."""
+    answer, source = shapes[made.answer], shapes[after]
+    tokens = source.width == 1
+    if answer.positions > 1 and not (tokens and answer.positions == source.positions):
+        raise InputError(
+            f'{path}: --exits: expected a network that answers once, found an answer of {answer} ("{made.answer}"): no '
+            "head that fluidb knows gives such an answer; export the answer of each exit as an output of the model, or "
+            "name a head with --head"
+        )
+    if answer.positions == source.positions:
+        return "linear"
+    if not tokens:
+        return "msdnet"
+    return "token-linear" if _takes_one_token(made, shapes) else "pool-linear"
+
+
+def _takes_one_token(made: Imported, shapes: Mapping[str, Shape]) -> bool:
+    """Whether the network's answer is that of one token, rather than of the mean over all."""
+    before = "input"
+    layers: dict[str, tuple[Op, str]] = {}  # each with its first input
+    for op in made.file.layers:
+        layers[op.name], before = (op, (op.inputs or [before])[0]), op.name
+    name = made.answer
+    while name in layers:
+        op, source = layers[name]
+        if shapes[name].positions < shapes[source].positions:
+            return (
+                isinstance(op, View | Memory)
+                and (shapes[name].words if isinstance(op, View) else op.reads) == shapes[source].channels
+            )
+        name = source
+    return False
+
+
+def _check_stages(
+    path: Path,
+    file: NetworkFile,
+    working: AbstractSet[str],
+    places: Sequence[int],
+    exits: Sequence[Mapping[str, object]],
+) -> None:
+    """Each exit needs something to compute before it, and so does the end."""
+    faults, start = [], 0
+    for place, item in zip(places, exits, strict=True):
+        if place < start:
+            faults.append(f'{path}: --exits: "{item["after"]}" is named twice, perhaps by two names of one layer')
+        elif item["head"] == "none" and not working & {op.name for op in file.layers[start : place + 1]}:
+            faults.append(f'{path}: --exits: nothing is computed between the exit before and "{item["after"]}"')
+        start = place + 1
+    if not faults and not working & {op.name for op in file.layers[start:]}:
+        faults.append(f'{path}: --exits: nothing is computed after "{exits[-1]["after"]}", which is the end already')
+    if len(exits) > MAX_EXITS:
+        faults.append(f"{path}: --exits: expected at most {MAX_EXITS}, found {len(exits)}")
+    if faults:
+        raise InputError(faults)
 
 
 def with_rates(file: NetworkFile, path: Path, rates: Sequence[float]) -> NetworkFile:
@@ -112,17 +178,20 @@ def with_rates(file: NetworkFile, path: Path, rates: Sequence[float]) -> Network
     Raises
     ------
     InputError
-        If there is not one share for each exit.
+        If there is not one share for each exit, one is no share, or they sum to more than 1.
     """
     if len(rates) != len(file.exits):
         raise InputError(
             f"{path}: --rates: expected {len(file.exits)}, one for each exit but the last, found {len(rates)}"
         )
+    if not all(0 <= rate <= 1 for rate in rates) or sum(rates) > 1 + 1e-9:
+        found = ", ".join(f"{rate:g}" for rate in rates)
+        raise InputError(f"{path}: --rates: expected shares from 0 to 1 that sum to at most 1, found {found}")
     exits = [{**item.model_dump(by_alias=True), "rate": rate} for item, rate in zip(file.exits, rates, strict=True)]
     return _with_exits(file, path, exits)
 
 
-def _with_exits(file: NetworkFile, path: Path, exits: list[dict[str, object]]) -> NetworkFile:
+def _with_exits(file: NetworkFile, path: Path, exits: Sequence[Mapping[str, object]]) -> NetworkFile:
     return validate(NetworkFile, {**file.model_dump(by_alias=True), "exits": exits}, path)
 
 

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
+from ...formats import InputError, validate
+from ..loader import build_network
+from ..network import Network
 from ..schema import NetworkFile
+
+_FIELDS = {
+    "rows": "output positions",
+    "inner": "values in each sum",
+    "columns": "output channels",
+    "out": "output channels",
+    "shape": "size",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +30,8 @@ class Imported:
     ----------
     file : NetworkFile
         The network. Its ``sources`` say how the source was understood.
+    answer : str
+        The layer that holds the network's answer. Other outputs may stand behind it.
     layer_of : mapping of str to str
         Layers by the names of the source, where these differ.
     aside : collection of str
@@ -23,5 +39,48 @@ class Imported:
     """
 
     file: NetworkFile
+    answer: str
     layer_of: Mapping[str, str] = field(default_factory=dict)
     aside: Collection[str] = ()
+
+
+def checked(content: Mapping[str, Any], path: Path, label_of: Mapping[str, str]) -> tuple[NetworkFile, Network]:
+    """Check a network file that an importer made.
+
+    Parameters
+    ----------
+    content : dict
+        What the file holds.
+    path : Path
+        What was imported, for faults.
+    label_of : mapping of str to str
+        What each layer is called in that file.
+
+    Returns
+    -------
+    file : NetworkFile
+        The content.
+    network : Network
+        The network that it describes.
+
+    Raises
+    ------
+    InputError
+        With a line for each fault, which names what the user's file says and not what was made of it.
+    """
+    try:
+        file = validate(NetworkFile, content, path)
+        return file, build_network(file, path)
+    except InputError as error:
+        layer = re.compile(
+            re.escape(f"{path}: ") + r'(?:exits\[\d+\]\.)?layers\[\d+\] \("([^"]*)"\)(?:\.([a-z_]+))?[^:]*: '
+        )
+
+        def name(found: re.Match[str]) -> str:
+            what = f"{_FIELDS.get(found[2], found[2])}: " if found[2] else ""
+            return f"{path}: {label_of.get(found[1], found[1])}: {what}"
+
+        faults = (layer.sub(name, fault) for fault in error.faults)
+        raise InputError(
+            fault.replace(f"{path}: input.", f"{path}: inputs, side by side: ") for fault in faults
+        ) from None

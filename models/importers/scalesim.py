@@ -12,18 +12,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...formats import InputError, read_text, validate
-from ..schema import NetworkFile
-from .imported import Imported
+from ...formats import InputError, read_text
+from ..schema import MAX_SIZE
+from .imported import Imported, checked
 from .names import LayerNames
-
-MAX_VALUE = 2**24
-"""Most rows, columns, channels or filters; the schema's bound."""
 
 CONV = ("IFMAP Height", "IFMAP Width", "Filter Height", "Filter Width", "Channels", "Num Filter", "Strides")
 GEMM = ("M", "N", "K")
 _SPARSE = re.compile("[0-9]+ *: *[0-9]+")
 _DEPTHWISE = re.compile(r"dw(?![a-z])|dw_?conv|depthwise", re.IGNORECASE)
+_ORDINARY = "#conv"
+"""Settles, as a comment, that a row which may be depthwise is not."""
 
 
 class _Row(NamedTuple):
@@ -51,9 +50,9 @@ class _Row(NamedTuple):
 
 
 def _number(cell: str) -> int:
-    """The whole number from 1 to ``MAX_VALUE`` that a cell holds, or 0."""
+    """The whole number from 1 to ``MAX_SIZE`` that a cell holds, or 0."""
     value = int(cell) if re.fullmatch("[0-9]{1,9}", cell) else 0
-    return value if value <= MAX_VALUE else 0
+    return value if value <= MAX_SIZE else 0
 
 
 def _cells(path: Path) -> list[tuple[int, list[str]]]:
@@ -93,7 +92,7 @@ def _rows(path: Path, lines: list[tuple[int, list[str]]], columns: tuple[str, ..
         texts = [*cells[1:], *[""] * len(columns)][: len(columns)]
         values, rest = tuple(map(_number, texts)), cells[len(columns) + 1 :]
         faults += [
-            f'{label}: {key}: expected a whole number from 1 to {MAX_VALUE}, found "{text[:40]}"'
+            f'{label}: {key}: expected a whole number from 1 to {MAX_SIZE}, found "{text[:40]}"'
             for key, text, value in zip(columns, texts, values, strict=True)
             if not value
         ]
@@ -122,11 +121,11 @@ def _depthwise_channels(rows: list[_Row], index: int) -> tuple[int, int]:
     channels, filters = row.values[4:6]
     if "DP" in row.name:  # SCALE-Sim's own mark: the row states the filters of each channel
         return channels, filters
+    around = {rows[index - 1].values[5]} if index else set()
+    around |= {rows[index + 1].values[4]} if index + 1 < len(rows) else set()
     if not _DEPTHWISE.search(" ".join((row.name, *row.rest))):
-        return 0, filters
+        return _unmarked(rows, index, around), filters
     if channels == filters == 1:  # one channel stands for all of them
-        around = {rows[index - 1].values[5]} if index else set()
-        around |= {rows[index + 1].values[4]} if index + 1 < len(rows) else set()
         if len(around) != 1:
             raise ValueError(
                 "a depthwise row of one channel stands for all of them, and the rows around it disagree on how many "
@@ -138,17 +137,48 @@ def _depthwise_channels(rows: list[_Row], index: int) -> tuple[int, int]:
     return channels, max(1, filters // channels)
 
 
-def _conv(rows: list[_Row], index: int) -> dict[str, Any]:
-    """A convolution as SCALE-Sim computes it. Its input is padded already."""
+def _unmarked(rows: list[_Row], index: int, around: set[int]) -> int:
+    """Return the groups of a row that nothing marks as depthwise: 0 unless the rows around it show that it must be.
+
+    Raises
+    ------
+    ValueError
+        If it has one filter, and the next row takes neither what a convolution makes nor what a depthwise one makes.
+    """
     row = rows[index]
-    height, width, filter_height, filter_width, channels, filters, stride = row.values
-    if filter_height > height or filter_width > width:
-        raise ValueError(f"filter {filter_height}x{filter_width} does not fit into IFMAP {height}x{width}")
+    channels, filters = row.values[4:6]
+    if filters > 1 or index + 1 == len(rows) or _ORDINARY in row.rest:
+        return 0
+    wanted, positions = rows[index + 1].values[4], math.prod(_positions(row))
+    if channels == 1:  # of one channel that stands for all of them, or of a map that has only one
+        return wanted if index and around == {wanted} and wanted > 1 else 0
+    if wanted in {1, positions}:  # the one map that it makes, or that map as a vector
+        return 0
+    if wanted in {channels, channels * positions}:
+        return channels
+    raise ValueError(
+        f"expected a next row of 1 channel, or of {channels} if this one is depthwise, found one of {wanted}; "
+        f"write #dw behind a depthwise row, {_ORDINARY} behind another"
+    )
+
+
+def _positions(row: _Row) -> list[int]:
+    """Rows and columns of the output. The last window may stick out."""
+    height, width, filter_height, filter_width, _, _, stride = row.values
     stride_width = row.named.get("stridewidth") or stride  # SCALE-Sim itself writes both
-    out = [
+    return [
         math.ceil((height - filter_height + stride) / stride),
         math.ceil((width - filter_width + stride_width) / stride_width),
     ]
+
+
+def _conv(rows: list[_Row], index: int) -> dict[str, Any]:
+    """A convolution as SCALE-Sim computes it. Its input is padded already."""
+    row = rows[index]
+    height, width, filter_height, filter_width, channels, filters, _ = row.values
+    if filter_height > height or filter_width > width:
+        raise ValueError(f"filter {filter_height}x{filter_width} does not fit into IFMAP {height}x{width}")
+    out = _positions(row)
     if "pool" in row.name.lower() and filters == 1:
         return {"op": "memory", "reads": height * width * channels, "shape": [*out, channels]}
     if max(row.named.get("batch", 0), row.named.get("batchsize", 0)) > 1:
@@ -212,7 +242,10 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
         "layers": layers,
         "sources": _sources(path, rows, columns, layers),
     }
-    return Imported(validate(NetworkFile, content, path))
+    names_of = [layer["name"] for layer in layers]
+    labels = {made: row.label.removeprefix(f"{path}: ") for made, row in zip(names_of, rows, strict=True)}
+    file, _ = checked(content, path, labels)
+    return Imported(file, names_of[-1])
 
 
 def _sources(path: Path, rows: list[_Row], columns: tuple[str, ...], layers: list[dict[str, Any]]) -> dict[str, str]:

@@ -57,10 +57,13 @@ def _fewest(served: Sequence[Served]) -> list[Node]:
     if not others:
         return [named(first.policy), f"{rate}."]
     second = others[0]
-    high, low = first.summary.violation_interval.high, second.summary.violation_interval.low
-    apart = (
-        "their intervals do not meet" if high < low else "their intervals overlap, so this run does not tell them apart"
-    )
+    own, next_ones = first.summary.violation_interval, second.summary.violation_interval
+    if own is None or next_ones is None:
+        apart = "the run is too short for an interval"
+    elif own.high < next_ones.low:
+        apart = "their intervals do not meet"
+    else:
+        apart = "their intervals overlap, so this run does not tell them apart"
     then = f"; {100 * second.summary.violation_rate:.2f} %: {apart}."
     return [named(first.policy), f"{rate}, the fewest. Next is ", named(second.policy), then]
 

@@ -154,8 +154,8 @@ def policy_parts(ident: str, shown: Shown) -> list[Element]:
     slo_s = shown.served[0].replay.traffic.objective_s
     unit = time_unit(max(item.summary.max_latency_s for item in shown.served))
     note = (
-        "Latency counts from arrival; percentiles are nearest ranks over all requests. Intervals are at 95 %: "
-        "of a percentile from order statistics, of the violation rate Wilson's, requests taken for independent."
+        "Latency counts from arrival; percentiles are nearest ranks over all requests. Intervals are at 95 %; they "
+        "account for requests that depend on each other, and a run that is too short for one says so."
     )
     drawn = [
         _tail(ident, shown.served, unit, slo_s),
@@ -208,10 +208,12 @@ def _violations(ident: str, served: Sequence[Served]) -> Element:
     title = "Violations"
     points, rows = [], []
     for index, item in enumerate(served):
-        rate, interval = item.summary.violation_rate, item.summary.violation_interval
-        value, low, high = (f"{100 * share:.2f}" for share in (rate, *interval))
-        points.append(Point(item.policy, rate, f"{value} %, {low} to {high}", interval, index))
-        rows.append((item.policy, [f"{item.summary.violations:,}", value, low, high]))
+        found, (rate, interval) = item.summary, (item.summary.violation_rate, item.summary.violation_interval)
+        value, *bounds = (f"{100 * share:.2f}" for share in (rate, *(interval or ())))
+        text = f"{value} %" + (f", {bounds[0]} to {bounds[1]}" if bounds else "")
+        points.append(Point(item.policy, rate, text, interval, index))
+        missing = (f"{found.more_requests_needed:,} more requests needed", "")
+        rows.append((item.policy, [f"{found.violations:,}", value, *(bounds or missing)]))
     data = table(title, ["policy", "requests", "%", "95 % from", "to"], rows)
     drawn = charts.draw_intervals(points, _PERCENT.short, None)
     return figure(
@@ -257,7 +259,7 @@ def _opening(ident: str, served: Sequence[Served], latency: LatencyTable) -> Ele
     for item in served:
         busy = charts.busy_until(item.opening.runs, end_s)
         times_s = busy.end_s - busy.begin_s
-        mean = f"{(times_s @ busy.batch) / times_s.sum():.2f}" if len(times_s) else ""
+        mean = f"{(times_s * busy.batch).sum() / times_s.sum():.2f}" if len(times_s) else ""
         strips.append((item.policy, busy))
         rows.append((item.policy, [unit.number(times_s.sum()), mean, f"{busy.preempts.sum():,}"]))
     headers = ["policy", f"busy {unit.name}", "samples", "preemptions"]
@@ -274,6 +276,8 @@ def comparison_parts(ident: str, found: Comparison) -> list[Element]:
         f"Means over seeds {', '.join(map(str, found.seeds))}, with Student's 95 % interval; differences to the "
         "baseline are taken seed by seed, and lie beyond noise where their interval excludes 0."
     )
+    if len(found.seeds) == 1:
+        note = f"Seed {found.seeds[0]}, with the 95 % interval of the run if it is long enough for one."
     parts = [element("p", named(found.title), class_="lead"), element("p", note, class_="note")]
     for number, point in enumerate(found.points, 1):
         traffic = "its trace" if point.rate_per_s is None else f"{point.rate_per_s:g} /s"

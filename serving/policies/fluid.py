@@ -1,8 +1,16 @@
 """FLUID: the exit-aware preemptive scheduler of Fluid Batching."""
 
+from ...jit import compiled
 from .interface import Parameter, Policy, choice, compile_policy, go_on, launch
 
 EXITS, CRITERION, ESTIMATE = 0, 1, 2  # places in settings
+
+
+@compiled(inline="always")
+def overhead_s(view, latency_s, b_incr):
+    """Equation (4): the new batch up to the exit where the running one stands, then the merged one to the end."""
+    end = latency_s.shape[1] - 1
+    return latency_s[0, view.stage, b_incr] + latency_s[view.stage, end, view.size + b_incr]
 
 
 @compile_policy
@@ -32,12 +40,11 @@ def decide(view, data):
         reached, end, b_merged = view.stage, latency_s.shape[1] - 1, view.size + b_incr
         # Equation (3): SLO less the time in queue and on the NPU, of the sample that is due first
         slack_s = view.deadline_s - view.now_s
-        # Equation (4): the new batch up to this exit, then the merged one to the end
         if data.settings[ESTIMATE] == 0:
-            overhead_s = latency_s[0, reached, b_incr] + latency_s[reached, end, b_merged]
+            more_s = overhead_s(view, latency_s, b_incr)
         else:
-            overhead_s = b_incr * latency_s[0, reached, 1] + b_merged * latency_s[reached, end, 1]
-        if data.settings[CRITERION] == 1 or overhead_s < slack_s:  # line 12
+            more_s = b_incr * latency_s[0, reached, 1] + b_merged * latency_s[reached, end, 1]
+        if data.settings[CRITERION] == 1 or more_s < slack_s:  # line 12
             return launch(b_incr, reached)
     return go_on(1)
 

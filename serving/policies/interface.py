@@ -30,7 +30,7 @@ import numpy as np
 from numba import from_dtype, types
 from numpy.typing import NDArray
 
-from ...formats import InputError, parse_duration
+from ...formats import InputError, parse_duration, read_number
 from ...jit import compiled
 
 REQUEST = np.dtype(
@@ -65,7 +65,7 @@ LANE = np.dtype(
         ("marks", "i8"),  # what the next recorded run began with
         ("begin_s", "f8"),  # of the running segment
         ("end_s", "f8"),
-        ("wait_s", "f8"),  # time that passes before its next segment begins: to gather samples
+        ("wait_s", "f8"),  # time that passes before its segment begins: to gather samples
         ("wake_s", "f8"),  # when an idle lane is asked again, if no request arrives earlier
     ],
     align=True,
@@ -334,7 +334,7 @@ def at_least(name: str, least: float) -> ReadParameter:
 
     def read(text: str, _: float | None) -> float:
         try:
-            value = float(text)
+            value = read_number(text)
         except ValueError:
             value = math.nan
         if not value >= least:

@@ -5,7 +5,9 @@ from .interface import Policy, compile_policy, go_on, launch
 
 @compile_policy
 def decide(view, data):
-    """At every layer admit waiting requests, one after the other, while every request on the NPU keeps its slack.
+    """At every layer admit waiting requests, one after the other, while every request keeps its slack.
+
+    Every request: those on the NPU, those just admitted, and the one to be admitted.
 
     A request's slack is its SLO less what it has waited so far and less the
     single-sample times of the whole network of all that would be on the NPU: a
@@ -15,12 +17,16 @@ def decide(view, data):
     Source: Choi, Kim, Rhu, Lazy Batching, HPCA 2021, as paper 000 describes its
     baseline (iv), Section IV.  No parameters.  Work-conserving.
     """
-    admit = min(view.waiting, view.b_max - view.admitted)
-    if view.depth > 0:
-        alone_s = data.latency_s[0, 0, data.latency_s.shape[2] - 1, 1]
-        slack_s = view.deadline_s - view.now_s
-        while admit > 0 and slack_s - alone_s * (view.in_flight + admit) <= 0:
-            admit -= 1
+    room = min(view.waiting, view.b_max - view.admitted)
+    if view.depth == 0:
+        return launch(room, 1)
+    alone_s = data.latency_s[0, 0, data.latency_s.shape[2] - 1, 1]
+    admit, due_s = 0, view.deadline_s
+    while admit < room:
+        due_s = min(due_s, data.requests[data.queue[view.first + admit]].due_s)
+        if due_s - view.now_s - alone_s * (view.in_flight + admit + 1) <= 0:
+            break
+        admit += 1
     return launch(admit, 1) if admit > 0 else go_on(1)
 
 

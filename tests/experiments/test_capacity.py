@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,8 +53,8 @@ def test_verdicts_follow_the_intervals_and_the_rate():
     assert all(a.rate_per_s < b.rate_per_s for a, b in pairwise(found.probes))
     for probe in found.probes:
         pairs = list(zip(probe.estimates, (0.05, 0.08), strict=True))
-        above = [item.low > bound for item, bound in pairs]
-        below = [item.high <= bound for item, bound in pairs]
+        above = [item.interval.low > bound for item, bound in pairs]
+        below = [item.interval.high <= bound for item, bound in pairs]
         expected = "not kept" if any(above) else "kept" if all(below) else "undecided"
         assert probe.verdict == expected
         assert probe.requests == found.max_requests or expected != "undecided"
@@ -128,11 +129,29 @@ def test_what_cannot_be_decided_stays_open():
 
 
 def test_no_late_request_in_a_few_does_not_show_that_there_are_none():
-    few = capacity_of("violation_rate <= 1 %", slo_s=9, requests=10, max_requests=10, low_per_s=0.01, high_per_s=0.1)
+    few = capacity_of("violation_rate <= 1 %", slo_s=9, requests=80, max_requests=80, low_per_s=0.01, high_per_s=0.1)
     assert [probe.verdict for probe in few.probes] == ["undecided"] * len(few.probes)
     assert few.kept_per_s is None
-    many = capacity_of("violation_rate <= 1 %", slo_s=9, requests=200, low_per_s=0.01, high_per_s=0.1)
+    many = capacity_of("violation_rate <= 1 %", slo_s=9, requests=800, low_per_s=0.01, high_per_s=0.1)
     assert many.kept_per_s == 0.1
+
+
+def test_runs_that_are_too_short_can_show_that_a_rate_fails_and_not_that_it_is_kept():
+    """Beyond saturation a queue grows for ever, and no run is long enough for an interval."""
+    beyond: dict[str, Any] = {"low_per_s": 30.0, "high_per_s": 40.0, "requests": 1000, "max_requests": 1000}
+    failed, unsure = capacity_of("mean <= 1s", "p90 <= 1s", **beyond), capacity_of("mean <= 1000s", **beyond)
+    assert [probe.verdict for probe in failed.probes] == ["not kept"] * len(failed.probes)
+    assert [probe.verdict for probe in unsure.probes] == ["undecided"] * len(unsure.probes)
+    for estimate in failed.probes[0].estimates + unsure.probes[0].estimates:
+        assert 1 < estimate.interval.low <= estimate.value < estimate.interval.high == np.inf
+
+
+def test_intervals_of_shares_end_at_0_and_at_100_percent():
+    found = capacity_of("busy_share <= 99.9 %", "violation_rate <= 99.9 %", requests=500, max_requests=500)
+    assert len(found.probes) > 1
+    for probe in found.probes:
+        for estimate in probe.estimates:
+            assert 0 <= estimate.interval.low <= estimate.value <= estimate.interval.high <= 1
 
 
 @pytest.mark.parametrize(
@@ -144,10 +163,20 @@ def test_no_late_request_in_a_few_does_not_show_that_there_are_none():
         (["max <= 5ms"], {}, "more traffic makes worse"),
         (["unfinished <= 0"], {}, "more traffic makes worse"),
         (["violation_rate <= 0 %"], {}, "expected a bound above 0"),
-        (["p99.9 <= 1s"], {"requests": 100}, "expected at least 3,688 for p99.9, found 100"),
+        (
+            ["p99.9 <= 1s"],
+            {"requests": 100},
+            "expected at least 10,000 requests at a rate for p99.9, in all runs together, found 8,000",
+        ),
         (["mean <= 1s"], {"seeds": 1}, "seeds: expected at least 2"),
         (["mean <= 1s"], {"low_per_s": 5.0, "high_per_s": 5.0}, "expected 0 < low < high"),
         (["mean <= 1s"], {"low_per_s": -1.0}, "expected 0 < low < high"),
+        (
+            ["mean <= 1s"],
+            {"low_per_s": 1e-308},
+            "expected at least 2e-05 /s, a millionth of the saturation rate, found",
+        ),
+        (["mean <= 1s"], {"high_per_s": 1e-305}, "expected at least 2e-05 /s"),
         (["mean <= 1s"], {"high_per_s": float("nan")}, "expected 0 < low < high"),
         (["mean <= 1s"], {"max_requests": 10}, "expected at least 1 and at most 10"),
     ],

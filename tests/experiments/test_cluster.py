@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from builders import DUEL, POCKET, ROOT, TINY, Run, edited_scenario, files, lines, run_fluidb, start_fluidb, wait_for
+from builders import DUEL, POCKET, ROOT, TINY, Run, Start, edited_scenario, files, lines, run_fluidb, wait_for
 from distributed import Client, LocalCluster
 from fluidb.experiments import compare, load_scenario
 from fluidb.experiments import workers as tasks
@@ -86,26 +86,26 @@ def kept(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in folder.glob("d/runs/[!.]*.json")}
 
 
-def at_work(tmp_path: Path, cluster: Cluster) -> subprocess.Popen[str]:
+def at_work(start: Start, tmp_path: Path, cluster: Cluster) -> subprocess.Popen[str]:
     """A comparison in its midst: a run more is kept than before, and both workers have a task."""
     before = kept(tmp_path).keys()
     command = ["compare", "mine.toml", "-o", "d", "--json", "--scheduler", cluster.address]
-    running = start_fluidb(*command, cwd=tmp_path)
+    running = start(*command)
     wait_for(lambda: kept(tmp_path).keys() - before and all(cluster.watch.processing().values()))
     assert running.poll() is None
     return running
 
 
-def test_compare_ends_with_the_same_bytes_whoever_dies(tmp_path: Path, cluster: Cluster) -> None:
+def test_compare_ends_with_the_same_bytes_whoever_dies(start: Start, tmp_path: Path, cluster: Cluster) -> None:
     """The client is killed in the middle, then a worker at a task; a policy of the user's own goes along."""
     path = edited_scenario(tmp_path, ("requests = 60", "requests = 20000"), ('"serial"', '"mine.py:mine"'))
     (tmp_path / "mine.py").write_text(OWN_POLICY)
     expected, _ = compare(load_scenario(str(path)), tmp_path / "alone")
-    running = at_work(tmp_path, cluster)
+    running = at_work(start, tmp_path, cluster)
     running.kill()
     running.communicate()
     before = kept(tmp_path)
-    running = at_work(tmp_path, cluster)
+    running = at_work(start, tmp_path, cluster)
     where, process = cluster.workers.popitem()
     assert cluster.watch.processing()[where]
     process.kill()
@@ -217,18 +217,17 @@ def test_a_worker_that_came_later_with_other_sources_is_refused() -> None:
         tasks._perform((str, None), None, other)  # type: ignore[arg-type]
 
 
-def test_ctrl_c_leaves_a_cluster_at_once_and_keeps_what_is_finished(tmp_path: Path, cluster: Cluster) -> None:
+def test_ctrl_c_leaves_a_cluster_at_once_and_keeps_what_is_finished(
+    start: Start, tmp_path: Path, cluster: Cluster
+) -> None:
     """The last test here: the worker goes on with a search of minutes until it is killed."""
     board = Path(POCKET).read_text().replace("dsps = 24", "dsps = 12000").replace("0.02", "400.0")
     (tmp_path / "big.toml").write_text(board.replace('"pocket"', '"big"'))
     command = ["dse", f"{TINY},inception_v3", f"{POCKET},big.toml", "-o", "d", "--b-max", "256"]
-    running = start_fluidb(*command, "--scheduler", cluster.address, cwd=tmp_path)
+    running = start(*command, "--scheduler", cluster.address)
     wait_for((tmp_path / "d" / "tiny-pocket").exists)
     running.send_signal(signal.SIGINT)
-    try:
-        out, err = running.communicate(timeout=60)
-    finally:
-        running.kill()  # or a search of minutes would disturb the tests after this one
+    out, err = running.communicate(timeout=60)
     assert (running.returncode, out) == (130, "")
     assert err == "fluidb: interrupted; finished designs are kept in d, the same command goes on from there\n"
     assert not (tmp_path / "d" / "inception_v3-big").exists()

@@ -8,8 +8,6 @@ import pty
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +16,14 @@ from builders import (
     COMPILED,
     DATA,
     DUEL,
-    KILLED,
     Run,
+    Start,
     call_fluidb,
     edited_scenario,
     files,
+    killed,
     lines,
     read_terminal,
-    start_fluidb,
     wait_for,
 )
 from fluidb.experiments import load_scenario
@@ -35,6 +33,7 @@ from fluidb.experiments.store import COMPARED, RunTable, Store, find_engines, ru
 from fluidb.experiments.store import Run as GridRun
 from fluidb.experiments.workers import Workers
 from fluidb.formats import InputError, read_table, write_table
+from fluidb.serving.one_run import LEAST
 from fluidb.traffic import gamma, poisson, prepare
 
 FAST = {"one by one": "serial", "waits": "adaptb:timeout=M", "fluid": "fluid:call=1us"}
@@ -147,15 +146,25 @@ def test_means_intervals_and_differences_by_hand(outcome: Comparison) -> None:
     assert {True, False} == set(marks)
 
 
-def test_a_single_seed_has_no_intervals(tmp_path: Path) -> None:
+def test_a_single_seed_has_the_intervals_of_its_run_if_that_is_long_enough(tmp_path: Path) -> None:
     found, _ = compare(load_scenario(str(edited_scenario(tmp_path, ("[3, 1, 2]", "[3]")))))
-    estimate = found.points[0].contenders[1].metrics["busy_share"]
-    assert (estimate.low, estimate.high) == (None, None)
-    difference = (found.points[0].contenders[1].differences or {})["busy_share"]
+    for estimate in found.points[0].contenders[1].metrics.values():
+        assert (estimate.low, estimate.high) == (None, None)
+    difference = (found.points[0].contenders[1].differences or {})["mean_latency_s"]
     assert (difference.low, difference.beyond_noise) == (None, None)
     done = call_fluidb("compare", "mine.toml", cwd=tmp_path)
     assert done.returncode == 0
     assert "±" not in done.stdout
+
+    long = edited_scenario(tmp_path, ("[3, 1, 2]", "[3]"), ("requests = 60", f"requests = {20 * LEAST}"))
+    found, _ = compare(load_scenario(str(long)))
+    metrics = found.points[0].contenders[0].metrics
+    for name in ("mean_latency_s", "p99_latency_s", "violation_rate"):
+        low, high = metrics[name].low, metrics[name].high
+        assert low is not None
+        assert high is not None
+        assert low <= metrics[name].mean < high
+    assert metrics["busy_share"].low is None
 
 
 def test_an_engine_that_several_share_is_kept_once(tmp_path: Path) -> None:
@@ -198,10 +207,10 @@ def test_text_has_a_table_of_figures_and_one_of_differences_for_each_case(fluidb
     assert "mean us" in text
 
 
-def test_a_terminal_sees_progress_and_what_was_kept(tmp_path: Path, kept: Path) -> None:
+def test_a_terminal_sees_progress_and_what_was_kept(start: Start, tmp_path: Path, kept: Path) -> None:
     shutil.copytree(kept, tmp_path / "d")
     master, slave = pty.openpty()
-    running = start_fluidb("compare", DUEL, "-o", "d", cwd=tmp_path, stderr=slave)
+    running = start("compare", DUEL, "-o", "d", stderr=slave)
     os.close(slave)
     seen = b"".join(read_terminal(master))
     os.close(master)
@@ -214,20 +223,20 @@ def test_a_terminal_sees_progress_and_what_was_kept(tmp_path: Path, kept: Path) 
 # resuming
 
 
-@pytest.mark.parametrize("syncs", [0, 1, 12, 41, 97])
-def test_killed_in_the_middle_goes_on_to_the_same_bytes(fluidb: Run, tmp_path: Path, kept: Path, syncs: int) -> None:
+def test_killed_in_the_middle_goes_on_to_the_same_bytes(fluidb: Run, tmp_path: Path, kept: Path) -> None:
     """SIGKILL at a step to the disk; the rerun computes what is missing and nothing else."""
-    arguments = ["compare", str(DUEL), "-o", "d"]
-    done = subprocess.run([sys.executable, "-c", KILLED, str(syncs), *arguments], cwd=tmp_path, check=False)
-    assert done.returncode == -signal.SIGKILL
-    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "d").rglob("[!.]*.json")}
-    assert abs(len(before) - syncs // 2) <= 2  # two steps to the disk for each file
-    assert len(before) < 52
-    assert fluidb(*arguments).returncode == 0
-    assert all(path.stat().st_mtime_ns == when for path, when in before.items())
-    expected = files(kept)
-    found = {name: content for name, content in files(tmp_path / "d").items() if not name.endswith(".part")}
-    assert found == expected
+    folders = {tmp_path / str(step): step for step in (0, 1, 12, 41, 97)}
+    for folder in folders:
+        folder.mkdir()
+    assert killed(folders, "compare", DUEL, "-o", "d") == [-signal.SIGKILL] * len(folders)
+    for folder, step in folders.items():
+        before = {path: path.stat().st_mtime_ns for path in (folder / "d").rglob("[!.]*.json")}
+        assert abs(len(before) - step // 2) <= 2  # two steps to the disk for each file
+        assert len(before) < 52
+        assert fluidb("compare", DUEL, "-o", folder / "d").returncode == 0
+        assert all(path.stat().st_mtime_ns == when for path, when in before.items())
+        found = {name: content for name, content in files(folder / "d").items() if not name.endswith(".part")}
+        assert found == files(kept)
 
 
 def test_kept_runs_are_really_used(fluidb: Run, tmp_path: Path, kept: Path) -> None:
@@ -313,9 +322,9 @@ def test_only_our_own_folder_is_written_to(fluidb: Run, tmp_path: Path, kept: Pa
     assert len(files(tmp_path / "d")) == 52 + 36  # the trace is replayed whole, whatever requests says
 
 
-def test_ctrl_c_keeps_the_runs_and_says_so(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_the_runs_and_says_so(start: Start, tmp_path: Path) -> None:
     path = edited_scenario(tmp_path, ("requests = 60", f"requests = {10**6 if COMPILED else 10**4}"))
-    running = start_fluidb("compare", path, "-o", "d", cwd=tmp_path)
+    running = start("compare", path, "-o", "d")
     wait_for(lambda: any((tmp_path / "d").glob("runs/[!.]*.json")))
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=60)
@@ -439,11 +448,15 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     "batching": ([('"none"', '"nun"')], 'contenders[0] ("one by one").engine.batching: expected'),
     "search batch": ([("search_batch = 2", "search_batch = 3")], "engine: search_batch: expected at most b_max = 2"),
     "weights": ([("[1.0, 2.0]", "[1.0]")], 'contenders[2] ("fluid").engine: weights: expected 2 values'),
+    "heavy weight": (
+        [("[1.0, 2.0]", "[1.0, 2e6]")],
+        'contenders[2] ("fluid").engine.weights[1]: expected at most 1000000',
+    ),
     "no weight": ([("[1.0, 2.0]", "[0.0, 0.0]")], 'contenders[2] ("fluid").engine: weights: expected at least one'),
     "both": ([("weights", "search_batch = 1, weights")], "engine: search_batch: expected weights or search_batch"),
     "network": ([('"tiny.toml"', '"teeny.toml"')], 'cases[0] ("light and heavy").network: '),
     "cv": ([('trace = "duel.csv"', 'trace = "duel.csv"\ncv = 2.0')], "cases[1]: expected cv with rates only"),
-    "no cv": ([("[2000, 8000]", "[2000, 8000]\ncv = 0")], 'cases[0] ("light and heavy").cv: expected more than'),
+    "no cv": ([("[2000, 8000]", "[2000, 8000]\ncv = 0")], 'cases[0] ("light and heavy").cv: expected at least 0.001'),
     "near miss": ([('"tiny.toml"', '"resnet5"')], 'unknown network "resnet5"; did you mean resnet50'),
     "platform": ([('"pocket.toml"', '"zc70"')], 'cases[1].platform: unknown platform "zc70"; did you mean zc706'),
     "bandwidth": ([('"0.8GB/s"', '"0.8"')], "cases[1].bandwidth: bandwidth: expected a unit (MB/s, GB/s), found no"),

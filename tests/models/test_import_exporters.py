@@ -6,7 +6,10 @@ import importlib
 import os
 import warnings
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import onnx
 import pytest
 from builders import COMPILED
 from fluidb.formats import InputError
@@ -14,6 +17,8 @@ from fluidb.models import Network, load_network
 from fluidb.models.importers import Placement, import_network
 from fluidb.models.loader import build_network
 from fluidb.models.schema import NetworkFile
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 REQUIRED = "FLUIDB_REQUIRE_EXPORTERS" in os.environ
 """Set by `.ci/run`, which installs them: none may be missing there."""
@@ -157,6 +162,29 @@ def test_a_network_of_pytorch_with_three_outputs_keeps_its_exits(tmp_path, dynam
     assert [len([x for x in network.layers if x.gemm and x.stage == stage]) for stage in (1, 2, 3)] == [3, 2, 2]
 
 
+@pytest.mark.parametrize("dynamo", [False, True])
+def test_parts_of_maps_and_tokens_of_pytorch(tmp_path, dynamo):
+    """Every second row and column of a map; one token by a slice, an index or a tensor of indices; some tokens."""
+    nn, torch = library("torch.nn"), library("torch")
+
+    class Parts(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self):
+            super().__init__()
+            self.stem, self.thin, self.tokens = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 6, 1), nn.Linear(6, 16)
+            self.heads = nn.ModuleList(nn.Linear(16, 5) for _ in range(4))
+
+        def forward(self, x):
+            x = self.thin(self.stem(x).relu()[:, :, ::2, 1::2])
+            x = self.tokens(x.flatten(2).transpose(1, 2))
+            parts = x[:, 0], x[:, -1:].squeeze(1), x[torch.arange(1), torch.tensor([3])], x.chunk(4, 1)[1]
+            first, last, third, some = (head(part) for head, part in zip(self.heads, parts, strict=True))
+            return first + last + third + some.mean(1)
+
+    macs = export(tmp_path / "net.onnx", Parts(), torch.zeros(1, 3, 8, 8), dynamo=dynamo)
+    _, network = imported(tmp_path / "net.onnx")
+    assert network.macs == macs == 64 * 27 * 8 + 16 * 8 * 6 + 16 * 6 * 16 + (3 + 4) * 16 * 5
+
+
 def test_resnet50_of_pytorch_is_the_one_of_the_zoo(tmp_path):
     """Built from its description (He et al., 2016; stride in the 3x3), exported with all its weights."""
     nn, torch = library("torch.nn"), library("torch")
@@ -196,6 +224,54 @@ def test_resnet50_of_pytorch_is_the_one_of_the_zoo(tmp_path):
         for net in (network, shipped)
     )
     assert ours == theirs
+
+
+@given(
+    op=st.sampled_from(["AveragePool", "Conv", "LpPool", "MaxPool"]),
+    opset=st.sampled_from([11, 18, 19, 21, 22]),
+    padding=st.one_of(st.sampled_from(["VALID", "SAME_UPPER", "SAME_LOWER"]), st.tuples(*[st.integers(0, 2)] * 2)),
+    ceil=st.booleans(),
+    sizes=st.tuples(*[st.integers(1, most) for most in (12, 4, 4, 3)]),
+)
+@settings(max_examples=100)
+def test_windows_are_those_of_onnxruntime(tmp_path_factory, op, opset, padding, ceil, sizes):
+    """Padding by size and by rule, windows that stick out, of any opset, along an axis."""
+    runtime = library("onnxruntime")
+    size, kernel, stride, dilation = sizes
+    attributes: dict[str, Any] = {"kernel_shape": [kernel], "strides": [stride]}
+    attributes |= {"auto_pad": padding} if isinstance(padding, str) else {"pads": [min(p, kernel - 1) for p in padding]}
+    if ceil and op != "Conv" and (op != "LpPool" or opset > 11):
+        attributes["ceil_mode"] = 1
+    if op in {"Conv", "MaxPool"} or opset > 18:
+        # with a rule, onnxruntime leaves the dilation out, against the formula of ONNX
+        attributes["dilations"] = [1 if str(padding).startswith("SAME") else dilation]
+    reach = attributes.get("dilations", [1])[0] * (kernel - 1) + 1
+    assume(size + sum(attributes.get("pads", [reach if str(padding).startswith("SAME") else 0])) >= reach)
+    inputs, weights = (["x", "w"], [onnx.helper.make_tensor("w", 1, [1, 1, kernel], [0.0] * kernel)])
+    window = onnx.helper.make_node(op, inputs if op == "Conv" else ["x"], ["t"], **attributes)
+    product = onnx.helper.make_node("Conv", ["t", "one"], ["y"])
+    graph = onnx.helper.make_graph(
+        [window, product],
+        "window",
+        [onnx.helper.make_tensor_value_info("x", 1, [1, 1, size])],
+        [onnx.helper.make_tensor_value_info("y", 1, None)],
+        [*(weights if op == "Conv" else []), onnx.helper.make_tensor("one", 1, [1, 1, 1], [0.0])],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)], ir_version=8)
+    path = tmp_path_factory.getbasetemp() / "window.onnx"
+    path.write_bytes(model.SerializeToString())
+    quiet = runtime.SessionOptions()
+    quiet.log_severity_level = 4
+    try:
+        (found,) = runtime.InferenceSession(path, quiet, providers=["CPUExecutionProvider"]).run(
+            None, {"x": np.zeros((1, 1, size), np.float32)}
+        )
+    except Exception:  # noqa: BLE001  windows that do not fit, which it says with exceptions of its own
+        return
+    if found.size == 0:
+        return
+    _, network = imported(path)
+    assert [layer.shape for layer in network.layers] == [(found.shape[2], 1, 1)] * 2
 
 
 def test_a_perceptron_of_scikit_learn(tmp_path):

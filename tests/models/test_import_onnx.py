@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import struct
 from collections import Counter
 from collections.abc import Mapping
 from importlib.util import find_spec
@@ -336,12 +337,28 @@ RULES: dict[str, tuple[str, dict[str, Any]]] = {
     "pools": (
         (
             "a = MaxPool <kernel_shape=[2,2], strides=[2,2]> (h) c = AveragePool <kernel_shape=[2,2], ceil_mode=1> (a) "
-            "d = GlobalMaxPool (c) y = Relu (d)"
+            "y = GlobalMaxPool (c)"
         ),
         {"a": MAP + 36, "c": 36 + 16, "y": 16 + 4},
     ),
     "a pool that a network file has no operator for": (
         "y = MaxPool <kernel_shape=[2,2], dilations=[2,2]> (h)", {"y": MAP + 64}),
+    "pools without an operator keep the map between them": (
+        (
+            "a = MaxPool <kernel_shape=[2,2], dilations=[2,2]> (h) r = Relu (a) "
+            "c = MaxPool <kernel_shape=[2,2], dilations=[2,2]> (r) y = GlobalMaxPool (c)"
+        ),
+        {"a": MAP + 64, "c": 64 + 16, "y": 16 + 4},
+    ),
+    "so do pools over three axes": (
+        (
+            "s = Constant <value_ints=[1,4,2,3,6]> () v = Reshape (h, s) "
+            "a = AveragePool <kernel_shape=[1,1,2], strides=[1,1,2]> (v) g = GlobalAveragePool (a) "
+            "q = Constant <value_ints=[1,4,1,1]> () y = Reshape (g, q)"
+        ),
+        {"a": MAP + MAP // 2, "g": MAP // 2 + 4},
+    ),
+    "a pad of nothing": ("q = Constant <value_ints=[0,0,0,0,0,0,0,0]> () y = Pad (h, q)", {}),
     "rows that are looked up": ("i = Constant <value_ints=[0,2]> () y = Gather <axis=1> (h, i)", {}),
     "halves that meet again with a third map": (
         "a, c = Split <axis=1, num_outputs=2> (h) y = Concat <axis=1> (a, x, c, a)", {}),
@@ -360,6 +377,81 @@ def test_traffic_by_hand(tmp_path, case):
     text = f"g (float[1,4,6,6] x, float[1,1,6,6] z) => (float[1,q,r,s] y) {{ {CONV} {body} }}"
     layers = found(tmp_path, text, WIDTH | FIXED)
     assert layers == {"h": Gemm(36, 36, 4)} | traffic
+
+
+TAKEN = {
+    "Gather of one": ("i = Constant <value_int=0> () t = Gather <axis=1> (h, i)", 1),
+    "Gather of two": ("i = Constant <value_ints=[0,3]> () t = Gather <axis=1> (h, i)", 2),
+    "GatherND": ("i = Constant <value_ints=[0,3]> () r = Reshape (i, n2) t = GatherND (h, r)", 1),
+    "Slice": ("b = Constant <value_ints=[99]> () t = Slice (h, m1, b, one)", 1),
+    "every fourth": (
+        (
+            "z = Constant <value_ints=[0]> () b = Constant <value_ints=[16]> () c = Constant <value_ints=[4]> () "
+            "t = Slice (h, z, b, one, c)"
+        ),
+        4,
+    ),
+    "Split": ("s = Constant <value_ints=[1,15]> () t, u = Split <axis=1> (h, s)", 1),
+    "Slice of a Reshape": (
+        (
+            "s = Constant <value_ints=[1,4,256]> () r = Reshape (h, s) z = Constant <value_ints=[0]> () "
+            "q = Slice (r, z, one, one) g = Constant <value_ints=[1,4,64]> () t = Reshape (q, g)"
+        ),
+        4,
+    ),
+}
+
+
+@pytest.mark.parametrize("head", ["MatMul (t, w)", "Gemm (f, w)"])
+@pytest.mark.parametrize("case", TAKEN)
+def test_a_layer_after_a_part_of_the_tokens_multiplies_that_part(tmp_path, case, head):
+    """Sixteen tokens of 64 channels, some of them taken, a linear layer to 10."""
+    body, rows = TAKEN[case]
+    flat = "g64 = Constant <value_ints=[-1,64]> () f = Reshape (t, g64)" if "f" in head else ""
+    text = f"""g (float[1,16,64] x) => (float y) {{
+        n2 = Constant <value_ints=[1,2]> () m1 = Constant <value_ints=[-1]> () one = Constant <value_ints=[1]> ()
+        h = MatMul (x, v) {body} {flat} y = {head} }}"""
+    layers = found(
+        tmp_path, text.replace("float y", "float[a,10] y" if flat else "float y"), {"v": (64, 64), "w": (64, 10)}
+    )
+    assert layers == {"h": Gemm(16, 64, 64), "y": Gemm(rows, 64, 10)}
+
+
+def test_a_part_of_a_map_is_convolved_as_such(tmp_path):
+    text = """g (float[1,4,8,8] x) => (float[1,4,4,4] y) {
+        h = Conv (x, w) z = Constant <value_ints=[0,0]> () e = Constant <value_ints=[8,8]> ()
+        a = Constant <value_ints=[2,3]> () s = Constant <value_ints=[2,2]> ()
+        p = Slice (h, z, e, a, s) y = Conv (p, w) }"""
+    assert found(tmp_path, text, {"w": (4, 4, 1, 1)}) == {"h": Gemm(64, 4, 4), "y": Gemm(16, 4, 4)}
+
+
+def test_what_a_run_looks_up_in_a_map_is_read_once(tmp_path):
+    """The last token of a padded text: only a run knows which it is."""
+    text = """g (float[1,16,64] x, int64[1,2] place) => (float[1,10] y) {
+        h = MatMul (x, v) t = GatherND (h, place) y = MatMul (t, w) }"""
+    layers = found(tmp_path, text, {"v": (64, 64), "w": (64, 10)})
+    assert layers == {"h": Gemm(16, 64, 64), "t": 2 + 64 + 64, "y": Gemm(1, 64, 10)}
+
+
+def test_products_that_only_a_smaller_operand_needs_are_kept(tmp_path):
+    """A gate and a bias that are computed are combined with a larger product; they still need their own products."""
+    text = """g (float[1,4,6,6] x) => (float[1,4,6,6] y) {
+        p = GlobalAveragePool (x) e = Conv (p, k) s = Sigmoid (e) h = Conv <pads=[1,1,1,1]> (x, w) y = Mul (h, s) }"""
+    layers = found(tmp_path, text, WIDTH | {"k": (4, 4, 1, 1)})
+    assert layers == {"p": MAP + 4, "e": Gemm(1, 4, 4), "h": Gemm(36, 36, 4)}
+    text = "g (float[1,7] x) => (float[1,4] y) { b = MatMul (x, v) y = Gemm (x, w, b) }"
+    assert found(tmp_path, text, {"v": (7, 4), "w": (7, 4)}) == {"b": Gemm(1, 7, 4), "y": Gemm(1, 7, 4)}
+
+
+def test_optional_inputs_and_outputs_may_be_left_out(tmp_path):
+    path = save(
+        tmp_path, "g (float[1,4,6,6] x) => (float[1,4,6,6] y) { h = Conv (x, w) y = Dropout (h) }", {"w": (4, 4, 1, 1)}
+    )
+    model = onnx.load(path)
+    model.graph.node[0].input.append("")
+    model.graph.node[1].output.append("")
+    path.write_bytes(model.SerializeToString())
+    assert imported(path)[1].gemms == [Gemm(36, 4, 4)]
 
 
 def test_an_embedding_reads_its_indices_and_as_many_rows(tmp_path):
@@ -541,7 +633,7 @@ RESIDUAL = """g (float[1,4,6,6] x) => (float[1,4,6,6] y) {
 
 def test_exits_by_number_and_by_name(tmp_path):
     path = save(tmp_path, RESIDUAL, WIDTH)
-    file, network = imported(path, exits=Placement(3))
+    file, network = imported(path, exits=Placement(3, "msdnet"))
     assert [item.after for item in file.exits] == ["a", "c", "f"]
     assert network.macs == network.backbone().macs + 3 * (9 * 36 * 4 + 4 * 36 * 4 + 16)
     assert file.exits[0].classes == 4
@@ -584,22 +676,64 @@ def test_halves_of_a_layer_are_two_views(tmp_path):
     assert file.layers[-1].inputs == ["h.view", "input.view", "h.view.2", "h.view"]
 
 
+TOKENS = """g (float[1,9,7] x) => ({}) {{
+    a = MatMul (x, w) b = MatMul (a, w) c = Relu (b) d = MatMul (c, w) n = LayerNormalization (d, s) {} }}"""
+HEADS = {
+    "the class token": ("float[1,5] y", "i = Constant <value_int=0> () t = Gather <axis=1> (n, i) y = Gemm (t, v)"),
+    "the class token, before its normalisation": (
+        "float[1,5] y",
+        "i = Constant <value_int=0> () t = Gather <axis=1> (d, i) l = LayerNormalization (t, s) y = Gemm (l, v)",
+    ),
+    "the mean of all tokens": (
+        "float[1,5] y",
+        "q = Constant <value_ints=[1]> () t = ReduceMean <keepdims=0> (n, q) y = Gemm (t, v)",
+    ),
+    "each token": ("float[1,9,5] y", "y = MatMul (n, v)"),
+    "one position": ("float[1,5] y", "f = Flatten (n) h = Gemm (f, u) y = Gemm (h, v)"),
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "after", "head", "macs"),
+    [
+        ("the class token", "b", "token-linear", 35),
+        ("the class token, before its normalisation", "b", "token-linear", 35),
+        ("the mean of all tokens", "b", "pool-linear", 35),
+        ("each token", "b", "linear", 9 * 35),
+        ("one position", "b", "pool-linear", 35),
+        ("one position", "h", "linear", 35),
+    ],
+)
+def test_heads_fit_what_the_exit_stands_on(tmp_path, case, after, head, macs):
+    path = save(tmp_path, TOKENS.format(*HEADS[case]), {"w": (7, 7), "s": (7,), "v": (7, 5), "u": (63, 7)})
+    file, network = imported(path, exits=Placement((after,)))
+    assert (file.exits[0].head, file.exits[0].classes) == (head, 5)
+    assert network.macs - network.backbone().macs == macs
+
+
+def test_dense_answers_get_no_heads_of_classifiers(tmp_path):
+    (line,) = faults_of(save(tmp_path, RESIDUAL, WIDTH), exits=Placement(1))
+    assert line.startswith('--exits: expected a network that answers once, found an answer of 6x6x4 ("y"): no head')
+    assert "as an output of the model" in line
+
+
 def test_exits_that_cannot_be(tmp_path):
     path = save(tmp_path, RESIDUAL, WIDTH)
     assert faults_of(path, exits=Placement(4)) == ["--exits: expected 1 to 3, for it has 3 block boundaries, found 4"]
     assert "found 0" in faults_of(path, exits=Placement(0))[0]
     assert 'found "ab"; did you mean' in faults_of(path, exits=Placement(("ab", "a")))[0]
-    assert "exits[0].classes" in faults_of(path, exits=Placement(1, classes=2**25))[0]
-    assert "is the end" in faults_of(path, exits=Placement(("y",)))[0]
-    assert "deeper" in faults_of(path, exits=Placement(("c", "d")))[0]
-    assert (
-        "--rates: expected 2, one for each exit but the last, found 1"
-        in faults_of(path, exits=Placement(2), rates=[0.5])[0]
-    )
-    assert "sum to at most 1" in faults_of(path, exits=Placement(2), rates=[0.75, 0.5])[0]
-    assert "less than or equal to 1" in faults_of(path, exits=Placement(1), rates=[1.5])[0]
-    with pytest.raises(InputError, match=r"--head: expected msdnet, pool-linear or none"):
+    assert 'nothing is computed after "y"' in faults_of(path, exits=Placement(("y",), "none"))[0]
+    assert '"c" is named twice' in faults_of(path, exits=Placement(("c", "d"), "none"))[0]
+    two = Placement(2, "none")
+    assert "--rates: expected 2, one for each exit but the last, found 1" in faults_of(path, exits=two, rates=[0.5])[0]
+    for rates in ([0.75, 0.5], [-0.5, 0.5]):
+        assert (
+            "--rates: expected shares from 0 to 1 that sum to at most 1" in faults_of(path, exits=two, rates=rates)[0]
+        )
+    with pytest.raises(InputError, match=r"--head: expected msdnet, pool-linear, token-linear, linear or none"):
         imported(path, exits=Placement(1, "big"))
+    with pytest.raises(InputError, match=r"--classes: expected 1 to 16777216, found 33554432"):
+        imported(path, exits=Placement(1, classes=2**25))
 
 
 OUTPUTS = """g (float[1,4,6,6] x) =>
@@ -624,19 +758,32 @@ def test_several_outputs_are_exits_of_their_own(tmp_path):
         "exit1/scores",
     ]
     assert [layer.name for layer in network.layers if layer.stage == 2] == ["b", "e", "y", "late"]
-    assert file.sources["outputs"] == 'output "y" has no product behind it: no exit, part of the backbone'
+    remarks = [f'output "{name}" has no product of its own: no exit, part of the backbone' for name in ("y", "a")]
+    assert file.sources["outputs"] == "; ".join(remarks)
     assert faults_of(path, exits=Placement(1)) == ["--exits: its outputs are 1 exits already; leave the option out"]
 
 
 def test_an_output_from_within_a_block_is_no_exit(tmp_path):
     """It hangs on one layer, beside which the block's input is still needed."""
-    text = RESIDUAL.replace("float[1,4,6,6] y)", "float[1,4,6,6] y, float[1,4,1,1] z)").replace(
-        "f = Add", "z = GlobalAveragePool (b) f = Add"
+    text = RESIDUAL.replace("float[1,4,6,6] y)", "float[1,4,6,6] y, float[1,4,6,6] z)").replace(
+        "f = Add", "z = Conv <pads=[1,1,1,1]> (b, w) f = Add"
     )
     file, network = imported(save(tmp_path, text, WIDTH))
     assert not file.exits
     assert 'output "z" does not hang on a single block boundary' in file.sources["outputs"]
     assert "z" in [layer.name for layer in network.layers]
+
+
+def test_a_state_is_no_exit(tmp_path):
+    """A streaming convolution gives the frames that its next run begins with: they hang on a block boundary."""
+    text = """g (float[1,4,8] x, float[1,4,2] old) => (float[1,3] y, float[1,4,2] new) {
+        j = Concat <axis=2> (old, x) a = Conv (j, w) r = Relu (a) z = Constant <value_ints=[6]> ()
+        e = Constant <value_ints=[8]> () two = Constant <value_ints=[2]> () new = Slice (r, z, e, two)
+        b = Conv (r, w) p = GlobalAveragePool (b) f = Flatten (p) y = MatMul (f, v) }"""
+    file, network = imported(save(tmp_path, text, {"w": (4, 4, 3), "v": (4, 3)}))
+    assert not file.exits
+    assert file.sources["outputs"] == 'output "new" has no product of its own: no exit, part of the backbone'
+    assert network.gemms == [Gemm(8, 12, 4), Gemm(6, 12, 4), Gemm(1, 4, 3)]
 
 
 def test_outputs_that_turn_out_one_by_one_to_be_no_exits_are_all_kept(tmp_path):
@@ -655,7 +802,15 @@ def test_outputs_that_turn_out_one_by_one_to_be_no_exits_are_all_kept(tmp_path):
 # ---- faults
 
 NODE = "g (float[1,7] x) => (float[1,7] y) {{ {} }}"
+BRANCH = """y = If (x) <
+    then_branch = t () => (float[1,7] a) { a = Relu (x) }, else_branch = e () => (float[1,7] b) { b = Neg (x) }>"""
 FAULTS = {
+    "a branch of a run": (
+        NODE.format(BRANCH), ['node "y": If is not understood', "the answer of each exit as an output"]),
+    "a layer of very many channels": (
+        """g (float[1,1] x) => (float[1,q] y) {
+            n = Constant <value_ints=[1,33554432]> () e = Expand (x, n) y = MatMul (x, e) }""",
+        ['node "y" (MatMul): output channels: expected at most 16777216']),
     "a cycle": (NODE.format("a = Relu (b) b = Relu (a) y = Add (x, b)"), ['node "a" (Relu)', 'found "b"']),
     "twice the same result": (NODE.format("y = Relu (x) y = Abs (x)"), ['found "y" again']),
     "an output nobody makes": (NODE.format("a = Relu (x)"), ['output "y": no node makes it']),
@@ -712,10 +867,22 @@ def test_a_newer_opset_is_named(tmp_path):
     assert "found 999" in faults_of(path)[0]
 
 
-@pytest.mark.parametrize("calls", ["h = local.f (a) b = Relu (h)", "h = local.f2 (a) b = local.f2 (h)"])
+IN_BRANCHES = (
+    "c = Constant <value = bool {{1}}> () b = If (c) <"
+    + ", ".join(
+        f"{branch} = g () => (float[1, 7] h) {{{{ h = local.{{f}} (a) }}}}" for branch in ("then_branch", "else_branch")
+    )
+    + ">"
+)
+
+
+@pytest.mark.parametrize(
+    "calls", ["h = local.{f} (a) b = Relu (h)", "h = local.{f}2 (a) b = local.{f}2 (h)", IN_BRANCHES, "2" + IN_BRANCHES]
+)
 def test_functions_without_end_are_refused(tmp_path, calls):
-    """One that calls itself; and forty, each of which calls the next one twice."""
-    bodies = [calls] if "f2" not in calls else [f"h = local.f{i} (a) b = local.f{i} (h)" for i in range(2, 42)]
+    """One that calls itself; and forty, each of which calls the next one twice; both also in the branches of an If."""
+    many, calls = "2" in calls, calls.replace("}2", "}").removeprefix("2")
+    bodies = [calls.format(f=f"f{i}") for i in range(2, 42)] if many else [calls.format(f="f")]
     bodies += [] if len(bodies) == 1 else ["b = Relu (a)"]
     names = ["f"] if len(bodies) == 1 else [f"f{i}" for i in range(1, 42)]
     functions = "\n".join(
@@ -751,6 +918,23 @@ def point_outside(path: Path, location: str) -> None:
     weights.data_location = onnx.TensorProto.EXTERNAL
     weights.external_data.add(key="location", value=location)
     path.write_bytes(model.SerializeToString())
+
+
+def test_external_data_of_a_constant_is_never_read(tmp_path, monkeypatch):
+    """The reference evaluator would take it from the current folder."""
+    path = save(
+        tmp_path, "g (float[1,6] x) => (float[?,?] y) { s = Constant <value = int64[2] {3, 2}> () y = Reshape (x, s) }"
+    )
+    model = onnx.load(path)
+    shape = model.graph.node[0].attribute[0].t
+    shape.ClearField("int64_data")
+    shape.ClearField("raw_data")
+    shape.data_location = onnx.TensorProto.EXTERNAL
+    shape.external_data.add(key="location", value="shape.bin")
+    path.write_bytes(model.SerializeToString())
+    (tmp_path / "shape.bin").write_bytes(struct.pack("<2q", 3, 2))
+    monkeypatch.chdir(tmp_path)
+    assert 'output "y": its shape depends on values that only a run gives' in faults_of(path)[0]
 
 
 @given(data=st.data())

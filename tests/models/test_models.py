@@ -170,7 +170,11 @@ FAULTS = {
     "unknown key": (layers(CONV + ", strides = 2"), ['layers[0] ("c").strides', "did you mean stride"]),
     "text for a number": (layers(CONV.replace("8", '"fast"')), ['layers[0] ("c").out', "expected", '"fast"']),
     "fraction for a count": (layers(CONV.replace("8", "8.5")), ['layers[0] ("c").out', "8.5"]),
-    "zero kernel": (layers(CONV.replace("3", "0")), ['layers[0] ("c").kernel', "greater than or equal to 1"]),
+    "zero kernel": (layers(CONV.replace("3", "0")), ['layers[0] ("c").kernel', "expected at least 1"]),
+    "negative padding": (
+        layers(CONV + ", pad = [0, -1]"),
+        ['layers[0] ("c").pad', "0, found -1"],
+    ),
     "missing key": (layers('name = "c", op = "conv", out = 8'), ['layers[0] ("c").kernel: expected this key']),
     "no layers": ("layers = []\n", ["layers"]),
     "window too large": (layers(CONV.replace("3", "9")), ['layers[0] ("c")', "does not fit into 8"]),

@@ -155,10 +155,11 @@ def lazy(
             decisions += 1
             room = min(_waiting(arrival_s, head, now), b_max - sum(sub_batch.admitted for sub_batch in stack))
             in_flight = [request for sub_batch in stack for request in sub_batch.requests]
-            n = 0  # admitted one after the other, while everybody on the NPU keeps its slack
+            n = 0  # admitted one after the other, while everybody, those just admitted included, keeps its slack
             while n < room:
-                estimate_s = single_s * (len(in_flight) + n + 1)
-                if not all(slo[request] - ((now - arrival_s[request]) + estimate_s) > 0 for request in in_flight):
+                everybody = [*in_flight, *range(head, head + n + 1)]
+                estimate_s = single_s * len(everybody)
+                if not all(slo[request] - ((now - arrival_s[request]) + estimate_s) > 0 for request in everybody):
                     break
                 n += 1
             if n > 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 
 import onnx
 from onnx import inliner, shape_inference
@@ -24,24 +25,29 @@ def count_products(model: onnx.ModelProto) -> tuple[int, int]:
         for item in [*known.input, *known.value_info, *known.output]
     }
     shapes |= {item.name: list(item.dims) for item in known.initializer}
-    count = macs = 0
-    for node in known.node:
-        if node.op_type.removeprefix("QLinear").removesuffix("Integer") not in MULTIPLY:
-            continue
-        left, out = shapes[node.input[0]], shapes[node.output[0]]
-        right = shapes[node.input[WEIGHTS.get(node.op_type, 1)]]
-        assert all([*left, *right, *out]), f"{node.output[0]}: no shape"
-        attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
-        count += 1
-        if node.op_type == "ConvTranspose":
-            macs += math.prod(left) * math.prod(right[1:])  # the other way round: each input value is spread
-        elif "Conv" in node.op_type:
-            macs += math.prod(out) * math.prod(right[1:])
-        elif node.op_type == "Einsum":
-            inputs, _, result = attributes["equation"].decode().replace(" ", "").partition("->")
-            sizes = dict(zip(inputs.replace(",", ""), [*left, *right], strict=True))
-            macs += math.prod(sizes.values())
-            assert result or len(sizes) == 3
-        else:
-            macs += math.prod(out) * (left[0] if attributes.get("transA") else left[-1])
-    return count, macs
+    products = [node for node in known.node if _multiplies(node)]
+    return len(products), sum(node_macs(node, shapes) for node in products)
+
+
+def _multiplies(node: onnx.NodeProto) -> bool:
+    return node.op_type.removeprefix("QLinear").removesuffix("Integer") in MULTIPLY
+
+
+def node_macs(node: onnx.NodeProto, shapes: Mapping[str, Sequence[int]]) -> int:
+    """Multiply-accumulates of a node, 0 if it does not multiply."""
+    if not _multiplies(node):
+        return 0
+    left, out = shapes[node.input[0]], shapes[node.output[0]]
+    right = shapes[node.input[WEIGHTS.get(node.op_type, 1)]]
+    assert all([*left, *right, *out]), f"{node.output[0]}: no shape"
+    attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+    if node.op_type == "ConvTranspose":
+        return math.prod(left) * math.prod(right[1:])  # the other way round: each input value is spread
+    if "Conv" in node.op_type:
+        return math.prod(out) * math.prod(right[1:])
+    if node.op_type == "Einsum":
+        inputs, _, result = attributes["equation"].decode().replace(" ", "").partition("->")
+        sizes = dict(zip(inputs.replace(",", ""), [*left, *right], strict=True))
+        assert result or len(sizes) == 3
+        return math.prod(sizes.values())
+    return math.prod(out) * (left[0] if attributes.get("transA") else left[-1])

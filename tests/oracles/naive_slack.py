@@ -9,36 +9,47 @@ from collections.abc import Sequence
 from naive_serving import Latency, Outcome
 
 
-def in_time_and_end(
-    now: float, running: list[float], stage: int, waiting: list[float], entering: int, latency: Latency, b_max: int
-) -> tuple[int, float]:
-    """Count who would be in time if the first ``entering`` of the ``waiting`` entered now; and say when all are done.
+def split(due: Sequence[float], waiting: list[int], end: float) -> tuple[list[int], list[int]]:
+    """Those at the head whose deadline is before ``end``, and all the others."""
+    behind = list(waiting)
+    missing = []
+    while behind and due[behind[0]] < end:
+        missing.append(behind.pop(0))
+    return missing, behind
+
+
+def in_time(
+    now: float, due: Sequence[float], waiting: list[int], size: int, considered: list[int], whole: Sequence[float]
+) -> int:
+    """Count who would be in time if ``size`` of those waiting were launched now (rule 1).
 
     Parameters
     ----------
     now
         Time.
-    running, waiting
-        Deadlines of the samples on the NPU, which stand after ``stage``, and of the b_max oldest that wait, not late.
-    entering
-        How many enter, to catch up with those running and to go on with them to the end of the network.
-    latency, b_max
-        The table T_{i:j}^b and the largest batch.
+    due
+        Deadline of each request.
+    waiting, considered
+        Requests that wait, oldest first; and those of them that the plan looks at.
+    size
+        How many are launched.
+    whole
+        Time of the whole network by batch size.
     """
-    last = len(latency[0]) - 1
-    clock = now + latency[0][stage][entering] + latency[stage][last][len(running) + entering]
-    in_time = len([due for due in running + waiting[:entering] if clock <= due])
-    strangers = [float("inf")] * b_max  # a full batch that is still to come, in no hurry
-    queue = waiting[entering:] + strangers
-    while queue:
-        if clock + latency[0][last][1] > queue[0]:
-            queue = queue[1:]  # could not be in time even alone: left out
+    clock = now + whole[size]
+    _, behind = split(due, waiting, clock)
+    behind = [request for request in behind if request in considered]
+    count = len([request for request in behind[:size] if due[request] >= clock])
+    behind = behind[size:]
+    while behind:
+        if due[behind[0]] < clock + whole[1]:
+            behind = behind[1:]  # could not be in time even alone: left out
             continue
-        sizes = [b for b in range(1, b_max + 1) if b <= len(queue) and clock + latency[0][last][b] <= queue[0]]
-        clock += latency[0][last][max(sizes)]
-        in_time += len([due for due in queue[: max(sizes)] if clock <= due < float("inf")])
-        queue = queue[max(sizes) :]
-    return in_time, clock
+        sizes = [b for b in range(1, len(whole)) if b <= len(behind) and clock + whole[b] <= due[behind[0]]]
+        clock += whole[max(sizes)]
+        count += len([request for request in behind[: max(sizes)] if due[request] >= clock])
+        behind = behind[max(sizes) :]
+    return count
 
 
 def fluid_slack(
@@ -48,6 +59,8 @@ def fluid_slack(
     latency: Latency,
     b_max: int,
     patience: float = 6.0,
+    *,
+    planned: bool = True,
 ) -> Outcome:
     """Serve by the rules of docs/fluid-slack.md.
 
@@ -63,44 +76,48 @@ def fluid_slack(
         B_max, the most samples on the NPU.
     patience
         In SLOs of the oldest waiting request.
+    planned
+        Whether launches may be smaller than FluidB's.
     """
     total = len(arrival_s)
     slo = [float(slo_s)] * total if isinstance(slo_s, (int, float)) else list(slo_s)
     due = [arrival_s[request] + slo[request] for request in range(total)]
     last = len(latency[0]) - 1
+    whole = latency[0][last]
     start_s, finish_s = [float("nan")] * total, [float("nan")] * total
     preempted = [0] * total
     preemptions = 0
     now, last_turn = 0.0, 0.0
-    queue: list[int] = list(range(total))  # not yet admitted and not late; those from the future are not looked at
-    late: list[int] = []
+    queue: list[int] = list(range(total))  # not yet admitted; those from the future are not looked at
 
     def here() -> list[int]:
-        while queue and arrival_s[queue[0]] <= now and due[queue[0]] < now + latency[0][last][1]:
-            late.append(queue.pop(0))
         return [request for request in queue if arrival_s[request] <= now]
 
-    def turn_is_due(waiting: list[int]) -> bool:
-        everybody = sorted(late + waiting)
-        if not everybody:
+    def late() -> list[int]:
+        return split(due, here(), now + whole[1])[0]
+
+    def turn_is_due() -> bool:
+        if not here():
             return False
-        wait = patience * (due[everybody[0]] - arrival_s[everybody[0]])  # the SLO, rounded as the deadline is
-        if len(late) > b_max:
-            wait = wait * (b_max / len(late))
+        wait = patience * (due[here()[0]] - arrival_s[here()[0]])  # the SLO, rounded as the deadline is
+        if len(late()) > b_max:
+            wait = wait * (b_max / len(late()))
         return now >= last_turn + wait
 
-    def best_size(running: list[int], stage: int, waiting: list[int], sizes: range) -> int:
-        outcomes = []
-        for size in sizes:
-            in_time, end = in_time_and_end(
-                now, [due[r] for r in running], stage, [due[r] for r in waiting[:b_max]], size, latency, b_max
-            )
-            outcomes.append((-in_time, end, size))
-        return min(outcomes)[2]
+    def chosen(size: int, end: float) -> list[int]:
+        missing, behind = split(due, here(), end)
+        return sorted(behind[:size] + missing[: max(0, size - len(behind))])
+
+    def best_size(largest: int) -> int:
+        if not planned or len(late()) >= b_max:
+            return largest
+        considered = here()[: len(late()) + 2 * b_max]
+        saved = {size: in_time(now, due, here(), size, considered, whole) for size in range(1, largest + 1)}
+        return max(saved, key=lambda size: (saved[size], size))
 
     def enter(batch: list[int]) -> list[int]:
         for request in batch:
-            (late if request in late else queue).remove(request)
+            queue.remove(request)
             start_s[request] = now
         return batch
 
@@ -112,34 +129,32 @@ def fluid_slack(
                 finish_s[request] = now
         return [request for request in batch if exit_of[request] != stage]
 
-    while queue or late:
-        if not late:
-            now = max(now, arrival_s[queue[0]])
-        waiting = here()
-        if late and turn_is_due(waiting):
-            last_turn = now
-            batch = enter(sorted(late + waiting)[:b_max])
-        elif waiting:
-            if not late:
-                last_turn = now
-            batch = enter(waiting[: best_size([], 0, waiting, range(1, min(len(waiting), b_max) + 1))])
+    while queue:
+        now = max(now, arrival_s[queue[0]])
+        size = min(len(here()), b_max)
+        if turn_is_due() and late():
+            going = here()[:size]
         else:
-            batch = enter(late[:1])
+            size = best_size(size)
+            going = chosen(size, now + whole[size])
+        if going == here()[: len(going)]:
+            last_turn = now
+        batch = enter(going)
         stage = 0
         while batch:
             stage += 1
             batch = through(batch, stage)
             while batch:
-                waiting = here()
-                if turn_is_due(waiting):
+                size = min(len(here()), b_max - len(batch))
+                if size == 0 or turn_is_due():
                     break
-                size = best_size(batch, stage, waiting, range(min(len(waiting), b_max - len(batch)) + 1))
-                if size == 0:
+                overhead = latency[0][stage][size] + latency[stage][last][len(batch) + size]  # Equation (4)
+                if not overhead < min(due[request] for request in batch) - now:
                     break
                 preemptions += 1
                 for request in batch:
                     preempted[request] += 1
-                newcomers = enter(waiting[:size])
+                newcomers = enter(chosen(size, now + overhead))
                 for earlier in range(1, stage + 1):
                     if newcomers:
                         newcomers = through(newcomers, earlier)

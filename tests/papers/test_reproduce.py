@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from builders import COMPILED, Run
 from fluidb.formats import InputError
 from fluidb.papers.fluid_batching import PAPER, PUBLISHED
 from fluidb.papers.lab import Lab
-from fluidb.papers.report import check_results, page_text, write_results
+from fluidb.papers.report import KEPT, check_results, page_text, write_results
 from fluidb.papers.rows import Claim, Item, Row
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -62,7 +63,8 @@ def test_fluid_batching_comes_within_ten_percent_and_two_points_of_table_two():
 @full_size
 def test_a_reduced_reproduction_agrees_with_the_results_kept(fluidb: Run, tmp_path: Path):
     """Everything that needs no traffic to the digit; what does, within a reduced form's noise."""
-    done = fluidb("reproduce", "all", "--requests", 1000, "--seeds", 2, "-o", "out")
+    items = ("table1", "table2", "fig10")
+    done = fluidb("reproduce", *items, "--requests", 1000, "--seeds", 2, "-o", "out")
     assert done.returncode == 0, done.stderr
     for name in ("table1", "fig10"):
         kept, found = rows(RESULTS, name), rows(tmp_path / "out", name)
@@ -74,13 +76,6 @@ def test_a_reduced_reproduction_agrees_with_the_results_kept(fluidb: Run, tmp_pa
     for key, row in found.items():
         if key[0] == "mean latency":
             assert float(row["ours"]) == pytest.approx(float(kept[key]["ours"]), rel=0.25)
-    for name in PAPER.items:
-        assert (tmp_path / "out" / f"{name}.json").exists()
-    stated = [
-        [claim["statement"] for claim in json.loads((folder / "claims.json").read_text())["claims"]]
-        for folder in (RESULTS, tmp_path / "out")
-    ]
-    assert stated[0] == stated[1]
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
     again = fluidb("reproduce", "table1", "fig10", "--requests", 1000, "--seeds", 2, "-o", "out")
     assert again.returncode == 0, again.stderr
@@ -100,6 +95,20 @@ def test_an_item_renews_its_own_files_and_the_page(tmp_path: Path):
     assert "+10.0 %" in page
     assert not (tmp_path / "claims.svg").exists()
     check_results(tmp_path, PAPER)
+
+
+def test_a_reproduction_that_was_stopped_before_its_page_goes_on(tmp_path: Path):
+    def stopped() -> Iterator[Item]:
+        yield SAMPLE
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_results(tmp_path, PAPER, stopped(), Lab(tmp_path / KEPT))
+    (tmp_path / ".fluidb.0.part").write_text("half")
+    check_results(tmp_path, PAPER)
+    (tmp_path / "mine").touch()
+    with pytest.raises(InputError, match="exists already"):
+        check_results(tmp_path, PAPER)
 
 
 def test_a_damaged_item_is_named(tmp_path: Path):
@@ -125,9 +134,17 @@ def test_unknown_item(fluidb: Run):
 
 
 @full_size
-def test_a_reduced_form_says_so_even_where_it_tells_nothing(fluidb: Run, tmp_path: Path):
-    done = fluidb("reproduce", "claims", "--requests", 2, "--seeds", 1, "-o", "small")
+def test_everything_in_a_reduced_form_says_so_even_where_it_tells_nothing(fluidb: Run, tmp_path: Path):
+    """Two requests are enough to make every item, and too few for its statements."""
+    done = fluidb("reproduce", "all", "--requests", 2, "--seeds", 1, "-o", "small")
     assert (done.returncode, done.stderr) == (0, "")
+    for name in PAPER.items:
+        assert (tmp_path / "small" / f"{name}.json").exists()
+    stated = [
+        [claim["statement"] for claim in json.loads((folder / "claims.json").read_text())["claims"]]
+        for folder in (RESULTS, tmp_path / "small")
+    ]
+    assert stated[0] == stated[1]
     page = (tmp_path / "small" / "README.md").read_text()
     assert "- REDUCED, requests of a run: 2" in page
     assert "not known" in page

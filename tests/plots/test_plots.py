@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from builders import DUEL, Run, lines, table_of, trace_of, traffic_of
 from fluidb.experiments import compare, load_scenario
-from fluidb.experiments.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity, Probe
-from fluidb.experiments.estimates import Estimate
+from fluidb.experiments.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity, Estimated, Probe
 from fluidb.experiments.thresholds import Sweep, ThresholdPoint
 from fluidb.formats import InputError
 from fluidb.plots import canvas, check_picture, describe, save
@@ -20,6 +19,7 @@ from fluidb.plots.comparison import draw_comparison
 from fluidb.plots.replay import draw_replay, tail_of, waiting
 from fluidb.plots.thresholds import draw_thresholds
 from fluidb.serving import Replay, find_policy, parse_requirement, simulate
+from fluidb.serving.statistics import Interval
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -125,7 +125,7 @@ def test_a_short_tail_is_drawn_whole(values):
 
 
 def probe(rate: float, verdict: str, mean: float) -> Probe:
-    value = Estimate(mean=mean, low=0.9 * mean, high=1.1 * mean, seeds={"0": mean})
+    value = Estimated(mean, Interval(0.9 * mean, 1.1 * mean if verdict != NOT_KEPT else np.inf))
     return Probe(rate, 100, verdict, [value], None if verdict != NOT_KEPT else "p99 <= 2s")
 
 
@@ -138,10 +138,13 @@ def test_capacity_shows_each_verdict_its_interval_and_the_bound():
     for item in probes:
         line, _, (interval,) = points[item.verdict].lines
         assert line.get_data()[0].tolist() == [item.rate_per_s]
-        assert line.get_data()[1].tolist() == [1e3 * item.estimates[0].mean]
-        assert interval.get_segments()[0][:, 1].tolist() == pytest.approx(
-            [900 * item.estimates[0].mean, 1100 * item.estimates[0].mean]
-        )
+        assert line.get_data()[1].tolist() == [1e3 * item.estimates[0].value]
+        low, high = interval.get_segments()[0][:, 1]
+        assert low == pytest.approx(900 * item.estimates[0].value)
+        if item.verdict == NOT_KEPT:
+            assert high > axes.get_ylim()[1]  # no upper end: it leaves the picture
+        else:
+            assert high == pytest.approx(1100 * item.estimates[0].value)
     (bound,) = [line for line in axes.lines if line.get_label() == "bound"]
     assert bound.get_ydata()[0] == 2000
     assert figure.get_label() == (
@@ -193,7 +196,7 @@ def test_the_commands_draw_what_they_found(fluidb: Run, tmp_path, tiny_design):
     commands: dict[str, list[object]] = {
         "serve-sim": ["serve-sim", *common, "--trace", "t.csv", "--threshold", "0.5"],
         "thresholds": ["thresholds", *common, "--trace", "t.csv"],
-        "capacity": ["capacity", *common, "--require", "mean <= 1ms", "--requests", 20, "--max-requests", 20],
+        "capacity": ["capacity", *common, "--require", "mean <= 1ms", "--requests", 500, "--max-requests", 500],
         "compare": ["compare", DUEL],
     }
     for name, arguments in commands.items():

@@ -51,7 +51,7 @@ def test_contract_of_every_policy(workload, policy, call_s):
     assert np.array_equal(again.finish_s, found.finish_s)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(workloads(), st.sampled_from(sorted(POLICIES)))
 def test_compiled_and_plain_python_agree(workload, policy):
     table, trace, exits = workload
@@ -147,10 +147,57 @@ def test_a_policy_may_wait():
     assert found.start_s.tolist() == [2.0, 2.0, 5.2, 5.2, 5.2]
 
 
+@compile_policy
+def _divides(view, data):
+    return launch(view.waiting // view.depth, 1)
+
+
+def _not_whole(**number):
+    def decide(view, data):
+        return launch(1, 1)._replace(**number)
+
+    return decide
+
+
+def _imports(view, data):
+    import math  # numba cannot compile this
+
+    return launch(1, math.isqrt(4)) if view.depth == 0 else go_on(1)
+
+
+def _leaves(view, data):
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize(
+    ("policy", "found"),
+    [
+        (_divides, "raised ZeroDivisionError"),
+        (_leaves, "raised SystemExit: 3"),
+        (_not_whole(admit=math.nan), "raised TypeError: 'float' object"),
+        (_not_whole(skip=math.nan), "raised TypeError: 'float' object"),
+        (_not_whole(run=math.nan), "raised TypeError: 'float' object"),
+        (_not_whole(variant=math.nan), "raised TypeError: 'float' object"),
+        (_not_whole(delay_s=math.nan), "a negative delay"),
+        (_not_whole(admit=0, wake_s=math.nan), "nor named a later time"),
+        (_not_whole(admit=1, skip=2**63 - 1), "admitted more"),
+    ],
+)
+def test_no_answer_of_a_policy_gives_wrong_figures(policy, found):
+    traffic = traffic_of(trace_of([0.0, 0.0]), np.array([1, 1]), 1.0)
+    with pytest.raises(InputError, match=f"policy mine: .*{found}.*`fluidb docs add-a-policy`"):
+        simulate(table_of([[1.0, 1.0]]), traffic, scheduler_of(policy))
+
+
+def test_a_policy_that_numba_cannot_compile_runs_as_plain_python():
+    traffic = traffic_of(trace_of([0.0, 0.0]), np.array([1, 1]), 1.0)
+    assert simulate(table_of([[1.0, 1.0]]), traffic, scheduler_of(_imports)).finish_s.tolist() == [1.0, 2.0]
+
+
 def test_a_policy_that_raises_is_told_so():
     def broken(view):
         return 0
 
     trace = trace_of([0.0])
-    with pytest.raises(InputError, match="policy: broken raised TypeError: .*`fluidb docs add-a-policy`"):
+    with pytest.raises(InputError, match="policy mine: raised TypeError: .*`fluidb docs add-a-policy`"):
         simulate(table_of([[1.0]]), traffic_of(trace, np.array([1]), 1.0), scheduler_of(broken))

@@ -10,6 +10,9 @@ import pytest
 from builders import scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, summarise, write_requests
+from fluidb.serving.one_run import OneRun
+from fluidb.serving.requirements import judge, parse_requirement
+from fluidb.traffic import Trace, prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,6 +34,42 @@ def test_where_the_macs_went_sums_to_one_and_little_s_law_holds(workload, policy
     present = [((trace.arrival_s <= t) & (found.finish_s > t)).sum() for t in events[:-1]]
     mean_present = float(np.dot(present, np.diff(events))) / summary.span_s
     assert mean_present == pytest.approx(len(trace) / summary.span_s * summary.mean_latency_s)
+
+
+@settings(max_examples=100)
+@given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(0, 600), ticks(1, 3000))
+def test_a_simulation_that_is_stopped_counts_what_was_done_by_then(workload, policy, call_s, until):
+    """The recorded runs tell: each lane's time up to the stop, and nothing after it."""
+    table, trace, exits = workload
+    until_s = trace.arrival_s[0] + until
+    served = traffic_of(trace, exits)
+    found = simulate(table, served, scheduler_named(policy, call_s), until_s=until_s, record=True)
+    summary, runs = summarise(found), found.runs
+    assert summary.utilisation
+    assert runs
+    shares = asdict(summary.utilisation)
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert all(share >= -1e-12 for share in shares.values())
+    done_s = np.clip(np.minimum(runs.end_s, found.end_s) - runs.begin_s, 0.0, None).sum()
+    assert summary.busy_share * summary.span_s == pytest.approx(done_s)
+    assert sum(item.requests for item in summary.exits) == summary.requests - summary.unfinished
+
+
+def test_a_preempted_request_has_stood_still_until_the_stop():
+    table, traffic = table_of([[4.0, 4.0]] * 2), traffic_of(trace_of([0.0, 1.0]), np.array([2, 2]), 100.0)
+    found = simulate(table, traffic, find_policy("lazy"), until_s=1.5)
+    assert found.stalled_s.tolist() == [0.5, 0.0]  # lazy is asked after the first layer, at 1 s
+
+
+def test_an_answer_that_was_not_given_is_neither_right_nor_wrong():
+    trace = Trace(np.arange(2), np.zeros(2), exits=np.array([1, 2]), correct=np.array([[0, 1], [0, 1]], dtype=bool))
+    traffic = prepare(trace, [0.5, 0.5], slo_s=9.0)
+    one, none = (simulate(table_of([[1.0] * 2] * 2), traffic, find_policy("fluid"), until_s=at) for at in (1.5, 0.5))
+    assert summarise(one).accuracy == 0.0
+    assert [item.accuracy for item in summarise(one).exits] == [0.0, None]
+    assert summarise(none).accuracy is None
+    with pytest.raises(InputError, match=r"accuracy >= 90 %.*an answer before the simulation was stopped, found none"):
+        judge(parse_requirement("accuracy >= 90 %"), summarise(none))
 
 
 def test_summary_by_hand():
@@ -66,9 +105,33 @@ def test_percentiles_are_over_all_requests_by_nearest_rank():
     found = simulate(table, traffic_of(trace_of(arrivals), np.ones(100, dtype=int), 1), find_policy("serial"))
     summary = summarise(found)
     assert [item.latency_s for item in summary.percentiles] == [25.5, 45.5, 48.0, 50.0, 50.5]
-    assert summary.percentile("p50").interval_s == (20.5, 31.0)  # ranks 40 and 61 of 100, as tables have them
-    assert summary.percentile("p90").more_requests_needed == 0
-    assert (summary.percentile("p99").interval_s, summary.percentile("p99").more_requests_needed) == (None, 268)
+
+
+def test_who_finds_the_system_empty():
+    table = table_of([[1.0, 1.5], [1.0, 1.5]])
+    found = simulate(table, traffic_of(trace_of([0.0, 0.5, 3.5, 7.0, 7.0]), np.full(5, 2), 9), find_policy("serial"))
+    # the third waits for the second until 4 s; the fourth and the fifth come together, a second after the third left
+    assert found.finish_s.tolist() == [2.0, 4.0, 6.0, 9.0, 11.0]
+    assert found.fresh.tolist() == [True, False, False, True, False]
+
+
+def test_a_summary_has_the_intervals_of_its_latencies():
+    draws = np.random.default_rng(4)
+    arrivals, exits = np.cumsum(draws.exponential(0.1, 2000)), draws.integers(1, 3, 2000)
+    found = simulate(table_of([[0.02], [0.04]]), traffic_of(trace_of(arrivals), exits, 0.08), find_policy("serial"))
+    summary, run = summarise(found), OneRun(found.latency_s, found.fresh)
+    assert summary.independent_requests == run.independent < 2000
+    assert summary.mean_interval_s == run.mean().interval
+    assert summary.mean_interval_s
+    assert summary.mean_interval_s.low < summary.mean_latency_s < summary.mean_interval_s.high
+    assert summary.violation_interval == run.share(found.violated).interval
+    assert summary.violation_interval
+    assert summary.violation_interval.low < summary.violation_rate < summary.violation_interval.high
+    assert summary.percentile("p90").interval_s == run.quantile(0.9).interval
+    assert summary.percentile("p99.9").interval_s is None
+    assert summary.percentile("p99.9").more_requests_needed == run.quantile(0.999).more_requests_needed > 8000
+    few = summarise(simulate(found.table, found.traffic.first(300), find_policy("serial")))
+    assert (few.mean_interval_s, few.violation_interval, few.more_requests_needed) == (None, None, 100)
 
 
 def test_requests_unfinished_at_the_end_are_late_and_stay():

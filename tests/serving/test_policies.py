@@ -81,3 +81,11 @@ def test_fluid_with_batches_of_one_is_serial():
     trace, exits = trace_of(np.cumsum(rng.exponential(1.0, 500)), 2.0), rng.integers(1, 4, 500)
     serial, fluid = (simulate(table, traffic_of(trace, exits), find_policy(name)) for name in ("serial", "fluid"))
     assert np.array_equal(serial.finish_s, fluid.finish_s)
+
+
+def test_lazy_admits_nobody_who_would_have_no_slack_itself():
+    """By its estimate both would be on the NPU for 4 s: the one that runs has so long, the one that came has not."""
+    table, exits = table_of([[2.0, 2.5]]), np.array([1, 1])
+    for slo_s, start_s in ((4.5, 0.5), (4.25, 2.0)):  # asked after the first layer, at 0.5
+        found = simulate(table, traffic_of(trace_of([0.0, 0.25], [9.0, slo_s]), exits), find_policy("lazy"))
+        assert found.start_s.tolist() == [0.0, start_s]

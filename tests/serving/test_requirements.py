@@ -110,7 +110,9 @@ def test_comparators_at_above_and_below_the_bound(comparator, holds):
 
 
 def test_certainty_is_what_the_interval_says():
-    summary = replace(summary_of(), violation_rate=0.05, violation_interval=Interval(0.04, 0.07))
+    summary = replace(
+        summary_of(), violation_rate=0.05, violation_interval=Interval(0.04, 0.07), mean_interval_s=Interval(1.5, 2.0)
+    )
 
     def certain(text: str) -> tuple[bool, bool | None]:
         found = judge(parse_requirement(text), summary)
@@ -123,9 +125,11 @@ def test_certainty_is_what_the_interval_says():
     assert certain("violation_rate <= 4.5 %") == (False, False)
     assert certain("violation_rate < 4 %") == (False, True)
     assert certain("violation_rate >= 3 %") == (True, True)
-    assert certain("mean <= 9s") == (True, None)
+    assert certain("mean <= 2s") == (True, True)
+    assert certain("mean <= 1.95s") == (True, False)
+    assert certain("max <= 9s") == (True, None)
     few = judge(parse_requirement("p99 <= 9s"), summary)
-    assert (few.holds, few.interval, few.certain, few.more_requests_needed) == (True, None, None, 358)
+    assert (few.holds, few.interval, few.certain, few.more_requests_needed) == (True, None, None, 990)
 
 
 def test_requests_that_never_return_fail_any_latency():
@@ -150,7 +154,7 @@ def test_accuracy_needs_a_trace_that_knows_what_is_right():
 
 
 def test_exit_codes_and_what_is_printed(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
-    fluidb("trace", "poisson", "--rate", 8000, "--count", 400, "--seed", 5, "-o", "t.csv")
+    fluidb("trace", "poisson", "--rate", 8000, "--count", 2000, "--seed", 5, "-o", "t.csv")
     common = ["serve-sim", tiny_design, "--trace", "t.csv", "--slo", "400us", "--seed", 3]
     plain = fluidb(*common).stdout
     kept = ["--require", "violation_rate <= 20 %", "--require", "p50 < 1s"]
@@ -173,7 +177,7 @@ def test_exit_codes_and_what_is_printed(fluidb: Run, tmp_path: Path, tiny_design
 
     done = fluidb(*common, "--require", "p99.9 <= 1s")
     assert done.returncode == 0
-    assert "3,288 more requests needed" in done.stdout
+    assert "24,000 more requests needed" in done.stdout
 
     done = fluidb(*common, *kept, "--require", "p99 <= 1us", "--json")
     assert (done.returncode, done.stderr) == (1, "")

@@ -17,6 +17,11 @@ def test_unknown_policy_lists_the_known_ones():
     [
         ("no.py:mine", "no.py: expected a Python file"),
         ("bad.py:mine", "bad.py: could not be loaded: ZeroDivisionError"),
+        ("leaves.py:mine", "leaves.py: could not be loaded: SystemExit: 3"),
+        ("fluid:b_max=2,b_max=3", "every parameter once, found b_max twice"),
+        ("fluid-slack:patience=٣", "expected a number"),
+        ("fluid:b_max=٣", 'b_max: expected a whole number >= 1, found "٣"'),
+        ("fluid:b_max=" + "9" * 5000, r"b_max: expected a whole number >= 1, found \"999.* \[\.\.\.\] 999"),
         ("good.py:other", 'good.py: expected a Policy or a decide function named "other".*it has mine'),
         ("fluid:exit=aware", 'unknown parameter "exit"; known: exits, criterion, estimate'),
         ("fluid:exits=maybe", 'exits: expected aware or unaware, found "maybe"'),
@@ -29,6 +34,7 @@ def test_unknown_policy_lists_the_known_ones():
 )
 def test_a_policy_that_cannot_be_read_is_one_clear_line(tmp_path, monkeypatch, spec, expected):
     (tmp_path / "bad.py").write_text("1 / 0")
+    (tmp_path / "leaves.py").write_text("import sys; sys.exit(3)")
     (tmp_path / "good.py").write_text(
         "from fluidb.serving.policies import Policy\nmine = Policy(lambda view, data: None)\n"
     )
@@ -36,4 +42,5 @@ def test_a_policy_that_cannot_be_read_is_one_clear_line(tmp_path, monkeypatch, s
     with pytest.raises(InputError, match=expected) as caught:
         find_policy(spec)
     assert len(caught.value.faults) == 1
+    assert len(str(caught.value)) < 700
     assert find_policy("good.py:mine").spec == "good.py:mine"

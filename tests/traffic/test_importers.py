@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import DATA, ROOT, Run, blocks, run_fluidb, run_shell
+from builders import DATA, ROOT, Run, blocks, run_shell
 from fluidb.formats import InputError
 from fluidb.traffic import read_trace, write_trace
 from fluidb.traffic import rows as rows_module
@@ -343,6 +343,10 @@ FAULTS: dict[str, tuple[str, Options | None, str | bytes, str]] = {
     "not json": ("jsonl", SECONDS, '{"at":1}\n{"at":\n', "line 2: expected a JSON object, found"),
     "not an object": ("jsonl", SECONDS, "[1]\n", r'line 1: expected a JSON object, found "\[1\]"'),
     "too deep": ("jsonl", SECONDS, "[" * 200_000, "line 1: expected a JSON object"),
+    "a deep value": ("jsonl", SECONDS, '{"at":' + "[" * 900 + "]" * 900 + "}", 'key "at", found (something|\\[)'),
+    "digits of another script": ("vidur", None, "arrived_at\n\u0661\n", 'expected a time in seconds.*found "\u0661"'),
+    "count in another script": (CALLS_2019, None, minutes_file([[777]], 1).replace("777", "\u0667"), "1: expected a"),
+    "id in another script": ("csv", ALL, f"{HEAD}1,\u0663,1,1\n", 'id: expected a whole number >= 0, found "\u0663"'),
     "missing key": ("jsonl", SECONDS, '{"a":1}\n', 'line 1: expected a number or text under the key "at", found none'),
     "no number": ("jsonl", SECONDS, '{"at":[1]}\n', r'under the key "at", found \["1"\]'),
     "a truth value": ("jsonl", SECONDS, '{"at":true}\n', 'under the key "at", found true'),
@@ -427,11 +431,11 @@ def test_no_bytes_break_an_importer(tmp_path_factory, name, raw, headed, skip_ba
 # the command
 
 
-def test_every_format_has_a_start_a_page_and_a_line_of_help():
+def test_every_format_has_a_start_a_page_and_a_line_of_help(fluidb: Run):
     page = (ROOT / "docs" / "import-traces.md").read_text()
     assert list(STARTS) == list(IMPORTERS)
     assert re.findall(r"^\| `([a-z0-9-]+)` \|", page, flags=re.MULTILINE) == list(IMPORTERS)
-    words = run_fluidb("trace", "import", "--help").stdout.replace(",", " ").split()
+    words = fluidb("trace", "import", "--help").stdout.replace(",", " ").split()
     assert [word for word in words[words.index("FORMAT") :] if word in IMPORTERS][: len(IMPORTERS)] == list(IMPORTERS)
 
 
@@ -476,7 +480,7 @@ def test_what_was_dropped_and_sorted_is_said(fluidb: Run, tmp_path: Path) -> Non
     [
         (["vidur", "none.csv", "-o", "n.csv"], "none.csv: expected a file to import, found no such file"),
         (["vidur", "log.csv", "-o", "n.csv"], 'log.csv: header: expected a column "arrived_at", found at'),
-        (["vidur", "log.csv", "-o", "log.csv"], "log.csv: output exists already"),
+        (["vidur", "log.csv", "-o", "log.csv"], "log.csv: expected another file than log.csv"),
         (["vidur", "log.csv", "-o", "no/n.csv"], "create it first"),
         (["vidr", "log.csv", "-o", "n.csv"], 'unknown format "vidr"'),
         (["csv", "log.csv", "-o", "n.csv", "--arrival-column", "at", "--unit", "s"], r'found "\x1b[2J"'),

@@ -217,8 +217,16 @@ NPZ_FAULTS = {
     "no array": (npz_of(confidence=b"hello", correct=ONE), "not a whole .npz file: "),
     "flat": (saved(confidence=np.zeros(3), correct=np.ones((3, 1))), "confidence: expected samples x exits, found 1"),
     "cubic": (saved(confidence=np.zeros((1, 1)), correct=np.ones((1, 1, 1))), "correct: .*found 3 dimensions"),
-    "bomb": (npz_of(confidence=npy_of((10**12, 3), bytes(8)), correct=ONE), "at most 256 MiB, found 1000000000000 x 3"),
-    "overflowing bomb": (npz_of(confidence=npy_of((2**62, 2**62), bytes(8)), correct=ONE), "at most 256 MiB"),
+    "bomb": (
+        npz_of(confidence=npy_of((10**12, 3), bytes(8)), correct=ONE),
+        "at most 33,554,432 values, found 1000000000000 x 3",
+    ),
+    "overflowing bomb": (npz_of(confidence=npy_of((2**62, 2**62), bytes(8)), correct=ONE), "at most 33,554,432"),
+    "bomb of bytes": (npz_of(confidence=npy_of((2**26, 1), b"", "|i1"), correct=ONE), "at most 33,554,432 values"),
+    "wrong throughout": (
+        saved(confidence=np.full((2**20, 1), 2, "i1"), correct=np.ones((2**20, 1), "i1")),
+        "row 1: .*and 1048575 more",
+    ),
     "announces more": (npz_of(confidence=npy_of((10**7, 3), bytes(8)), correct=ONE), "damaged: 10000000 x 3 values"),
     "announces less": (npz_of(confidence=npy_of((1, 1), bytes(10**7)), correct=ONE), "damaged: 1 x 1 values announced"),
     "negative shape": (npz_of(confidence=npy_of((-1, 1), b""), correct=ONE), "confidence: damaged|not a whole"),

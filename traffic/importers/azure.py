@@ -90,7 +90,9 @@ def _counts(tally: Tally) -> NDArray[np.int64]:
     counts = np.zeros(minutes, dtype=np.int64)
     for row, line, cells in rows:
         texts = cells[names:]
-        wrong = next((i for i, text in enumerate(texts, 1) if not (text.isdecimal() and len(text) < 10)), None)
+        wrong = next(
+            (i for i, text in enumerate(texts, 1) if not (text.isascii() and text.isdecimal() and len(text) < 10)), None
+        )
         if wrong is None:
             counts += np.array(list(map(int, texts)), dtype=np.int64)
         else:

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ....formats import InputError, validate
-from ...loader import build_network
-from ...schema import NetworkFile
-from ..imported import Imported
+from ....formats import InputError
+from ..imported import Imported, checked
 from .graph import Graph, read_graph
 from .outputs import own_exits
 from .walk import KINDS, Walk, walk
@@ -50,8 +48,8 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
         "layers": list(made.layers.values()),
         "sources": _sources(path, graph, made),
     }
-    file = validate(NetworkFile, content, path)
-    macs = {layer.name: layer.gemm.macs for layer in build_network(file, path).layers if layer.gemm}
+    file, network = checked(content, path, made.node_of)
+    macs = {layer.name: layer.gemm.macs for layer in network.layers if layer.gemm}
     own = own_exits(file.layers, made.outputs, macs, made.aside)
     if own.remarks:
         content["sources"]["outputs"] = "; ".join(own.remarks)
@@ -61,7 +59,8 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
         {"after": foot, "rate": rate} | ({"layers": ops} if ops else {"head": "none"})
         for foot, ops in own.heads.items()
     ]
-    return Imported(validate(NetworkFile, content, path), made.layer_of, frozenset(made.aside))
+    file, _ = checked(content, path, made.node_of)
+    return Imported(file, own.answer, made.layer_of, frozenset(made.aside))
 
 
 def _sources(path: Path, graph: Graph, made: Walk) -> dict[str, str]:

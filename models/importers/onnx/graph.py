@@ -17,10 +17,11 @@ from onnx import inliner, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
 from ....formats import InputError, read_bytes
-from .operators import KNOWN, SHAPES
+from ...lowering import windows
+from .operators import KNOWN, SHAPES, WINDOWS
 
-MAX_BYTES = 2**31 - 1
-"""Largest size of a protobuf message. Larger models keep their weights in other files, which are not read."""
+MAX_BYTES = 2**30
+"""Largest file; reading it takes twice as much memory. Larger models keep their weights in files that are not read."""
 
 MAX_NODES = 50_000
 MAX_OUTPUTS = 256
@@ -28,6 +29,10 @@ MAX_FOLDED = 2**12
 """Largest constant that is computed. Arithmetic of shapes needs a few values; of weights only the shape is needed."""
 
 _OWN = ("", "ai.onnx")
+_VALUES = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
+_HINTS = {
+    "If": "for an early exit, export a model that always runs to its end and has the answer of each exit as an output"
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +119,19 @@ def read_graph(path: Path, dims: Mapping[str, int]) -> Graph:
         model = onnx.load_model_from_string(raw)
     except Exception as error:  # noqa: BLE001  protobuf has two implementations, which raise different exceptions
         raise InputError(f"{path}: expected an ONNX model, found bytes that are none ({_brief(str(error))})") from None
+    del raw
     if not model.graph.node:
         raise InputError(f"{path}: expected an ONNX model with a graph, found no nodes")
     try:
         messages = list(_messages(model))
     except UnicodeDecodeError:
         raise InputError(f"{path}: expected an ONNX model, found names that are no UTF-8") from None
-    _check_external([item for item in messages if isinstance(item, onnx.TensorProto)], path)
+    tensors = [item for item in messages if isinstance(item, onnx.TensorProto)]
+    _check_external(tensors, path)
+    for tensor in tensors:
+        if math.prod(tensor.dims) > MAX_FOLDED:
+            for part in _VALUES:
+                tensor.ClearField(part)  # or they would be copied with the model
     model = _inline(model, path)
     _check_known(model.graph, path)
     return _Reader(model, path, dims).read()
@@ -134,6 +145,39 @@ def _brief(text: str) -> str:
 
 def _label(node: onnx.NodeProto) -> str:
     return _brief(node.name or next(filter(None, node.output), "") or node.op_type)
+
+
+def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
+    return {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+
+
+def _pool_sizes(attributes: Mapping[str, Any], sizes: tuple[int, ...]) -> list[int]:
+    """Sizes of a pool's output as runtimes compute them.
+
+    The onnx package follows the formula of the model's opset. Before opset 22 that counts windows that start in the
+    padding behind the map, if ``ceil_mode`` is set; no runtime does so, and the current formula does not either.
+    """
+    axes = range(len(sizes) - 2)
+    strides = attributes.get("strides", [1 for _ in axes])
+    auto = attributes.get("auto_pad", b"NOTSET")
+    if auto.startswith(b"SAME"):
+        return [*sizes[:2], *(math.ceil(sizes[2 + axis] / strides[axis]) for axis in axes)]
+    dilations = attributes.get("dilations", [1 for _ in axes])
+    pads = attributes.get("pads", [0 for _ in axes] * 2) if auto == b"NOTSET" else [0 for _ in axes] * 2
+    ceil = bool(attributes.get("ceil_mode"))
+    return [
+        *sizes[:2],
+        *(
+            windows(
+                sizes[2 + axis],
+                dilations[axis] * (attributes["kernel_shape"][axis] - 1) + 1,
+                strides[axis],
+                (pads[axis], pads[axis + len(axes)]),
+                ceil=ceil,
+            )
+            for axis in axes
+        ),
+    ]
 
 
 def _messages(message: Message) -> Iterator[Message]:
@@ -177,6 +221,11 @@ def _opset(model: onnx.ModelProto) -> int:
     return max((item.version for item in model.opset_import if item.domain in _OWN), default=0)
 
 
+def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Nodes, and those of the graphs in them, e.g. of the branches of an If."""
+    return (item for node in nodes for item in _messages(node) if isinstance(item, onnx.NodeProto))
+
+
 def _inline(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
     """The model without functions of its own, which become the nodes they stand for."""
     newest, opset = onnx.defs.onnx_opset_version(), _opset(model)
@@ -187,7 +236,7 @@ def _inline(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
         )
     if not model.functions:
         return model
-    left = {(item.domain, item.name): item.node for item in model.functions}
+    left = {(item.domain, item.name): list(_nodes(item.node)) for item in model.functions}
     counts: dict[tuple[str, str], int] = {}  # how many nodes each function comes to, before any is written out
 
     def count(nodes: Iterable[onnx.NodeProto]) -> int:
@@ -198,7 +247,7 @@ def _inline(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
         if not ready:
             raise InputError(f'{path}: function "{_brief(".".join(next(iter(left))))}": calls itself')
         counts |= {key: count(left.pop(key)) for key in ready}
-    if count(model.graph.node) > MAX_NODES:
+    if count(_nodes(model.graph.node)) > MAX_NODES:
         raise InputError(f"{path}: expected at most {MAX_NODES} nodes, found functions that come to more")
     try:
         return inliner.inline_local_functions(model)
@@ -215,7 +264,8 @@ def _check_known(graph: onnx.GraphProto, path: Path) -> None:
     for node in graph.node:
         if node.domain not in _OWN or node.op_type not in KNOWN:
             op = node.op_type if node.domain in _OWN else f"{node.domain}.{node.op_type}"
-            faults.append(f'{path}: node "{_label(node)}": {_brief(op)} is not understood')
+            hint = f"; {_HINTS[op]}" if op in _HINTS else ""
+            faults.append(f'{path}: node "{_label(node)}": {_brief(op)} is not understood{hint}')
     if faults:
         raise InputError(faults)
 
@@ -322,9 +372,10 @@ class _Reader:
             self.graph.folded += 1
             self._fold(node, outputs)
             return
-        attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+        attributes = _attributes(node)
         results = tuple(name if name in self.types else "" for name in node.output)
-        self.graph.nodes.append(Node(_label(node), node.op_type, tuple(node.input), results, attributes))
+        op = "Identity" if node.op_type == "Pad" and self._pads_nothing(node, attributes) else node.op_type
+        self.graph.nodes.append(Node(_label(node), op, tuple(node.input), results, attributes))
         if 0 in (math.prod(self.graph.sizes[name]) for name in outputs):
             raise self._fault(node, "expected outputs with values, found an empty one")
 
@@ -333,7 +384,20 @@ class _Reader:
         schema = onnx.defs.get_schema(node.op_type, self.opsets[0].version, "")
         types = {name: self.types[name] for name in node.input if name}
         data = {name: self.data[name] for name in types if name in self.data}
-        return shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=self.opsets)
+        found: dict[str, onnx.TypeProto] = shape_inference.infer_node_outputs(
+            schema, node, types, data, opset_imports=self.opsets
+        )
+        if node.op_type in WINDOWS:
+            sizes = _pool_sizes(_attributes(node), self.graph.sizes[node.input[0]])
+            for type_ in found.values():
+                type_.CopyFrom(onnx.helper.make_tensor_type_proto(type_.tensor_type.elem_type, sizes))
+        return found
+
+    def _pads_nothing(self, node: onnx.NodeProto, attributes: Mapping[str, Any]) -> bool:
+        """Whether a Pad adds and cuts nothing. Its sizes are an input, or an attribute before opset 11."""
+        if len(node.input) == 1:
+            return not any(attributes["pads"])
+        return node.input[1] in self.data and not numpy_helper.to_array(self.data[node.input[1]]).any()
 
     def _fold(self, node: onnx.NodeProto, outputs: list[str]) -> None:
         """Compute a small constant; of any other constant, as of weights, only the shape is known."""
@@ -341,6 +405,8 @@ class _Reader:
         values = {name: numpy_helper.to_array(self.data[name]) for name in node.input if name in self.data}
         if node.op_type in {"Shape", "Size"}:  # needs the shape of its input only: any values will do
             values = {name: np.broadcast_to(np.float32(0), self.graph.sizes[name]) for name in node.input}
+        if any(isinstance(item, onnx.TensorProto) and item.external_data for item in _messages(node)):
+            return  # in another file, which is never read
         if node.op_type not in SHAPES or words > MAX_FOLDED or any(name and name not in values for name in node.input):
             return
         alone = onnx.helper.make_function("fluidb", "constant", list(values), outputs, [node], self.opsets)

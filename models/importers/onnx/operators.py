@@ -7,11 +7,15 @@ def _names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-PRODUCTS = _names("Attention Conv ConvInteger ConvTranspose Einsum Gemm MatMul MatMulInteger QLinearConv QLinearMatMul")
+CONVOLUTIONS = _names("Conv ConvInteger ConvTranspose QLinearConv")
+PRODUCTS = CONVOLUTIONS | _names("Attention Einsum Gemm MatMul MatMulInteger QLinearMatMul")
 """Operators that multiply; they become layers of the network."""
 
-POOLS = _names("AveragePool GlobalAveragePool MaxPool")
-"""Pools that a network file has an operator for."""
+WINDOWS = _names("AveragePool LpPool MaxPool")
+"""Pools over windows; the others are over the whole map."""
+
+POOLS = WINDOWS | _names("GlobalAveragePool GlobalLpPool GlobalMaxPool")
+"""Pools; each reads its input and writes its output."""
 
 ELEMENTWISE = _names(
     """Abs Acos Acosh Add And Asin Asinh Atan Atanh BatchNormalization BitShift BitwiseAnd BitwiseNot BitwiseOr
@@ -30,13 +34,16 @@ KEEPING = _names("DepthToSpace Flatten Reshape SpaceToDepth Squeeze Transpose Un
 with other sizes values would be lost."""
 
 MOVING = _names(
-    """ArgMax ArgMin CumSum DynamicQuantizeLinear Gather GatherElements GatherND GlobalLpPool GlobalMaxPool
-    GridSample GroupNormalization Hardmax InstanceNormalization LRN LayerNormalization LogSoftmax LpNormalization
-    LpPool MaxRoiPool MaxUnpool MeanVarianceNormalization OneHot Pad RMSNormalization ReduceL1 ReduceL2 ReduceLogSum
-    ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Resize ReverseSequence
-    RoiAlign RotaryEmbedding ScatterElements ScatterND Softmax TopK Upsample"""
+    """ArgMax ArgMin CumSum DynamicQuantizeLinear Gather GatherElements GatherND GridSample GroupNormalization Hardmax
+    InstanceNormalization LRN LayerNormalization LogSoftmax LpNormalization MaxRoiPool MaxUnpool
+    MeanVarianceNormalization OneHot Pad RMSNormalization ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
+    ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Resize ReverseSequence RoiAlign RotaryEmbedding
+    ScatterElements ScatterND Softmax TopK Upsample"""
 )
 """An output value depends on values in other places of the input, so these operators are traffic."""
+
+GATHERS = _names("Gather GatherElements GatherND")
+"""Operators that take values at given places. If the places are constant, this rearranges; otherwise it is traffic."""
 
 JOINING = _names("Concat")
 """Operators that put maps side by side; each map is written in place."""

@@ -23,12 +23,15 @@ class OwnExits:
     heads : dict of str to list of Op
         The layers that an exit's output needs beyond the layer that it follows. The key is that layer; exits
         are in order of depth.
+    answer : str
+        The layer that holds the output of the last exit.
     remarks : list of str
         A line for each output that is no exit, with the reason.
     """
 
     backbone: list[Op]
     heads: dict[str, list[Op]]
+    answer: str
     remarks: list[str]
 
 
@@ -52,8 +55,8 @@ def own_exits(
     -------
     OwnExits
         The last exit is the output that takes the most MACs; if several do, the last of them. Another output is
-        an exit if everything that it needs beyond the backbone reads a single block boundary of the backbone, and
-        the backbone multiplies after that boundary.
+        an exit if what it needs beyond the backbone multiplies, and reads a single block boundary of the backbone,
+        after which the backbone multiplies too.
     """
     reach = {name: _needed(layers, layer) for name, layer in outputs.items()}
     cost = {name: sum(macs.get(layer, 0) for layer in found) for name, found in reach.items()}
@@ -70,10 +73,12 @@ def own_exits(
             branch = reach[name] - backbone
             feet = {source for op in layers if op.name in branch for source in op.inputs or ()} - branch
             (foot, *others) = sorted(feet or {waiting[name]})
-            if others or foot not in boundaries or round_ == MAX_ROUNDS:
+            if not branch & macs.keys():
+                remarks[name] = "has no product of its own"
+            elif others or foot not in boundaries or round_ == MAX_ROUNDS:
                 remarks[name] = "does not hang on a single block boundary"
             elif not any(op.name in macs for op in chain[boundaries[foot] + 1 :]):
-                remarks[name] = "has no product behind it"
+                remarks[name] = "hangs where no product follows"
             else:
                 heads[foot] = heads.get(foot, set()) | branch
         grown = backbone.union(*(reach[name] for name in remarks))
@@ -83,6 +88,7 @@ def own_exits(
     return OwnExits(
         [op for op in layers if op.name in backbone],
         {foot: _head(layers, heads[foot], foot) for foot in boundaries if foot in heads},
+        outputs[final],
         [f'output "{name}" {why}: no exit, part of the backbone' for name, why in remarks.items()],
     )
 

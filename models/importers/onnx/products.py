@@ -1,4 +1,4 @@
-"""Says which matrix products the multiplying operators of ONNX compute."""
+"""Says which operators of a network file the products and pools of ONNX are."""
 
 from __future__ import annotations
 
@@ -153,6 +153,35 @@ def window(node: Node, kernel: tuple[int, ...], source: tuple[int, ...], out: tu
     before, after = (list(side) + [0] * len(fill) for side in (pads[: len(kernel)], pads[len(kernel) :]))
     sizes = {"kernel": kernel, "stride": stride, "dilation": dilation}
     return {key: [*value, *fill] for key, value in sizes.items()} | {"pad": before + after}
+
+
+def pooling(node: Node, graph: Graph) -> dict[str, Any] | None:
+    """A pool as an operator of a network file.
+
+    Parameters
+    ----------
+    node : Node
+        A pool.
+    graph : Graph
+        Where it stands.
+
+    Returns
+    -------
+    dict or None
+        The operator without its name and inputs. ``None`` if a network file has none: for a pool over three axes, with
+        dilation, of several maps at once, of the largest value of a whole map, or with places as a second output.
+    """
+    sizes, out = graph.sizes[node.inputs[0]], graph.sizes[node.outputs[0]]
+    if map_of(sizes) is None or any(node.outputs[1:]):
+        return None
+    if node.op == "GlobalAveragePool":
+        return {"op": "globalavgpool"}
+    names = {"MaxPool": "maxpool", "AveragePool": "avgpool"}
+    if node.op not in names or set(node.attributes.get("dilations", [1])) != {1}:
+        return None
+    content = window(node, tuple(node.attributes["kernel_shape"]), sizes[2:], out[2:])
+    del content["dilation"]
+    return {"op": names[node.op], **content, "ceil": bool(node.attributes.get("ceil_mode"))}
 
 
 def convolution(node: Node, graph: Graph) -> Product:

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ....formats import InputError
-from ...lowering import lower
 from ...network import Shape
-from ...schema import Pool
 from ..names import LayerNames
 from .graph import Graph, Node
-from .operators import ARRANGING, ELEMENTWISE, JOINING, KEEPING, MOVING, POOLS, PRODUCTS
-from .products import Product, convolution, map_of, matrix_product, raw_product, window
+from .operators import ARRANGING, CONVOLUTIONS, ELEMENTWISE, GATHERS, JOINING, KEEPING, MOVING, POOLS, PRODUCTS
+from .products import Product, convolution, map_of, matrix_product, pooling, raw_product
 
 MAX_PASS = 64
 """Most layers that one memory pass reads; a longer pass is split. A single node with more inputs is not."""
@@ -93,7 +91,7 @@ def walk(graph: Graph, path: Path) -> Walk:
 
 def _arranges(node: Node, graph: Graph) -> bool:
     """Whether a node only rearranges values, at places that are known without a run."""
-    return node.op in ARRANGING or (node.op == "Gather" and node.inputs[1] in graph.constants)
+    return node.op in ARRANGING or (node.op in GATHERS and node.inputs[1] in graph.constants)
 
 
 def _written(graph: Graph) -> set[str]:
@@ -104,7 +102,7 @@ def _written(graph: Graph) -> set[str]:
             needed |= set(node.inputs)
         elif _arranges(node, graph) and needed & set(node.outputs):
             needed.add(node.inputs[0])
-    return needed
+    return needed - {""}
 
 
 class Walk:
@@ -120,6 +118,8 @@ class Walk:
         The layer that holds each output of the graph.
     layer_of : dict of str to str
         The layer that holds the values of each node and tensor.
+    node_of : dict of str to str
+        The node at which each layer was added, as faults name it.
     aside : set of str
         Layers that depend on no product and not on the first input: masks, positions.
     kinds : dict of str to Counter
@@ -144,6 +144,8 @@ class Walk:
         self.views: dict[tuple[str, Shape], str] = {}
         self.fusable: dict[str, tuple[Node, dict[str, int], list[str]]] = {}
         self.label_of: dict[str, str] = {}  # nodes by the tensor that they end a pass with
+        self.node_of: dict[str, str] = {}
+        self.at = "inputs"
         self.enter(inputs)
 
     # ---- layers
@@ -153,9 +155,28 @@ class Walk:
         name = self.names.give(label.strip("/").replace("/", "."))
         self.layers[name] = {"name": name, "op": content["op"], "from": list(sources), **content}
         self.shapes[name] = shape
+        self.node_of[name] = self.at
         if content["op"] not in MULTIPLYING and set(sources) <= self.aside:
             self.aside.add(name)
         return name
+
+    def traffic(self, label: str, reads: dict[str, int], shape: Shape) -> str:
+        """Add a layer that reads words and writes a map."""
+        return self.emit(label, self.memory(reads, shape), list(reads), shape)
+
+    def memory(self, reads: dict[str, int], shape: Shape) -> dict[str, Any]:
+        """A memory layer. It states how many words it reads, unless it reads all of its inputs."""
+        words = sum(reads.values())
+        content: dict[str, Any] = {"op": "memory"}
+        if words != sum(self.shapes[name].words for name in reads):
+            content["reads"] = words
+        return content | {"shape": list(shape)}
+
+    def fused(self, label: str, layers: Sequence[str]) -> str:
+        """Add a layer that combines the first layer, as it is written, with the others, element by element."""
+        shape = self.shapes[layers[0]]
+        equal = all(self.shapes[name] == shape for name in layers)
+        return self.emit(label, {"op": "add" if equal else "fuse"}, layers, shape)
 
     def enter(self, inputs: Sequence[str]) -> None:
         """Add the sample: the only input, or all of them side by side."""
@@ -171,25 +192,35 @@ class Walk:
                     self.aside.add(layer)
             self.hold([name], layer)
 
+    # ---- tensors
+
     def natural(self, tensor: str) -> Shape:
-        """A tensor as a map: with two axes of positions the channels come first, with one or none they come last."""
-        *others, first, second, third = (1, 1, 1, *self.graph.sizes[tensor])
-        if len(self.graph.sizes[tensor]) > 3:
-            return Shape(math.prod(others) * second, third, first)
-        return Shape(first * second, 1, third)
+        """A tensor as a map: with two axes of positions or more the channels come first, else they come last."""
+        sizes = self.graph.sizes[tensor]
+        if len(sizes) > 3:
+            return Shape(sizes[0] * math.prod(sizes[2:-1]), sizes[-1], sizes[1])
+        *positions, channels = (1, *sizes)
+        return Shape(math.prod(positions), 1, channels)
 
-    def part(self, tensor: str, layer: str, order: object) -> _Tensor:
-        """A tensor whose values are those of a layer, or some of them."""
-        return _Tensor({layer: min(self.graph.words(tensor), self.shapes[layer].words)}, order)
-
-    def hold(self, tensors: Iterable[str], layer: str) -> None:
-        """Note that a layer holds these tensors."""
-        self.tensors |= {name: self.part(name, layer, name) for name in tensors if name}
+    def hold(self, tensors: Iterable[str], layer: str, order: object = None) -> None:
+        """Note that these tensors are values of a layer: all of them, a part, or some of them repeated."""
+        for name in filter(None, tensors):
+            words = min(self.graph.words(name), self.shapes[layer].words)
+            self.tensors[name] = _Tensor({layer: words}, order or name)
 
     def look(self, tensor: str) -> _Tensor:
         """A tensor. If a memory pass has written it by now, it is held by a layer like any other."""
         seen = self.tensors[tensor]
-        return self.part(tensor, self.passes[seen.unwritten], seen.order) if seen.unwritten in self.passes else seen
+        if seen.unwritten in self.passes:
+            self.hold([tensor], self.passes[seen.unwritten], seen.order)
+        return self.tensors[tensor]
+
+    def reads(self, tensors: Iterable[str]) -> dict[str, int]:
+        """Words that tensors take from each layer; those that two of them take are read once."""
+        words: Counter[str] = Counter()
+        for name in tensors:
+            words.update(self.look(name).reads)
+        return {layer: min(count, self.shapes[layer].words) for layer, count in words.items()}
 
     def layer(self, tensor: str) -> str:
         """Return the layer that holds a tensor's values, perhaps among others; write its memory pass if that is due."""
@@ -203,24 +234,8 @@ class Walk:
         self.passes[ended] = self.traffic(self.label_of[ended], reads, shape or self.natural(ended))
         return self.passes[ended]
 
-    def traffic(self, label: str, reads: dict[str, int], shape: Shape) -> str:
-        """Add a layer that reads words and writes a map."""
-        return self.emit(label, self.memory(reads, shape), list(reads), shape)
-
-    def memory(self, reads: dict[str, int], shape: Shape) -> dict[str, Any]:
-        """A memory layer. It states how many words it reads, unless it reads all of its inputs."""
-        words = sum(reads.values())
-        content: dict[str, Any] = {"op": "memory"}
-        if words != sum(self.shapes[name].words for name in reads):
-            content["reads"] = words
-        return content | {"shape": list(shape)}
-
-    def count(self, kind: str, node: Node) -> None:
-        """Note what a node became."""
-        self.kinds[kind][node.op] += 1
-
     def shaped(self, tensor: str, shape: Shape) -> str:
-        """The layer that holds a tensor as a map of this shape."""
+        """The layer that holds a tensor's values and no others, as a map of this shape."""
         name = self.layer(tensor)
         if name == "input" and self.source.words == shape.words and not self.layers:
             self.source = self.shapes[name] = shape  # the first layer that reads the sample decides its form
@@ -234,17 +249,32 @@ class Walk:
             self.views[part, shape] = self.emit(f"{name}.view", view, [name], shape)
         return self.views[part, shape]
 
+    def alone(self, tensor: str) -> str:
+        """The layer that holds a tensor's values and no others, in the form in which they were written."""
+        at = self.shapes[self.layer(tensor)]
+        return self.shaped(tensor, at if at.words == self.graph.words(tensor) else self.natural(tensor))
+
+    def same_layer(self, tensors: list[str]) -> bool:
+        """Whether all tensors are parts of one layer, as the two halves of a rotation are."""
+        seen = [self.look(name) for name in tensors]
+        return not any(item.unwritten for item in seen) and len({name for item in seen for name in item.reads}) == 1
+
     # ---- nodes
+
+    def count(self, kind: str, node: Node) -> None:
+        """Note what a node became."""
+        self.kinds[kind][node.op] += 1
 
     def step(self, node: Node) -> None:
         """Add what one node costs."""
+        self.at = f'node "{node.label}" ({node.op})'
         active = [name for name in dict.fromkeys(node.inputs) if name and name not in self.graph.constants]
-        if node.op in {"Conv", "ConvInteger", "ConvTranspose", "QLinearConv"}:
-            self.multiply(node, convolution(node, self.graph))
-        elif node.op == "Attention":
+        if node.op == "Attention":
             self.attend(node)
+        elif node.op in CONVOLUTIONS:
+            self.multiply(node, convolution(node, self.graph), active)
         elif node.op in PRODUCTS:
-            self.multiply(node, self.linear(matrix_product(node, self.graph)))
+            self.multiply(node, self.linear(matrix_product(node, self.graph)), active)
         elif node.op in POOLS:
             self.pool(node)
         elif node.op in JOINING and not (len(active) == len(node.inputs) and self.same_layer(active)):
@@ -254,16 +284,18 @@ class Walk:
         else:
             assert node.op in ELEMENTWISE | MOVING
             self.combine(node, active)
-        for name in node.outputs:
-            if name in self.needed and self.tensors[name].unwritten:
+        for name in self.needed.intersection(node.outputs):
+            if self.tensors[name].unwritten:
                 self.layer(name)
 
-    def multiply(self, node: Node, found: Product) -> None:
-        """Add a product."""
+    def multiply(self, node: Node, found: Product, active: Sequence[str]) -> None:
+        """Add a product. Activations that are no factors are added as it is written, e.g. the third input of Gemm."""
         self.count("products", node)
         first = found.operands[0]
         sources = [self.shaped(first, found.source)] if found.source else [self.layer(name) for name in found.operands]
-        self.hold(node.outputs, self.emit(node.label, found.layer, sources, found.shape))
+        layer = self.emit(node.label, found.layer, sources, found.shape)
+        added = [self.layer(name) for name in active if name not in found.operands]
+        self.hold(node.outputs, self.fused(node.label, [layer, *added]) if added else layer)
 
     def linear(self, found: Product) -> Product:
         """A product of one activation by weights becomes a ``linear`` layer, if the shapes allow that."""
@@ -272,7 +304,7 @@ class Walk:
         if others or groups > 1 or self.graph.words(first) != rows * inner:
             return found
         at = self.shapes[self.layer(first)]
-        source = at if at.channels == inner else Shape(rows, 1, inner)
+        source = at if (at.positions, at.channels) == (rows, inner) else Shape(rows, 1, inner)
         shape = Shape(source.height, source.width, columns)
         return Product(found.operands, {"op": "linear", "out": columns}, shape, source)
 
@@ -287,55 +319,34 @@ class Walk:
         inner = query[3] if len(query) == 4 else query[2] // heads
         columns = out[3] if len(out) == 4 else out[2] // heads
         seen = sizes[given[1]][-2] + (sizes[given[4]][-2] if given[4] else 0)  # keys of this run and of earlier tokens
+        keys, values, masks = (
+            [self.layer(given[place]) for place in places if given[place] not in {"", *self.graph.constants}]
+            for places in ((1, 4), (2, 5), (3,))
+        )
         score = raw_product((given[0], given[1]), tokens, inner, seen, groups)
-        keys = [self.layer(name) for name in (given[1], given[4]) if name and name not in self.graph.constants]
-        values = [self.layer(name) for name in (given[2], given[5]) if name and name not in self.graph.constants]
         scores = self.emit(f"{node.label}.scores", score.layer, [self.layer(given[0]), *keys], score.shape)
-        memory = {"op": "memory", "shape": list(score.shape)}
-        soft = self.emit(f"{node.label}.softmax", memory, [scores], score.shape)
+        masked = self.fused(f"{node.label}.mask", [scores, *masks]) if masks else scores
+        soft = self.traffic(f"{node.label}.softmax", {masked: score.shape.words}, score.shape)
         weigh = raw_product(score.operands, tokens, seen, columns, groups)
-        result = self.emit(node.label, weigh.layer, [soft, *values], weigh.shape)
-        self.hold(node.outputs[:1], result)
+        self.hold(node.outputs[:1], self.emit(node.label, weigh.layer, [soft, *values], weigh.shape))
         for name, held in zip(node.outputs[1:], (keys, values, [scores]), strict=False):
-            if name:
-                self.tensors[name] = _Tensor({held[0]: self.graph.words(name)}, name)
+            self.hold([name], held[0])
 
     def pool(self, node: Node) -> None:
-        """Add a pool. A pool over one or two axes of one map keeps its name; any other becomes traffic."""
-        tensor = node.inputs[0]
-        source, shape = map_of(self.graph.sizes[tensor]), map_of(self.graph.sizes[node.outputs[0]])
-        alone = not any(node.outputs[1:]) and set(node.attributes.get("dilations", [1])) == {1}
-        if not (source and shape and alone):
-            self.combine(node, [tensor])
-            return
-        if node.op == "GlobalAveragePool":
-            content: dict[str, Any] = {"op": "globalavgpool"}
-        else:
-            sizes, out = self.graph.sizes[tensor][2:], self.graph.sizes[node.outputs[0]][2:]
-            content = {"op": "maxpool" if node.op == "MaxPool" else "avgpool"}
-            content |= window(node, tuple(node.attributes["kernel_shape"]), sizes, out)
-            content |= {"ceil": bool(node.attributes.get("ceil_mode"))}
-            del content["dilation"]  # a pool of a network file has none
-            try:
-                lower(Pool.model_validate({"name": "pool", **content, "shape": list(shape)}), [source], 1)
-            except ValueError:  # ONNX counts padding in another way here
-                content = self.memory({self.layer(tensor): source.words}, shape)
+        """Add a pool; one that a network file has no operator for is plain traffic."""
+        tensor, out = node.inputs[0], node.outputs[0]
+        source = self.shaped(tensor, map_of(self.graph.sizes[tensor]) or self.natural(tensor))
+        shape = map_of(self.graph.sizes[out]) or self.natural(out)
+        content = pooling(node, self.graph) or self.memory({source: self.shapes[source].words}, shape)
         self.count("traffic", node)
-        self.hold(node.outputs, self.emit(node.label, content, [self.shaped(tensor, source)], shape))
-
-    def same_layer(self, tensors: list[str]) -> bool:
-        """Whether all tensors are parts of one layer, as the two halves of a rotation are."""
-        seen = [self.look(name) for name in tensors]
-        return not any(item.unwritten for item in seen) and len({name for item in seen for name in item.reads}) == 1
+        self.hold(node.outputs, self.emit(node.label, content, [source], shape))
 
     def join(self, node: Node, active: list[str]) -> None:
         """Add a concatenation: maps are written in place, for free. With constants or repeated maps it is a copy."""
         layers = {name: self.layer(name) for name in active}
         words = {name: self.graph.words(name) for name in node.inputs}
         if len(layers) < len(words) or any(words[name] > self.shapes[layers[name]].words for name in layers):
-            reads: Counter[str] = Counter()
-            for name in active:
-                reads[layers[name]] += min(words[name], self.shapes[layers[name]].words)
+            reads = self.reads(active)
             reads[layers[active[0]]] += sum(words[name] for name in words if name not in layers)
             self.count("traffic", node)
             self.hold(node.outputs, self.traffic(node.label, reads, self.natural(node.outputs[0])))
@@ -353,41 +364,51 @@ class Walk:
     def arrange(self, node: Node, tensor: str) -> None:
         """Rearrange values or take a part of them. This is free: the next layer reads them from where they are."""
         self.count("free", node)
-        seen = self.look(tensor)
-        words = [self.graph.words(name) for name in (tensor, *filter(None, node.outputs))]
-        if node.op in KEEPING and len(set(words)) > 1:
-            raise ValueError(f"it makes {words[1]} values of {words[0]}: the file is made for another size of input")
+        seen, words = self.look(tensor), self.graph.words(tensor)
         for name in filter(None, node.outputs):
-            reads = {layer: min(words, self.graph.words(name)) for layer, words in seen.reads.items()}
-            self.tensors[name] = _Tensor(reads if not seen.unwritten else seen.reads, name, seen.unwritten)
+            if node.op in KEEPING and self.graph.words(name) != words:
+                raise ValueError(
+                    f"it makes {self.graph.words(name)} values of {words}: the file is made for another size of input"
+                )
+            if seen.unwritten:
+                self.tensors[name] = _Tensor(seen.reads, name, seen.unwritten)
+            else:
+                self.hold([name], self.layer(tensor))
 
     def combine(self, node: Node, active: list[str]) -> None:
         """Decide whether a node is free, is fused into the product before it, or belongs to a memory pass."""
-        if len({layer for name in active for layer in self.look(name).reads}) > MAX_PASS:
+        if len(self.reads(active)) > MAX_PASS or node.op in GATHERS:
             for name in active:
                 self.layer(name)
-        seen = [self.look(name) for name in active]
-        layers = {name for item in seen for name in item.reads}
+        layers = [*self.reads(active)]
+        orders = {self.look(name).order for name in active}
         simple = node.op in ELEMENTWISE
-        if simple and self.same_layer(active) and len({item.order for item in seen}) == 1:
+        if simple and self.same_layer(active) and len(orders) == 1:
             self.count("free", node)
-            self.tensors |= dict.fromkeys(filter(None, node.outputs), seen[0])
+            self.hold(node.outputs, layers[0], *orders)
             return
         words = self.graph.words(node.outputs[0])
-        products = [name for name, item in zip(active, seen, strict=True) if self.is_product(item, words)]
+        products = [name for name in active if self.is_product(self.look(name), words)]
         if simple and len(layers) > 1 and products:
-            self.fuse(node, active, products)
+            first = products[0]
+            sources = [self.layer(name) for name in sorted(active, key=lambda name: name != first)]
+            layer = self.fused(node.label, [*dict.fromkeys(sources)])
+            self.fusable[layer] = (node, self.reads(active), [self.layer(name) for name in products])
+            self.hold(node.outputs, layer)
             return
-        reads: Counter[str] = Counter()
-        for item in seen:
-            reads.update(item.reads)
-        capped = {name: min(reads[name], self.shapes[name].words) for name in reads}
-        if node.op == "Gather":
-            capped[next(iter(capped))] += words  # the rows of the table that are looked up
         self.count("traffic", node)
+        reads = self.looked_up(node) if node.op in GATHERS else self.reads(active)
         first, *others = filter(None, node.outputs)
         self.label_of[first] = node.label
-        self.tensors |= {name: _Tensor(capped, name, first) for name in (first, *others)}
+        self.tensors |= {name: _Tensor(reads, name, first) for name in (first, *others)}
+
+    def looked_up(self, node: Node) -> dict[str, int]:
+        """Words that a gather reads at places that only a run knows: the places, and no more values than it takes."""
+        data, places = node.inputs[:2]
+        reads, taken = self.reads([places]), self.graph.words(node.outputs[0])
+        layer = next(iter(reads)) if data in self.graph.constants else self.layer(data)
+        most = taken if data in self.graph.constants else self.shapes[layer].words
+        return reads | {layer: reads.get(layer, 0) + min(taken, most)}
 
     def is_product(self, seen: _Tensor, words: int) -> bool:
         """Whether a tensor is the whole result of a product, and as large as the output."""
@@ -395,32 +416,18 @@ class Walk:
         gemm = not seen.unwritten and name in self.layers and self.layers[name]["op"] in MULTIPLYING
         return gemm and self.shapes[name].words == words == seen.reads[name]
 
-    def fuse(self, node: Node, active: list[str], products: list[str]) -> None:
-        """Fuse a node into a product. `finish` undoes this if another layer reads the product without the node."""
-        words = self.graph.words(node.outputs[0])
-        layers = {name: self.layer(name) for name in active}
-        shape = self.shapes[layers[products[0]]]
-        ordered = sorted(active, key=lambda name: name != products[0])
-        whole = [name for name in ordered if self.shapes[layers[name]].words == words]
-        sources = list(dict.fromkeys(self.shaped(name, shape) for name in whole))
-        reads = {layer: words for name in active for layer, words in self.look(name).reads.items()}
-        content = {"op": "add"} if len(sources) > 1 else {"op": "view", "shape": list(shape)}
-        layer = self.emit(node.label, content, sources, shape)
-        self.fusable[layer] = (node, reads, sources)
-        self.hold(node.outputs, layer)
-
     # ---- the end
 
     def finish(self) -> None:
         """Write the outputs, check what was fused, and note which layer holds each tensor."""
-        self.outputs = {name: self.layer(name) for name in self.graph.outputs if name not in self.graph.constants}
+        self.outputs = {name: self.alone(name) for name in self.graph.outputs if name not in self.graph.constants}
         uses = Counter(source for item in self.layers.values() for source in item["from"])
         uses.update(self.outputs.values())
-        for layer, (node, reads, sources) in self.fusable.items():
-            if any(self.only_use(name, uses) for name in sources):
+        for layer, (node, reads, products) in self.fusable.items():
+            if any(uses[name] == 1 for name in products):
                 self.count("fused", node)
                 continue
-            content = self.memory(reads, self.shapes[layer])
+            content = self.memory(reads, self.shapes[layer])  # another layer reads the product without the node
             self.layers[layer] = {"name": layer, **content, "from": list(reads)}
             self.count("traffic", node)
         for node in self.graph.nodes:
@@ -428,14 +435,3 @@ class Walk:
                 held = self.look(name)
                 if not held.unwritten:
                     self.layer_of[name] = self.layer_of[node.label] = next(iter(held.reads))
-
-    def only_use(self, name: str, uses: Counter[str]) -> bool:
-        """Whether a layer is a product, perhaps behind views, that nothing else reads."""
-        while uses[name] == 1 and name != "input":
-            layer = self.layers[name]
-            if layer["op"] in MULTIPLYING:
-                return True
-            if layer["op"] != "view" or name in self.fusable:
-                return False
-            (name,) = layer["from"]
-        return False

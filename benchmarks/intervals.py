@@ -1,0 +1,226 @@
+"""Measure how often printed intervals contain the truth: ``make coverage``.
+
+At six loads of two networks, runs with different seeds are simulated as
+``serve-sim`` does, short ones and long ones.  The truth is the figure of all
+requests of the long runs together.  Writes ``intervals.json``, and the tables of
+``docs/intervals.md`` from it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from fluidb import __version__
+from fluidb.dse import SearchOptions, search, tabulate_design, tabulate_latency
+from fluidb.experiments.capacity import saturation_rate
+from fluidb.models import load_network
+from fluidb.platforms import load_platform
+from fluidb.serving import Replay, find_policy, simulate
+from fluidb.serving.figures import FIGURES
+from fluidb.serving.metrics import QUANTILES
+from fluidb.serving.one_run import ROUNDING, OneRun, nearest_rank
+from fluidb.serving.statistics import Interval, mean_interval
+from fluidb.tables.latency import LatencyTable
+from fluidb.traffic import poisson, prepare
+from numpy.typing import NDArray
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "intervals.json"
+PAGE = HERE.parent / "docs" / "intervals.md"
+BEGIN, END = "<!-- coverage: begin -->\n", "<!-- coverage: end -->\n"
+SCHEMA = "fluidb.coverage/1"
+
+NETWORKS = {"resnet50": 0.2, "alexnet": 0.12}
+"""Networks, and their latency objectives in seconds: one gains little from batches, the other much."""
+BOARD, POLICY = "zc706", "fluid"
+LOADS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
+"""Arrival rates, as shares of the saturation rate."""
+NAMES = ("violation_rate", "mean", "p50", "p90", "p99")
+FEW = 10
+"""Of fewer intervals no share is told, only their number."""
+TOGETHER = 5
+"""Seeds that are taken together."""
+KINDS = {
+    "one": "One run, as `serve-sim` prints it",
+    "joined": f"{TOGETHER} runs as one, as `capacity` takes them",
+    "means": f"Mean over {TOGETHER} runs, as `compare` takes it",
+}
+"""What an interval is computed from."""
+
+
+class Point(NamedTuple):
+    """A network at a load."""
+
+    network: str
+    load: float
+
+    @property
+    def rate_per_s(self) -> float:
+        """Requests/s that arrive."""
+        return self.load * saturation_rate(table_of(self.network))
+
+    def run(self, count: int, seed: int) -> Replay:
+        """One run."""
+        table = table_of(self.network)
+        rates = [row.rate for row in table.exits]
+        traffic = prepare(poisson(self.rate_per_s, count, seed), rates, slo_s=NETWORKS[self.network], seed=seed)
+        return simulate(table, traffic, find_policy(POLICY))
+
+
+@functools.cache
+def table_of(network: str) -> LatencyTable:
+    """Latency table of the best design."""
+    problem = load_network(network), load_platform(BOARD), SearchOptions()
+    return tabulate_latency(*tabulate_design(*problem, search(*problem)))
+
+
+def intervals_of(run: OneRun, slo_s: float) -> dict[str, Interval | None]:
+    """The interval of every figure."""
+    told = {"violation_rate": run.share(run.latency_s > slo_s), "mean": run.mean()}
+    told |= {name: run.quantile(QUANTILES[name]) for name in NAMES if name in QUANTILES}
+    return {name: item.interval for name, item in told.items()}
+
+
+def figures_of(latency_s: NDArray[np.float64], slo_s: float) -> dict[str, float]:
+    """Every figure of some requests."""
+    found = {"violation_rate": float((latency_s > slo_s).mean()), "mean": float(latency_s.mean())}
+    ordered = np.sort(latency_s)
+    return found | {name: nearest_rank(ordered, QUANTILES[name]) for name in NAMES if name in QUANTILES}
+
+
+def judged(found: Sequence[Interval | None], truth: float) -> dict[str, float | None]:
+    """How many intervals were printed, which share of these contains the truth, and half their median width."""
+    printed = [item for item in found if item is not None]
+    if not printed:
+        return {"printed": 0.0, "covered": None, "half_width": None}
+    inside = [item.low <= truth * (1 + ROUNDING) and truth <= item.high * (1 + ROUNDING) for item in printed]
+    half = float(np.median([item.high - item.low for item in printed])) / 2
+    return {"printed": len(printed) / len(found), "covered": float(np.mean(inside)), "half_width": half}
+
+
+def measure(point: Point, seeds: int, lengths: Sequence[int]) -> dict[str, Any]:
+    """Runs of every length at a point, and what became of their intervals; the last length tells the truth."""
+    slo_s = NETWORKS[point.network]
+    rows: list[dict[str, Any]] = []
+    for length in lengths:
+        latency_s, fresh = np.empty((seeds, length)), np.empty((seeds, length), dtype=np.bool_)
+        for seed in range(seeds):
+            replay = point.run(length, seed)
+            latency_s[seed], fresh[seed] = replay.latency_s, replay.fresh
+        each = [OneRun(*run) for run in zip(latency_s, fresh, strict=True)]
+        found = {"one": [intervals_of(run, slo_s) for run in each]}
+        if length == min(lengths):
+            joined = (OneRun(latency_s[of].ravel(), fresh[of].ravel()) for of in groups(seeds))
+            found["joined"] = [intervals_of(run, slo_s) for run in joined]
+        figures = [figures_of(run, slo_s) for run in latency_s]
+        values = {name: np.array([item[name] for item in figures]) for name in NAMES}
+        means = {
+            name: judged([mean_interval(column[of]) for of in groups(seeds)], float(column.mean()))
+            for name, column in values.items()
+        }
+        worth = float(np.median([run.independent for run in each]))
+        rows.append({"requests": length, "independent_requests": worth, "intervals": found, "means": means})
+    truth = figures_of(latency_s.ravel(), slo_s)
+    for row in rows:
+        for kind, intervals in row.pop("intervals").items():
+            row[kind] = {name: judged([item[name] for item in intervals], truth[name]) for name in NAMES}
+    return {
+        "network": point.network, "load": point.load, "rate_per_s": point.rate_per_s, "truth": truth,
+        "standard_error": {name: float(column.std(ddof=1)) / math.sqrt(seeds) for name, column in values.items()},
+        "runs": rows,
+    }  # fmt: skip
+
+
+def groups(seeds: int) -> Iterator[NDArray[np.int64]]:
+    """Each group of seeds that follow one another, the last followed by the first."""
+    for first in range(seeds):
+        yield np.arange(first, first + TOGETHER) % seeds
+
+
+def tables(run: dict[str, Any]) -> str:
+    """What the page shows of a run."""
+    text = [f"Measured with {run['seeds']} seeds by `{run['command']}`, {run['version']}.\n"]
+    points, seeds = run["points"], run["seeds"]
+    for kind, about in KINDS.items():
+        for at, length in enumerate(run["lengths"]):
+            if kind in points[0]["runs"][at]:
+                rows = [[_judged(point, point["runs"][at][kind], name, seeds) for name in NAMES] for point in points]
+                text.append(f"\n**{about}: {length:,} requests each**\n\n{_rows(points, rows)}")
+    truths = [[_truth(point, name) for name in NAMES] for point in points]
+    text.append(f"\n**The truth, with its standard error**\n\n{_rows(points, truths)}")
+    return "".join(text)
+
+
+def _rows(points: list[dict[str, Any]], cells: list[list[str]]) -> str:
+    header = ["network", "load", *(FIGURES[name].heading for name in NAMES)]
+    rows = [[point["network"], f"{point['load']:.2f}", *row] for point, row in zip(points, cells, strict=True)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in [header, ["---"] * len(header), *rows])
+
+
+def _judged(point: dict[str, Any], kind: dict[str, Any], name: str, seeds: int) -> str:
+    """Coverage, half-width, and the share of runs that were too short, if any."""
+    found = kind[name]
+    if not found["printed"]:
+        return "too short"
+    printed = round(found["printed"] * seeds)
+    if printed < FEW:
+        return f"too short in {seeds - printed} runs; {round(found['covered'] * printed)} of {printed}"
+    refused = f", {1 - found['printed']:.0%} too short" if printed < seeds else ""
+    share = FIGURES[name].unit == "share"
+    width = f"{100 * found['half_width']:.2f} points" if share else f"{found['half_width'] / point['truth'][name]:.1%}"
+    return f"{found['covered']:.1%} (±{width}{refused})"
+
+
+def _truth(point: dict[str, Any], name: str) -> str:
+    unit = "%" if FIGURES[name].unit == "share" else "ms"
+    scale = {"%": 100, "ms": 1e3}[unit]
+    return f"{scale * point['truth'][name]:.3f} ±{scale * point['standard_error'][name]:.3f} {unit}"
+
+
+def write_page(run: dict[str, Any]) -> None:
+    """Put the tables into the page."""
+    before, rest = PAGE.read_text().split(BEGIN)
+    PAGE.write_text(before + BEGIN + tables(run) + END + rest.split(END)[1])
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(prog="make coverage", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200, help="runs at each point")
+    parser.add_argument(
+        "--lengths", type=int, nargs=2, default=[20_000, 100_000], help="requests of short and long runs"
+    )
+    parser.add_argument("--out", type=Path, metavar="JSON", help="write this file only")
+    parser.add_argument("--render", action="store_true", help="measure nothing; write the page from intervals.json")
+    options = parser.parse_args()
+    if options.render:
+        write_page(json.loads(RESULTS.read_text()))
+        return
+    points = []
+    begin = time.perf_counter()
+    for network in NETWORKS:
+        for load in LOADS:
+            points.append(measure(Point(network, load), options.seeds, options.lengths))
+            print(f"{network} at {load}: {time.perf_counter() - begin:.0f} s", file=sys.stderr)
+    chosen = f"--seeds {options.seeds} --lengths {' '.join(map(str, options.lengths))}"
+    run = {
+        "schema": SCHEMA, "command": f"python benchmarks/intervals.py {chosen}",
+        "version": f"fluidb {__version__}", "seeds": options.seeds, "lengths": options.lengths, "points": points,
+    }  # fmt: skip
+    (options.out or RESULTS).write_text(json.dumps(run, indent=1) + "\n")
+    print(tables(run))
+    if options.out is None:
+        write_page(run)
+
+
+if __name__ == "__main__":
+    main()

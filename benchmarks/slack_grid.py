@@ -1,0 +1,218 @@
+"""fluid-slack against FluidB on every network and board that ships: ``python benchmarks/slack_grid.py poisson``.
+
+Seven loads, as shares of the rate that no policy sustains, times eight SLOs, as
+multiples of the time of one sample alone.  Both policies get the same arrivals and
+exits under the same seed.  ``poisson`` and ``gamma`` (CV 3) draw arrivals; ``azure`` takes the
+CSV file named by ``--trace``, faster or slower.  Each writes ``benchmarks/slack-grid/TRAFFIC.csv``;
+``render`` draws the picture from these files and writes the tables of docs/fluid-slack.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from fluidb.dse import SearchOptions, search, tabulate_design, tabulate_latency
+from fluidb.experiments.capacity import saturation_rate
+from fluidb.models import NETWORKS, load_network
+from fluidb.platforms import PLATFORMS, Described, Platform, load_platform
+from fluidb.plots.canvas import canvas, save
+from fluidb.serving import find_policy, simulate
+from fluidb.tables import LatencyTable
+from fluidb.traffic import Trace, prepare
+from fluidb.traffic.arrivals import gamma, poisson
+from fluidb.traffic.importers import import_trace
+from rounds import HERE
+
+LOADS = (0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 0.95)
+SLOS = (1.05, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
+SEEDS, REQUESTS = (301, 302, 303), 5_000
+FOLDER, PAGE = HERE / "slack-grid", HERE.parent / "docs" / "fluid-slack.md"
+PICTURE = HERE.parent / "docs" / "images" / "fluid-slack-grid.svg"
+TRAFFIC = {"poisson": "Poisson", "gamma": "gamma, CV 3", "azure": "Azure code trace"}
+POINT = 0.01
+
+
+class Point(NamedTuple):
+    """fluid-slack and FluidB at one point: means over the seeds, and the least and largest difference of violations."""
+
+    network: str
+    board: str
+    load: float
+    slo_x: float  # in times of one sample alone
+    fluid: float  # violation rate
+    slack: float
+    least: float  # fluid-slack's violation rate less FluidB's, on its best seed
+    most: float  # on its worst
+    mean_x: float  # ratio of the average latencies
+    p99_x: float
+    longest_x: float  # ratio of the longest latencies
+
+    @property
+    def worse(self) -> bool:
+        """Whether fluid-slack has more violations on every seed."""
+        return self.least > 0
+
+
+def engines() -> Iterator[tuple[str, str, LatencyTable]]:
+    """Every network on the NPU that the search finds for it on every board."""
+    for network, board in itertools.product(NETWORKS.names(), PLATFORMS.names()):
+        platform = load_platform(board, kind=Described)
+        if isinstance(platform, Platform):
+            asked = load_network(network), platform, SearchOptions()
+            yield network, board, tabulate_latency(*tabulate_design(*asked, search(*asked)))
+
+
+def arrivals(kind: str, rate_per_s: float, recorded: Trace | None) -> list[tuple[int, Trace]]:
+    """Seeds and arrivals at a rate; a recorded trace runs faster or slower, and has one seed."""
+    if recorded is not None:
+        own_per_s = len(recorded) / float(recorded.arrival_s[-1])
+        return [(SEEDS[0], Trace(recorded.request_id, recorded.arrival_s * own_per_s / rate_per_s))]
+    if kind == "gamma":
+        return [(seed, gamma(rate_per_s, 3.0, REQUESTS, seed)) for seed in SEEDS]
+    return [(seed, poisson(rate_per_s, REQUESTS, seed)) for seed in SEEDS]
+
+
+def figures(table: LatencyTable, trace: Trace, slo_s: float, seed: int, policy: str) -> list[float]:
+    """Violation rate, and average, p99 and longest latency of a run."""
+    traffic = prepare(trace, [item.rate for item in table.exits], slo_s=slo_s, seed=seed)
+    found = simulate(table, traffic, find_policy(policy))
+    latency_s = found.latency_s
+    return [found.violated.mean(), latency_s.mean(), np.percentile(latency_s, 99), latency_s.max()]
+
+
+def measure(kind: str, recorded: Trace | None) -> Iterator[Point]:
+    """Every point of the grid."""
+    for network, board, table in engines():
+        alone_s, saturation = table.array()[0, -1, 1], saturation_rate(table)
+        for load in LOADS:
+            traces = arrivals(kind, load * saturation, recorded)
+            for slo in SLOS:
+                fluid, slack = (
+                    np.array([figures(table, trace, slo * alone_s, seed, policy) for seed, trace in traces])
+                    for policy in ("fluid", "fluid-slack")
+                )
+                more = slack[:, 0] - fluid[:, 0]
+                ratios = slack[:, 1:].mean(axis=0) / fluid[:, 1:].mean(axis=0)
+                rates = fluid[:, 0].mean(), slack[:, 0].mean()
+                yield Point(network, board, load, slo, *rates, more.min(), more.max(), *ratios)
+
+
+class Cell(NamedTuple):
+    """All networks and boards at one load and SLO."""
+
+    load: float
+    slo_x: float
+    pairs: int
+    worse: int  # of them, on every seed
+    most: float  # largest mean difference of the violation rates
+    typical: float  # median difference
+    mean_x: float  # median ratio of the average latencies
+    mean_most_x: float
+    p99_x: float
+    p99_most_x: float
+    longest_x: float
+    longest_most_x: float
+
+
+def summarised(points: list[Point]) -> Iterator[Cell]:
+    """What is kept of a grid: one line for each load and SLO."""
+    for load, slo in itertools.product(LOADS, SLOS):
+        here = [point for point in points if (point.load, point.slo_x) == (load, slo)]
+        more = np.array([point.slack - point.fluid for point in here])
+        ratios = np.array([[point.mean_x, point.p99_x, point.longest_x] for point in here])
+        spread = itertools.chain(*zip(np.median(ratios, axis=0), ratios.max(axis=0), strict=True))
+        yield Cell(load, slo, len(here), sum(p.worse for p in here), more.max(), float(np.median(more)), *spread)
+
+
+def write(path: Path, rows: list[Any]) -> None:
+    """Named tuples as CSV, six digits."""
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w", newline="") as file:
+        out = csv.writer(file, lineterminator="\n")
+        out.writerow(rows[0]._fields)
+        out.writerows([f"{value:.6g}" if isinstance(value, float) else value for value in row] for row in rows)
+
+
+def read(kind: str) -> list[Cell]:
+    """The cells of a grid that was measured."""
+    with (FOLDER / f"{kind}.csv").open() as file:
+        return [
+            Cell._make(int(text) if name in ("pairs", "worse") else float(text) for name, text in row.items())
+            for row in csv.DictReader(file)
+        ]
+
+
+def draw(grids: dict[str, list[Cell]]) -> None:
+    """One grid for each traffic: the median difference of each load and SLO as a colour, the largest as a number."""
+    with canvas(3.6 * len(grids), 3.4) as figure:
+        for axes, (kind, cells) in zip(figure.subplots(1, len(grids), squeeze=False)[0], grids.items(), strict=True):
+            shape = len(LOADS), len(SLOS)
+            typical = np.array([cell.typical for cell in cells]).reshape(shape) / POINT
+            most = np.array([cell.most for cell in cells]).reshape(shape) / POINT
+            image = axes.imshow(typical, origin="lower", aspect="auto", cmap="Blues_r", vmin=-30, vmax=0)
+            for (row, column), value in np.ndenumerate(most):
+                ink = "white" if typical[row, column] < -18 else "black"
+                axes.text(column, row, f"{value + 0:+.2f}", ha="center", va="center", fontsize=5.5, color=ink)
+            axes.set_xticks(range(len(SLOS)), [f"{slo:g}" for slo in SLOS])
+            axes.set_yticks(range(len(LOADS)), [f"{100 * load:g} %" for load in LOADS])
+            axes.set(title=TRAFFIC[kind], xlabel="SLO, in times of one sample alone", ylabel="load")
+            axes.grid(visible=False)
+        figure.colorbar(image, ax=figure.axes, label="violations, difference in points (median)", shrink=0.9)
+        save(figure, PICTURE, replace=True)
+
+
+def table_text(grids: dict[str, list[Cell]]) -> str:
+    """The grids in numbers, as Markdown."""
+    columns = ("traffic", "points", "worse on every seed", "largest difference", "average", "p99", "longest latency")
+    lines = [f"| {' | '.join(columns)} |", "|---|" + "---:|" * (len(columns) - 1)]
+    for kind, cells in grids.items():
+        row = [TRAFFIC[kind], f"{sum(cell.pairs for cell in cells):,}", f"{sum(cell.worse for cell in cells)}"]
+        row.append(f"{max(cell.most for cell in cells) / POINT + 0:+.2f} points")
+        for name, most in (("mean_x", "mean_most_x"), ("p99_x", "p99_most_x"), ("longest_x", "longest_most_x")):
+            middle = np.median([getattr(cell, name) for cell in cells])
+            row.append(f"x{middle:.2f}, up to x{max(getattr(cell, most) for cell in cells):.2f}")
+        lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines) + "\n"
+
+
+def render() -> None:
+    """Draw the picture and put the table into the page."""
+    grids = {kind: read(kind) for kind in TRAFFIC}
+    draw(grids)
+    begin, end = "<!-- grid: begin -->\n", "<!-- grid: end -->\n"
+    text = re.sub(f"(?<={begin}).*?(?={end})", lambda _: table_text(grids), PAGE.read_text(), flags=re.DOTALL)
+    PAGE.write_text(text)
+
+
+def main() -> None:
+    """Measure one grid, or render all."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=[*TRAFFIC, "render"])
+    parser.add_argument("--trace", type=Path, help="the Azure code trace, for azure")
+    options = parser.parse_args()
+    if options.what == "render":
+        render()
+        return
+    if (options.what == "azure") != (options.trace is not None):
+        parser.error("azure, and no other, needs --trace")
+    recorded = options.trace and import_trace("azure-llm-2023", options.trace).trace
+    points = []
+    for point in measure(options.what, recorded):
+        points.append(point)
+        if len(points) % (len(LOADS) * len(SLOS)) == 0:
+            print(f"{len(points):,} points, {sum(item.worse for item in points)} worse", file=sys.stderr)
+    write(FOLDER / f"{options.what}.csv", list(summarised(points)))
+    for point in sorted(points, key=lambda item: item.fluid - item.slack)[:10]:
+        print(*(f"{value:.4g}" if isinstance(value, float) else value for value in point))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,331 @@
+"""Writing outputs: whole or not at all, and never over what the user did not mean.
+
+What is being written has a hidden name until it is whole, and its writer holds a lock on it.  So the next command
+tells what a killed one left from what another one is writing, and removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from .errors import InputError
+
+HIDDEN = ".fluidb.*.part"
+"""Names of what is not whole yet."""
+
+
+def place_of(path: Path) -> Path:
+    """The same path without links and ``..`` on the way, which may lead elsewhere once something is renamed."""
+    if path.name in ("", ".."):
+        return Path(os.path.realpath(path))
+    return Path(os.path.realpath(path.parent), path.name)
+
+
+def held(folder: Path) -> list[Path]:
+    """What a folder holds, without what another command is writing there."""
+    return sorted(path for path in folder.iterdir() if not path.match(HIDDEN))
+
+
+def tidy(folder: Path) -> None:
+    """Remove what killed commands left in a folder, and put back what they had moved aside."""
+    for left in folder.glob(HIDDEN):
+        with contextlib.suppress(OSError):  # somebody else's, or on a disk that is read-only: it is in nobody's way
+            descriptor = os.open(left, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its writer lives
+                for old in left.glob(f"{_ASIDE}/*"):
+                    if not os.path.lexists(folder / old.name):
+                        old.rename(folder / old.name)
+                if left.is_dir():
+                    shutil.rmtree(left)
+                else:
+                    left.unlink()
+            finally:
+                os.close(descriptor)
+
+
+def check_free(path: Path, force: bool, what: str = "output", *, apart: Iterable[Path | None] = ()) -> None:
+    """Refuse, before any work is done, an output that cannot be written.
+
+    Parameters
+    ----------
+    path : Path
+        Where the output will go.
+    force : bool
+        Whether the user allowed an existing output to be replaced.
+    what : str
+        What the output is, for the fault.
+    apart : iterable of Path or None
+        The other files that the command reads or writes, which the output must not replace.
+
+    Raises
+    ------
+    InputError
+        If ``path`` exists and ``force`` is false, if it is neither a regular file
+        nor a folder, if it is one of ``apart``, or if its parent is no writable folder.
+    """
+    place = place_of(path)
+    for other in apart:
+        if other is not None and (place == place_of(other) or _same(place, other)):
+            raise InputError(f"{path}: expected another file than {other}, which this command uses too; choose another")
+    parent = place.parent
+    if parent.is_dir():
+        tidy(parent)
+    if os.path.lexists(path) and not force:
+        raise InputError(f"{path}: {what} exists already; choose another name or add --force to replace it")
+    if path.is_symlink() or (path.exists() and not path.is_file() and not path.is_dir()):
+        raise InputError(f"{path}: expected a file or folder to replace, found a link or a device")
+    if not parent.is_dir():
+        raise InputError(f"{path}: expected the folder {parent} to exist, found none; create it first")
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise InputError(f"{path}: the folder {parent} is not writable; choose another place")
+
+
+def _same(path: Path, other: Path) -> bool:
+    """Whether two names are those of one file."""
+    with contextlib.suppress(OSError):
+        return path.samefile(other)
+    return False
+
+
+def check_own_folder(folder: Path, force: bool, kind: str, mark: str, own: Collection[str]) -> None:
+    """Refuse, before any work is done, an output folder that is not fluidb's to write.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the output will go.
+    force : bool
+        Whether the user allowed an existing folder of this kind to be replaced; nothing else ever is.
+    kind : str
+        What the folder holds, for the fault: ``"a design"``.
+    mark : str
+        The file that tells a folder of this kind.
+    own : collection of str
+        All files that such a folder may hold.
+
+    Raises
+    ------
+    InputError
+        If the folder exists and may not be replaced, or its parent does not.
+    """
+    check_free(folder, force, "output folder")
+    if not folder.exists():
+        return
+    if folder.is_dir():
+        tidy(folder)
+    found = {item.name for item in held(folder)} if folder.is_dir() else set()
+    if mark not in found:
+        raise InputError(f"{folder}: --force replaces {kind} only, and this holds no {mark}; choose another name")
+    strangers = sorted(found.difference(own))
+    if strangers:
+        raise InputError(f"{folder}: --force replaces {kind} only, and this holds {strangers[0]} too; move it away")
+
+
+def check_resumable(folder: Path, command: str, *, ours: bool) -> None:
+    """Refuse, before any work is done, a folder in which a command cannot go on.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the output will go.
+    command : str
+        The command, for the fault.
+    ours : bool
+        Whether the folder holds what this command wrote earlier.
+
+    Raises
+    ------
+    InputError
+        If it holds something else, or cannot be made.
+    """
+    if not folder.exists():
+        check_free(folder, force=False)
+        return
+    if folder.is_dir():
+        tidy(folder)
+    if not ours and not (folder.is_dir() and not held(folder)):
+        raise InputError(f"{folder}: exists already and is no folder of `{command}`; choose another name")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, unless it is there.
+
+    Raises
+    ------
+    InputError
+        If the file system refuses.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: could not be made ({error.strerror}); choose another folder") from error
+
+
+@contextlib.contextmanager
+def _faults_of(path: Path) -> Iterator[None]:
+    """Report a full disk or a missing permission as a fault that the user can mend, without a traceback."""
+    try:
+        yield
+    except FileExistsError as error:
+        raise InputError(f"{path}: came to exist meanwhile; nothing was changed, choose another name") from error
+    except OSError as error:
+        raise InputError(f"{path}: could not be written ({error.strerror}); nothing was changed") from error
+
+
+@contextlib.contextmanager
+def _unfinished(folder: Path, *, directory: bool = False) -> Iterator[tuple[Path, int]]:
+    """A new file or folder with a hidden name, and its open descriptor; locked, and removed at the end."""
+    path, descriptor = _locked(folder, directory)
+    try:
+        yield path, descriptor
+    finally:
+        if directory:
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _locked(folder: Path, directory: bool) -> tuple[Path, int]:
+    while True:
+        path = folder / HIDDEN.replace("*", os.urandom(6).hex())  # short, because a file's own name may be long
+        if directory:
+            path.mkdir()
+            descriptor = os.open(path, os.O_RDONLY)
+        else:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with contextlib.suppress(OSError):  # a file system without locks: what is left there stays
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if path.exists():
+            return path, descriptor
+        os.close(descriptor)  # another command removed it before it was locked
+
+
+def _write(descriptor: int, content: str | bytes | Iterable[str]) -> None:
+    """Write a file's content, and flush it to the disk."""
+    pieces = [content] if isinstance(content, str | bytes) else content
+    with open(descriptor, "wb", closefd=False) as stream:
+        stream.writelines(piece if isinstance(piece, bytes) else piece.encode() for piece in pieces)
+    os.fsync(descriptor)
+
+
+def _sync(folder: Path) -> None:
+    """Flush a folder's list of names to the disk; some file systems cannot, and no result depends on it."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def write_file(path: Path, content: str | bytes | Iterable[str], *, replace: bool) -> None:
+    """Write a file completely, or leave the existing one unchanged.
+
+    Parameters
+    ----------
+    path : Path
+        Destination.
+    content : str, bytes or iterable of str
+        Its whole content, in pieces where it is long; text is written as UTF-8.
+    replace : bool
+        Whether an existing file is replaced, in one step; else it is a fault.
+
+    Raises
+    ------
+    InputError
+        If the file system refuses, or a file is in the way.
+    """
+    if path.is_dir():
+        raise InputError(f"{path}: expected a file to write, found a folder; choose another name")
+    place = place_of(path)
+    with _faults_of(path):
+        with _unfinished(place.parent) as (partial, descriptor):
+            _write(descriptor, content)
+            if replace:
+                partial.replace(place)
+            else:
+                _name_anew(partial, place)
+        _sync(place.parent)
+
+
+def _name_anew(partial: Path, path: Path) -> None:
+    """Give a file its final name if that is free; a rename would replace an existing file, a link refuses to."""
+    try:
+        path.hardlink_to(partial)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        if os.path.lexists(path):
+            raise FileExistsError from None
+        partial.replace(path)
+
+
+def write_directory(path: Path, files: Mapping[str, str], *, replace: bool = False) -> None:
+    """Write a folder completely, or leave the existing one unchanged.
+
+    Parameters
+    ----------
+    path : Path
+        Destination.
+    files : mapping of str to str
+        The content of its files, by name.
+    replace : bool
+        Whether an existing folder is replaced; the caller has checked that it holds
+        nothing but fluidb's output.  Else one that is not empty is a fault.
+
+    Raises
+    ------
+    InputError
+        If the file system refuses, or a folder is in the way.
+    """
+    place = place_of(path)
+    with _faults_of(path):
+        with _unfinished(place.parent, directory=True) as (partial, _):
+            new = partial / _NEW
+            new.mkdir()
+            for name, content in files.items():
+                descriptor = os.open(new / name, os.O_WRONLY | os.O_CREAT, 0o666)
+                try:
+                    _write(descriptor, content)
+                finally:
+                    os.close(descriptor)
+            _sync(new)
+            if replace and place.exists():
+                _replace(new, place, partial / _ASIDE)
+            else:
+                new.rename(place)
+        _sync(place.parent)
+
+
+_NEW, _ASIDE = "new", "old"
+"""In a folder that is not whole yet: its content, and the folder that it is to replace."""
+
+
+def _replace(new: Path, place: Path, aside: Path) -> None:
+    """Put a folder in place of another: in one step or, where that cannot be done, in two that `tidy` takes back."""
+    if _exchanged(new, place):
+        return
+    aside.mkdir()
+    old = place.rename(aside / place.name)
+    try:
+        new.rename(place)
+    except BaseException:
+        old.rename(place)
+        raise
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Swap two names in one step; false where the system (Linux, macOS) or the file system cannot."""
+    libc, here, swap = ctypes.CDLL(None), -100, 2  # AT_FDCWD; RENAME_EXCHANGE, which macOS calls RENAME_SWAP
+    names = os.fsencode(one), os.fsencode(other)
+    if hasattr(libc, "renameat2"):
+        return bool(libc.renameat2(here, names[0], here, names[1], swap) == 0)
+    return hasattr(libc, "renamex_np") and bool(libc.renamex_np(*names, swap) == 0)

@@ -1,0 +1,233 @@
+"""Intervals of the figures of one run, whose requests are not independent (``docs/intervals.md``).
+
+A queue that is long for one request is long for the next, so that N requests tell
+less than N independent ones.  How much less is measured by cutting the run into
+parts: the variance of a mean follows from the means of the parts, whatever the
+dependence within them, if the parts are long (method of batch means: Law, Simulation
+Modeling and Analysis, Section 9.5.3).  A part begins, where it can, with a request
+that finds the system empty, because what comes after such a request does not depend
+on what came before it (regenerative method, Section 9.5.3).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .statistics import Interval, share_interval, student_t
+
+PARTS = 10
+"""Parts that tell the variance: few, because they must be long; Student's t with 9 degrees of freedom is 2.26."""
+
+PIECES = 100
+"""Parts that tell how dependent requests are: many, because it then varies little from one run to the next."""
+
+LEAST = 400
+"""Least number of independent requests that a run must be worth to have intervals: 40 in each part."""
+
+RARE = 10
+"""Independent requests that must lie beyond a percentile, on either side, for it to have an interval."""
+
+ROUNDING = 1e-9
+"""Latencies that differ by less, as a share, are equal."""
+
+
+def requests_for(quantile: float) -> int:
+    """The least number of independent requests that bound a quantile on both sides.
+
+    Parameters
+    ----------
+    quantile : float
+        In (0, 1).
+
+    Returns
+    -------
+    int
+        So many that :data:`RARE` of them are expected on either side.
+    """
+    return math.ceil(RARE / min(quantile, 1 - quantile) - 1e-9)
+
+
+def _above(values: NDArray[np.float64] | float, others: NDArray[np.float64] | float) -> NDArray[np.bool_]:
+    """Which values are larger by more than rounding: equal times differ in their last digits as the clock advances."""
+    return np.asarray(values) > np.multiply(others, 1 + ROUNDING)
+
+
+def nearest_rank(ordered: NDArray[np.float64], quantile: float) -> float:
+    """Percentile of sorted values: the least of them that as large a share does not exceed."""
+    return float(ordered[max(0, math.ceil(quantile * len(ordered) - 1e-9) - 1)])
+
+
+class Told(NamedTuple):
+    """What a run tells of a figure: its 95 % interval, or about how many more requests there must be for one.
+
+    The number is rounded up to two digits.  Both are missing for the mean latency if a request did not return.
+    """
+
+    interval: Interval | None
+    more_requests_needed: int
+
+
+class OneRun:
+    """One run, from which intervals of its figures are computed.
+
+    Parameters
+    ----------
+    latency_s : (N,) ndarray of float64
+        Latency of each request in order of arrival; infinite if it did not return.
+    fresh : (N,) ndarray of bool
+        Whether each request found the system empty; the first did.
+
+    Attributes
+    ----------
+    latency_s, ordered_s : (N,) ndarray of float64
+        The latencies, as they came and sorted.
+    independent : float
+        The number of independent requests that would tell as much about whether a latency is above the median.
+    """
+
+    def __init__(self, latency_s: NDArray[np.float64], fresh: NDArray[np.bool_]) -> None:
+        self.latency_s = latency_s
+        self.ordered_s = np.sort(latency_s)
+        self._count = len(latency_s)
+        self.independent = self._told = float(self._count)
+        if self._count < LEAST:
+            return
+        self._starts = part_starts(fresh, PARTS)
+        median = nearest_rank(self.ordered_s, 0.5)
+        side = _above(latency_s, median).astype(np.float64) - _above(median, latency_s)
+        pieces = np.arange(PIECES) * self._count // PIECES
+        self.independent = self._count / dependence(side, pieces)
+        self._t = student_t(PARTS - 1) * math.sqrt(1 + LEAST / self.independent)
+        # pieces that are short beside the time a queue takes to forget show less dependence than there is
+        self._told = min(self.independent, self._count / dependence(side, self._starts))
+
+    def mean(self) -> Told:
+        """The mean latency: Student's interval, corrected for skewness (Hall, JRSS B, 1992).
+
+        Returns
+        -------
+        Told
+            Without an interval also if a request did not return.
+        """
+        if self.independent < LEAST:
+            return self._too_short(LEAST, self._told)
+        if not math.isfinite(self.ordered_s[-1]):
+            return Told(None, 0)
+        count, mean = self._count, float(self.latency_s.mean())
+        excess = _excess(self.latency_s, self._starts)
+        square = float((excess**2).sum())
+        if square == 0.0:
+            return Told(Interval(mean, mean), 0)
+        least = float(self.latency_s.var()) / self.independent
+        error = math.sqrt(max(PARTS / (PARTS - 1) * square / count**2, least))
+        skewness, t = float((excess**3).sum()) / square**1.5, self._t
+        low, high = mean - _unskewed(t, skewness) * error, mean - _unskewed(-t, skewness) * error
+        return Told(Interval(max(0.0, low), high), 0)
+
+    def share(self, chosen: NDArray[np.bool_]) -> Told:
+        """The share of requests with a property: Wilson's interval, with as many requests as are independent.
+
+        Parameters
+        ----------
+        chosen : (N,) ndarray of bool
+            Which requests have it.
+        """
+        if self.independent < LEAST:
+            return self._too_short(LEAST, self._told)
+        count, share = self._worth(chosen), float(chosen.mean())
+        # a few that come together may be one event, so a rare property is bounded as if it were less rare
+        rare = RARE / self.independent
+        low = share_interval(min(share, 1 - rare), count, self._t).low
+        return Told(Interval(low, share_interval(max(share, rare), count, self._t).high), 0)
+
+    def quantile(self, quantile: float) -> Told:
+        """A percentile: the latencies at the ranks between which the share of requests below it lies.
+
+        Parameters
+        ----------
+        quantile : float
+            In (0, 1).
+        """
+        need = max(LEAST, requests_for(quantile))
+        if self.independent < need:
+            return self._too_short(need, self._told)
+        count, t = self._worth(_above(self.latency_s, nearest_rank(self.ordered_s, quantile))), self._t
+        half = t * math.sqrt(quantile * (1 - quantile) / count)
+        if half >= min(quantile, 1 - quantile):  # beyond the smallest or the largest latency
+            return self._too_short(t**2 * max(quantile, 1 - quantile) / min(quantile, 1 - quantile), count)
+        low, high = (min(int((quantile + side) * self._count), self._count - 1) for side in (-half, half))
+        return Told(Interval(float(self.ordered_s[low]), float(self.ordered_s[high])), 0)
+
+    def _too_short(self, need: float, worth: float) -> Told:
+        """No interval, for a run that is worth fewer independent requests than it needs."""
+        more = math.ceil(self._count * (need / worth - 1))
+        unit = 10 ** max(0, len(str(more)) - 2)
+        return Told(None, max(1, -(-more // unit)) * unit)
+
+    def _worth(self, chosen: NDArray[np.bool_]) -> float:
+        """How many independent requests tell as much about a share; at most as many as for the median."""
+        return min(self.independent, self._count / dependence(chosen, self._starts))
+
+
+def part_starts(fresh: NDArray[np.bool_], parts: int) -> NDArray[np.int64]:
+    """Cut a run into parts of about the same length, where the system was empty if it was.
+
+    Parameters
+    ----------
+    fresh : (N,) ndarray of bool
+        Whether each request found the system empty.
+    parts : int
+        How many; at most N.
+
+    Returns
+    -------
+    (parts,) ndarray of int64
+        The first request of each part.  Each but the first begins at an equal share of the run, or at the
+        first request after it that found the system empty, if that comes before the next share.
+    """
+    equal = np.arange(parts + 1) * len(fresh) // parts
+    found = np.append(np.flatnonzero(fresh), len(fresh))
+    empty = found[np.searchsorted(found, equal[:-1])]
+    starts = np.where(empty < equal[1:], empty, equal[:-1])
+    starts[0] = 0
+    return starts
+
+
+def dependence(values: NDArray[np.generic], starts: NDArray[np.int64]) -> float:
+    """By what factor the variance of a mean is larger than if the values were independent; at least 1.
+
+    Parameters
+    ----------
+    values : (N,) ndarray
+        In order of time.
+    starts : (P,) ndarray of int64
+        The first value of each part of the run.
+
+    Returns
+    -------
+    float
+        1 also if all values are equal.
+    """
+    numbers = values.astype(np.float64)
+    alone = len(values) * float(numbers.var())
+    if alone == 0.0:
+        return 1.0
+    parts = len(starts)
+    return max(1.0, parts / (parts - 1) * float((_excess(numbers, starts) ** 2).sum()) / alone)
+
+
+def _excess(values: NDArray[np.float64], starts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Sum of each part, less what it would be if all parts had the same mean."""
+    sizes = np.diff(starts, append=len(values))
+    sums: NDArray[np.float64] = np.add.reduceat(values, starts)
+    return sums - float(values.mean()) * sizes
+
+
+def _unskewed(t: float, skewness: float) -> float:
+    """Student's t for a mean whose distribution is skewed: Hall's cubic, inverted."""
+    lag = skewness / 6
+    return t if abs(lag) < 1e-6 else float(np.cbrt(1 + 6 * lag * (t - lag)) - 1) / (2 * lag)

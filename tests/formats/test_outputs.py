@@ -1,0 +1,206 @@
+"""Outputs: whole or not at all, apart from what else a command uses, and nothing left of killed commands."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from builders import DATA, POCKET, TINY, Run, call_fluidb, files, lines
+from fluidb.formats import InputError, check_free, check_resumable, held, outputs, write_directory, write_file
+
+OLD, NEW = {"a": "old"}, {"b": "new", "c": "new"}
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def full(_: int) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_failed_write_leaves_what_stood_there(tmp_path, monkeypatch):
+    path = tmp_path / "t.txt"
+    write_file(path, "old", replace=False)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        write_file(path, "new", replace=True)
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["t.txt"]
+
+
+def test_a_full_disk_names_the_folder_that_the_user_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError) as caught:
+        write_directory(tmp_path / "d", OLD)
+    (fault,) = caught.value.faults
+    assert fault == f"{tmp_path / 'd'}: could not be written (No space left on device); nothing was changed"
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("one_step", [True, False])
+def test_a_folder_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch, one_step):
+    path = tmp_path / "d"
+    write_directory(path, OLD)
+    if not one_step:  # a file system that cannot exchange two names
+        monkeypatch.setattr(outputs, "_exchanged", lambda *_: False)
+    with monkeypatch.context() as broken:
+        broken.setattr(outputs, "_write", lambda *_: exec("raise KeyboardInterrupt"))
+        with pytest.raises(KeyboardInterrupt):
+            write_directory(path, NEW, replace=True)
+    assert files(tmp_path) == {"d/a": b"old"}
+    with pytest.raises(InputError, match="Directory not empty"):
+        write_directory(path, NEW)
+    write_directory(path, NEW, replace=True)
+    assert files(tmp_path) == {"d/b": b"new", "d/c": b"new"}
+
+
+def test_two_folders_change_names_in_one_step(tmp_path):
+    write_directory(tmp_path / "one", OLD)
+    write_directory(tmp_path / "two", NEW)
+    if not outputs._exchanged(tmp_path / "one", tmp_path / "two"):
+        pytest.skip("this file system cannot exchange two names")
+    assert names(tmp_path / "one") == sorted(NEW)
+
+
+KILLED_BETWEEN = """
+import os, signal, sys
+from pathlib import Path
+from fluidb.formats import outputs
+outputs._exchanged = lambda *_: False
+rename = Path.rename
+def killed(self, target):
+    if self.name == "new":
+        os.kill(os.getpid(), signal.SIGKILL)
+    return rename(self, target)
+Path.rename = killed
+outputs.write_directory(Path(sys.argv[1]), {"b": "new"}, replace=True)
+"""
+
+
+def test_a_kill_between_two_renames_is_taken_back_by_the_next_command(tmp_path):
+    path = tmp_path / "d"
+    write_directory(path, OLD)
+    subprocess.run([sys.executable, "-c", KILLED_BETWEEN, str(path)], check=False)
+    assert not path.exists()
+    with pytest.raises(InputError, match="exists already"):
+        check_free(path, force=False)
+    assert files(tmp_path) == {"d/a": b"old"}
+
+
+KILLED_WRITER = """
+import os, signal
+from pathlib import Path
+from fluidb.formats import write_directory, write_file
+os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
+{}
+"""
+
+
+@pytest.mark.parametrize(
+    "write", ['write_file(Path("f"), "x", replace=False)', 'write_directory(Path("d"), {"a": "x"})']
+)
+def test_what_a_killed_command_left_is_removed_and_in_nobodys_way(tmp_path, write):
+    subprocess.run([sys.executable, "-c", KILLED_WRITER.format(write)], cwd=tmp_path, check=False)
+    assert len(names(tmp_path)) == 1
+    assert held(tmp_path) == []
+    check_resumable(tmp_path, "fluidb compare", ours=False)
+    assert names(tmp_path) == []
+
+
+def test_what_a_living_command_writes_stays(tmp_path):
+    with outputs._unfinished(tmp_path) as (partial, _):
+        check_free(tmp_path / "f", force=False)
+        assert names(tmp_path) == [partial.name]
+
+
+def test_a_design_with_something_left_in_it_is_replaced(fluidb: Run, tmp_path: Path):
+    search = ["dse", TINY, POCKET, "--tile", "8,2,2", "--b-max", 1, "-o"]
+    assert fluidb(*search, "d").returncode == 0
+    for left in (tmp_path / ".fluidb.0.part", tmp_path / "d" / ".fluidb.1.part"):
+        left.write_text("half")
+    assert fluidb(*search, "d", "--force").returncode == 0
+    assert names(tmp_path) == ["d"]
+    assert names(tmp_path / "d") == ["design.json", "fbcb.json"]
+
+
+@pytest.mark.parametrize("output", [".", "../d", "../d/../d", "../link/d"])
+def test_a_folder_is_replaced_from_within(fluidb: Run, tmp_path: Path, output: str):
+    search = ["dse", TINY, POCKET, "--tile", "8,2,2", "-o"]
+    assert fluidb(*search, "d", "--b-max", 1).returncode == 0
+    (tmp_path / "link").symlink_to(".")
+    before = files(tmp_path / "d")
+    done = call_fluidb(*search, output, "--b-max", 2, "--force", cwd=tmp_path / "d")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert names(tmp_path) == ["d", "link"]
+    assert names(tmp_path / "d") == ["design.json", "fbcb.json"]
+    assert files(tmp_path / "d") != before
+
+
+def test_an_output_is_no_input_and_no_other_output(fluidb: Run, tmp_path: Path, tiny_design: Path):
+    fluidb("trace", "poisson", "--rate", 5, "--count", 9, "-o", "t.csv")
+    (tmp_path / "link").symlink_to(".")
+    kept = files(tmp_path)
+    for command in (
+        ["trace", "merge", "t.csv", "-o", "link/t.csv", "--force"],
+        ["trace", "rescale", "t.csv", "--rate", 3, "-o", "t.csv", "--force"],
+        ["trace", "import", "vidur", "t.csv", "-o", "t.csv", "--force"],
+        ["serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1s", "--requests", "t.csv", "--force"],
+        ["serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1s", "--requests", "r", "--timeline", "link/r"],
+        ["serve-sim", "link", "--trace", "t.csv", "--slo", "1s", "--timeline", "latency.json"],
+        ["fbcb", tiny_design, "--format", "mem", "-o", tiny_design / "design.json", "--force"],
+        ["report", "d", "--trace", "t.csv", "-o", "t.csv", "--force"],
+    ):
+        (line,) = lines(fluidb(*command))
+        assert "expected another file than " in line, command
+    assert files(tmp_path) == kept
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["models", "import", DATA / "scalesim" / "resnet50.csv"],
+        ["platforms", "import", DATA / "fpgaconvnet" / "zc706.toml"],
+        ["trace", "import", "vidur", "v.csv"],
+    ],
+)
+def test_an_output_that_appeared_meanwhile_stays(fluidb: Run, tmp_path: Path, command: list[object], monkeypatch):
+    (tmp_path / "v.csv").write_text("arrived_at\n1\n2\n")
+    theirs = tmp_path / "o.toml"
+    locked = outputs._locked
+
+    def late(folder: Path, directory: bool) -> tuple[Path, int]:
+        theirs.write_text("theirs")
+        return locked(folder, directory)
+
+    monkeypatch.setattr(outputs, "_locked", late)
+    (line,) = lines(fluidb(*command, "-o", "o.toml"))
+    assert line == "fluidb: o.toml: came to exist meanwhile; nothing was changed, choose another name"
+    assert theirs.read_text() == "theirs"
+
+
+def test_files_get_the_permissions_the_user_asked_for(tmp_path):
+    old = os.umask(0o027)
+    try:
+        write_file(tmp_path / "f", "x", replace=False)
+        write_directory(tmp_path / "d", OLD)
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "f").stat().st_mode) == 0o640
+    assert stat.S_IMODE((tmp_path / "d").stat().st_mode) == 0o750
+    assert stat.S_IMODE((tmp_path / "d" / "a").stat().st_mode) == 0o640
+
+
+def test_an_output_that_cannot_be_written_is_refused_early(tmp_path):
+    (tmp_path / "there").write_text("")
+    with pytest.raises(InputError, match=r"exists already.*--force"):
+        check_free(tmp_path / "there", force=False)
+    check_free(tmp_path / "there", force=True)
+    with pytest.raises(InputError, match="expected the folder"):
+        check_free(tmp_path / "no" / "where", force=False)
+    with pytest.raises(InputError, match="found a folder"):
+        write_file(tmp_path, "x", replace=True)

@@ -1,0 +1,98 @@
+"""Compiled functions: ours are kept, damage shows, and a user's policy is compiled from what it is now."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+from builders import COMPILED, FLUIDB, everybody, table_of
+from fluidb import jit
+from fluidb.serving import find_policy, simulate
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
+
+
+def double(x):
+    return 2 * x
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of compiled functions, which takes those of this file too; `double` is there already."""
+    monkeypatch.setattr(jit, "sources", lambda: {Path(__file__).resolve()})
+    monkeypatch.setattr(jit, "cache_folder", lambda: tmp_path / "kept")
+    assert jit.compiled("i8(i8)")(double)(21) == 42
+    return tmp_path / "kept"
+
+
+def test_a_function_that_was_kept_is_not_compiled_again(kept: Path):
+    again = jit.compiled("i8(i8)")(double)
+    assert again(21) == 42
+    assert sum(again.stats.cache_hits.values()) == 1
+    assert len(list(kept.iterdir())) == 1
+
+
+@pytest.mark.parametrize("damage", [lambda raw: b"", lambda raw: raw[:-1], lambda raw: raw[:999] + b"?" + raw[1000:]])
+def test_a_damaged_file_is_compiled_again_and_said(kept: Path, damage):
+    (path,) = kept.iterdir()
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.warns(UserWarning, match="damaged; the function is compiled again"):
+        assert jit.compiled("i8(i8)")(double)(21) == 42
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert jit.compiled("i8(i8)")(double)(21) == 42
+
+
+def test_without_a_folder_every_process_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(jit, "sources", lambda: {Path(__file__).resolve()})
+    for folder in (None, tmp_path / "file" / "below"):
+        monkeypatch.setattr(jit, "cache_folder", lambda folder=folder: folder)
+        assert jit.compiled("i8(i8)")(double)(21) == 42
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("home", [None, "file/below"])
+def test_where_there_is_no_home_nothing_is_kept_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home):
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path if home is None else f"{tmp_path}/{home}/.cache")
+    folder = jit.cache_folder.__wrapped__()
+    assert (folder and folder.parent) == (home and tmp_path / home / ".cache" / "fluidb")
+
+
+def test_a_folder_that_may_not_be_read_stops_no_command(tmp_path: Path):
+    (tmp_path / "home").touch()  # whoever runs the tests, nothing below a file can be read or written
+    names = ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")
+    outside = {key: value for key, value in os.environ.items() if key not in names} | {"HOME": str(tmp_path / "home")}
+    done = subprocess.run([FLUIDB, "--version"], env=outside, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+POLICY = """
+from fluidb.serving.policies import Policy, compile_policy, go_on, launch
+from limit_of_policy import LIMIT
+
+@compile_policy
+def decide(view, data):
+    return launch(min(view.waiting, LIMIT), view.segments) if view.depth == 0 else go_on(1)
+
+mine = Policy(decide)
+"""
+
+
+def test_a_policy_follows_a_helper_that_was_edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # two edits in a second look the same to Python
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policy.py").write_text(POLICY)
+    last_s = []
+    for limit in (1, 4):
+        (tmp_path / "limit_of_policy.py").write_text(f"LIMIT = {limit}")
+        sys.modules.pop("limit_of_policy", None)
+        last_s.append(simulate(table_of([[1.0] * 4]), everybody(4, 1), find_policy("policy.py:mine")).finish_s.max())
+    assert last_s == [4.0, 1.0]
