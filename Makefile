@@ -12,7 +12,7 @@ UNTYPED := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --
 # tests that call the kernels, the event loop and the policies themselves
 COMPILED := tests/dse/test_kernels.py tests/serving/test_bound.py tests/serving/test_contract.py
 
-.PHONY: demo test check bench bench-compare coverage reproduce pictures clean
+.PHONY: demo test check bench bench-compare coverage reproduce docs pictures clean
 
 # the environment, made once and again when the project's requirements change
 $(VENV)/ready: pyproject.toml
@@ -74,7 +74,13 @@ $(PEERS_VENV)/ready:
 reproduce: $(VENV)/ready
 	$(BIN)/fluidb reproduce all -o results
 
-# what docs/ shows of --plot and of a report's page; the last needs Chromium
+# the site, in build/site, from docs/, README, CONTRIBUTING and results/; a link that leads nowhere fails
+docs: $(VENV)/ready
+	$(BIN)/python -m pip install --quiet --group docs
+	$(BIN)/python website/commands.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file website/mkdocs.yml
+
+# the pictures of docs/, that of a report's page with Chromium
 pictures: $(VENV)/ready
 	rm -rf $(PICTURES) && mkdir -p $(PICTURES) docs/images
 	cd $(PICTURES) && $(abspath $(BIN))/fluidb dse resnet50 zc706 -o r50-zc706
@@ -83,6 +89,13 @@ pictures: $(VENV)/ready
 	cd $(PICTURES) && $(abspath $(BIN))/fluidb report r50-zc706 -o r50-zc706.html --trace t.csv --slo 200ms
 	$(BIN)/fluidb explain $(PICTURES)/r50-zc706 --batch 1 --plot docs/images/explain.svg --force
 	$(BIN)/fluidb pareto resnet50 pynq-z1 --plot docs/images/pareto.png --force
+	$(BIN)/fluidb serve-sim $(PICTURES)/r50-zc706 --trace $(PICTURES)/t.csv --slo 200ms --plot docs/images/serve-sim.svg --force
+	$(BIN)/fluidb capacity $(PICTURES)/r50-zc706 --slo 200ms --require 'violation_rate <= 10 %' --requests 2000 \
+	  --plot docs/images/capacity.svg --force
+	$(BIN)/python website/samples.py $(PICTURES)/samples.npz 4
+	$(BIN)/fluidb thresholds $(PICTURES)/r50-zc706 --trace $(PICTURES)/t.csv --slo 200ms \
+	  --samples $(PICTURES)/samples.npz --plot docs/images/thresholds.svg --force
+	$(BIN)/fluidb compare website/gallery.toml -o $(PICTURES)/compared --plot docs/images/compare.svg --force
 	$(CHROMIUM) --headless --no-sandbox --hide-scrollbars --window-size=850,1100 \
 	  --screenshot=docs/images/report.png 'file://$(CURDIR)/$(PICTURES)/r50-zc706.html'
 

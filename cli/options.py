@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,7 +42,7 @@ Output = Annotated[Path, written("The file to write.", "FILE")]
 Seed = Annotated[int, option("Seed of exits or samples that are drawn.")]
 Threads = Annotated[int | None, option("Threads; all cores if not given.", min=1, max=1024)]
 Cluster = Annotated[str | None, option("Run on a Dask cluster (`fluidb docs cluster`).", "tcp://HOST:PORT|local")]
-TraceFile = Annotated[Path, option("The requests (`fluidb docs file-formats`, Traces).", "FILE")]
+TraceFile = Annotated[Path, option("The requests (`fluidb docs file-formats`, Traces); - is standard input.", "FILE")]
 _POLICY = "serial, adaptb, lazy, fluid, fluid-slack, pame or path/to/file.py:NAME (`fluidb docs policies`)."
 Policy = Annotated[str, option(_POLICY, "NAME[:KEY=VALUE,...]")]
 Policies = Annotated[
@@ -69,6 +69,28 @@ class Simulation:
 
         slo_s = duration(self.slo, "--slo")
         return Requests(trace=self.trace, samples=self.samples, slo_s=slo_s, seed=self.seed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """Whether a command draws what it found, and may replace files: the options of every command with a picture."""
+
+    plot: Annotated[Path | None, option("Draw the result: .svg or .png (needs the extra plot).", "FILE")] = None
+    force: Force = False
+
+    def check(self, apart: Iterable[Path | None] = ()) -> None:
+        """Refuse, before any work is done, a picture that cannot be written, or that is one of the files ``apart``."""
+        if self.plot is not None:
+            from ..plots import check_picture
+
+            check_picture(self.plot, replace=self.force, apart=apart)
+
+    def write(self, draw: Callable[[], Any]) -> None:
+        """Draw and write the picture, if there is to be one."""
+        if self.plot is not None:
+            from ..plots import save
+
+            save(draw(), self.plot, replace=self.force)
 
 
 def duration(text: str | None, option: str) -> float | None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..plots import COLOURS, canvas, save
+from ..plots import COLOURS, canvas, describe, legible
 from .rows import Item, Row
 
 Looks = dict[str, tuple[str, str, str]]
@@ -124,25 +123,21 @@ def _matrix(axes: Any, rows: list[Row], axis: str) -> None:
     axes.grid(visible=False)
 
 
-def draw(item: Item, path: Path, looks: Looks) -> None:
-    """Draw an item; one without rows has no picture.
+def draw(item: Item, looks: Looks) -> Any:
+    """Draw an item.
 
     Parameters
     ----------
     item : Item
-        What was reproduced.
-    path : Path
-        Where the picture goes.
+        What was reproduced, with at least one row.
     looks : dict of str to tuple
         Colour, line and mark by name (:class:`.paper.Paper`).
 
-    Raises
-    ------
-    InputError
-        If the file system refuses.
+    Returns
+    -------
+    matplotlib.figure.Figure
+        A panel for each quantity, place or cell.
     """
-    if not item.rows:
-        return
     drawn = [row for row in item.rows if row.x is not None] if item.axis else item.rows
     by_quantity = _groups(drawn, "quantity")
     panel: Callable[[Any, list[Row]], None] = partial(_lines, axis=item.axis, looks=looks)
@@ -178,4 +173,4 @@ def draw(item: Item, path: Path, looks: Looks) -> None:
             pairs = [pair for axes in grid.flat for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
             legend = {label: handle for handle, label in pairs}
             figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=min(5, len(legend)))
-        save(figure, path, replace=True)
+        return describe(figure, legible(item.title, 80), f"{len(item.rows)} values of ours, beside the paper's.")

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..experiments.sources import made_with
 from ..formats import InputError, check_resumable, held, make_folder, read_text, write_file
-from ..plots import check_picture
+from ..plots import check_picture, save
 from . import PAPERS
 from .lab import Lab
 from .paper import Paper
@@ -137,7 +137,8 @@ def write_results(folder: Path, paper: Paper, items: Iterable[Item], lab: Lab) -
         record = {"schema": SCHEMA, "made_with": versions(lab), **content(item)}
         write_file(folder / f"{item.name}.json", json.dumps(record, indent=1, allow_nan=False) + "\n", replace=True)
         write_file(folder / f"{item.name}.csv", _csv(item), replace=True)
-        draw(item, folder / f"{item.name}.svg", paper.looks)
+        if item.rows:
+            save(draw(item, paper.looks), folder / f"{item.name}.svg", replace=True)
     write_file(folder / PAGE, page_text(folder, paper), replace=True)
 
 

@@ -1,5 +1,5 @@
 """Pictures of tables that other storeys made: one file a picture.  All but ``report`` need the extra ``[plot]``."""
 
-from .canvas import COLOURS, canvas, check_picture, legible, save
+from .canvas import COLOURS, canvas, check_picture, describe, durations, legible, round_ticks, save
 
-__all__ = ["COLOURS", "canvas", "check_picture", "legible", "save"]
+__all__ = ["COLOURS", "canvas", "check_picture", "describe", "durations", "legible", "round_ticks", "save"]

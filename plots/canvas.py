@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..formats import InputError, check_free, write_file
 
 if TYPE_CHECKING:
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 SUFFIXES = (".svg", ".png")
@@ -34,10 +35,10 @@ STYLE: dict[Any, Any] = {
 }
 
 
-def legible(text: str) -> str:
+def legible(text: str, most: int = 32) -> str:
     """A name from a file as a picture can show it: no control characters, nothing the font lacks, not too long."""
     plain = text.encode("unicode_escape").decode()
-    return plain if len(plain) <= 32 else f"{plain[:29]}..."
+    return plain if len(plain) <= most else f"{plain[: most - 3]}..."
 
 
 def check_picture(
@@ -70,7 +71,7 @@ def check_picture(
 
 @contextmanager
 def canvas(width: float, height: float) -> Iterator[Figure]:
-    """A figure in the project's style, drawn on without a screen.
+    """A figure in the project's style, drawn on without a screen; pyplot does not know it, so nothing need close it.
 
     Parameters
     ----------
@@ -80,14 +81,57 @@ def canvas(width: float, height: float) -> Iterator[Figure]:
     Yields
     ------
     Figure
-        To draw on and to :func:`save` inside the block.
+        To draw on inside the block.
     """
-    import matplotlib as mpl
-    from cycler import cycler
     from matplotlib.figure import Figure
 
-    with mpl.rc_context(STYLE | {"axes.prop_cycle": cycler(color=COLOURS)}):
+    with _style():
         yield Figure(figsize=(width, height))
+
+
+@contextmanager
+def _style() -> Iterator[None]:
+    import matplotlib as mpl
+    from cycler import cycler
+
+    with mpl.rc_context(STYLE | {"axes.prop_cycle": cycler(color=COLOURS)}):
+        yield
+
+
+def describe(figure: Figure, title: str, said: str) -> Figure:
+    """Give a figure what is told to those who cannot see it; :func:`save` writes it into the file.
+
+    Parameters
+    ----------
+    figure : Figure
+        What was drawn.
+    title : str
+        What it shows.
+    said : str
+        What it says, in a sentence or two.
+
+    Returns
+    -------
+    Figure
+        The same.
+    """
+    figure.set_label(f"{title}. {said}")
+    return figure
+
+
+def durations(longest_s: float) -> tuple[str, float]:
+    """The unit in which durations up to ``longest_s`` are drawn, and how many there are in a second."""
+    return ("us", 1e6) if longest_s < 1e-2 else ("ms", 1e3) if longest_s < 10 else ("s", 1.0)
+
+
+def round_ticks(axis: Axis) -> None:
+    """Ticks of a logarithmic axis, written out: 1, 2, 5, 10, and so on; over many decades only 1, 10, 100."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    low, high = axis.get_view_interval()
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1e3 * low else (1,), numticks=99))
+    axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def save(figure: Figure, path: Path, *, replace: bool) -> None:
@@ -96,7 +140,7 @@ def save(figure: Figure, path: Path, *, replace: bool) -> None:
     Parameters
     ----------
     figure : Figure
-        What was drawn.
+        What was drawn; its label (:func:`describe`) becomes the file's title, which screen readers tell.
     path : Path
         Destination; its suffix, ``.svg`` or ``.png``, names the format.
     replace : bool
@@ -109,5 +153,7 @@ def save(figure: Figure, path: Path, *, replace: bool) -> None:
     """
     kind = path.suffix.lower().lstrip(".")
     held = io.BytesIO()
-    figure.savefig(held, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
+    told = {"Title": figure.get_label()} if figure.get_label() else {}
+    with _style():
+        figure.savefig(held, format=kind, metadata=told | {"Date" if kind == "svg" else "Software": None})
     write_file(path, held.getvalue(), replace=replace)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..dse.costs import Cause
 from ..dse.explanation import Explanation
-from .canvas import COLOURS, canvas, legible, save
+from .canvas import COLOURS, canvas, describe, legible, round_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.figure import Figure
 
 LOOKS = {
     Cause.COMPUTE: (COLOURS[0], "o"),
@@ -26,43 +26,42 @@ LOOKS = {
 }
 """Colour and marker of each cause: told apart without colour too."""
 
-MAX_NAMES = 170
-"""Most layers that are named under the heat map, one by one; of more, every second, third, ..."""
+NAME_IN = 0.075
+"""Least distance between the names of two layers under the heat map, in inches."""
 
 
-def draw_explanation(found: Explanation, b: int, path: Path, *, replace: bool = False) -> None:
+def draw_explanation(found: Explanation, b: int) -> Figure:
     """Draw what bounds a design.
 
     Above, the roofline with every layer at one batch size, beside what the time
     of each batch size goes into; below, the share of the time in which each
-    layer makes MACs, for every batch size.
+    layer makes MACs, for every batch size, in columns as wide as the layer's time.
 
     Parameters
     ----------
     found : Explanation
         What to draw.
     b : int
-        Batch size of the roofline.
-    path : Path
-        Destination, ``.svg`` or ``.png``.
-    replace : bool
-        Whether an existing file is replaced.
+        Batch size of the roofline, and of the widths of the columns.
 
-    Raises
-    ------
-    InputError
-        If the file system refuses, or a file is in the way.
+    Returns
+    -------
+    Figure
+        The three pictures.
     """
     design = found.design
-    width = float(np.clip(0.095 * len(found.layers) + 1.2, 8.0, 17.0))
-    with canvas(width, 6.8) as figure:
+    width = float(np.clip(0.095 * len(found.layers) + 1.2, 9.0, 17.0))
+    with canvas(width, 7.2) as figure:
         above, below = figure.subfigures(2, 1, squeeze=False)[:, 0]
-        above.suptitle(f"{legible(design.network.name)} on {legible(design.platform.name)}, {design.tile}", fontsize=11)
+        title = f"{legible(design.network.name)} on {legible(design.platform.name)}, {design.tile}"
+        above.suptitle(title, fontsize=11)
         roofline, causes = above.subplots(1, 2)
         _roofline(roofline, found, b)
         _causes(causes, found)
-        _heat(below.subplots(), found)
-        save(figure, path, replace=replace)
+        _heat(below.subplots(), found, b, width)
+        share = found.parts_s[Cause.COMPUTE][:, b - 1].sum() / found.time_s[:, b - 1].sum()
+        said = f"{len(found.layers)} layers; at batch {b} {100 * share:.1f} % of the time makes MACs."
+        return describe(figure, f"Roofline, causes and utilisation of {title}", said)
 
 
 def _roofline(axes: Axes, found: Explanation, b: int) -> None:
@@ -89,11 +88,11 @@ def _roofline(axes: Axes, found: Explanation, b: int) -> None:
     )  # fmt: skip
     axes.set(
         xscale="log", yscale="log", xlim=ends, ylim=(min(gop_s[products].min() / 1.5, peak / 10), peak * 1.8),
-        xlabel="operations per off-chip byte", ylabel="GOP/s", title=f"layers at batch {b}",
+        xlabel="arithmetic intensity, operations per off-chip byte", ylabel="throughput, GOP/s",
+        title=f"roofline: layers at batch {b}, area by time",
     )  # fmt: skip
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter("")
+        round_ticks(axis)
 
 
 def _causes(axes: Axes, found: Explanation) -> None:
@@ -116,24 +115,25 @@ def _causes(axes: Axes, found: Explanation) -> None:
     _whole_numbers(axes.xaxis)
 
 
-def _heat(axes: Axes, found: Explanation) -> None:
+def _heat(axes: Axes, found: Explanation, b: int, width_in: float) -> None:
     """Share of each layer's time that makes MACs; lines after the exits."""
     share = 100 * found.parts_s[Cause.COMPUTE] / found.time_s
-    layers, b_max = share.shape
-    image = axes.imshow(
-        share.T, cmap="cividis", vmin=0, vmax=100, aspect="auto", origin="lower", interpolation="nearest",
-        extent=(-0.5, layers - 0.5, 0.5, b_max + 0.5),
-    )  # fmt: skip
-    axes.figure.colorbar(image, ax=axes, label="% of the time that makes MACs", pad=0.01)
-    step = -(-layers // MAX_NAMES)
-    shown = range(0, layers, step)
-    axes.set_xticks(list(shown), [legible(found.layers[index].name) for index in shown], rotation=90, fontsize=5)
-    stages = [layer.stage for layer in found.layers]
-    for index in range(1, layers):
-        if stages[index] != stages[index - 1]:
-            axes.axvline(index - 0.5, color="white", linewidth=1.5)
+    b_max, time_s = share.shape[1], found.time_s[:, b - 1]
+    edges = np.concatenate(([0.0], 100 * np.cumsum(time_s) / time_s.sum()))
+    rows = np.arange(b_max + 1) + 0.5
+    mesh = axes.pcolormesh(edges, rows, share.T, cmap="cividis", vmin=0, vmax=100, rasterized=True)
+    axes.figure.colorbar(mesh, ax=axes, label="% of the time that makes MACs", pad=0.01)
+    middles, named = (edges[:-1] + edges[1:]) / 2, [int(time_s.argmax())]
+    for index in np.argsort(-time_s, kind="stable")[1:].tolist():  # the widest first; others where there is room
+        if np.abs(middles[named] - middles[index]).min() >= 100 * NAME_IN / (0.85 * width_in):
+            named.append(index)
+    names = [legible(found.layers[index].name) for index in named]
+    axes.set_xticks(middles[named], names, rotation=90, fontsize=5)
+    stages = np.array([layer.stage for layer in found.layers])
+    for edge in edges[1:-1][np.diff(stages) != 0]:
+        axes.axvline(edge, color="white", linewidth=1.5)
     axes.grid(visible=False)
-    axes.set(ylabel="batch", title="utilisation, layer by layer")
+    axes.set(ylabel="batch", title=f"utilisation, layer by layer: a column is as wide as its layer's time at batch {b}")
     _whole_numbers(axes.yaxis)
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,15 +11,16 @@ from ..dse.pareto import SCALES, Front
 from ..dse.search import SearchOptions
 from ..models import Network
 from ..platforms import Platform
-from .canvas import COLOURS, canvas, save
+from .canvas import COLOURS, canvas, describe, legible
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BUDGETS = (0.1, 0.3, 0.6, 1.0)
 """Quantiles of the second axis for which a step line shows the best within."""
 
 
-def draw_front(
-    front: Front, network: Network, platform: Platform, options: SearchOptions, path: Path, *, replace: bool
-) -> None:
+def draw_front(front: Front, network: Network, platform: Platform, options: SearchOptions) -> Figure:
     """Draw each point of a front, and in steps the best objective within what is spent.
 
     Parameters
@@ -29,15 +29,11 @@ def draw_front(
         What was found.
     network, platform, options
         What it was found for.
-    path : Path
-        Destination, ``.svg`` or ``.png``.
-    replace : bool
-        Whether an existing file is replaced.
 
-    Raises
-    ------
-    InputError
-        If the file system refuses, or a file is in the way.
+    Returns
+    -------
+    Figure
+        The objective over what a design takes.
     """
     goal, scales = OBJECTIVES[options.objective], [SCALES[axis] for axis in front.over]
     takes = np.array([point.takes for point in front.points]) * [scale.factor for scale in scales]
@@ -75,6 +71,10 @@ def draw_front(
             axes.yaxis.set_major_formatter(plain)
         axes.set_xlabel(scales[0].label)
         axes.set_ylabel(f"{goal.title}, {goal.unit} {goal.summary.format(options.b_max)}")
-        axes.set_title(f"{network.name} on {platform.name}")
+        where = f"{legible(network.name)} on {legible(platform.name)}"
+        axes.set_title(where)
         axes.legend()
-        save(figure, path, replace=replace)
+        said = (
+            f"{len(values):,} designs; the knee is {knee.tile}, with {100 * knee.of_best:.1f} % of the best objective."
+        )
+        return describe(figure, f"{goal.title} over {scales[0].label}, {where}", said)

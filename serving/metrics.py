@@ -113,6 +113,28 @@ class Replay:
         """Whether each request took longer than its SLO, or did not return."""
         return self.finish_s > self.traffic.trace.arrival_s + self.traffic.slo_s  # the deadline as the policy sees it
 
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """What happened to every request, a column for each thing known of it; times that never came are infinite.
+
+        Returns
+        -------
+        dict of str to (N,) ndarray
+            In the order of ``serve-sim --requests``; ``pandas.DataFrame`` takes it as it is.
+        """
+        trace = self.traffic.trace
+        return {
+            "request_id": trace.request_id,
+            "arrival_s": trace.arrival_s,
+            "start_s": self.start_s,
+            "finish_s": self.finish_s,
+            "latency_s": self.latency_s,
+            "slo_s": self.traffic.slo_s,
+            "violated": self.violated,
+            "exit": self.traffic.exits,
+            "preempted": self.preempted,
+            "stalled_s": self.stalled_s,
+        }
+
     @property
     def ran(self) -> NDArray[np.float64]:
         """How often each segment ran with each batch size, a run that was cut off as the share that was done."""

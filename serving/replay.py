@@ -329,17 +329,4 @@ def write_requests(result: Replay, path: Path, *, replace: bool = True) -> None:
     InputError
         If the file system refuses, or a file is in the way.
     """
-    traffic, trace = result.traffic, result.traffic.trace
-    columns = {
-        "request_id": trace.request_id,
-        "arrival_s": trace.arrival_s,
-        "start_s": result.start_s,
-        "finish_s": result.finish_s,
-        "latency_s": result.latency_s,
-        "slo_s": traffic.slo_s,
-        "violated": result.violated,
-        "exit": traffic.exits,
-        "preempted": result.preempted,
-        "stalled_s": result.stalled_s,
-    }
-    write_columns(columns, path, replace=replace)
+    write_columns(result.columns(), path, replace=replace)

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from runpy import run_path
 
 import onnx
 import pytest
@@ -35,6 +36,35 @@ def test_the_readme_goes_from_an_onnx_file_to_a_slo_in_four_commands(tmp_path):
     for line in claimed.splitlines():
         assert line in printed.splitlines()
     assert run_shell(blocks("docs/import-onnx.md", "sh")[0], tmp_path)
+
+
+@needs_speed
+def test_the_tutorial_followed_literally_prints_what_it_says(tmp_path):
+    (script,) = blocks("docs/tutorial.md", "python")
+    (tmp_path / "make_net.py").write_text(script)
+    first, *commands = blocks("docs/tutorial.md", "sh")
+    assert first == "python make_net.py\n"
+    subprocess.run([sys.executable, "make_net.py"], cwd=tmp_path, check=True)
+    printed = run_shell("".join(commands), tmp_path, call_fluidb)
+    for line in "".join(blocks("docs/tutorial.md", "text")).splitlines():
+        assert line in printed.splitlines()
+    serial, slack = (float(rate) for rate in re.findall(r"^highest rate kept +([\d.]+) /s$", printed, re.MULTILINE))
+    assert slack > serial
+    assert {path.name for path in tmp_path.glob("*.svg")} == {"explain.svg", "fluid.svg", "capacity.svg"}
+    assert "Conclusion" in (tmp_path / "net.html").read_text()
+
+
+def test_the_reference_of_commands_is_their_help():
+    script = run_path(str(ROOT / "website" / "commands.py"))
+    assert (ROOT / "docs" / "commands.md").read_text() == script["page"](), "run: python website/commands.py"
+
+
+def test_the_gallery_shows_every_picture_that_make_draws():
+    drawn = set(re.findall(r"docs/images/([\w.-]+)", (ROOT / "Makefile").read_text()))
+    shown = re.findall(r"!\[([^]]+)\]\(images/([\w.-]+)\)", (ROOT / "docs" / "gallery.md").read_text())
+    assert {name for _, name in shown} == drawn <= {path.name for path in (ROOT / "docs" / "images").iterdir()}
+    assert all(len(text) > 60 for text, _ in shown)
+    assert all(path.stat().st_size < 150_000 for path in (ROOT / "docs" / "images").iterdir())
 
 
 @needs_speed

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import io
 import re
+import shutil
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,8 @@ from ..formats import InputError
 from .columns import Column, Number, collect, repeated
 from .rows import Tally, opened, records, select
 from .trace import MAX_ARRIVAL_S, Trace
+
+STANDARD_INPUT = Path("-")
 
 PIECE_BYTES = 2**22
 """Bytes that are read at a time; the rest of the last line is read too."""
@@ -53,7 +58,7 @@ def read_trace(path: Path, progress: Callable[[int, int], None] | None = None) -
     ----------
     path : Path
         A CSV file with the columns ``request_id``, ``arrival_s`` and, where
-        known, ``exit``, ``confidence_1``..., ``correct_1``..., ``slo_s``.
+        known, ``exit``, ``confidence_1``..., ``correct_1``..., ``slo_s``; ``-`` is standard input.
     progress : callable, optional
         Called with the bytes read so far, and the size of the file.
 
@@ -69,7 +74,16 @@ def read_trace(path: Path, progress: Callable[[int, int], None] | None = None) -
         unsorted or a duplicate; each fault names its row.
     """
     missing = "expected a trace, found no such file; make one with `fluidb trace`"
-    tally = Tally(path, skip_blank=False, missing=missing)
+    if path != STANDARD_INPUT:
+        return _trace(Tally(path, skip_blank=False, missing=missing), progress)
+    with NamedTemporaryFile(prefix="fluidb-") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+        file.flush()
+        return _trace(Tally(Path("standard input"), skip_blank=False, held=Path(file.name)), progress)
+
+
+def _trace(tally: Tally, progress: Callable[[int, int], None] | None) -> Trace:
+    """The trace of a file, or all of its faults."""
     found = read_columns(tally, _TRACE, ("request_id", "arrival_s"), progress)
     ids, arrival_s = found["request_id"], found["arrival_s"]
     rows = {
@@ -85,7 +99,7 @@ def read_trace(path: Path, progress: Callable[[int, int], None] | None = None) -
     correct = found.get("correct")
     return Trace(
         ids, arrival_s, found.get("exit"), found.get("confidence"), found.get("slo_s"),
-        None if correct is None else correct.astype(np.bool_), path,
+        None if correct is None else correct.astype(np.bool_), tally.path,
     )  # fmt: skip
 
 
@@ -169,7 +183,7 @@ def _read_plain(
     """Pieces of a file of plain numbers without a fault; ``None`` if the file has anything else in it."""
     row = np.dtype([(name, number.kind) for name, number in numbers.items()])
     pieces: list[NDArray[Any]] = []
-    size = tally.path.stat().st_size
+    size = (tally.held or tally.path).stat().st_size
     with opened(tally) as file:
         if not _HEADER.fullmatch(file.readline()):
             return None

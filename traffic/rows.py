@@ -37,7 +37,7 @@ class Tally:
     Attributes
     ----------
     path : Path
-        The file, for faults.
+        The file as faults name it.
     skip_bad : bool
         Whether rows that cannot be used are left out rather than refused.
     skip_blank : bool
@@ -46,6 +46,8 @@ class Tally:
         The message if the file does not exist.
     content : str
         What a row describes.
+    held : Path, optional
+        Where the content is, if not at ``path``: that of standard input is kept in a file, since it is read twice.
     read, blank, bad : int
         All rows that were read; rows without content; rows that cannot be used.
     faults : dict of str to Fault
@@ -57,6 +59,7 @@ class Tally:
     skip_blank: bool = True
     missing: str = "expected a file to import, found no such file"
     content: str = "request"
+    held: Path | None = None
     read: int = 0
     blank: int = 0
     bad: int = 0
@@ -127,6 +130,10 @@ def opened(tally: Tally) -> Iterator[BinaryIO]:
     """Open a file; errors of the file system and of the encoding become :class:`InputError`, also during reading."""
     path = tally.path
     try:
+        if tally.held is not None:
+            with tally.held.open("rb") as file:
+                yield file
+            return
         if stat.S_ISCHR(path.stat().st_mode):
             raise InputError(f"{path}: expected a file, found a device")
         with path.open("rb") as file:

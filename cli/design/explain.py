@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..options import AsJson, DesignFolder, Force, option
+from ..options import AsJson, DesignFolder, Picture, option
 from ..render import facts, ms, percent, percents, show, table
 from .dse import ranking
 from .problem import board_of
@@ -20,34 +19,32 @@ def command(
     batch: Annotated[int | None, option("Batch size to look at; the largest if not given.", "B", min=1)] = None,
     top: Annotated[int, option("Layers to list, by time.", min=1, max=100_000)] = 15,
     layer: Annotated[str | None, option("One layer, with every batch size and every (k, B_R).", "NAME")] = None,
-    plot: Annotated[Path | None, option("Draw roofline, causes, utilisation (.svg, .png; extra plot).", "FILE")] = None,
-    force: Force = False,
+    *,
+    picture: Picture,
     as_json: AsJson = False,
 ) -> None:
     """Say where a design's time goes and what other choices cost.
 
     Of every layer and batch size: MACs, padding, waiting for memory; the chosen
     k and B_R and the next best; the loss under one fixed configuration; the
-    designs that came next.  `fluidb docs explain` reads an example.
+    designs that came next. --plot draws roofline, causes and utilisation.
+    `fluidb docs explain` reads an example.
     """
     from ...dse.design import read_design
     from ...dse.explanation import explain
     from ...formats import InputError
-    from ...plots import check_picture
     from ...plots.explain import draw_explanation
 
-    if plot is not None:
-        check_picture(plot, replace=force)
+    picture.check()
     design, fbcb = read_design(directory)
     b_max = design.options.b_max
     if batch is not None and batch > b_max:
         raise InputError(f"--batch: expected 1 to {b_max}, the design's largest batch size, found {batch}")
     found = explain(design, fbcb)
     index = None if layer is None else found.index(layer)
-    if plot is not None:
-        draw_explanation(found, batch or b_max, plot, replace=force)
+    picture.write(lambda: draw_explanation(found, batch or b_max))
     text = _network(found, batch or b_max, top) if index is None else _layer(found, index)
-    show(as_json, "fluidb.explain-output/1", {"design": directory, **_record(found, index)}, text, plot)
+    show(as_json, "fluidb.explain-output/1", {"design": directory, **_record(found, index)}, text, picture.plot)
 
 
 def _network(found: Explanation, b: int, top: int) -> Iterator[str]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..options import AsJson, Force, Threads, option
+from ..options import AsJson, Picture, Threads, option
 from ..render import facts, percent, progress, show, table
 from .problem import NetworkName, PlatformName, Problem, Search, board_of
 
@@ -24,9 +23,9 @@ def command(
     platform: PlatformName,
     asked: Search,
     over: Annotated[str | None, option(AXES, "AXES")] = None,
-    plot: Annotated[Path | None, option("Draw the front: .svg or .png.", "FILE")] = None,
+    *,
+    picture: Picture,
     threads: Threads = None,
-    force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Find the designs that no other beats with fewer resources.
@@ -35,19 +34,15 @@ def command(
     the whole front.
     """
     from ...dse.pareto import find_front
+    from ...plots.pareto import draw_front
 
-    if plot is not None:
-        from ...plots import check_picture
-
-        check_picture(plot, replace=force)
+    picture.check()
     problem = asked.read(network, platform)
     with progress("designs") as report:
         front = find_front(*problem, over=_axes(over), threads=threads, progress=report)
-    if plot is not None:
-        from ...plots.pareto import draw_front
-
-        draw_front(front, *problem, plot, replace=force)
-    show(as_json, "fluidb.pareto-output/1", _record(front, problem) | {"plot": plot}, _text(front, problem), plot)
+    picture.write(lambda: draw_front(front, *problem))
+    record, plot = _record(front, problem), picture.plot
+    show(as_json, "fluidb.pareto-output/1", record | {"plot": plot}, _text(front, problem), plot)
 
 
 def _axes(text: str | None) -> list[Axis] | None:

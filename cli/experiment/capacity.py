@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..options import AsJson, Policy, TableFolder, Threads, duration, option
+from ..options import AsJson, Picture, Policy, TableFolder, Threads, duration, option
 from ..render import facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ def command(
     low: Annotated[float | None, option("Lowest rate to search.", "REQUESTS/S")] = None,
     high: Annotated[float | None, option("Highest rate to search.", "REQUESTS/S")] = None,
     threads: Threads = None,
+    *,
+    picture: Picture,
     as_json: AsJson = False,
 ) -> None:
     """Find the highest arrival rate that keeps requirements.
@@ -37,18 +39,21 @@ def command(
     Arrivals are Poisson. Exit code 1 if the policy keeps the requirements at no rate.
     """
     from ...experiments.capacity import find_capacity
+    from ...plots.capacity import draw_capacity
     from ...serving import parse_requirement
 
+    picture.check()
     required = [parse_requirement(text, "--require") for text in require]
     settings: dict[str, Any] = {"slo_s": duration(slo, "--slo"), "seeds": seeds, "requests": requests}
     settings |= {"max_requests": max_requests, "low_per_s": low, "high_per_s": high, "threads": threads}
     with progress("rates") as report:
         found = find_capacity(directory, policy, required, **settings, progress=report)
+    picture.write(lambda: draw_capacity(found, required))
     record = {"design": directory, "policy": policy, "slo_s": settings["slo_s"]}
     record |= {"requirements": [item.text for item in required], **asdict(found)}
     record["probes"] = [asdict(probe) | {"estimates": _estimates(required, probe)} for probe in found.probes]
     if as_json or found.kept_per_s is not None:
-        show(as_json, "fluidb.capacity-output/1", record, _text(found, policy, required))
+        show(as_json, "fluidb.capacity-output/1", record, _text(found, policy, required), picture.plot)
     if found.kept_per_s is None:
         lowest = found.probes[0]
         pairs = list(zip(required, lowest.estimates, strict=True))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ..interrupt import resumable
-from ..options import AsJson, Cluster, Threads, argument, flag, option, written
-from ..render import facts, progress, show, table
+from ..options import AsJson, Cluster, Picture, Threads, argument, option, written
+from ..render import facts, note, progress, show, table
 
 if TYPE_CHECKING:
     from ...experiments.comparison import Against, Change, Comparison, PointResult
@@ -25,30 +25,37 @@ def command(
     against: Annotated[Path | None, option("Exit with 1 if a figure got worse, beyond noise.", "EARLIER.json")] = None,
     threads: Threads = None,
     scheduler: Cluster = None,
-    force: Annotated[bool, flag("Replace another scenario's comparison in DIR.", "--force")] = False,
+    *,
+    picture: Picture,
     as_json: AsJson = False,
 ) -> None:
     """Compare policies under the same traffic.
 
     Each policy runs on the NPU that was searched for it. Prints each contender's
     figures as the mean over seeds with its 95 % interval, and the differences to the
-    baseline, seed by seed.
+    baseline, seed by seed. --force also replaces another scenario's comparison in
+    DIR; its runs stay.
     """
     from ...experiments import comparison
     from ...experiments.scenarios import load_scenario
+    from ...plots.comparison import draw_comparison
 
+    picture.check()
     loaded = load_scenario(scenario)
     if output is not None:
-        comparison.check_folder(output, loaded, force=force)
+        comparison.check_folder(output, loaded, force=picture.force)
     earlier = None if against is None else comparison.read_comparison(against)
     if against is not None and earlier is not None:
         comparison.check_match(loaded, earlier, against)
     with resumable(output, "runs"), progress("searches and runs") as report:
         found, reused = comparison.compare(loaded, output, threads=threads, scheduler=scheduler, progress=report)
+    picture.write(lambda: draw_comparison(found))
     held = None if earlier is None else comparison.against(found, earlier)
     record = found.model_dump(mode="json") | ({} if held is None else {"against": held})
     kept = f"; {reused:,} runs were kept there already"
     show(as_json, "fluidb.compare-output/1", record, _text(found, held), output, kept)
+    if picture.plot is not None:
+        note(f"wrote {picture.plot}")
     if held is not None and held.worse:
         raise typer.Exit(1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ..options import AsJson, Simulation, TableFolder, option
+from ..options import AsJson, Picture, Simulation, TableFolder, option
 from ..render import facts, ms, percent, progress, show, table
 
 
@@ -14,6 +14,8 @@ def command(
     first: Annotated[float, option("The lowest threshold.", "THRESHOLD", "--from")] = 0.5,
     last: Annotated[float, option("The highest threshold.", "THRESHOLD", "--to")] = 0.95,
     steps: Annotated[int, option("Thresholds, at equal distances.", min=2, max=1000)] = 10,
+    *,
+    picture: Picture,
     as_json: AsJson = False,
 ) -> None:
     """Sweep the exit threshold: accuracy against latency.
@@ -23,10 +25,13 @@ def command(
     latency and violations at once.
     """
     from ...experiments.thresholds import spread, sweep_thresholds
+    from ...plots.thresholds import draw_thresholds
 
+    picture.check()
     requests, thresholds = simulated.requests, spread(first, last, steps)
     with progress("thresholds") as report:
         found = sweep_thresholds(directory, requests, simulated.policy, thresholds, progress=report)
+    picture.write(lambda: draw_thresholds(found))
     record = {
         "design": directory,
         "trace": requests.trace,
@@ -55,4 +60,4 @@ def command(
         facts({"policy": simulated.policy, "requests": f"{found.requests:,}", "confidences": str(origin)}),
         table(["threshold", *names, "accuracy", "mean latency", "p99", "violations", "best"], rows),
     ]
-    show(as_json, "fluidb.thresholds-output/1", record, text)
+    show(as_json, "fluidb.thresholds-output/1", record, text, picture.plot)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, Force, Simulation, TableFolder, duration, option
+from ..options import AsJson, Picture, Simulation, TableFolder, duration, option
 from ..render import bounds, facts, ms, note, outcomes, percent, progress, show, table
 
 if TYPE_CHECKING:
@@ -29,12 +29,14 @@ def command(
     require: Annotated[
         list[str] | None, option("What must hold, else exit code 1: 'p99 <= 200ms'.", "REQUIREMENT")
     ] = None,
-    force: Force = False,
+    *,
+    picture: Picture,
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace on a design and say what its users experience."""
     from ...experiments.serve import serve
     from ...formats import check_free
+    from ...plots.replay import draw_replay
     from ...serving import parse_requirement, write_requests, write_timeline
     from ...tables.latency import TABLE_FILES
     from ...traffic import parse_thresholds
@@ -42,9 +44,10 @@ def command(
     served, until_s = simulated.requests, duration(until, "--until")
     read = [given for given in (served.trace, served.samples) if isinstance(given, Path)]
     sources = [*read, *(directory / name for name in TABLE_FILES)]
+    picture.check([*sources, requests, timeline])
     for output, other in ((requests, timeline), (timeline, requests)):
         if output is not None:
-            check_free(output, force, apart=[*sources, other])
+            check_free(output, picture.force, apart=[*sources, other])
     required = [parse_requirement(text, "--require") for text in require or []]
     levels = None if threshold is None else parse_thresholds(threshold, "--threshold")
     with progress("reading and replaying") as report:
@@ -54,9 +57,10 @@ def command(
         )  # fmt: skip
     replay, judged = found.replay, found.requirements
     if timeline is not None:
-        write_timeline(replay, timeline, replace=force)
+        write_timeline(replay, timeline, replace=picture.force)
     if requests is not None:
-        write_requests(replay, requests, replace=force)
+        write_requests(replay, requests, replace=picture.force)
+    picture.write(lambda: draw_replay(replay, simulated.policy))
     record = {
         "design": directory,
         "trace": served.trace,
@@ -73,7 +77,7 @@ def command(
     if judged:
         text.append(outcomes([item.text for item in required], judged))
     show(as_json, "fluidb.serve-sim-output/1", record, text)
-    for output in filter(None, (requests, timeline)):
+    for output in filter(None, (requests, timeline, picture.plot)):
         note(f"wrote {output}")
     if not all(item.holds for item in judged):
         raise typer.Exit(1)
@@ -129,7 +133,7 @@ def _text(found: Served, policy: str) -> Iterator[str]:
             f"{there.requests:,}",
             percent(there.requests / summary.requests, 1),
             "" if there.mean_latency_s is None else ms(there.mean_latency_s),
-            *([percent(there.accuracy)] if accuracy else []),
+            *("" if there.accuracy is None else percent(there.accuracy) for _ in accuracy),
             f"{stage.runs:,}",
             f"{stage.mean_batch:.2f}",
             percent(stage.busy_share, 1),

@@ -132,6 +132,50 @@ def draw_heatmap(
         return _picture(sheet, said)
 
 
+class Roof(NamedTuple):
+    """What bounds every layer of a design: compute at its peak, and off-chip memory at its bandwidth."""
+
+    peak_gop_s: float
+    bandwidth_gb_s: float
+
+
+def draw_roofline(
+    layers: Sequence[str], intensity: NDArray[np.float64], gop_s: NDArray[np.float64], share: NDArray[np.float64],
+    roof: Roof,
+) -> Element:  # fmt: skip
+    """A dot for each layer, its area the share of the time, under the two roofs; both axes are logarithmic."""
+    bottom, ridge = 218.0, roof.peak_gop_s / roof.bandwidth_gb_s
+    left, right = min(float(intensity.min()), ridge) / 2, max(float(intensity.max()), ridge) * 2
+    low, high = min(float(gop_s.min()), roof.peak_gop_s / 10) / 1.5, 1.6 * roof.peak_gop_s
+
+    def height(value: float) -> float:
+        return bottom - (bottom - 8) * float(np.log(value / low) / np.log(high / low))
+
+    with _sheet(bottom + 38) as sheet:
+        axes = _area(sheet, _LEFT, 8, bottom, (left, right), "{:,g}".format, scale="log")
+        ticks = _round_between(low, high)
+        axes.set_yticks([height(value) for value in ticks], [f"{value:,g}" for value in ticks])
+        axes.set_xticks(_round_between(left, right))
+        start = max(left, low / roof.bandwidth_gb_s)
+        ends = [height(roof.bandwidth_gb_s * start), height(roof.peak_gop_s), height(roof.peak_gop_s)]
+        axes.plot([start, ridge, right], ends, gid=_tag("base"))
+        for name, x, y, part in sorted(zip(layers, intensity, gop_s, share, strict=True), key=lambda item: -item[3]):
+            said = f"{name}: {x:,.3g} operations/byte, {y:,.4g} GOP/s, {100 * part:.1f} % of the time"
+            axes.plot(x, height(y), "o", markersize=2 + 24 * np.sqrt(part), gid=_tag("dot s0 faint", title=said))
+        _write(sheet, _RIGHT, height(roof.peak_gop_s) - 5, f"{roof.peak_gop_s:,.1f} GOP/s", "tick", "end")
+        _write(sheet, _LEFT + 4, 16, f"GOP/s; slope: {roof.bandwidth_gb_s:g} GB/s", "tick")
+        _write(sheet, _RIGHT, bottom + 30, "operations per off-chip byte, both axes logarithmic", "tick", "end")
+        bound = int((intensity < ridge).sum())
+        return _picture(sheet, f"{len(layers)} layers, {bound} of them left of the ridge, where memory is the roof.")
+
+
+def _round_between(low: float, high: float) -> list[float]:
+    """1, 2, 5, 10 and so on between two values; over three decades 1, 10, 100."""
+    steps = (1, 2, 5) if high < 1e3 * low else (1,)
+    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    return [value for power in powers for step in steps if low < (value := step * 10.0**power) < high]
+
+
 def thinned(latency_s: NDArray[np.float64], grid_s: NDArray[np.float64]) -> NDArray[np.float64]:
     """Share of the latencies that are no longer than each of ``grid_s``, exactly."""
     return np.searchsorted(np.sort(latency_s), grid_s, side="right") / len(latency_s)
@@ -276,6 +320,10 @@ def _shapes(group: Element, markers: dict[str, str]) -> Iterator[Element]:
         return
     tag = json.loads(group.get("id", ""))
     text, said = tag.pop("text", None), tag.pop("title", None)
+
+    def told() -> list[Element]:
+        return [] if said is None else [element("title", said)]
+
     for shape in group.iter():
         kind = shape.tag.rpartition("}")[2]
         places = {key: _short(value) for key, value in shape.items() if key in ("d", "x", "y")}
@@ -283,9 +331,9 @@ def _shapes(group: Element, markers: dict[str, str]) -> Iterator[Element]:
             yield element("text", text or shape.text or "", **places, **tag)
         elif kind == "use":
             d = markers[shape.get("{http://www.w3.org/1999/xlink}href", "")]
-            yield element("path", d=_short(d), transform=f"translate({places['x']} {places['y']})", **tag)
+            yield element("path", *told(), d=_short(d), transform=f"translate({places['x']} {places['y']})", **tag)
         elif kind == "path" and shape.get("id") is None:
-            yield element("path", *([element("title", said)] if said else []), **places, **tag)
+            yield element("path", *told(), **places, **tag)
 
 
 def _short(numbers: str) -> str:

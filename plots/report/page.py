@@ -11,6 +11,7 @@ from xml.etree.ElementTree import Element
 from ... import __version__
 from ...dse.design import DesignTable
 from ..canvas import COLOURS
+from .conclusion import conclusions
 from .content import Report, Shown
 from .markup import Node, document, element, named, style_sheet, table
 from .sections import comparison_parts, design_parts, policy_parts
@@ -38,6 +39,9 @@ def report_text(report: Report, title: str | None = None) -> str:
     parts = [element("h1", title)]
     if any(shown.served for shown in report.designs):
         parts.append(element("p", *_served(report), class_="lead"))
+    said = conclusions(report)
+    if said:
+        parts.append(_section("conclusion", "Conclusion", [element("ul", *(element("li", *line) for line in said))]))
     if len(sections) > 1:
         links = (element("a", named(item.name), href=f"#section-{n}") for n, item in enumerate(sections, 1))
         parts.append(element("nav", element("ul", *(element("li", link) for link in links)), aria_label="Sections"))

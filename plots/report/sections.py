@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
+import numpy as np
+
 from ...dse.design import DesignTable
+from ...dse.explanation import Explanation, explain
 from ...dse.fbcb import FbcbTable
 from ...dse.objectives import OBJECTIVES
 from ...experiments.comparison import Comparison, PointResult
@@ -36,6 +39,7 @@ def design_parts(ident: str, shown: Shown) -> list[Element]:
         return [element("h3", "Device"), _device_facts(latency), *times]
     drawn = [
         _resources(ident, design, fbcb),
+        _roofline(ident, explain(design, fbcb)),
         _utilisation(ident, latency, batches),
         _throughput(ident, design, batches),
     ]
@@ -109,6 +113,23 @@ def _utilisation(ident: str, latency: LatencyTable, batches: Sequence[int]) -> E
     return figure(f"{ident}-utilisation", title, remark, drawn, data)
 
 
+def _roofline(ident: str, found: Explanation) -> Element:
+    title, design = "Roofline", found.design
+    products = [(index, layer.gemm) for index, layer in enumerate(found.layers) if layer.gemm is not None]
+    rows = np.array([index for index, _ in products])
+    names, time_s = [found.layers[index].name for index in rows], found.time_s[rows, 0]
+    operations = 2.0 * np.array([gemm.macs for _, gemm in products])
+    intensity, gop_s = operations / found.dram_bytes[rows, 0], operations / time_s / 1e9
+    share, bound = time_s / found.time_s[:, 0].sum(), [found.bound[index, 0].label for index in rows]
+    roof = charts.Roof(2e-9 * design.peak_macs_per_s, design.platform.bandwidth_gb_s)
+    cells = zip(names, intensity, gop_s, share, bound, strict=True)
+    table_rows = [(name, [f"{x:,.2f}", f"{y:,.1f}", f"{100 * part:.1f}", why]) for name, x, y, part, why in cells]
+    headers = ["layer", "operations/byte", "GOP/s", "% of the time", "bound by"]
+    data = table("Layers at b = 1", headers, table_rows)
+    remark = "Layers of one sample under the peak and the bandwidth; a dot's area is its share of the time."
+    return figure(f"{ident}-roofline", title, remark, charts.draw_roofline(names, intensity, gop_s, share, roof), data)
+
+
 def _ranking(design: DesignTable) -> Element:
     best, text = design.ranking[0].objective, design.options.text
     rows = [(str(row.tile), [text(row.objective), f"{100 * (row.objective / best - 1):.2f}"]) for row in design.ranking]
@@ -140,6 +161,7 @@ def policy_parts(ident: str, shown: Shown) -> list[Element]:
         _tail(ident, shown.served, unit, slo_s),
         _violations(ident, shown.served),
         _distribution(ident, shown.served, unit, slo_s),
+        _exits(ident, shown.served, unit),
         _opening(ident, shown.served, shown.table),
     ]
     return [element("h3", "Policies"), _policies(shown.served, unit), element("p", note, class_="note"), figures(drawn)]
@@ -209,6 +231,25 @@ def _distribution(ident: str, served: Sequence[Served], unit: TimeUnit, slo_s: f
     drawn = charts.draw_cdf([(item.policy, item.replay.latency_s) for item in served], slo_s)
     data = table(f"Percentiles of latency, {unit.name}", headers, rows)
     return figure(f"{ident}-cdf", title, "Share of requests, %, that took no longer.", drawn, data)
+
+
+def _exits(ident: str, served: Sequence[Served], unit: TimeUnit) -> Element:
+    title = "By exit"
+    points, rows = [], []
+    for index, item in enumerate(served):
+        exits, late = item.replay.traffic.exits, item.replay.violated
+        for there in item.summary.exits:
+            name = f"{item.policy}, exit {there.exit}"
+            times = (there.mean_latency_s, there.p99_latency_s)
+            cells = [f"{there.requests:,}", *("" if time_s is None else unit.number(time_s) for time_s in times)]
+            if there.requests:
+                rate = float(late[exits == there.exit].mean())
+                points.append(Point(name, rate, f"{100 * rate:.2f} % of {there.requests:,}", series=index))
+            rows.append((name, [*cells, f"{100 * rate:.2f}" if there.requests else ""]))
+    headers = ["policy, exit", "requests", f"mean {unit.name}", f"p99 {unit.name}", "violations %"]
+    data = table("Requests by exit", headers, rows)
+    remark = "Share of the requests that leave at each exit and are later than their SLO."
+    return figure(f"{ident}-exits", title, remark, charts.draw_bars(points), data)
 
 
 def _opening(ident: str, served: Sequence[Served], latency: LatencyTable) -> Element:

@@ -15,6 +15,7 @@ from fluidb.dse.space import designs
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import Platform, load_platform
+from fluidb.plots import save
 from fluidb.plots.pareto import draw_front
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -185,5 +186,5 @@ def test_the_same_front_gives_the_same_picture(tmp_path):
     network, board, options = load_network(TINY), load_platform(POCKET), SearchOptions(b_max=2)
     front = find_front(network, board, options)
     for name in "ab":
-        draw_front(front, network, board, options, tmp_path / f"{name}.svg", replace=False)
+        save(draw_front(front, network, board, options), tmp_path / f"{name}.svg", replace=False)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()

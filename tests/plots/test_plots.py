@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from builders import DUEL, Run, lines, table_of, trace_of, traffic_of
+from fluidb.experiments import compare, load_scenario
+from fluidb.experiments.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity, Estimated, Probe
+from fluidb.experiments.thresholds import Sweep, ThresholdPoint
 from fluidb.formats import InputError
-from fluidb.plots import canvas, check_picture, save
+from fluidb.plots import canvas, check_picture, describe, save
+from fluidb.plots.capacity import draw_capacity
+from fluidb.plots.comparison import draw_comparison
+from fluidb.plots.replay import draw_replay, tail_of, waiting
+from fluidb.plots.thresholds import draw_thresholds
+from fluidb.serving import Replay, find_policy, parse_requirement, simulate
+from fluidb.serving.statistics import Interval
+from hypothesis import given
+from hypothesis import strategies as st
 
 
 def draw(path, *, replace=False):
@@ -58,3 +72,139 @@ def test_a_page_about_a_picture_shows_it(page):
     (text, name) = re.findall(r"!\[([^]]+)\]\(images/([\w.]+)\)", (docs / f"{page}.md").read_text())[0]
     assert len(text) > 60
     assert (docs / "images" / name).stat().st_size < 150_000
+
+
+def test_a_picture_says_what_it_shows(tmp_path):
+    """Screen readers tell a file's title; a name in it is escaped, and needs no formula."""
+    with canvas(3, 2) as figure:
+        describe(figure, "Latency of a <net>", "Half take $1$ ms.")
+    for name in ("a.svg", "a.png"):
+        save(figure, tmp_path / name, replace=False)
+    assert "<title>Latency of a &lt;net&gt;. Half take $1$ ms.</title>" in (tmp_path / "a.svg").read_text()
+    assert b"Half take $1$ ms." in (tmp_path / "a.png").read_bytes()
+
+
+def served_at(arrivals: list[float], finishes: list[float], starts: list[float], exits: list[int]) -> Replay:
+    """A replay whose times are known: SLO 2.5 s, two exits."""
+    table = table_of([[1.0, 1.2], [1.0, 1.2]])
+    traffic = traffic_of(trace_of(np.array(arrivals)), np.array(exits), 2.5)
+    done = simulate(table, traffic, find_policy("serial"))
+    return replace(done, start_s=np.array(starts), finish_s=np.array(finishes))
+
+
+def test_a_replay_shows_its_tail_by_exit_and_its_queue():
+    replay = served_at([0.0, 1.0, 1.0, 4.0], [2.0, 3.0, 5.0, 6.0], [0.0, 2.0, 3.0, 5.0], [2, 1, 2, 1])
+    figure = draw_replay(replay, "a policy")
+    tail, latency, queue = figure.axes
+    curves = {str(line.get_label()): line for line in tail.lines}
+    assert list(curves) == ["all requests", "exit 1 e1", "exit 2 e2", "SLO 2,500 ms"]
+    x, longer = curves["all requests"].get_data()
+    assert list(zip(np.asarray(x).tolist(), np.asarray(longer).tolist(), strict=True)) == [
+        (2000, 75), (2000, 50), (2000, 25), (4000, 0)
+    ]  # fmt: skip
+    at_s, waits = waiting(replay)
+    assert (at_s.tolist(), waits.tolist()) == ([0, 1, 2, 3, 4, 5], [0, 2, 1, 0, 1, 0])
+    mean = next(line for line in queue.lines if line.get_label() == "mean").get_ydata()
+    assert np.mean(mean) == pytest.approx((0 + 2 + 1 + 0) / 4)  # requests times seconds, over the four seconds
+    assert [line.get_ydata()[0] for line in latency.lines if line.get_label() == "SLO"] == [2500]
+    assert "25.00 % are later than their SLO" in str(figure.get_label())
+
+
+def test_requests_that_did_not_return_take_longer_than_all_others():
+    x, longer = tail_of(np.array([3.0, np.inf, 1.0, 2.0]))
+    assert (x.tolist(), longer.tolist()) == ([1, 2, 3], [0.75, 0.5, 0.25])
+
+
+@given(st.lists(st.floats(0.1, 1e3), min_size=1, max_size=30))
+def test_a_short_tail_is_drawn_whole(values):
+    x, longer = tail_of(np.array(values))
+    for value, share in zip(x, longer, strict=True):
+        ties = sum(other == value for other in values)
+        above = sum(other > value for other in values)
+        assert above <= round(share * len(values)) < above + ties
+
+
+def probe(rate: float, verdict: str, mean: float) -> Probe:
+    value = Estimated(mean, Interval(0.9 * mean, 1.1 * mean if verdict != NOT_KEPT else np.inf))
+    return Probe(rate, 100, verdict, [value], None if verdict != NOT_KEPT else "p99 <= 2s")
+
+
+def test_capacity_shows_each_verdict_its_interval_and_the_bound():
+    probes = [probe(1.0, KEPT, 1.0), probe(2.0, UNDECIDED, 2.0), probe(3.0, NOT_KEPT, 9.0)]
+    found = Capacity(1.0, 3.0, "p99 <= 2s", 4.0, 0.1, 4.0, 1, 100, 300, probes)
+    figure = draw_capacity(found, [parse_requirement("p99 <= 2s")])
+    (axes,) = figure.axes
+    points = {bars.get_label(): bars for bars in axes.containers}
+    for item in probes:
+        line, _, (interval,) = points[item.verdict].lines
+        assert line.get_data()[0].tolist() == [item.rate_per_s]
+        assert line.get_data()[1].tolist() == [1e3 * item.estimates[0].value]
+        low, high = interval.get_segments()[0][:, 1]
+        assert low == pytest.approx(900 * item.estimates[0].value)
+        if item.verdict == NOT_KEPT:
+            assert high > axes.get_ylim()[1]  # no upper end: it leaves the picture
+        else:
+            assert high == pytest.approx(1100 * item.estimates[0].value)
+    (bound,) = [line for line in axes.lines if line.get_label() == "bound"]
+    assert bound.get_ydata()[0] == 2000
+    assert figure.get_label() == (
+        "Requirements over the arrival rate. Kept up to 1 requests/s. Surely not kept at 3 requests/s: p99 <= 2s."
+    )
+
+
+def test_thresholds_fill_and_name_what_no_other_beats():
+    shares = [0.5, 0.5]
+    points = [
+        ThresholdPoint(0.5, shares, 0.70, 0.1, 0.2, 0.05, pareto=True),
+        ThresholdPoint(0.7, shares, 0.69, 0.2, 0.3, 0.06, pareto=False),
+        ThresholdPoint(0.9, shares, 0.90, 0.3, 0.4, 0.20, pareto=True),
+    ]
+    figure = draw_thresholds(Sweep(10, ["a", "b"], points))
+    latency, violations = figure.axes
+    for axes, costs in ((latency, [100, 200, 300]), (violations, [5, 6, 20])):
+        _, best, beaten = axes.lines
+        assert best.get_data()[0].tolist() == pytest.approx([costs[0], costs[2]])
+        assert beaten.get_data()[0].tolist() == pytest.approx([costs[1]])
+        assert best.get_data()[1].tolist() == pytest.approx([70, 90])
+        assert [text.get_text() for text in axes.texts] == ["0.5", "0.9"]
+
+
+def test_a_comparison_shows_every_contender_at_every_point_with_its_interval():
+    found, _ = compare(load_scenario(str(DUEL)))
+    figure = draw_comparison(found)
+    rates = [axes for axes in figure.axes if axes.get_ylabel() == "violations, %"]
+    assert [axes.get_title() for axes in rates] == [
+        "light and heavy\nSLO 0.4 ms", "light and heavy\nSLO 2 ms", "tiny on pocket at 0.8GB/s\nSLO 1 ms, its trace"
+    ]  # fmt: skip
+    for axes, points in zip(rates, (found.points[0:2], found.points[2:4], found.points[4:]), strict=True):
+        for bars, contender in zip(axes.containers, found.contenders, strict=True):
+            drawn = bars.lines[0].get_ydata().tolist()
+            standing = [next(it for it in point.contenders if it.name == contender.name) for point in points]
+            values = [it.metrics["violation_rate"] for it in standing]
+            assert drawn == pytest.approx([100 * value.mean for value in values])
+            ends = np.array([segment[:, 1] for segment in bars.lines[2][0].get_segments()])
+            assert ends == pytest.approx(100 * np.array([(value.low, value.high) for value in values]), abs=1e-9)
+    assert "Fewest violations at 5 points" in str(figure.get_label())
+
+
+def test_the_commands_draw_what_they_found(fluidb: Run, tmp_path, tiny_design):
+    """Each writes its picture, refuses one in the way before any work, and replaces it if told to."""
+    header = "request_id,arrival_s,confidence_1,confidence_2,correct_1,correct_2,correct_3\n"
+    rows = "".join(f"{i},{i * 2e-4:g},0.{3 + i % 7},0.9,{i % 2},1,1\n" for i in range(40))
+    (tmp_path / "t.csv").write_text(header + rows)
+    common = [tiny_design, "--slo", "1ms"]
+    commands: dict[str, list[object]] = {
+        "serve-sim": ["serve-sim", *common, "--trace", "t.csv", "--threshold", "0.5"],
+        "thresholds": ["thresholds", *common, "--trace", "t.csv"],
+        "capacity": ["capacity", *common, "--require", "mean <= 1ms", "--requests", 500, "--max-requests", 500],
+        "compare": ["compare", DUEL],
+    }
+    for name, arguments in commands.items():
+        picture = tmp_path / f"{name}.svg"
+        picture.write_text("mine")
+        (said,) = lines(fluidb(*arguments, "--plot", picture.name))
+        assert "output exists already" in said
+        assert picture.read_text() == "mine"
+        done = fluidb(*arguments, "--plot", picture.name, "--force")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "<title>" in picture.read_text()

@@ -204,9 +204,9 @@ def test_hostile_names_are_text(hostile):
     assert next(page.all("title")).text == next(page.all("h1")).text == seen
     assert any(node.text.startswith(seen) for node in page.all("dd"))  # title of the network
     assert seen in tables(page)["Utilisation, %, by layer and batch size"]
-    heading = next(page.all("h2"))
-    assert heading.text == "At a glance"
-    assert r"d\u202e\x07\x1b[31m<img src=x onerror=hacked=1>" in [n.text for n in page.all("h2")][1]
+    conclusion, overview, first, *_ = [node.text for node in page.all("h2")]
+    assert (conclusion, overview) == ("Conclusion", "At a glance")
+    assert r"d\u202e\x07\x1b[31m<img src=x onerror=hacked=1>" in first
     assert r"t\u202e\x07\x1b[31m<svg onload=hacked=1>" in next(page.all("p")).text
     assert any(name.startswith(r"p\u202e") for name in tables(page)["Policies under the same requests"])
 
@@ -237,6 +237,48 @@ def test_figures_are_those_of_the_other_commands(long_report):
     latency = json.loads((path.parent / "tiny" / "latency.json").read_text())
     rows = list(shown["From exit to exit, us, by batch size"].values())[1:]
     assert rows == [[f"{1e6 * time_s:,.1f}" for time_s in row["time_s"]] for row in latency["rows"]]
+
+
+def test_requests_by_exit_sum_to_all_of_them(report):
+    path, printed = report
+    ((design,), page) = printed["designs"], read(path)
+    rows = tables(page)["Requests by exit"]
+    for policy in design["policies"]:
+        own = [rows[f"{policy['policy']}, exit {item['exit']}"] for item in policy["exits"]]
+        assert [row[0] for row in own] == [f"{item['requests']:,}" for item in policy["exits"]]
+        late = sum(float(row[0]) * float(row[3]) / 100 for row in own if row[3])
+        assert late == pytest.approx(policy["violations"], abs=0.05 * len(own))
+    bars = [max(corners(bar)[:, 0]) / 3.6 for bar in of_class(picture(page, "section-1-exits"), "bar")]
+    shown = [float(row[3]) for name, row in rows.items() if name and row[3]]
+    assert bars == pytest.approx(shown, abs=0.05)
+
+
+def test_the_roofline_is_over_every_layer_and_its_axes_are_round(report):
+    page = read(report[0])
+    drawn, rows = picture(page, "section-1-roofline"), list(tables(page)["Layers at b = 1"].values())[1:]
+    dots = of_class(drawn, "dot")
+    assert len(dots) == len(rows)
+    places = np.array([[float(x) for x in re.findall(r"[\d.]+", dot.given["transform"])] for dot in dots])
+    told = [re.findall(r": ([\d.,e+]+) operations/byte, ([\d.,]+) GOP/s", dot.text)[0] for dot in dots]
+    values = np.log([[float(value.replace(",", "")) for value in pair] for pair in told])
+    for axis, sign in ((0, 1), (1, -1)):  # logarithmic; upright, the sheet counts from the top
+        slope, offset = np.polyfit(values[:, axis], places[:, axis], 1)
+        assert sign * slope > 0
+        assert np.allclose(slope * values[:, axis] + offset, places[:, axis], atol=0.6)
+
+
+def test_the_conclusion_says_what_the_figures_say(report):
+    path, printed = report
+    policies = printed["designs"][0]["policies"]
+    said = " ".join(line.text for line in next(node for node in read(path).all("section")).all("li"))
+    fewest = min(policies, key=lambda item: item["violation_rate"])
+    assert f"{fewest['policy']} has {100 * fewest['violation_rate']:.2f} % violations, the fewest." in said
+    p99 = {item["policy"]: next(p for p in item["percentiles"] if p["name"] == "p99")["latency_s"] for item in policies}
+    assert f"take up to {1e6 * min(p99.values()):,.1f} us under {min(p99, key=lambda name: p99[name])}" in said
+    first, second, *_ = sorted(policies, key=lambda item: item["violation_rate"])
+    own, next_ones = first["violation_interval"], second["violation_interval"]
+    apart = "too short" if None in (own, next_ones) else "do not meet" if own[1] < next_ones[0] else "overlap"
+    assert apart in said
 
 
 def test_pictures_show_what_their_tables_say(long_report):
@@ -408,6 +450,13 @@ def test_a_comparison_with_its_intervals(fluidb: Run, tmp_path):
     assert next(page.all("h1")).text == kept["title"]
     shown = [table for table in page.all("table") if next(table.all("caption")).text.startswith("Violations")]
     assert len(shown) == len(kept["points"]) == 5
+    sure = [
+        item["differences"]["violation_rate"]
+        for point in kept["points"] for item in point["contenders"] if item["name"] == "fluid"
+    ]  # fmt: skip
+    fewer, more = (sum(it["beyond_noise"] and sign * it["mean"] > 0 for it in sure) for sign in (-1, 1))
+    line = f"fluid has fewer violations than one by one at {fewer} of 5 points and more at {more}, beyond noise."
+    assert line in [node.text for node in page.all("li")]
     for table, point in zip(shown, kept["points"], strict=True):
         for row, item in zip(list(table.all("tr"))[1:], point["contenders"], strict=True):
             name, *cells = [cell.text for cell in row.all() if cell.tag in ("th", "td")]

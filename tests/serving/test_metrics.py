@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from builders import scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.formats import InputError
-from fluidb.serving import POLICIES, find_policy, simulate, summarise
+from fluidb.serving import POLICIES, find_policy, simulate, summarise, write_requests
 from fluidb.serving.one_run import OneRun
 from fluidb.serving.requirements import judge, parse_requirement
 from fluidb.traffic import Trace, prepare
@@ -164,3 +164,19 @@ def test_a_latency_of_exactly_the_objective_is_no_violation():
     arrivals = np.arange(1000) * 0.37
     found = simulate(table, traffic_of(trace_of(arrivals), np.ones(1000, dtype=int), 0.05), find_policy("serial"))
     assert summarise(found).violations == 0
+
+
+def test_the_table_of_requests_is_what_is_written(tmp_path):
+    """A dict of equal columns, which pandas takes; the CSV file has the same, times that never came left empty."""
+    table = table_of([[1.0, 1.2], [1.0, 1.2]])
+    traffic = traffic_of(trace_of(np.array([0.0, 0.5, 4.0])), np.array([1, 2, 2]), 2.0)
+    replay = simulate(table, traffic, find_policy("serial"), until_s=4.5)
+    columns = replay.columns()
+    assert {len(column) for column in columns.values()} == {3}
+    assert columns["latency_s"].tolist() == [1.0, 2.5, np.inf]
+    assert columns["violated"].tolist() == [False, True, True]
+    write_requests(replay, tmp_path / "r.csv")
+    header, *rows = [line.split(",") for line in (tmp_path / "r.csv").read_text().splitlines()]
+    assert header == list(columns)
+    for row, values in zip(rows, zip(*(column.tolist() for column in columns.values()), strict=True), strict=True):
+        assert [float(cell or "inf") for cell in row] == [float(value) for value in values]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from builders import Run, lines
 from fluidb.formats import InputError
 from fluidb.traffic import Trace, parse_thresholds, poisson, prepare, read_trace, write_trace
 from fluidb.traffic import trace as traces
@@ -280,3 +282,34 @@ def test_a_higher_threshold_never_lets_a_sample_leave_earlier(data, last):
     for sample, left in zip(scores.tolist(), before.tolist(), strict=True):
         sure = [i for i, (score, level) in enumerate(zip(sample, levels, strict=True), 1) if score >= level]
         assert left == min([*sure, last])
+
+
+@pytest.mark.parametrize("quote", ["", '"'])  # plain numbers, and what only the slower reader takes
+def test_standard_input_is_read_as_a_file_is(fluidb: Run, tmp_path, tiny_design, monkeypatch, quote):
+    text = f"request_id,arrival_s\n{quote}0{quote},0\n1,1e-4\n"
+    (tmp_path / "t.csv").write_text(text)
+    serve = ["serve-sim", tiny_design, "--slo", "1ms", "--json", "--trace"]
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    piped, plain = fluidb(*serve, "-"), fluidb(*serve, "t.csv")
+    assert (piped.returncode, piped.stderr) == (0, "")
+    assert piped.stdout.replace('"trace": "-"', '"trace": "t.csv"') == plain.stdout
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert fluidb("trace", "merge", "-", "t.csv", "-o", "m.csv").returncode == 0
+    assert (tmp_path / "m.csv").read_text().count("\n") == 5
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"", "expected a header, found an empty file"),
+        (
+            b"request_id,arrival_s\n0,soon\n",
+            'row 1 (line 2): arrival_s: expected seconds >= 0 and <= 1e+10, found "soon"',
+        ),
+        (b"request_id,arrival_s\n0,\xff\n", "expected UTF-8 text, found byte 0xff"),
+    ],
+)
+def test_damage_of_standard_input_is_one_line(fluidb: Run, tiny_design, monkeypatch, content, fault):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+    (line,) = lines(fluidb("serve-sim", tiny_design, "--slo", "1ms", "--trace", "-"))
+    assert line == f"fluidb: standard input: {fault}"

@@ -1,0 +1,80 @@
+"""Picture of ``fluidb capacity``: what was found at each rate that was tried, and the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..experiments.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity
+from ..serving.requirements import Requirement
+from .canvas import COLOURS, canvas, describe, durations
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+VERDICTS = {KEPT: (COLOURS[2], "o"), UNDECIDED: (COLOURS[4], "D"), NOT_KEPT: (COLOURS[1], "X")}
+"""Colour and marker of each verdict."""
+
+
+def draw_capacity(found: Capacity, requirements: Sequence[Requirement]) -> Figure:
+    """Draw the required figures over the arrival rate, with their intervals, their bounds and the verdicts.
+
+    Parameters
+    ----------
+    found : Capacity
+        What was found.
+    requirements : sequence of Requirement
+        What was asked, in the order of the probes' estimates.
+
+    Returns
+    -------
+    Figure
+        A panel for each requirement, all over the same rates.
+    """
+    with canvas(6.5, 1.2 + 2.5 * len(requirements)) as figure:
+        panels = figure.subplots(len(requirements), 1, sharex=True, squeeze=False)[:, 0]
+        for index, (axes, item) in enumerate(zip(panels, requirements, strict=True)):
+            _panel(axes, found, item, index)
+        panels[-1].set_xlabel("arrival rate, requests/s")
+        figure.suptitle("linear up to twice the bound, logarithmic beyond it", fontsize=8)
+        handles = dict(zip(*reversed(panels[0].get_legend_handles_labels()), strict=True))
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5)
+        said = (
+            "No rate keeps all requirements."
+            if found.kept_per_s is None
+            else f"Kept up to {found.kept_per_s:.4g} requests/s."
+        )
+        if found.not_kept_per_s is not None:
+            said += f" Surely not kept at {found.not_kept_per_s:.4g} requests/s: {found.limited_by}."
+        return describe(figure, "Requirements over the arrival rate", said)
+
+
+def _panel(axes: Axes, found: Capacity, item: Requirement, index: int) -> None:
+    """One required figure; a bound below, the verdict on all requirements as the marker."""
+    values = [probe.estimates[index] for probe in found.probes]
+    longest = max(item.bound, *(value.value for value in values))
+    name, scale = {"s": durations(longest), "share": ("%", 100.0)}.get(item.unit, (item.unit, 1.0))
+    ends_at = [value.interval.high for value in values if np.isfinite(value.interval.high)]
+    top = 1.3 * scale * max([longest, *ends_at])
+    for verdict, (colour, marker) in VERDICTS.items():
+        here = [(probe, value) for probe, value in zip(found.probes, values, strict=True) if probe.verdict == verdict]
+        rates, mean = [probe.rate_per_s for probe, _ in here], scale * np.array([value.value for _, value in here])
+        ends = np.array([value.interval for _, value in here], dtype=np.float64).reshape(-1, 2).T
+        ends = np.where(np.isfinite(ends), ends, 10 * top / scale)  # too short a run has no upper end
+        axes.errorbar(
+            rates, mean, np.abs(scale * ends - mean), color=colour, marker=marker, linestyle="none", markersize=5,
+            capsize=2, label=verdict,
+        )  # fmt: skip
+    axes.axhline(scale * item.bound, color="black", linestyle="--", linewidth=1, label="bound")
+    if found.kept_per_s is not None:
+        axes.axvspan(0, found.kept_per_s, color=VERDICTS[KEPT][0], alpha=0.08, linewidth=0)
+    axes.axvline(found.saturation_per_s, color="gray", linestyle=":", linewidth=1.2, label="saturation")
+    # an overloaded NPU's latency grows with the length of the run: all beyond the bound is drawn narrower
+    axes.set_yscale("symlog", linthresh=2 * scale * item.bound, linscale=2)
+    axes.yaxis.set_major_formatter("{x:,g}")
+    axes.set(xlim=(0, 1.05 * max(found.saturation_per_s, found.high_per_s)), ylabel=f"{item.name}, {name}")
+    axes.set_ylim(0, top)
+    axes.set_title(item.text)

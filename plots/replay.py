@@ -1,0 +1,136 @@
+"""Picture of ``fluidb serve-sim``: how latency is distributed, and how latency and queue develop over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..serving.metrics import QUANTILES, Replay
+from .canvas import COLOURS, canvas, describe, durations, legible, round_ticks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+STEPS = 300
+"""Most points of a curve: as many as a picture can show."""
+
+SPELLS = 200
+"""Spells of equal length into which time is divided."""
+
+
+def draw_replay(replay: Replay, title: str = "") -> Figure:
+    """Draw the share of requests that take longer than each latency, and latency and queue over time.
+
+    Parameters
+    ----------
+    replay : Replay
+        What happened to every request.
+    title : str
+        Stands above the picture, e.g. the policy.
+
+    Returns
+    -------
+    Figure
+        Left, the complementary distribution of latency, of all requests and by exit; right, the mean and the largest
+        latency of those who arrive in each of 200 spells of time, above the mean and the largest number in the queue.
+    """
+    with canvas(10.0, 4.4) as figure:
+        left, right = figure.subfigures(1, 2, squeeze=False)[0]
+        _tail(left.subplots(), replay)
+        above, below = right.subplots(2, 1, sharex=True)
+        _over_time(above, below, replay)
+        heading = f"{legible(replay.table.network)} on {legible(replay.table.platform)}"
+        figure.suptitle(f"{heading}, {legible(title)}" if title else heading, fontsize=11)
+        latency_s, violations = np.sort(replay.latency_s), float(replay.violated.mean())
+        p50, p99 = (latency_s[int(np.ceil(QUANTILES[name] * len(latency_s))) - 1] for name in ("p50", "p99"))
+        said = (
+            f"{len(latency_s):,} requests; half take up to {1e3 * p50:,.4g} ms, 99 % up to {1e3 * p99:,.4g} ms; "
+            f"{100 * violations:.2f} % are later than their SLO."
+        )
+        return describe(figure, f"Latency of {heading}", said)
+
+
+def tail_of(latency_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Latencies, rising, and the share of requests that take longer, at most about :data:`STEPS` of each.
+
+    Every request of the rare end is kept: steps are equal in the logarithm of the share.  Requests that did not
+    return take longer than all others.
+    """
+    count, finite = len(latency_s), np.sort(latency_s[np.isfinite(latency_s)])
+    longer = np.unique(np.geomspace(1, count, min(STEPS, count)).round().astype(np.int64))  # how many take so long
+    ranks = (count - longer)[::-1]
+    ranks = ranks[ranks < len(finite)]
+    return finite[ranks], 1 - (ranks + 1) / count
+
+
+def waiting(replay: Replay) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Instants at which the queue changes, rising, and how many requests wait from each on."""
+    started = replay.start_s[np.isfinite(replay.start_s)]
+    at_s = np.concatenate([replay.traffic.trace.arrival_s, started])
+    change = np.concatenate([np.ones(len(replay.start_s), np.int64), -np.ones(len(started), np.int64)])
+    order = np.argsort(at_s, kind="stable")  # arrivals first: one that is served at once waits for no time
+    at_s, queue = at_s[order], np.cumsum(change[order])
+    last = np.append(np.diff(at_s) > 0, True)
+    return at_s[last], queue[last]
+
+
+def _tail(axes: Axes, replay: Replay) -> None:
+    latency_s, exits = replay.latency_s, replay.traffic.exits
+    finite = latency_s[np.isfinite(latency_s)]
+    unit, per_s = durations(float(finite.max(initial=0.0)))
+    curves = [("all requests", np.ones(len(exits), bool), "black", 1.8)]
+    curves += [
+        (f"exit {index} {legible(row.name)}", exits == index, COLOURS[(index - 1) % (len(COLOURS) - 1)], 1.0)
+        for index, row in enumerate(replay.table.exits, 1)
+    ]
+    for name, here, colour, width in curves:
+        if here.any() and (len(curves) > 2 or name == curves[0][0]):  # a single exit is all requests
+            x, longer = tail_of(latency_s[here])
+            axes.step(per_s * x, 100 * longer, where="post", color=colour, linewidth=width, label=name)
+    if replay.traffic.objective_s is not None:
+        slo = per_s * replay.traffic.objective_s
+        axes.axvline(slo, color="black", linestyle="--", linewidth=1, label=f"SLO {slo:,g} {unit}")
+    axes.set(
+        xscale="log", yscale="log", ylim=(100 / len(latency_s), 110), xlabel=f"latency, {unit}",
+        ylabel="% of requests that take longer", title="distribution of latency",
+    )  # fmt: skip
+    for axis in (axes.xaxis, axes.yaxis):
+        round_ticks(axis)
+    axes.legend()
+
+
+def _over_time(above: Axes, below: Axes, replay: Replay) -> None:
+    """Latency by arrival, and the queue, in spells of equal length."""
+    arrival_s, latency_s = replay.traffic.trace.arrival_s, replay.latency_s
+    begin_s = float(arrival_s[0])
+    edges_s = np.linspace(begin_s, max(float(arrival_s[-1]), begin_s + 1e-6), SPELLS + 1)
+    middle_s = (edges_s[1:] + edges_s[:-1]) / 2
+    unit, per_s = durations(float(latency_s[np.isfinite(latency_s)].max(initial=0.0)))
+    first = np.searchsorted(arrival_s, edges_s[:-1])
+    some = np.diff(np.append(first, len(arrival_s))) > 0  # spells in which somebody arrives
+    starts = first[some]
+    mean_s = np.add.reduceat(latency_s, starts) / np.diff(np.append(starts, len(latency_s)))
+    above.fill_between(
+        middle_s[some], per_s * mean_s, per_s * np.maximum.reduceat(latency_s, starts), color=COLOURS[0], alpha=0.25,
+        linewidth=0, label="largest",
+    )  # fmt: skip
+    above.plot(middle_s[some], per_s * mean_s, color=COLOURS[0], linewidth=1.2, label="mean")
+    if replay.traffic.objective_s is not None:
+        above.axhline(per_s * replay.traffic.objective_s, color="black", linestyle="--", linewidth=1, label="SLO")
+    above.set(ylabel=f"latency, {unit}", title="over time of arrival")
+    above.legend(ncols=3, loc="upper left")
+    at_s, queue = waiting(replay)
+    here = np.searchsorted(at_s, edges_s, side="right") - 1
+    area = np.concatenate([[0.0], np.cumsum(queue[:-1] * np.diff(at_s))])  # requests times seconds, up to each instant
+    spent = area[here] + queue[here] * (edges_s - at_s[here])
+    mean = np.diff(spent) / np.diff(edges_s)
+    largest = np.maximum(queue[here[:-1]], np.maximum.reduceat(queue, here[:-1]))
+    below.fill_between(middle_s, mean, largest, color=COLOURS[2], alpha=0.25, linewidth=0, label="largest")
+    below.plot(middle_s, mean, color=COLOURS[2], linewidth=1.2, label="mean")
+    below.set(ylabel="requests in the queue", xlabel="time, s")
+    below.legend(ncols=2, loc="upper left")
+    for axes in (above, below):
+        axes.set_ylim(bottom=0)

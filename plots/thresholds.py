@@ -1,0 +1,57 @@
+"""Picture of ``fluidb thresholds``: what accuracy costs in latency and in violations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..experiments.thresholds import Sweep
+from .canvas import COLOURS, canvas, describe, durations
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def draw_thresholds(found: Sweep) -> Figure:
+    """Draw accuracy over mean latency and over violations, a point for each threshold.
+
+    Points that no other beats in all three are filled, and named by their threshold.
+
+    Parameters
+    ----------
+    found : Sweep
+        What was found.
+
+    Returns
+    -------
+    Figure
+        Two panels that share the accuracy.
+    """
+    accuracy = 100 * np.array([point.accuracy for point in found.points])
+    best = np.array([point.pareto for point in found.points])
+    latency_s = np.array([point.mean_latency_s for point in found.points])
+    unit, per_s = durations(float(latency_s.max()))
+    violations = 100 * np.array([point.violation_rate for point in found.points])
+    with canvas(8.0, 3.8) as figure:
+        panels = figure.subplots(1, 2, sharey=True)
+        costs = (per_s * latency_s, f"mean latency, {unit}"), (violations, "violations, %")
+        for axes, (cost, label) in zip(panels, costs, strict=True):
+            axes.plot(cost, accuracy, color=COLOURS[0], linewidth=0.8, alpha=0.5)
+            axes.plot(cost[best], accuracy[best], "o", color=COLOURS[0], label="no other threshold beats it")
+            axes.plot(cost[~best], accuracy[~best], "o", color=COLOURS[0], fillstyle="none", label="beaten by another")
+            for x, y, point in zip(cost, accuracy, found.points, strict=True):
+                if point.pareto:
+                    name = f"{point.threshold:g}"
+                    axes.annotate(name, (x, y), (5, -9), textcoords="offset points", fontsize=7)
+            axes.set_xlabel(label)
+            axes.set_xlim(left=0)
+        panels[0].set_ylabel("accuracy, %")
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        figure.suptitle(f"thresholds {found.points[0].threshold:g} to {found.points[-1].threshold:g}", fontsize=11)
+        said = (
+            f"{len(found.points)} thresholds; accuracy from {accuracy.min():.2f} % to {accuracy.max():.2f} %, mean "
+            f"latency from {per_s * latency_s.min():.4g} to {per_s * latency_s.max():.4g} {unit}. "
+            f"No other beats {int(best.sum())} of them."
+        )
+        return describe(figure, "Accuracy over mean latency, and over violations", said)

@@ -1,0 +1,39 @@
+"""What the site shows from outside docs/: the README as its first page, CONTRIBUTING, and the results."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).parents[1]
+PLACES = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CITATION.cff": "CITATION.cff"}
+PLACES |= {(path := f"results/{file.name}"): path for file in sorted((ROOT / "results").iterdir()) if file.is_file()}
+"""Where a file of the repository is in the site; those of docs/ are at its top."""
+
+LINK = re.compile(r"(\]\()([^)#:\s]+)(#[^)]*)?\)")
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the files that are not in docs/."""
+    for source, place in PLACES.items():
+        files.append(File.generated(config, place, abs_src_path=str(ROOT / source)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_more: Any) -> str:
+    """Links between files of the repository lead to their places in the site."""
+    place = page.file.src_uri
+    source = next((source for source, there in PLACES.items() if there == place), f"docs/{place}")
+
+    def moved(link: re.Match[str]) -> str:
+        target = (ROOT / source).parent.joinpath(link[2]).resolve()
+        if not target.is_relative_to(ROOT):
+            return link[0]
+        path = target.relative_to(ROOT).as_posix()
+        there = PLACES.get(path, path.removeprefix("docs/"))
+        return f"{link[1]}{'../' * place.count('/')}{there}{link[3] or ''})"
+
+    return LINK.sub(moved, markdown)
