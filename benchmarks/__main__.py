@@ -13,7 +13,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import adaptation
 import commands
+import exits
 import kernel
 import peers
 import scale
@@ -34,6 +36,8 @@ def full(requests: int, peers_python: Path | None) -> Iterator[Table]:
     yield kernel.measure_cold(7)
     yield commands.measure(9)
     yield simulator.measure(5, 1_000_000, 10_000)
+    yield exits.measure(5)
+    yield adaptation.measure(5, 1_000_000)
     for axis in scale.FULL:
         yield scale.measure(axis, 5)
     yield scale.measure(scale.REQUESTS._replace(sizes=[*sizes, requests]), 1)  # the longest takes a minute or two
@@ -45,6 +49,8 @@ def smoke() -> Iterator[Table]:
     yield kernel.measure(1, dsps=64)
     yield commands.measure(1)  # with a cold start
     yield simulator.measure(1, 1_000, 500)
+    yield exits.measure(1, 500, 5)
+    yield adaptation.measure(1, 1_000)
     for axis in scale.SMALL:
         yield scale.measure(axis, 1)
     yield peers.measure(None)

@@ -274,6 +274,7 @@ SERVERS: dict[str, Callable[[Server], Generator[Any, Any, None]]] = {
     "lazy": Server.lazy,
     "fluid": Server.fluid,
     "fluid-slack": Server.fluid_slack,
+    "pame": Server.adaptb,  # on one lane they are the same
 }
 
 

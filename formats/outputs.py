@@ -268,14 +268,14 @@ def _name_anew(partial: Path, path: Path) -> None:
         partial.replace(path)
 
 
-def write_directory(path: Path, files: Mapping[str, str], *, replace: bool = False) -> None:
+def write_directory(path: Path, files: Mapping[str, str | bytes], *, replace: bool = False) -> None:
     """Write a folder completely, or leave the existing one unchanged.
 
     Parameters
     ----------
     path : Path
         Destination.
-    files : mapping of str to str
+    files : mapping of str to str or bytes
         The content of its files, by name.
     replace : bool
         Whether an existing folder is replaced; the caller has checked that it holds

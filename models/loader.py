@@ -9,15 +9,36 @@ from ..formats import Catalogue, InputError, read_toml, validate
 from .heads import HEADS
 from .lowering import lower
 from .network import Exit, Layer, Network, Shape
-from .schema import ExitFile, NetworkFile, Op
+from .schema import Candidates, ExitFile, NetworkFile, Op
 
 NETWORKS = Catalogue("network", Path(__file__).parent, "fluidb models")
 
 
-def _lower_all(
+def lower_all(
     ops: Sequence[Op], source: Shape, stages: Sequence[int], where: str, prefix: str = ""
 ) -> tuple[dict[str, Shape], list[Layer], list[str]]:
-    """Lower a chain of operators in execution order: its shapes by name, its layers, and its faults."""
+    """Lower a chain of operators in execution order.
+
+    Parameters
+    ----------
+    ops : sequence of Op
+        The operators.
+    source : Shape
+        What the first of them reads.
+    stages : sequence of int
+        The stage of each.
+    where, prefix : str
+        The key of the chain, for faults; and what is put before the names of its layers.
+
+    Returns
+    -------
+    shapes : dict of str to Shape
+        The output of each operator by its name, and ``"input"``.
+    layers : list of Layer
+        Those that take time.
+    faults : list of str
+        A line for each.
+    """
     shapes, layers, faults = {"input": source}, [], []
     before: Shape | None = source
     for index, (op, stage) in enumerate(zip(ops, stages, strict=True)):
@@ -42,12 +63,13 @@ def _lower_all(
     return shapes, layers, faults
 
 
-def _head(item: ExitFile, source: Shape) -> list[Op]:
+def head_of(item: ExitFile | Candidates, source: Shape) -> list[Op]:
+    """The layers of an exit's head, which reads a map of this shape."""
     if item.layers is not None:
         return item.layers
     if item.head == "none":
         return []
-    if item.head not in HEADS:
+    if item.head is None or item.head not in HEADS:
         raise ValueError(f'head: expected one of {", ".join([*HEADS, "none"])}, found "{item.head}"')
     if item.classes is None:
         raise ValueError(f'classes: expected how many classes the head "{item.head}" tells apart, found none')
@@ -76,7 +98,7 @@ def _exit_positions(file: NetworkFile, path: Path) -> tuple[list[int], list[str]
 
 def layer_shapes(file: NetworkFile) -> dict[str, Shape]:
     """Return the output of every layer of a file without faults, and of ``input``, by name."""
-    return _lower_all(file.layers, Shape(**dict(file.input)), [1] * len(file.layers), "")[0]
+    return lower_all(file.layers, Shape(**dict(file.input)), [1] * len(file.layers), "")[0]
 
 
 def build_network(file: NetworkFile, path: Path) -> Network:
@@ -101,18 +123,18 @@ def build_network(file: NetworkFile, path: Path) -> Network:
     """
     positions, wrong = _exit_positions(file, path)
     stages = [1 + sum(position < index for position in positions) for index in range(len(file.layers))]
-    shapes, layers, faults = _lower_all(file.layers, Shape(**dict(file.input)), stages, f"{path}: layers")
+    shapes, layers, faults = lower_all(file.layers, Shape(**dict(file.input)), stages, f"{path}: layers")
     faults += wrong
     for index, item in enumerate(file.exits):
         if item.after not in shapes:
             continue  # the layer has a fault itself
         try:
-            ops = _head(item, shapes[item.after])
+            ops = head_of(item, shapes[item.after])
         except ValueError as error:
             faults.append(f"{path}: exits[{index}].{error}")
             continue
         where, prefix = f"{path}: exits[{index}].layers", f"exit{index + 1}/"
-        _, added, wrong = _lower_all(ops, shapes[item.after], [index + 1] * len(ops), where, prefix)
+        _, added, wrong = lower_all(ops, shapes[item.after], [index + 1] * len(ops), where, prefix)
         layers += added
         faults += wrong
     if faults:

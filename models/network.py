@@ -14,6 +14,9 @@ from ..formats import Strict
 MAX_WORK = 2**43
 """Most MACs, or words of a map, of one layer. Cycles are then exact for any batch size (docs/model.md, Arithmetic)."""
 
+BRIDGE = "bridge."
+"""Prefix of the names of layers in a bridge."""
+
 Count = Annotated[int, Field(ge=1, le=MAX_WORK)]
 
 
@@ -70,7 +73,7 @@ class Layer(Strict):
     Attributes
     ----------
     name : str
-        Unique in the network; a head's layers are ``<exit>/<layer>``.
+        Unique in the network; a head's layers are ``exit<number>/<layer>``.
     stage : int
         1-based stage it runs in: stage i ends at exit i.
     gemm : Gemm or None
@@ -96,6 +99,11 @@ class Layer(Strict):
     def in_head(self) -> bool:
         """Whether it belongs to an exit's head rather than to the backbone."""
         return "/" in self.name
+
+    @property
+    def in_bridge(self) -> bool:
+        """Whether it belongs to the bridge of a head: backbone layers that bring a map to the form of the last one."""
+        return f"/{BRIDGE}" in self.name
 
 
 class Exit(Strict):

@@ -18,7 +18,8 @@ NotNegative = Annotated[int, Field(ge=0, le=MAX_SIZE)]
 Pair = Annotated[list[Positive], Field(min_length=2, max_length=2)]
 Sides = Annotated[list[NotNegative], Field(min_length=4, max_length=4)]
 PairOrZero = Annotated[list[NotNegative], Field(min_length=2, max_length=2)]
-NAME = r"[A-Za-z0-9_.:-]{1,80}"
+NAME_LENGTH = 80
+NAME = rf"[A-Za-z0-9_.:-]{{1,{NAME_LENGTH}}}"
 Name = Annotated[str, Field(pattern=f"^{NAME}$")]
 Map = Annotated[list[Positive], Field(min_length=3, max_length=3)]
 
@@ -182,6 +183,37 @@ class ExitFile(Strict):
         return self
 
 
+class Candidates(Strict):
+    """Where exits are possible: after blocks, which regions group by the shape of their maps.
+
+    ``regions`` names the last layer of every block, region by region.  ``after`` counts blocks from 1; exits are
+    possible after every block but the last if it is not stated.  The head is stated as that of an exit is; if it is
+    not, every candidate has the network's own: a copy of the layers behind the last block.
+    """
+
+    regions: Annotated[list[Annotated[list[Name], Field(min_length=1)]], Field(min_length=1)]
+    after: list[Positive] | None = None
+    head: str | None = None
+    classes: Positive | None = None
+    layers: list[Op] | None = None
+
+    @property
+    def blocks(self) -> list[str]:
+        """The last layer of every block."""
+        return [name for region in self.regions for name in region]
+
+    @model_validator(mode="after")
+    def _places(self) -> Candidates:
+        last = len(self.blocks) - 1
+        if self.after is not None and (self.after != sorted(set(self.after)) or not 1 <= len(self.after) <= last):
+            raise ValueError(f"after: expected at least one of the blocks 1 to {last}, in order")
+        if self.after is not None and self.after[-1] > last:
+            raise ValueError(f"after: expected blocks 1 to {last}, found {self.after[-1]}; the last block is no exit")
+        if self.head is not None and self.layers is not None:
+            raise ValueError("expected head or layers or neither, found both")
+        return self
+
+
 class InputShape(Strict):
     """The shape of one sample."""
 
@@ -199,4 +231,5 @@ class NetworkFile(Strict):
     input: InputShape
     layers: Annotated[list[Op], Field(min_length=1, max_length=100_000)]
     exits: Annotated[list[ExitFile], Field(max_length=MAX_EXITS)] = []
+    candidates: Candidates | None = None
     sources: dict[str, str] = {}

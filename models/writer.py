@@ -57,4 +57,8 @@ def network_text(file: NetworkFile) -> str:
         lines += toml_lines(item.model_dump(exclude={"layers"}, exclude_none=True), "[[exits]]")
         if item.layers is not None:
             lines += _operators(item.layers)
+    if file.candidates is not None:
+        lines += toml_lines(file.candidates.model_dump(exclude={"layers"}, exclude_none=True), "[candidates]")
+        if file.candidates.layers is not None:
+            lines += _operators(file.candidates.layers)
     return "\n".join([*lines, *toml_lines(file.sources, "[sources]")]) + "\n"

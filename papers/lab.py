@@ -29,10 +29,11 @@ def row(
     values: NDArray[np.float64],
     paper: float | None = None,
     x: float | None = None,
+    basis: str = "",
 ) -> Row:
     """A figure from its values by seed: mean and interval."""
     low, high = mean_interval(values) or (None, None)
-    return Row(quantity, of, at, unit, float(values.mean()), low, high, paper, x)
+    return Row(quantity, of, at, unit, float(values.mean()), low, high, paper, x, basis)
 
 
 def by_seed(standing: Standing, metric: str, scale: float) -> NDArray[np.float64]:

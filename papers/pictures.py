@@ -21,6 +21,10 @@ LOGARITHMIC = ("mean latency", "tail latency")
 """Quantities that grow without bound where an NPU is overloaded."""
 
 
+NARROW = ("precision",)
+"""Quantities whose differences do not show on an axis from 0."""
+
+
 def _unique(values: list[str]) -> list[str]:
     return list(dict.fromkeys(values))
 
@@ -56,7 +60,7 @@ def _lines(axes: Any, rows: list[Row], axis: str, looks: Looks) -> None:
     if rows[0].quantity in LOGARITHMIC and rows[0].paper is None:
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(_plain)
-    else:
+    elif rows[0].quantity not in NARROW and min(row.ours for row in rows) >= 0:
         axes.set_ylim(bottom=0)
 
 
@@ -102,6 +106,23 @@ def _dots(axes: Any, rows: list[Row]) -> None:
     axes.set_xlabel(f"{rows[0].quantity}{', less the paper' if studied else ''}, {unit}")
 
 
+def _matrix(axes: Any, rows: list[Row], axis: str) -> None:
+    """One panel: a coloured field for each pair of name and ``x``; grey where there is none."""
+    names, places = _unique([row.of for row in rows]), sorted({row.x for row in rows if row.x is not None})
+    values = np.full((len(names), len(places)), np.nan)
+    for row in rows:
+        if row.x is not None:
+            values[names.index(row.of), places.index(row.x)] = row.ours
+    axes.set_facecolor("#cccccc")
+    shown = axes.imshow(values, aspect="auto", cmap="viridis")
+    axes.figure.colorbar(shown, ax=axes, label=_label(rows[0]))
+    axes.set_yticks(range(len(names)), names)
+    step = max(1, len(places) // 8)
+    axes.set_xticks(range(0, len(places), step), [f"{place:g}" for place in places[::step]])
+    axes.set_xlabel(axis)
+    axes.grid(visible=False)
+
+
 def draw(item: Item, looks: Looks) -> Any:
     """Draw an item.
 
@@ -117,18 +138,23 @@ def draw(item: Item, looks: Looks) -> Any:
     matplotlib.figure.Figure
         A panel for each quantity, place or cell.
     """
-    by_quantity = _groups(item.rows, "quantity")
+    drawn = [row for row in item.rows if row.x is not None] if item.axis else item.rows
+    by_quantity = _groups(drawn, "quantity")
     panel: Callable[[Any, list[Row]], None] = partial(_lines, axis=item.axis, looks=looks)
     columns = 2
     if item.picture == "dots":
         groups, titles, panel = by_quantity, [""] * len(by_quantity), _dots
-        size = 9.0, 1.6 + 0.24 * len({row.of for row in item.rows})
+        size = 9.0, 1.6 + 0.24 * len({row.of for row in drawn})
+    elif item.picture == "matrix":
+        groups = [cell for rows in by_quantity for cell in _groups(rows, "at")]
+        titles, panel = [f"{rows[0].quantity}\n{rows[0].at}" for rows in groups], partial(_matrix, axis=item.axis)
+        size = 9.0, 3.4 * -(-len(groups) // 2) + 0.4
     elif item.picture == "cells":
         groups, columns = [cell for rows in by_quantity for cell in _groups(rows, "at")], 4
         titles, size = [rows[0].at.replace(" on ", "\n") for rows in groups], (8.0, 6.0)
     elif item.picture == "lines":
         key = "quantity" if len(by_quantity) > 1 else "at"
-        groups = _groups(item.rows, key)
+        groups = _groups(drawn, key)
         titles = [f"({letter}) {getattr(rows[0], key)}" for letter, rows in zip("abcdefgh", groups, strict=False)]
         size = 8.0, 3.2 * -(-len(groups) // 2) + 0.6
     else:
@@ -139,9 +165,11 @@ def draw(item: Item, looks: Looks) -> Any:
         for axes, rows, title in zip(grid.flat, groups, titles, strict=False):
             panel(axes, rows)
             axes.set_title(title)
+        for axes in grid.flat[len(groups) :]:
+            axes.remove()
         if item.picture == "dots":
             grid[0, 1].tick_params(labelleft=False)
-        if item.picture != "bars":
+        if item.picture not in ("bars", "matrix"):
             pairs = [pair for axes in grid.flat for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
             legend = {label: handle for handle, label in pairs}
             figure.legend(legend.values(), legend.keys(), loc="outside lower center", ncols=min(5, len(legend)))

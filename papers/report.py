@@ -52,6 +52,8 @@ def content(item: Item) -> dict[str, Any]:
     for record, row in zip(rows, item.rows, strict=True):
         record["difference"] = _short(row.difference)
         record["difference_unit"] = None if row.paper is None else "points" if row.in_points else "%"
+        if not row.basis:
+            del record["basis"]
     claims = [asdict(claim) | ({"reason": ""} if claim.holds else {}) for claim in item.claims]
     return {
         "item": item.name,
@@ -167,11 +169,17 @@ def _number(value: float | None, unit: str) -> str:
 
 
 def _table(rows: list[Row]) -> list[str]:
-    lines = ["| quantity | of | at | paper | ours | difference |", "|---|---|---|---:|---:|---:|"]
+    headings = ["quantity", "of", "at", "paper", "ours", "difference"]
+    rules = ["---", "---", "---", "---:", "---:", "---:"]
+    based = any(row.basis for row in rows)
+    if based:
+        headings, rules = [*headings, "basis"], [*rules, "---"]
+    lines = [f"| {' | '.join(headings)} |", f"|{'|'.join(rules)}|"]
     for row in rows:
         spread = "" if row.low is None or row.high is None else f" ±{(row.high - row.low) / 2:.2g}"
         ours = f"{_number(row.ours, '')}{spread} {row.unit}".strip()
-        cells = (row.quantity, row.of, row.at, _number(row.paper, row.unit), ours, row.gap)
+        cells = [row.quantity, row.of, row.at, _number(row.paper, row.unit), ours, row.gap]
+        cells += [row.basis] if based else []
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
@@ -202,7 +210,7 @@ def page_text(folder: Path, paper: Paper) -> str:
     ]
     lines += [
         f"- {item.name}, {row.quantity} of {row.of}, {row.at}: {_number(row.paper, row.unit)} there, "
-        f"{_number(row.ours, row.unit)} here."
+        f"{_number(row.ours, row.unit)} here{f' ({row.basis})' if row.basis else ''}."
         for item, row in parted
     ]
     for item in items:
@@ -211,8 +219,9 @@ def page_text(folder: Path, paper: Paper) -> str:
             lines += [f"![{item.title}]({item.name}.svg)", "", f"[CSV]({item.name}.csv), [JSON]({item.name}.json)", ""]
         if item.claims:
             lines += _claims(item.claims)
+        printed = [row for row in item.rows if not item.axis or row.x is None]  # the picture shows the others
         if item.claims and item.rows:
             lines.append("")
-        if item.rows and not item.axis:
-            lines += _table(item.rows)
+        if printed:
+            lines += _table(printed)
     return "\n".join(lines).rstrip() + "\n"

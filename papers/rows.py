@@ -30,6 +30,9 @@ class Row:
         The paper's value; ``None`` where it only draws one.
     x : float or None
         Place on a figure's horizontal axis; ``None`` in a table.
+    basis : str
+        ``"calibrated"`` where a parameter of ours was chosen by the paper's figure, ``"given"`` where the paper states
+        what we set, ``"predicted"`` else; empty in a paper that does not tell them apart.
     """
 
     quantity: str
@@ -41,6 +44,7 @@ class Row:
     high: float | None = None
     paper: float | None = None
     x: float | None = None
+    basis: str = ""
 
     @property
     def in_points(self) -> bool:
@@ -107,7 +111,8 @@ class Item:
     picture : str
         ``"lines"`` over ``x``, a panel for each quantity, or for each place if there is one
         quantity; ``"cells"``, the same with a panel for each quantity and place; ``"bars"``,
-        for rows without ``x``; ``"dots"``, a line for each setting.
+        for rows without ``x``; ``"dots"``, a line for each setting; ``"matrix"``, a field for each
+        ``of`` and ``x``, a panel for each quantity and place.
     """
 
     name: str

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import ConfigDict, Field, PrivateAttr, model_validator
 
 from ..formats import InputError, Strict, read_text, validate
 from .described import Described, plain_name
@@ -22,16 +23,8 @@ MAX_CELL_S = 1e6
 Seconds = Annotated[float, Field(ge=0, le=MAX_CELL_S)]
 
 
-def _ordered(factors: list[float]) -> list[float]:
-    if factors[0] != 1 or factors != sorted(factors):
-        raise ValueError("expected 1 for a batch alone, and then no smaller factors")
-    return factors
-
-
-Slowdown = Annotated[
-    list[Annotated[float, Field(le=1e6)]], Field(min_length=1, max_length=64), AfterValidator(_ordered)
-]
-"""Factor by which k batches side by side slow each other, for k = 1, 2, ..."""
+Lanes = Annotated[int, Field(ge=1, le=64)]
+Load = Annotated[float, Field(gt=0, le=1e6)]
 
 
 class Device(Described):
@@ -39,9 +32,13 @@ class Device(Described):
 
     Attributes
     ----------
-    slowdown : list of float
-        Factor by which k batches side by side slow each other, for k = 1, 2, ...
-        There is one for each lane, and one lane if the file states none.
+    lanes : int
+        Batches that may run side by side.
+    load_full : float, optional
+        Share of the device that a very large batch takes.  Batches side by side take longer by the sum of their
+        shares, if that is above 1.  Stated if there are several lanes.
+    load_half_batch : float
+        Batch size that takes half of that share; 0 if every batch takes the same.
     gather_floor_s, gather_s_per_sample : float, optional
         Time to gather the survivors of a batch: a fixed part, and one for each sample.
     """
@@ -54,13 +51,21 @@ class Device(Described):
     no_numbers: ClassVar[set[str]] = Described.no_numbers | {"network", "stages"}
 
     schema_: Literal["fluidb.device/1"] = Field("fluidb.device/1", alias="schema")
-    slowdown: Slowdown = [1.0]
+    lanes: Lanes = 1
+    load_full: Load | None = None
+    load_half_batch: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     gather_floor_s: Seconds | None = None
     gather_s_per_sample: Seconds | None = None
     if TYPE_CHECKING:  # each form has its own
 
         @property
         def b_max(self) -> int: ...  # noqa: D102
+
+    @model_validator(mode="after")
+    def _load_of_lanes(self) -> Self:
+        if (self.lanes > 1) != (self.load_full is not None):
+            raise ValueError("lanes, load_full: expected load_full if there are several lanes, and only then")
+        return self
 
     @classmethod
     def read(cls, data: dict[str, Any], path: Path) -> Any:
@@ -70,12 +75,19 @@ class Device(Described):
     @property
     def row(self) -> tuple[str, ...]:
         """Its main facts as text."""
-        return self.name, self.form, str(self.b_max), str(len(self.slowdown)), self.title
+        return self.name, self.form, str(self.b_max), str(self.lanes), self.title
 
     @property
     def summary(self) -> str:
         """Its main facts in a line."""
-        return f"{self.form}, b = 1..{self.b_max}, lanes: {len(self.slowdown)}"
+        return f"{self.form}, b = 1..{self.b_max}, lanes: {self.lanes}"
+
+    def load(self) -> list[float] | None:
+        """Share of the device that a batch of b takes, for b = 0..b_max; ``None`` if there is one lane."""
+        if self.load_full is None:
+            return None
+        # paper 001, Section 4.2: the larger two batches are, the more they slow each other
+        return [0.0, *(self.load_full * b / (b + self.load_half_batch) for b in range(1, self.b_max + 1))]
 
     def gather_s(self) -> list[float] | None:
         """Time to gather survivors into a batch of b, for b = 0..b_max; ``None`` if the file states no time."""
@@ -96,6 +108,16 @@ class Analytic(Device):
         Time of a very small product: the time to launch it.
     slope_s_per_mac : float
         Time of one multiply-accumulate in a large product.
+    launch_samples : float, optional
+        Samples by which every product takes longer than its batch, B0: what a launch costs, in samples.
+    batch_multiple : int, optional
+        The compiler pads every batch to a multiple of this size.
+    bridge_factor : float, optional
+        Factor by which the layers of an exit's bridge take longer than the same layers in the backbone.
+    check_s : float, optional
+        Time of an exit check, after the head of an exit.
+    restart_s, move_s_per_sample : float, optional
+        Time to start the stage behind an exit: a fixed part, and one for each sample that is moved to it.
     bandwidth_gb_s, word_bits : float and int, optional
         Memory bandwidth and width of a value, for layers that only move data. Without them such layers take no time.
     sources : dict of str to str
@@ -107,6 +129,12 @@ class Analytic(Device):
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)]
     floor_s: Seconds
     slope_s_per_mac: Annotated[float, Field(ge=1e-24, le=1.0)]
+    launch_samples: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    batch_multiple: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 1
+    bridge_factor: Annotated[float, Field(ge=1e-3, le=1e3)] = 1.0
+    check_s: Seconds = 0.0
+    restart_s: Seconds = 0.0
+    move_s_per_sample: Seconds = 0.0
     bandwidth_gb_s: Annotated[float, Field(ge=1e-6, le=1e6)] | None = None
     word_bits: Annotated[int, Field(ge=1, le=64)] | None = None
     sources: dict[str, str] = {}
@@ -117,9 +145,14 @@ class Analytic(Device):
             raise ValueError("bandwidth_gb_s, word_bits: expected both or neither")
         return self
 
-    def product_s(self, macs: int, batch: int) -> float:
+    def product_s(self, macs: int, batch: int, *, in_bridge: bool = False) -> float:
         """Time of a matrix product with this many MACs for each sample."""
-        return max(self.floor_s, self.slope_s_per_mac * macs * batch)
+        samples = math.ceil(batch / self.batch_multiple) * self.batch_multiple + self.launch_samples
+        return max(self.floor_s, self.slope_s_per_mac * macs * samples * (self.bridge_factor if in_bridge else 1.0))
+
+    def resume_s(self, batch: int) -> float:
+        """Time to start a stage behind an exit with this many samples."""
+        return self.restart_s + self.move_s_per_sample * batch
 
     def memory_s(self, words: int, batch: int) -> float:
         """Time of a layer that only moves data, this many words for each sample."""

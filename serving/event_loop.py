@@ -79,8 +79,9 @@ class Device(NamedTuple):
         Stages completed once the segment at a place is.
     gather_s : (B + 1,) ndarray of float64
         Time to gather the samples that stay in a batch, by their number.
-    slowdown : (L,) ndarray of float64
-        Factor by which each of 1, 2, ... batches takes longer while they run side by side.
+    load : (B + 1,) ndarray of float64
+        Share of the device that a segment takes, by batch size.  Segments that run side by side all take longer by the
+        sum of their shares, if that is above 1; one that runs alone does not.
     """
 
     time_s: NDArray[np.float64]
@@ -88,7 +89,7 @@ class Device(NamedTuple):
     segment_at: NDArray[np.int64]
     stage_after: NDArray[np.int64]
     gather_s: NDArray[np.float64]
-    slowdown: NDArray[np.float64]
+    load: NDArray[np.float64]
 
 
 class Work(NamedTuple):
@@ -118,8 +119,8 @@ class Rules(NamedTuple):
         Its parameters.
     memory : (M,) ndarray of float64
         What it keeps from call to call.
-    thresholds : (E - 1,) or (0,) ndarray of float64
-        The first of these numbers, if it sets the exits' thresholds.
+    thresholds : (V * (E - 1),) or (0,) ndarray of float64
+        The first of these numbers, if it sets the exits' thresholds: those of each variant, one after the other.
     b_max : int
         Most samples on a lane at once.
     call_s : float
@@ -256,14 +257,17 @@ def leave(clock, lane, batches, members, requests, exit_of, confidences, thresho
     """Return the samples of a lane's top batch that exit at the stage it has just completed; how many did."""
     batch = batches[lane.offset + lane.depth - 1]
     stage = batch.stage
-    decided_now = stage <= thresholds.size
+    decided_now = stage <= confidences.shape[1]
+    least = math.inf
+    if decided_now:
+        least = thresholds[batch.variant * confidences.shape[1] + stage - 1]
     kept, due_s = batch.first, math.inf
     if lane.depth > 1:
         due_s = batches[lane.offset + lane.depth - 2].due_s
     for m in range(batch.first, lane.in_flight):
         request = members[lane.offset + m]
         leaves = exit_of[request] == stage
-        if decided_now and confidences[request, stage - 1] >= thresholds[stage - 1]:
+        if decided_now and confidences[request, stage - 1] >= least:
             leaves = True
         if leaves:
             requests[request].finish_s = clock.now_s
@@ -312,12 +316,14 @@ def give_way(clock, lane, batches, members, requests):
 
 
 @compiled(inline="always")
-def slow_each_other(clock, lanes, slowdown_of, run_s):
+def slow_each_other(clock, lanes, run_s):
     """Stretch or shorten what is left of the running segments when batches start or end beside each other."""
-    running = 0
+    running, load = 0, 0.0
     for k in range(lanes.size):
-        running += lanes[k].running
-    slowdown = slowdown_of[max(running, 1) - 1]
+        if lanes[k].running:
+            running += 1
+            load += lanes[k].load
+    slowdown = max(1.0, load) if running > 1 else 1.0
     for k in range(lanes.size):
         lane = lanes[k]
         if lane.running:
@@ -362,7 +368,7 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
     """
     # each array has a name of its own here: to fetch one from a tuple costs a locked count of references
     requests, exit_of, confidences = work
-    time_s, latency_s, segment_at, stage_after, gather_s, slowdown_of = device
+    time_s, latency_s, segment_at, stage_after, gather_s, load = device
     settings, memory, thresholds, b_max, call_s = rules
     clocks, lanes, batches, members, queue = state
     launches, run_s, runs, run_members = record
@@ -460,7 +466,7 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
             lane.begin_s = now + delay_s + lane.wait_s
             clock.overhead_s += lane.wait_s
             lane.end_s = lane.begin_s + time_s[batch.variant, segment, batch.places]
-            lane.running, lane.slowed = 1, 0
+            lane.running, lane.slowed, lane.load = 1, 0, load[batch.places]
             lane.left -= 1
             launches[batch.variant, segment, batch.places] += 1
             lane.run = clock.runs
@@ -474,5 +480,5 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
             clock.runs += 1
             clock.run_members += lane.samples
         if lanes.size > 1:
-            slow_each_other(clock, lanes, slowdown_of, run_s)
+            slow_each_other(clock, lanes, run_s)
     return OK

@@ -313,13 +313,13 @@ def _stage(replay: Replay, stage: int, run_s: NDArray[np.float64], span_s: float
 
 
 def _exit(
-    number: int, here: NDArray[np.bool_], latency_s: NDArray[np.float64], right: NDArray[np.bool_] | None
+    number: int, here: NDArray[np.bool_], latency_s: NDArray[np.float64], right: NDArray[Any] | None
 ) -> ExitSummary:
     """Figures of an exit, from the requests that leave ``here``, latencies, and whether answers are right."""
     ordered, count = np.sort(latency_s[here]), int(here.sum())
     if not count:
         return ExitSummary(number, 0, None, None, None)
-    accuracy = None if right is None else int(right[here].sum()) / count
+    accuracy = None if right is None else float(right[here].sum()) / count
     return ExitSummary(number, count, float(ordered.sum()) / count, nearest_rank(ordered, 0.99), accuracy)
 
 
@@ -375,7 +375,7 @@ def summarise(replay: Replay) -> Summary:
         preemptions=replay.preemptions,
         scheduler_calls=replay.scheduler_calls,
         stalled_s=float(replay.stalled_s.sum()) / count,
-        accuracy=None if right is None or unfinished == count else int(right[returned].sum()) / (count - unfinished),
+        accuracy=None if right is None or unfinished == count else float(right[returned].sum()) / (count - unfinished),
         stages=[_stage(replay, stage, run_s, span_s) for stage in numbers],
         exits=[_exit(number, returned & (traffic.exits == number), latency_s, right) for number in numbers],
     )

@@ -112,9 +112,11 @@ def _replay(
             f"trace: arrivals as late as {last_s:g} s leave too few digits for a segment of {least_s:g} s; "
             "start the trace near 0"
         )
-    lanes, most = scheduler.lanes, len(table.slowdown)
-    if lanes > most:
-        raise InputError(f"policy {scheduler.spec}: lanes: expected at most {most} on {table.platform}, found {lanes}")
+    lanes = scheduler.lanes
+    if lanes > table.lanes:
+        raise InputError(
+            f"policy {scheduler.spec}: lanes: expected at most {table.lanes} on {table.platform}, found {lanes}"
+        )
     b_max = table.b_max if scheduler.b_max is None else min(scheduler.b_max, table.b_max)
     settings, levels = scheduler.settings(traffic.objective_s), _levels(policy, traffic, len(table.exits))
     memory = np.zeros(levels + policy.memory)
@@ -157,6 +159,7 @@ def play(
     until_s: float = math.inf,
     room: tuple[int, int] = (0, 0),
     progress: Callable[[int, int], None] | None = None,
+    events: int = EVENTS,
 ) -> Run:
     """Run the event loop to its end.
 
@@ -177,7 +180,10 @@ def play(
     room : (int, int)
         Runs, and samples in them, that are recorded.
     progress : callable, optional
-        Called with the requests that returned, and their number.
+        Called with the requests that returned, and their number.  It may change what the policy and the device were
+        given, which then holds for what starts later.
+    events : int
+        Instants between two calls of it.
 
     Returns
     -------
@@ -199,7 +205,7 @@ def play(
     clock = state.clock[0]
     while clock.returned < count and clock.now_s < until_s:
         try:
-            status = loop(decide, work, device, rules, state, record, until_s, EVENTS)
+            status = loop(decide, work, device, rules, state, record, until_s, events)
         except (Exception, SystemExit) as error:  # what a user's policy raises is the user's to mend
             raise InputError(
                 f"policy {scheduler.spec}: raised {type(error).__name__}: {error}; see `fluidb docs add-a-policy`"
@@ -281,7 +287,7 @@ def device_of(table: LatencyTable, segments: Segments) -> Device:
         segment_at=np.arange(len(segments.stage)),
         stage_after=segments.stage - ~ends_stage,
         gather_s=np.zeros(table.b_max + 1) if table.gather_s is None else np.array(table.gather_s),
-        slowdown=np.array(table.slowdown),
+        load=np.zeros(table.b_max + 1) if table.load is None else np.array(table.load),
     )
 
 

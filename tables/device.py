@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +13,14 @@ from ..formats import InputError, check_own_folder, table_text, write_directory
 from ..models import Layer, Network
 from ..platforms.device import Analytic, Device, Measured
 from .latency import LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups, pair_rows
+
+
+class _Use(NamedTuple):
+    """What takes time: a name, the stage, and the time for b = 1..b_max."""
+
+    name: str
+    stage: int
+    time_s: NDArray[np.float64]
 
 
 def tabulate_device(network: Network, device: Device) -> LatencyTable:
@@ -34,7 +44,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         If the device was measured for another network, or a stage takes no time or centuries.
     """
     count = len(network.exits)
-    layers: list[tuple[Layer, NDArray[np.float64]]] = []
+    layers: list[_Use] = []
     if isinstance(device, Measured):
         if (device.network, device.stages) != (network.name, count):
             raise InputError(
@@ -44,14 +54,11 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         stage_s = np.array(device.stage_s)
     else:
         assert isinstance(device, Analytic)
+        layers = [*_resumes(count, device), *_layers(network, device), *_checks(count, device)]
+        layers.sort(key=lambda layer: layer.stage)  # stable: a stage is resumed before its layers, and checked after
         stage_s = np.zeros((count, device.b_max))
-        for group in layer_groups(network.layers):
-            time_s = np.zeros(device.b_max)
-            for index in group:
-                time_s += _layer_s(network.layers[index], device)
-            first = network.layers[group[0]]
-            stage_s[first.stage - 1] += time_s
-            layers.append((first, time_s))
+        for layer in layers:
+            stage_s[layer.stage - 1] += layer.time_s
     if not (stage_s[:, 0].min() > 0 and stage_s.sum(axis=0).max() <= MAX_S):
         raise InputError(
             f"{device.name}: expected every stage of {network.name} to take time, and a pass at most {MAX_S:g} s; "
@@ -62,15 +69,21 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         platform=device.name,
         exits=network.exits,
         b_max=device.b_max,
-        layers=[
-            LayerUse(name=layer.name, stage=layer.stage, time_s=time_s.tolist())
-            for layer, time_s in layers
-            if time_s[0]
-        ],
+        layers=[LayerUse(name=use.name, stage=use.stage, time_s=use.time_s.tolist()) for use in layers],
         rows=pair_rows(stage_s),
-        slowdown=device.slowdown,
+        lanes=device.lanes,
+        load=device.load(),
         gather_s=device.gather_s(),
     )
+
+
+def _layers(network: Network, device: Analytic) -> Iterator[_Use]:
+    """Times of the layers that take any; memory-only layers are counted with the product before them."""
+    for group in layer_groups(network.layers):
+        first = network.layers[group[0]]
+        time_s = np.sum([_layer_s(network.layers[index], device) for index in group], axis=0)
+        if time_s[0]:
+            yield _Use(first.name, first.stage, time_s)
 
 
 def _layer_s(layer: Layer, device: Analytic) -> list[float]:
@@ -78,7 +91,19 @@ def _layer_s(layer: Layer, device: Analytic) -> list[float]:
     batches = range(1, device.b_max + 1)
     if layer.gemm is None:
         return [device.memory_s(layer.memory_words, b) for b in batches]
-    return [device.product_s(layer.gemm.macs, b) for b in batches]
+    return [device.product_s(layer.gemm.macs, b, in_bridge=layer.in_bridge) for b in batches]
+
+
+def _resumes(count: int, device: Analytic) -> list[_Use]:
+    """Starts of the stages behind an exit."""
+    time_s = np.array([device.resume_s(b) for b in range(1, device.b_max + 1)])
+    return [_Use(f"exit{number}/resume", number + 1, time_s) for number in range(1, count) if time_s[0]]
+
+
+def _checks(count: int, device: Analytic) -> list[_Use]:
+    """Exit checks, after the heads of all exits but the last."""
+    time_s = np.full(device.b_max, device.check_s)
+    return [_Use(f"exit{number}/check", number, time_s) for number in range(1, count) if device.check_s]
 
 
 def write_device(network: Network, device: Device, folder: Path, *, replace: bool = False) -> LatencyTable:

@@ -113,9 +113,11 @@ class LatencyTable(Table, _Stated):
         MACs a second with every unit busy; a table states both this and the causes of every layer's time, or neither.
     rows : list of LatencyRow
         Times for every pair of exits; they include the heads that run.
-    slowdown : list of float
-        Factor by which each of k batches takes longer while k run side by side, for k = 1, 2, ...;
-        its length is the number of lanes.
+    lanes : int
+        Batches that may run side by side.
+    load : list of float, optional
+        Share of the device that a batch of b places takes, b = 0..b_max; stated if there are several lanes.  Batches
+        that run side by side all take longer by the sum of their shares, if that is above 1.
     gather_s : list of float, optional
         Time to gather the remaining samples of a batch into a smaller one of b places, b = 0..b_max; 0 if not stated.
     """
@@ -130,7 +132,8 @@ class LatencyTable(Table, _Stated):
     layers: list[LayerUse] = []
     peak_macs_per_s: Annotated[float | None, Field(ge=1e-6, le=1e24)] = None
     rows: list[LatencyRow]
-    slowdown: device.Slowdown = [1.0]
+    lanes: device.Lanes = 1
+    load: list[SecondsOrNone] | None = None
     gather_s: list[SecondsOrNone] | None = None
 
     @model_validator(mode="after")
@@ -143,6 +146,10 @@ class LatencyTable(Table, _Stated):
             raise ValueError(f"rows: expected {self.b_max} times each, one for each batch size")
         if self.gather_s is not None and len(self.gather_s) != self.b_max + 1:
             raise ValueError(f"gather_s: expected {self.b_max + 1} times, one for each batch size from 0")
+        if (self.load is None) != (self.lanes == 1):
+            raise ValueError("load: expected one if there are several lanes, and only then")
+        if self.load is not None and len(self.load) != self.b_max + 1:
+            raise ValueError(f"load: expected {self.b_max + 1} shares, one for each batch size from 0")
         return self
 
     @model_validator(mode="after")
@@ -164,8 +171,14 @@ class LatencyTable(Table, _Stated):
 
     @property
     def speedup(self) -> float:
-        """Throughput with batches on several lanes, relative to one batch at a time."""
-        return max(lanes / factor for lanes, factor in enumerate(self.slowdown, 1))
+        """Largest throughput with batches on several lanes, relative to one batch at a time."""
+        return max(side_by_side / self.slowdown(side_by_side) for side_by_side in range(1, self.lanes + 1))
+
+    def slowdown(self, side_by_side: int) -> float:
+        """Least factor by which each of so many batches takes longer: that of the batch size that loads least."""
+        if self.load is None or side_by_side == 1:
+            return 1.0
+        return max(1.0, side_by_side * min(self.load[1:]))
 
     @property
     def machine(self) -> str:
@@ -246,11 +259,12 @@ def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
     Yields
     ------
     list of int
-        A layer, and the memory-only layers of its stage that follow it.
+        A layer, and the memory-only layers of its stage that follow it, in the backbone or in the head as it is.
     """
     group: list[int] = []
     for index, layer in enumerate(layers):
-        if group and (layer.gemm is not None or layer.stage != layers[group[0]].stage):
+        first = layers[group[0]] if group else layer
+        if group and (layer.gemm is not None or (layer.stage, layer.in_head) != (first.stage, first.in_head)):
             yield group
             group = []
         group.append(index)

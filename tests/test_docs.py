@@ -96,6 +96,15 @@ def test_the_page_followed_literally(tmp_path, page, file):
     assert re.search(r"^design +<T_R,T_P,T_C> = <", printed, flags=re.MULTILINE)
 
 
+def test_exits_are_chosen_and_served_as_the_page_says(tmp_path):
+    light = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / "light_resnet50.onnx"
+    shutil.copy(light, tmp_path / "net.onnx")
+    (commands,), (claimed,) = blocks("docs/exits.md", "sh"), blocks("docs/exits.md", "text")
+    printed = run_shell(commands, tmp_path)
+    assert set(claimed.splitlines()) <= set(printed.splitlines())
+    assert "exits from confidence >= 0.5 of plan/samples.npz" in printed
+
+
 def test_the_devices_of_the_page_serve(tmp_path):
     page = "docs/add-a-device.md"
     for language, file in (("toml", "mygpu.toml"), ("csv", "times.csv")):

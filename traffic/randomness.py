@@ -6,7 +6,7 @@ import numpy as np
 
 from ..formats import InputError
 
-ARRIVALS, EXITS, SAMPLES, GAMMA, MMPP, CAMERAS, DAILY, WITHIN_MINUTE = range(8)
+ARRIVALS, EXITS, SAMPLES, GAMMA, MMPP, CAMERAS, DAILY, WITHIN_MINUTE, ANSWERS = range(9)
 
 
 def stream(seed: int, purpose: int) -> np.random.Generator:

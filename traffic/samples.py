@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import math
 import warnings
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from ..formats import InputError
+from ..formats import InputError, write_file
+from .columns import Number
 from .randomness import SAMPLES, stream
-from .reading import FAMILIES, read_columns
+from .reading import CONFIDENCE, CORRECT, FAMILIES, read_columns
 from .rows import Tally
 from .trace import Trace
 
@@ -23,6 +27,8 @@ MAX_VALUES = 2**25
 
 8 million samples of a network with four exits fit.
 """
+
+SCORE = Number(np.float64, 0, 1, "a score from 0 to 1")
 
 _MISSING = "expected samples (.npz or CSV), found no such file"
 
@@ -33,20 +39,77 @@ class Samples:
 
     Attributes
     ----------
-    confidences : (N, E - 1) or (N, E) ndarray of float64
-        Confidence at each exit, in [0, 1]; that of the last exit is not used.
-    correct : (N, E) ndarray of bool
-        Whether the answer at each exit is right.
+    confidences : (N, E - 1), (N, E), (N, E - 1, V) or (N, E, V) ndarray of float64
+        Confidence at each exit, in [0, 1]; that of the last exit is not used.  An answer of a dense task has V
+        principal values instead of one confidence: those by which it is judged whether the answer is good enough.
+    correct : (N, E) ndarray of bool or float64
+        Whether the answer at each exit is right; for a dense task its score, in [0, 1].
     source : Path, optional
         Their file, for faults.
     """
 
     confidences: NDArray[np.float64]
-    correct: NDArray[np.bool_]
+    correct: NDArray[np.bool_] | NDArray[np.float64]
     source: Path | None = None
 
     def __len__(self) -> int:
         return len(self.correct)
+
+    def __getitem__(self, rows: slice) -> Samples:
+        """Some of the samples."""
+        return Samples(self.confidences[rows], self.correct[rows], self.source)
+
+    def draw(self, count: int, seed: int) -> Samples:
+        """So many of them, uniformly and with replacement; independent of arrivals and exits drawn with the seed."""
+        rows = stream(seed, SAMPLES).integers(len(self), size=count)
+        return Samples(self.confidences[rows], self.correct[rows], self.source)
+
+    @property
+    def exits(self) -> int:
+        """Exits, the last included, E."""
+        return int(self.correct.shape[1])
+
+    @property
+    def values(self) -> int:
+        """Principal values of an answer, V; 1 if it has a confidence instead."""
+        return int(self.confidences.shape[2]) if self.confidences.ndim == 3 else 1
+
+    def confidence_at(self, exit_: int, count: int = 1) -> NDArray[np.float64]:
+        """The confidence of every sample at an exit.
+
+        Parameters
+        ----------
+        exit_ : int
+            Counted from 1.
+        count : int
+            Principal values that must reach a threshold so that a sample leaves, from 1 to V.
+
+        Returns
+        -------
+        (N,) ndarray of float64
+            The highest threshold at which the sample leaves: the ``count``-th largest of its principal values.
+        """
+        found = self.confidences[:, exit_ - 1]
+        return found if found.ndim == 1 else np.partition(found, -count, axis=1)[:, -count]
+
+    def at_exits(self, exits: Sequence[int], counts: Sequence[int]) -> Samples:
+        """The answers of the same network with fewer exits, each with one confidence.
+
+        Parameters
+        ----------
+        exits : sequence of int
+            The exits that are left beside the last, counted from 1.
+        counts : sequence of int
+            Count threshold of each, as :meth:`confidence_at` takes it.
+
+        Returns
+        -------
+        Samples
+            With a confidence at each of ``exits``, and scores there and at the last exit.
+        """
+        columns = [self.confidence_at(exit_, count) for exit_, count in zip(exits, counts, strict=True)]
+        confidences = np.column_stack(columns) if columns else np.empty((len(self), 0))
+        return Samples(confidences, self.correct[:, [*(exit_ - 1 for exit_ in exits), self.exits - 1]], self.source)
 
 
 def read_samples(path: Path) -> Samples:
@@ -55,8 +118,8 @@ def read_samples(path: Path) -> Samples:
     Parameters
     ----------
     path : Path
-        An ``.npz`` file with the arrays ``confidence`` and ``correct``, or a CSV
-        file with the columns ``confidence_1``, ... and ``correct_1``, ...
+        An ``.npz`` file with the arrays ``confidence`` and ``correct``, or ``score`` for dense tasks; or a CSV file
+        with the columns ``confidence_1``, ... and ``correct_1``, ...
 
     Returns
     -------
@@ -92,11 +155,11 @@ def _read_csv(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     return found.get("confidence", np.empty((len(found["correct"]), 0))), found["correct"].astype(np.bool_)
 
 
-def _read_npz(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _read_npz(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_] | NDArray[np.float64]]:
     try:
         with path.open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # numpy's, about headers by Python 2
-            confidences, correct = _load(path, file)
+            confidences, answers, correct = _load(path, file)
     except InputError:
         raise
     except FileNotFoundError:
@@ -106,28 +169,27 @@ def _read_npz(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     except Exception as error:  # zipfile, zlib, lzma, ast and numpy raise a dozen kinds
         reason = " ".join(str(error).split())[:80] or type(error).__name__
         raise InputError(f"{path}: not a whole .npz file: {reason}") from error
-    faults = [
-        *_outside(path, "confidence", confidences, FAMILIES["confidence"].outside(confidences)),
-        *_outside(path, "correct", correct, (correct != 0) & (correct != 1)),
-    ]
+    faults = _outside(path, "confidence", CONFIDENCE.expected, confidences, CONFIDENCE.outside(confidences))
+    wrong = SCORE.outside(correct) if answers == "score" else (correct != 0) & (correct != 1)
+    faults += _outside(path, answers, SCORE.expected if answers == "score" else CORRECT.expected, correct, wrong)
     if faults:
         raise InputError(faults)
-    return confidences.astype(np.float64), correct == 1
+    return confidences.astype(np.float64), correct.astype(np.float64) if answers == "score" else correct == 1
 
 
-def _load(path: Path, file: BinaryIO) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The two arrays, after a check of their headers."""
+def _load(path: Path, file: BinaryIO) -> tuple[NDArray[np.float64], str, NDArray[np.float64]]:
+    """The confidences, and the name and content of the array of answers, after a check of their headers."""
     if not zipfile.is_zipfile(file):
         raise InputError(f"{path}: expected an .npz file (numpy.savez), found another or a truncated one")
     file.seek(0)
     with np.load(file, allow_pickle=False) as archive:
-        names = sorted(archive.zip.namelist())
-        if names != [f"{name}.npy" for name in FAMILIES]:
-            found = ", ".join(" ".join(name.removesuffix(".npy").split())[:40] for name in names[:5]) or "none"
+        names = sorted(name.removesuffix(".npy") for name in archive.zip.namelist())
+        if names not in (["confidence", "correct"], ["confidence", "score"]):
+            found = ", ".join(" ".join(name.split())[:40] for name in names[:5]) or "none"
             raise InputError(f"{path}: expected the arrays confidence and correct, found {found}")
-        for name in FAMILIES:
+        for name in names:
             _check_array(path, name, archive.zip)
-        return archive["confidence"], archive["correct"]
+        return archive["confidence"], names[1], archive[names[1]]
 
 
 def _check_array(path: Path, name: str, archive: zipfile.ZipFile) -> None:
@@ -139,24 +201,57 @@ def _check_array(path: Path, name: str, archive: zipfile.ZipFile) -> None:
         header_bytes = member.tell()
     if kind.kind not in "biuf":
         raise InputError(f"{path}: {name}: expected an array of numbers, found {str(kind)[:40]}")
-    if len(shape) != 2:
-        raise InputError(f"{path}: {name}: expected samples x exits, found {len(shape)} dimensions")
-    values = shape[0] * shape[1]  # Python's integers do not overflow
+    if len(shape) != 2 and not (len(shape) == 3 and name == "confidence"):
+        form = "samples x exits, perhaps x principal values" if name == "confidence" else "samples x exits"
+        raise InputError(f"{path}: {name}: expected {form}, found {len(shape)} dimensions")
+    values = math.prod(shape)  # Python's integers do not overflow
+    size = " x ".join(map(str, shape))
     if values > MAX_VALUES:
-        raise InputError(f"{path}: {name}: expected at most {MAX_VALUES:,} values, found {shape[0]} x {shape[1]}")
+        raise InputError(f"{path}: {name}: expected at most {MAX_VALUES:,} values, found {size}")
     if archive.getinfo(f"{name}.npy").file_size != header_bytes + values * kind.itemsize:
-        raise InputError(f"{path}: {name}: damaged: {shape[0]} x {shape[1]} values announced, others held")
+        raise InputError(f"{path}: {name}: damaged: {size} values announced, others held")
+    if len(shape) == 3 and shape[2] < 1:
+        raise InputError(f"{path}: {name}: expected at least one principal value, found none")
 
 
-def _outside(path: Path, name: str, values: NDArray[np.float64], wrong: NDArray[np.bool_]) -> list[str]:
+def _outside(path: Path, name: str, expected: str, values: NDArray[Any], wrong: NDArray[np.bool_]) -> list[str]:
     """A fault that names the first wrong value and counts the others."""
     count = np.count_nonzero(wrong)
     if not count:
         return []
-    row, column = np.unravel_index(wrong.argmax(), wrong.shape)
     more = f" (and {count - 1} more values)" if count > 1 else ""
-    where = f"{path}: row {row + 1}: {name}_{column + 1}"
-    return [f"{where}: expected {FAMILIES[name].expected}, found {values[row, column]}{more}"]
+    row, *columns = place = np.unravel_index(wrong.argmax(), wrong.shape)
+    where = f"{path}: row {row + 1}: {'_'.join([name, *(str(column + 1) for column in columns)])}"
+    return [f"{where}: expected {expected}, found {values[place]}{more}"]
+
+
+def write_samples(samples: Samples, path: Path, *, replace: bool = True) -> None:
+    """Write samples as ``.npz``, whole or not at all; the same samples always give the same bytes.
+
+    Parameters
+    ----------
+    samples : Samples
+        What to write.
+    path : Path
+        Destination.
+    replace : bool
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    InputError
+        If the file system refuses.
+    """
+    write_file(path, samples_bytes(samples), replace=replace)
+
+
+def samples_bytes(samples: Samples) -> bytes:
+    """The content of an ``.npz`` file of samples."""
+    held = io.BytesIO()
+    answers = "correct" if samples.correct.dtype == np.bool_ else "score"
+    arrays: dict[str, Any] = {"confidence": samples.confidences, answers: samples.correct}
+    np.savez(held, **arrays)
+    return held.getvalue()
 
 
 def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
@@ -179,8 +274,14 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
     Raises
     ------
     InputError
-        If the trace has exits, confidences or answers of its own.
+        If the trace has exits, confidences or answers of its own, or answers of the samples have several principal
+        values instead of a confidence.
     """
+    if samples.confidences.ndim == 3:
+        raise InputError(
+            f"{samples.source or 'samples'}: expected a confidence for each exit, found {samples.values} principal "
+            "values; `fluidb exits` chooses how many must reach the threshold, and writes samples that can be drawn"
+        )
     own = {"exit": trace.exits, "confidence_1, ...": trace.confidences, "correct_1, ...": trace.correct}
     found = [name for name, values in own.items() if values is not None]
     if found:
@@ -188,6 +289,5 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
             f"{trace.source or 'trace'}: expected a trace without {' or '.join(found)}, which the samples give; "
             "leave out --samples or the columns"
         )
-    rows = stream(seed, SAMPLES).integers(len(samples), size=len(trace))
-    confidences, correct = samples.confidences[rows], samples.correct[rows]
-    return replace(trace, confidences=confidences, correct=correct, source=samples.source)
+    drawn = samples.draw(len(trace), seed)
+    return replace(trace, confidences=drawn.confidences, correct=drawn.correct, source=samples.source)

@@ -45,8 +45,8 @@ class Trace:
         Confidence at exits 1..C, in [0, 1].
     slo_s : (N,) ndarray of float64, optional
         Latency objective of each request in seconds.
-    correct : (N, E) ndarray of bool, optional
-        Whether the answer at exits 1..E is right.
+    correct : (N, E) ndarray of bool or float64, optional
+        Whether the answer at exits 1..E is right; scores in [0, 1] if the requests drew samples of a dense task.
     source : Path, optional
         The file that the exits, or confidences and answers, came from, for faults.
     """
@@ -56,7 +56,7 @@ class Trace:
     exits: NDArray[np.int64] | None = None
     confidences: NDArray[np.float64] | None = None
     slo_s: NDArray[np.float64] | None = None
-    correct: NDArray[np.bool_] | None = None
+    correct: NDArray[np.bool_] | NDArray[np.float64] | None = None
     source: Path | None = None
 
     def __len__(self) -> int:

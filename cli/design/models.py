@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, Force, argument, followed, numbers, option, written
+from ..options import AsJson, Force, argument, flag, followed, numbers, option, written
 from ..render import every_fault, facts, percent, printable, show, table
 
 if TYPE_CHECKING:
@@ -79,6 +79,9 @@ def import_(
     head: Annotated[str | None, option(HEAD)] = None,
     classes: Annotated[int | None, option("Classes it tells apart; else the network's own outputs.", min=1)] = None,
     rates: Annotated[str | None, option("Share of samples that leave at each exit but the last.", "R1,R2,..")] = None,
+    candidates: Annotated[
+        bool, flag("Add exit candidates after every block (`fluidb docs exits`).", "--candidates")
+    ] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -101,12 +104,43 @@ def import_(
             dims=dict(map(_dimension, dim or [])),
             exits=None if exits is None else Placement(_places(exits), head, classes),
             rates=numbers(rates, "--rates", float, "0.3,0.3") or None,
+            candidates=candidates,
         )
         net = build_network(made, file)
     write_file(output, network_text(made), replace=force)
     then = f"; next: fluidb dse {output} BOARD"
     record = {"output": output, "format": chosen, **_record(net), "sources": net.sources}
     show(as_json, "fluidb.model-import-output/1", record, [facts({"format": chosen} | _about(net))], output, then)
+
+
+@app.command("exits")
+def exits_(
+    network: Annotated[str, argument("A network with exit candidates: a name, or a TOML file.")],
+    output: Annotated[Path, written("The network file to write.", "OUT.toml")],
+    at: Annotated[str | None, option("Candidates, as H13 or as layers; all if not given.", "H1,H4,..")] = None,
+    rates: Annotated[str | None, option("Share of samples that leave at each; 0 if not given.", "R1,R2,..")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a network with exits at some of its candidates.
+
+    It is an ordinary network, which dse, latency and serve-sim take. `fluidb
+    exits` chooses among the candidates (`fluidb docs exits`).
+    """
+    from ...formats import check_free, write_file
+    from ...models.candidates import read_network_file, with_exits
+    from ...models.loader import build_network
+    from ...models.writer import network_text
+
+    file, path = read_network_file(network)
+    check_free(output, force, apart=[path])
+    names = None if at is None else [name.strip() for name in at.split(",")]
+    made = with_exits(file, path, names, numbers(rates, "--rates", float, "0.3,0.3") or None)
+    net = build_network(made, path)
+    write_file(output, network_text(made), replace=force)
+    record = {"output": output, **_record(net)}
+    then = f"; next: fluidb dse {output} BOARD"
+    show(as_json, "fluidb.model-exits-output/1", record, [facts(_about(net))], output, then)
 
 
 @app.command()
@@ -116,9 +150,12 @@ def check(network: NetworkName, as_json: AsJson = False) -> None:
     Each fault stands with its key, and the exit code is 2; without one, the file's facts are printed.
     """
     from ...models import load_network
+    from ...models.candidates import load_with_exits, read_network_file
 
     with every_fault():
         net = load_network(network)
+        if read_network_file(network)[0].candidates is not None:
+            load_with_exits(network)  # their bridges and heads may have faults of their own
     ends = f"{len(net.exits)} exits" if len(net.exits) > 1 else "1 exit"
     text = f"{printable(network)}: no faults; {len(net.gemms)} GEMMs, {net.macs:,} MACs, {ends}"
     show(as_json, "fluidb.model-check-output/1", {"file": network, **_record(net)}, [text])

@@ -62,15 +62,17 @@ def _text(item: Item) -> str:
         claims = [(c.statement, c.paper, c.ours, "holds" if c.holds else "differs") for c in item.claims]
         parts.append(table(["the paper says", "paper", "ours", ""], claims, text=True))
     if item.rows:
-        axis = [item.axis] if item.axis else []
+        axis, based = [item.axis] if item.axis else [], any(row.basis for row in item.rows)
+        basis = ["basis"] if based else []
         rows = [
             (
                 *(row.quantity, row.of, row.at),
-                *([] if row.x is None else [f"{row.x:g}"]),
+                *(["" if row.x is None else f"{row.x:g}"] if item.axis else []),
                 "" if row.paper is None else f"{row.paper:,.4g}",
                 *(f"{row.ours:,.4g} {row.unit}", row.gap),
+                *([row.basis] if based else []),
             )
             for row in item.rows
         ]
-        parts.append(table(["quantity", "of", "at", *axis, "paper", "ours", "difference"], rows))
+        parts.append(table(["quantity", "of", "at", *axis, "paper", "ours", "difference", *basis], rows))
     return "\n".join(parts)

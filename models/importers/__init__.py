@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ...formats import InputError
 from ..schema import NAME, NetworkFile
 from . import scalesim
+from .candidates import place_candidates
 from .exits import Placement, place_exits, with_rates
 from .imported import Imported
 from .names import plain_name
@@ -74,6 +75,7 @@ def import_network(
     dims: Mapping[str, int] | None = None,
     exits: Placement | None = None,
     rates: Sequence[float] | None = None,
+    candidates: bool = False,
 ) -> NetworkFile:
     """Make a network file from a file of another tool.
 
@@ -91,6 +93,8 @@ def import_network(
         Exits to add. The network must have none itself.
     rates : sequence of float, optional
         Share of samples that leave at each exit but the last. If not given, all shares are equal, also the last.
+    candidates : bool
+        Whether to add exit candidates after every block (``fluidb docs exits``).
 
     Returns
     -------
@@ -114,4 +118,6 @@ def import_network(
         if file.exits:
             raise InputError(f"{path}: --exits: its outputs are {len(file.exits)} exits already; leave the option out")
         file = place_exits(replace(made, file=file), path, exits)
+    if candidates:
+        file = place_candidates(replace(made, file=file), path)
     return file if rates is None else with_rates(file, path, rates)

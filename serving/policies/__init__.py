@@ -3,7 +3,7 @@
 ``POLICIES`` is the list: a new policy is a file beside the others and a line here.
 """
 
-from . import adaptb, fluid, fluid_slack, lazy, serial
+from . import adaptb, fluid, fluid_slack, lazy, pame, serial
 from .interface import (
     DECIDE,
     Decide,
@@ -26,6 +26,7 @@ POLICIES: dict[str, Policy] = {
     "lazy": lazy.POLICY,
     "fluid": fluid.POLICY,
     "fluid-slack": fluid_slack.POLICY,
+    "pame": pame.POLICY,
 }
 
 __all__ = [

@@ -65,6 +65,7 @@ LANE = np.dtype(
         ("marks", "i8"),  # what the next recorded run began with
         ("begin_s", "f8"),  # of the running segment
         ("end_s", "f8"),
+        ("load", "f8"),  # share of the device that the running segment takes
         ("wait_s", "f8"),  # time that passes before its segment begins: to gather samples
         ("wake_s", "f8"),  # when an idle lane is asked again, if no request arrives earlier
     ],
@@ -151,7 +152,7 @@ class Data(NamedTuple):
         The policy's parameters, in order.
     memory : (M,) ndarray of float64
         Its own numbers, kept from call to call; zeros at the start.  If it sets the exits' thresholds, they
-        are the first ones, one for each exit but the last.
+        are the first ones: for each variant of the network, one for each exit but the last.
     """
 
     requests: NDArray[np.void]

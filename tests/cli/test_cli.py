@@ -37,6 +37,8 @@ from fluidb.dse import read_design
 from fluidb.formats import InputError
 from fluidb.tables import read_latency
 from fluidb.traffic import poisson, read_trace, write_trace
+from fluidb.traffic.answers import PRESETS, draw_answers
+from fluidb.traffic.samples import write_samples
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SAMPLES = """confidence_1,confidence_2,correct_1,correct_2,correct_3
@@ -52,6 +54,7 @@ SAMPLES = """confidence_1,confidence_2,correct_1,correct_2,correct_3
 
 MMPP = ["--quiet-rate", 5, "--burst-rate", 50, "--quiet-dwell", "10s", "--burst-dwell", "2s"]
 CAMERAS = ["--cameras", 4, "--fps", 30, "--jitter", "5ms", "--drop", 0.1]
+EXITS = ["--samples", "log.npz", "--batch", 16]
 DAILY = ["--rate", 0.01, "--peak-to-mean", 2, "--peak-hour", 14]
 
 
@@ -100,6 +103,10 @@ the README and other tests do so for the other commands.
         ("dse", ["dse", TINY, POCKET, "--b-max", 4]),
         ("dse-row", ["dse", TINY, POCKET, "--b-max", 2, "--batching", "row", "--no-stacking", "--top", 2]),
         ("pareto", ["pareto", TINY, POCKET, "--b-max", 2, "--over", "dsp", "--max-dsp", "50%"]),
+        (
+            "exits",
+            ["exits", "bert_base", "v100-tensorrt-bert", *EXITS, "--guard", "99.5%", "--exhaustive", "-o", "plan"],
+        ),
         ("latency", ["latency", "DESIGN"]),
         ("fbcb", ["fbcb", "DESIGN"]),
         ("explain", ["explain", "DESIGN", "--batch", 2, "--top", 5]),
@@ -107,6 +114,8 @@ the README and other tests do so for the other commands.
         ("serve-sim", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--seed", 3]),
         ("serve-sim-serial", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--policy", "serial"]),
         ("thresholds", ["thresholds", "DESIGN", "--trace", "t.csv", "--samples", "s.csv", "--slo", "400us"]),
+        ("samples", ["samples", "generate", "glue", "--network", "bert_base", "--count", 500, "-o", "n.npz"]),
+        ("samples-show", ["samples", "show", "log.npz", "--threshold", "0.6,0.9"]),
         ("trace-poisson", ["trace", "poisson", "--rate", 15, "--count", 500, "--seed", 1, "-o", "n.csv"]),
         ("trace-gamma", ["trace", "gamma", "--rate", 15, "--cv", 2, "--count", 500, "--seed", 1, "-o", "n.csv"]),
         ("trace-mmpp", ["trace", "mmpp", *MMPP, "--count", 500, "--seed", 1, "-o", "n.csv"]),
@@ -119,6 +128,7 @@ the README and other tests do so for the other commands.
         ("models", ["models"]),
         ("model", ["models", "show", TINY]),
         ("model-import", ["models", "import", DATA / "scalesim" / "vww.csv", "-o", "n.toml"]),
+        ("model-exits", ["models", "exits", "resnet50", "--at", "H4,layer3.1", "--rates", "0.2,0.3", "-o", "n.toml"]),
         ("model-check", ["models", "check", "resnet50"]),
         ("platforms", ["platforms"]),
         ("platform", ["platforms", "show", "zc706"]),
@@ -137,6 +147,8 @@ def test_golden_output(
     (tmp_path / "tiny").symlink_to(tiny_design)
     write_trace(poisson(8000, 400, 5), tmp_path / "t.csv")
     (tmp_path / "s.csv").write_text(SAMPLES)
+    if "log.npz" in arguments:
+        write_samples(draw_answers(PRESETS["glue"], 11, 4000, seed=1), tmp_path / "log.npz")
     arguments = ["tiny" if item == "DESIGN" else item for item in arguments] + (["--json"] if kind == "json" else [])
     done = (installed if kind == "txt" and name in ALONE else fluidb)(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
@@ -253,7 +265,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     "no objective": (["serve-sim", "DESIGN", "--trace", "t.csv"], ["--slo 200ms"]),
     "unknown policy": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--policy", "x"],
-        ["known: serial, adaptb, lazy, fluid, fluid-slack, or path/to/file.py:NAME"],
+        ["known: serial, adaptb, lazy, fluid, fluid-slack, pame, or path/to/file.py:NAME"],
     ),
     "threshold nothing uses": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--threshold", "0.5"],

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from builders import COMPILED, Run
 from fluidb.formats import InputError
+from fluidb.papers import PAPERS
 from fluidb.papers.fluid_batching import PAPER, PUBLISHED
 from fluidb.papers.lab import Lab
 from fluidb.papers.report import KEPT, check_results, page_text, write_results
@@ -130,7 +131,8 @@ def test_a_folder_of_something_else_is_left_alone(fluidb: Run, tmp_path: Path):
 def test_unknown_item(fluidb: Run):
     done = fluidb("reproduce", "table9")
     assert done.returncode == 2
-    assert done.stderr == f'fluidb: expected all, fluid-batching, {", ".join(PAPER.items)}, found "table9"\n'
+    names = ", ".join(", ".join([paper.name, *paper.items]) for paper in PAPERS)
+    assert done.stderr == f'fluidb: expected all, {names}, found "table9"\n'
 
 
 @full_size

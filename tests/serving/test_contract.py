@@ -26,7 +26,7 @@ def side_by_side(view, data):
 
 def test_batches_on_two_lanes_slow_each_other():
     """Alone a batch takes 1 s.  The third batch has nobody beside it from 3 s on, when half of its work is done."""
-    table = table_of([[1.0, 1.0]]).model_copy(update={"slowdown": [1.0, 1.5]})
+    table = table_of([[1.0, 1.0]]).model_copy(update={"lanes": 2, "load": [0.0, 0.75, 0.75]})
     one = simulate(table, everybody(6, 1), scheduler_of(side_by_side))
     assert one.finish_s.tolist() == [1.0, 1.0, 2.0, 2.0, 3.0, 3.0]
     two = simulate(table, everybody(6, 1), scheduler_of(side_by_side, lanes=2), record=True)
@@ -51,11 +51,33 @@ def staggered(view, data):
 
 def test_what_is_left_of_a_batch_is_stretched_and_shortened():
     """1 s of work each at twice the time while both run: half alone, then 1 s for the other half, and so on."""
-    table = table_of([[1.0]]).model_copy(update={"slowdown": [1.0, 2.0]})
+    table = table_of([[1.0]]).model_copy(update={"lanes": 2, "load": [0.0, 1.0]})
     found = simulate(table, everybody(2, 1), scheduler_of(staggered, lanes=2), record=True)
     assert found.start_s.tolist() == [0.0, 0.5]
     assert found.finish_s.tolist() == [1.5, 2.0]  # the second: 1 s beside the first for half of it, then 0.5 s alone
     assert found.overhead_s == pytest.approx(1.0)
+
+
+@compile_policy
+def the_rest_beside(view, data):
+    """A batch of three on the first lane; whoever waits then, on the second."""
+    if view.depth > 0:
+        return go_on(1)
+    return launch(min(3 if view.lane == 0 else 1, view.waiting), 1)
+
+
+def test_batches_slow_each_other_by_their_sizes():
+    """Of three samples two leave at the first exit; what is left slows the batch beside it no more.
+
+    Loads of 0.25, 0.5 and 1.0 for 1, 2 and 3 samples: 3 beside 1 take 1.25 times as long, 1 beside 1 no longer.
+    """
+    table = table_of([[1.0, 1.0, 1.0]] * 2).model_copy(update={"lanes": 2, "load": [0.0, 0.25, 0.5, 1.0]})
+    traffic = traffic_of(trace_of([0.0] * 4), np.array([1, 1, 2, 2]), 100.0)
+    found = simulate(table, traffic, scheduler_of(the_rest_beside, lanes=2), record=True)
+    assert found.finish_s.tolist() == [1.25, 1.25, 2.25, 2.25]
+    assert found.overhead_s == 0.5
+    alone = simulate(table.model_copy(update={"load": [0.0, 1.0, 2.0, 3.0]}), everybody(3, 2), find_policy("fluid"))
+    assert alone.finish_s.tolist() == [2.0, 2.0, 2.0]  # a batch alone is never slowed
 
 
 @compile_policy
@@ -127,7 +149,7 @@ def test_a_window_is_served_by_similarity_and_steps_repeat_to_each_length():
         segment_at=np.zeros(steps, dtype=np.int64),
         stage_after=np.arange(1, steps + 1),
         gather_s=np.zeros(3),
-        slowdown=np.ones(1),
+        load=np.zeros(3),
     )
     run = play(scheduler_of(alike), work, device, Rules(np.zeros(0), np.zeros(0), np.zeros(0), 2, 0.0))
     # 1 and 1; then of 3, 3 and 2 the 2 and the first 3; then the last 3
@@ -203,7 +225,12 @@ def test_variants_states_of_a_cache_and_memory_between_requests():
     work: Any = work_of(everybody(5, 1))
     work.requests.accuracy = [0.5, 0.9, 0.9, 0.5, 0.5]
     device = Device(
-        time_s, np.zeros((4, 2, 2, 2)), np.zeros(1, dtype=np.int64), np.ones(1, dtype=np.int64), np.zeros(2), np.ones(1)
+        time_s,
+        np.zeros((4, 2, 2, 2)),
+        np.zeros(1, dtype=np.int64),
+        np.ones(1, dtype=np.int64),
+        np.zeros(2),
+        np.zeros(2),
     )
     run = play(scheduler_of(supernet, memory=2), work, device, Rules(np.zeros(0), np.zeros(2), np.zeros(0), 1, 0.0))
     # 1 s; the second query refills (0.5 s) and still runs on the old cache (4 s); 3 s on the new one; then SubNet 0
@@ -224,7 +251,7 @@ def test_a_batch_of_one_is_enough_for_every_policy(policy):
     found = simulate(table, traffic, find_policy(policy))
     begin_s = 0.0
     for arrival_s, leaves, finish_s in zip(traffic.trace.arrival_s, traffic.exits, found.finish_s, strict=True):
-        if policy != "adaptb":  # waits for its timeout first
+        if policy not in ("adaptb", "pame"):  # these wait for their timeout first
             begin_s = max(begin_s, arrival_s) + 0.25 * leaves
             assert finish_s == pytest.approx(begin_s)
     assert np.all(np.diff(found.start_s) > 0)

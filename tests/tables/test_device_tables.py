@@ -14,7 +14,7 @@ from fluidb.formats import InputError, read_table, write_table
 from fluidb.models import Exit, Gemm, Layer, Network, Shape, load_network
 from fluidb.platforms import Device, load_platform
 from fluidb.platforms.device import Analytic
-from fluidb.serving import find_policy, least_violations, simulate, summarise
+from fluidb.serving import POLICIES, find_policy, least_violations, simulate, summarise
 from fluidb.tables import LatencyTable, read_latency
 from fluidb.tables.device import tabulate_device, write_device
 from fluidb.traffic import Trace, prepare
@@ -56,13 +56,26 @@ def test_a_table_worked_out_by_hand():
         ("m1", 1), ("p1.0", 1), ("p1.1", 1), ("m2", 2), ("p2.0", 2)
     ]  # fmt: skip
     assert [layer.time_s[0] for layer in table.layers] == pytest.approx([0.008, 0.010, 0.028, 0.008, 0.018])
-    assert (table.network, table.platform, table.b_max, table.slowdown) == ("net", "dev", 4, [1.0])
+    assert (table.network, table.platform, table.b_max, table.lanes) == ("net", "dev", 4, 1)
 
 
 def test_layers_that_only_move_data_take_no_time_without_a_bandwidth():
-    table = tabulate_device(network_of([[4], [2]], memory_words=1), model_of(slowdown=[1.0, 1.5]))
+    table = tabulate_device(network_of([[4], [2]], memory_words=1), model_of(lanes=2, load_full=0.75))
     assert [layer.name for layer in table.layers] == ["p1.0", "p2.0"]
-    assert (table.gather_s, table.slowdown, table.speedup) == (None, [1.0, 1.5], 2 / 1.5)
+    assert (table.gather_s, table.lanes, table.load, table.speedup) == (None, 2, [0.0, *[0.75] * 4], 2 / 1.5)
+
+
+def test_the_share_that_a_batch_takes_grows_with_its_size():
+    """Two batches that take 0.5 each fit beside each other; where the smallest takes more, none do."""
+    half = tabulate_device(network_of([[4]]), model_of(lanes=2, load_full=1.5, load_half_batch=2.0))
+    assert half.load == pytest.approx([0.0, 0.5, 0.75, 0.9, 1.0])
+    assert half.speedup == 2.0
+    full = tabulate_device(network_of([[4]]), model_of(lanes=3, load_full=1.0))
+    assert full.speedup == 1.0
+    with pytest.raises(ValueError, match="load: expected 5 shares"):
+        LatencyTable.model_validate(half.model_dump() | {"load": [0.0]})
+    with pytest.raises(ValueError, match="load: expected one if there are several lanes"):
+        LatencyTable.model_validate(half.model_dump() | {"lanes": 1})
 
 
 stages_of_macs = st.lists(st.lists(st.integers(1, 10**6), min_size=1, max_size=4), min_size=1, max_size=4)
@@ -83,18 +96,21 @@ def test_more_samples_take_no_less_and_pairs_are_sums_of_stages(stages, floor_s,
         assert by_layer.time_s[by_layer.stage == stage].sum(axis=0) == pytest.approx(by_stage.time_s[stage - 1])
 
 
-@given(
-    stages_of_macs, st.sampled_from([None, 0.1]), st.sampled_from([[1.0], [1.0, 1.25]]), st.sampled_from([None, 1e-4])
-)
-def test_what_is_written_reads_back(tmp_path_factory, stages, bandwidth, slowdown, gather_s):
+@given(stages_of_macs, st.sampled_from([None, 0.1]), st.sampled_from([None, 0.625]), st.sampled_from([None, 1e-4]))
+def test_what_is_written_reads_back(tmp_path_factory, stages, bandwidth, load, gather_s):
     device = model_of(
-        bandwidth_gb_s=bandwidth, word_bits=bandwidth and 16, slowdown=slowdown, gather_s_per_sample=gather_s
+        bandwidth_gb_s=bandwidth,
+        word_bits=bandwidth and 16,
+        lanes=2 if load else 1,
+        load_full=load,
+        gather_s_per_sample=gather_s,
     )
     table, path = tabulate_device(network_of(stages), device), tmp_path_factory.mktemp("tables") / "latency.json"
     write_table(table, path)
     assert read_latency(path.parent) == read_table(LatencyTable, path) == table
     written = json.loads(path.read_text())
-    assert ("slowdown" in written, "gather_s" in written) == (len(slowdown) > 1, gather_s is not None)
+    stated = [key in written for key in ("lanes", "load", "gather_s")]
+    assert stated == [load is not None, load is not None, gather_s is not None]
     assert {"peak_macs_per_s", "macs"}.isdisjoint({*written, *written["layers"][0]})
 
 
@@ -131,8 +147,8 @@ def test_several_lanes_lower_what_no_scheduler_can_prevent():
     """Two batches side by side at 1.25 times their time: 1.6 times as much in a second."""
     trace = Trace(np.arange(40), np.repeat(np.arange(20) * 0.01, 2))
     bounds = []
-    for slowdown in ([1.0], [1.0, 1.25]):
-        table = tabulate_device(network_of([[1]]), model_of(b_max=1, slowdown=slowdown))
+    for lanes in ({}, {"lanes": 2, "load_full": 0.625}):
+        table = tabulate_device(network_of([[1]]), model_of(b_max=1, **lanes))
         replay = simulate(table, prepare(trace, [1.0], slo_s=0.03), find_policy("fluid"))
         assert summarise(replay).utilisation is None
         bounds.append(least_violations(replay))
@@ -157,7 +173,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return made
 
 
-@pytest.mark.parametrize("policy", ["serial", "adaptb", "lazy", "fluid", "fluid-slack"])
+@pytest.mark.parametrize("policy", ["serial", "adaptb", "lazy", "fluid", "fluid-slack", "pame"])
 def test_serve_sim(folder: Path, tmp_path: Path, policy: str):
     common = ["serve-sim", "d", "--trace", "t.csv", "--slo", "2s", "--policy", policy]
     done = call_fluidb(*common, "--timeline", tmp_path / "timeline.json", cwd=folder)
@@ -186,7 +202,7 @@ def test_thresholds_capacity_and_report(folder: Path, tmp_path: Path):
     page = tmp_path / "page.html"
     done = call_fluidb("report", "d", "-o", page, "--trace", "t.csv", "--slo", "2s", "--json", cwd=folder)
     (shown,) = json.loads(done.stdout)["designs"]
-    assert (shown["network"], "T_R" in shown, len(shown["policies"])) == ("resnet50", False, 5)
+    assert (shown["network"], "T_R" in shown, len(shown["policies"])) == ("resnet50", False, len(POLICIES))
     text = page.read_text()
     assert "the latency table states no causes" in text
     assert "MACs made %" not in text

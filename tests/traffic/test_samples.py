@@ -215,7 +215,10 @@ NPZ_FAULTS = {
     "text in it": (saved(confidence=np.array([["a"]]), correct=np.ones((1, 1))), "array of numbers, found <U1"),
     "complex": (saved(confidence=np.ones((1, 1)) * 1j, correct=np.ones((1, 1))), "array of numbers, found complex128"),
     "no array": (npz_of(confidence=b"hello", correct=ONE), "not a whole .npz file: "),
-    "flat": (saved(confidence=np.zeros(3), correct=np.ones((3, 1))), "confidence: expected samples x exits, found 1"),
+    "flat": (
+        saved(confidence=np.zeros(3), correct=np.ones((3, 1))),
+        "confidence: expected samples x exits, perhaps x principal values, found 1",
+    ),
     "cubic": (saved(confidence=np.zeros((1, 1)), correct=np.ones((1, 1, 1))), "correct: .*found 3 dimensions"),
     "bomb": (
         npz_of(confidence=npy_of((10**12, 3), bytes(8)), correct=ONE),

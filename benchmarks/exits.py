@@ -1,0 +1,32 @@
+"""The choice of exits: 33 candidates, 100 pairs of thresholds, 50,000 samples."""
+
+from __future__ import annotations
+
+import numpy as np
+from fluidb.tables.exit_choice import Goal, Log, choose_exits, levels_of
+from rounds import Contestant, Table, take_turns, timed
+
+LEVELS, CHOICE = "levels of all confidences", "choice of the exits"
+
+
+def measure(rounds: int, samples: int = 50_000, candidates: int = 33) -> Table:
+    """Time of a whole choice, beside that of comparing every confidence with the thresholds once."""
+    random = np.random.default_rng(0)
+    confidences = -np.sort(-random.random((samples, candidates, 10)), axis=2)
+    scores = (random.random((samples, candidates + 1)) < np.linspace(0.5, 0.8, candidates + 1)).astype(np.float64)
+    log, goal = Log(confidences, scores, np.arange(1, 11)), Goal(32, precision=0.9)
+    places = np.arange(candidates + 2)
+    stage_s = np.maximum(places[None, :, None] - places[:, None, None], 0) * (np.arange(33) + 4.5) * (np.arange(33) > 0)
+    assert choose_exits(log, stage_s, goal).exits
+    rows = take_turns(
+        [
+            Contestant(LEVELS, timed(lambda: levels_of(log, goal.confidences))),
+            Contestant(CHOICE, timed(lambda: choose_exits(log, stage_s, goal)), LEVELS, ours=True),
+        ],
+        rounds,
+    )
+    about = (
+        f"`fluidb exits` on a log of a dense task: {candidates} candidates, {len(goal.confidences)} x {len(log.counts)}"
+        f" pairs of thresholds, {samples:,} samples."
+    )
+    return Table("exits", "Choice of exits", about, rows)

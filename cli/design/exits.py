@@ -1,0 +1,176 @@
+"""``fluidb exits``: the exits of a network for a device, a load and a precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..options import AsJson, Force, argument, flag, numbers, option, written
+from ..render import facts, ms, percent, show, table
+
+if TYPE_CHECKING:
+    from ...dse.exit_reference import Reference
+    from ...dse.exits import Planned
+    from ...tables.exit_plan import PlanStep
+
+GUARD = "Protect the precision on other samples: a higher precision, e.g. 99.5%; or bound, for 95 % confidence."
+TARGET = "A device of `fluidb platforms`, or a folder with times of the network with all its candidates."
+POSTERIOR = "How later exits are judged: observed or literal (`fluidb docs exits`)."
+
+
+def command(
+    network: Annotated[str, argument("A network with exit candidates: a name, or a TOML file.")],
+    target: Annotated[str, argument(TARGET, "DEVICE|DIR")],
+    samples: Annotated[Path, option("Its answers at every candidate and at the end.", "FILE")],
+    batch: Annotated[int, option("Samples of a batch.")],
+    precision: Annotated[str, option("Share of the network's precision to keep.", "SHARE")] = "99%",
+    slow: Annotated[str, option("Share of batches that may take longer than without exits.", "SHARE")] = "2%",
+    guard: Annotated[str | None, option(GUARD, "SHARE|bound")] = None,
+    width: Annotated[int, option("Width of a bin of the batching-pattern matrix.")] = 1,
+    gain: Annotated[str, option("Share of the rest of its time that a later exit must save.", "SHARE")] = "2%",
+    posterior: Annotated[str, option(POSTERIOR)] = "observed",
+    thresholds: Annotated[
+        str | None, option("Confidence thresholds to try; ten from 0.5 to 0.99 if not given.", "P,P,...")
+    ] = None,
+    exhaustive: Annotated[
+        bool, flag("Compare with the best of all choices of one or two exits.", "--exhaustive")
+    ] = False,
+    output: Annotated[Path | None, written("The folder to write.")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Choose the exits of a network, and their thresholds.
+
+    Exits are taken where they make answers faster, keep the precision and make
+    few batches slower (PAME, `fluidb docs exits`). The folder gets the plan, its two
+    matrices, the network with its exits, and its latency table for serve-sim.
+    """
+    from ...dse.exit_reference import best_exits
+    from ...dse.exits import check_plan_folder, plan_exits, times_of, write_plan
+    from ...models.candidates import find_candidates, read_network_file
+    from ...tables.exit_choice import CONFIDENCES, Goal
+    from ...traffic.samples import read_samples
+
+    if posterior not in ("observed", "literal"):
+        raise typer.BadParameter(f"--posterior: expected observed or literal, found {posterior}")
+    if output is not None:
+        check_plan_folder(output, replace=force)
+    tried = numbers(thresholds, "--thresholds", float, "0.5,0.7,0.9")
+    goal = Goal(
+        batch, _share(precision, "--precision"), _share(slow, "--slow"), width, _share(gain, "--gain"),
+        "observed" if posterior == "observed" else "literal",
+        "bound" if guard == "bound" else _share(guard, "--guard"), tuple(tried) or CONFIDENCES,
+    )  # fmt: skip
+    file, path = read_network_file(network)
+    planned = plan_exits(file, path, times_of(file, path, target), read_samples(samples), goal)
+    best = best_exits(planned.log, planned.times.array(), goal) if exhaustive else None
+    if output is not None:
+        write_plan(planned, output, replace=force)
+    names = {item.after: item.name for item in find_candidates(file, path)}
+    text = _text(planned, best, names, file.title)
+    then = f"; next: fluidb serve-sim {output} --samples {output}/samples.npz --trace FILE --slo 200ms"
+    show(as_json, "fluidb.exits-output/1", _record(planned, best, output), text, output, then)
+
+
+def _share(text: str | None, name: str) -> Any:
+    from ...formats.quantities import parse_quantity
+
+    return None if text is None else parse_quantity(text, {"%": 1.0}, name, "99%", zero=True) / 100
+
+
+def _record(planned: Planned, best: Reference | None, output: Path | None) -> dict[str, Any]:
+    record = {"output": output, **planned.plan.model_dump(mode="json", exclude={"inputs"})}
+    record["expected_without_guard"] = planned.unguarded
+    if best is not None:
+        names = planned.times.candidates
+        record["best"] = {
+            "exits": [
+                {
+                    "after": names[place - 1],
+                    "confidence": item.confidence,
+                    "count": int(planned.log.counts[item.column]),
+                }
+                for place, item in zip(best.exits, best.settings, strict=True)
+            ],
+            "average_s": best.replayed.average_s,
+            "tail_s": best.replayed.tail_s,
+            "precision": best.replayed.precision,
+        }
+    return record
+
+
+def _text(planned: Planned, best: Reference | None, names: dict[str, str], title: str) -> Iterator[str]:
+    plan = planned.plan
+    expected, checked = plan.expected, plan.checked
+    slow = f"at most {percent(plan.slow)} slow batches of {plan.batch}"
+    dense = max(planned.log.counts.tolist()) > 1
+    about: dict[str, str | None] = {
+        "network": f"{title} ({plan.network})",
+        "device": plan.platform,
+        "to keep": f"{percent(plan.precision)} of the precision, {slow}",
+        "samples": f"{plan.samples_chosen:,} chose, {plan.samples_checked:,} others checked",
+    }
+    for number, item in enumerate(plan.exits, 1):
+        enough = f", reached by {item.count} values" if dense else ""
+        where = f"{names[item.after]}, after {item.after}"
+        about[f"exit {number}"] = (
+            f"{where}, from a confidence of {item.confidence:g}{enough}: {percent(item.rate, 1)} leave"
+        )
+    yield facts(about)
+    for step in plan.steps:
+        if step.candidates:
+            yield _step(step, planned, names, dense)
+    rows = [
+        ("average latency", ms(expected.original_s), ms(expected.average_s), ms(checked.average_s)),
+        ("tail latency", ms(expected.original_s), ms(expected.tail_s), ms(checked.tail_s)),
+        ("slow batches", "", percent(expected.slow_share), percent(checked.slow_share)),
+        ("precision kept", "", percent(expected.precision), percent(checked.precision)),
+    ]
+    yield table(["in whole batches", "without exits", "samples that chose", "other samples"], rows)
+    found: dict[str, str | None] = {}
+    if planned.unguarded is not None:
+        cost = expected.average_s / planned.unguarded.average_s - 1
+        found["the guard costs"] = (
+            f"{percent(cost)} of the average latency, {ms(planned.unguarded.average_s)} without it"
+        )
+    if best is not None:
+        places = [names[planned.times.candidates[place - 1]] for place in best.exits]
+        pairs = [f"{name} at {item.confidence:g}" for name, item in zip(places, best.settings, strict=True)]
+        above = expected.average_s / best.replayed.average_s - 1
+        found["best of one or two"] = f"{' and '.join(pairs)}: {ms(best.replayed.average_s)} on average"
+        found["this choice"] = f"{percent(above)} above it"
+    if found:
+        yield facts(found)
+
+
+def _step(step: PlanStep, planned: Planned, names: dict[str, str], dense: bool) -> str:
+    """A table that says what became of every candidate, and why."""
+    plan = planned.plan
+    reasons = {
+        "taken": "taken: the smallest",
+        "imprecise": f"no thresholds keep {percent(plan.goal.searched)}",
+        "slow": f"more than {percent(plan.slow)} of the batches would be slower",
+        "no gain": f"saves less than {percent(plan.gain)}",
+        "longer": "another is faster",
+    }
+    if step.after == 0:
+        head, value = f"first exit: {ms(step.limit_s)} without exits", "average"
+    else:
+        after = names[planned.times.candidates[step.after - 1]]
+        head, value = f"behind {after}, batches of {step.batch}: {ms(step.limit_s)} to the end", "longest"
+    rows = [
+        (
+            f"{names[item.candidate]} {item.candidate}",
+            f"{item.confidence:g}" + (f" by {item.count}" if dense else ""),
+            percent(item.exits / plan.samples_chosen, 1),
+            percent(item.precision),
+            percent(item.slow_share, 1),
+            "-" if item.value_s is None else ms(item.value_s),
+            reasons[item.outcome],
+        )
+        for item in step.candidates
+    ]
+    return f"{head}\n" + table(["candidate", "threshold", "leave", "precision", "slow", value, ""], rows, text=True)

@@ -1,0 +1,99 @@
+"""``fluidb adapt``: a plan of exits served while the load or the hardware changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from ..options import AsJson, Seed, Slo, TraceFile, argument, duration, option
+from ..render import facts, ms, percent, show, table
+
+if TYPE_CHECKING:
+    from ...experiments.adaptive import Adapted
+    from ...serving.adaptation import Exits
+
+SAMPLES = "The log that the plan was chosen by; requests draw from it."
+POLICY = "pame with its parameters (`fluidb docs policies`)."
+WINDOW = "Batches that are looked at together; 0 adapts nothing."
+THEN = "From --from on, requests draw from these samples."
+TIMES = "From --from on, the hardware takes these inference times."
+
+
+def command(
+    plan: Annotated[Path, argument("A folder that `fluidb exits -o DIR` wrote.", "DIR")],
+    trace: TraceFile,
+    samples: Annotated[Path, option(SAMPLES, "FILE")],
+    policy: Annotated[str, option(POLICY, "pame[:KEY=VALUE,...]")] = "pame",
+    window: Annotated[int, option(WINDOW, min=0)] = 100,
+    start: Annotated[str | None, option("When the load or the hardware changes.", "DURATION", "--from")] = None,
+    then_samples: Annotated[Path | None, option(THEN, "FILE")] = None,
+    then_times: Annotated[Path | None, option(TIMES, "inference_time.json")] = None,
+    slo: Slo = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Replay a trace while exits and thresholds follow the load.
+
+    Over a sliding window of batches: precision below what is kept raises a
+    threshold; too many slow batches, or other hardware, choose exits anew
+    (PAME, Section 7.6). Every change is printed.
+    """
+    from ...experiments.adaptive import serve_adaptively
+    from ...traffic import read_trace
+
+    found = serve_adaptively(
+        plan, read_trace(trace), samples, policy, window=window, slo_s=duration(slo, "--slo"), seed=seed,
+        from_s=duration(start, "--from"), then_samples=then_samples, then_times=then_times,
+    )  # fmt: skip
+    latency_s = found.served.finish_s - found.arrival_s
+    record = {
+        "plan": plan,
+        "trace": trace,
+        "policy": policy,
+        "requests": len(latency_s),
+        "mean_latency_s": float(latency_s.mean()),
+        **found.whole._asdict(),
+        "changes": [
+            {**change._asdict(), "exits": _exits(found, change.exits)} for change in found.served.changes
+        ],
+    }  # fmt: skip
+    show(as_json, "fluidb.adapt-output/1", record, _text(found, policy, float(latency_s.mean())))
+
+
+def _exits(found: Adapted, exits: Exits) -> list[dict[str, Any]]:
+    counts = found.log.counts.tolist()
+    return [
+        {"after": found.candidates[place - 1], "confidence": confidence, "count": counts[column]}
+        for place, confidence, column in zip(*exits, strict=True)
+    ]
+
+
+def _text(found: Adapted, policy: str, mean_latency_s: float) -> Iterator[str]:
+    whole, changes = found.whole, found.served.changes
+    yield facts(
+        {
+            "plan": f"{found.plan.network} on {found.plan.platform}, batches of {found.plan.batch}",
+            "policy": policy,
+            "requests": f"{len(found.arrival_s):,}",
+            "average latency": f"{ms(mean_latency_s)}, of which {ms(whole.average_s)} in a batch",
+            "last of a batch": f"{ms(whole.tail_s)} after its start, on average",
+            "precision": f"{percent(whole.precision)} of that without exits, {percent(found.plan.precision)} to keep",
+            "slow batches": f"{percent(whole.slow_share)}, at most {percent(found.plan.slow)}",
+            "changes": f"{len(changes)}",
+        }
+    )
+    if changes:
+        yield table(
+            ["from request", "time", "because of", "precision", "slow", "exits", "confidence"],
+            [
+                (
+                    f"{change.request:,}", f"{change.time_s:.3f} s", change.cause, percent(change.precision),
+                    percent(change.slow_share),
+                    ", ".join(found.candidates[place - 1] for place in change.exits.places) or "none",
+                    ", ".join(f"{level:g}" for level in change.exits.confidences),
+                )
+                for change in changes
+            ],
+            text=True,
+        )  # fmt: skip

@@ -1,0 +1,110 @@
+"""``fluidb samples``: what a network answers at its exits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..options import AsJson, Force, Picture, argument, flat, option, written
+from ..render import facts, percent, show, table
+
+if TYPE_CHECKING:
+    from ...traffic.description import ExitDescription
+
+app = typer.Typer(no_args_is_help=True, help="Draw or describe what a network answers at its exits.")
+
+PRESETS = "Which model: imagenet, glue or qnli (`fluidb docs exits`)."
+THRESHOLDS = "0.5,0.6,0.7,0.8,0.9,0.95,0.99"
+
+
+@app.command()
+def generate(
+    preset: Annotated[str, argument(PRESETS)],
+    output: Annotated[Path, written("The file to write.", "FILE.npz")],
+    network: Annotated[str, option("Its candidates, or its exits if it has none, are those that answer.", "NETWORK")],
+    count: Annotated[int, option("Samples.")] = 50_000,
+    seed: Annotated[int, option("Same seed, same samples.")] = 0,
+    values: Annotated[int, option("Principal values of an answer; more than 1 for a dense task.")] = 1,
+    difficulty: Annotated[float, option("Mean difficulty of the samples; 0 is usual, 1 is hard.")] = 0.0,
+    overconfidence: Annotated[float, option("What answers are surer than usual, in margins.")] = 0.0,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Draw answers from a model of samples of different difficulty.
+
+    For a network that nobody has measured yet. Its parameters were calibrated by
+    figures of the PAME paper (`fluidb docs exits`).
+    """
+    from ...formats import InputError, check_free
+    from ...models.candidates import find_candidates, read_network_file
+    from ...traffic.answers import PRESETS, draw_answers
+    from ...traffic.samples import write_samples
+
+    check_free(output, force)
+    if output.suffix != ".npz":
+        raise InputError(f"{output}: expected a file that ends in .npz, found {output.name}")
+    if preset not in PRESETS:
+        raise InputError(f'preset: expected one of {", ".join(PRESETS)}, found "{preset}"')
+    file, path = read_network_file(network)
+    exits = len(file.exits if file.candidates is None else find_candidates(file, path))
+    drawn = draw_answers(
+        PRESETS[preset], exits, count, seed, values=values, difficulty=difficulty, overconfidence=overconfidence
+    )
+    write_samples(drawn, output, replace=force)
+    accuracy = float(drawn.correct[:, -1].mean())
+    record = {
+        "output": output, "preset": preset, "network": file.name, "exits": drawn.exits, "samples": count, "seed": seed,
+        "values": values, "difficulty": difficulty, "overconfidence": overconfidence, "accuracy": accuracy,
+    }  # fmt: skip
+    text = {
+        "samples": f"{count:,} of the preset {preset}, seed {seed}",
+        "exits": f"{drawn.exits}, the last included, of {file.name}",
+        "accuracy at the end": percent(accuracy),
+    }
+    show(as_json, "fluidb.samples-output/1", record, [facts(text)], output, f"; next: fluidb samples show {output}")
+
+
+@app.command("show")
+@flat
+def show_(
+    file: Annotated[Path, argument("Samples (`fluidb docs file-formats`, Samples).", "FILE")],
+    threshold: Annotated[str, option("Confidence thresholds.", "P,P,...")] = THRESHOLDS,
+    count: Annotated[
+        int | None, option("Dense tasks: principal values that must reach a threshold; half if not given.")
+    ] = None,
+    *,
+    picture: Picture,
+    as_json: AsJson = False,
+) -> None:
+    """Say how good and how sure answers are at every exit, and who would leave."""
+    from ...plots.samples import draw_samples
+    from ...traffic.description import describe_samples
+    from ...traffic.exits import parse_thresholds
+    from ...traffic.samples import read_samples
+
+    picture.check([file])
+    thresholds = parse_thresholds(threshold, "--threshold")
+    samples = read_samples(file)
+    enough = -(-samples.values // 2) if count is None else count
+    found = describe_samples(samples, thresholds, enough)
+    picture.write(lambda: draw_samples(found, file.name))
+    plot, counted = picture.plot, {"samples": len(samples), "values": samples.values, "count": enough}
+    record = {"file": file, **counted, "plot": plot, "exits": found}
+    dense = f"{enough} of {samples.values} principal values must reach the threshold" if samples.values > 1 else None
+    about = facts({"samples": f"{len(samples):,}", "dense task": dense})
+    show(as_json, "fluidb.samples-show-output/1", record, [about, *_tables(found, thresholds)], plot)
+
+
+def _tables(found: list[ExitDescription], thresholds: list[float]) -> list[str]:
+    rows = [
+        (number, percent(item.accuracy), percent(item.confidence), percent(item.calibration_error))
+        for number, item in enumerate(found, 1)
+    ]
+    text = [table(["exit", "accuracy", "mean confidence", "calibration error"], rows)]
+    sure = [(number, item) for number, item in enumerate(found, 1) if item.thresholds]
+    for title, key in (("leave at", "exit_share"), ("accuracy of them", "accuracy")):
+        cells = [(number, *(percent(getattr(row, key), 1) for row in item.thresholds)) for number, item in sure]
+        text.append(table([title, *(f"{threshold:g}" for threshold in thresholds)], cells))
+    return text

@@ -1,0 +1,214 @@
+"""Exit candidates: where a network could have exits, with the bridge and head of each (paper 001, Section 5.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ..formats import InputError, read_toml, validate
+from .loader import NETWORKS, build_network, head_of, lower_all
+from .network import BRIDGE, Network, Shape
+from .schema import NAME_LENGTH, Candidates, NetworkFile, Op
+
+
+class Candidate(NamedTuple):
+    """A place where an exit is possible.
+
+    Attributes
+    ----------
+    name : str
+        ``H13`` after block 13, as in the paper.
+    block : int
+        The block it follows, counted from 1.
+    after : str
+        The last layer of that block.
+    layers : tuple of Op
+        Bridge and head: what an exit there computes beside the backbone.
+    """
+
+    name: str
+    block: int
+    after: str
+    layers: tuple[Op, ...]
+
+
+def read_network_file(name: str) -> tuple[NetworkFile, Path]:
+    """The content of a network's file, by a shipped name or a path, and the file."""
+    path = NETWORKS.find(name)
+    return read_toml(NetworkFile, path), path
+
+
+def find_candidates(file: NetworkFile, path: Path) -> list[Candidate]:
+    """The exit candidates that a network's file states.
+
+    The bridge of a candidate is a copy of the first block of every later region, so that the head reads a map of the
+    shape that it expects.
+
+    Parameters
+    ----------
+    file : NetworkFile
+        The content.
+    path : Path
+        Where it came from, for faults.
+
+    Returns
+    -------
+    list of Candidate
+        In order of depth.
+
+    Raises
+    ------
+    InputError
+        If the file states none, or a block is unknown, out of order, or reads something beside the block before it.
+    """
+    stated = file.candidates
+    if stated is None:
+        raise InputError(f"{path}: expected candidates for exits, found none; add [candidates] (`fluidb docs exits`)")
+    order = {op.name: index for index, op in enumerate(file.layers)}
+    blocks = stated.blocks
+    faults = [
+        f'{path}: candidates.regions: expected names of layers, found "{name}"' for name in blocks if name not in order
+    ]
+    if not faults:
+        ends = [order[name] for name in blocks]
+        pairs = zip(blocks[1:], ends[1:], ends, strict=False)
+        faults = [
+            f'{path}: candidates.regions: expected blocks in order, found "{name}" after a later one'
+            for name, end, before in pairs
+            if end <= before
+        ]
+    if faults:
+        raise InputError(faults)
+    starts = [region[0] for region in stated.regions]
+    region_of = [number for number, region in enumerate(stated.regions) for _ in region]
+    head = _head(file, stated, path)
+    found = []
+    for block in stated.after or range(1, len(blocks)):
+        bridge: list[Op] = []
+        for start in starts[region_of[block - 1] + 1 :]:
+            before = blocks[blocks.index(start) - 1]
+            first = file.layers[order[before] + 1 : order[start] + 1]
+            bridge += _copied(first, before, bridge[-1].name if bridge else "input", path, prefix=BRIDGE)
+        after = blocks[block - 1]
+        copied = _copied(head, blocks[-1], bridge[-1].name if bridge else "input", path)
+        found.append(Candidate(f"H{block}", block, after, (*bridge, *copied)))
+    return found
+
+
+def _head(file: NetworkFile, stated: Candidates, path: Path) -> Sequence[Op]:
+    """The head of all candidates, as layers that read the output of the last block."""
+    last = stated.blocks[-1]
+    end = [op.name for op in file.layers].index(last)
+    if stated.layers is None and stated.head is None:
+        if end == len(file.layers) - 1:
+            raise InputError(f"{path}: candidates: expected a head, as no layer follows the last block; add head")
+        return file.layers[end + 1 :]
+    shapes, _, faults = lower_all(file.layers, Shape(**dict(file.input)), [1] * len(file.layers), f"{path}: layers")
+    if faults:
+        raise InputError(faults)
+    try:
+        return head_of(stated, shapes[last])
+    except ValueError as error:
+        raise InputError(f"{path}: candidates.{error}") from None
+
+
+def _copied(ops: Sequence[Op], entry: str, source: str, path: Path, prefix: str = "") -> list[Op]:
+    """Copies of layers that read ``source`` instead of ``entry``, with a prefix before their names."""
+    names = {entry: source, "input": source} | {op.name: (prefix + op.name)[:NAME_LENGTH] for op in ops}
+    copies = []
+    for op in ops:
+        strangers = [name for name in op.inputs or () if name not in names]
+        if strangers:
+            raise InputError(
+                f'{path}: candidates: layer "{op.name}" is copied for exits and reads "{strangers[0]}", which is not '
+                "in its block; state other regions, or exits with layers of their own"
+            )
+        inputs = None if op.inputs is None else [names[name] for name in op.inputs]
+        copies.append(op.model_copy(update={"name": names[op.name], "inputs": inputs}))
+    return copies
+
+
+def with_exits(
+    file: NetworkFile, path: Path, names: Sequence[str] | None = None, rates: Sequence[float] | None = None
+) -> NetworkFile:
+    """A network with exits at some of its candidates, instead of the exits that it has.
+
+    Parameters
+    ----------
+    file : NetworkFile
+        A network with candidates.
+    path : Path
+        Where it came from, for faults.
+    names : sequence of str, optional
+        Candidates, as ``H13`` or as the layer that they follow; all if not given.
+    rates : sequence of float, optional
+        Share of samples that leave at each of them; 0 if not given, as nobody has measured it yet.
+
+    Returns
+    -------
+    NetworkFile
+        An ordinary network without candidates.
+
+    Raises
+    ------
+    InputError
+        If a name is no candidate, or there is not one rate for each.
+    """
+    known = find_candidates(file, path)
+    if names is None:
+        names = [candidate.name for candidate in known]
+    strangers = [name for name in names if not any(name in (item.name, item.after) for item in known)]
+    if strangers:
+        found = ", ".join(strangers)
+        all_names = ", ".join(item.name for item in known)
+        raise InputError(f"{path}: expected candidates of {file.name} ({all_names}), found {found}")
+    chosen = [item for item in known if item.name in names or item.after in names]
+    rates = [0.0] * len(chosen) if rates is None else rates
+    if len(rates) != len(chosen):
+        raise InputError(f"{path}: rates: expected {len(chosen)}, one for each exit but the last, found {len(rates)}")
+    exits = [
+        {"after": item.after, "rate": rate, "layers": [op.model_dump(by_alias=True) for op in item.layers]}
+        for item, rate in zip(chosen, rates, strict=True)
+    ]
+    label = "-".join(item.name for item in chosen) if len(chosen) <= _NAMED else f"{len(chosen)}-exits"
+    content = {
+        **file.model_dump(by_alias=True, exclude={"candidates"}),
+        "name": f"{file.name}-{label}"[:NAME_LENGTH],
+        "title": f"{file.title.partition(', ')[0]}, {len(chosen) + 1} exits",
+        "exits": exits,
+    }
+    return validate(NetworkFile, content, path)
+
+
+_NAMED = 4
+"""Up to so many exits are part of the network's name."""
+
+
+def load_with_exits(name: str, names: Sequence[str] | None = None, rates: Sequence[float] | None = None) -> Network:
+    """Load a network with exits at some of its candidates, ready to be mapped.
+
+    Parameters
+    ----------
+    name : str
+        A shipped name, or the path of a TOML file.
+    names, rates : sequence, optional
+        As :func:`with_exits` takes them.
+
+    Returns
+    -------
+    Network
+        The network, lowered.
+
+    Raises
+    ------
+    InputError
+        As :func:`with_exits` does.
+
+    Examples
+    --------
+    >>> [exit.name for exit in load_with_exits("resnet101", ["H13"]).exits]
+    ['layer3.5', 'fc']
+    """
+    file, path = read_network_file(name)
+    return build_network(with_exits(file, path, names, rates), path)

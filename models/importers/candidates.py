@@ -1,0 +1,65 @@
+"""Finds the blocks of an imported network, after which exits are possible."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+
+from ...formats import InputError, validate
+from ..candidates import find_candidates
+from ..loader import lower_all
+from ..network import Shape
+from ..schema import MAX_EXITS, NetworkFile
+from .exits import block_boundaries
+from .imported import Imported
+
+
+def place_candidates(made: Imported, path: Path) -> NetworkFile:
+    """Add exit candidates after every block but the last; each has the network's own head.
+
+    A block ends where later layers read one map only.  In networks whose blocks branch, as residual ones do, layers
+    that stand alone between two such places belong to the block behind them; in a plain chain every product is a block.
+    The head begins behind the last map that has several positions.  Blocks whose maps have one shape are a region.
+
+    Parameters
+    ----------
+    made : Imported
+        The network, and what its source knew beyond it.
+    path : Path
+        Where it came from, for faults.
+
+    Returns
+    -------
+    NetworkFile
+        The network with ``candidates``.
+
+    Raises
+    ------
+    InputError
+        If it has fewer than two blocks, or a block reads more than the block before it.
+    """
+    file = made.file
+    shapes, layers, faults = lower_all(file.layers, Shape(**dict(file.input)), [1] * len(file.layers), str(path))
+    if faults:
+        raise InputError(faults)
+    products = {layer.name for layer in layers if layer.gemm}
+    spans, start = [], 0
+    for end in block_boundaries(file.layers, made.aside):
+        held = sum(op.name in products for op in file.layers[start : end + 1])
+        if shapes[file.layers[end].name].positions > 1:
+            spans.append((file.layers[end].name, held))
+        start = end + 1
+    branching = any(held > 1 for _, held in spans)
+    ends = [name for name, held in spans if held > branching]
+    if len(ends) < 2:
+        raise InputError(
+            f"{path}: --candidates: expected at least two blocks, found {len(ends)}; state them (`fluidb docs exits`)"
+        )
+    every = -(-(len(ends) - 1) // MAX_EXITS)
+    candidates = {
+        "regions": [list(region) for _, region in groupby(ends, key=lambda name: shapes[name])],
+        "after": None if every == 1 else list(range(every, len(ends), every)),
+    }
+    found = validate(NetworkFile, {**file.model_dump(by_alias=True), "candidates": candidates}, path)
+    find_candidates(found, path)
+    return found

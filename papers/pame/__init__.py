@@ -1,0 +1,42 @@
+"""What the PAME paper prints, and our figures beside it (``fluidb reproduce pame``)."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from ..paper import Paper
+
+PUBLISHED: dict[str, Any] = tomllib.loads((Path(__file__).parent / "published.toml").read_text(encoding="utf-8"))
+"""What the paper prints."""
+
+INTRODUCTION = """\
+Written by `fluidb reproduce pame -o results`; `fluidb reproduce NAME -o results` renews one item. Every figure stands
+beside the paper's with the difference: percent of the paper's figure, or percentage points where both are percentages.
+± is Student's 95 % interval over seeds. The paper publishes no log of confidences, so logs are drawn from a model of
+difficulty, and the V100 is a model too ([exits](../../docs/exits.md)). The last column of a table says what a figure is
+worth: *calibrated*, a parameter of the two models was chosen by it; *given*, we set the load so that the paper's figure
+comes out; *predicted*, neither. Only predictions are evidence. MPII and Cityscapes are left out: the paper states
+neither their logs nor what the layers of their heads cost."""
+
+PAPER = Paper(
+    name="pame",
+    package=__name__,
+    title="# The PAME paper, reproduced",
+    introduction=INTRODUCTION,
+    items={
+        "pame_fig7": "design",
+        "pame_fig9": "design",
+        "pame_fig10": "design",
+        "pame_fig11": "design",
+        "pame_fig12": "design",
+        "pame_fig13": "design",
+        "pame_fig14": "design",
+        "pame_fig15": "design",
+        "pame_fig16": "runtime",
+        "pame_fig17": "design",
+        "pame_fig18": "runtime",
+        "pame_fluid": "boards",
+    },
+    exact=tuple(f"pame_fig{number}" for number in (9, 10, 11, 12, 14, 15, 16, 17, 18)),
+    folder="pame",
+)

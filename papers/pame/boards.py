@@ -1,0 +1,120 @@
+"""Whether the exits that PAME chooses serve Fluid Batching better than the three that its paper places by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ...experiments.scenarios import Contender, Point
+from ...models import Network, load_network
+from ...models.candidates import find_candidates, load_with_exits, read_network_file
+from ...tables.exit_choice import Floats, Goal, Setting, choose_exits, log_of, replay_exits
+from ...tables.stage_times import stage_times
+from ...traffic.answers import PRESETS, draw_answers
+from ...traffic.exits import PAPER_THRESHOLD
+from ..lab import Lab, row
+from ..rows import Claim, Item
+from .rehearsal import half
+
+NETWORK = "resnet50"
+BATCH = 8
+PANELS = {"mean latency": ("mean_latency_s", 1e3, "ms"), "violations": ("violation_rate", 100.0, "%")}
+
+
+class Contestant(NamedTuple):
+    """A network, and what share of its precision the half of a log that did not choose keeps; unknown without one."""
+
+    name: str
+    network: Network
+    precision: float | None
+
+
+def _with_rates(network: Network, shares: Sequence[float]) -> Network:
+    """The same exits with other exit rates."""
+    exits = [exit_.model_copy(update={"rate": share}) for exit_, share in zip(network.exits, shares, strict=True)]
+    return network.model_copy(update={"exits": exits})
+
+
+def contestants(lab: Lab, point: Point, fluid: Contender) -> list[Contestant]:
+    """Exits by hand and by PAME."""
+    candidates = find_candidates(*read_network_file(NETWORK))
+    names, after = [item.name for item in candidates], [item.after for item in candidates]
+    every = load_with_exits(NETWORK)
+    stage_s = stage_times(lab.engine(point._replace(site=replace(point.site, network=every)), fluid).table)
+    log = log_of(draw_answers(PRESETS["imagenet"], len(names), 2 * half(lab), 0))
+    past, fresh = log.part(slice(0, half(lab))), log.part(slice(half(lab), 2 * half(lab)))
+
+    def judged(name: str, network: Network, places: Sequence[int], settings: Sequence[Setting]) -> Contestant:
+        found = replay_exits(fresh, stage_s, BATCH, places, settings)
+        return Contestant(name, _with_rates(network, found.exit_shares.tolist()), 100 * found.precision)
+
+    def chosen(name: str, goal: Goal) -> Contestant:
+        choice = choose_exits(past, stage_s, goal)
+        network = load_with_exits(NETWORK, [names[place - 1] for place in choice.exits])
+        return judged(name, network, choice.exits, choice.settings)
+
+    by_hand = load_network(NETWORK)
+    quarters = [after.index(exit_.name) + 1 for exit_ in by_hand.exits[:-1]]
+    usual = [Setting(PAPER_THRESHOLD, 0, 0, 0.0)] * len(quarters)
+    return [
+        Contestant("no exits", by_hand.backbone(), 100.0),
+        Contestant("by hand, printed rates", by_hand, None),
+        judged("by hand, our log", by_hand, quarters, usual),
+        chosen("PAME", Goal(batch=BATCH)),
+        chosen("PAME, guard 99.5 %", Goal(batch=BATCH, guard=0.995)),
+    ]
+
+
+def pame_fluid(lab: Lab) -> Item:
+    """Fluid Batching with exits by hand and by PAME."""
+    scenario, rows = lab.scenario(str(Path(__file__).parent / "fluid.toml")), []
+    (fluid,) = scenario.contenders
+    found = contestants(lab, scenario.points[0], fluid)
+    middle = scenario.points[len(scenario.points) // 2]
+    judged: dict[tuple[str, str], Floats] = {}
+    for point in scenario.points:
+        for entry in found:
+            here = point._replace(site=replace(point.site, network=entry.network))
+            figures = lab.figures(here, fluid, scenario.file.seeds)
+            for quantity, (key, scale, unit) in PANELS.items():
+                values, at = scale * figures[key], point.site.keys.label
+                rows.append(row(quantity, entry.name, at, unit, values, x=point.rate_per_s, basis="predicted"))
+                if point is middle:
+                    judged[entry.name, quantity] = values
+    pame, precision = found[-1].name, {entry.name: entry.precision for entry in found}
+    claims = []
+    for hand in (entry.name for entry in found[1:3]):
+        for quantity, (_, _, unit) in PANELS.items():
+            own, other = judged[pame, quantity], judged[hand, quantity]
+            statement = f"PAME's exits lower the {quantity} of Fluid Batching at {middle.rate_per_s:g} /s"
+            ours = f"{own.mean():.3g} {unit}; {hand}: {other.mean():.3g} {unit}"
+            less = bool(np.all(own < other))
+            claims.append(Claim(statement, "asked by us", "lower", ours, less, "not with every seed"))
+    kept = precision[pame]
+    assert kept is not None
+    claims.append(
+        Claim("and keep 99 % of the precision", "6.2", ">= 99 %",
+              f"{kept:.1f} %; by hand, our log: {precision[found[2].name]:.1f} %", kept >= 99.0)
+    )  # fmt: skip
+    notes = [
+        f"Every network has an NPU that was searched for it, and PAME chooses with its times for n = {BATCH}.",
+        "A log is drawn for the candidates of ResNet-50 as for ResNet-101 on ImageNet.",
+        (
+            "Exits by hand are those of the Fluid Batching paper: with the rates that it prints, and with those that "
+            "its threshold of 0.8 gives on our log, where its cheaper heads are taken to answer as PAME's would there."
+        ),
+        *map(_described, found),
+    ]
+    title = "Exits chosen by PAME under Fluid Batching, ResNet-50 on ZC706"
+    return Item("pame_fluid", title, notes, rows, "arrival rate, 1/s", claims)
+
+
+def _described(entry: Contestant) -> str:
+    """Where samples leave, and what precision is kept."""
+    ends = ", ".join(f"{100 * exit_.rate:.1f} % at {exit_.name}" for exit_ in entry.network.exits)
+    kept = "precision not known" if entry.precision is None else f"{entry.precision:.2f} % of the precision"
+    return f"{entry.name}: {ends}; {kept}."

@@ -1,0 +1,325 @@
+"""What design time decides: Figs. 7 and 9 to 15, and what the time of a batch is made of (Fig. 17)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+
+from ...tables.exit_choice import Goal, Log, Verdict, average_latency, bin_sizes, replay_exits, time_row
+from ..lab import Lab, row
+from ..rows import Claim, Item, Row
+from . import PUBLISHED
+from .rehearsal import GLUE, IMAGENET, QNLI, SIZES, TASKS, Rehearsal, Task, rehearse, seeds
+
+CALIBRATED, PREDICTED = "calibrated", "predicted"
+MEDIUM = 32
+
+
+def change(found: float, original: float) -> float:
+    """In percent of the original."""
+    return 100 * (found / original - 1)
+
+
+def all_seeds(task: Task, lab: Lab, goal: Goal) -> list[Rehearsal]:
+    """A rehearsal for each seed."""
+    return [rehearse(task, seed, lab, goal) for seed in seeds(lab)]
+
+
+def pame_fig7(lab: Lab) -> Item:
+    """The two matrices, one seed."""
+    rows = []
+    for task in (IMAGENET, GLUE):
+        found = rehearse(task, 0, lab, Goal(batch=min(SIZES)))
+        step = found.choice.steps[0]
+        for verdict in step.verdicts:
+            if verdict.time_s is None or verdict.pattern is None:
+                continue  # no thresholds keep the precision
+            name = task.names[verdict.candidate - 1]
+            batches = verdict.pattern.sum()
+            for j in range(len(verdict.pattern)):
+                time, share = verdict.time_s[j] / step.limit_s, verdict.pattern[j] / batches
+                rows.append(Row("inference time", name, task.name, "% of t_0", 100 * time, x=float(j)))
+                rows.append(Row("batching pattern", name, task.name, "% of batches", 100 * share, x=float(j)))
+    notes = [
+        "Of the first exit, n = 16, seed 0. Candidates at which no threshold keeps the precision have no row.",
+        "A batch of which so many samples move on takes as long as the first matrix says; above 100 % it is slow.",
+    ]
+    title = "Fig. 7: inference-time matrix and batching-pattern matrix"
+    return Item("pame_fig7", title, notes, rows, "samples that move on", picture="matrix")
+
+
+def pame_fig9(lab: Lab) -> Item:
+    """Average and tail against the batch size."""
+    rows = []
+    for task in TASKS:
+        changes: dict[str, list[np.ndarray]] = {"change of the average": [], "change of the tail": []}
+        for size in SIZES:
+            found = [item.judged for item in all_seeds(task, lab, Goal(batch=size))]
+            for quantity, key in (("change of the average", "average_s"), ("change of the tail", "tail_s")):
+                values = np.array([change(getattr(item, key), item.original_s) for item in found])
+                changes[quantity].append(values)
+                basis = PREDICTED if task is QNLI else CALIBRATED
+                rows.append(row(quantity, task.name, f"n = {size}", "%", values, x=size, basis=basis))
+        printed = PUBLISHED["latency"].get(task.name)
+        if printed:
+            for quantity, key in (("change of the average", "average"), ("change of the tail", "tail")):
+                mean = np.mean(changes[quantity], axis=0)
+                rows.append(row(f"{quantity}, all n", task.name, "mean", "%", mean, printed[key], basis=CALIBRATED))
+    notes = [
+        "Change against the network without exits. The tail: mean over batches of the last sample's latency.",
+        "The paper prints means over tasks and n: image tasks stand beside our ImageNet, NLP tasks beside our GLUE.",
+    ]
+    return Item("pame_fig9", "Fig. 9: average and tail latency", notes, rows, "batch size n", picture="lines")
+
+
+def pame_fig10(lab: Lab) -> Item:
+    """Which exits are found, and how many."""
+    rows, claims = [], []
+    for task in TASKS:
+        printed = PUBLISHED["exits"][task.name]
+        for size in SIZES:
+            exits = [item.choice.exits for item in all_seeds(task, lab, Goal(batch=size))]
+            first = [task.names[found[0] - 1] if found else "none" for found in exits]
+            hits = np.array([100.0 * (name == printed["first"]) for name in first])
+            counts = np.array([float(len(found)) for found in exits])
+            basis = CALIBRATED if task is IMAGENET else PREDICTED
+            where = f"n = {size}"
+            rows.append(row(f"first exit is {printed['first']}", task.name, where, "%", hits, 100.0, basis=basis))
+            number = printed["number"]
+            rows.append(row("number of exits", task.name, where, "exits", counts, number, basis=PREDICTED))
+            names = ", ".join(f"{name} {count}" for name, count in Counter(first).most_common())
+            most = Counter(first).most_common(1)[0][0]
+            claims.append(
+                Claim(
+                    f"The first exit of {task.name} is {printed['first']}, n = {size}", "Fig. 10", printed["first"],
+                    f"{names} of {len(first)} seeds", most == printed["first"], "the log is drawn, not the paper's",
+                )
+            )  # fmt: skip
+    return Item("pame_fig10", "Fig. 10: the exits that are found", [], rows, claims=claims, picture="bars")
+
+
+def _normalised(found: Rehearsal) -> tuple[float, float, float]:
+    """Precision at the first exit, at the end, and of all samples, each as a share of that without exits."""
+    log, choice = found.judged_by, found.choice
+    own = log.scores[:, -1].mean()
+    first, last = np.zeros(len(log.scores), dtype=bool), np.ones(len(log.scores), dtype=bool)
+    for at, (place, setting) in enumerate(zip(choice.exits, choice.settings, strict=True)):
+        leaves = last & (log.confidences[:, place - 1, setting.column] >= setting.confidence)
+        first |= leaves if at == 0 else False
+        last &= ~leaves
+    at_first = log.scores[first, choice.exits[0] - 1].mean() if first.any() else own
+    at_end = log.scores[last, -1].mean() if last.any() else own
+    return 100 * at_first / own, 100 * at_end / own, 100 * found.judged.precision
+
+
+def pame_fig11(lab: Lab) -> Item:
+    """What of the precision is kept."""
+    rows, overall = [], []
+    for task in TASKS:
+        values = np.array([_normalised(item) for item in all_seeds(task, lab, Goal(batch=MEDIUM)) if item.choice.exits])
+        for quantity, column in zip(("at the first exit", "at the end", "overall"), values.T, strict=True):
+            rows.append(row(quantity, task.name, "precision", "%", column, basis=PREDICTED))
+        overall.append(values[:, 2])
+    mean, printed = np.mean(overall, axis=0), PUBLISHED["precision"]["overall"]
+    rows.append(row("overall", "all tasks", "precision", "%", mean, printed, basis=PREDICTED))
+    guarded = Goal(batch=MEDIUM, guard=0.995)
+    for task in TASKS:
+        kept = 100 * np.array([item.judged.precision for item in all_seeds(task, lab, guarded)])
+        rows.append(row("overall, guard 99.5 %", task.name, "precision", "%", kept, basis=PREDICTED))
+    notes = [
+        "As a share of the precision without exits, on the half of the log that did not choose, n = 32.",
+        "The loosest threshold that just passes falls below 99 % on fresh samples about half of the time: add a guard.",
+    ]
+    return Item("pame_fig11", "Fig. 11: precision by exit", notes, rows, picture="bars")
+
+
+def _alone(task: Task, verdict: Verdict, fresh: Log, batch: int) -> dict[str, float]:
+    """One exit alone: estimated by the matrices, and replayed on the other half of the log."""
+    assert verdict.time_s is not None
+    assert verdict.pattern is not None
+    real = replay_exits(fresh, task.stage_s, batch, [verdict.candidate], [verdict.setting])
+    sizes = bin_sizes(1, len(verdict.pattern) - 1, batch)
+    average_s = average_latency(verdict.time_s, verdict.pattern, sizes, batch)
+    tail_s = float(verdict.time_s @ verdict.pattern / verdict.pattern.sum())
+    return {
+        "average": change(real.average_s, real.original_s),
+        "tail": change(real.tail_s, real.original_s),
+        "slow": 100 * real.slow_share,
+        "average error": 100 * abs(average_s / real.average_s - 1),
+        "tail error": 100 * abs(tail_s / real.tail_s - 1),
+    }
+
+
+def pame_fig12(lab: Lab) -> Item:
+    """The first exit at every position."""
+    task, goal, printed = IMAGENET, Goal(batch=MEDIUM), PUBLISHED["position"]
+    found: dict[int, list[dict[str, float]]] = {}
+    for item in all_seeds(task, lab, goal):
+        for verdict in item.choice.steps[0].verdicts:
+            if verdict.time_s is not None:
+                found.setdefault(verdict.candidate, []).append(_alone(task, verdict, item.judged_by, goal.batch))
+    rows = []
+    columns = {
+        place: {key: np.array([alone[key] for alone in items]) for key in items[0]} for place, items in found.items()
+    }
+    for place, by_key in sorted(columns.items()):
+        block = float(task.names[place - 1].removeprefix("H"))
+        for key, unit in (("average", "%"), ("tail", "%"), ("slow", "%")):
+            quantity = {"average": "change of the average", "tail": "change of the tail", "slow": "slow batches"}[key]
+            basis = CALIBRATED if key == "slow" else PREDICTED
+            rows.append(row(quantity, "one exit", "ImageNet", unit, by_key[key], x=block, basis=basis))
+    slow = [
+        task.names[place - 1] for place, by_key in sorted(columns.items()) if by_key["slow"].mean() > 100 * goal.slow
+    ]
+    fine = {place: by_key["average"].mean() for place, by_key in columns.items()}
+    best = min((place for place in fine if task.names[place - 1] not in slow), key=fine.__getitem__, default=None)
+    lost = [name for at, name in enumerate(task.names, 1) if at not in columns]
+    error = max(by_key[key].max() for by_key in columns.values() for key in ("average error", "tail error"))
+    unfit = [name for name in task.names if name in (*slow, *lost)]
+    reasons = [f"at {name} no threshold keeps the precision" for name in lost]
+    reasons += [
+        f"{name} makes {columns[task.names.index(name) + 1]['slow'].mean():.1f} % slow, as it saves little behind it"
+        for name in slow
+        if name not in printed["slow"]
+    ]
+    at = next((by_key for place, by_key in columns.items() if task.names[place - 1] == "H13"), None)
+    if at is not None:
+        share = printed["slow_share"]
+        rows.append(row("slow batches", "H13", "ImageNet", "%", at["slow"], share, basis=PREDICTED))
+    claims = [
+        Claim("H1, H4, H7 and H10 make too many batches slow", "7.3", ", ".join(printed["slow"]), ", ".join(unfit),
+              unfit == printed["slow"], "; ".join(reasons)),
+        Claim("Of the others H13 has the lowest average latency", "7.3", "H13",
+              "none" if best is None else task.names[best - 1], best is not None and task.names[best - 1] == "H13",
+              "the log is drawn, not the paper's"),
+        Claim("Estimated and real latencies differ by less than 5 %", "7.3", f"< {printed['error']:g} %",
+              f"at most {error:.2g} %", bool(error < printed["error"])),
+    ]  # fmt: skip
+    notes = ["For batches of 32; each exit with its own thresholds, as if it were the only one."]
+    title = "Fig. 12: latency with an exit at different positions, ImageNet"
+    return Item("pame_fig12", title, notes, rows, "block that the exit follows", claims)
+
+
+def pame_fig13(lab: Lab) -> Item:
+    """The green areas of the inference-time matrices."""
+    del lab  # no log
+    rows, allowed = [], {}
+    for task in (IMAGENET, GLUE):
+        batch, stage_s = max(SIZES), task.stage_s
+        for place, name in enumerate(task.names, 1):
+            times = time_row(stage_s, 0, place, batch, 1, batch)
+            most = int(np.flatnonzero(times <= stage_s[0, -1, batch])[-1]) if times[0] <= stage_s[0, -1, batch] else 0
+            allowed[task.name, name] = most
+            block = float(name.removeprefix("H"))
+            rows.append(Row("allowed batch", task.name, "second stage", "", most, x=block, basis=PREDICTED))
+    last, before = allowed["ImageNet", "H31"], allowed["ImageNet", "H28"]
+    bert = {allowed["GLUE", name] for name in GLUE.names}
+    claims = [
+        Claim("H31 allows a larger second batch than H28, whose exit has a bridge", "7.4", "larger",
+              f"{last} and {before}", last > before),
+        Claim("BERT's boundary is flat, because batches are padded", "7.4", "flat",
+              f"{min(bert)} to {max(bert)}", max(bert) - min(bert) <= max(SIZES) // 8),
+    ]  # fmt: skip
+    notes = ["The largest second batch with which a batch of 64 takes no longer than without exits."]
+    title = "Fig. 13: batch sizes that are allowed for the second stage"
+    return Item("pame_fig13", title, notes, rows, "block that the exit follows", claims)
+
+
+def pame_fig14(lab: Lab) -> Item:
+    """Samples that move on, by the precision to keep."""
+    rows = []
+    for precision in (0.98, 0.99, 0.995):
+        label, moving = f"{100 * precision:g} %", []
+        for task in TASKS:
+            goal = Goal(batch=MEDIUM, precision=precision)
+            values = 100 * np.array([1 - item.judged.exit_shares[0] for item in all_seeds(task, lab, goal)])
+            moving.append(values)
+            rows.append(row("moving on", task.name, f"precision {label}", "%", values, basis=PREDICTED))
+        printed, mean = PUBLISHED["moving_on"].get(label), np.mean(moving, axis=0)
+        rows.append(row("moving on", "all tasks", f"precision {label}", "%", mean, printed, basis=PREDICTED))
+    notes = ["Behind the first exit, n = 32. The paper's means are over nine tasks, ours over three."]
+    return Item("pame_fig14", "Fig. 14: samples that move on", notes, rows, picture="bars")
+
+
+def pame_fig15(lab: Lab) -> Item:
+    """What a second exit gains."""
+    printed, goal = PUBLISHED["second_exit"], Goal(batch=min(SIZES))
+    gains: dict[str, list[float]] = {"average": [], "tail": []}
+    seconds: list[str] = []
+    for found in all_seeds(QNLI, lab, goal):
+        choice = found.choice
+        one = replay_exits(found.judged_by, QNLI.stage_s, goal.batch, choice.exits[:1], choice.settings[:1])
+        gains["average"].append(change(found.judged.average_s, one.average_s))
+        gains["tail"].append(change(found.judged.tail_s, one.tail_s))
+        seconds.append(QNLI.names[choice.exits[1] - 1] if len(choice.exits) > 1 else "none")
+    rows = [
+        row(f"{key} latency", "second exit", "QNLI", "%", np.array(values), printed[key], basis=CALIBRATED)
+        for key, values in gains.items()
+    ]
+    shown = ", ".join(f"{name} {count}" for name, count in Counter(seconds).most_common())
+    claim = Claim(
+        "A second exit is found, and gains little", "7.5", "H8: -0.8 % and -5 %",
+        f"{rows[0].ours:.1f} % and {rows[1].ours:.1f} % ({shown} of {len(seconds)} seeds)",
+        2 * seconds.count("none") < len(seconds) and bool(min(rows[0].ours, rows[1].ours) > -10),
+        "after the first exit no later one pays, or keeps the precision",
+    )  # fmt: skip
+    notes = ["Change against the first exit alone, n = 16."]
+    return Item("pame_fig15", "Fig. 15: QNLI with a second exit", notes, rows, claims=[claim], picture="bars")
+
+
+def pame_fig17(lab: Lab) -> Item:
+    """Parts of the latency of samples that reach the end."""
+    task, batch, printed = IMAGENET, MEDIUM, PUBLISHED["breakdown"]
+    place = task.names.index("H13") + 1
+    parts = _parts(task, place)
+    shares: dict[str, list[float]] = {"exit": [], "check": [], "movement": []}
+    for seed in seeds(lab):
+        found = rehearse(task, seed, lab, Goal(batch=batch), allowed=[place])
+        moving = found.judged.moving[0] if found.choice.exits else np.full(1, batch)
+        some = moving[moving > 0]
+        model_s = task.stage_s[0, place, batch] - parts["check"][batch]
+        whole_s = model_s + np.mean(task.stage_s[place, -1, some] - parts["movement"][some])
+        shares["exit"].append(100 * parts["exit"][batch] / whole_s)
+        total_s = whole_s + parts["check"][batch] + np.mean(parts["movement"][some])
+        shares["check"].append(100 * parts["check"][batch] / total_s)
+        shares["movement"].append(100 * float(np.mean(parts["movement"][some])) / total_s)
+    rows = [
+        row(label, "H13", "ImageNet", "%", np.array(shares[key]), printed[key], basis=CALIBRATED)
+        for key, label in (("exit", "bridge and head"), ("check", "exit check"), ("movement", "data movement"))
+    ]
+    rows += _bert(lab)
+    notes = [
+        "Batches of 32 of which samples reach the end. Data movement includes the start of the second stage.",
+        "MPII's 27.9 % is left out: what the layers of its head cost is not stated.",
+    ]
+    return Item("pame_fig17", "Fig. 17: what the latency of two stages is made of", notes, rows, picture="bars")
+
+
+def _parts(task: Task, place: int) -> dict[str, np.ndarray]:
+    """Time of an exit's bridge and head, of its check, and of the start behind it, by batch size."""
+    table = task.table
+    parts = {name: np.zeros(table.b_max + 1) for name in ("exit", "check", "movement")}
+    for layer in table.layers:
+        if layer.name == f"exit{place}/check":
+            parts["check"][1:] += layer.time_s
+        elif layer.name == f"exit{place}/resume":
+            parts["movement"][1:] += layer.time_s
+        elif layer.name.startswith(f"exit{place}/"):
+            parts["exit"][1:] += layer.time_s
+    return parts
+
+
+def _bert(lab: Lab) -> list[Row]:
+    """Section 3.2: eleven exits make BERT-base slower."""
+    del lab
+    printed, batch = PUBLISHED["bert_ms"], 16
+    stage_s = GLUE.stage_s
+    places = range(len(stage_s) - 1)
+    whole = Row("latency", "BERT-base", "no exits, n = 16", "ms", 1e3 * float(stage_s[0, -1, batch]))
+    eleven = sum(float(stage_s[place, place + 1, batch]) for place in places)
+    return [
+        replace(whole, paper=printed["whole"], basis=CALIBRATED),
+        Row("latency", "BERT-base", "11 exits, n = 16", "ms", 1e3 * eleven, paper=printed["eleven"], basis=CALIBRATED),
+    ]

@@ -1,0 +1,59 @@
+"""What samples answer at every exit: who leaves at which threshold, and whether confidence tells accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..traffic.description import ExitDescription
+from .canvas import canvas, describe, legible
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST = 7
+"""Exits that are drawn, spread over the depth; more lines could not be told apart."""
+
+
+def draw_samples(found: Sequence[ExitDescription], title: str) -> Figure:
+    """Draw, for exits over the whole depth, exit share and accuracy by threshold, and accuracy by confidence.
+
+    Parameters
+    ----------
+    found : sequence of ExitDescription
+        One for each exit.
+    title : str
+        What the samples are.
+
+    Returns
+    -------
+    Figure
+        Three panels.
+    """
+    sure = [(number, item) for number, item in enumerate(found, 1) if item.thresholds]
+    if len(sure) > MOST:
+        sure = [sure[round(at * (len(sure) - 1) / (MOST - 1))] for at in range(MOST)]
+    with canvas(10, 3.6) as figure:
+        shares, accuracies, calibration = figure.subplots(1, 3)
+        for number, item in sure:
+            at = [row.threshold for row in item.thresholds]
+            shares.plot(at, [row.exit_share for row in item.thresholds], marker=".", label=f"exit {number}")
+            kept = [(row.threshold, row.accuracy) for row in item.thresholds if row.accuracy is not None]
+            accuracies.plot([place for place, _ in kept], [value for _, value in kept], marker=".")
+            ranges = item.calibration
+            calibration.plot([row.confidence for row in ranges], [row.accuracy for row in ranges], marker=".")
+        accuracies.axhline(found[-1].accuracy, color="0.5", linestyle=":", label="end of the network")
+        calibration.plot([0, 1], [0, 1], color="0.5", linestyle=":", label="confidence is accuracy")
+        for axes, label in ((shares, "share that leaves"), (accuracies, "accuracy of those that leave")):
+            axes.set_xlabel("confidence threshold")
+            axes.set_ylabel(label)
+        calibration.set_xlabel("confidence")
+        calibration.set_ylabel("accuracy")
+        for axes in (shares, accuracies, calibration):
+            axes.set_ylim(-0.02, 1.02)
+            axes.legend(fontsize=7)
+        figure.suptitle(legible(title, 60))
+        said = (
+            f"{len(found)} exits; accuracy {found[0].accuracy:.3g} at the first, {found[-1].accuracy:.3g} at the last."
+        )
+        return describe(figure, f"Samples {legible(title, 60)}", said)

@@ -1,0 +1,389 @@
+"""PAME while its load changes: exits and thresholds follow a sliding window of batches (paper 001, Section 7.6).
+
+One event loop serves the requests, under the policy ``pame``. Between its events, when enough batches have returned,
+somebody looks at the last of them and may change what new batches run: which candidates are exits, and their
+thresholds. A batch in flight keeps what it began with.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from ..formats import InputError
+from ..tables.exit_choice import NEARLY, Choice, Floats, Goal, Ints, Log, choose_exits
+from .event_loop import Device, Rules, Work
+from .policies.interface import REQUEST
+from .replay import play
+from .scheduler import Scheduler
+
+EVENTS = 256
+"""Instants of the event loop between two looks at what has returned."""
+
+VARIANTS = 4
+"""Sets of exits that are kept at once. Each needs a whole window of batches before the next one, and at most two
+batches are in flight, so that none of these runs on a set that is overwritten."""
+
+Cause = Literal["precision", "slow batches", "hardware"]
+
+
+class Exits(NamedTuple):
+    """Candidates that are exits, and what each asks of a sample that leaves.
+
+    Attributes
+    ----------
+    places : tuple of int
+        Candidates, counted from 1, in order of depth.
+    confidences : tuple of float
+        Confidence threshold of each.
+    columns : tuple of int
+        Place of its count threshold in ``Log.counts``.
+    """
+
+    places: tuple[int, ...]
+    confidences: tuple[float, ...]
+    columns: tuple[int, ...]
+
+    @classmethod
+    def of(cls, choice: Choice) -> Exits:
+        """The exits of a choice."""
+        settings = choice.settings
+        return cls(choice.exits, tuple(item.confidence for item in settings), tuple(item.column for item in settings))
+
+
+class Change(NamedTuple):
+    """A change of exits or thresholds, and why.
+
+    Attributes
+    ----------
+    request : int
+        Requests that had started before it; all later ones are served by the new exits.
+    time_s : float
+        When the last batch of the window had returned.
+    cause : Cause
+        Precision below eta, slow batches above tau_l, or other hardware.
+    precision : float
+        Of the window, as a share of that of the network without exits.
+    slow_share : float
+        Share of batches of the window that took longer than without exits.
+    exits : Exits
+        What holds from now on.
+    """
+
+    request: int
+    time_s: float
+    cause: Cause
+    precision: float
+    slow_share: float
+    exits: Exits
+
+
+class Hardware(NamedTuple):
+    """Other hardware, from some time on.
+
+    Attributes
+    ----------
+    from_s : float
+        Stages run on it once a request has returned at this time or later.
+    stage_s : (K + 2, K + 2, b_max + 1) ndarray of float64
+        T(a, b, B) of it.
+    """
+
+    from_s: float
+    stage_s: Floats
+
+
+class Observed(NamedTuple):
+    """What a number of batches did.
+
+    Attributes
+    ----------
+    precision, slow_share : float
+        As in :class:`Change`.
+    average_s, tail_s : float
+        From the start of a batch: mean latency of a sample, and mean over batches of the last sample's.
+    """
+
+    precision: float
+    slow_share: float
+    average_s: float
+    tail_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What happened to every request.
+
+    Attributes
+    ----------
+    start_s, finish_s : (N,) ndarray of float64
+        When its batch began, and when it returned.
+    exit : (N,) ndarray of int64
+        The candidate at which it left, or K + 1 for the end.
+    changes : list of Change
+        Every change, in order of time.
+    whole_s : (b_max + 1,) ndarray of float64
+        Time of a batch without exits, on the hardware of the beginning.
+    """
+
+    start_s: Floats
+    finish_s: Floats
+    exit: Ints
+    changes: list[Change]
+    whole_s: Floats
+
+    def starts(self) -> Ints:
+        """The first request of every batch, and the number of requests behind them."""
+        return np.append(np.flatnonzero(np.diff(self.start_s, prepend=-1.0)), len(self.start_s))
+
+    def blocks(self, log: Log, batches: int) -> list[tuple[int, Observed]]:
+        """What every block of so many batches did, by its last request; a shorter one at the end is left out."""
+        starts = self.starts()
+        ends = range(batches, len(starts), batches)
+        return [(int(starts[end]), self.observe(log, starts[end - batches : end + 1])) for end in ends]
+
+    def observe(self, log: Log, starts: Ints | None = None) -> Observed:
+        """What consecutive batches did, by their first requests; all of them if none are given."""
+        return observe(
+            log, self.start_s, self.finish_s, self.exit, self.starts() if starts is None else starts, self.whole_s
+        )
+
+
+def observe(log: Log, start_s: Floats, finish_s: Floats, exit_of: Ints, starts: Ints, whole_s: Floats) -> Observed:
+    """What consecutive batches did.
+
+    Parameters
+    ----------
+    log : Log
+        The answers of all requests.
+    start_s, finish_s, exit_of : (N,) ndarray
+        What happened to all requests.
+    starts : (Q + 1,) ndarray of int64
+        First request of each of the Q batches, and the one behind the last.
+    whole_s : (b_max + 1,) ndarray of float64
+        Time of a batch without exits.
+
+    Returns
+    -------
+    Observed
+        Precision, slow share and latencies.
+    """
+    rows = np.arange(starts[0], starts[-1])
+    took_s = finish_s[rows] - start_s[rows]
+    batch_s = np.maximum.reduceat(took_s, starts[:-1] - starts[0])
+    own = log.scores[rows, -1].sum()
+    slow = batch_s > whole_s[np.diff(starts)] * (1 + NEARLY)
+    return Observed(
+        precision=float(log.scores[rows, exit_of[rows] - 1].sum() / own) if own else 1.0,
+        slow_share=float(slow.mean()),
+        average_s=float(took_s.mean()),
+        tail_s=float(batch_s.mean()),
+    )
+
+
+@dataclass(slots=True)
+class _Adapter:
+    """Looks at what has returned, and changes what new batches run."""
+
+    log: Log
+    past: Log
+    goal: Goal
+    window: int
+    hardware: list[Hardware]
+    stage_s: Floats
+    work: Work
+    device: Device
+    rules: Rules
+    exits: Exits
+    changes: list[Change] = field(default_factory=list)
+    profiled: bool = True  # whether exits were chosen for the hardware of now
+    since: int = 0  # first request that started after the last change
+    done: int = 0  # all before this one have returned
+    looked: int = 0  # the same, when it was looked at last
+
+    def install(self, exits: Exits) -> None:
+        """Let new batches run with these exits, in a variant of their own."""
+        variant = (int(self.rules.memory[-1]) + 1) % VARIANTS
+        self.exits = exits
+        self.rules.memory[-1] = variant
+        self.device.time_s[variant] = self._segments(exits.places)
+        thresholds = self.rules.thresholds.reshape(VARIANTS, self.log.candidates)
+        thresholds[variant] = math.inf
+        for place, confidence, column in zip(*exits, strict=True):
+            thresholds[variant, place - 1] = confidence
+            self.work.confidences[self.since :, place - 1] = self.log.confidences[self.since :, place - 1, column]
+
+    def _segments(self, places: Sequence[int]) -> Floats:
+        """Time of each segment, from candidate to candidate: that of a stage is in its first one."""
+        ends = [0, *places, self.log.candidates + 1]
+        time_s: Floats = np.zeros_like(self.device.time_s[0])
+        for begin, end in itertools.pairwise(ends):
+            time_s[begin] = self.stage_s[begin, end][: time_s.shape[1]]
+        return time_s
+
+    def look(self, returned: int, _count: int) -> None:
+        """Judge the last window of batches, if enough have returned since the last change."""
+        requests: Any = self.work.requests
+        waiting = np.isinf(requests.finish_s[self.done : returned + 1])
+        self.done += int(waiting.argmax()) if waiting.any() else len(waiting)
+        if self.done == self.looked:
+            return
+        self.looked = self.done
+        if self.hardware and requests.finish_s[self.done - 1] >= self.hardware[0].from_s:
+            self.stage_s, self.profiled = self.hardware.pop(0).stage_s, False
+            self.device.time_s[int(self.rules.memory[-1])] = self._segments(self.exits.places)
+        starts = self._window()
+        if starts is None:
+            return
+        found = observe(self.log, requests.start_s, requests.finish_s, requests.exit, starts, self.stage_s[0, -1])
+        cause, exits = self._judge(found, self.log.part(slice(int(starts[0]), int(starts[-1]))))
+        if cause is None:
+            return
+        self.since = int(np.searchsorted(requests.start_s, math.inf))  # requests start in order of arrival
+        if exits != self.exits:
+            now_s = float(requests.finish_s[starts[0] : starts[-1]].max())
+            self.changes.append(Change(self.since, now_s, cause, found.precision, found.slow_share, exits))
+            self.install(exits)
+
+    def _window(self) -> Ints | None:
+        """First requests of the last batches that returned, and of the next; ``None`` if they are too few."""
+        requests: Any = self.work.requests
+        start_s, done = requests.start_s, self.done
+        first = max(self.since, done - (self.window + 1) * self.goal.batch)
+        known = first == self.since  # else its batch may have begun before
+        starts = first + np.flatnonzero(np.diff(start_s[first:done], prepend=-1.0 if known else start_s[first]))
+        if done == len(start_s) or start_s[done] != start_s[done - 1]:
+            starts = np.append(starts, done)  # the last of them has returned as a whole
+        return None if len(starts) <= self.window else starts[-self.window - 1 :]
+
+    def _judge(self, found: Observed, recent: Log) -> tuple[Cause | None, Exits]:
+        """Why something has to change, and what then holds: precision comes first (Section 7.6)."""
+        if found.precision < self.goal.precision and self.exits.places:
+            return "precision", self._stricter(recent)
+        if not self.profiled:
+            self.profiled = True  # the inference-time matrix is new, the batching patterns stay
+            return "hardware", Exits.of(choose_exits(self.past, self.stage_s, self.goal))
+        if found.slow_share > self.goal.slow and self.exits.places:
+            self.past = recent  # the batching patterns are new, the inference-time matrix stays
+            return "slow batches", self._later(recent)
+        return None, self.exits
+
+    def _stricter(self, recent: Log) -> Exits:
+        """One step more at the exit whose answers lost most; other exits if that has no step left."""
+        lost = []
+        alive = np.ones(len(recent.scores), dtype=np.bool_)
+        for place, confidence, column in zip(*self.exits, strict=True):
+            leaves = alive & (recent.confidences[:, place - 1, column] >= confidence)
+            lost.append(float((recent.scores[leaves, -1] - recent.scores[leaves, place - 1]).sum()))
+            alive &= ~leaves
+        worst = int(np.argmax(lost))
+        steps = [step for step in self.goal.confidences if step > self.exits.confidences[worst]]
+        if not steps:
+            return self._later(recent)
+        confidences = list(self.exits.confidences)
+        confidences[worst] = steps[0]
+        return self.exits._replace(confidences=tuple(confidences))
+
+    def _later(self, recent: Log) -> Exits:
+        """Exits and thresholds chosen anew for the window, at or behind the first exit of now."""
+        allowed = range(self.exits.places[0], self.log.candidates + 1)
+        return Exits.of(choose_exits(recent, self.stage_s, self.goal, allowed))
+
+
+def adapt(
+    log: Log,
+    arrival_s: Floats,
+    stage_s: Floats,
+    goal: Goal,
+    exits: Exits,
+    past: Log,
+    scheduler: Scheduler,
+    *,
+    window: int = 100,
+    slo_s: float | None = None,
+    hardware: Sequence[Hardware] = (),
+    load: Sequence[float] | None = None,
+) -> Served:
+    """Serve requests with PAME, and let exits and thresholds follow what arrives.
+
+    Parameters
+    ----------
+    log : Log
+        What the network would answer to each request, at every candidate.  What a request would have answered
+        elsewhere than at its exit is known to whoever chooses again: the paper's rehearsal, which takes no time here.
+    arrival_s : (N,) ndarray of float64
+        When each request arrives, in order.
+    stage_s : (K + 2, K + 2, b_max + 1) ndarray of float64
+        T(a, b, B) of the device.
+    goal : Goal
+        What must be kept; its batch is the policy's.
+    exits : Exits
+        What holds at the beginning.
+    past : Log
+        The log by which those were chosen.
+    scheduler : Scheduler
+        The policy ``pame`` with its parameters.
+    window : int
+        Batches that are looked at together, and after a change at least those served since. 0 adapts nothing.
+    slo_s : float, optional
+        SLO, where the timeout is a share of it.
+    hardware : sequence of Hardware
+        Other hardware, in order of time.
+    load : (b_max + 1,) sequence of float, optional
+        Share of the device that a batch takes, if it has several lanes (:class:`fluidb.tables.LatencyTable`).
+
+    Returns
+    -------
+    Served
+        What happened to every request, and every change.
+
+    Raises
+    ------
+    InputError
+        If a batch is larger than the times, or the log has other candidates.
+    """
+    candidates, most = log.candidates, stage_s.shape[-1] - 1
+    if goal.batch > most:
+        raise InputError(f"batch: expected at most {most}, the largest of the stage times, found {goal.batch}")
+    if candidates != len(stage_s) - 2:
+        raise InputError(f"samples: expected confidences at {len(stage_s) - 2} candidates, found {candidates}")
+    policy = replace(scheduler.policy, thresholds=True)
+    count = len(arrival_s)
+    requests = np.zeros(count, REQUEST).view(np.recarray)
+    requests.arrival_s = arrival_s
+    requests.due_s = arrival_s + (math.inf if slo_s is None else slo_s)
+    requests.start_s = requests.finish_s = math.inf
+    work = Work(requests, np.full(count, candidates + 1), np.zeros((count, candidates)))
+    device = Device(
+        time_s=np.zeros((VARIANTS, candidates + 1, most + 1)),
+        latency_s=stage_s[None],
+        segment_at=np.arange(candidates + 1),
+        stage_after=np.arange(1, candidates + 2),
+        gather_s=np.zeros(most + 1),  # part of the time of a stage behind an exit
+        load=np.zeros(most + 1) if load is None else np.array(load),
+    )
+    memory = np.zeros(VARIANTS * candidates + policy.memory)
+    rules = Rules(scheduler.settings(slo_s), memory, memory[: -policy.memory], goal.batch, scheduler.call_s)
+    adapter = _Adapter(
+        log,
+        past,
+        goal,
+        window or count + 1,
+        sorted(hardware, key=lambda item: item.from_s),
+        stage_s,
+        work,
+        device,
+        rules,
+        exits,
+    )
+    adapter.install(exits)
+    run = play(
+        replace(scheduler, policy=policy), work, device, rules, scheduler.lanes, progress=adapter.look, events=EVENTS
+    )
+    served = run.requests
+    return Served(served.start_s, served.finish_s, served.exit, adapter.changes, stage_s[0, -1])

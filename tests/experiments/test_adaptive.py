@@ -1,0 +1,68 @@
+"""`fluidb adapt`: the page that explains it, its record, and its faults."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from builders import Run, blocks, call_fluidb, lines
+
+OWN = ["adapt", "plan", "--trace", "t.csv", "--samples", "log.npz"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the commands of the page ran; not to be changed."""
+    made, printed = tmp_path_factory.mktemp("adapt"), []
+    for command in (line for block in blocks("docs/adapt.md", "sh") for line in block.splitlines()):
+        done = call_fluidb(*shlex.split(command)[1:], cwd=made)
+        assert (done.returncode, done.stderr) == (0, ""), command
+        printed.append(done.stdout)
+    (made / "printed.txt").write_text("".join(printed))
+    return made
+
+
+def test_the_page_shows_what_it_says(folder: Path) -> None:
+    printed = (folder / "printed.txt").read_text()
+    moved = [line for line in printed.splitlines() if " slow batches " in line and " s  " in line]
+    assert moved
+    assert "hardware" in printed
+
+
+def test_the_record_names_units_and_every_change(folder: Path) -> None:
+    options = ["--policy", "pame:timeout=20ms,lanes=2", "--from", "6s", "--then-samples", "less-sure.npz", "--json"]
+    record = json.loads(call_fluidb(*OWN, *options, cwd=folder).stdout)
+    assert record["schema"] == "fluidb.adapt-output/1"
+    assert record["requests"] == 10_000
+    assert record["mean_latency_s"] > record["average_s"] > 0
+    requests = [change["request"] for change in record["changes"]]
+    assert requests == sorted(requests)
+    causes = {change["cause"] for change in record["changes"]}
+    assert "slow batches" in causes
+    assert causes <= {"precision", "slow batches"}
+    still = json.loads(call_fluidb(*OWN, "--policy", "pame:timeout=20ms", "--window", 0, "--json", cwd=folder).stdout)
+    assert still["changes"] == []
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (["--slo", "1s", "--from", "1s"], "--from: expected it with --then-samples or --then-times"),
+        (["--slo", "1s", "--then-times", "plan/inference_time.json"], "--from: expected it with"),
+        (["--policy", "fluid"], "--policy: expected pame, whose exits are adapted, found fluid"),
+        (["--policy", "pame:lanes=3,timeout=0"], "lanes: expected at most 2 on v100-tensorrt, found 3"),
+        (["--samples", "plan/samples.npz"], "expected answers at 12 exits, the candidates of resnet101 and its end"),
+        (["--slo", "1s", "--from", "1s", "--then-times", "plan/exits.json"], "exits.json"),
+        ([], "is a share of the SLO"),
+    ],
+)
+def test_a_fault_is_one_line(folder: Path, options: list[str], part: str) -> None:
+    (found,) = lines(call_fluidb(*OWN, *options, cwd=folder))
+    assert part in found
+
+
+def test_a_folder_without_a_plan_is_named(fluidb: Run, folder: Path) -> None:
+    (found,) = lines(fluidb("adapt", "none", "--trace", folder / "t.csv", "--samples", folder / "log.npz"))
+    assert "none: expected a folder with a plan of exits, found none" in found

@@ -1,0 +1,160 @@
+"""The choice of exits in plain loops, written from Section 6 of the PAME paper (001) and not from our code.
+
+A log is a list of samples; each has, for every candidate, a list of principal values in descending order, and scores at
+every candidate and at the end.  ``T(a, b, B)`` is a function of places and a batch size.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+Z_95 = 1.6448536269514722
+
+
+def leaves(sample, candidate, confidence, count):
+    """Section 5.3: enough principal values reach the confidence threshold."""
+    return sum(value >= confidence for value in sample["values"][candidate - 1]) >= count
+
+
+def score_of(sample, chain, last):
+    """The score of the answer that a sample gets from exits with thresholds, or from the end."""
+    for candidate, confidence, count in chain:
+        if leaves(sample, candidate, confidence, count):
+            return sample["scores"][candidate - 1]
+    return sample["scores"][last - 1]
+
+
+def find_thresholds(log, chain, candidate, grid, counts, eta, guard, last):
+    """Section 6.2: of the pairs that keep Q > eta * Q_ori, the one with the highest exit rate."""
+    own = sum(sample["scores"][-1] for sample in log)
+    passing, best = [], None
+    for count in counts:
+        for confidence in grid:
+            out = sum(
+                leaves(sample, candidate, confidence, count)
+                for sample in log
+                if not any(leaves(sample, *exit_) for exit_ in chain)
+            )
+            if out == 0:
+                continue
+            scores = [score_of(sample, [*chain, (candidate, confidence, count)], last) for sample in log]
+            margin = sum(scores) - eta * own
+            if guard == "bound":
+                parts = [score - eta * sample["scores"][-1] for score, sample in zip(scores, log, strict=True)]
+                spread = sum(part**2 for part in parts) - sum(parts) ** 2 / len(log)
+                margin = sum(parts) - Z_95 * math.sqrt(max(spread, 0.0))
+            if margin > 0:
+                passing.append((out, sum(scores), confidence, count))
+            if best is None or margin > best:
+                best = margin
+    if not passing:
+        return None
+    out, total, confidence, count = max(passing)
+    return confidence, count, out, total / own
+
+
+def moving_by_batch(log, chain, n):
+    """How many samples of each whole batch move on behind all exits of a chain."""
+    found = []
+    for start in range(0, len(log) - n + 1, n):
+        batch = log[start : start + n]
+        found.append(sum(not any(leaves(sample, *exit_) for exit_ in chain) for sample in batch))
+    return found
+
+
+def quantile(sizes, tau):
+    """The smallest size that at most a share tau of the batches that are not empty exceeds."""
+    some = [size for size in sizes if size > 0]
+    for size in sorted(some):
+        if sum(other > size for other in some) <= tau * len(some) + 1e-9:
+            return size
+    return 0
+
+
+def choose(log, T, K, n, v, eta, tau, g, grid, counts, posterior="observed", guard=None):
+    """Sections 6.1 to 6.4.  Returns the chain of exits, and by step what became of each candidate."""
+    N = K + 1
+    searched = guard if isinstance(guard, float) else eta
+    h = math.ceil(n / v)
+    chain: list[tuple[int, float, int]] = []
+    steps: list[tuple[int, int, dict[int, Any]]] = []
+    a, n_in = 0, n
+    while True:
+        limit = T(a, N, n_in)
+        step: dict[int, Any] = {}
+        best = None
+        reach = moving_by_batch(log, chain, n)
+        for i in range(a + 1, K + 1):
+            found = find_thresholds(log, chain, i, grid, counts, searched, guard, N)
+            if found is None:
+                step[i] = ("imprecise",)
+                continue
+            confidence, count, _, _ = found
+            b = moving_by_batch(log, [*chain, (i, confidence, count)], n)
+            C, t = [0] * (h + 1), []
+            for size in b:
+                C[math.ceil(size / v)] += 1
+            for j in range(h + 1):
+                n_j = min(j * v, n_in)
+                t.append(T(a, i, n_in) + (T(i, N, n_j) if n_j else 0.0))
+            if a == 0:
+                slow = sum(c for c, time in zip(C, t, strict=True) if time > limit * (1 + 1e-9)) / len(b)
+                value = sum(  # Equation 2
+                    ((n - min(j * v, n)) * t[0] + min(j * v, n) * t[j]) * C[j] for j in range(h + 1)
+                ) / (n * len(b))
+                outcome = "slow" if slow > tau + 1e-9 else "longer"
+            else:
+                late = 0
+                for before, after in zip(reach, b, strict=True):
+                    with_it = (T(a, i, before) if before else 0.0) + (T(i, N, after) if after else 0.0)
+                    late += with_it > (T(a, N, before) if before else 0.0) * (1 + 1e-9)
+                slow = late / len(b)
+                w = min(quantile(b, tau), n_in)
+                value = T(a, i, n_in) + (T(i, N, w) if w else 0.0)  # Equation 3
+                outcome = "no gain" if value >= (1 - g) * limit else "longer"
+                if posterior == "observed" and slow > tau + 1e-9:
+                    outcome = "slow"
+            step[i] = (outcome, found, C, t, slow, value)
+            if outcome == "longer" and (best is None or value < step[best][5]):
+                best = i
+        steps.append((a, n_in, step))
+        if best is None:
+            return chain, steps, "none left"
+        step[best] = ("taken", *step[best][1:])
+        confidence, count = step[best][1][:2]
+        chain = [*chain, (best, confidence, count)]
+        b = moving_by_batch(log, chain, n)
+        if not any(b):
+            return chain, steps, "all leave"
+        if posterior == "observed":
+            n_in = quantile(b, tau)
+        else:
+            fits = [min(j * v, n_in) for j, time in enumerate(step[best][3]) if time <= limit * (1 + 1e-9)]
+            n_in = max(fits)
+            if n_in == 0:
+                return chain, steps, "none left"
+        a = best
+
+
+def replay(log, T, K, n, chain):
+    """Run whole batches through a chain of exits.  Returns average, tail, share of slow batches and precision."""
+    N = K + 1
+    latencies, tails = [], []
+    for start in range(0, len(log) - n + 1, n):
+        there, clock, a = log[start : start + n], 0.0, 0
+        for exit_ in chain:
+            if there:
+                clock += T(a, exit_[0], len(there))
+            stay = [sample for sample in there if not leaves(sample, *exit_)]
+            latencies += [clock] * (len(there) - len(stay))
+            there, a = stay, exit_[0]
+        if there:
+            clock += T(a, N, len(there))
+        latencies += [clock] * len(there)
+        tails.append(clock)
+    t_0 = T(0, N, n)
+    slow = sum(tail > t_0 * (1 + 1e-9) for tail in tails) / len(tails)
+    own = sum(sample["scores"][-1] for sample in log)
+    precision = sum(score_of(sample, chain, N) for sample in log) / own
+    return sum(latencies) / len(latencies), sum(tails) / len(tails), slow, precision

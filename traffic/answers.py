@@ -1,0 +1,165 @@
+"""Draws what a network with exits would answer, where nobody has measured it.
+
+A model of difficulty: each sample is more or less difficult, each exit more or less able, and both confidence and
+correctness follow from the margin between the two. Its parameters were calibrated by figures of the PAME paper, which
+publishes no log (``docs/exits.md``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError
+from .randomness import ANSWERS, stream
+from .samples import MAX_VALUES, Samples
+
+SCALE = 11
+"""Candidates of the networks by which the presets were calibrated; those of other networks are spread over the same
+depth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerModel:
+    """Parameters of the model.
+
+    Attributes
+    ----------
+    half_depth : float
+        Candidate, counted as if there were eleven, at which accuracy is half-way between lowest and highest, x0.
+    steepness : float
+        Candidates over which accuracy grows, s.
+    lowest, highest : float
+        Accuracy that the curve of the candidates begins and ends with, lo and hi.
+    final : float
+        Accuracy at the end of the network.
+    noise : float
+        Standard deviation of what makes a sample easy or hard for exits beside its difficulty, sigma.
+    shared : float
+        Share of its variance that all exits have in common, rho.
+    sureness : float
+        How fast confidence grows with the margin, kc.
+    doubt : float
+        Standard deviation of the noise of confidence, nc.
+    wrong_margin : float
+        Factor of the margin of wrong answers; below 1, they are less sure than right ones.
+    classes : int
+        Classes that answers tell apart, C; the lowest confidence is 1/C.
+    """
+
+    half_depth: float
+    steepness: float
+    lowest: float
+    highest: float
+    final: float
+    noise: float
+    shared: float
+    sureness: float
+    doubt: float
+    wrong_margin: float
+    classes: int
+
+
+PRESETS = {
+    "imagenet": AnswerModel(
+        half_depth=3.73, steepness=0.316, lowest=0.189, highest=0.758, final=0.774, noise=0.618, shared=0.551,
+        sureness=1.214, doubt=0.461, wrong_margin=1.13, classes=1000,
+    ),
+    "glue": AnswerModel(
+        half_depth=4.957, steepness=0.951, lowest=0.554, highest=0.908, final=0.91, noise=0.307, shared=0.9,
+        sureness=1.598, doubt=0.123, wrong_margin=0.992, classes=2,
+    ),
+    "qnli": AnswerModel(
+        half_depth=4.768, steepness=0.412, lowest=0.525, highest=0.895, final=0.91, noise=0.706, shared=0.597,
+        sureness=1.612, doubt=0.145, wrong_margin=0.659, classes=2,
+    ),
+}  # fmt: skip
+"""ImageNet on ResNet-101; the tasks of GLUE that have two exits, and QNLI alone, on BERT-base."""
+
+
+def accuracies(model: AnswerModel, candidates: int) -> NDArray[np.float64]:
+    """Accuracy at each candidate and at the end.
+
+    Returns
+    -------
+    (candidates + 1,) ndarray of float64
+        In the limit of many samples, for samples of usual difficulty.
+    """
+    depth = np.arange(1, candidates + 1) * (SCALE + 1) / (candidates + 1)
+    curve = model.lowest + (model.highest - model.lowest) / (1 + np.exp(-(depth - model.half_depth) / model.steepness))
+    return np.append(curve, model.final)
+
+
+def draw_answers(
+    model: AnswerModel,
+    candidates: int,
+    count: int,
+    seed: int,
+    *,
+    values: int = 1,
+    difficulty: float = 0.0,
+    overconfidence: float = 0.0,
+) -> Samples:
+    """Draw the answers of a network.
+
+    Parameters
+    ----------
+    model : AnswerModel
+        For instance one of ``PRESETS``.
+    candidates : int
+        Exits beside the end.
+    count : int
+        Samples.
+    seed : int
+        Same seed, same samples.
+    values : int
+        Principal values of an answer.  With more than one, as for a dense task, each value is right or wrong by itself,
+        and the score of an answer is the share that is right.
+    difficulty : float
+        Mean difficulty of the samples; 0 is usual, above they are harder.
+    overconfidence : float
+        Added to the margin from which confidence follows, but not to that which decides what is right.
+
+    Returns
+    -------
+    Samples
+        Confidences or principal values, and scores, at every candidate and at the end.
+
+    Raises
+    ------
+    InputError
+        If a number is out of range, or the samples would be too many for a file.
+    """
+    limits = {"candidates": (candidates, 1, 1000), "count": (count, 1, 10**8), "values": (values, 1, 10**6)}
+    faults = [
+        f"{name}: expected {low} to {high:,}, found {found:,}"
+        for name, (found, low, high) in limits.items()
+        if not low <= found <= high
+    ]
+    most = MAX_VALUES // ((candidates + 1) * values)
+    if not faults and count > most:
+        faults = [f"count: expected at most {most:,} samples of {candidates + 1} exits and {values} values each"]
+    if faults:
+        raise InputError(faults)
+    random = stream(seed, ANSWERS)
+    right_share = accuracies(model, candidates)
+    able = np.array([NormalDist().inv_cdf(share) for share in right_share]) * math.sqrt(1 + model.noise**2)
+    hard = random.normal(difficulty, 1.0, count)[:, None]
+    common = random.normal(size=count)[:, None]
+    confidences = np.empty((count, candidates + 1, values))
+    scores = np.empty((count, candidates + 1))
+    for place in range(candidates + 1):
+        own = random.normal(size=(count, values))
+        luck = model.noise * (math.sqrt(model.shared) * common + math.sqrt(1 - model.shared) * own)
+        margin = able[place] - hard + luck
+        right = margin > 0
+        sure = np.abs(margin) * np.where(right, 1.0, model.wrong_margin) + model.doubt * random.normal(size=own.shape)
+        floor = 1 / model.classes
+        confidence = floor + (1 - floor) * -np.expm1(-model.sureness * np.maximum(sure + overconfidence, 0.0))
+        confidences[:, place] = -np.sort(-confidence, axis=1)
+        scores[:, place] = right.mean(axis=1)
+    return Samples(confidences[:, :, 0], scores == 1) if values == 1 else Samples(confidences, scores)

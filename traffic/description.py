@@ -1,0 +1,119 @@
+"""Describes samples: how good and how sure the answers are at every exit, and who would leave there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..formats import InputError
+from .samples import Samples
+
+BINS = 10
+"""Ranges of confidence for which the accuracy is compared with the confidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class AtThreshold:
+    """Who leaves at an exit with a threshold, if it were the only exit.
+
+    Attributes
+    ----------
+    threshold : float
+        Confidence from which a sample leaves.
+    exit_share : float
+        Share of the samples that leave.
+    accuracy : float or None
+        Accuracy of those.
+    """
+
+    threshold: float
+    exit_share: float
+    accuracy: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Samples whose confidence lies in one of ten equal ranges: their number, mean confidence and accuracy."""
+
+    samples: int
+    confidence: float
+    accuracy: float
+
+
+@dataclass(frozen=True, slots=True)
+class ExitDescription:
+    """The answers at one exit.
+
+    Attributes
+    ----------
+    accuracy : float
+        Share of right answers, or the mean score.
+    confidence : float or None
+        Mean confidence; ``None`` at the last exit, if the samples have none there, as the next two.
+    calibration_error : float or None
+        Mean difference between confidence and accuracy over the ten ranges, weighted by samples (expected calibration
+        error, Guo et al., ICML 2017).
+    calibration : list of Range
+        The ranges that hold samples.
+    thresholds : list of AtThreshold
+        For each threshold asked for.
+    """
+
+    accuracy: float
+    confidence: float | None = None
+    calibration_error: float | None = None
+    calibration: tuple[Range, ...] = ()
+    thresholds: tuple[AtThreshold, ...] = ()
+
+
+def describe_samples(samples: Samples, thresholds: Sequence[float], count: int = 1) -> list[ExitDescription]:
+    """Describe the answers at every exit.
+
+    Parameters
+    ----------
+    samples : Samples
+        The answers.
+    thresholds : sequence of float
+        Confidence thresholds.
+    count : int
+        Principal values that must reach a threshold, from 1 to their number.
+
+    Returns
+    -------
+    list of ExitDescription
+        One for each exit, the last included.
+
+    Raises
+    ------
+    InputError
+        If the count is out of range.
+    """
+    if not 1 <= count <= samples.values:
+        raise InputError(f"--count: expected 1 to {samples.values}, the principal values of an answer, found {count}")
+    found = []
+    for exit_ in range(1, samples.exits + 1):
+        scores = samples.correct[:, exit_ - 1].astype(np.float64)
+        accuracy = float(scores.mean())
+        if exit_ > samples.confidences.shape[1]:
+            found.append(ExitDescription(accuracy))
+            continue
+        sure = samples.confidence_at(exit_, count)
+        inside = np.minimum((sure * BINS).astype(np.int64), BINS - 1)
+        number = np.bincount(inside, minlength=BINS)
+        sums = [np.bincount(inside, values, BINS) for values in (sure, scores)]
+        ranges = tuple(
+            Range(int(n), float(total / n), float(right / n))
+            for n, total, right in zip(number, *sums, strict=True)
+            if n
+        )
+        rows = []
+        for threshold in thresholds:
+            leaves = sure >= threshold
+            rows.append(
+                AtThreshold(threshold, float(leaves.mean()), float(scores[leaves].mean()) if leaves.any() else None)
+            )
+        error = sum(item.samples * abs(item.confidence - item.accuracy) for item in ranges) / len(samples)
+        found.append(ExitDescription(accuracy, float(sure.mean()), error, ranges, tuple(rows)))
+    return found
