@@ -133,7 +133,7 @@ def _text(found: Served, policy: str) -> Iterator[str]:
             f"{there.requests:,}",
             percent(there.requests / summary.requests, 1),
             "" if there.mean_latency_s is None else ms(there.mean_latency_s),
-            *([percent(there.accuracy)] if accuracy else []),
+            *("" if there.accuracy is None else percent(there.accuracy) for _ in accuracy),
             f"{stage.runs:,}",
             f"{stage.mean_batch:.2f}",
             percent(stage.busy_share, 1),
