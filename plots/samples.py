@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..traffic.description import ExitDescription
-from .canvas import canvas, save
+from .canvas import canvas, describe, legible
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST = 7
 """Exits that are drawn, spread over the depth; more lines could not be told apart."""
 
 
-def draw_samples(found: Sequence[ExitDescription], title: str, path: Path, *, replace: bool) -> None:
+def draw_samples(found: Sequence[ExitDescription], title: str) -> Figure:
     """Draw, for exits over the whole depth, exit share and accuracy by threshold, and accuracy by confidence.
 
     Parameters
@@ -21,15 +24,11 @@ def draw_samples(found: Sequence[ExitDescription], title: str, path: Path, *, re
         One for each exit.
     title : str
         What the samples are.
-    path : Path
-        Destination, ``.svg`` or ``.png``.
-    replace : bool
-        Whether an existing file is replaced.
 
-    Raises
-    ------
-    InputError
-        If the file system refuses, or a file is in the way.
+    Returns
+    -------
+    Figure
+        Three panels.
     """
     sure = [(number, item) for number, item in enumerate(found, 1) if item.thresholds]
     if len(sure) > MOST:
@@ -53,5 +52,8 @@ def draw_samples(found: Sequence[ExitDescription], title: str, path: Path, *, re
         for axes in (shares, accuracies, calibration):
             axes.set_ylim(-0.02, 1.02)
             axes.legend(fontsize=7)
-        figure.suptitle(title)
-        save(figure, path, replace=replace)
+        figure.suptitle(legible(title, 60))
+        said = (
+            f"{len(found)} exits; accuracy {found[0].accuracy:.3g} at the first, {found[-1].accuracy:.3g} at the last."
+        )
+        return describe(figure, f"Samples {legible(title, 60)}", said)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, Force, argument, option, written
+from ..options import AsJson, Force, Picture, argument, flat, option, written
 from ..render import facts, percent, show, table
 
 if TYPE_CHECKING:
@@ -67,36 +67,31 @@ def generate(
 
 
 @app.command("show")
+@flat
 def show_(
     file: Annotated[Path, argument("Samples (`fluidb docs file-formats`, Samples).", "FILE")],
     threshold: Annotated[str, option("Confidence thresholds.", "P,P,...")] = THRESHOLDS,
     count: Annotated[
         int | None, option("Dense tasks: principal values that must reach a threshold; half if not given.")
     ] = None,
-    plot: Annotated[Path | None, option("Draw it: .svg or .png.", "FILE")] = None,
-    force: Force = False,
+    *,
+    picture: Picture,
     as_json: AsJson = False,
 ) -> None:
     """Say how good and how sure answers are at every exit, and who would leave."""
+    from ...plots.samples import draw_samples
     from ...traffic.description import describe_samples
     from ...traffic.exits import parse_thresholds
     from ...traffic.samples import read_samples
 
-    if plot is not None:
-        from ...plots import check_picture
-
-        check_picture(plot, replace=force)
+    picture.check([file])
     thresholds = parse_thresholds(threshold, "--threshold")
     samples = read_samples(file)
     enough = -(-samples.values // 2) if count is None else count
     found = describe_samples(samples, thresholds, enough)
-    if plot is not None:
-        from ...plots.samples import draw_samples
-
-        draw_samples(found, file.name, plot, replace=force)
-    record = {
-        "file": file, "samples": len(samples), "values": samples.values, "count": enough, "plot": plot, "exits": found,
-    }  # fmt: skip
+    picture.write(lambda: draw_samples(found, file.name))
+    plot, counted = picture.plot, {"samples": len(samples), "values": samples.values, "count": enough}
+    record = {"file": file, **counted, "plot": plot, "exits": found}
     dense = f"{enough} of {samples.values} principal values must reach the threshold" if samples.values > 1 else None
     about = facts({"samples": f"{len(samples):,}", "dense task": dense})
     show(as_json, "fluidb.samples-show-output/1", record, [about, *_tables(found, thresholds)], plot)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,7 +95,7 @@ def served_at(arrivals: list[float], finishes: list[float], starts: list[float],
 
 def test_a_replay_shows_its_tail_by_exit_and_its_queue():
     replay = served_at([0.0, 1.0, 1.0, 4.0], [2.0, 3.0, 5.0, 6.0], [0.0, 2.0, 3.0, 5.0], [2, 1, 2, 1])
-    figure = draw_replay(replay, "a policy")
+    figure: Any = draw_replay(replay, "a policy")
     tail, latency, queue = figure.axes
     curves = {str(line.get_label()): line for line in tail.lines}
     assert list(curves) == ["all requests", "exit 1 e1", "exit 2 e2", "SLO 2,500 ms"]
@@ -132,7 +133,7 @@ def probe(rate: float, verdict: str, mean: float) -> Probe:
 def test_capacity_shows_each_verdict_its_interval_and_the_bound():
     probes = [probe(1.0, KEPT, 1.0), probe(2.0, UNDECIDED, 2.0), probe(3.0, NOT_KEPT, 9.0)]
     found = Capacity(1.0, 3.0, "p99 <= 2s", 4.0, 0.1, 4.0, 1, 100, 300, probes)
-    figure = draw_capacity(found, [parse_requirement("p99 <= 2s")])
+    figure: Any = draw_capacity(found, [parse_requirement("p99 <= 2s")])
     (axes,) = figure.axes
     points = {bars.get_label(): bars for bars in axes.containers}
     for item in probes:
@@ -159,7 +160,7 @@ def test_thresholds_fill_and_name_what_no_other_beats():
         ThresholdPoint(0.7, shares, 0.69, 0.2, 0.3, 0.06, pareto=False),
         ThresholdPoint(0.9, shares, 0.90, 0.3, 0.4, 0.20, pareto=True),
     ]
-    figure = draw_thresholds(Sweep(10, ["a", "b"], points))
+    figure: Any = draw_thresholds(Sweep(10, ["a", "b"], points))
     latency, violations = figure.axes
     for axes, costs in ((latency, [100, 200, 300]), (violations, [5, 6, 20])):
         _, best, beaten = axes.lines
@@ -171,7 +172,7 @@ def test_thresholds_fill_and_name_what_no_other_beats():
 
 def test_a_comparison_shows_every_contender_at_every_point_with_its_interval():
     found, _ = compare(load_scenario(str(DUEL)))
-    figure = draw_comparison(found)
+    figure: Any = draw_comparison(found)
     rates = [axes for axes in figure.axes if axes.get_ylabel() == "violations, %"]
     assert [axes.get_title() for axes in rates] == [
         "light and heavy\nSLO 0.4 ms", "light and heavy\nSLO 2 ms", "tiny on pocket at 0.8GB/s\nSLO 1 ms, its trace"
