@@ -68,6 +68,8 @@ def _layer_uses(network: Network, costs: LayerCosts) -> list[LayerUse]:
     for group in layer_groups(network.layers):
         first = network.layers[group[0]]
         columns = {name: table[group].sum(axis=0).tolist() for name, table in tables.items()}
+        if not columns["time_s"][0]:
+            continue  # the pool of a head, if the traffic of pools does not count
         macs = first.gemm.macs if first.gemm else 0
         found.append(LayerUse(name=first.name, stage=first.stage, macs=macs, **columns))
     return found

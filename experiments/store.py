@@ -18,6 +18,7 @@ from ..serving.bound import least_violations
 from ..serving.figures import FIGURES
 from ..serving.metrics import summarise
 from ..serving.replay import simulate
+from ..serving.statistics import Interval
 from ..tables.latency import LatencyTable
 from ..traffic.arrivals import gamma, poisson
 from ..traffic.traffic import Traffic, prepare
@@ -47,7 +48,7 @@ class RunTable(Table):
         Digest of its arrivals and exits: the same for all contenders.
     figures : dict of str to float
         What came out: the figures of :data:`COMPARED`, by key.
-    intervals : dict of str to (float, float)
+    intervals : dict of str to Interval
         The 95 % intervals of those figures that have one, by key.
     """
 
@@ -57,7 +58,7 @@ class RunTable(Table):
     key: dict[str, Any]
     traffic_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     figures: dict[str, float]
-    intervals: dict[str, tuple[float, float]]
+    intervals: dict[str, Interval]
 
 
 def _sha256(content: object) -> str:
@@ -215,7 +216,7 @@ class Run(NamedTuple):
         taken = {item.key: item.of(summary) for item in COMPARED}
         taken["unavoidable_rate"] = least_violations(replay) / summary.requests
         figures = {item.key: value for item in COMPARED if (value := taken[item.key]) is not None}
-        intervals = {item.key: (*found,) for item in COMPARED if (found := item.told(summary).interval)}
+        intervals = {item.key: found for item in COMPARED if (found := item.told(summary).interval)}
         digest = hashlib.sha256(served.trace.arrival_s.tobytes() + served.exits.tobytes()).hexdigest()
         return RunTable(
             inputs=self.engine.inputs, key=self.key(), traffic_sha256=digest, figures=figures, intervals=intervals

@@ -44,7 +44,7 @@ def test_files_and_objects_are_the_same_to_every_study(named: Requests, tiny_des
     assert sweep_thresholds(tiny_design, named, policy.spec, [0.3, 0.6]) == sweep_thresholds(
         table, held, policy, [0.3, 0.6]
     )
-    required, size = [parse_requirement("mean <= 300us")], 50
+    required, size = [parse_requirement("mean <= 300us")], 80
     capacities = [
         find_capacity(design, decides, required, slo_s=SLO_S, requests=size, max_requests=size)
         for design, decides in ((tiny_design, policy.spec), (table, policy))

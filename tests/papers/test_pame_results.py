@@ -13,6 +13,7 @@ from fluidb.papers.pame import PAPER
 from fluidb.papers.pictures import draw
 from fluidb.papers.report import page_text
 from fluidb.papers.rows import Item, Row
+from fluidb.plots import save
 
 RESULTS = Path(__file__).parents[2] / "results" / "pame"
 BASES = {"calibrated", "given", "predicted"}
@@ -57,7 +58,7 @@ def test_what_the_reference_computed_comes_out():
 @pytest.mark.parametrize("name", ["pame_fig7", "pame_fig16"])
 def test_a_reduced_item_is_drawn(tmp_path, name):
     item = PAPER.reproduce(name, Lab(requests=130, seeds=2))
-    draw(item, tmp_path / "picture.svg", {})
+    save(draw(item, {}), tmp_path / "picture.svg", replace=True)
     assert (tmp_path / "picture.svg").stat().st_size > 1000
     assert {row.basis for row in item.rows} <= {*BASES, ""}
 
@@ -71,7 +72,7 @@ def test_rows_with_and_without_an_axis_are_one_table(fluidb: Run):
 
 def test_a_matrix_has_a_field_for_each_pair(tmp_path):
     rows = [Row("time", name, "net", "%", 10.0 * x, x=x) for name in ("H1", "H2") for x in (0.0, 1.0, 2.0)]
-    draw(Item("m", "M", [], rows[:-1], "samples", picture="matrix"), tmp_path / "m.svg", {})
+    save(draw(Item("m", "M", [], rows[:-1], "samples", picture="matrix"), {}), tmp_path / "m.svg", replace=True)
     text = (tmp_path / "m.svg").read_text()
     for word in ("H1", "H2", "samples", "time, %"):
         assert word in text
