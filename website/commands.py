@@ -13,7 +13,8 @@ from fluidb.cli.app import COMMANDS, app
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD = """# Every command
 
-The help of each command, as `fluidb COMMAND --help` prints it; the [glossary](glossary.md) explains the words. `make docs` writes this page again.
+The help of each command, as `fluidb COMMAND --help` prints it; the [glossary](glossary.md) explains the
+words. `make docs` writes this page again.
 """
 
 
