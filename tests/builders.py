@@ -146,7 +146,7 @@ for folder, left in folders.items():
     child = os.fork()
     if child == 0:
         os._exit(ends(folder))
-    print("ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    print("ended", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)  # or copies would print it again
 """
 
 

@@ -597,6 +597,7 @@ from fluidb.cli import interrupt
 def endless(numbers):
     while numbers[0] >= 0:
         numbers[0] ^= 1
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background may have it ignored
 interrupt.GRACE_S = 0.1
 interrupt.never_late()
 Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -652,6 +653,7 @@ from fluidb.cli.interrupt import leave, never_ignored
 class Object:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background may have it ignored
 never_ignored()
 try:
     Object()
