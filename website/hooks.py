@@ -10,7 +10,8 @@ from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[1]
 PLACES = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CITATION.cff": "CITATION.cff"}
-PLACES |= {(path := f"results/{file.name}"): path for file in sorted((ROOT / "results").iterdir()) if file.is_file()}
+RESULTS = [path.relative_to(ROOT) for path in sorted((ROOT / "results").rglob("*")) if path.is_file()]
+PLACES |= {str(path): str(path) for path in RESULTS if not any(part.startswith(".") for part in path.parts)}
 """Where a file of the repository is in the site; those of docs/ are at its top."""
 
 LINK = re.compile(r"(\]\()([^)#:\s]+)(#[^)]*)?\)")
