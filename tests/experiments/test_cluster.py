@@ -217,17 +217,21 @@ def test_a_worker_that_came_later_with_other_sources_is_refused() -> None:
         tasks._perform((str, None), None, other)  # type: ignore[arg-type]
 
 
+def designs(folder: Path) -> list[Path]:
+    return list(folder.glob("d/[!.]*"))
+
+
 def test_ctrl_c_leaves_a_cluster_at_once_and_keeps_what_is_finished(
     start: Start, tmp_path: Path, cluster: Cluster
 ) -> None:
-    """The last test here: the worker goes on with a search of minutes until it is killed."""
+    """The last test here: the worker goes on with a search of half a minute until it is killed."""
     board = Path(POCKET).read_text().replace("dsps = 24", "dsps = 12000").replace("0.02", "400.0")
     (tmp_path / "big.toml").write_text(board.replace('"pocket"', '"big"'))
     command = ["dse", f"{TINY},inception_v3", f"{POCKET},big.toml", "-o", "d", "--b-max", "256"]
     running = start(*command, "--scheduler", cluster.address)
-    wait_for((tmp_path / "d" / "tiny-pocket").exists)
+    wait_for(lambda: designs(tmp_path))  # whichever comes first: a cluster has an order of its own
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=60)
     assert (running.returncode, out) == (130, "")
     assert err == "fluidb: interrupted; finished designs are kept in d, the same command goes on from there\n"
-    assert not (tmp_path / "d" / "inception_v3-big").exists()
+    assert 0 < len(designs(tmp_path)) < 4
