@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import write_file
+from .measures import CONFIDENCE, Measure
 
 MAX_ARRIVAL_S = 1e10
 """Three centuries; a time beyond was written in another unit."""
@@ -42,13 +43,15 @@ class Trace:
     exits : (N,) ndarray of int64, optional
         1-based exit at which each request leaves.
     confidences : (N, C) ndarray of float64, optional
-        Confidence at exits 1..C, in [0, 1].
+        How sure the answer is at exits 1..C; surer is larger (``measures``).
     slo_s : (N,) ndarray of float64, optional
         Latency objective of each request in seconds.
     correct : (N, E) ndarray of bool or float64, optional
         Whether the answer at exits 1..E is right; scores in [0, 1] if the requests drew samples of a dense task.
     source : Path, optional
         The file that the exits, or confidences and answers, came from, for faults.
+    measure : Measure
+        What ``confidences`` measure: confidence or entropy.
     """
 
     request_id: NDArray[np.int64]
@@ -58,6 +61,7 @@ class Trace:
     slo_s: NDArray[np.float64] | None = None
     correct: NDArray[np.bool_] | NDArray[np.float64] | None = None
     source: Path | None = None
+    measure: Measure = CONFIDENCE
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -78,7 +82,10 @@ class Trace:
         if self.exits is not None:
             columns["exit"] = self.exits
         if self.confidences is not None:
-            columns |= {f"confidence_{i}": column for i, column in enumerate(self.confidences.T, 1)}
+            columns |= {
+                f"{self.measure.name}_{i}": column
+                for i, column in enumerate(self.measure.signed(self.confidences).T, 1)
+            }
         if self.correct is not None:
             columns |= {f"correct_{i}": column for i, column in enumerate(self.correct.T, 1)}
         if self.slo_s is not None:
