@@ -114,6 +114,7 @@ the README and other tests do so for the other commands.
         ("serve-sim", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--seed", 3]),
         ("serve-sim-serial", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--policy", "serial"]),
         ("thresholds", ["thresholds", "DESIGN", "--trace", "t.csv", "--samples", "s.csv", "--slo", "400us"]),
+        ("target", ["target", "DESIGN", "30us", "--samples", "s.csv", "--by", "accuracy"]),
         ("samples", ["samples", "generate", "glue", "--network", "bert_base", "--count", 500, "-o", "n.npz"]),
         ("samples-show", ["samples", "show", "log.npz", "--threshold", "0.6,0.9"]),
         ("trace-poisson", ["trace", "poisson", "--rate", 15, "--count", 500, "--seed", 1, "-o", "n.csv"]),
