@@ -114,7 +114,7 @@ the README and other tests do so for the other commands.
         ("serve-sim", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--seed", 3]),
         ("serve-sim-serial", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--policy", "serial"]),
         ("thresholds", ["thresholds", "DESIGN", "--trace", "t.csv", "--samples", "s.csv", "--slo", "400us"]),
-        ("target", ["target", "DESIGN", "30us", "--samples", "s.csv", "--by", "accuracy"]),
+        ("target", ["target", "DESIGN", "84us", "--samples", "s.csv"]),
         ("samples", ["samples", "generate", "glue", "--network", "bert_base", "--count", 500, "-o", "n.npz"]),
         ("samples-show", ["samples", "show", "log.npz", "--threshold", "0.6,0.9"]),
         ("trace-poisson", ["trace", "poisson", "--rate", 15, "--count", 500, "--seed", 1, "-o", "n.csv"]),
@@ -602,14 +602,18 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the ba
 interrupt.GRACE_S = 0.1
 interrupt.never_late()
 Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-endless(np.zeros(1, dtype=np.int64))
+with interrupt.resumable(OUTPUT, "runs"):
+    endless(np.zeros(1, dtype=np.int64))
 """
 
 
-def test_ctrl_c_ends_compiled_code_without_end() -> None:
-    command = [sys.executable, "-c", CTRL_C_IN_COMPILED_CODE]
+@pytest.mark.parametrize(
+    ("output", "kept"), [("None", ""), ("'d'", "; finished runs are kept in d, the same command goes on from there")]
+)
+def test_ctrl_c_ends_compiled_code_without_end(output: str, kept: str) -> None:
+    command = [sys.executable, "-c", CTRL_C_IN_COMPILED_CODE.replace("OUTPUT", output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stderr) == (130, "fluidb: interrupted\n")
+    assert (done.returncode, done.stderr) == (130, f"fluidb: interrupted{kept}\n")
 
 
 def test_a_title_that_the_terminal_cannot_show(tmp_path: Path) -> None:
