@@ -134,6 +134,7 @@ the README and other tests do so for the other commands.
         ("platforms", ["platforms"]),
         ("platform", ["platforms", "show", "zc706"]),
         ("platform-import", ["platforms", "import", DATA / "fpgaconvnet" / "zc706.toml", "-o", "n.toml"]),
+        ("platform-fit", ["platforms", "fit", "sweep.csv"]),
         ("platform-check", ["platforms", "check", "nvdla"]),
         ("help", ["--help"]),
     ],
@@ -148,6 +149,7 @@ def test_golden_output(
     (tmp_path / "tiny").symlink_to(tiny_design)
     write_trace(poisson(8000, 400, 5), tmp_path / "t.csv")
     (tmp_path / "s.csv").write_text(SAMPLES)
+    (tmp_path / "sweep.csv").symlink_to(DATA / "sweep.csv")
     if "log.npz" in arguments:
         write_samples(draw_answers(PRESETS["glue"], 11, 4000, seed=1), tmp_path / "log.npz")
     arguments = ["tiny" if item == "DESIGN" else item for item in arguments] + (["--json"] if kind == "json" else [])
