@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from ..formats import Catalogue, InputError, parse_toml, validate
+from .cluster import Cluster
 from .described import Described
 from .device import Device
 from .platform import Platform
 
 PLATFORMS = Catalogue("platform", Path(__file__).parent, "fluidb platforms")
 
-KINDS: dict[str, type[Described]] = {"fluidb.platform": Platform, "fluidb.device": Device}
+KINDS: dict[str, type[Described]] = {"fluidb.platform": Platform, "fluidb.device": Device, "fluidb.cluster": Cluster}
 """Kinds by the name of their schema. To add a kind, write a module with its class and add a line here."""
 
 

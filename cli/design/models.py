@@ -115,27 +115,33 @@ def import_(
 
 @app.command("exits")
 def exits_(
-    network: Annotated[str, argument("A network with exit candidates: a name, or a TOML file.")],
+    network: Annotated[str, argument("A network: a name, or a TOML file.")],
     output: Annotated[Path, written("The network file to write.", "OUT.toml")],
     at: Annotated[str | None, option("Candidates, as H13 or as layers; all if not given.", "H1,H4,..")] = None,
     rates: Annotated[str | None, option("Share of samples that leave at each; 0 if not given.", "R1,R2,..")] = None,
+    edgesp: Annotated[bool, flag("EdgeSP's two branches instead, at half and three quarters.", "--edgesp")] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a network with exits at some of its candidates.
 
     It is an ordinary network, which dse, latency and serve-sim take. `fluidb
-    exits` chooses among the candidates (`fluidb docs exits`).
+    exits` chooses among the candidates (`fluidb docs exits`). --edgesp needs no
+    candidates; its rates are 0.4,0.4 if not given.
     """
-    from ...formats import check_free, write_file
+    from ...formats import InputError, check_free, write_file
+    from ...models.branches import RATES, with_branches
     from ...models.candidates import read_network_file, with_exits
     from ...models.loader import build_network
     from ...models.writer import network_text
 
     file, path = read_network_file(network)
     check_free(output, force, apart=[path])
+    if edgesp and at is not None:
+        raise InputError("--at: --edgesp has its own places; leave one of the two out")
     names = None if at is None else [name.strip() for name in at.split(",")]
-    made = with_exits(file, path, names, numbers(rates, "--rates", float, "0.3,0.3") or None)
+    shares = numbers(rates, "--rates", float, "0.3,0.3")
+    made = with_branches(file, path, shares or RATES) if edgesp else with_exits(file, path, names, shares or None)
     net = build_network(made, path)
     write_file(output, network_text(made), replace=force)
     record = {"output": output, **_record(net)}

@@ -1,4 +1,4 @@
-"""``fluidb platforms``: the boards and devices."""
+"""``fluidb platforms``: the boards, devices and clusters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..render import every_fault, facts, ms, percent, printable, progress, show,
 if TYPE_CHECKING:
     from ...platforms import Described
 
-PlatformName = Annotated[str, argument("A board or device: a name, or a TOML file.")]
+PlatformName = Annotated[str, argument("A board, device or cluster: a name, or a TOML file.")]
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -35,7 +35,7 @@ def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command("show")
 def show_(platform: PlatformName, as_json: AsJson = False) -> None:
-    """Show one board or device: its numbers, each with its source."""
+    """Show one board, device or cluster: its numbers, each with its source."""
     from ...platforms import Described, load_platform
 
     board = load_platform(platform, kind=Described)
@@ -44,7 +44,7 @@ def show_(platform: PlatformName, as_json: AsJson = False) -> None:
 
 @app.command()
 def check(platform: PlatformName, as_json: AsJson = False) -> None:
-    """Check a board's or device's file and list every fault in it.
+    """Check a platform's file and list every fault in it.
 
     Each fault stands with its key, and the exit code is 2; without one, the file's facts are printed.
     """
@@ -187,5 +187,15 @@ def _text(board: Described) -> Iterator[str]:
     content = _record(board)
     sources = content.pop("sources")
     yield facts({board.kind: f"{content.pop('title')} ({content.pop('name')})"})
-    rows = [(key, "-" if value is None else value, sources.get(key, "")) for key, value in content.items()]
+    rows: list[tuple[str, object, str]] = []
+    for key, value in content.items():
+        if isinstance(value, list):  # of records, whose numbers have sources by their own keys
+            rows += [(f"{key}[{i}]", _pairs(item), "") for i, item in enumerate(value)]
+        else:
+            rows.append((key, "-" if value is None else value, sources.pop(key, "")))
+    rows += [(f"each {key}", "", source) for key, source in sources.items()]
     yield table(["key", "value", "source"], rows, text=True)
+
+
+def _pairs(item: dict[str, object]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in item.items())
