@@ -31,7 +31,7 @@ def command(
     combined, and searched for on a cluster of computers if asked to.
 
     On a cluster of devices, maps are cut into rows and layers fused into blocks
-    (EdgeSP, `fluidb docs partition`); with -o, writes partition.json and latency.json.
+    (EdgeSP, `fluidb docs edgesp`); with -o, writes partition.json and latency.json.
     """
     from ...formats import InputError
     from ...platforms import Cluster, Described, Platform, kind_of

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ....platforms import Cluster
     from ....tables.partition import BlockRows, PartitionTable
 
-RULE = "How layers are fused into blocks: marginal, optimal, paper or layerwise (`fluidb docs partition`)."
+RULE = "How layers are fused into blocks: marginal, optimal, paper or layerwise (`fluidb docs edgesp`)."
 COUNTED = "What devices send, instead of the cluster's: eq3, once or halo."
 
 
