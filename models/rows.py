@@ -63,7 +63,7 @@ class RowLayer(NamedTuple):
         first, end : (N,) ndarray of int64
             The same of the input.
         """
-        lowest = np.maximum(0, first * self.stride - self.pad)
+        lowest = np.clip(first * self.stride - self.pad, 0, height)
         return lowest, np.minimum(height, (end - 1) * self.stride - self.pad + self.reach)
 
 
@@ -160,6 +160,10 @@ class RowNetwork(NamedTuple):
     def chains(self) -> tuple[Chain, ...]:
         """What ends at each exit: its branch, and the trunk at the end."""
         return (*self.branches, self.trunk)
+
+    def branch_units(self, number: int) -> tuple[Unit, ...]:
+        """The units that an exit has beside the trunk; the last has none."""
+        return self.branches[number].units if number < len(self.branches) else ()
 
 
 def _row_layer(op: Op, sources: Sequence[Shape], names: tuple[str, ...], shape: Shape) -> RowLayer | None:

@@ -82,7 +82,7 @@ class Uplink(Strict):
 
 
 class Cluster(Described):
-    """Devices that run one network together (``docs/add-a-cluster.md``).
+    """Devices that run one network together (``docs/edgesp.md``).
 
     Attributes
     ----------

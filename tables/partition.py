@@ -124,10 +124,22 @@ class BlockRows(Strict):
         return self.layers[-1].rows
 
     @property
+    def last(self) -> int:
+        """Index of the device that finishes last."""
+        spent_s = [compute + transfer for compute, transfer in zip(self.compute_s, self.transfer_s, strict=True)]
+        return spent_s.index(max(spent_s))
+
+    @property
     def waiting_s(self) -> list[float]:
         """Time that each device waits for the last one, of those with rows."""
         busy = zip(self.compute_s, self.transfer_s, self.shares, strict=True)
         return [self.time_s - compute - transfer if end > first else 0.0 for compute, transfer, (first, end) in busy]
+
+    @property
+    def mean_wait_s(self) -> float:
+        """The same on average over the devices with rows, but for the last one."""
+        busy = sum(end > first for first, end in self.shares)
+        return sum(self.waiting_s) / max(1, busy - 1)
 
 
 class WholeStep(Strict):
@@ -201,8 +213,9 @@ class PartitionTable(Table):
         if [name for name in known if name in self.devices] != self.devices:
             raise ValueError("devices: expected devices of the cluster, in its order")
         for block in self.blocks:
-            columns = [block.held, block.needed, block.missing_rows, block.link_bytes, block.compute_s]
-            if any(len(column) != count for column in [*columns, block.transfer_s, *(i.rows for i in block.layers)]):
+            lengths = {len(column) for column in (block.held, block.needed, *(item.rows for item in block.layers))}
+            lengths |= {len(column) for column in (block.link_bytes, block.compute_s, block.transfer_s)}
+            if lengths | {len(block.missing_rows)} != {count}:
                 raise ValueError(f"blocks: {block.name}: expected {count} entries by device")
             bounds = [0, *(end for _, end in block.shares)]
             if [first for first, _ in block.shares] != bounds[:-1] or bounds[-1] != block.layers[-1].height:
@@ -222,8 +235,12 @@ class PartitionTable(Table):
     @property
     def stage_s(self) -> list[float]:
         """Time of each stage."""
-        steps = [*self.blocks, *self.wholes]
-        return [sum(item.time_s for item in steps if item.stage == stage + 1) for stage in range(len(self.exits))]
+        found = [0.0] * len(self.exits)
+        for block in self.blocks:
+            found[block.stage - 1] += block.time_s
+        for step in self.wholes:
+            found[step.stage - 1] += step.time_s
+        return found
 
     @property
     def exit_s(self) -> list[float]:
@@ -238,11 +255,7 @@ class PartitionTable(Table):
     @property
     def communication_s(self) -> float:
         """Time to the last exit in which the slowest device of a block communicates, and maps are gathered."""
-        total = sum(step.gather_s for step in self.wholes)
-        for block in self.blocks:
-            both = [a + b for a, b in zip(block.compute_s, block.transfer_s, strict=True)]
-            total += block.transfer_s[both.index(max(both))]
-        return total
+        return sum(step.gather_s for step in self.wholes) + sum(item.transfer_s[item.last] for item in self.blocks)
 
     @property
     def communication_bytes(self) -> float:

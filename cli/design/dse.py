@@ -9,27 +9,34 @@ import typer
 
 from ..options import Written, argument, refuse_others
 from .searches.board import BoardSearch
+from .searches.cluster import ClusterSearch
 from .searches.many import names
 
 
 def command(
     ctx: typer.Context,
     network: Annotated[str, argument("Networks, with commas between: names from `fluidb models`, or TOML files.")],
-    platform: Annotated[str, argument("Boards, with commas between: names from `fluidb platforms`, or TOML files.")],
+    platform: Annotated[
+        str, argument("Boards, with commas between, or a cluster: names from `fluidb platforms`, or TOML files.")
+    ],
     written: Written,
     board: BoardSearch,
+    cluster: ClusterSearch,
 ) -> None:
-    """Search the best NPU for a network on a board.
+    """Search an NPU on a board, or a partition over a cluster.
 
-    Every design <T_R,T_P,T_C> that fits the board counts. Prints the best one with
-    its shares of the board and its throughput; with -o, writes design.json and
+    On a board, every design <T_R,T_P,T_C> that fits it counts. Prints the best one
+    with its shares of the board and its throughput; with -o, writes design.json and
     fbcb.json, which the other commands read. Several networks or boards are all
-    combined, and searched for on a cluster if asked to.
+    combined, and searched for on a cluster of computers if asked to.
+
+    On a cluster of devices, maps are cut into rows and layers fused into blocks
+    (EdgeSP, `fluidb docs edgesp`); with -o, writes partition.json and latency.json.
     """
     from ...formats import InputError
-    from ...platforms import Described, Platform, kind_of
+    from ...platforms import Cluster, Described, Platform, kind_of
 
-    searches = {Platform: board}
+    searches: dict[type[Described], BoardSearch | ClusterSearch] = {Platform: board, Cluster: cluster}
     found: dict[type[Described], str] = {}
     for name in names(platform, "PLATFORM"):
         with suppress(InputError):  # the search reports every fault of a file
