@@ -14,7 +14,7 @@ from ..platforms.cluster import MAX_MEMBERS, Cluster
 from .latency import PARTITION_FILE, SecondsOrNone
 
 Index = Annotated[int, Field(ge=0)]
-Range = tuple[Index, Index]
+Range = Annotated[tuple[Index, Index], Field(strict=False)]
 """Rows from the first up to the second, which is not among them."""
 
 Bytes = Annotated[float, Field(ge=0)]
