@@ -29,6 +29,7 @@ COMMANDS = {
     "serve-sim": (".serve", "Replay a trace on a design and say what its users experience."),
     "adapt": (".serve", "Replay a trace while exits and thresholds follow the load."),
     "thresholds": (".experiment", "Sweep the exit threshold: accuracy against latency."),
+    "target": (".experiment", "Find the thresholds that meet a latency target."),
     "capacity": (".experiment", "Find the highest arrival rate that keeps requirements."),
     "compare": (".experiment", "Compare policies under the same traffic."),
     "reproduce": (".experiment", "Run the paper's experiments and compare every figure."),

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from ..formats import InputError, write_file
 from .columns import Number
+from .measures import CONFIDENCE, MEASURES, Measure
 from .randomness import SAMPLES, stream
-from .reading import CONFIDENCE, CORRECT, FAMILIES, read_columns
+from .reading import CORRECT, FAMILIES, measured, read_columns
 from .rows import Tally
 from .trace import Trace
 
@@ -40,29 +41,33 @@ class Samples:
     Attributes
     ----------
     confidences : (N, E - 1), (N, E), (N, E - 1, V) or (N, E, V) ndarray of float64
-        Confidence at each exit, in [0, 1]; that of the last exit is not used.  An answer of a dense task has V
-        principal values instead of one confidence: those by which it is judged whether the answer is good enough.
+        How sure the answer is at each exit; surer is larger (``measures``).  That of the last exit is not used.  An
+        answer of a dense task has V principal values instead of one: those by which it is judged whether the answer
+        is good enough.
     correct : (N, E) ndarray of bool or float64
         Whether the answer at each exit is right; for a dense task its score, in [0, 1].
     source : Path, optional
         Their file, for faults.
+    measure : Measure
+        What ``confidences`` measure: confidence or entropy.
     """
 
     confidences: NDArray[np.float64]
     correct: NDArray[np.bool_] | NDArray[np.float64]
     source: Path | None = None
+    measure: Measure = CONFIDENCE
 
     def __len__(self) -> int:
         return len(self.correct)
 
     def __getitem__(self, rows: slice) -> Samples:
         """Some of the samples."""
-        return Samples(self.confidences[rows], self.correct[rows], self.source)
+        return replace(self, confidences=self.confidences[rows], correct=self.correct[rows])
 
     def draw(self, count: int, seed: int) -> Samples:
         """So many of them, uniformly and with replacement; independent of arrivals and exits drawn with the seed."""
         rows = stream(seed, SAMPLES).integers(len(self), size=count)
-        return Samples(self.confidences[rows], self.correct[rows], self.source)
+        return replace(self, confidences=self.confidences[rows], correct=self.correct[rows])
 
     @property
     def exits(self) -> int:
@@ -87,7 +92,7 @@ class Samples:
         Returns
         -------
         (N,) ndarray of float64
-            The highest threshold at which the sample leaves: the ``count``-th largest of its principal values.
+            The strictest threshold at which the sample leaves: the ``count``-th largest of its principal values.
         """
         found = self.confidences[:, exit_ - 1]
         return found if found.ndim == 1 else np.partition(found, -count, axis=1)[:, -count]
@@ -109,7 +114,8 @@ class Samples:
         """
         columns = [self.confidence_at(exit_, count) for exit_, count in zip(exits, counts, strict=True)]
         confidences = np.column_stack(columns) if columns else np.empty((len(self), 0))
-        return Samples(confidences, self.correct[:, [*(exit_ - 1 for exit_ in exits), self.exits - 1]], self.source)
+        correct = self.correct[:, [*(exit_ - 1 for exit_ in exits), self.exits - 1]]
+        return replace(self, confidences=confidences, correct=correct)
 
 
 def read_samples(path: Path) -> Samples:
@@ -119,7 +125,7 @@ def read_samples(path: Path) -> Samples:
     ----------
     path : Path
         An ``.npz`` file with the arrays ``confidence`` and ``correct``, or ``score`` for dense tasks; or a CSV file
-        with the columns ``confidence_1``, ... and ``correct_1``, ...
+        with the columns ``confidence_1``, ... and ``correct_1``, ...  Either may have ``entropy`` for ``confidence``.
 
     Returns
     -------
@@ -133,33 +139,35 @@ def read_samples(path: Path) -> Samples:
         value is out of range; each fault names its row.
     """
     read = _read_npz if path.suffix.lower() == ".npz" else _read_csv
-    confidences, correct = read(path)
+    confidences, correct, measure = read(path)
     if len(confidences) != len(correct) or not len(correct):
         raise InputError(
-            f"{path}: expected confidence and correct of the same samples, at least one, "
+            f"{path}: expected {measure.name} and correct of the same samples, at least one, "
             f"found {len(confidences)} and {len(correct)}"
         )
     exits = correct.shape[1]
     if exits < 1 or confidences.shape[1] not in (exits - 1, exits):
         raise InputError(
-            f"{path}: expected correct for every exit and confidence for every exit, with or without the last, "
+            f"{path}: expected correct for every exit and {measure.name} for every exit, with or without the last, "
             f"found {exits} and {confidences.shape[1]}"
         )
-    return Samples(confidences, correct, path)
+    return Samples(confidences, correct, path, measure)
 
 
-def _read_csv(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _read_csv(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_], Measure]:
     tally = Tally(path, skip_blank=False, missing=_MISSING, content="sample")
     found = read_columns(tally, FAMILIES, ("correct_1",))
     tally.refuse()
-    return found.get("confidence", np.empty((len(found["correct"]), 0))), found["correct"].astype(np.bool_)
+    confidences, measure = measured(found)
+    correct = found["correct"].astype(np.bool_)
+    return np.empty((len(correct), 0)) if confidences is None else confidences, correct, measure
 
 
-def _read_npz(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_] | NDArray[np.float64]]:
+def _read_npz(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_] | NDArray[np.float64], Measure]:
     try:
         with path.open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # numpy's, about headers by Python 2
-            confidences, answers, correct = _load(path, file)
+            measure, values, answers, correct = _load(path, file)
     except InputError:
         raise
     except FileNotFoundError:
@@ -169,27 +177,32 @@ def _read_npz(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_] | NDAr
     except Exception as error:  # zipfile, zlib, lzma, ast and numpy raise a dozen kinds
         reason = " ".join(str(error).split())[:80] or type(error).__name__
         raise InputError(f"{path}: not a whole .npz file: {reason}") from error
-    faults = _outside(path, "confidence", CONFIDENCE.expected, confidences, CONFIDENCE.outside(confidences))
+    faults = _outside(path, measure.name, measure.values.expected, values, measure.values.outside(values))
     wrong = SCORE.outside(correct) if answers == "score" else (correct != 0) & (correct != 1)
     faults += _outside(path, answers, SCORE.expected if answers == "score" else CORRECT.expected, correct, wrong)
     if faults:
         raise InputError(faults)
-    return confidences.astype(np.float64), correct.astype(np.float64) if answers == "score" else correct == 1
+    answered = correct.astype(np.float64) if answers == "score" else correct == 1
+    return measure.signed(values), answered, measure
 
 
-def _load(path: Path, file: BinaryIO) -> tuple[NDArray[np.float64], str, NDArray[np.float64]]:
-    """The confidences, and the name and content of the array of answers, after a check of their headers."""
+def _load(path: Path, file: BinaryIO) -> tuple[Measure, NDArray[Any], str, NDArray[Any]]:
+    """The measure and its values, and the name and content of the array of answers, after a check of their headers."""
     if not zipfile.is_zipfile(file):
         raise InputError(f"{path}: expected an .npz file (numpy.savez), found another or a truncated one")
     file.seek(0)
     with np.load(file, allow_pickle=False) as archive:
         names = sorted(name.removesuffix(".npy") for name in archive.zip.namelist())
-        if names not in (["confidence", "correct"], ["confidence", "score"]):
+        measures = [measure for name, measure in MEASURES.items() if name in names]
+        answers = [name for name in ("correct", "score") if name in names]
+        if (len(names), len(measures), len(answers)) != (2, 1, 1):
             found = ", ".join(" ".join(name.split())[:40] for name in names[:5]) or "none"
-            raise InputError(f"{path}: expected the arrays confidence and correct, found {found}")
+            raise InputError(
+                f"{path}: expected the arrays confidence and correct (or entropy, or score), found {found}"
+            )
         for name in names:
             _check_array(path, name, archive.zip)
-        return archive["confidence"], names[1], archive[names[1]]
+        return measures[0], archive[measures[0].name], answers[0], archive[answers[0]]
 
 
 def _check_array(path: Path, name: str, archive: zipfile.ZipFile) -> None:
@@ -201,8 +214,8 @@ def _check_array(path: Path, name: str, archive: zipfile.ZipFile) -> None:
         header_bytes = member.tell()
     if kind.kind not in "biuf":
         raise InputError(f"{path}: {name}: expected an array of numbers, found {str(kind)[:40]}")
-    if len(shape) != 2 and not (len(shape) == 3 and name == "confidence"):
-        form = "samples x exits, perhaps x principal values" if name == "confidence" else "samples x exits"
+    if len(shape) != 2 and not (len(shape) == 3 and name in MEASURES):
+        form = "samples x exits, perhaps x principal values" if name in MEASURES else "samples x exits"
         raise InputError(f"{path}: {name}: expected {form}, found {len(shape)} dimensions")
     values = math.prod(shape)  # Python's integers do not overflow
     size = " x ".join(map(str, shape))
@@ -249,7 +262,8 @@ def samples_bytes(samples: Samples) -> bytes:
     """The content of an ``.npz`` file of samples."""
     held = io.BytesIO()
     answers = "correct" if samples.correct.dtype == np.bool_ else "score"
-    arrays: dict[str, Any] = {"confidence": samples.confidences, answers: samples.correct}
+    measure = samples.measure
+    arrays: dict[str, Any] = {measure.name: measure.signed(samples.confidences), answers: samples.correct}
     np.savez(held, **arrays)
     return held.getvalue()
 
@@ -279,10 +293,11 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
     """
     if samples.confidences.ndim == 3:
         raise InputError(
-            f"{samples.source or 'samples'}: expected a confidence for each exit, found {samples.values} principal "
-            "values; `fluidb exits` chooses how many must reach the threshold, and writes samples that can be drawn"
+            f"{samples.source or 'samples'}: expected one {samples.measure.name} for each exit, "
+            f"found {samples.values} principal values; `fluidb exits` chooses how many must reach the threshold, and "
+            "writes samples that can be drawn"
         )
-    own = {"exit": trace.exits, "confidence_1, ...": trace.confidences, "correct_1, ...": trace.correct}
+    own = {"exit": trace.exits, f"{trace.measure.name}_1, ...": trace.confidences, "correct_1, ...": trace.correct}
     found = [name for name, values in own.items() if values is not None]
     if found:
         raise InputError(
@@ -290,4 +305,6 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
             "leave out --samples or the columns"
         )
     drawn = samples.draw(len(trace), seed)
-    return replace(trace, confidences=drawn.confidences, correct=drawn.correct, source=samples.source)
+    return replace(
+        trace, confidences=drawn.confidences, correct=drawn.correct, source=samples.source, measure=samples.measure
+    )

@@ -114,6 +114,7 @@ the README and other tests do so for the other commands.
         ("serve-sim", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--seed", 3]),
         ("serve-sim-serial", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--policy", "serial"]),
         ("thresholds", ["thresholds", "DESIGN", "--trace", "t.csv", "--samples", "s.csv", "--slo", "400us"]),
+        ("target", ["target", "DESIGN", "84us", "--samples", "s.csv"]),
         ("samples", ["samples", "generate", "glue", "--network", "bert_base", "--count", 500, "-o", "n.npz"]),
         ("samples-show", ["samples", "show", "log.npz", "--threshold", "0.6,0.9"]),
         ("trace-poisson", ["trace", "poisson", "--rate", 15, "--count", 500, "--seed", 1, "-o", "n.csv"]),
@@ -133,6 +134,7 @@ the README and other tests do so for the other commands.
         ("platforms", ["platforms"]),
         ("platform", ["platforms", "show", "zc706"]),
         ("platform-import", ["platforms", "import", DATA / "fpgaconvnet" / "zc706.toml", "-o", "n.toml"]),
+        ("platform-fit", ["platforms", "fit", "sweep.csv"]),
         ("platform-check", ["platforms", "check", "nvdla"]),
         ("help", ["--help"]),
     ],
@@ -147,6 +149,7 @@ def test_golden_output(
     (tmp_path / "tiny").symlink_to(tiny_design)
     write_trace(poisson(8000, 400, 5), tmp_path / "t.csv")
     (tmp_path / "s.csv").write_text(SAMPLES)
+    (tmp_path / "sweep.csv").symlink_to(DATA / "sweep.csv")
     if "log.npz" in arguments:
         write_samples(draw_answers(PRESETS["glue"], 11, 4000, seed=1), tmp_path / "log.npz")
     arguments = ["tiny" if item == "DESIGN" else item for item in arguments] + (["--json"] if kind == "json" else [])
