@@ -172,22 +172,6 @@ class Cluster(Described):
         _, devices, total, bandwidth, communication, _ = self.row
         return f"{devices} devices with {total} GFLOP/s, links of {bandwidth} Mb/s, communication {communication}"
 
-    def some(self, names: list[str]) -> Cluster:
-        """The cluster of some of its devices, in its order.
-
-        Parameters
-        ----------
-        names : list of str
-            The devices.
-
-        Returns
-        -------
-        Cluster
-            It has the same owner, whose link remains even if it is not among the devices.
-        """
-        kept = [item for item in self.devices if item.name in names]
-        return self.model_copy(update={"devices": kept})
-
     def with_bandwidth(self, mbit_s: float) -> Cluster:
         """The cluster with another bandwidth of every link.
 

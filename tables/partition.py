@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -14,8 +14,14 @@ from ..platforms.cluster import MAX_MEMBERS, Cluster
 from .latency import PARTITION_FILE, SecondsOrNone
 
 Index = Annotated[int, Field(ge=0)]
-Range = Annotated[tuple[Index, Index], Field(strict=False)]
-"""Rows from the first up to the second, which is not among them."""
+
+
+class Range(NamedTuple):
+    """Rows from ``first`` up to ``end``, which is not among them."""
+
+    first: Index
+    end: Index
+
 
 Bytes = Annotated[float, Field(ge=0)]
 
@@ -222,7 +228,7 @@ class PartitionTable(Table):
                 raise ValueError(f"blocks: {block.name}: expected shares that tile its {block.layers[-1].height} rows")
         stages = [block.stage for block in self.blocks]
         every = list(range(1, len(self.exits) + 1))
-        if stages != sorted(stages) or sorted(set(stages)) != every or [item.stage for item in self.wholes] != every:
+        if stages != sorted(stages) or not set(stages) <= set(every) or [item.stage for item in self.wholes] != every:
             raise ValueError(f"blocks, wholes: expected stages 1 to {len(self.exits)} in order")
         return self
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ class Plan(NamedTuple):
     Attributes
     ----------
     trunk, branches : tuple of tuple of Step
-        By stage; a stage without a branch has an empty one.
+        By stage; a stage may have none.
     """
 
     trunk: tuple[tuple[Step, ...], ...]
@@ -61,7 +61,7 @@ def choose(costs: Costs, rule: Rule) -> Plan:
     first, held = 0, costs.held_at_start()
     for number, end in enumerate(network.ends):
         trunk.append(_greedy(costs, Span(len(network.branches), first, end), held, extends))
-        first, held = end, trunk[-1][-1].rows
+        first, held = end, trunk[-1][-1].rows if trunk[-1] else held
         units = network.branch_units(number)
         branches.append(_greedy(costs, Span(number, 0, len(units)), held, extends))
     return Plan(tuple(trunk), tuple(branches))
@@ -129,13 +129,23 @@ _EXTENDS: dict[Rule, Extends] = {
 
 
 class _State(NamedTuple):
-    """The best way to the end of a block: the time so far, who holds the map there, and how it was reached."""
+    """The best way to the end of a block: the time so far, who holds the map there, and the steps to it."""
 
     cost_s: float
     rows: Rows
     step: Step | None = None
     before: _State | None = None
-    branch: tuple[Step, ...] = ()
+    branches: tuple[tuple[Step, ...], ...] = ()
+
+    @property
+    def steps(self) -> list[Step]:
+        """The steps, first to last."""
+        found = []
+        here: _State | None = self
+        while here is not None:
+            found += [here.step] if here.step is not None else []
+            here = here.before
+        return found[::-1]
 
 
 def _optimal(costs: Costs) -> Plan:
@@ -149,13 +159,12 @@ def _optimal(costs: Costs) -> Plan:
     for number, (end, item) in enumerate(zip(network.ends, network.exits, strict=True)):
         weight = max(reach, 1e-9)  # of the samples that run the stage; where none does, the faster is still the better
         states = _shortest(costs, Span(len(network.branches), first, end), states, weight)
-        branches = [_with_branch(costs, number, state, weight) for state in states]
-        states = [
-            state._replace(cost_s=branch.cost_s, branch=_path(branch))
-            for state, branch in zip(states, branches, strict=True)
-        ]
+        states = [_with_branch(costs, number, state, weight) for state in states]
         first, reach = end, reach - item.rate
-    return _plan(min(states, key=_cost), network.ends)
+    best = min(states, key=_cost)
+    bounds = zip((0, *network.ends), network.ends, strict=False)
+    trunk = [tuple(step for step in best.steps if first < step.span.end <= end) for first, end in bounds]
+    return Plan(tuple(trunk), best.branches)
 
 
 def _shortest(costs: Costs, whole: Span, starts: list[_State], weight: float) -> list[_State]:
@@ -165,48 +174,24 @@ def _shortest(costs: Costs, whole: Span, starts: list[_State], weight: float) ->
         at[end] = []
         for first in range(whole.first, end):
             span = Span(whole.chain, first, end)
-            before = at[first] if costs.by_halo else [min(at[first], key=_cost)]
+            befores = at[first] if costs.by_halo else [min(at[first], key=_cost)]
             for rows in costs.choices(span):
-                found = [(state.cost_s + weight * costs.time_s(span, rows, state.rows), state) for state in before]
-                cost_s, state = min(found, key=lambda item: item[0])
-                at[end].append(_State(cost_s, rows, Step(span, rows), state))
+                found = [(state.cost_s + weight * costs.time_s(span, rows, state.rows), state) for state in befores]
+                cost_s, before = min(found, key=lambda item: item[0])
+                at[end].append(_State(cost_s, rows, Step(span, rows), before, before.branches))
     return at[whole.end]
 
 
 def _with_branch(costs: Costs, number: int, state: _State, weight: float) -> _State:
-    """The state at the end of the branch of an exit, after the layers that need a whole map."""
+    """The state with the cost and the steps of the branch of an exit, and of the layers that need a whole map."""
     part = Span(number, 0, len(costs.network.branch_units(number)))
-    root = _State(state.cost_s, state.rows)
-    found = _shortest(costs, part, [root], weight)
-    ends = [item._replace(cost_s=item.cost_s + weight * costs.gather(number, item.rows).time_s) for item in found]
-    return min(ends, key=_cost)
+    found = [
+        item._replace(cost_s=item.cost_s + weight * costs.gather(number, item.rows).time_s)
+        for item in _shortest(costs, part, [_State(state.cost_s, state.rows)], weight)
+    ]
+    best = min(found, key=_cost)
+    return state._replace(cost_s=best.cost_s, branches=(*state.branches, tuple(best.steps)))
 
 
 def _cost(state: _State) -> float:
     return state.cost_s
-
-
-def _path(state: _State) -> tuple[Step, ...]:
-    """The steps to a state, first to last."""
-    return tuple(item.step for item in reversed(_states_to(state)) if item.step is not None)
-
-
-def _states_to(state: _State) -> list[_State]:
-    found = []
-    here: _State | None = state
-    while here is not None:
-        found.append(here)
-        here = here.before
-    return found
-
-
-def _plan(state: _State, ends: Sequence[int]) -> Plan:
-    """The blocks on the way to a state, by stage."""
-    passed = [item for item in reversed(_states_to(state)) if item.step is not None]
-    trunk, branches, first = [], [], 0
-    for end in ends:
-        stage = [item for item in passed if item.step is not None and first < item.step.span.end <= end]
-        trunk.append(tuple(item.step for item in stage if item.step is not None))
-        branches.append(stage[-1].branch)
-        first = end
-    return Plan(tuple(trunk), tuple(branches))

@@ -29,7 +29,7 @@ class _Writer(NamedTuple):
         if inside:
             source = costs.network.exits[stage - 1].name if source == "input" else prefix + source
         needed = _ranges(needs[units[0].entry], rows)
-        owned = list(zip(held[:-1].tolist(), held[1:].tolist(), strict=True))
+        owned = list(map(Range, held[:-1].tolist(), held[1:].tolist()))
         return BlockRows(
             stage=stage,
             in_branch=inside,
@@ -71,7 +71,7 @@ def _ranges(need: tuple[Rows, Rows], rows: Rows) -> list[Range]:
     """The rows of a map, by device; of a device without a share, none."""
     first = need[0][rows[:-1]]
     end = np.where(np.diff(rows) > 0, need[1][rows[1:]], first)
-    return list(zip(first.tolist(), end.tolist(), strict=True))
+    return list(map(Range, first.tolist(), end.tolist()))
 
 
 def tabulate_partition(costs: Costs, cluster: Cluster, options: PartitionOptions, plan: Plan) -> PartitionTable:

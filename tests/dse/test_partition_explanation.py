@@ -82,6 +82,6 @@ def test_faults_of_an_explanation(fluidb: Run, tmp_path, folder, tiny_design):
         (["p", "--block", "fc"], "--block: expected a layer that runs in a block, e.g. conv3, exit1/conv"),
         (["p", "--batch", 1], "--batch: an option with a design, but p is a partition; leave it out"),
         ([tiny_design, "--block", "a"], "--block: an option with a partition, but"),
-        (["p", "--timeline", "t.json"], "t.json: exists"),
+        (["p", "--timeline", "t.json"], "t.json: output exists already"),
     ):  # fmt: skip
         assert expected in lines(fluidb("explain", *arguments))[0]

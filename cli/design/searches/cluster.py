@@ -13,7 +13,7 @@ from ...render import facts, ms, percent, progress, show, table
 if TYPE_CHECKING:
     from ....dse.partition.study import Study
     from ....platforms import Cluster
-    from ....tables.partition import BlockRows, PartitionTable
+    from ....tables.partition import BlockRows, PartitionTable, Range
 
 RULE = "How layers are fused into blocks: marginal, optimal, paper or layerwise (`fluidb docs edgesp`)."
 COUNTED = "What devices send, instead of the cluster's: eq3, once or halo."
@@ -204,8 +204,8 @@ def _blocks(chosen: PartitionTable) -> Iterator[list[str]]:
             yield [_names(whole.layers), str(stage), *at, ms(whole.compute_s), ms(whole.gather_s), ms(whole.time_s), ""]
 
 
-def _width(share: tuple[int, int]) -> str:
-    return str(share[1] - share[0]) if share[1] > share[0] else ""
+def _width(share: Range) -> str:
+    return str(share.end - share.first) if share.end > share.first else ""
 
 
 def _span(block: BlockRows) -> str:
