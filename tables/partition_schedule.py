@@ -216,7 +216,10 @@ class Choice(NamedTuple):
     Attributes
     ----------
     interval_s : float
-        Time from the begin of an image to that of the next.
+        Time from the begin of an image to that of the next, if all run to the end.
+    mean_interval_s : float
+        The same on average over the exits.  A fixed schedule has the same interval for all; only one image at a time
+        begins when the one before has left.
     exit_s : list of float
         Time from the begin of an image to each exit.
     tasks : list of Task
@@ -224,6 +227,7 @@ class Choice(NamedTuple):
     """
 
     interval_s: float
+    mean_interval_s: float
     exit_s: list[float]
     tasks: list[Task]
 
@@ -252,7 +256,8 @@ class Pipelining(NamedTuple):
         Average time over the exits for which an image takes the busiest link or processor: the bound for a cluster that
         uses also what images leave free that exit.
     choices : list of Choice
-        Schedules, by interval, each with a shorter latency than all before it; the last is one image at a time.
+        Schedules with more images a second than one at a time, by interval, each with a shorter latency than all before
+        it; and as the last one image at a time.
     """
 
     alone_s: float
@@ -261,9 +266,9 @@ class Pipelining(NamedTuple):
     busiest_s: float
     choices: list[Choice]
 
-    def gain(self, interval_s: float) -> float:
+    def gain(self, choice: Choice) -> float:
         """How many times more images a second than one at a time, each of which leaves at its exit."""
-        return self.average_s / interval_s
+        return self.average_s / choice.mean_interval_s
 
     @property
     def most_gain(self) -> float:
@@ -286,19 +291,19 @@ def pipelining(table: PartitionTable) -> Pipelining:
     Returns
     -------
     Pipelining
-        Intervals from the least one up to the time of an image alone are tried in steps of one hundredth of the least;
-        the last choice is one image at a time.
+        Intervals from the least one up to the average time of one image at a time are tried, in steps of one hundredth
+        of the least.
     """
     one, busy = alone(table), busy_s(table)
     least_s = max(busy.values())
-    count = max(0, math.ceil(STEPS_PER_INTERVAL * (one.latency_s / least_s - 1) - NEARLY))
+    count = max(0, math.ceil(STEPS_PER_INTERVAL * (one.mean_interval_s / least_s - 1) - NEARLY))
     choices: list[Choice] = []
     for number in range(count):
         interval_s = least_s * (1 + number / STEPS_PER_INTERVAL)
         tasks = schedule(table, interval_s)
         if tasks is None:
             continue
-        found = _choice(table, interval_s, tasks)
+        found = _choice(table, interval_s, interval_s, tasks)
         if found.latency_s < (choices[-1].latency_s if choices else math.inf) * (1 - NEARLY):
             choices.append(found)
     most = max(busy_s(table, to_end=False).values())
@@ -320,15 +325,22 @@ def alone(table: PartitionTable) -> Choice:
     """
     tasks = schedule(table)
     assert tasks is not None
-    return _choice(table, max(task.end_s for task in tasks), tasks)
+    found = _choice(table, max(task.end_s for task in tasks), 0.0, tasks)
+    return found._replace(mean_interval_s=_average_s(table, found.exit_s))
 
 
-def _choice(table: PartitionTable, interval_s: float, tasks: list[Task]) -> Choice:
+def _choice(table: PartitionTable, interval_s: float, mean_interval_s: float, tasks: list[Task]) -> Choice:
     stages = range(1, len(table.exits) + 1)
-    return Choice(interval_s, [max(task.end_s for task in tasks if task.stage <= stage) for stage in stages], tasks)
+    exit_s = [max(task.end_s for task in tasks if task.stage <= stage) for stage in stages]
+    return Choice(interval_s, mean_interval_s, exit_s, tasks)
 
 
-def pipelined_table(table: PartitionTable, choice: Choice) -> LatencyTable:
+def _average_s(table: PartitionTable, exit_s: list[float]) -> float:
+    """Average time over the exits."""
+    return float(np.dot([item.rate for item in table.exits], exit_s))
+
+
+def pipelined_table(table: PartitionTable, choice: Choice, groups: int = 1) -> LatencyTable:
     """The latency table of a pipelined cluster: images side by side, each with a share of the cluster.
 
     Parameters
@@ -337,26 +349,28 @@ def pipelined_table(table: PartitionTable, choice: Choice) -> LatencyTable:
         The partition.
     choice : Choice
         The schedule.
+    groups : int
+        Equal groups of devices that serve side by side, each with this partition.
 
     Returns
     -------
     LatencyTable
-        Times of an image in the schedule.  It loads the cluster by the share that the interval has in its average time
-        over the exits, and there are as many lanes as fill the cluster: together they finish one image in an interval.
+        Times of an image in the schedule.  It loads its group by the share that the interval has in its average time
+        over the exits, and there are as many lanes as fill all groups: together they finish one image of each group in
+        an interval.
 
     Raises
     ------
     InputError
         If images are not faster than one at a time.
     """
-    rates = [item.rate for item in table.exits]
-    share = choice.interval_s / float(np.dot(rates, choice.exit_s))
+    share = choice.mean_interval_s / _average_s(table, choice.exit_s) / groups
     lanes = math.ceil(1 / share - NEARLY)
     if lanes < 2:
         raise InputError(
             f"{table.network} on {table.cluster.name}: expected a schedule with images side by side, found one that "
-            f"begins an image every {1e3 * choice.interval_s:.4g} ms, when the one before has left on average; serve "
-            "the partition as it is"
+            f"begins an image every {1e3 * choice.mean_interval_s:.4g} ms, when the one before has left on average; "
+            "serve the partition as it is"
         )
     stage_s = np.diff(choice.exit_s, prepend=0.0)
     latency = LatencyTable(

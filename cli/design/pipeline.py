@@ -8,6 +8,7 @@ from typing import Annotated
 from ..options import AsJson, Force, argument, duration, option, written
 from ..render import facts, ms, note, percent, show, table
 
+GROUPS = "Equal groups of devices that serve side by side; DIR is the partition over one of them."
 LATENCY = "Longest time of an image to the end; any if not given."
 
 
@@ -16,6 +17,7 @@ def command(
         Path, argument("A partition's folder, written by `fluidb dse NETWORK CLUSTER -o DIR`.", "DIR")
     ],
     latency: Annotated[str | None, option(LATENCY, "DURATION")] = None,
+    groups: Annotated[int, option(GROUPS, min=1, max=64)] = 1,
     output: Annotated[Path | None, written("Write the latency table of the schedule here, for serve-sim.")] = None,
     timeline: Annotated[Path | None, option("Write who works when, for ui.perfetto.dev (JSON).", "FILE")] = None,
     images: Annotated[int, option("Images of the timeline.", min=1, max=1000)] = 8,
@@ -46,25 +48,26 @@ def command(
         raise InputError(
             f"--latency: expected at least {ms(found.alone_s)}, the time of an image alone, found {latency}"
         )
-    lanes = None if output is None else write_pipelined(output, partition, chosen, replace=force).lanes
+    lanes = None if output is None else write_pipelined(output, partition, chosen, groups=groups, replace=force).lanes
     if timeline is not None:
         write_partition_timeline(partition, chosen, images, timeline, replace=force)
     exits = len(partition.exits) > 1
     about = facts(
         {
             "partition": f"{partition.network} on {len(partition.devices)} devices of {partition.cluster.name}",
-            "one at a time": f"{1 / found.average_s:,.2f} images/s, {ms(found.alone_s)} to the end",
+            "groups": f"{groups}, side by side: images/s are those of all of them" if groups > 1 else None,
+            "one at a time": f"{groups / found.average_s:,.2f} images/s, {ms(found.alone_s)} to the end",
             "average": f"{ms(found.average_s)} over the exits" if exits else None,
-            "chosen": f"{1 / chosen.interval_s:,.2f} images/s, {ms(chosen.latency_s)} to the end: "
-            f"{found.gain(chosen.interval_s):.2f} times as many",
+            "chosen": f"{groups / chosen.mean_interval_s:,.2f} images/s, {ms(chosen.latency_s)} to the end: "
+            f"{found.gain(chosen):.2f} times as many",
             "bound": f"{found.most_gain:.2f} times as many: the busiest device or link is never idle",
         }
     )
     choices = [
         (
-            ms(item.interval_s),
-            f"{1 / item.interval_s:,.2f}",
-            f"{found.gain(item.interval_s):.2f}",
+            ms(item.mean_interval_s),
+            f"{groups / item.mean_interval_s:,.2f}",
+            f"{found.gain(item):.2f}",
             ms(item.latency_s),
             item.in_flight,
             "*" if item is chosen else "",
@@ -86,6 +89,7 @@ def command(
         "partition": directory,
         "output": output,
         "lanes": lanes,
+        "groups": groups,
         "alone_s": found.alone_s,
         "average_s": found.average_s,
         "busiest_s": found.busiest_s,
@@ -95,9 +99,10 @@ def command(
         "choices": [
             {
                 "interval_s": item.interval_s,
+                "mean_interval_s": item.mean_interval_s,
                 "exit_s": item.exit_s,
                 "in_flight": item.in_flight,
-                "gain": found.gain(item.interval_s),
+                "gain": found.gain(item),
             }
             for item in found.choices
         ],

@@ -60,7 +60,7 @@ def test_one_block_by_hand():
     found = pipelining(partition_of([(1, [(1, 3), (1, 3)])]))
     assert found.busy_s == {"d0 link": 1, "d0 processor": 3, "d1 link": 1, "d1 processor": 3}
     assert [(item.interval_s, item.latency_s, item.in_flight) for item in found.choices] == [(3, 4, 2), (4, 4, 1)]
-    assert found.gain(3) == found.most_gain == pytest.approx(4 / 3)
+    assert found.gain(found.choices[0]) == found.most_gain == pytest.approx(4 / 3)
 
 
 def test_an_uplink_is_one_link():
@@ -138,6 +138,9 @@ def test_busy_on_average_counts_those_that_get_there():
     found = pipelining(table)
     assert found.average_s == 0.75 * 5 + 0.25 * 14
     assert found.most_gain == found.average_s / 6
+    one = found.choices[-1]
+    assert (one.interval_s, one.mean_interval_s, found.gain(one)) == (14, found.average_s, 1)
+    assert all(item.interval_s < found.average_s for item in found.choices[:-1])
 
 
 TABLE = partition_of([(1, [(2, 3), (2, 2)]), (1, [(1, 1), (1, 1)])], [(1, 1)])
@@ -154,6 +157,10 @@ def test_the_event_loop_finishes_an_image_in_an_interval():
         assert replay.finish_s.max() == pytest.approx(count * choice.interval_s)
         lonely = simulate(latency, replace(everybody(1, 1)), find_policy(f"serial:call=0,lanes={latency.lanes}"))
         assert lonely.finish_s[0] == pytest.approx(choice.latency_s)
+    halves = pipelined_table(TABLE, alone(TABLE), groups=2)
+    assert (halves.lanes, halves.load) == (2, [0.0, 0.5])
+    replay = simulate(halves, everybody(60, 1), find_policy("serial:call=0,lanes=2"))
+    assert replay.finish_s.max() == pytest.approx(30 * alone(TABLE).latency_s)
     plain = LatencyTable(network="n", platform="c", exits=TABLE.exits, b_max=1, rows=pair_rows(np.array([[10.0]])))
     assert summarise(simulate(plain, everybody(60, 1), find_policy("serial:call=0"))).processing_rate_per_s == 0.1
 
