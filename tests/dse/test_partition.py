@@ -188,15 +188,14 @@ def test_algorithm_1_is_never_worse_than_proportional_shares(seed: int):
 
 
 def test_zeta_matters_only_when_it_is_large():
-    """From .02 to .2 it makes hardly any difference; .4 does."""
+    """edgesp.md: from .02 to .2 it makes no difference; .4 costs up to 9 %."""
     cut, cluster = network("resnet50"), preset("edgesp-a")
     times = {}
     for zeta in (0.02, 0.1, 0.2, 0.4):
-        search = Partitioner(cut, cluster, PartitionOptions(zeta=zeta))
+        search = Partitioner(cut, cluster, PartitionOptions(rule=Rule.OPTIMAL, zeta=zeta))
         times[zeta] = search.partition(search.names[:6]).average_s
-    assert max(times[z] for z in (0.02, 0.1, 0.2)) <= 1.02 * times[0.02]
-    assert 0.9 < times[0.4] / times[0.02] < 1.1
-    assert times[0.4] != times[0.02]
+    assert max(times[z] for z in (0.02, 0.1, 0.2)) <= 1.005 * times[0.02]
+    assert 1.02 < times[0.4] / times[0.02] < 1.1
 
 
 def test_more_devices_than_rows_leave_some_idle(fluidb: Run, tmp_path: Path):
