@@ -111,6 +111,8 @@ the README and other tests do so for the other commands.
         ("fbcb", ["fbcb", "DESIGN"]),
         ("explain", ["explain", "DESIGN", "--batch", 2, "--top", 5]),
         ("explain-layer", ["explain", "DESIGN", "--layer", "expand"]),
+        ("explain-partition", ["explain", "part"]),
+        ("pipeline", ["pipeline", "part"]),
         ("serve-sim", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--seed", 3]),
         ("serve-sim-serial", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--policy", "serial"]),
         ("thresholds", ["thresholds", "DESIGN", "--trace", "t.csv", "--samples", "s.csv", "--slo", "400us"]),
@@ -150,6 +152,8 @@ def test_golden_output(
     write_trace(poisson(8000, 400, 5), tmp_path / "t.csv")
     (tmp_path / "s.csv").write_text(SAMPLES)
     (tmp_path / "sweep.csv").symlink_to(DATA / "sweep.csv")
+    if "part" in arguments:
+        assert fluidb("dse", "alexnet_cifar10", "edgesp-a", "--devices", 2, "-o", "part").returncode == 0
     if "log.npz" in arguments:
         write_samples(draw_answers(PRESETS["glue"], 11, 4000, seed=1), tmp_path / "log.npz")
     arguments = ["tiny" if item == "DESIGN" else item for item in arguments] + (["--json"] if kind == "json" else [])

@@ -46,7 +46,9 @@ def test_a_sample_leaves_where_its_entropy_is_at_most_the_threshold():
     ):
         found = prepare(trace, RATES, slo_s=1.0, threshold=threshold)
         assert (found.exits.tolist(), found.origin) == (exits, origin)
-    with pytest.raises(InputError, match="expected --threshold with entropies from 0 to 25 nats, which have no usual"):
+    with pytest.raises(
+        InputError, match="threshold: expected one of entropies from 0 to 25 nats, as none is usual; give --threshold"
+    ):
         prepare(trace, RATES, slo_s=1.0)
     with pytest.raises(InputError, match="threshold: expected entropies from 0 to 25 nats, found never, 26"):
         prepare(trace, RATES, slo_s=1.0, threshold=["never", 26.0])
@@ -134,7 +136,7 @@ def test_entropies_through_the_command_line(fluidb: Run, tmp_path: Path, tiny_de
     by = [fluidb(*served, *more).stdout for more in (("c.npz",), ("e.npz", "--threshold", edge))]
     first, second = (text.replace(f"entropy <= {edge:g} of e.npz", "confidence >= 0.8 of c.npz") for text in by)
     assert first == second
-    assert "expected --threshold with entropies" in lines(fluidb(*served, "e.npz"))[0]
+    assert "expected one of entropies" in lines(fluidb(*served, "e.npz"))[0]
     swept = fluidb("thresholds", tiny_design, "--trace", "t.csv", "--slo", "1ms", "--samples", "e.npz",
                    "--from", 0, "--to", 0.7, "--steps", 2)  # fmt: skip
     assert "entropy   e.npz, seed 0" in swept.stdout
