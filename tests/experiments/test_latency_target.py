@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -39,6 +40,13 @@ def test_a_target_is_met_on_the_samples_that_chose(by, target_s):
         assert found.checked.mean_s == 1.0
     if target_s == 9:
         assert [item.threshold for item in found.exits] == ["never", "never", None]
+
+
+def test_the_second_half_checks_and_does_not_choose():
+    samples = drawn(200)
+    wrong = np.concatenate([samples.correct[:100], np.zeros((100, 3), dtype=bool)])
+    found = meet_target(TABLE, replace(samples, correct=wrong), 3.0)
+    assert found == replace(meet_target(TABLE, samples, 3.0), checked=replace(found.checked, accuracy=0.0))
 
 
 def test_accuracy_prefers_the_exit_that_brings_most_for_its_time():
