@@ -35,7 +35,7 @@ def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command("show")
 def show_(platform: PlatformName, as_json: AsJson = False) -> None:
-    """Show one board, device or cluster: its numbers, each with its source."""
+    """Show one platform: its numbers, each with its source."""
     from ...platforms import Described, load_platform
 
     board = load_platform(platform, kind=Described)
