@@ -49,7 +49,7 @@ Policies = Annotated[
     list[str] | None, option("As in serve-sim; all that ship if not given. Repeatable.", "NAME[:KEY=VALUE,...]")
 ]
 Slo = Annotated[str | None, option("Latency objective, e.g. 200ms, if the trace has none.", "DURATION")]
-Samples = Annotated[Path | None, option("Confidences and answers to draw from, if the trace has none.", "FILE")]
+Samples = Annotated[Path | None, option("Confidences or entropies, and answers, to draw from.", "FILE")]
 
 
 @dataclass(frozen=True, kw_only=True)

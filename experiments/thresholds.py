@@ -52,18 +52,18 @@ class Sweep:
     ----------
     requests : int
         How many every point serves.
-    measure : str
-        What the thresholds are: confidences or entropies.
     exits : list of str
         Names of the network's exits.
     points : list of ThresholdPoint
         One for each threshold; the mark is for accuracy, mean latency and violations.
+    measure : str
+        What the thresholds are: confidences or entropies.
     """
 
     requests: int
-    measure: str
     exits: list[str]
     points: list[ThresholdPoint]
+    measure: str = "confidence"
 
 
 def spread(first: float, last: float, count: int) -> list[float]:
@@ -181,4 +181,4 @@ def sweep_thresholds(
             progress(done, len(thresholds))
     best = pareto(np.array([(-point.accuracy, point.mean_latency_s, point.violation_rate) for point in found]))
     points = [replace(point, pareto=bool(mark)) for point, mark in zip(found, best, strict=True)]
-    return Sweep(len(trace), trace.measure.name, [row.name for row in latency.exits], points)
+    return Sweep(len(trace), [row.name for row in latency.exits], points, trace.measure.name)

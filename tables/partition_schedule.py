@@ -46,11 +46,6 @@ class Task(NamedTuple):
     begin_s: float
     end_s: float
 
-    @property
-    def time_s(self) -> float:
-        """How long it takes."""
-        return self.end_s - self.begin_s
-
 
 class Step(NamedTuple):
     """A block, or layers that need a whole map.  It begins when all devices have finished the one before.
@@ -132,7 +127,7 @@ class _Calendar:
         gaps = zip(ends, [*(begin for begin, _ in self.taken[1:]), self.taken[0][0] + whole], strict=True)
         found = []
         for gap, until in gaps:
-            # the first time at or after ready_s that lies in this gap of this or of the next round
+            # the first round in which this gap ends late enough
             turns = math.ceil((ready_s - until + time_s - slack_s) / whole)
             begin_s = max(ready_s, gap + turns * whole)
             if begin_s + time_s <= until + turns * whole + slack_s:
@@ -167,18 +162,13 @@ def schedule(table: PartitionTable, interval_s: float = math.inf) -> list[Task] 
     ready_s = 0.0
     for step in steps_of(table):
         ends_s: dict[str, float] = {}
-        for link, time_s in step.transfer_s.items():
-            begin_s = calendars[link].place(ready_s, time_s)
+        transfers = {link: (time_s, "") for link, time_s in step.transfer_s.items()}
+        for resource, (time_s, link) in [*transfers.items(), *step.compute_s.items()]:
+            begin_s = calendars[resource].place(ends_s.get(link, ready_s), time_s)
             if begin_s is None:
                 return None
-            ends_s[link] = begin_s + time_s
-            tasks.append(Task(step.name, step.stage, link, begin_s, ends_s[link]))
-        for processor, (time_s, link) in step.compute_s.items():
-            begin_s = calendars[processor].place(ends_s.get(link, ready_s), time_s)
-            if begin_s is None:
-                return None
-            ends_s[processor] = begin_s + time_s
-            tasks.append(Task(step.name, step.stage, processor, begin_s, ends_s[processor]))
+            ends_s[resource] = begin_s + time_s
+            tasks.append(Task(step.name, step.stage, resource, begin_s, ends_s[resource]))
         ready_s = max(ends_s.values())
     return tasks
 

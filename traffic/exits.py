@@ -113,8 +113,8 @@ def chosen_thresholds(
     if given is None:
         if measure is not CONFIDENCE:
             raise InputError(
-                f"threshold: expected one of {measure.plural}, as none is usual; give --threshold (`fluidb target` finds "
-                "it), or a trace with a column exit"
+                f"threshold: expected one of {measure.plural}, as none is usual; give --threshold, which "
+                "`fluidb target` finds, or a trace with a column exit"
             )
         return [PAPER_THRESHOLD]
     thresholds: list[Threshold] = [given] if isinstance(given, str | float | int) else list(given)

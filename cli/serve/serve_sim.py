@@ -21,7 +21,7 @@ def command(
     directory: TableFolder,
     simulated: Simulation,
     threshold: Annotated[
-        str | None, option("Confidence to exit: of all, or of each but the last.", "P[,P,...]")
+        str | None, option("Confidence or entropy to exit: of all, or each but the last.", "P[,P,...]")
     ] = None,
     until: Annotated[str | None, option("Stop at this time; unfinished requests are violations.", "DURATION")] = None,
     requests: Annotated[Path | None, option("Write what happened to every request, as CSV.", "FILE")] = None,

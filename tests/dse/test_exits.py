@@ -7,6 +7,7 @@ import functools
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import naive_exits as naive
 import numpy as np
@@ -174,7 +175,7 @@ def test_the_reference_is_the_best_of_all_choices(seed: int) -> None:
 # faults
 
 
-def changed(samples: Samples, **parts: np.ndarray) -> Samples:
+def changed(samples: Samples, **parts: Any) -> Samples:
     return dataclasses.replace(samples, source=Path("log.npz"), **parts)
 
 

@@ -40,11 +40,11 @@ def test_rows_waits_and_bytes_add_up(folder):
             computed, twice = computed + len(every), twice + len(every) - len(set(every))
     assert found.twice_share == twice / computed > 0
     assert sum(item.link_bytes + item.sent_bytes for item in found.devices) == pytest.approx(table.communication_bytes)
-    for k, item in enumerate(found.devices):
-        own = sum(block.compute_s[k] for block in table.blocks)
-        own += sum(step.compute_s for step in table.wholes if step.device == item.name)
-        assert item.compute_s == pytest.approx(own)
-        assert item.compute_s + item.transfer_s + item.idle_s == pytest.approx(table.exit_s[-1])
+    for k, device in enumerate(found.devices):
+        blocks_s = sum(block.compute_s[k] for block in table.blocks)
+        wholes_s = sum(step.compute_s for step in table.wholes if step.device == device.name)
+        assert device.compute_s == pytest.approx(blocks_s + wholes_s)
+        assert device.compute_s + device.transfer_s + device.idle_s == pytest.approx(table.exit_s[-1])
     assert alone(table).exit_s == pytest.approx(table.exit_s)
 
 

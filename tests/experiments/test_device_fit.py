@@ -88,7 +88,7 @@ def test_convolutions_run_in_onnx_runtime_and_are_what_they_are_called():
 
     convolutions = [Convolution(5, 4, 3, 2, kernel) for kernel in (1, 2, 3, 5)]
     for convolution in convolutions:
-        (output,) = _session(convolution, 1)()
+        (output,) = np.array(_session(convolution, 1)())
         assert output.shape == (1, 2, 5, 4)
     seen: list[tuple[int, int]] = []
     found = measure_convolutions(convolutions[:2], repetitions=1, threads=1, progress=lambda *at: seen.append(at))

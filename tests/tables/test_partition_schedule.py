@@ -16,7 +16,7 @@ from fluidb.platforms import Cluster
 from fluidb.platforms.cluster import Link, Member, Uplink
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
 from fluidb.tables.latency import LatencyTable, pair_rows
-from fluidb.tables.partition import BlockRows, LayerRows, PartitionOptions, PartitionTable, WholeStep
+from fluidb.tables.partition import BlockRows, LayerRows, PartitionOptions, PartitionTable, Range, WholeStep
 from fluidb.tables.partition_schedule import alone, busy_s, pipelined_table, pipelining, schedule, steps_of
 from fluidb.traffic import prepare
 from hypothesis import given, settings
@@ -34,7 +34,7 @@ def partition_of(blocks, wholes=None, rates=(1.0,), *, uplink: bool = False) -> 
     )  # fmt: skip
     found = []
     for number, (stage, times) in enumerate(blocks):
-        bounds = [(k, k + 1) for k in range(count)]
+        bounds = [Range(k, k + 1) for k in range(count)]
         transfer_s, compute_s = ([float(pair[i]) for pair in times] for i in (0, 1))
         found.append(
             BlockRows(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,13 +38,14 @@ def entropies_of(values: np.ndarray) -> Samples:
 
 def test_a_sample_leaves_where_its_entropy_is_at_most_the_threshold():
     trace = replace(trace_of([0.0, 1.0, 2.0, 3.0]), confidences=-ENTROPIES, measure=ENTROPY)
-    for threshold, exits, origin in (
+    cases: tuple[tuple[Any, list[int], str], ...] = (
         (0.4, [1, 1, 2, 3], "entropy <= 0.4"),
         ([0.1, 0.5], [1, 2, 2, 2], "entropy <= 0.1, 0.5"),
         (["never", 0.4], [2, 2, 2, 3], "entropy <= never, 0.4"),
         ("always", [1, 1, 1, 1], "entropy <= always"),
         (["never", "never"], [3, 3, 3, 3], "entropy <= never, never"),
-    ):
+    )
+    for threshold, exits, origin in cases:
         found = prepare(trace, RATES, slo_s=1.0, threshold=threshold)
         assert (found.exits.tolist(), found.origin) == (exits, origin)
     with pytest.raises(
@@ -68,8 +70,8 @@ def test_a_confidence_and_the_entropy_of_the_same_order_decide_alike(rows, thres
     edge = as_entropies(Samples(np.array([[threshold]]), np.ones((1, 2), dtype=bool)), 10).confidences[0, 0]
     clear = np.abs(np.array(rows) - threshold).min() > 1e-9
     if clear:
-        found = [describe_samples(samples, [threshold]), describe_samples(other, [ENTROPY.threshold(edge)])]
-        assert len({item[0].thresholds[0].exit_share for item in found}) == 1
+        by = [describe_samples(samples, [threshold]), describe_samples(other, [ENTROPY.threshold(edge)])]
+        assert len({item[0].thresholds[0].exit_share for item in by}) == 1
 
 
 @pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
@@ -107,8 +109,8 @@ def test_a_file_has_one_measure(tmp_path):
     (tmp_path / "s.csv").write_text("entropy_1,correct_1,correct_2\n1,1,1\n-1,1,1\n")
     with pytest.raises(InputError, match=r'row 2 \(line 3\): entropy_1: expected an entropy in nats, .* found "-1"'):
         read_samples(tmp_path / "s.csv")
-    for arrays in ({"entropy": [[26.0]]}, {"entropy": [[float("nan")]]}):
-        np.savez(tmp_path / "s.npz", correct=np.ones((1, 2)), **arrays)
+    for value in (26.0, float("nan")):
+        np.savez(tmp_path / "s.npz", correct=np.ones((1, 2)), entropy=[[value]])
         with pytest.raises(InputError, match="row 1: entropy_1: expected an entropy in nats, from 0 to 25, found"):
             read_samples(tmp_path / "s.npz")
     np.savez(tmp_path / "s.npz", correct=np.ones((1, 2)), confidence=[[0.0]], entropy=[[0.0]])
