@@ -17,6 +17,7 @@ import adaptation
 import commands
 import exits
 import kernel
+import partition
 import peers
 import scale
 import simulator
@@ -38,6 +39,7 @@ def full(requests: int, peers_python: Path | None) -> Iterator[Table]:
     yield simulator.measure(5, 1_000_000, 10_000)
     yield exits.measure(5)
     yield adaptation.measure(5, 1_000_000)
+    yield partition.measure(5)
     for axis in scale.FULL:
         yield scale.measure(axis, 5)
     yield scale.measure(scale.REQUESTS._replace(sizes=[*sizes, requests]), 1)  # the longest takes a minute or two
@@ -51,6 +53,7 @@ def smoke() -> Iterator[Table]:
     yield simulator.measure(1, 1_000, 500)
     yield exits.measure(1, 500, 5)
     yield adaptation.measure(1, 1_000)
+    yield partition.measure(1, [2], [2])
     for axis in scale.SMALL:
         yield scale.measure(axis, 1)
     yield peers.measure(None)

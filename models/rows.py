@@ -48,7 +48,7 @@ class RowLayer(NamedTuple):
         """Whether it multiplies by weights: such layers have a fixed cost on a device."""
         return self.weights > 0
 
-    def needs(self, first: NDArray[np.int64], end: NDArray[np.int64], height: int) -> tuple[NDArray[np.int64], ...]:
+    def needs(self, first: NDArray[np.int64], end: NDArray[np.int64], height: int) -> Ranges:
         """The rows of an input of this height that output rows need, of many ranges at once.
 
         Parameters
@@ -284,9 +284,13 @@ def cut_into_rows(file: NetworkFile, path: Path) -> RowNetwork:
     return RowNetwork(file.name, tuple(network.exits), trunk, (*ends, len(trunk.units)), tuple(branches))
 
 
+Ranges = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""First rows, and the rows behind the last ones, of many ranges."""
+
+
 def block_rows(
-    layers: Sequence[RowLayer], entry: str, source: Shape
-) -> dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    layers: Sequence[RowLayer], entry: str, source: Shape, output: Ranges | None = None
+) -> dict[str, Ranges]:
     """The rows of every map that a share of a block's output needs (paper 004, Section 3.2).
 
     Parameters
@@ -297,16 +301,18 @@ def block_rows(
         The map that enters it.
     source : Shape
         Its shape.
+    output : (first, end), optional
+        The rows of the last layer's output that are needed; every share of it if not given.
 
     Returns
     -------
     dict of str to (first, end)
-        For the output of every layer that counts and for ``entry``: (H + 1,) arrays with the first row that a share
-        needs which begins with output row o, and the row behind the last that one needs which ends before o.
+        For the output of every layer that counts and for ``entry``.  If ``output`` is not given, (H + 1,) arrays: the
+        first row that a share needs which begins with output row o, and the row behind the last that one needs which
+        ends before o.
     """
-    height = layers[-1].shape.height
-    ends = np.arange(height + 1)
-    needs = {layers[-1].name: (ends, ends)}
+    rows = np.arange(layers[-1].shape.height + 1)
+    needs = {layers[-1].name: output or (rows, rows)}
     heights = {entry: source.height} | {layer.name: layer.shape.height for layer in layers}
     for layer in reversed(layers):
         if layer.name not in needs:

@@ -95,28 +95,40 @@ class Blocks:
         return block_rows([layer for unit in units for layer in unit.layers], units[0].entry, units[0].source)
 
     def _fused(self, span: Span) -> kernels.Block:
-        units, needs = self.units(span), self.needs(span)
-        source, shape = units[0].source, units[-1].shape
-        need_first, need_end = needs[units[0].entry]
-        source_bytes = self.word_bytes * source.width * source.channels
-        flops, maps = np.zeros((2, shape.height + 1)), source_bytes * np.array([need_first, need_end], dtype=float)
-        layers = [layer for unit in units for layer in unit.layers if layer.name in needs]
+        """The block of the same end without its first unit, and then that unit in front."""
+        chain, first, end = span
+        for later in range(end - 1, first, -1):
+            self.fused(Span(chain, later, end))
+        behind = self.fused(Span(chain, first + 1, end)) if first + 1 < end else None
+        unit, last = self.network.chains[chain].units[first], self.network.chains[chain].units[end - 1]
+        needs = block_rows(unit.layers, unit.entry, unit.source, behind and (behind.need_first, behind.need_end))
+        source_bytes = self.word_bytes * unit.source.width * unit.source.channels
+        source_rows = needs[unit.entry]
+        flops, maps = np.zeros((2, last.shape.height + 1)), source_bytes * np.array(source_rows, dtype=float)
+        layers = [layer for layer in unit.layers if layer.name in needs]
         for layer in layers:
             rows = np.array(needs[layer.name], dtype=float)
             flops += layer.row_flops * rows
             maps += self.word_bytes * layer.shape.width * layer.shape.channels * rows
+        products = sum(layer.has_product for layer in layers)
+        if behind is not None:
+            flops += (behind.flops_first, behind.flops_end)
+            products += behind.layers
+            # the map between the two was counted as the input of the one behind
+            between = self.word_bytes * unit.shape.width * unit.shape.channels
+            maps += np.array([behind.map_first, behind.map_end]) - between * np.array(needs[unit.name])
         return kernels.Block(
-            need_first=need_first,
-            need_end=need_end,
+            need_first=source_rows[0],
+            need_end=source_rows[1],
             flops_first=flops[0],
             flops_end=flops[1],
             map_first=maps[0],
             map_end=maps[1],
-            layers=sum(layer.has_product for layer in layers),
-            source_height=source.height,
+            layers=products,
+            source_height=unit.source.height,
             source_bytes=source_bytes,
-            row_bytes=self.word_bytes * shape.width * shape.channels,
-            is_first=span.chain == len(self.network.branches) and span.first == 0,
+            row_bytes=self.word_bytes * last.shape.width * last.shape.channels,
+            is_first=chain == len(self.network.branches) and first == 0,
         )
 
 
