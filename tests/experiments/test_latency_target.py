@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from builders import Run, lines, table_of
 from fluidb.experiments.latency_target import meet_target
+from fluidb.formats import InputError
 from fluidb.tables import read_latency
 from fluidb.traffic import Samples
 from fluidb.traffic.answers import PRESETS, as_entropies, draw_answers
@@ -47,6 +48,13 @@ def test_the_second_half_checks_and_does_not_choose():
     wrong = np.concatenate([samples.correct[:100], np.zeros((100, 3), dtype=bool)])
     found = meet_target(TABLE, replace(samples, correct=wrong), 3.0)
     assert found == replace(meet_target(TABLE, samples, 3.0), checked=replace(found.checked, accuracy=0.0))
+
+
+def test_a_table_with_several_times_for_an_exit_is_refused():
+    last = TABLE.exits[-1].model_copy(update={"steps": 3})
+    decoder = TABLE.model_copy(update={"exits": [*TABLE.exits[:-1], last]})
+    with pytest.raises(InputError, match="test: expected one time for each exit, found times by width"):
+        meet_target(decoder, drawn(10), 3.0)
 
 
 def test_accuracy_prefers_the_exit_that_brings_most_for_its_time():
