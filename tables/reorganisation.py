@@ -5,7 +5,7 @@ device either carries them along (it *pads*) or runs the others in smaller batch
 compiled, so that design time, which writes the decisions down, and run time, which takes them, cannot differ.
 
 Times are in seconds.  An array by batch size has the batch sizes 0..b_max, and 0 at batch size 0.  Widths are numbered
-from the smallest.  All rules hold for any times; those of Equations (1) and (2) compare nothing else.
+from the widest, as the variants of a latency table are.
 """
 
 from __future__ import annotations
@@ -115,10 +115,10 @@ def fill_sub_batches(sizes: Ints, ideal: Ints) -> None:
     ideal : (W,) ndarray of int64
         Ideal batch size of each width.
     """
-    for i in range(sizes.size - 1, -1, -1):  # by decreasing width
+    for i in range(sizes.size):  # by decreasing width
         if sizes[i] == 0:
             continue
-        for j in range(i - 1, -1, -1):
+        for j in range(i + 1, sizes.size):
             moved = min(max(ideal[i] - sizes[i], 0), sizes[j])
             sizes[i] += moved
             sizes[j] -= moved
@@ -151,14 +151,14 @@ def reorganise_widths(sizes: Ints, time_s: Floats, gather_s: Floats, ideal: Ints
     """
     filled = sizes.copy()
     fill_sub_batches(filled, ideal)
-    total, widest, count, split_s = 0, 0, 0, 0.0
-    for width in range(sizes.size - 1, -1, -1):
+    widest, total, count, split_s = 0, sizes.sum(), 0, 0.0
+    while sizes[widest] == 0:
+        widest += 1
+    for width in range(widest, sizes.size):
         size = filled[width]
         if size > 0:
-            widest = max(widest, width)
             into[count] = size
             count += 1
-            total += size
             split_s += time_s[width, size] + gather_s[size]  # Equation (2), with the gather
     if time_s[widest, total] <= split_s:
         into[0] = total
@@ -184,11 +184,7 @@ def partition(sizes: Ints, time_s: Floats, gather_s: Floats, into: Ints) -> int:
         Number of sub-batches; 1 if the batch is padded, which a tie is too.
     """
     total = sizes.sum()
-    width_of = np.empty(total, dtype=np.int64)
-    placed = 0
-    for width in range(sizes.size - 1, -1, -1):
-        width_of[placed : placed + sizes[width]] = width
-        placed += sizes[width]
+    width_of = np.repeat(np.arange(sizes.size), sizes)
     best_s = np.full(total + 1, np.inf)  # least time of the first samples, in sub-batches that are gathered
     begin_of = np.zeros(total + 1, dtype=np.int64)  # where the last of these sub-batches begins
     best_s[0] = 0.0

@@ -24,7 +24,7 @@ bounded = settings(max_examples=40)
 
 
 class Machine(NamedTuple):
-    """Times of a device by width and batch size, and those of gathers."""
+    """Times of a device by width and batch size, and those of gathers. Row 0 is the widest, of width W."""
 
     time_s: NDArray[np.float64]
     gather_s: NDArray[np.float64]
@@ -34,20 +34,24 @@ class Machine(NamedTuple):
         return self.gather_s.size - 1
 
     @property
+    def widths(self) -> range:
+        return range(len(self.time_s), 0, -1)
+
+    @property
     def ideal(self) -> NDArray[np.int64]:
         return ideal_batch_sizes(self.time_s)
 
     def seconds(self, batch: int, width: int) -> float:
-        return float(self.time_s[width, batch])
+        return float(self.time_s[len(self.time_s) - width, batch])
 
     def gather(self, batch: int) -> float:
         return float(self.gather_s[batch])
 
 
 def machine(floor: float, slopes: Sequence[float], gather: tuple[float, float], b_max: int = 12) -> Machine:
-    """A GPU-like device: a width takes a floor, or its slope for each sample."""
+    """A GPU-like device: a width takes a floor, or its slope for each sample; the widest first."""
     batch = np.arange(b_max + 1.0)
-    time_s = np.maximum(floor, np.outer(sorted(slopes), batch))
+    time_s = np.maximum(floor, np.outer(sorted(slopes, reverse=True), batch))
     gather_s = gather[0] + gather[1] * batch
     time_s[:, 0], gather_s[0] = 0.0, 0.0
     return Machine(time_s, gather_s)
@@ -66,12 +70,11 @@ gpus = st.builds(
 def batches(draw: st.DrawFn, largest: int = 12) -> tuple[Machine, list[int]]:
     """A device, and the widths of a batch on it."""
     drawn = draw(gpus)
-    widths = st.integers(0, len(drawn.time_s) - 1)
-    return drawn, draw(st.lists(widths, min_size=1, max_size=largest))
+    return drawn, draw(st.lists(st.sampled_from(drawn.widths), min_size=1, max_size=largest))
 
 
 def sizes_of(on: Machine, widths: Sequence[int]) -> NDArray[np.int64]:
-    return np.bincount(widths, minlength=len(on.time_s)).astype(np.int64)
+    return np.array([widths.count(width) for width in on.widths])
 
 
 def cut(widths: Sequence[int], sizes: NDArray[np.int64]) -> list[list[int]]:
@@ -104,11 +107,11 @@ def reorganised(on: Machine, widths: Sequence[int], *, least: bool) -> list[list
 @given(gpus)
 def test_a_decision_map_is_equation_1(on: Machine):
     split = decision_map(on.time_s, np.tile(on.gather_s, (len(on.time_s), 1)))
-    for point in range(len(on.time_s)):
+    for point, width in enumerate(on.widths):
         for places in range(1, on.b_max + 1):
             for terminated in range(places + 1):
                 decided = naive_batchcond.depth_decision(
-                    lambda batch, point=point: on.seconds(batch, point), on.gather, places, terminated
+                    lambda batch, width=width: on.seconds(batch, width), on.gather, places, terminated
                 )
                 assert split[point, places, terminated] == (decided in {"split", "stop"})
                 pays = split_pays(on.time_s[point], on.gather_s, places, places - terminated)
@@ -132,7 +135,7 @@ def test_the_exchange_test_finds_a_wrong_cell():
 @bounded
 @given(gpus)
 def test_ideal_batch_sizes(on: Machine):
-    expected = [naive_batchcond.ideal_batch(on.seconds, width, on.b_max) for width in range(len(on.time_s))]
+    expected = [naive_batchcond.ideal_batch(on.seconds, width, on.b_max) for width in on.widths]
     assert on.ideal.tolist() == expected
 
 
@@ -140,11 +143,11 @@ def test_ideal_batch_sizes(on: Machine):
 @given(batches())
 def test_algorithm_1_as_in_plain_loops(drawn: tuple[Machine, list[int]]):
     on, widths = drawn
-    ideal = dict(enumerate(on.ideal.tolist()))
+    ideal = dict(zip(on.widths, on.ideal.tolist(), strict=True))
     filled = sizes_of(on, widths)
     fill_sub_batches(filled, on.ideal)
     expected = naive_batchcond.algorithm_1(widths, ideal)
-    assert [size for size in filled[::-1].tolist() if size] == [len(part) for part in expected]
+    assert [size for size in filled.tolist() if size] == [len(part) for part in expected]
     parts, seconds = naive_batchcond.width_decision(widths, on.seconds, on.gather, ideal)
     found = reorganised(on, widths, least=False)
     assert found == parts
@@ -176,9 +179,9 @@ def test_no_other_cut_takes_less_time_than_the_partition(drawn: tuple[Machine, l
 
 def test_the_two_mends_of_algorithm_1():
     """As printed, 2 samples that want to be 5 would take 3 of themselves; 1 of the next could not give 3."""
-    sizes = np.array([4, 1, 2])
-    fill_sub_batches(sizes, np.array([3, 3, 5]))
-    assert sizes.tolist() == [2, 0, 5]
+    sizes = np.array([2, 1, 4])
+    fill_sub_batches(sizes, np.array([5, 3, 3]))
+    assert sizes.tolist() == [5, 0, 2]
 
 
 def test_equation_2_as_printed_omits_the_gather():
