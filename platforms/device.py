@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from ..formats import validate
 from .described import Described
 
-MAX_BATCH = 256
+MAX_BATCH = 512
 """Largest b_max."""
 
 MAX_STAGES = 1000
@@ -52,8 +52,6 @@ class Device(Described):
     table_made_by: ClassVar[str] = "make its table with `fluidb latency NETWORK {} -o DIR`"
     listed_as: ClassVar[str] = "devices"
     headers: ClassVar[tuple[str, ...]] = ("device", "form", "b_max", "lanes", "")
-    no_numbers: ClassVar[set[str]] = Described.no_numbers | {"network", "stages"}
-
     schema_: Literal["fluidb.device/1"] = Field("fluidb.device/1", alias="schema")
     lanes: Lanes = 1
     load_full: Load | None = None
@@ -98,9 +96,13 @@ class Device(Described):
         # paper 001, Section 4.2: the larger two batches are, the more they slow each other
         return [0.0, *(self.load_full * b / (b + self.load_half_batch) for b in range(1, self.b_max + 1))]
 
-    def gather_s(self) -> list[float] | None:
-        """Time to gather survivors into a batch of b, for b = 0..b_max; ``None`` if the file states no time."""
-        return linear_s(self.gather_floor_s, self.gather_s_per_sample, self.b_max)
+    def gathers_s(self, stages: int) -> list[list[float]] | None:
+        """Time to gather survivors into a batch of b, for b = 0..b_max; ``None`` if the file states no time.
+
+        A row for each of the ``stages`` of a network: at the input, and behind every stage but the last.
+        """
+        row = linear_s(self.gather_floor_s, self.gather_s_per_sample, self.b_max)
+        return None if row is None else [row] * stages
 
 
 class Analytic(Device):
