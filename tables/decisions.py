@@ -112,7 +112,7 @@ class Rule(NamedTuple):
         return (terminated >= self.terminated) & (places >= self.places)
 
 
-ALWAYS_SPLIT, NEVER_SPLIT = Rule(1, 2), Rule(MAX_BATCH, MAX_BATCH + 1)
+ALWAYS_SPLIT = Rule(1, 2)
 
 
 class Judged(NamedTuple):
@@ -141,17 +141,17 @@ class Point(NamedTuple):
     ----------
     row : PointRow
         The row.
-    least : Rule
-        Splitting never pays with fewer terminated samples or fewer places than this.
-    rule : Rule
-        The rule that comes nearest to the map in balanced accuracy.
+    least : Rule, optional
+        Splitting never pays with fewer terminated samples or fewer places than this; ``None`` if it never does.
+    rule : Rule, optional
+        The rule that comes nearest to the map in balanced accuracy; ``None`` likewise.
     by_rule, always_split, always_pad : Judged
         How this rule does, and two that need no table.
     """
 
     row: PointRow
-    least: Rule
-    rule: Rule
+    least: Rule | None
+    rule: Rule | None
     by_rule: Judged
     always_split: Judged
     always_pad: Judged
@@ -238,7 +238,7 @@ def _ranges(split: Bools) -> list[list[list[int]]]:
     return found
 
 
-def judge_points(table: LatencyTable, decisions: DecisionTable) -> list[Point]:
+def sum_up(table: LatencyTable, decisions: DecisionTable) -> list[Point]:
     """Sum up every row of a decision table.
 
     Parameters
@@ -259,9 +259,9 @@ def judge_points(table: LatencyTable, decisions: DecisionTable) -> list[Point]:
         point = after.index(row.after_exits[0])
         times = time_s[row.variants[0], point], gather_s[point]
         split = row.map()
-        rules = least_rule(split), nearest_rule(split)
-        judged = [judge(rule.map(len(split)), split, *times) for rule in (rules[1], ALWAYS_SPLIT, NEVER_SPLIT)]
-        found.append(Point(row, *rules, *judged))
+        rules, never = (least_rule(split), nearest_rule(split)), np.zeros_like(split)
+        tried = [rule.map(len(split)) if rule else never for rule in (rules[1], ALWAYS_SPLIT)]
+        found.append(Point(row, *rules, *(judge(each, split, *times) for each in (*tried, never))))
     return found
 
 
@@ -271,13 +271,13 @@ def _cells(sizes: int) -> Bools:
     return (terminated >= 1) & (terminated < places)
 
 
-def least_rule(split: Bools) -> Rule:
-    """The smallest counts with which splitting pays anywhere in a map; ``NEVER_SPLIT`` if it never does."""
+def least_rule(split: Bools) -> Rule | None:
+    """The smallest counts with which splitting pays anywhere in a map; ``None`` if it never does."""
     places, terminated = np.nonzero(split & _cells(len(split)))
-    return Rule(int(terminated.min()), int(places.min())) if places.size else NEVER_SPLIT
+    return Rule(int(terminated.min()), int(places.min())) if places.size else None
 
 
-def nearest_rule(split: Bools) -> Rule:
+def nearest_rule(split: Bools) -> Rule | None:
     """The rule with the largest balanced accuracy; of equals, the one that splits most often.
 
     Parameters
@@ -287,12 +287,12 @@ def nearest_rule(split: Bools) -> Rule:
 
     Returns
     -------
-    Rule
-        ``ALWAYS_SPLIT`` or ``NEVER_SPLIT`` if the map has cells of one kind only.
+    Rule, optional
+        ``ALWAYS_SPLIT`` if no cell with a choice pads; ``None`` if none splits.
     """
     cells = _cells(len(split))
     if not (cells & split).any():
-        return NEVER_SPLIT
+        return None
     if not (cells & ~split).any():
         return ALWAYS_SPLIT
     # for every rule: cells that split and that pad among those where it splits

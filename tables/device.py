@@ -13,7 +13,7 @@ from ..formats import InputError, check_own_folder, table_text, write_directory
 from ..models import Layer, Network
 from ..platforms.by_stage import Timed
 from ..platforms.device import Analytic, Device
-from .decisions import DECISIONS_FILE, DecisionTable, tabulate_decisions
+from .decisions import DECISIONS_FILE, DecisionTable, Point, sum_up, tabulate_decisions
 from .latency import LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups, pair_rows
 
 
@@ -115,6 +115,11 @@ class DeviceTables(NamedTuple):
 
     latency: LatencyTable
     decisions: DecisionTable
+
+    @property
+    def points(self) -> list[Point]:
+        """The decision points with what sums them up."""
+        return sum_up(self.latency, self.decisions)
 
 
 def write_device(network: Network, device: Device, folder: Path, *, replace: bool = False) -> DeviceTables:
