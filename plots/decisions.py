@@ -43,7 +43,7 @@ def draw_decisions(table: LatencyTable, found: DecisionTable) -> Figure:
     panels: list[Callable[[Axes], None]] = [partial(_map, found=found, row=row) for row in drawn]
     panels.append(partial(_throughput, table=table, found=found))
     if table.widths is not None:
-        panels.append(partial(_ideal, found=found))
+        panels.append(partial(_ideal, widths=table.widths, found=found))
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
     with canvas(max(3.6 * columns, 5.0), 3.2 * rows + 0.5) as figure:
@@ -82,7 +82,8 @@ def _map(axes: Axes, *, found: DecisionTable, row: PointRow) -> None:
     cells = np.ma.masked_where((terminated < 1) | (terminated >= places), row.map()).T
     edges, colours = np.arange(found.b_max + 2) - 0.5, ListedColormap([COLOURS[4], COLOURS[0]])
     axes.pcolormesh(edges, edges, cells, cmap=colours, vmin=0, vmax=1, rasterized=True)
-    where = [f"behind exit {_span([str(number) for number in row.after_exits])}", _widths(found, row.variants)]
+    exits = "exit" if len(row.after_exits) == 1 else "exits"
+    where = [f"behind {exits} {_span([str(n) for n in row.after_exits])}", _widths(found, row.variants)]
     axes.set(
         xlabel="places b", ylabel="terminated samples E", xlim=(0.5, found.b_max + 0.5), ylim=(0.5, found.b_max + 0.5),
         title=", ".join(filter(None, where)),
@@ -105,7 +106,7 @@ def _throughput(axes: Axes, *, table: LatencyTable, found: DecisionTable) -> Non
         axes.legend()
 
 
-def _ideal(axes: Axes, *, found: DecisionTable) -> None:
+def _ideal(axes: Axes, *, widths: list[float], found: DecisionTable) -> None:
     """The smallest batch that fills the device, by width."""
-    axes.plot([row.width for row in found.variants], [row.ideal_batch for row in found.variants], marker=".")
+    axes.plot(widths, [row.ideal_batch for row in found.variants[: len(widths)]], marker=".")
     axes.set(xlabel="width", ylabel="batch", title="ideal batch", ylim=(0, None))

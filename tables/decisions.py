@@ -225,7 +225,7 @@ def tabulate_decisions(table: LatencyTable) -> DecisionTable:
 
 def _widths(table: LatencyTable) -> list[float | None]:
     """The width of each variant."""
-    widths = table.widths or [None]
+    widths: list[float | None] = [None] if table.widths is None else [*table.widths]
     return [widths[variant % len(widths)] for variant in range(table.variants)]
 
 
