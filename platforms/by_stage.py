@@ -86,7 +86,7 @@ class Group(Strict):
 
     def time_s(self, batch: int, width: float) -> float:
         """Time of one of its stages."""
-        sample_s = sum(term.seconds * width**term.power for term in self.slope_s_per_sample)
+        sample_s = sum(term.seconds * float(width**term.power) for term in self.slope_s_per_sample)
         layers_s = max(self.floor_s, sample_s * batch)
         return layers_s + self.check_s + self.check_s_per_sample * batch
 

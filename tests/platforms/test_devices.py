@@ -166,13 +166,13 @@ def test_times_by_stage_worked_out_by_hand(tmp_path: Path):
         (("widths = [4, 16]\n", ""), "widths: expected some if a slope_s_per_sample has terms of the width, and only"),
         (("[4, 16]", "[16, 4]"), "widths: expected every width once, in ascending order"),
         (("[4, 16]", "[0, 4]"), "widths[0]: expected more than 0, found 0"),
-        (("floor_s = 0.010", "floor = 0.010"), "groups[0].floor: unknown key; did you mean floor_s?"),
+        (("check_s = ", "chek_s = "), "groups[0].chek_s: unknown key; did you mean check_s?"),
         (("power = 0.5", "power = -1"), "groups[0].slope_s_per_sample[1].power: expected at least 0"),
         (("floor_s = 0.002\n", ""), "groups[1].floor_s: expected this key, found none"),
         (('network = "tiny"\n', ""), "network: expected this key, found none"),
         (
             ("slope_s_per_sample = 1e-3", 'slope_s_per_sample = "1 ms"'),
-            "slope_s_per_sample[0].seconds: expected a number",
+            "groups[1].slope_s_per_sample[0]: expected a number",
         ),
         (
             ("gather_floor_s = 9.0", 'gather_floor_s = 9.0\n[sources]\nfloor = "a"'),
