@@ -85,15 +85,21 @@ def _variant(made: LatencyTable, number: int) -> str:
 
 def _decisions(found: DeviceTables) -> Iterator[str]:
     """Where splitting pays, and which batches fill the device."""
-    headers = ["after exit", "width", "splitting pays only if", "rule that comes nearest"]
-    headers += [f"{way}: balanced, lost" for way in ("this rule", "always split", "always pad")]
+    headers = [
+        "after exit",
+        "width",
+        "splitting pays only if",
+        "nearest rule",
+        "by this rule",
+        "always split",
+        "always pad",
+    ]
     if found.decisions.points:
         rows = []
         for point in found.points:
             widths = _span([_width(found, number) for number in point.row.variants])
-            rules = _rule(point.least, "E >= {}, b >= {}"), _rule(point.rule, "split from E >= {} on at b >= {}")
             judged = map(_judged, (point.by_rule, point.always_split, point.always_pad))
-            rows.append((_span(point.row.after_exits), widths, *rules, *judged))
+            rows.append((_span(point.row.after_exits), widths, _rule(point.least), _rule(point.rule), *judged))
         yield table(headers, rows, text=True)
         yield _EXPLAINED
     yield table(
@@ -106,8 +112,8 @@ def _decisions(found: DeviceTables) -> Iterator[str]:
 
 
 _EXPLAINED = """\
-E: terminated samples of a batch of b places; every pair (b, E) with 0 < E < b counts once.
-balanced: balanced accuracy against Equation (1). lost: by how much the stages behind take longer."""
+E samples of a batch of b places have terminated. The last three columns judge ways to decide: the balanced accuracy
+against Equation (1), and by how much the stages behind take longer. Every pair with 0 < E < b counts once."""
 
 
 def _width(found: DeviceTables, number: int) -> str:
@@ -120,8 +126,8 @@ def _span(items: Sequence[object]) -> str:
     return str(items[0]) if len(items) == 1 else f"{items[0]} to {items[-1]}"
 
 
-def _rule(rule: Rule | None, text: str) -> str:
-    return "never" if rule is None else text.format(rule.terminated, rule.places)
+def _rule(rule: Rule | None) -> str:
+    return "never" if rule is None else f"E >= {rule.terminated}, b >= {rule.places}"
 
 
 def _judged(judged: Judged) -> str:
