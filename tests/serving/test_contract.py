@@ -102,6 +102,23 @@ def test_places_are_padded_until_a_policy_compacts_them():
 
 
 @compile_policy
+def compact_at_the_first_exit(view, data):
+    """Gathers at the first exit, pads at the second."""
+    if view.depth == 0:
+        return launch(view.waiting, 1)
+    return Decision(0, 0, 1, math.inf, view.stage == 1, 0, 0.0)
+
+
+def test_a_batch_is_compacted_for_a_run_and_the_policy_asked_again_where_that_ends():
+    """Of four samples three are gathered in 0.5 s; the place of the one that leaves after them stays."""
+    table = table_of([[1.0, 2.0, 3.0, 4.0]] * 3).model_copy(update={"gather_s": [[0.0, 0.125, 0.25, 0.5, 0.5]] * 3})
+    traffic = traffic_of(trace_of([0.0] * 4), np.array([1, 2, 3, 3]), 100.0)
+    found = simulate(table, traffic, scheduler_of(compact_at_the_first_exit))
+    assert found.finish_s.tolist() == [4.0, 7.5, 10.5, 10.5]
+    assert found.overhead_s == 0.5
+
+
+@compile_policy
 def stricter(view, data):
     """Raises the only threshold by 0.25 for each batch."""
     if view.depth == 0:
