@@ -127,7 +127,7 @@ def _replay(
     if levels:
         traffic = dataclasses.replace(traffic, exits=np.where(served.exit, served.exit, len(table.exits)))
     return Replay(
-        traffic, table, served.start_s, served.finish_s, served.stalled_s, served.preempted, segments,
+        traffic, table, served.start_s, served.finish_s, served.stalled_s, served.preempted, served.batch, segments,
         ran.launches.sum(axis=0), cut.launches.sum(axis=0), int(clock.preemptions), int(clock.calls),
         int(clock.calls) * scheduler.call_s - cut.call_s, until_s, lanes, float(clock.overhead_s) - cut.overhead_s,
         runs_of(ran, int(clock.run_members)) if room else None,

@@ -52,9 +52,9 @@ class Made:
         }
         text = {
             "requests": f"{len(trace):,}",
-            "rate": f"{rate:{'.3f' if rate >= 1 else '.3g'}} /s",
-            "CV of gaps": f"{trace.gap_cv:.3f}",
-            "lag-1 correlation": f"{trace.gap_lag1:.3f}",
+            "rate": f"{rate:{'.3f' if rate >= 1 else '.3g'}} /s" if rate else "none, all arrive at one time",
+            "CV of gaps": f"{trace.gap_cv:.3f}" if rate else None,
+            "lag-1 correlation": f"{trace.gap_lag1:.3f}" if rate else None,
             "last arrival": f"{span_s:,.3f} s",
         }
         show(self.as_json, "fluidb.trace-output/1", record, [facts(text)], self.output)
@@ -126,6 +126,16 @@ def daily(
     drawn.draw("daily", rate, peak_to_mean, peak_hour)
 
 
+def offline(count: Annotated[int, option("Requests.")], made: Made) -> None:
+    """Write a trace in which all requests wait at time 0.
+
+    MLPerf's Offline scenario: what counts is how soon all have returned.
+    """
+    from ...traffic import offline
+
+    made.write("offline", lambda: offline(count))
+
+
 def merge(traces: Annotated[list[Path], argument("The traces to merge.", "FILE...")], made: Made) -> None:
     """Write one trace of the requests of several."""
     from ...traffic import read_trace, superpose
@@ -156,6 +166,6 @@ def rescale(
     made.write("rescale", make, sources=[trace])
 
 
-for _command in (poisson, gamma, mmpp, cameras, daily, merge, rescale):
+for _command in (poisson, gamma, mmpp, cameras, daily, offline, merge, rescale):
     app.command()(flat(_command))
 app.command("import")(trace_import.command)

@@ -45,6 +45,7 @@ REQUEST = np.dtype(
         ("stalled_s", "f8"),  # time spent preempted
         ("preempted", "i8"),  # how often
         ("exit", "i8"),  # at which it returned; 0 until then
+        ("batch", "i8"),  # with which it entered, counted from 1; 0 until then
     ],
     align=True,
 )
