@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tables.latency import LatencyTable, Segments
-from ..traffic.traffic import Traffic
+from ..traffic.traffic import Traffic, places
 from .one_run import OneRun, nearest_rank
 from .statistics import Interval, warm_up
 
@@ -250,7 +250,8 @@ class Summary:
     makespan_s : float
         From the first arrival to the last return; infinite with requests unfinished.
     depth_variance : float
-        Mean over batches, as they entered, of the variance of the exits in each.
+        Mean over batches, as they entered, of the variance of depth in each: of the exits, of which the last counts
+        once for each of its steps.
     width_variance : float or None
         Likewise of the widths; ``None`` if the trace states none.
     warm_up_requests : int
@@ -388,6 +389,8 @@ def summarise(replay: Replay) -> Summary:
     returned = np.isfinite(replay.finish_s)
     violations, unfinished = int(violated.sum()), count - int(returned.sum())
     right = None if trace.correct is None else trace.correct[np.arange(count), traffic.exits - 1]
+    last = replay.table.exits[-1]
+    depths = places(traffic.exits, last.steps if trace.steps is None else trace.steps, len(replay.table.exits))
     numbers = range(1, len(replay.table.exits) + 1)
     run_s = replay.ran * replay.segments.time_s
     ran_s = float(run_s.sum())
@@ -410,7 +413,7 @@ def summarise(replay: Replay) -> Summary:
         processing_rate_per_s=(count - unfinished) / span_s,
         goodput_per_s=(count - violations) / span_s,
         makespan_s=math.inf if unfinished else span_s,
-        depth_variance=variance_within(replay.batch, traffic.exits),
+        depth_variance=variance_within(replay.batch, depths),
         width_variance=None if trace.width is None else variance_within(replay.batch, trace.width),
         warm_up_requests=0 if trace.at_once else warm_up(latency_s),
         busy_share=(ran_s + replay.overhead_s) / replay.lanes / span_s,

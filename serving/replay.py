@@ -20,7 +20,7 @@ from ..formats import InputError
 from ..tables.latency import LatencyTable, Segments, SubNet
 from ..traffic.rows import more
 from ..traffic.trace import Trace, write_columns
-from ..traffic.traffic import Traffic
+from ..traffic.traffic import Traffic, places
 from .event_loop import FAULTS, OK, Device, Record, Rules, State, Work, begin, run_events
 from .metrics import Replay, Runs
 from .policies import Decide, Decision, Policy, View, compile_policy
@@ -304,9 +304,7 @@ def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> Wor
     confidences, exits = np.zeros((0, 0)), traffic.exits
     if levels and trace.confidences is not None:
         confidences, exits = np.ascontiguousarray(trace.confidences[:, :levels]), np.full(len(traffic), last)
-    # a sample that reaches the last stage leaves after its own number of steps
-    own = steps if trace.steps is None else trace.steps
-    return Work(requests, exits + np.where(exits == last, own - 1, 0), confidences)
+    return Work(requests, places(exits, steps if trace.steps is None else trace.steps, last), confidences)
 
 
 def device_of(table: LatencyTable, segments: Segments) -> Device:

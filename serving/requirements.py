@@ -160,8 +160,8 @@ def check_stated(requirements: Iterable[Requirement], **stated: object) -> None:
         What is required.
     **stated : object or None
         By name of a figure: what it is computed from, ``None`` if the input does not have it.  ``mac_share``
-        needs the ``peak_macs_per_s`` of a latency table, ``accuracy`` the ``correct`` of a trace, ``width_variance`` its
-        ``width``.
+        needs the ``peak_macs_per_s`` of a latency table, ``accuracy`` the ``correct`` of a trace,
+        ``width_variance`` its ``width``.
 
     Raises
     ------

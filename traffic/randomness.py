@@ -7,8 +7,9 @@ import numpy as np
 from ..formats import InputError
 
 (
-    ARRIVALS, EXITS, SAMPLES, GAMMA, MMPP, CAMERAS, DAILY, WITHIN_MINUTE, ANSWERS, WIDTHS, STEPS, PREDICTIONS,
-) = range(12)  # fmt: skip
+    ARRIVALS, EXITS, SAMPLES, GAMMA, MMPP, CAMERAS, DAILY, WITHIN_MINUTE, ANSWERS, WIDTHS, STEPS,
+    PREDICTED_DEPTHS, PREDICTED_WIDTHS,
+) = range(13)  # fmt: skip
 
 
 def stream(seed: int, purpose: int) -> np.random.Generator:

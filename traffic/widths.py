@@ -191,9 +191,7 @@ def _positive(text: str, what: str, example: str, *, zero: bool = False) -> floa
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf or (value == 0 and not zero):
-        raise InputError(
-            f'{what}: expected a number {">=" if zero else ">"} 0, found "{text}"; write e.g. {example}'
-        )
+        raise InputError(f'{what}: expected a number {">=" if zero else ">"} 0, found "{text}"; write e.g. {example}')
     return value
 
 

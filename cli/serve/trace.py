@@ -21,6 +21,11 @@ app = typer.Typer(no_args_is_help=True, help="Make request traces.")
 Rate = Annotated[float, option("Mean arrival rate in requests a second.", "REQUESTS/S")]
 
 
+WIDTH = "Draw widths: lognormal:mean=39,sd=19,low=6,high=256,multiple=8 or shares:64=0.3,96=0.7."
+STEPS = "Draw steps from widths: ratio=1.08,relative=0.205,absolute=1.5,high=103."
+PREDICT = "Predict {}, with this correlation, -1 to 1."
+
+
 @dataclass(frozen=True, kw_only=True)
 class Made:
     """Where a trace goes."""
@@ -166,6 +171,36 @@ def rescale(
     made.write("rescale", make, sources=[trace])
 
 
-for _command in (poisson, gamma, mmpp, cameras, daily, offline, merge, rescale):
+def add(
+    trace: Annotated[Path, argument("The trace to add columns to.", "FILE")],
+    *,
+    width: Annotated[str | None, option(WIDTH, "lognormal:...|shares:...")] = None,
+    steps: Annotated[str | None, option(STEPS, "KEY=VALUE,...")] = None,
+    predict_depth: Annotated[float | None, option(PREDICT.format("steps or exits"), "RHO")] = None,
+    predict_width: Annotated[float | None, option(PREDICT.format("widths"), "RHO")] = None,
+    seed: Annotated[int, option("Same seed, same columns.")] = 0,
+    made: Made,
+) -> None:
+    """Write a trace with widths, steps or predictions.
+
+    Each column is drawn independently of all else that is drawn with the seed.
+    """
+    from ...traffic import read_trace
+    from ...traffic.additions import add_columns
+    from ...traffic.widths import parse_steps, parse_widths
+
+    widths = None if width is None else parse_widths(width, "--width")
+    follow = None if steps is None else parse_steps(steps, "--steps")
+
+    def make() -> Trace:
+        return add_columns(
+            read_trace(trace), seed, width=widths, steps=follow,
+            predict_depth=predict_depth, predict_width=predict_width,
+        )  # fmt: skip
+
+    made.write("add", make, seed, [trace])
+
+
+for _command in (poisson, gamma, mmpp, cameras, daily, offline, merge, rescale, add):
     app.command()(flat(_command))
 app.command("import")(trace_import.command)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fluidb.formats import InputError
 from fluidb.traffic.predictions import predict
-from fluidb.traffic.randomness import PREDICTIONS, stream
+from fluidb.traffic.randomness import PREDICTED_DEPTHS, stream
 from fluidb.traffic.widths import draw_steps, draw_widths, parse_steps, parse_widths
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -61,30 +61,34 @@ def test_streams_are_independent_and_follow_their_seed():
 def test_a_prediction_removes_the_share_of_the_variance_that_the_paper_measured(rho, ratio):
     """Table IV: 2x for the early-exit network, 1.2x for the slimmable one; the rest of the formula is 1/(1 - rho^2)."""
     depth = np.clip(np.rint(np.random.default_rng(0).normal(9, 3.5, COUNT)), 1, 17)
-    found = predict(depth, rho, 0, 1, 17)
+    found = predict(depth, rho, 0, "predicted_depth", 1, 17)
     left = np.mean([part.var() for part in np.split(depth[np.argsort(found, kind="stable")], COUNT // 100)])
     assert depth.var() / left == pytest.approx(ratio, rel=0.04)
 
 
 @settings(max_examples=40)
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.sampled_from([-1.0, -0.6, -0.01, 0.0, 0.3, 0.71, 1.0]), st.integers(0, 9))
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=30),
+    st.sampled_from([-1.0, -0.6, -0.01, 0.0, 0.3, 0.71, 1.0]),
+    st.integers(0, 9),
+)
 def test_a_prediction_is_the_formula_and_stays_within_its_limits(depths, rho, seed):
     actual = np.array(depths)
-    found = predict(actual, rho, seed, 1, 9)
+    found = predict(actual, rho, seed, "predicted_depth", 1, 9)
     assert set(found) <= set(range(1, 10))
     if rho == 0:
         assert set(found) == {round(float(np.mean(depths)))}
         return
-    noise = stream(seed, PREDICTIONS).standard_normal(len(depths)) * np.std(depths) * math.sqrt(1 / rho**2 - 1)
+    noise = stream(seed, PREDICTED_DEPTHS).standard_normal(len(depths)) * np.std(depths) * math.sqrt(1 / rho**2 - 1)
     for depth, more, predicted in zip(depths, noise, found, strict=True):
         assert predicted == min(9, max(1, round((depth if rho > 0 else 10 - depth) + more)))
 
 
 def test_predictors_that_lie():
     depth = np.arange(1, 18)
-    assert predict(depth, 1, 0, 1, 17).tolist() == depth.tolist()
-    assert predict(depth, -1, 0, 1, 17).tolist() == depth[::-1].tolist()
-    assert set(predict(depth, 0, 0, 1, 17)) == {9.0}
+    assert predict(depth, 1, 0, "predicted_depth", 1, 17).tolist() == depth.tolist()
+    assert predict(depth, -1, 0, "predicted_depth", 1, 17).tolist() == depth[::-1].tolist()
+    assert set(predict(depth, 0, 0, "predicted_depth", 1, 17)) == {9.0}
 
 
 @pytest.mark.parametrize(
@@ -112,5 +116,7 @@ def test_a_distribution_that_is_none(text, fault):
 
 def test_a_correlation_out_of_range():
     for rho in (1.5, math.nan, 0.001):
-        with pytest.raises(InputError, match=rf"predict: expected a correlation from -1 to 1, .* found {rho:g}"):
-            predict(np.array([1]), rho, 0, 1, 2)
+        with pytest.raises(
+            InputError, match=rf"predicted_width: expected a correlation from -1 to 1, .* found {rho:g}"
+        ):
+            predict(np.array([1]), rho, 0, "predicted_width", 1, 2)
