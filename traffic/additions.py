@@ -53,7 +53,7 @@ def add_columns(
     asked = {"width": width, "steps": steps, "predicted_depth": predict_depth, "predicted_width": predict_width}
     wanted = [name for name, value in asked.items() if value is not None]
     if not wanted:
-        raise InputError(f"expected at least one column to add, found none; known: {', '.join(asked)}")
+        raise InputError(f"add: expected at least one of the columns {', '.join(asked)}, found none; add e.g. --width")
     where = trace.source or "trace"
     faults = [
         f"{where}: expected no column {name}, which is to be drawn; leave out one of the two"

@@ -212,9 +212,7 @@ def _load(path: Path, file: BinaryIO) -> dict[str, NDArray[np.float64]]:
         names = sorted(name.removesuffix(".npy") for name in archive.zip.namelist())
         if [name for name in names if name not in MORE] not in (["confidence", "correct"], ["confidence", "score"]):
             found = ", ".join(" ".join(name.split())[:40] for name in names[:5]) or "none"
-            raise InputError(
-                f"{path}: expected the arrays confidence and correct, perhaps {', '.join(MORE)}, found {found}"
-            )
+            raise InputError(f"{path}: expected the arrays confidence and correct, found {found}")
         for name in names:
             _check_array(path, name, archive.zip)
         return {name: archive[name] for name in names}
@@ -229,12 +227,9 @@ def _check_array(path: Path, name: str, archive: zipfile.ZipFile) -> None:
         header_bytes = member.tell()
     if kind.kind not in "biuf":
         raise InputError(f"{path}: {name}: expected an array of numbers, found {str(kind)[:40]}")
-    forms = {
-        "confidence": ((2, 3), "samples x exits, perhaps x principal values"),
-        **dict.fromkeys(MORE, ((1,), "samples")),
-    }
-    allowed, form = forms.get(name, ((2,), "samples x exits"))
-    if len(shape) not in allowed:
+    most, form = (1, "samples") if name in MORE else (2, "samples x exits")
+    if len(shape) != most and not (len(shape) == 3 and name == "confidence"):
+        form += ", perhaps x principal values" if name == "confidence" else ""
         raise InputError(f"{path}: {name}: expected {form}, found {len(shape)} dimensions")
     values = math.prod(shape)  # Python's integers do not overflow
     size = " x ".join(map(str, shape))

@@ -88,7 +88,7 @@ class Follow:
         """Draw the steps of requests of these widths."""
         relative, absolute = random.standard_normal((2, len(widths)))
         steps = self.ratio * widths * (1 + self.relative * relative) + self.absolute * absolute
-        return np.clip(np.rint(steps), 1, self.high).astype(np.int64)
+        return np.asarray(np.clip(np.rint(steps), 1, self.high), dtype=np.int64)
 
 
 _LOGNORMAL = "lognormal:mean=39,sd=19,low=6,high=256,multiple=8"

@@ -6,7 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from builders import Run, lines
 from fluidb.formats import InputError
+from fluidb.traffic import Trace, offline, prepare, read_trace, write_trace
+from fluidb.traffic.additions import add_columns
 from fluidb.traffic.predictions import predict
 from fluidb.traffic.randomness import PREDICTED_DEPTHS, stream
 from fluidb.traffic.widths import draw_steps, draw_widths, parse_steps, parse_widths
@@ -120,3 +123,53 @@ def test_a_correlation_out_of_range():
             InputError, match=rf"predicted_width: expected a correlation from -1 to 1, .* found {rho:g}"
         ):
             predict(np.array([1]), rho, 0, "predicted_width", 1, 2)
+
+
+def test_columns_are_added_and_read_back(fluidb: Run, tmp_path):
+    write_trace(offline(50), tmp_path / "in.csv")
+    command = ("trace", "add", "in.csv", "--width", "lognormal:mean=33,sd=10,high=100", "--steps", "ratio=1.5,high=90")
+    done = fluidb(*command, "--predict-depth", 0.9, "--predict-width", -1, "--seed", 7, "-o", "out.csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    found, follow = read_trace(tmp_path / "out.csv"), parse_steps("ratio=1.5,high=90")
+    assert found.width is not None
+    assert found.steps is not None
+    assert np.array_equal(found.width, draw_widths(parse_widths("lognormal:mean=33,sd=10,high=100"), 50, 7))
+    assert np.array_equal(found.steps, draw_steps(follow, found.width, 7))
+    low, high = found.steps.min(), found.steps.max()
+    assert np.array_equal(found.predicted_depth, predict(found.steps, 0.9, 7, "predicted_depth", low, high))
+    assert np.array_equal(found.predicted_width, found.width.min() + found.width.max() - found.width)
+    twice = lines(fluidb("trace", "add", "out.csv", "--width", "shares:3=1", "--steps", "ratio=1", "-o", "again.csv"))
+    assert [line.split(": expected ")[1] for line in twice] == [
+        f"no column {name}, which is to be drawn; leave out one of the two" for name in ("width", "steps")
+    ]
+    assert not (tmp_path / "again.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({}, "add: expected at least one of the columns width, steps, predicted_depth, predicted_width, found none"),
+        ({"steps": parse_steps("ratio=1")}, "trace: expected a column width, which steps follow from, found none"),
+        ({"predict_depth": 0.5}, "trace: expected a column exit or steps to predict, found neither"),
+        ({"predict_width": 0.5}, "trace: expected a column width to predict, found none"),
+    ],
+)
+def test_what_a_column_follows_from_must_be_there(options, fault):
+    with pytest.raises(InputError, match=fault):
+        add_columns(offline(3), 0, **options)
+
+
+def test_predictions_follow_the_exit_wherever_it_comes_from():
+    """Drawn, decided by confidence or stated: what is predicted is what happens."""
+    rng, rates = np.random.default_rng(0), [0.2, 0.3, 0.5]
+    sure = rng.random((400, 2))
+    traces = [offline(400), Trace(np.arange(400), np.zeros(400), rng.integers(1, 4, 400))]
+    traces.append(Trace(np.arange(400), np.zeros(400), confidences=sure))
+    for trace in traces:
+        for rho in (1.0, 0.6):
+            served = prepare(trace, rates, slo_s=1.0, seed=3, predict_depth=rho)
+            expected = predict(served.exits, rho, 3, "predicted_depth", 1, 3)
+            assert np.array_equal(served.trace.predicted_depth, expected)
+            assert np.array_equal(served.exits, prepare(trace, rates, slo_s=1.0, seed=3).exits)
+    with pytest.raises(InputError, match="has a column predicted_depth, so that --predict-depth would change nothing"):
+        prepare(served.trace, rates, slo_s=1.0, predict_depth=0.5)
