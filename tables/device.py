@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from ..formats import InputError, check_own_folder, table_text, write_directory
 from ..models import Layer, Network
-from ..platforms.device import Analytic, Device, Measured
+from ..platforms.by_stage import Timed
+from ..platforms.device import Analytic, Device
 from .latency import LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups, pair_rows
 
 
@@ -36,45 +37,46 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
     Returns
     -------
     LatencyTable
-        The table; it has times by layer if the device's model computes them.
+        The table; it has times by layer if the device's model computes them, and a variant for each width.
 
     Raises
     ------
     InputError
-        If the device was measured for another network, or a stage takes no time or centuries.
+        If the device's times are those of another network, or a stage takes no time or centuries.
     """
-    count = len(network.exits)
+    count, widths = len(network.exits), None
     layers: list[_Use] = []
-    if isinstance(device, Measured):
-        if (device.network, device.stages) != (network.name, count):
+    if isinstance(device, Timed):
+        if (device.network, device.stage_count) != (network.name, count):
             raise InputError(
-                f"{device.name}: expected the network it was measured for, {device.network} with {device.stages} "
+                f"{device.name}: expected the network whose times it has, {device.network} with {device.stage_count} "
                 f"stages, found {network.name} with {count}; measure this one (`fluidb docs add-a-device`)"
             )
-        stage_s = np.array(device.stage_s)
+        stage_s, widths = np.array(device.times_s), device.widest_first
     else:
         assert isinstance(device, Analytic)
         layers = [*_resumes(count, device), *_layers(network, device), *_checks(count, device)]
         layers.sort(key=lambda layer: layer.stage)  # stable: a stage is resumed before its layers, and checked after
-        stage_s = np.zeros((count, device.b_max))
+        stage_s = np.zeros((1, count, device.b_max))
         for layer in layers:
-            stage_s[layer.stage - 1] += layer.time_s
-    if not (stage_s[:, 0].min() > 0 and stage_s.sum(axis=0).max() <= MAX_S):
+            stage_s[0, layer.stage - 1] += layer.time_s
+    runs = [item.steps for item in network.exits]
+    if not (stage_s[:, :, 0].min() > 0 and np.einsum("vsb,s->vb", stage_s, runs).max() <= MAX_S):
         raise InputError(
             f"{device.name}: expected every stage of {network.name} to take time, and a pass at most {MAX_S:g} s; "
-            "found another: check floor_s, slope_s_per_mac and bandwidth_gb_s"
+            "found another: check the floors and slopes, and bandwidth_gb_s"
         )
-    gather_s = device.gather_s()
     return LatencyTable(
         network=network.name,
         platform=device.name,
         exits=network.exits,
+        widths=widths,
         b_max=device.b_max,
         layers=[LayerUse(name=use.name, stage=use.stage, time_s=use.time_s.tolist()) for use in layers],
-        rows=pair_rows(stage_s),
+        rows=[row for variant, times_s in enumerate(stage_s) for row in pair_rows(times_s, variant)],
         lanes=device.lanes,
         load=device.load(),
-        gather_s=None if gather_s is None else [gather_s] * count,
+        gather_s=device.gathers_s(count),
     )
 
 

@@ -20,7 +20,7 @@ MADE_FROM = {"fluidb.design/1": (DESIGN_FILE, "fluidb dse"), "fluidb.fbcb/1": (F
 """Tables that a latency table may be made from: the file beside it, and the command that writes it."""
 
 MAX_BATCH = device.MAX_BATCH
-"""Largest B_max; the number of layouts of a batch grows with its square."""
+"""Largest B_max."""
 
 MAX_S = 1e9
 """Longest pass through a network, thirty years; a longer one has a wrong unit."""
@@ -290,13 +290,15 @@ class LatencyTable(Table, Stated):
         return Segments(stage, *(np.pad(table, ((0, 0), (0, 0), (1, 0))) for table in tables))
 
 
-def pair_rows(stage_s: NDArray[np.float64]) -> list[LatencyRow]:
+def pair_rows(stage_s: NDArray[np.float64], variant: int = 0) -> list[LatencyRow]:
     """Rows of a table, for every pair of exits.
 
     Parameters
     ----------
     stage_s : (E, b_max) ndarray of float64
         Time of each stage by batch size.
+    variant : int
+        The variant that the times are of.
 
     Returns
     -------
@@ -305,7 +307,7 @@ def pair_rows(stage_s: NDArray[np.float64]) -> list[LatencyRow]:
     """
     count = len(stage_s)
     return [
-        LatencyRow(from_exit=i, to_exit=j, time_s=stage_s[i:j].sum(axis=0).tolist())
+        LatencyRow(variant=variant, from_exit=i, to_exit=j, time_s=stage_s[i:j].sum(axis=0).tolist())
         for i in range(count)
         for j in range(i + 1, count + 1)
     ]

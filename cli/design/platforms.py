@@ -84,7 +84,7 @@ def import_(
     board: Described
     if network is not None:
         from ...models import load_network
-        from ...platforms.device import import_times
+        from ...platforms.measured import import_times
 
         if clock or bandwidth or word_bits:
             raise InputError("import: measured times take no --clock, --bandwidth or --word-bits; leave them out")

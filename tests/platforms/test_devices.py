@@ -9,7 +9,7 @@ import pytest
 from builders import TINY, Run, edited, edits
 from fluidb.formats import InputError
 from fluidb.platforms import Described, Device, load_platform
-from fluidb.platforms.device import Measured
+from fluidb.platforms.measured import Measured
 from hypothesis import given
 
 ANALYTIC = """schema = "fluidb.device/1"
@@ -44,16 +44,16 @@ def faults(path: Path) -> list[str]:
 
 def test_times_by_stage_and_batch(measured: Path):
     found = load_platform(str(measured), kind=Measured)
-    assert found.stage_s == [pytest.approx([1e-3 * (i + 1), 1e-3 * (i + 2)]) for i in (1, 2, 3)]
+    assert found.times_s[0] == [pytest.approx([1e-3 * (i + 1), 1e-3 * (i + 2)]) for i in (1, 2, 3)]
     assert (found.b_max, found.form, found.unsourced) == (2, "measured", ["table"])
 
 
 def test_rows_in_any_order_beside_other_columns(measured: Path):
     header, *rows = TIMES.splitlines()
     again = [f"run7,{row}" for row in reversed(rows)]
-    expected = load_platform(str(measured), kind=Measured).stage_s
+    expected = load_platform(str(measured), kind=Measured).times_s[0]
     (measured.parent / "times.csv").write_text("\n".join([f"note,{header}", *again]))
-    assert load_platform(str(measured), kind=Measured).stage_s == expected
+    assert load_platform(str(measured), kind=Measured).times_s[0] == expected
 
 
 BAD_TIMES = {
@@ -117,7 +117,7 @@ def test_no_bytes_of_measured_times_break_the_reader(tmp_path_factory: pytest.Te
     (folder / "mine.toml").write_text(MEASURED)
     (folder / "times.csv").write_bytes(edited(TIMES.encode(), changes))
     try:
-        assert min(map(min, load_platform(str(folder / "mine.toml"), kind=Measured).stage_s)) > 0
+        assert min(map(min, load_platform(str(folder / "mine.toml"), kind=Measured).times_s[0])) > 0
     except InputError as error:
         assert all(fault.startswith(f"{folder}/times.csv: ") for fault in error.faults)
 
@@ -129,7 +129,7 @@ def test_a_device_is_made_of_measured_times(fluidb: Run, measured: Path):
         load_platform(str(measured), kind=Measured),
         load_platform(str(measured.with_name("made.toml")), kind=Measured),
     )
-    assert (made.stage_s, made.network, made.stages, made.name) == (ours.stage_s, "tiny", 3, "mine")
+    assert (made.times_s[0], made.network, made.stages, made.name) == (ours.times_s[0], "tiny", 3, "mine")
     assert made.unsourced == []
     assert (
         "no faults; measured, b = 1..2, lanes: 1; a source for every number"
