@@ -32,14 +32,8 @@ def test_the_trace_and_what_is_printed_of_it(fluidb: Run, tmp_path: Path):
 
 def test_serve_sim_says_when_all_have_returned(waiting: Run, tiny_design: Path):
     command = ("serve-sim", tiny_design, *SERVED)
-    required = (
-        "--require",
-        "makespan <= 1s",
-        "--require",
-        "depth_variance < 0.1",
-        "--require",
-        "processing_rate > 1/s",
-    )
+    bounds = ("makespan <= 1s", "depth_variance < 0.1", "processing_rate > 1/s")
+    required = [word for bound in bounds for word in ("--require", bound)]
     done = waiting(*command, *required)
     assert done.returncode == 1
     assert "no interval" not in done.stderr
