@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from ..formats import Strict
 from .device import MAX_BATCH, MAX_STAGES, Device, Seconds, linear_s
@@ -44,6 +44,9 @@ class Term(Strict):
     seconds: Seconds
     power: Annotated[float, Field(ge=0, le=4)]
 
+    def __str__(self) -> str:
+        return f"{self.seconds:g} W^{self.power:g}" if self.power else f"{self.seconds:g}"
+
 
 class Group(Strict):
     """Stages one after the other whose times are the same.
@@ -54,8 +57,8 @@ class Group(Strict):
         How many they are.
     floor_s : float
         Time of the stage's layers with a very small batch: kernels take a least time.
-    slope_s_per_sample : float or list of Term
-        Time of the stage's layers for each sample of a large batch; if it depends on the width, the sum of terms.
+    slope_s_per_sample : list of Term
+        Time of the stage's layers for each sample of a large batch, as a sum; a file may state one number instead.
     check_s, check_s_per_sample : float, optional
         Time at the exit where each of these stages ends, for its head and for the host, which waits until it knows who
         leaves: a fixed part, and one for each sample.
@@ -65,25 +68,26 @@ class Group(Strict):
 
     stages: Annotated[int, Field(ge=1, le=MAX_STAGES)] = 1
     floor_s: Seconds
-    slope_s_per_sample: Seconds | Annotated[list[Term], Field(min_length=1)]
+    slope_s_per_sample: Annotated[list[Term], Field(min_length=1)]
     check_s: Seconds = 0.0
     check_s_per_sample: Seconds = 0.0
     gather_floor_s: Seconds | None = None
     gather_s_per_sample: Seconds | None = None
 
+    @field_validator("slope_s_per_sample", mode="before")
+    @classmethod
+    def _one_term(cls, value: object) -> object:
+        return value if isinstance(value, list) else [{"seconds": value, "power": 0}]
+
     @property
     def by_width(self) -> bool:
         """Whether its time depends on the width."""
-        return isinstance(self.slope_s_per_sample, list)
-
-    def sample_s(self, width: float) -> float:
-        """Time of the stage's layers for each sample of a large batch."""
-        slope = self.slope_s_per_sample
-        return sum(term.seconds * width**term.power for term in slope) if isinstance(slope, list) else slope
+        return any(term.power for term in self.slope_s_per_sample)
 
     def time_s(self, batch: int, width: float) -> float:
         """Time of one of its stages."""
-        layers_s = max(self.floor_s, self.sample_s(width) * batch)
+        sample_s = sum(term.seconds * float(width**term.power) for term in self.slope_s_per_sample)
+        layers_s = max(self.floor_s, sample_s * batch)
         return layers_s + self.check_s + self.check_s_per_sample * batch
 
 
@@ -121,6 +125,17 @@ class ByStage(Timed):
         if (self.widths is not None) != any(group.by_width for group in self.groups):
             raise ValueError("widths: expected some if a slope_s_per_sample has terms of the width, and only then")
         return self
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """Its content for people: a key of the groups with the values of all groups."""
+        content = super().shown
+        del content["groups"]
+        for key in Group.model_fields:
+            values = [getattr(group, key) for group in self.groups]
+            if any(values):
+                content[f"groups.{key}"] = [" + ".join(map(str, v)) if isinstance(v, list) else v for v in values]
+        return content
 
     @property
     def unsourced(self) -> list[str]:

@@ -89,6 +89,11 @@ class Described(Strict):
         return validate(cls, data, path)
 
     @property
+    def shown(self) -> dict[str, Any]:
+        """Its content for people, by key."""
+        return self.model_dump(mode="json", exclude={"schema_", "sources"})
+
+    @property
     def unsourced(self) -> list[str]:
         """Keys of the numbers without a source."""
         numbers = self.model_dump(exclude=self.no_numbers, exclude_defaults=True)

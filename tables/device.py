@@ -13,6 +13,7 @@ from ..formats import InputError, check_own_folder, table_text, write_directory
 from ..models import Layer, Network
 from ..platforms.by_stage import Timed
 from ..platforms.device import Analytic, Device
+from .decisions import DECISIONS_FILE, DecisionTable, Point, sum_up, tabulate_decisions
 from .latency import LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups, pair_rows
 
 
@@ -109,8 +110,20 @@ def _checks(count: int, device: Analytic) -> list[_Use]:
     return [_Use(f"exit{number}/check", number, time_s) for number in range(1, count) if device.check_s]
 
 
-def write_device(network: Network, device: Device, folder: Path, *, replace: bool = False) -> LatencyTable:
-    """Compute the latency table of a device, and write it into a folder of its own, whole or not at all.
+class DeviceTables(NamedTuple):
+    """What design time knows of a network on a device."""
+
+    latency: LatencyTable
+    decisions: DecisionTable
+
+    @property
+    def points(self) -> list[Point]:
+        """The decision points with what sums them up."""
+        return sum_up(self.latency, self.decisions)
+
+
+def write_device(network: Network, device: Device, folder: Path, *, replace: bool = False) -> DeviceTables:
+    """Compute the latency table of a device and its decisions, and write both into a folder of their own, or neither.
 
     Parameters
     ----------
@@ -121,11 +134,11 @@ def write_device(network: Network, device: Device, folder: Path, *, replace: boo
     folder : Path
         Destination.
     replace : bool
-        Whether an earlier table of a device may be replaced; nothing else is ever replaced.
+        Whether earlier tables of a device may be replaced; nothing else is ever replaced.
 
     Returns
     -------
-    LatencyTable
+    DeviceTables
         What was written.
 
     Raises
@@ -133,7 +146,10 @@ def write_device(network: Network, device: Device, folder: Path, *, replace: boo
     InputError
         As :func:`tabulate_device` does, and if the folder holds something else or the file system refuses.
     """
-    check_own_folder(folder, replace, "the latency table of a device", LATENCY_FILE, {LATENCY_FILE})
+    known = {LATENCY_FILE, DECISIONS_FILE}
+    check_own_folder(folder, replace, "the latency table of a device", LATENCY_FILE, known)
     table = tabulate_device(network, device)
-    write_directory(folder, {LATENCY_FILE: table_text(table)}, replace=replace)
-    return table
+    made = DeviceTables(table, tabulate_decisions(table))
+    files = {LATENCY_FILE: table_text(made.latency), DECISIONS_FILE: table_text(made.decisions)}
+    write_directory(folder, files, replace=replace)
+    return made
