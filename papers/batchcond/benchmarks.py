@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -135,7 +134,7 @@ SIMILAR, REORGANISED = Way(similar=True, reorganise=False), Way(similar=False, r
 BOTH = Way(similar=True, reorganise=True)
 
 
-@cache
+@lru_cache(maxsize=8)  # a table with widths takes tens of megabytes
 def table(name: str, floors: float = 1.0) -> LatencyTable:
     """Latency table of a benchmark, with all least times of the device multiplied by a factor."""
     benchmark = NAMES[name]
@@ -200,10 +199,11 @@ def geometric(values: list[Floats]) -> Floats:
     return np.asarray(np.exp(np.mean(np.log(values), axis=0)))
 
 
-def factor(rises: Callable[[float], float], target: float) -> float:
-    """The factor of a device's least times at which a figure that rises with it reaches a target."""
-    low, high = -4.0, 4.0  # powers of two
+def least_times(benchmark: Benchmark, target: float, lab: Lab) -> float:
+    """The factor of the device's least times at which the gain over batch size 1 is a target, for the first seed."""
+    first, low, high = Lab(requests=lab.requests, seeds=1), -4.0, 4.0  # powers of two
     for _ in range(12):
         middle = (low + high) / 2
-        low, high = (middle, high) if rises(2**middle) < target else (low, middle)
+        less = gain(benchmark, BOTH, ALONE, first, 2**middle)[0] < target
+        low, high = (middle, high) if less else (low, middle)
     return float(2 ** ((low + high) / 2))

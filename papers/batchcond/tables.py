@@ -18,9 +18,9 @@ from .benchmarks import (
     SIMILAR,
     SLIMMABLE,
     Floats,
-    factor,
     gain,
     geometric,
+    least_times,
     makespans,
     variances,
 )
@@ -54,13 +54,13 @@ def batchcond_table3(lab: Lab) -> Item:
 
 def batchcond_platforms(lab: Lab) -> Item:
     """The other platforms: one factor given, one figure predicted."""
-    rows, one = [], Lab(requests=lab.requests, seeds=1)
+    rows: list[Row] = []
     for platform, printed in PUBLISHED["gains"].items():
         if platform == HERE:
             continue
         found: dict[str, list[Floats]] = {}
         for item in BENCHMARKS:
-            floors = factor(lambda by, item=item: float(gain(item, BOTH, ALONE, one, by)[0]), printed[item.name][0])
+            floors = least_times(item, printed[item.name][0], lab)
             found[item.name] = [gain(item, BOTH, over, lab, floors) for over in OVER.values()]
             rows.append(Row("factor of least times", item.name, platform, "x", floors, basis=GIVEN))
         found[ALL] = [geometric([values[place] for values in found.values()]) for place in range(len(OVER))]
