@@ -123,8 +123,8 @@ def _replay(
         )
     b_max = table.b_max if scheduler.b_max is None else min(scheduler.b_max, table.b_max)
     settings, levels = scheduler.settings(traffic.objective_s), _levels(policy, traffic, len(table.exits))
-    memory = np.zeros(levels + policy.memory)
-    rules = Rules(settings, memory, memory[:levels], b_max, scheduler.call_s)
+    memory = np.zeros(levels * table.variants + policy.memory)
+    rules = Rules(settings, memory, memory[: levels * table.variants], b_max, scheduler.call_s)
     _check_columns(table, traffic.trace)
     work, device = work_of(traffic, len(table.exits), table.exits[-1].steps, levels), device_of(table, segments)
     if table.widths is not None and traffic.trace.width is None:

@@ -1,16 +1,23 @@
 """FLUID: the exit-aware preemptive scheduler of Fluid Batching."""
 
 from ...jit import compiled
+from .estimates import between_s, expected_end, fitting
 from .interface import Parameter, Policy, choice, compile_policy, go_on, launch
 
 EXITS, CRITERION, ESTIMATE = 0, 1, 2  # places in settings
 
 
 @compiled(inline="always")
-def overhead_s(view, latency_s, b_incr):
+def batch_s(latency_s, variant, i, j, b, coarse):
+    """Time of a batch from the table, or as that of its samples one after the other."""
+    return b * between_s(latency_s, variant, i, j, 1) if coarse else between_s(latency_s, variant, i, j, b)
+
+
+@compiled(inline="always")
+def overhead_s(view, latency_s, variant, end, b_incr, coarse):
     """Equation (4): the new batch up to the exit where the running one stands, then the merged one to the end."""
-    end = latency_s.shape[1] - 1
-    return latency_s[0, view.stage, b_incr] + latency_s[view.stage, end, view.size + b_incr]
+    up_s = batch_s(latency_s, variant, 0, view.stage, b_incr, coarse)
+    return up_s + batch_s(latency_s, min(variant, view.variant), view.stage, end, view.size + b_incr, coarse)
 
 
 @compile_policy
@@ -36,16 +43,13 @@ def decide(view, data):
     taken = view.size if data.settings[EXITS] == 0 else view.admitted
     b_incr = min(view.waiting, view.b_max - taken)  # lines 10-11
     if b_incr > 0:
-        latency_s = data.latency_s[0]
-        reached, end, b_merged = view.stage, latency_s.shape[1] - 1, view.size + b_incr
         # Equation (3): SLO less the time in queue and on the NPU, of the sample that is due first
         slack_s = view.deadline_s - view.now_s
-        if data.settings[ESTIMATE] == 0:
-            more_s = overhead_s(view, latency_s, b_incr)
-        else:
-            more_s = b_incr * latency_s[0, reached, 1] + b_merged * latency_s[reached, end, 1]
+        variant = fitting(view, data, b_incr) if view.variants > 1 else 0
+        end = expected_end(view, data, view.size, b_incr) if view.steps > 1 else view.stages
+        more_s = overhead_s(view, data.latency_s, variant, end, b_incr, data.settings[ESTIMATE] == 1)
         if data.settings[CRITERION] == 1 or more_s < slack_s:  # line 12
-            return launch(b_incr, reached)
+            return launch(b_incr, view.stage)
     return go_on(1)
 
 

@@ -100,7 +100,13 @@ class View(NamedTuple):
     b_max : int
         Most samples that may be on a lane at once.
     segments : int
-        Segments from the input to the end of the network.
+        Segments from the input to the end of the network; those of a last stage that repeats count for each step.
+    stages : int
+        Stages likewise.
+    steps : int
+        How often the last stage may run.
+    variants : int
+        Of the network.
     waiting : int
         Requests in the queue.
     head_arrival_s, head_due_s : float
@@ -122,6 +128,8 @@ class View(NamedTuple):
         Stages it has completed: the last exit it has passed.
     segment : int
         Segments it has completed.
+    variant : int
+        In which it runs.
     first : int
         Where the requests that wait begin in ``data.queue``.
     offset : int
@@ -132,6 +140,9 @@ class View(NamedTuple):
     lane: int
     b_max: int
     segments: int
+    stages: int
+    steps: int
+    variants: int
     waiting: int
     head_arrival_s: float
     head_due_s: float
@@ -143,6 +154,7 @@ class View(NamedTuple):
     places: int
     stage: int
     segment: int
+    variant: int
     first: int
     offset: int
 
@@ -161,10 +173,11 @@ class Data(NamedTuple):
     lanes : (L,) record array of LANE
         All lanes.
     latency_s : (V, E + 1, E + 1, B + 1) ndarray of float64
-        T_{i:j}^b of each variant of the network, seconds.  Every step of a stage that repeats has an entry, as if it
-        were a stage.
-    gather_s : (E + 1, B + 1) ndarray of float64
-        Time to gather samples into a smaller batch, by the stages that it has completed and its size.
+        T_{i:j}^b of each variant of the network, seconds; a last stage that repeats has one entry, and
+        :func:`.estimates.between_s` counts its steps.
+    gather_s : (P + 1, B + 1) ndarray of float64
+        Time to gather samples into a smaller batch, by the stages that it has completed and its size.  Each step of a
+        last stage that repeats has an entry, as if it were a stage.
     variants : (V,) record array of VARIANT
         The variants.
     settings : (K,) ndarray of float64
@@ -200,10 +213,12 @@ class Decision(NamedTuple):
     wake_s : float
         If nothing is admitted and the lane is idle: when to be asked again, unless a request arrives earlier.
     compact : bool
-        Whether the top batch gives up the places of samples that have exited, now and at every
-        exit of this run; the device then gathers the others.  Else those places run on as padding.
+        Whether the batch on top of the lane gives up the places of samples that have exited, and the device gathers
+        the others: now, before anybody is admitted, and at the exits that it or a new batch passes in this run.  At
+        the exit that ends the run the policy is asked again.  Else those places run on as padding.
     variant : int
         Which variant of the network a new batch runs, or which table of times: one for each state of a cache, say.
+        If the table has widths, the batch runs at the narrowest width from this one on that serves all its samples.
     delay_s : float
         Time that passes before the run, e.g. for a predictor or for loading weights.
     """
@@ -222,7 +237,7 @@ Decide = Callable[[View, Data], Decision]
 _f, _i, _f1, _i1, _f2 = types.float64, types.int64, types.float64[::1], types.int64[::1], types.float64[:, ::1]
 REQUESTS, LANES = types.Array(from_dtype(REQUEST), 1, "C"), types.Array(from_dtype(LANE), 1, "C")
 LATENCY, VARIANTS = types.float64[:, :, :, ::1], types.Array(from_dtype(VARIANT), 1, "C")
-_view = types.NamedTuple((_f, *[_i] * 4, *[_f] * 2, *[_i] * 3, _f, *[_i] * 6), View)
+_view = types.NamedTuple((_f, *[_i] * 7, *[_f] * 2, *[_i] * 3, _f, *[_i] * 7), View)
 _data = types.NamedTuple((REQUESTS, _i1, _i1, LANES, LATENCY, _f2, VARIANTS, _f1, _f1), Data)
 DECIDE = types.NamedTuple((_i, _i, _i, _f, types.boolean, _i, _f), Decision)(_view, _data)
 """numba signature of every decision."""
