@@ -151,6 +151,17 @@ class Cluster(Described):
         return super().source_keys().union(Member.model_fields, Link.model_fields)
 
     @property
+    def shown(self) -> dict[str, Any]:
+        """Its content for people: a key of the devices or links with the values of all of them."""
+        content = super().shown
+        for name in ("devices", "links", "uplink"):
+            parts = content.pop(name) or []
+            for part in [parts] if isinstance(parts, dict) else parts:
+                for key, value in part.items():
+                    content.setdefault(f"{name}.{key}", []).append(value)
+        return content
+
+    @property
     def unsourced(self) -> list[str]:
         """Keys of the numbers without a source."""
         parts = [*self.devices, *self.links, *([self.uplink] if self.uplink else [])]

@@ -62,7 +62,7 @@ class Described(Strict):
 
     @classmethod
     def source_keys(cls) -> set[str]:
-        """The keys that ``sources`` may name."""
+        """Keys that may have a source."""
         return set(cls.model_fields)
 
     @classmethod
@@ -87,6 +87,11 @@ class Described(Strict):
             With a line for every fault.
         """
         return validate(cls, data, path)
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """Its content for people, by key."""
+        return self.model_dump(mode="json", exclude={"schema_", "sources"})
 
     @property
     def unsourced(self) -> list[str]:

@@ -19,7 +19,7 @@ from ..formats import InputError, write_file
 from .columns import Number
 from .measures import CONFIDENCE, MEASURES, Measure
 from .randomness import SAMPLES, stream
-from .reading import CORRECT, FAMILIES, measured, read_columns
+from .reading import COLUMNS, CORRECT, FAMILIES, measured, read_columns
 from .rows import Tally
 from .trace import Trace
 
@@ -30,6 +30,9 @@ MAX_VALUES = 2**25
 """
 
 SCORE = Number(np.float64, 0, 1, "a score from 0 to 1")
+
+MORE = {name: COLUMNS[name] for name in ("width", "predicted_depth", "predicted_width")}
+"""What may be known of a sample beside its answers, and then of the requests that draw it."""
 
 _MISSING = "expected samples (.npz or CSV), found no such file"
 
@@ -48,6 +51,8 @@ class Samples:
         Whether the answer at each exit is right; for a dense task its score, in [0, 1].
     source : Path, optional
         Their file, for faults.
+    width, predicted_depth, predicted_width : (N,) ndarray of float64, optional
+        As a trace has them (:class:`.trace.Trace`).
     measure : Measure
         What ``confidences`` measure: confidence or entropy.
     """
@@ -55,19 +60,27 @@ class Samples:
     confidences: NDArray[np.float64]
     correct: NDArray[np.bool_] | NDArray[np.float64]
     source: Path | None = None
+    width: NDArray[np.float64] | None = None
+    predicted_depth: NDArray[np.float64] | None = None
+    predicted_width: NDArray[np.float64] | None = None
     measure: Measure = CONFIDENCE
 
     def __len__(self) -> int:
         return len(self.correct)
 
-    def __getitem__(self, rows: slice) -> Samples:
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> Samples:
         """Some of the samples."""
-        return replace(self, confidences=self.confidences[rows], correct=self.correct[rows])
+        more: dict[str, Any] = {name: values[rows] for name, values in self.more().items()}
+        return replace(self, confidences=self.confidences[rows], correct=self.correct[rows], **more)
+
+    def more(self) -> dict[str, NDArray[np.float64]]:
+        """What is known of them beside their answers."""
+        found = {name: getattr(self, name) for name in MORE}
+        return {name: values for name, values in found.items() if values is not None}
 
     def draw(self, count: int, seed: int) -> Samples:
         """So many of them, uniformly and with replacement; independent of arrivals and exits drawn with the seed."""
-        rows = stream(seed, SAMPLES).integers(len(self), size=count)
-        return replace(self, confidences=self.confidences[rows], correct=self.correct[rows])
+        return self[stream(seed, SAMPLES).integers(len(self), size=count)]
 
     @property
     def exits(self) -> int:
@@ -125,7 +138,8 @@ def read_samples(path: Path) -> Samples:
     ----------
     path : Path
         An ``.npz`` file with the arrays ``confidence`` and ``correct``, or ``score`` for dense tasks; or a CSV file
-        with the columns ``confidence_1``, ... and ``correct_1``, ...  Either may have ``entropy`` for ``confidence``.
+        with the columns ``confidence_1``, ... and ``correct_1``, ...  Both may have ``entropy`` for ``confidence``, and
+        also ``width``, ``predicted_depth`` and ``predicted_width``.
 
     Returns
     -------
@@ -139,7 +153,7 @@ def read_samples(path: Path) -> Samples:
         value is out of range; each fault names its row.
     """
     read = _read_npz if path.suffix.lower() == ".npz" else _read_csv
-    confidences, correct, measure = read(path)
+    confidences, correct, measure, more = read(path)
     if len(confidences) != len(correct) or not len(correct):
         raise InputError(
             f"{path}: expected {measure.name} and correct of the same samples, at least one, "
@@ -151,23 +165,28 @@ def read_samples(path: Path) -> Samples:
             f"{path}: expected correct for every exit and {measure.name} for every exit, with or without the last, "
             f"found {exits} and {confidences.shape[1]}"
         )
-    return Samples(confidences, correct, path, measure)
+    return Samples(confidences, correct, path, measure=measure, **more)
 
 
-def _read_csv(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_], Measure]:
+_Read = tuple[NDArray[np.float64], NDArray[np.bool_] | NDArray[np.float64], Measure, dict[str, NDArray[np.float64]]]
+
+
+def _read_csv(path: Path) -> _Read:
     tally = Tally(path, skip_blank=False, missing=_MISSING, content="sample")
-    found = read_columns(tally, FAMILIES, ("correct_1",))
+    found = read_columns(tally, FAMILIES | MORE, ("correct_1",))
     tally.refuse()
     confidences, measure = measured(found)
     correct = found["correct"].astype(np.bool_)
-    return np.empty((len(correct), 0)) if confidences is None else confidences, correct, measure
+    if confidences is None:
+        confidences = np.empty((len(correct), 0))
+    return confidences, correct, measure, {name: found[name] for name in MORE if name in found}
 
 
-def _read_npz(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_] | NDArray[np.float64], Measure]:
+def _read_npz(path: Path) -> _Read:
     try:
         with path.open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # numpy's, about headers by Python 2
-            measure, values, answers, correct = _load(path, file)
+            arrays = _load(path, file)
     except InputError:
         raise
     except FileNotFoundError:
@@ -177,32 +196,39 @@ def _read_npz(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_] | NDAr
     except Exception as error:  # zipfile, zlib, lzma, ast and numpy raise a dozen kinds
         reason = " ".join(str(error).split())[:80] or type(error).__name__
         raise InputError(f"{path}: not a whole .npz file: {reason}") from error
-    faults = _outside(path, measure.name, measure.values.expected, values, measure.values.outside(values))
+    answers = "score" if "score" in arrays else "correct"
+    measure = next(measure for name, measure in MEASURES.items() if name in arrays)
+    confidences, correct = arrays.pop(measure.name), arrays.pop(answers)
+    faults = _outside(path, measure.name, measure.values.expected, confidences, measure.values.outside(confidences))
     wrong = SCORE.outside(correct) if answers == "score" else (correct != 0) & (correct != 1)
     faults += _outside(path, answers, SCORE.expected if answers == "score" else CORRECT.expected, correct, wrong)
+    for name, values in arrays.items():
+        if len(values) != len(correct):
+            faults.append(f"{path}: {name}: expected {len(correct)} values, one for each sample, found {len(values)}")
+        faults += _outside(path, name, MORE[name].expected, values, MORE[name].outside(values))
     if faults:
         raise InputError(faults)
-    answered = correct.astype(np.float64) if answers == "score" else correct == 1
-    return measure.signed(values), answered, measure
+    scores = correct.astype(np.float64) if answers == "score" else correct == 1
+    more = {name: values.astype(np.float64) for name, values in arrays.items()}
+    return measure.signed(confidences), scores, measure, more
 
 
-def _load(path: Path, file: BinaryIO) -> tuple[Measure, NDArray[Any], str, NDArray[Any]]:
-    """The measure and its values, and the name and content of the array of answers, after a check of their headers."""
+def _load(path: Path, file: BinaryIO) -> dict[str, NDArray[np.float64]]:
+    """The arrays, after a check of their headers."""
     if not zipfile.is_zipfile(file):
         raise InputError(f"{path}: expected an .npz file (numpy.savez), found another or a truncated one")
     file.seek(0)
     with np.load(file, allow_pickle=False) as archive:
         names = sorted(name.removesuffix(".npy") for name in archive.zip.namelist())
-        measures = [measure for name, measure in MEASURES.items() if name in names]
-        answers = [name for name in ("correct", "score") if name in names]
-        if (len(names), len(measures), len(answers)) != (2, 1, 1):
+        pairs = [[measure, answers] for measure in MEASURES for answers in ("correct", "score")]
+        if [name for name in names if name not in MORE] not in map(sorted, pairs):
             found = ", ".join(" ".join(name.split())[:40] for name in names[:5]) or "none"
             raise InputError(
                 f"{path}: expected the arrays confidence and correct (or entropy, or score), found {found}"
             )
         for name in names:
             _check_array(path, name, archive.zip)
-        return measures[0], archive[measures[0].name], answers[0], archive[answers[0]]
+        return {name: archive[name] for name in names}
 
 
 def _check_array(path: Path, name: str, archive: zipfile.ZipFile) -> None:
@@ -214,8 +240,9 @@ def _check_array(path: Path, name: str, archive: zipfile.ZipFile) -> None:
         header_bytes = member.tell()
     if kind.kind not in "biuf":
         raise InputError(f"{path}: {name}: expected an array of numbers, found {str(kind)[:40]}")
-    if len(shape) != 2 and not (len(shape) == 3 and name in MEASURES):
-        form = "samples x exits, perhaps x principal values" if name in MEASURES else "samples x exits"
+    most, form = (1, "samples") if name in MORE else (2, "samples x exits")
+    if len(shape) != most and not (len(shape) == 3 and name in MEASURES):
+        form += ", perhaps x principal values" if name in MEASURES else ""
         raise InputError(f"{path}: {name}: expected {form}, found {len(shape)} dimensions")
     values = math.prod(shape)  # Python's integers do not overflow
     size = " x ".join(map(str, shape))
@@ -264,6 +291,7 @@ def samples_bytes(samples: Samples) -> bytes:
     answers = "correct" if samples.correct.dtype == np.bool_ else "score"
     measure = samples.measure
     arrays: dict[str, Any] = {measure.name: measure.signed(samples.confidences), answers: samples.correct}
+    arrays |= samples.more()
     np.savez(held, **arrays)
     return held.getvalue()
 
@@ -298,6 +326,7 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
             "writes samples that can be drawn"
         )
     own = {"exit": trace.exits, f"{trace.measure.name}_1, ...": trace.confidences, "correct_1, ...": trace.correct}
+    own |= {name: getattr(trace, name) for name in samples.more()}
     found = [name for name, values in own.items() if values is not None]
     if found:
         raise InputError(
@@ -305,6 +334,5 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
             "leave out --samples or the columns"
         )
     drawn = samples.draw(len(trace), seed)
-    return replace(
-        trace, confidences=drawn.confidences, correct=drawn.correct, source=samples.source, measure=samples.measure
-    )
+    more: dict[str, Any] = drawn.more() | {"measure": samples.measure}
+    return replace(trace, confidences=drawn.confidences, correct=drawn.correct, source=samples.source, **more)

@@ -234,7 +234,7 @@ def test_a_target_of_another_kind_is_one_clear_line(tmp_path: Path, fluidb: Run,
     for target, fault in (
         (tiny_design, "expected times of the network with an exit at each of its 11 candidates, found those of "),
         ("zc706", "expected a device, found a board"),
-        ("numpy-x86", "expected the network it was measured for"),
+        ("numpy-x86", "expected the network whose times it has"),
     ):
         (line,) = lines(fluidb("exits", "bert_base", target, *common))
         assert fault in line
