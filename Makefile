@@ -96,6 +96,9 @@ pictures: $(VENV)/ready
 	$(BIN)/fluidb thresholds $(PICTURES)/r50-zc706 --trace $(PICTURES)/t.csv --slo 200ms \
 	  --samples $(PICTURES)/samples.npz --plot docs/images/thresholds.svg --force
 	$(BIN)/fluidb compare website/gallery.toml -o $(PICTURES)/compared --plot docs/images/compare.svg --force
+	$(BIN)/fluidb models exits alexnet_cifar10 --edgesp -o $(PICTURES)/net.toml
+	$(BIN)/fluidb dse $(PICTURES)/net.toml edgesp-a --devices 6 -o $(PICTURES)/six
+	$(BIN)/fluidb explain $(PICTURES)/six --plot docs/images/partition.svg --force
 	$(CHROMIUM) --headless --no-sandbox --hide-scrollbars --window-size=850,1100 \
 	  --screenshot=docs/images/report.png 'file://$(CURDIR)/$(PICTURES)/r50-zc706.html'
 

@@ -114,9 +114,14 @@ def meet_target(
     Raises
     ------
     InputError
-        If an input cannot be read, or the samples are not of this network.
+        If an input cannot be read, the table has several times for an exit, or the samples are not of this network.
     """
     latency = as_table(table)
+    if latency.variants > 1 or latency.places > len(latency.exits):
+        raise InputError(
+            f"{latency.platform}: expected one time for each exit, found times by width, SubNet, state or step; their "
+            "mean depends on the requests, so try thresholds with `fluidb thresholds`"
+        )
     found = read_samples(samples) if isinstance(samples, Path) else samples
     last, half = len(latency.exits), len(found) // 2
     where = found.source or "samples"

@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAMED = 60
-"""Layers up to which each has its name below it; of more, the last of every block has."""
+"""Layers up to which each has its name below it, and bars side by side.  Of more, the last of every block has its name,
+and bars lie upon each other: rows that are computed twice have a mixed colour."""
 
 
 def draw_partition(found: PartitionExplained) -> Figure:
-    """Draw the rows of each device as bars, layer by layer; where bars stand side by side, rows are computed twice.
+    """Draw the rows of each device as bars, layer by layer; rows that two bars have are computed twice.
 
     Parameters
     ----------
@@ -30,7 +31,8 @@ def draw_partition(found: PartitionExplained) -> Figure:
     """
     table = found.table
     layers = [(item, layer) for item in found.blocks for layer in item.layers]
-    count = len(table.devices)
+    count, many = len(table.devices), len(layers) > NAMED
+    width = 1.0 if many else 0.8 / count
     with canvas(min(16.0, max(7.0, 0.32 * len(layers) + 2)), 4.6) as figure:
         axes = figure.subplots()
         for k, colour in zip(range(count), itertools.cycle(COLOURS), strict=False):
@@ -40,16 +42,17 @@ def draw_partition(found: PartitionExplained) -> Figure:
                 for first, end in [layer.rows[k]]
                 if end > first
             ]
-            left = [place - 0.4 + 0.8 * k / count for place, _, _ in here]
+            left = [place - 0.5 if many else place - 0.4 + k * width for place, _, _ in here]
             axes.bar(
-                left, [share for *_, share in here], 0.8 / count, [start for _, start, _ in here], align="edge",
-                color=colour, alpha=1.0 if k < len(COLOURS) else 0.5, label=legible(table.devices[k], 16),
+                left, [share for *_, share in here], width, [start for _, start, _ in here], align="edge",
+                color=colour, alpha=0.6 if many or k >= len(COLOURS) else 1.0, linewidth=0,
+                label=legible(table.devices[k], 16),
             )  # fmt: skip
         edges = [place for place in range(1, len(layers)) if layers[place][0] is not layers[place - 1][0]]
         for edge in edges:
             axes.axvline(edge - 0.5, color="0.3", linewidth=1, linestyle=":")
         last = {edge - 1 for edge in edges} | {len(layers) - 1}
-        named = [place for place in range(len(layers)) if len(layers) <= NAMED or place in last]
+        named = [place for place in range(len(layers)) if not many or place in last]
         axes.set_xticks(named, [legible(layers[place][1].name, 20) for place in named], rotation=90, fontsize=6)
         axes.grid(visible=False)
         axes.set(ylim=(1, 0), xlim=(-0.6, len(layers) - 0.4), ylabel="rows of the output, as shares of its height")

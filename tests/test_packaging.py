@@ -62,7 +62,7 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
     with zipfile.ZipFile(wheel) as content:
         held = {name for name in content.namelist() if name.startswith("fluidb/")}
         (metadata,) = (content.read(name).decode() for name in content.namelist() if name.endswith("METADATA"))
-    assert re.findall("^Provides-Extra: (.*)$", metadata, re.MULTILINE) == ["onnx", "plot", "cluster"]
+    assert re.findall("^Provides-Extra: (.*)$", metadata, re.MULTILINE) == ["onnx", "plot", "runtime", "cluster"]
     assert "\nAuthor: " in metadata
     packages = [Path(*name.split(".")[1:]) for name in PROJECT["tool"]["setuptools"]["packages"]]
     wanted = {

@@ -22,7 +22,7 @@ def command(
 
     Every threshold, the same for all exits, replays the same requests with the
     same samples.  A star marks what no other threshold beats in accuracy, mean
-    latency and violations at once.
+    latency and violations at once. `fluidb target` finds thresholds for a latency.
     """
     from ...experiments.thresholds import spread, sweep_thresholds
     from ...plots.thresholds import draw_thresholds

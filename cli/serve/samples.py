@@ -103,10 +103,8 @@ def show_(
     enough = -(-samples.values // 2) if count is None else count
     found = describe_samples(samples, thresholds, enough)
     picture.write(lambda: draw_samples(found, file.name))
-    plot, counted = (
-        picture.plot,
-        {"samples": len(samples), "measure": samples.measure.name, "values": samples.values, "count": enough},
-    )
+    plot, measure = picture.plot, samples.measure.name
+    counted = {"samples": len(samples), "measure": measure, "values": samples.values, "count": enough}
     record = {"file": file, **counted, "plot": plot, "exits": found}
     dense = f"{enough} of {samples.values} principal values must reach the threshold" if samples.values > 1 else None
     about = facts({"samples": f"{len(samples):,}", "dense task": dense})

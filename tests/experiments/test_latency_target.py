@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from builders import Run, lines, table_of
 from fluidb.experiments.latency_target import meet_target
+from fluidb.formats import InputError
 from fluidb.tables import read_latency
 from fluidb.traffic import Samples
 from fluidb.traffic.answers import PRESETS, as_entropies, draw_answers
@@ -39,6 +41,20 @@ def test_a_target_is_met_on_the_samples_that_chose(by, target_s):
         assert found.checked.mean_s == 1.0
     if target_s == 9:
         assert [item.threshold for item in found.exits] == ["never", "never", None]
+
+
+def test_the_second_half_checks_and_does_not_choose():
+    samples = drawn(200)
+    wrong = np.concatenate([samples.correct[:100], np.zeros((100, 3), dtype=bool)])
+    found = meet_target(TABLE, replace(samples, correct=wrong), 3.0)
+    assert found == replace(meet_target(TABLE, samples, 3.0), checked=replace(found.checked, accuracy=0.0))
+
+
+def test_a_table_with_several_times_for_an_exit_is_refused():
+    last = TABLE.exits[-1].model_copy(update={"steps": 3})
+    decoder = TABLE.model_copy(update={"exits": [*TABLE.exits[:-1], last]})
+    with pytest.raises(InputError, match="test: expected one time for each exit, found times by width"):
+        meet_target(decoder, drawn(10), 3.0)
 
 
 def test_accuracy_prefers_the_exit_that_brings_most_for_its_time():
