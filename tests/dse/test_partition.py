@@ -401,7 +401,7 @@ def test_a_sweep_prints_a_line_for_each_number_and_draws_it(fluidb: Run, tmp_pat
         ),
         (
             ["edgesp-a", "--rule", "best"],
-            "options: rule: expected one of marginal, optimal, paper, layerwise, found best",
+            '--rule: expected one of marginal, optimal, paper, layerwise, found "best"',
         ),
         (["edgesp-a", "--communication", "all"], '--communication: expected one of eq3, once, halo, found "all"'),
         (["edgesp-a", "--devices", "0"], "--devices: expected 1 to 10, the devices of edgesp-a, found 0"),
