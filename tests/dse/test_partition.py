@@ -403,6 +403,7 @@ def test_a_sweep_prints_a_line_for_each_number_and_draws_it(fluidb: Run, tmp_pat
             ["edgesp-a", "--rule", "best"],
             '--rule: expected one of marginal, optimal, paper, layerwise, found "best"',
         ),
+        (["edgesp-a,edgesp-b"], 'PLATFORM: expected one, as the search is on a cluster, found "edgesp-a,edgesp-b"'),
         (["edgesp-a", "--communication", "all"], '--communication: expected one of eq3, once, halo, found "all"'),
         (["edgesp-a", "--devices", "0"], "--devices: expected 1 to 10, the devices of edgesp-a, found 0"),
         (["edgesp-a", "--devices", "2..x"], '--devices: expected a number, or two with .. between, found "2..x"'),

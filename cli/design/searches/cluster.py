@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from ...options import Picture, Written, flag, option
 from ...render import facts, ms, percent, progress, show, table
+from .many import names
 
 if TYPE_CHECKING:
     from ....dse.partition.study import Study
@@ -45,6 +46,11 @@ class ClusterSearch:
         from ....plots.devices import draw_devices
         from ....tables.partition import PartitionOptions, Rule
 
+        for text, what in ((network, "NETWORK"), (platform, "PLATFORM")):
+            if len(names(text, what)) > 1:
+                raise InputError(
+                    f'{what}: expected one, as the search is on a cluster, found "{text}"; search each alone'
+                )
         output = written.output
         picture = Picture(plot=self.plot, force=written.force)
         picture.check()
