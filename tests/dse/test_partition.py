@@ -157,6 +157,9 @@ def test_the_gather_before_a_whole_map_is_what_the_strongest_does_not_hold():
     assert whole.sent_bytes == [sent[0], 0, sent[2]]
     assert whole.gather_s == pytest.approx(8 * (sent[0] + sent[2]) / 1e8)
     assert whole.compute_s == pytest.approx((7 * 7 * 2048 + 2 * 2049 * 1000) / 8.4e9)
+    literal = preset("edgesp-a").model_copy(update={"communication": "eq3"})
+    table = Partitioner(network("resnet50"), literal, FAST).partition(["pi-1", "vm-1", "vm-2"])
+    assert (table.wholes[-1].gather_s, sum(table.wholes[-1].sent_bytes)) == (0, 0)  # counted with the last block
 
 
 def test_zeta_matters_only_when_it_is_large():

@@ -174,7 +174,7 @@ def _text(found: Study) -> Iterator[str]:
         best = f"{ms(found.best_s)}; this partition takes {percent(chosen.average_s / found.best_s - 1)} longer"
     every = f"{ms(found.every.average_s)}, average over the exits"
     share = percent(chosen.communication_s / chosen.exit_s[-1], 1)
-    alone = f"{cluster.owner} has no room for it"
+    alone = f"{cluster.owner} cannot run it alone"
     if found.alone is not None:
         alone = f"{ms(found.alone.average_s)}; the speed-up is {found.speedup:.2f}"
     yield facts(
