@@ -217,9 +217,11 @@ def _chain(ops: Sequence[Op], source: Shape, where: str) -> Chain:
     for op, (first, *_) in zip(ops[stop:], inputs[stop:], strict=True):
         whole = _whole_layer(op, first)
         if whole is None:
+            place = f'{where}: cannot be cut into rows at "{ops[stop].name}" ({ops[stop].op})'
+            if op is ops[stop]:
+                raise InputError(f"{place}: it is not known which rows of its input its rows need")
             raise InputError(
-                f'{where}: cannot be cut into rows at "{ops[stop].name}" ({ops[stop].op}), whose rows may need its '
-                f'whole input, because "{op.name}" ({op.op}) behind it works on rows'
+                f'{place}, whose rows may need its whole input, because "{op.name}" ({op.op}) behind it works on rows'
             )
         tail.append(whole)
     # a place can be cut if no later layer reads anything before it

@@ -117,6 +117,23 @@ def test_an_exit_inside_a_unit_is_refused(tmp_path: Path):
         cut_into_rows(moved.model_copy(update={"exits": exits}), path)
 
 
+@pytest.mark.parametrize(
+    ("layers", "place"),
+    [
+        ('{ name = "a", op = "conv", out = 4, kernel = 1 }, { name = "up", op = "convtranspose", out = 4, kernel = 2 }',
+         '"up" \\(convtranspose\\): it is not known which rows'),
+        ('{ name = "odd", op = "conv", out = 4, kernel = 1, pad = 1 }', '"odd" \\(conv\\): it is not known which rows'),
+        ('{ name = "flat", op = "flatten" }, { name = "fc", op = "linear", out = 2 }',
+         '"flat" \\(flatten\\), the first, needs a whole map'),
+    ],
+)  # fmt: skip
+def test_layers_whose_rows_are_not_known_are_refused(tmp_path: Path, layers: str, place: str):
+    text = Path(TINY).read_text()
+    (tmp_path / "n.toml").write_text(f"{text[: text.index('layers = [')]}layers = [{layers}]\n")
+    with pytest.raises(InputError, match=f"cannot be cut into rows.* {place}"):
+        cut_into_rows(*read_network_file(str(tmp_path / "n.toml")))
+
+
 def test_layers_behind_the_rows_must_read_the_last_of_them(tmp_path: Path):
     text = Path(TINY).read_text()
     head = text[: text.index("layers = [")]
