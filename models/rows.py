@@ -189,8 +189,8 @@ def _row_layer(op: Op, sources: Sequence[Shape], names: tuple[str, ...], shape: 
 
 def _whole_layer(op: Op, source: Shape) -> WholeLayer | None:
     """The layer as one that a single device runs; ``None`` if it should run in rows."""
-    if isinstance(op, Linear) and source.positions == 1:
-        weights = (source.channels + 1) * op.out
+    if isinstance(op, Linear | Conv) and source.positions == 1:
+        weights = (source.channels // getattr(op, "groups", 1) + 1) * op.out
         return WholeLayer(op.name, 2 * weights, weights)
     if isinstance(op, GlobalPool):
         return WholeLayer(op.name, source.words, 0)
@@ -217,9 +217,11 @@ def _chain(ops: Sequence[Op], source: Shape, where: str) -> Chain:
     for op, (first, *_) in zip(ops[stop:], inputs[stop:], strict=True):
         whole = _whole_layer(op, first)
         if whole is None:
+            place = f'{where}: cannot be cut into rows at "{ops[stop].name}" ({ops[stop].op})'
+            if op is ops[stop]:
+                raise InputError(f"{place}: it is not known which rows of its input its rows need")
             raise InputError(
-                f'{where}: cannot be cut into rows at "{ops[stop].name}" ({ops[stop].op}), which needs a whole map, '
-                f'because "{op.name}" ({op.op}) behind it works on rows'
+                f'{place}, whose rows may need its whole input, because "{op.name}" ({op.op}) behind it works on rows'
             )
         tail.append(whole)
     # a place can be cut if no later layer reads anything before it

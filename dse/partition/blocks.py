@@ -236,8 +236,10 @@ class Costs:
         shape = units[-1].shape
         sent = np.diff(rows) * (self.blocks.word_bytes * shape.width * shape.channels * bool(chain.tail))
         sent[self.host] = 0.0
+        if devices.reading == kernels.EQ3:  # Equation 3 counts the output of the last block already
+            sent[:] = 0.0
         gather_s = 0.0
-        if sent.any() and devices.reading != kernels.EQ3:  # Equation 3 counts the output of the last block already
+        if sent.any():
             bandwidth = devices.shared_bytes_s or devices.bytes_s[self.host]
             gather_s = float(devices.latency_s[self.host] + sent.sum() / bandwidth)
         flops = sum(layer.flops for layer in chain.tail)

@@ -166,7 +166,7 @@ def share(block, devices, zeta, rows):
             rows[:] = bounds
         near = worst < NEVER
         for k in range(count):
-            if width[k] > 0 and not abs(mean - time_s[k]) <= zeta * mean:
+            if near and width[k] > 0 and abs(mean - time_s[k]) > zeta * mean:
                 near = False
         repeated = False
         for earlier in range(turn):

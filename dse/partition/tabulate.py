@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -15,56 +14,54 @@ from .blocks import Costs, Rows
 from .rules import Plan, Step
 
 
-class _Writer(NamedTuple):
-    """Turns the steps of a plan into records."""
+def _block(costs: Costs, stage: int, step: Step, held: Rows) -> BlockRows:
+    """The record of a block; a branch reads the layer of its exit."""
+    span, rows = step
+    units, needs, spent = costs.blocks.units(span), costs.blocks.needs(span), costs.spent(span, rows, held)
+    in_branch = span.chain < len(costs.network.branches)
+    prefix, source = "", units[0].entry
+    if in_branch:
+        prefix = f"exit{stage}/"
+        source = costs.network.exits[stage - 1].name if source == "input" else prefix + source
+    needed = _ranges(needs[units[0].entry], rows)
+    owned = list(map(Range, held[:-1].tolist(), held[1:].tolist()))
+    return BlockRows(
+        stage=stage,
+        in_branch=in_branch,
+        source=source,
+        source_height=units[0].source.height,
+        layers=[
+            LayerRows(name=prefix + layer.name, height=layer.shape.height, rows=_ranges(needs[layer.name], rows))
+            for unit in units
+            for layer in unit.layers
+            if layer.name in needs
+        ],
+        held=owned,
+        needed=needed,
+        missing_rows=[
+            need.end - need.first - max(0, min(need.end, own.end) - max(need.first, own.first))
+            for need, own in zip(needed, owned, strict=True)
+        ],
+        link_bytes=spent.link_bytes.tolist(),
+        compute_s=spent.compute_s.tolist(),
+        transfer_s=(spent.time_s - spent.compute_s).tolist(),
+        time_s=float(spent.time_s.max()),
+    )
 
-    costs: Costs
 
-    def block(self, stage: int, step: Step, held: Rows) -> BlockRows:
-        costs, (span, rows) = self.costs, step
-        units, needs, spent = costs.blocks.units(span), costs.blocks.needs(span), costs.spent(span, rows, held)
-        inside = span.chain < len(costs.network.branches)
-        prefix = f"exit{stage}/" if inside else ""
-        source = units[0].entry
-        if inside:
-            source = costs.network.exits[stage - 1].name if source == "input" else prefix + source
-        needed = _ranges(needs[units[0].entry], rows)
-        owned = list(map(Range, held[:-1].tolist(), held[1:].tolist()))
-        return BlockRows(
-            stage=stage,
-            in_branch=inside,
-            source=source,
-            source_height=units[0].source.height,
-            layers=[
-                LayerRows(name=prefix + layer.name, height=layer.shape.height, rows=_ranges(needs[layer.name], rows))
-                for unit in units
-                for layer in unit.layers
-                if layer.name in needs
-            ],
-            held=owned,
-            needed=needed,
-            missing_rows=[
-                b - a - max(0, min(b, end) - max(a, first)) for (a, b), (first, end) in zip(needed, owned, strict=True)
-            ],
-            link_bytes=spent.link_bytes.tolist(),
-            compute_s=spent.compute_s.tolist(),
-            transfer_s=(spent.time_s - spent.compute_s).tolist(),
-            time_s=float(spent.time_s.max()),
-        )
-
-    def whole(self, number: int, rows: Rows) -> WholeStep:
-        costs, found = self.costs, self.costs.gather(number, rows)
-        inside = number < len(costs.network.branches)
-        prefix = f"exit{number + 1}/" if inside else ""
-        return WholeStep(
-            stage=number + 1,
-            in_branch=inside,
-            device=costs.names[costs.host],
-            layers=[prefix + layer.name for layer in costs.network.chains[number].tail],
-            sent_bytes=found.sent_bytes.tolist(),
-            gather_s=found.gather_s,
-            compute_s=found.compute_s,
-        )
+def _whole(costs: Costs, number: int, rows: Rows) -> WholeStep:
+    """The record of the layers before an exit that need a whole map."""
+    found, in_branch = costs.gather(number, rows), number < len(costs.network.branches)
+    prefix = f"exit{number + 1}/" if in_branch else ""
+    return WholeStep(
+        stage=number + 1,
+        in_branch=in_branch,
+        device=costs.names[costs.host],
+        layers=[prefix + layer.name for layer in costs.network.chains[number].tail],
+        sent_bytes=found.sent_bytes.tolist(),
+        gather_s=found.gather_s,
+        compute_s=found.compute_s,
+    )
 
 
 def _ranges(need: tuple[Rows, Rows], rows: Rows) -> list[Range]:
@@ -93,19 +90,19 @@ def tabulate_partition(costs: Costs, cluster: Cluster, options: PartitionOptions
     PartitionTable
         Who computes what.
     """
-    network, writer = costs.network, _Writer(costs)
+    network = costs.network
     blocks: list[BlockRows] = []
     wholes = []
     held = costs.held_at_start()
     for number in range(len(network.exits)):
         for step in plan.trunk[number]:
-            blocks.append(writer.block(number + 1, step, held))
+            blocks.append(_block(costs, number + 1, step, held))
             held = step.rows
         inside = held
         for step in plan.branches[number]:
-            blocks.append(writer.block(number + 1, step, inside))
+            blocks.append(_block(costs, number + 1, step, inside))
             inside = step.rows
-        wholes.append(writer.whole(number, inside))
+        wholes.append(_whole(costs, number, inside))
     return PartitionTable(
         network=network.name,
         exits=list(network.exits),

@@ -11,8 +11,7 @@ from typing import Any
 import naive_partition as naive
 import numpy as np
 import pytest
-from builders import Run, lines
-from fluidb.dse.partition import kernels
+from builders import COMPILED, Run, lines
 from fluidb.dse.partition.blocks import Blocks, Costs, Span
 from fluidb.dse.partition.search import Partitioner
 from fluidb.dse.partition.study import study
@@ -26,6 +25,7 @@ from fluidb.platforms import Cluster, load_platform
 from fluidb.tables import read_latency
 from fluidb.tables.partition import PartitionOptions, PartitionTable, Rule, read_partition
 
+full_size = pytest.mark.skipif(not COMPILED, reason="searches hundreds of partitions; run compiled")
 FAST = PartitionOptions()
 
 
@@ -157,34 +157,9 @@ def test_the_gather_before_a_whole_map_is_what_the_strongest_does_not_hold():
     assert whole.sent_bytes == [sent[0], 0, sent[2]]
     assert whole.gather_s == pytest.approx(8 * (sent[0] + sent[2]) / 1e8)
     assert whole.compute_s == pytest.approx((7 * 7 * 2048 + 2 * 2049 * 1000) / 8.4e9)
-
-
-# Algorithm 1
-
-
-def proportional(costs: Costs, height: int) -> np.ndarray:
-    exact = height * costs.devices.flop_s / costs.devices.flop_s.sum()
-    width = np.floor(exact).astype(int)
-    for k in np.argsort(width - exact, kind="stable")[: height - width.sum()]:
-        width[k] += 1
-    return np.concatenate([[0], np.cumsum(width)])
-
-
-@pytest.mark.parametrize("seed", range(25))
-def test_algorithm_1_is_never_worse_than_proportional_shares(seed: int):
-    rng = np.random.default_rng(seed)
-    file, cluster = naive.draw_network(rng), naive.draw_cluster(rng, communication="once")
-    blocks = Blocks(cut_into_rows(file, naive.PATH), 4)
-    names = [item.name for item in cluster.devices]
-    costs = Costs(blocks, cluster, names, 0.1)
-    trunk = len(blocks.network.branches)
-    for first, end in [(0, 1), (0, len(blocks.network.trunk.units))]:
-        span = Span(trunk, first, end)
-        height = blocks.units(span)[-1].shape.height
-        even = proportional(costs, height)
-        found = costs.shares(span)
-        assert found[-1] == height
-        assert costs.time_s(span, found, found) <= costs.time_s(span, even, even) * (1 + 1e-12)
+    literal = preset("edgesp-a").model_copy(update={"communication": "eq3"})
+    table = Partitioner(network("resnet50"), literal, FAST).partition(["pi-1", "vm-1", "vm-2"])
+    assert (table.wholes[-1].gather_s, sum(table.wholes[-1].sent_bytes)) == (0, 0)  # counted with the last block
 
 
 def test_zeta_matters_only_when_it_is_large():
@@ -308,6 +283,7 @@ def test_milliseconds_of_alexnet():
     assert 24 <= six[2] <= 27
 
 
+@full_size
 def test_a_device_beyond_six_gains_little():
     gains = []
     for name in SPEEDUPS:
@@ -316,6 +292,7 @@ def test_a_device_beyond_six_gains_little():
     assert 0 < np.mean(gains) < 0.1
 
 
+@full_size
 @pytest.mark.parametrize("cluster", ["edgesp-a", "edgesp-b"])
 @pytest.mark.parametrize("name", ["alexnet_cifar10", "resnet50_cifar10"])
 def test_more_devices_never_slow_the_best_subset(name: str, cluster: str):
@@ -401,6 +378,7 @@ def test_from_search_to_serving(fluidb: Run, tmp_path: Path):
     assert served["requests"] == 50
 
 
+@full_size
 def test_a_sweep_prints_a_line_for_each_number_and_draws_it(fluidb: Run, tmp_path: Path):
     done = fluidb("dse", "alexnet_cifar10", "edgesp-b", "--devices", "1..4", "--subsets", "--plot", "p.svg", "--json")
     rows = json.loads(done.stdout)["devices"]
@@ -426,8 +404,9 @@ def test_a_sweep_prints_a_line_for_each_number_and_draws_it(fluidb: Run, tmp_pat
         ),
         (
             ["edgesp-a", "--rule", "best"],
-            "options: rule: expected one of marginal, optimal, paper, layerwise, found best",
+            '--rule: expected one of marginal, optimal, paper, layerwise, found "best"',
         ),
+        (["edgesp-a,edgesp-b"], 'PLATFORM: expected one, as the search is on a cluster, found "edgesp-a,edgesp-b"'),
         (["edgesp-a", "--communication", "all"], '--communication: expected one of eq3, once, halo, found "all"'),
         (["edgesp-a", "--devices", "0"], "--devices: expected 1 to 10, the devices of edgesp-a, found 0"),
         (["edgesp-a", "--devices", "2..x"], '--devices: expected a number, or two with .. between, found "2..x"'),
@@ -440,21 +419,3 @@ def test_a_sweep_prints_a_line_for_each_number_and_draws_it(fluidb: Run, tmp_pat
 def test_faults_of_the_command_line(fluidb: Run, arguments: list[str], said: str):
     (line,) = lines(fluidb("dse", "alexnet_cifar10", *arguments))
     assert said in line
-
-
-def test_the_compiled_sums_are_those_of_equation_3():
-    """One block by hand: two rows on each of two devices, a 3x3 convolution of four rows."""
-    block = kernels.Block(
-        need_first=np.array([0, 0, 1, 2, 3]), need_end=np.array([0, 2, 3, 4, 4]),
-        flops_first=np.arange(5) * 10.0, flops_end=np.arange(5) * 10.0, map_first=np.zeros(5), map_end=np.zeros(5),
-        layers=1, source_height=4, source_bytes=8.0, row_bytes=16.0, is_first=False,
-    )  # fmt: skip
-    rows = np.array([0, 2, 4])
-    for reading, sent in [(kernels.EQ3, 3 * 8 + 2 * 16), (kernels.ONCE, 3 * 8), (kernels.HALO, 8)]:
-        ones = np.ones(2)
-        devices = kernels.Devices(10 * ones, 0.5 * ones, 4 * ones, 0.25 * ones, 1e9 * ones, 0, reading, 0.0, True)
-        compute_s, link_bytes, time_s = np.zeros((3, 2))
-        kernels.spend(block, devices, rows, rows, compute_s, link_bytes, time_s)
-        assert compute_s.tolist() == [2.5, 2.5]
-        assert link_bytes.tolist() == [sent, sent]
-        assert time_s.tolist() == [2.5 + 0.25 + sent / 4] * 2

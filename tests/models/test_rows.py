@@ -6,6 +6,7 @@ from pathlib import Path
 
 import naive_partition as naive
 import numpy as np
+import onnx
 import pytest
 from builders import TINY, Run, lines
 from fluidb.formats import InputError
@@ -83,13 +84,27 @@ def test_exits_stand_at_half_and_at_three_quarters_of_the_work(name: str, units:
 @pytest.mark.parametrize(
     ("name", "place"),
     [
-        ("mobilenet_v3_small", '"features.1.block.1.avgpool" (globalavgpool), which needs a whole map, because '),
-        ("bert_base", '"embedding" (memory), which needs a whole map, because "block1.q" (linear) behind it works on'),
+        (
+            "mobilenet_v3_small",
+            '"features.1.block.1.avgpool" (globalavgpool), whose rows may need its whole input, because ',
+        ),
+        ("bert_base", '"embedding" (memory), whose rows may need its whole input, because "block1.q" (linear) be'),
     ],
 )
 def test_a_network_that_cannot_be_cut_is_refused_and_where(name: str, place: str, fluidb: Run):
     (line,) = lines(fluidb("dse", name, "edgesp-a"))
     assert f"{name}.toml: layers: cannot be cut into rows at {place}" in line
+
+
+@pytest.mark.parametrize(("model", "units", "tail"), [("resnet50", 19, 2), ("densenet121", 66, 2)])
+def test_an_onnx_model_is_cut_at_its_blocks(fluidb: Run, tmp_path: Path, model: str, units: int, tail: int):
+    """Their last pool is a unit, as it has a window; the classifier of DenseNet is a convolution of one position."""
+    light = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / f"light_{model}.onnx"
+    assert fluidb("models", "import", light, "-o", "n.toml").returncode == 0
+    trunk = cut_into_rows(*read_network_file(str(tmp_path / "n.toml"))).trunk
+    assert (len(trunk.units), len(trunk.tail)) == (units, tail)
+    done = fluidb("dse", "n.toml", "edgesp-a", "--devices", 6)
+    assert "the speed-up is" in done.stdout
 
 
 def test_an_exit_inside_a_unit_is_refused(tmp_path: Path):
@@ -100,6 +115,23 @@ def test_an_exit_inside_a_unit_is_refused(tmp_path: Path):
         InputError, match=r'exits\[0\].after: expected a place where .* found "layer3.0.conv2"; these are'
     ):
         cut_into_rows(moved.model_copy(update={"exits": exits}), path)
+
+
+@pytest.mark.parametrize(
+    ("layers", "place"),
+    [
+        ('{ name = "a", op = "conv", out = 4, kernel = 1 }, { name = "up", op = "convtranspose", out = 4, kernel = 2 }',
+         '"up" \\(convtranspose\\): it is not known which rows'),
+        ('{ name = "odd", op = "conv", out = 4, kernel = 1, pad = 1 }', '"odd" \\(conv\\): it is not known which rows'),
+        ('{ name = "flat", op = "flatten" }, { name = "fc", op = "linear", out = 2 }',
+         '"flat" \\(flatten\\), the first, needs a whole map'),
+    ],
+)  # fmt: skip
+def test_layers_whose_rows_are_not_known_are_refused(tmp_path: Path, layers: str, place: str):
+    text = Path(TINY).read_text()
+    (tmp_path / "n.toml").write_text(f"{text[: text.index('layers = [')]}layers = [{layers}]\n")
+    with pytest.raises(InputError, match=f"cannot be cut into rows.* {place}"):
+        cut_into_rows(*read_network_file(str(tmp_path / "n.toml")))
 
 
 def test_layers_behind_the_rows_must_read_the_last_of_them(tmp_path: Path):

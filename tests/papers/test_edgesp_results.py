@@ -9,13 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fluidb.dse.partition.baselines import Place, run_in_turn
+from fluidb.dse.partition.search import Partitioner
 from fluidb.formats import InputError
 from fluidb.papers.edgesp import PAPER
-from fluidb.papers.edgesp.cluster import network, places
+from fluidb.papers.edgesp.cluster import cluster, network, places
 from fluidb.papers.lab import Lab
 from fluidb.papers.pictures import draw
 from fluidb.papers.report import page_text
 from fluidb.plots import save
+from fluidb.tables.partition import PartitionOptions
 
 RESULTS = Path(__file__).parents[2] / "results" / "edgesp"
 BASES = {"calibrated", "predicted"}
@@ -69,6 +71,8 @@ def test_servers_in_turn_by_hand():
     conv4 = 2 * 64 * (384 * 9 + 1) * 256
     branch = 2 * 16 * (256 * 9 + 1) * 32 + 2 * (4 * 4 * 32 + 1) * 10
     assert triple[1] - triple[0] == pytest.approx(32 * conv3 / 1e8 + (conv4 + branch) / 60e9)
+    alone = Partitioner(cut, cluster("A"), PartitionOptions()).partition(["pi-1"])
+    assert run_in_turn(cut, (device, device, device), "pi-1") == pytest.approx(alone.exit_s)
     sent = run_in_turn(cut, (edge, edge, edge), "pi-1")[0] - run_in_turn(cut, (edge, edge, edge), "edge")[0]
     assert sent == pytest.approx(32 * 32 * 32 * 3 / 1e8)
     with pytest.raises(InputError, match="expected a place for each of 3 stages, found 1"):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from ...options import Picture, Written, flag, option
 from ...render import facts, ms, percent, progress, show, table
+from .many import names
 
 if TYPE_CHECKING:
     from ....dse.partition.study import Study
@@ -38,16 +40,21 @@ class ClusterSearch:
         """Search the partition of a network over a cluster, write and print it."""
         from ....dse.partition.study import study
         from ....dse.partition.tabulate import check_folder, write_partition
-        from ....formats import InputError, validate
+        from ....formats import InputError
         from ....models.candidates import read_network_file
         from ....models.rows import cut_into_rows
         from ....plots.devices import draw_devices
-        from ....tables.partition import PartitionOptions
+        from ....tables.partition import PartitionOptions, Rule
 
+        for text, what in ((network, "NETWORK"), (platform, "PLATFORM")):
+            if len(names(text, what)) > 1:
+                raise InputError(
+                    f'{what}: expected one, as the search is on a cluster, found "{text}"; search each alone'
+                )
         output = written.output
         picture = Picture(plot=self.plot, force=written.force)
         picture.check()
-        options = validate(PartitionOptions, {"rule": self.rule, "zeta": self.zeta}, Path("options"))
+        options = PartitionOptions(rule=_choice(Rule, self.rule, "--rule"), zeta=self.zeta)
         cluster = self._cluster(platform)
         counts = self._counts(cluster)
         if len(counts) == 1 and self.plot is not None:
@@ -75,16 +82,14 @@ class ClusterSearch:
 
     def _cluster(self, name: str) -> Cluster:
         """The cluster, with what the options change of it."""
-        from ....formats import InputError, parse_quantity
+        from ....formats import parse_quantity
         from ....platforms import Cluster, load_platform
         from ....platforms.cluster import Communication
 
         cluster = load_platform(name, kind=Cluster)
         if self.communication is not None:
-            if self.communication not in list(Communication):
-                known = ", ".join(Communication)
-                raise InputError(f'--communication: expected one of {known}, found "{self.communication}"')
-            cluster = cluster.model_copy(update={"communication": Communication(self.communication)})
+            counted = _choice(Communication, self.communication, "--communication")
+            cluster = cluster.model_copy(update={"communication": counted})
         if self.link_bandwidth is not None:
             units = {"kb/s": 1e-3, "Mb/s": 1.0, "Gb/s": 1e3}
             cluster = cluster.with_bandwidth(parse_quantity(self.link_bandwidth, units, "--link-bandwidth", "100Mb/s"))
@@ -106,6 +111,18 @@ class ClusterSearch:
             every = len(cluster.devices)
             raise InputError(f"--devices: expected 1 to {every}, the devices of {cluster.name}, found {self.devices}")
         return list(range(int(first), int(last) + 1))
+
+
+AnyChoice = TypeVar("AnyChoice", bound=StrEnum)
+
+
+def _choice(kind: type[AnyChoice], text: str, name: str) -> AnyChoice:
+    """The member of an enumeration that the user named."""
+    from ....formats import InputError
+
+    if text not in list(kind):
+        raise InputError(f'{name}: expected one of {", ".join(kind)}, found "{text}"')
+    return kind(text)
 
 
 def _exits(found: Study) -> list[dict[str, Any]]:
@@ -157,7 +174,7 @@ def _text(found: Study) -> Iterator[str]:
         best = f"{ms(found.best_s)}; this partition takes {percent(chosen.average_s / found.best_s - 1)} longer"
     every = f"{ms(found.every.average_s)}, average over the exits"
     share = percent(chosen.communication_s / chosen.exit_s[-1], 1)
-    alone = f"{cluster.owner} has no room for it"
+    alone = f"{cluster.owner} cannot run it alone"
     if found.alone is not None:
         alone = f"{ms(found.alone.average_s)}; the speed-up is {found.speedup:.2f}"
     yield facts(
