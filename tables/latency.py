@@ -251,7 +251,8 @@ class LatencyTable(Table, Stated):
             Zero at b = 0.
         """
         table = self.array(variant)
-        return table[0, -1] + (self.exits[-1].steps - 1) * table[-2, -1]
+        whole_s: NDArray[np.float64] = table[0, -1] + (self.exits[-1].steps - 1) * table[-2, -1]
+        return whole_s
 
     def gather_array(self) -> NDArray[np.float64]:
         """Times in seconds to gather samples, by (place, b).
