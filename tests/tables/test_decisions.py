@@ -125,7 +125,7 @@ def test_a_step_that_repeats_has_one_point_whatever_its_number():
     (row,) = tabulate_decisions(table).points
     assert (row.after_exits, row.variants) == ([1, 2], list(range(13)))
     split = row.map()
-    step_s = table.array(0)[5, 6]
+    step_s = table.array(0)[1, 2]
     for b, e in cells(64):
         assert split[b, e] == (step_s[b] > step_s[b - e] + 0.3e-3 + 0.02e-3 * (b - e))
 
