@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..tables import LatencyTable
-from ..tables.decisions import DecisionTable, PointRow, pass_times
+from ..tables.decisions import DecisionTable, PointRow, pass_times, spans
 from .canvas import COLOURS, canvas, describe, legible
 
 if TYPE_CHECKING:
@@ -63,17 +63,6 @@ def _some(count: int) -> list[int]:
     return sorted(set(np.linspace(0, count - 1, min(MOST, count)).astype(int).tolist()))
 
 
-def _span(items: list[str]) -> str:
-    """The first and the last of a list."""
-    return items[0] if len(items) == 1 else f"{items[0]} to {items[-1]}"
-
-
-def _widths(found: DecisionTable, variants: list[int]) -> str:
-    """The widths of variants; nothing if there are none."""
-    named = [f"{width:g}" for width in (found.variants[number].width for number in variants) if width is not None]
-    return f"width {_span(named)}" if named else ""
-
-
 def _map(axes: Axes, *, found: DecisionTable, row: PointRow) -> None:
     """Pad or split by places and terminated samples; nothing where all have terminated."""
     from matplotlib.colors import ListedColormap
@@ -83,10 +72,9 @@ def _map(axes: Axes, *, found: DecisionTable, row: PointRow) -> None:
     edges, colours = np.arange(found.b_max + 2) - 0.5, ListedColormap([COLOURS[4], COLOURS[0]])
     axes.pcolormesh(edges, edges, cells, cmap=colours, vmin=0, vmax=1, rasterized=True)
     exits = "exit" if len(row.after_exits) == 1 else "exits"
-    where = [f"behind {exits} {_span([str(n) for n in row.after_exits])}", _widths(found, row.variants)]
     axes.set(
         xlabel="places b", ylabel="terminated samples E", xlim=(0.5, found.b_max + 0.5), ylim=(0.5, found.b_max + 0.5),
-        title=", ".join(filter(None, where)),
+        title=f"behind {exits} {spans(row.after_exits)}, width {spans(row.variants, found.width_names)}",
     )  # fmt: skip
     for colour, label in ((COLOURS[0], "split"), (COLOURS[4], "pad")):
         axes.scatter([], [], 40, color=colour, marker="s", label=label)
@@ -99,7 +87,7 @@ def _throughput(axes: Axes, *, table: LatencyTable, found: DecisionTable) -> Non
     times_s = pass_times(table)
     for variant in _some(len(found.variants)):
         row = found.variants[variant]
-        (line,) = axes.plot(batches, batches / times_s[variant, 1:], label=_widths(found, [variant]))
+        (line,) = axes.plot(batches, batches / times_s[variant, 1:], label=f"width {found.width_names[variant]}")
         axes.plot(row.ideal_batch, row.samples_per_s, marker="o", color=line.get_color())
     axes.set(xlabel="batch", ylabel="samples/s", title="from input to end; o: ideal batch", ylim=(0, None))
     if table.widths is not None:

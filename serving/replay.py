@@ -123,6 +123,8 @@ def _replay(
         )
     b_max = table.b_max if scheduler.b_max is None else min(scheduler.b_max, table.b_max)
     settings, levels = scheduler.settings(traffic.objective_s), _levels(policy, traffic, len(table.exits))
+    if policy.check is not None and (faults := policy.check(settings, table, traffic.trace, b_max)):
+        raise InputError([f"policy {scheduler.spec}: {fault}" for fault in faults])
     memory = np.zeros(levels * table.variants + policy.memory)
     rules = Rules(settings, memory, memory[: levels * table.variants], b_max, scheduler.call_s)
     _check_columns(table, traffic.trace)
@@ -301,6 +303,8 @@ def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> Wor
     for name in KNOWN:
         if (values := getattr(trace, name)) is not None:
             requests[name] = values
+    if trace.predicted_width is None and trace.width is not None:
+        requests.predicted_width = trace.width  # of a text, say, it is known
     confidences, exits = np.zeros((0, 0)), traffic.exits
     if levels and trace.confidences is not None:
         confidences, exits = np.ascontiguousarray(trace.confidences[:, :levels]), np.full(len(traffic), last)

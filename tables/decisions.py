@@ -6,6 +6,7 @@ what Equation (1) says (:mod:`fluidb.tables.reorganisation`), and run time asks 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Annotated, ClassVar, NamedTuple, Self
 
@@ -93,6 +94,11 @@ class DecisionTable(Table):
     points: list[PointRow]
     variants: Annotated[list[WidthRow], Field(min_length=1)]
 
+    @property
+    def width_names(self) -> list[str]:
+        """The width of each variant as people call it."""
+        return ["any" if row.width is None else f"{row.width:g}" for row in self.variants]
+
     @model_validator(mode="after")
     def _every_batch(self) -> Self:
         if any(len(row.split) != self.b_max for row in self.points):
@@ -169,7 +175,7 @@ def pass_times(table: LatencyTable) -> Floats:
     (V, b_max + 1) ndarray of float64
         Seconds by variant and batch size.
     """
-    return np.stack([table.array(variant)[0, -1] for variant in range(table.variants)])
+    return np.stack([table.pass_s(variant) for variant in range(table.variants)])
 
 
 def _points(table: LatencyTable) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64]]:
@@ -201,13 +207,10 @@ def tabulate_decisions(table: LatencyTable) -> DecisionTable:
         maps = decision_map(time_s[variant], gather_s)
         for split, group in groupby(zip(after, maps, strict=True), key=lambda point: point[1].tobytes()):
             alike.setdefault((tuple(number for number, _ in group), split), []).append(variant)
-    form = (table.b_max + 1, table.b_max + 1)
-    points = [
-        PointRow(
-            variants=variants, after_exits=list(exits), split=_ranges(np.frombuffer(split, np.bool_).reshape(form))
-        )
-        for (exits, split), variants in alike.items()
-    ]
+    points = []
+    for (exits, split), variants in alike.items():
+        ranges = _ranges(np.frombuffer(split, np.bool_).reshape(table.b_max + 1, -1))
+        points.append(PointRow(variants=variants, after_exits=list(exits), split=ranges))
     passes_s = pass_times(table)
     ideal = ideal_batch_sizes(passes_s)
     found = DecisionTable(
@@ -269,6 +272,21 @@ def _cells(sizes: int) -> Bools:
     """Cells of a map with a choice: some samples have terminated, but not all."""
     places, terminated = np.indices((sizes, sizes))
     return (terminated >= 1) & (terminated < places)
+
+
+def spans(numbers: Sequence[int], names: Sequence[str] | None = None) -> str:
+    """Ascending numbers, or their names, for people: consecutive ones by the first and the last.
+
+    Examples
+    --------
+    >>> spans([1, 2, 3, 5]), spans([0, 1, 3], ["256", "128", "64", "32"])
+    ('1 to 3, 5', '256 to 128, 32')
+    """
+    found = []
+    for _, pairs in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        run = [str(number) if names is None else names[number] for _, number in pairs]
+        found.append(run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}")
+    return ", ".join(found)
 
 
 def least_rule(split: Bools) -> Rule | None:

@@ -242,6 +242,17 @@ class LatencyTable(Table, Stated):
             table[row.from_exit, row.to_exit, 1:] = row.time_s
         return table
 
+    def pass_s(self, variant: int = 0) -> NDArray[np.float64]:
+        """Times in seconds from the input to the end by b, of a variant, with all steps of a stage that repeats.
+
+        Returns
+        -------
+        (b_max + 1,) ndarray of float64
+            Zero at b = 0.
+        """
+        table = self.array(variant)
+        return table[0, -1] + (self.exits[-1].steps - 1) * table[-2, -1]
+
     def gather_array(self) -> NDArray[np.float64]:
         """Times in seconds to gather samples, by (place, b).
 

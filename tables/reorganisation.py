@@ -24,7 +24,7 @@ NEARLY_FULL = 0.95
 
 
 @compiled()
-def split_pays(time_s: Floats, gather_s: Floats, places: int, staying: int) -> bool:
+def split_pays(pad_s: float, split_s: float, gather_s: float) -> bool:
     """Whether the samples that stay should be gathered into a batch of their own (Equation 1); a tie pads.
 
     Nobody terminated: it does not pay, since a gather takes no negative time.  Everybody did: it pays, since nothing is
@@ -32,21 +32,20 @@ def split_pays(time_s: Floats, gather_s: Floats, places: int, staying: int) -> b
 
     Parameters
     ----------
-    time_s : (b_max + 1,) ndarray of float64
-        Time of the stage that comes next, by batch size.
-    gather_s : (b_max + 1,) ndarray of float64
-        Time to gather so many samples at this decision point.
-    places : int
-        Samples in the tensor, B, with those that terminated earlier and are still carried.
-    staying : int
-        Samples that have not terminated, B - E.
+    pad_s : float
+        Time of the stage that comes next with all samples in the tensor, B, also those that terminated earlier and are
+        still carried.
+    split_s : float
+        The same with the samples that have not terminated, B - E.
+    gather_s : float
+        Time to gather these at this decision point.
 
     Returns
     -------
     bool
         Whether to split.
     """
-    return bool(time_s[places] > time_s[staying] + gather_s[staying])  # Equation (1)
+    return pad_s > split_s + gather_s  # Equation (1)
 
 
 @compiled()
@@ -70,8 +69,9 @@ def decision_map(time_s: Floats, gather_s: Floats) -> Bools:
     for point in range(points):
         for places in range(1, sizes):
             for terminated in range(places + 1):
+                staying = places - terminated
                 split[point, places, terminated] = split_pays(
-                    time_s[point], gather_s[point], places, places - terminated
+                    time_s[point, places], time_s[point, staying], gather_s[point, staying]
                 )
     return split
 
@@ -136,7 +136,8 @@ def reorganise_widths(sizes: Ints, time_s: Floats, gather_s: Floats, ideal: Ints
     sizes : (W,) ndarray of int64
         Samples of each width, at least one in all; their sum is at most b_max.
     time_s : (W, b_max + 1) ndarray of float64
-        Time by width and batch size.
+        Time by width and batch size for as long as the sub-batches stay apart, e.g. from the input to the end
+        (:func:`fluidb.tables.decisions.pass_times`).
     gather_s : (b_max + 1,) ndarray of float64
         Time to gather a sub-batch, by its size; zeros for Equation (2) as printed, which omits it.
     ideal : (W,) ndarray of int64

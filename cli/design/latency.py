@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +12,7 @@ from ..render import percent, show, table
 
 if TYPE_CHECKING:
     from ...tables import LatencyTable
-    from ...tables.decisions import Judged, Point, Rule
-    from ...tables.device import DeviceTables
+    from ...tables.decisions import DecisionTable, Judged, Point, Rule
 
 
 def command(
@@ -35,13 +35,15 @@ def command(
     from ...formats import InputError
     from ...tables.latency import LATENCY_FILE
 
+    text: Iterator[str] = iter(())
+    more: dict[str, Any] = {}
     if device is None:
         from ...dse.latency import write_latency
 
         if output is not None or picture.force or picture.plot is not None:
             raise InputError("latency: --output, --force and --plot need a device; write NETWORK DEVICE -o DIR")
         folder = Path(directory)
-        made, text, more = write_latency(folder), [], {}
+        made = write_latency(folder)
     else:
         from ...models import load_network
         from ...platforms import Device, load_platform
@@ -54,11 +56,13 @@ def command(
         folder, network = output, load_network(directory)
         found = write_device(network, load_platform(device, kind=Device), folder, replace=picture.force)
         picture.write(lambda: draw_decisions(*found))
-        made, text, more = found.latency, list(_decisions(found)), {"decisions": _record(found)}
+        made, points = found.latency, found.points
+        text = _decisions(found.decisions, points)
+        more = {"decisions": {"points": list(map(_point, points)), "variants": found.decisions.variants}}
     file = folder / LATENCY_FILE
     record = {"output": file, "b_max": made.b_max, "exits": made.exits, "rows": made.rows}
     then = f"; next: fluidb serve-sim {folder} --trace FILE --slo 200ms"
-    show(as_json, "fluidb.latency-output/1", record | more, [_times(made), *text], file, then)
+    show(as_json, "fluidb.latency-output/1", record | more, chain([_times(made)], text), file, then)
 
 
 def _times(made: LatencyTable) -> str:
@@ -83,45 +87,36 @@ def _variant(made: LatencyTable, number: int) -> str:
     return f"width {made.widths[number % len(made.widths)]:g}" if made.widths else f"variant {number}"
 
 
-def _decisions(found: DeviceTables) -> Iterator[str]:
+_HEADERS = (
+    "after exit", "width", "splitting pays only if", "nearest rule", "by this rule", "always split", "always pad"
+)  # fmt: skip
+
+_EXPLAINED = """\
+E samples of a batch of b places have terminated. The last three columns judge ways to decide: the balanced accuracy
+against Equation (1), and by how much the stages behind take longer. Every pair with 0 < E < b counts once."""
+
+
+def _decisions(found: DecisionTable, points: Sequence[Point]) -> Iterator[str]:
     """Where splitting pays, and which batches fill the device."""
-    headers = ["after exit", "width", "splitting pays only if", "rule that comes nearest"]
-    headers += [f"{way}: balanced, lost" for way in ("this rule", "always split", "always pad")]
-    if found.decisions.points:
+    from ...tables.decisions import spans
+
+    if points:
         rows = []
-        for point in found.points:
-            widths = _span([_width(found, number) for number in point.row.variants])
-            rules = _rule(point.least, "E >= {}, b >= {}"), _rule(point.rule, "split from E >= {} on at b >= {}")
+        for point in points:
             judged = map(_judged, (point.by_rule, point.always_split, point.always_pad))
-            rows.append((_span(point.row.after_exits), widths, *rules, *judged))
-        yield table(headers, rows, text=True)
+            widths = spans(point.row.variants, found.width_names)
+            rows.append((spans(point.row.after_exits), widths, _rule(point.least), _rule(point.rule), *judged))
+        yield table(_HEADERS, rows, text=True)
         yield _EXPLAINED
+    filling = zip(found.width_names, found.variants, strict=True)
     yield table(
         ["width", "ideal batch", "samples/s"],
-        [
-            (_width(found, number), row.ideal_batch, f"{row.samples_per_s:,.1f}")
-            for number, row in enumerate(found.decisions.variants)
-        ],
+        [(name, row.ideal_batch, f"{row.samples_per_s:,.1f}") for name, row in filling],
     )
 
 
-_EXPLAINED = """\
-E: terminated samples of a batch of b places; every pair (b, E) with 0 < E < b counts once.
-balanced: balanced accuracy against Equation (1). lost: by how much the stages behind take longer."""
-
-
-def _width(found: DeviceTables, number: int) -> str:
-    width = found.decisions.variants[number].width
-    return "any" if width is None else f"{width:g}"
-
-
-def _span(items: Sequence[object]) -> str:
-    """Items one after the other in a list, by the first and the last."""
-    return str(items[0]) if len(items) == 1 else f"{items[0]} to {items[-1]}"
-
-
-def _rule(rule: Rule | None, text: str) -> str:
-    return "never" if rule is None else text.format(rule.terminated, rule.places)
+def _rule(rule: Rule | None) -> str:
+    return "never" if rule is None else f"E >= {rule.terminated}, b >= {rule.places}"
 
 
 def _judged(judged: Judged) -> str:
@@ -129,11 +124,7 @@ def _judged(judged: Judged) -> str:
     return f"{balanced}, {percent(judged.lost, 2)}"
 
 
-def _record(found: DeviceTables) -> dict[str, Any]:
-    """The decisions as JSON."""
-    return {"points": [_point(point) for point in found.points], "variants": found.decisions.variants}
-
-
 def _point(point: Point) -> dict[str, Any]:
+    """A decision point as JSON."""
     fields = {name: value and value._asdict() for name, value in point._asdict().items() if name != "row"}
     return {"variants": point.row.variants, "after_exits": point.row.after_exits, **fields}

@@ -3,8 +3,9 @@
 from ...jit import compiled
 from .estimates import between_s, expected_end, fitting
 from .interface import Parameter, Policy, choice, compile_policy, go_on, launch
+from .window import LEFT, OFF, PARAMETERS, SIMILAR, check_window, count_alike
 
-EXITS, CRITERION, ESTIMATE = 0, 1, 2  # places in settings
+EXITS, CRITERION, ESTIMATE = range(3, 6)  # places in settings, behind those of the window
 
 
 @compiled(inline="always")
@@ -28,7 +29,8 @@ def decide(view, data):
     preemption of its own, and merges with it; then the criterion is evaluated anew.
 
     Source: paper 000, Algorithm 1, Equations (3) and (4).  Work-conserving.  Its
-    parameters <B_max, T_SLO> are the engine's and the requests'; three more are for ablation:
+    parameters <B_max, T_SLO> are the engine's and the requests'.  ``similar``, ``window`` and ``patience`` let alike
+    requests in together, as BatchCond does; three more are for ablation:
 
     ``exits``
         ``aware``: samples that exited leave room; ``unaware``: they do not.
@@ -38,17 +40,26 @@ def decide(view, data):
         ``exact``: batched times from the table; ``coarse``: batch size times
         single-sample time, as LazyBatching has it.
     """
+    similar = data.settings[SIMILAR] != OFF
     if view.depth == 0:
-        return launch(min(view.waiting, view.b_max), 1)  # line 2
+        b_act = min(view.waiting, view.b_max)
+        if similar:
+            b_act = count_alike(view, data, b_act)
+            data.memory[LEFT] -= b_act
+        return launch(b_act, 1)  # line 2
     taken = view.size if data.settings[EXITS] == 0 else view.admitted
     b_incr = min(view.waiting, view.b_max - taken)  # lines 10-11
     if b_incr > 0:
+        if similar:
+            b_incr = count_alike(view, data, b_incr)
         # Equation (3): SLO less the time in queue and on the NPU, of the sample that is due first
         slack_s = view.deadline_s - view.now_s
         variant = fitting(view, data, b_incr) if view.variants > 1 else 0
         end = expected_end(view, data, view.size, b_incr) if view.steps > 1 else view.stages
         more_s = overhead_s(view, data.latency_s, variant, end, b_incr, data.settings[ESTIMATE] == 1)
         if data.settings[CRITERION] == 1 or more_s < slack_s:  # line 12
+            if similar:
+                data.memory[LEFT] -= b_incr
             return launch(b_incr, view.stage)
     return go_on(1)
 
@@ -56,8 +67,11 @@ def decide(view, data):
 POLICY = Policy(
     decide,
     (
+        *PARAMETERS,
         Parameter("exits", "aware", choice("exits", "aware", "unaware")),
         Parameter("criterion", "on", choice("criterion", "on", "off")),
         Parameter("estimate", "exact", choice("estimate", "exact", "coarse")),
     ),
+    memory=2,
+    check=check_window,
 )

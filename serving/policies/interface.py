@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import from_dtype, types
@@ -32,6 +32,10 @@ from numpy.typing import NDArray
 
 from ...formats import InputError, parse_duration, read_number
 from ...jit import compiled
+
+if TYPE_CHECKING:
+    from ...tables.latency import LatencyTable
+    from ...traffic.trace import Trace
 
 REQUEST = np.dtype(
     [
@@ -264,6 +268,9 @@ def sleep(until_s: float) -> Decision:
     return Decision(0, 0, 0, until_s, True, 0, 0.0)
 
 
+Check = Callable[["NDArray[np.float64]", "LatencyTable", "Trace", int], "list[str]"]
+"""Faults of a policy's parameters, one line each, on a latency table, a trace and a largest batch."""
+
 ReadParameter = Callable[[str, "float | None"], float]
 """Reads a parameter from its text, given the SLO in seconds where there is one for all requests."""
 
@@ -305,6 +312,8 @@ class Policy:
         Numbers that it keeps from call to call, in ``data.memory``.
     thresholds : bool
         Whether it sets the exits' thresholds while it runs; the traffic must then have confidences.
+    check : callable, optional
+        Says what is wrong with its parameters on a latency table, a trace and a largest batch, before a replay.
     """
 
     decide: Decide
@@ -313,6 +322,7 @@ class Policy:
     work_conserving: bool = True
     memory: int = 0
     thresholds: bool = False
+    check: Check | None = None
 
     def settings(self, texts: Mapping[str, str], slo_s: float | None) -> NDArray[np.float64]:
         """The parameters as ``decide`` gets them.

@@ -114,7 +114,8 @@ def test_a_decision_map_is_equation_1(on: Machine):
                     lambda batch, width=width: on.seconds(batch, width), on.gather, places, terminated
                 )
                 assert split[point, places, terminated] == (decided in {"split", "stop"})
-                pays = split_pays(on.time_s[point], on.gather_s, places, places - terminated)
+                staying = places - terminated
+                pays = split_pays(on.time_s[point][places], on.time_s[point][staying], on.gather_s[staying])
                 assert pays == split[point, places, terminated]
 
 
@@ -197,8 +198,8 @@ def test_equation_2_as_printed_omits_the_gather():
 def test_a_tie_pads():
     """Half a second a sample: four take as long as three and a gather of half a second, but longer than two and it."""
     on = machine(0.0, [0.5], (0.5, 0.0))
-    assert not split_pays(on.time_s[0], on.gather_s, 4, 3)
-    assert split_pays(on.time_s[0], on.gather_s, 4, 2)
+    assert not split_pays(on.time_s[0][4], on.time_s[0][3], on.gather_s[3])
+    assert split_pays(on.time_s[0][4], on.time_s[0][2], on.gather_s[2])
     into = np.zeros(4, dtype=np.int64)
     for gather_s, parts in ((1.0, 1), (0.875, 2)):  # 4 * 2 s padded; apart 2 * 2 s, 2 * 1 s and two gathers
         two = machine(0.0, [1.0, 2.0], (gather_s, 0.0))
