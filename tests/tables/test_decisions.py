@@ -143,6 +143,7 @@ def test_the_early_exit_cnn_pads_where_the_paper_does():
     blocks, end = points[:-1], points[-1]
     assert {point.least.terminated for point in blocks if point.least} == {3}
     assert [point.least.places for point in blocks if point.least] == [9, 12, 12, 13, 13, 8, 8]
+    assert [point.rule for point in blocks] == [(8, 9), (8, 12), (6, 12), (6, 13), (5, 13), (5, 8), (4, 8)]
     assert all(0.9 < point.always_split.right < 0.97 for point in blocks)
     assert all(point.always_split.balanced == 0.5 and point.by_rule.balanced > 0.97 for point in blocks)
     assert (end.row.after_exits, end.least, end.by_rule.lost) == ([16], None, 0.0)
