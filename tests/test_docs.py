@@ -73,6 +73,7 @@ def test_the_gallery_shows_every_picture_that_make_draws():
     [
         ("docs/cluster.md", call_fluidb),
         ("docs/codesign.md", run_fluidb),  # no other test runs this command in a process of its own
+        ("docs/batchcond.md", call_fluidb),
         ("docs/explain.md", call_fluidb),
         ("docs/pad-or-split.md", call_fluidb),
         ("docs/pareto.md", call_fluidb),
