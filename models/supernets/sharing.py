@@ -124,7 +124,7 @@ def extents_of(network: NetworkFile, slots: Sequence[Slot]) -> Extents:
 
 
 def _layers(network: NetworkFile) -> dict[str, tuple[int, ...]]:
-    """K, C, R, Q, values of the input and of the output map, and whether it is depthwise, of each layer with weights."""
+    """Of each layer with weights: K, C, R, Q, values of its input and of its output map, and whether it is depthwise."""
     source = Shape(**dict(network.input))
     shapes, layers, _ = lower_all(network.layers, source, [1] * len(network.layers), network.name)
     products = {layer.name: layer.gemm for layer in layers if layer.gemm}
