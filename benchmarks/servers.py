@@ -50,7 +50,7 @@ class Work(NamedTuple):
         ends = [here if here != after else 0 for here, after in itertools.pairwise(stage)]
         return cls(
             trace.arrival_s.tolist(), exits.tolist(), slo_s,
-            table.array().tolist(), layers.time_s.tolist(), ends, table.b_max,
+            table.array().tolist(), layers.time_s[0].tolist(), ends, table.b_max,
         )  # fmt: skip
 
 

@@ -62,7 +62,7 @@ class Workload:
         self.table, self.count = paper_table(), count
         rates = [row.rate for row in self.table.exits]
         self.traffic = prepare(poisson(RATE_PER_S, count, 1), rates, slo_s=SLO_S, seed=1)
-        self.stage_s, self.finish_s = self.table.segments(by_layer=False).time_s, np.empty(count)
+        self.stage_s, self.finish_s = self.table.segments(by_layer=False).time_s[0], np.empty(count)
 
     def barest(self) -> None:
         """By the barest loop."""

@@ -118,7 +118,7 @@ def saturation_rate(table: LatencyTable, b_max: int | None = None) -> float:
         Requests/s.
     """
     limit = min(b_max or table.b_max, table.b_max)
-    time_s = table.segments(by_layer=False).time_s[:, 1 : limit + 1]
+    time_s = table.segments(by_layer=False).time_s[:, :, 1 : limit + 1].min(axis=0)  # of the fastest variant
     rates = np.array([row.rate for row in table.exits])
     reach = 1.0 - np.concatenate([[0.0], np.cumsum(rates)[:-1]])
     return table.speedup / float(reach @ (time_s / np.arange(1, limit + 1)).min(axis=1))

@@ -28,6 +28,7 @@ from .tables import (
     write_table as write_table,
 )
 from .toml import (
+    Stated as Stated,
     Strict as Strict,
     parse_toml as parse_toml,
     read_toml as read_toml,

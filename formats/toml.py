@@ -38,6 +38,15 @@ class Strict(pydantic.BaseModel, metaclass=_Checked):
     model_config = pydantic.ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
+class Stated(Strict):
+    """A record whose file has no key for a field that has its default."""
+
+    @pydantic.model_serializer(mode="wrap")
+    def _stated(self, write: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields = type(self).model_fields
+        return {key: value for key, value in write(self).items() if key == "inputs" or value != fields[key].default}
+
+
 Model = TypeVar("Model", bound=Strict)
 
 

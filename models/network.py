@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from ..formats import Strict
+from ..formats import Stated, Strict
 
 MAX_WORK = 2**43
 """Most MACs, or words of a map, of one layer. Cycles are then exact for any batch size (docs/model.md, Arithmetic)."""
@@ -106,7 +106,11 @@ class Layer(Strict):
         return f"/{BRIDGE}" in self.name
 
 
-class Exit(Strict):
+MAX_STEPS = 4096
+"""Most steps of a stage that repeats."""
+
+
+class Exit(Stated):
     """A place where samples leave the network.
 
     Attributes
@@ -115,10 +119,14 @@ class Exit(Strict):
         Name of the backbone layer it follows; the last exit is the end.
     rate : float
         Share of all samples that leave here; the shares of all exits sum to 1.
+    steps : int
+        How often the stage that ends here may run, as a decoder does: a sample leaves after as many steps as it needs.
+        Only the last stage repeats.
     """
 
     name: str
     rate: Annotated[float, Field(ge=0, le=1)]
+    steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] = 1
 
 
 class Network(Strict):
@@ -149,6 +157,8 @@ class Network(Strict):
             raise ValueError(
                 f"layers: expected stages 1 to {last} in order, one for each exit, and work in every stage"
             )
+        if any(item.steps > 1 for item in self.exits[:-1]):
+            raise ValueError("exits: expected steps of the last exit only, as only the last stage repeats")
         if not self.gemms:
             raise ValueError("layers: expected at least one layer that multiplies, found none")
         if max(gemm.macs for gemm in self.gemms) > MAX_WORK:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from ..formats import Strict
-from .network import MAX_WORK
+from .network import MAX_STEPS, MAX_WORK
 
 MAX_EXITS = 64
 MAX_SIZE = 2**24
@@ -226,7 +226,7 @@ class InputShape(Strict):
 
 
 class NetworkFile(Strict):
-    """The whole file."""
+    """The whole file.  ``steps`` says how often the last stage runs at most: once for each word, in a decoder."""
 
     schema_: Literal["fluidb.network/1"] = Field(alias="schema")
     name: NetworkName
@@ -235,4 +235,5 @@ class NetworkFile(Strict):
     layers: Annotated[list[Op], Field(min_length=1, max_length=100_000)]
     exits: Annotated[list[ExitFile], Field(max_length=MAX_EXITS)] = []
     candidates: Candidates | None = None
+    steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] = 1
     sources: dict[str, str] = {}

@@ -52,7 +52,7 @@ def network_text(file: NetworkFile) -> str:
       { name = "conv1", op = "conv", kernel = 7, stride = 2, pad = 3, out = 64, shape = [112, 112, 64] },
     """
     head = {"schema": file.schema_, "name": file.name, "title": file.title, "input": file.input.model_dump()}
-    lines = [*toml_lines(head), "", *_operators(file.layers)]
+    lines = [*toml_lines(head), *([f"steps = {file.steps}"] if file.steps > 1 else []), "", *_operators(file.layers)]
     for item in file.exits:
         lines += toml_lines(item.model_dump(exclude={"layers"}, exclude_none=True), "[[exits]]")
         if item.layers is not None:

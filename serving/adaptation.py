@@ -18,7 +18,7 @@ import numpy as np
 from ..formats import InputError
 from ..tables.exit_choice import NEARLY, Choice, Floats, Goal, Ints, Log, choose_exits
 from .event_loop import Device, Rules, Work
-from .policies.interface import REQUEST
+from .policies.interface import REQUEST, VARIANT
 from .replay import play
 from .scheduler import Scheduler
 
@@ -364,8 +364,9 @@ def adapt(
         latency_s=stage_s[None],
         segment_at=np.arange(candidates + 1),
         stage_after=np.arange(1, candidates + 2),
-        gather_s=np.zeros(most + 1),  # part of the time of a stage behind an exit
+        gather_s=np.zeros((candidates + 2, most + 1)),  # part of the time of a stage behind an exit
         load=np.zeros(most + 1) if load is None else np.array(load),
+        variants=np.zeros(VARIANTS, VARIANT).view(np.recarray),
     )
     memory = np.zeros(VARIANTS * candidates + policy.memory)
     rules = Rules(scheduler.settings(slo_s), memory, memory[: -policy.memory], goal.batch, scheduler.call_s)

@@ -18,7 +18,9 @@ ROUNDING = 1e-6
 """Objectives are relaxed by this share, because sums of times differ in their last digits from the event loop's."""
 
 
-def least_work(table: LatencyTable, exits: NDArray[np.int64], slo_s: NDArray[np.float64]) -> NDArray[np.float64]:
+def least_work(
+    table: LatencyTable, exits: NDArray[np.int64], steps: NDArray[np.int64], slo_s: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """The least NPU time that each request needs to meet its objective.
 
     A sample that shares layer l with a batch of b takes T_l^b/b of the NPU's time
@@ -35,6 +37,8 @@ def least_work(table: LatencyTable, exits: NDArray[np.int64], slo_s: NDArray[np.
         Times of the NPU.
     exits : (N,) ndarray of int64
         1-based exit of each request.
+    steps : (N,) ndarray of int64
+        How often the last stage runs for each.
     slo_s : (N,) ndarray of float64
         Latency objective of each request.
 
@@ -43,11 +47,14 @@ def least_work(table: LatencyTable, exits: NDArray[np.int64], slo_s: NDArray[np.
     (N,) ndarray of float64
         Seconds; infinite for a request that violates its objective even when it runs alone.
     """
-    segments = table.segments(by_layer=True)
+    segments, last = table.segments(by_layer=True), len(table.exits)
     work_s = np.empty(len(exits))
-    for number in range(1, len(table.exits) + 1):
-        here = exits == number
-        latency_s, share_s = _trade(segments.time_s[segments.stage <= number, 1:])
+    time_s = segments.time_s[:, :, 1:].min(axis=0)  # a scheduler may choose the variant
+    ends = np.where(exits == last, exits + steps - 1, exits)
+    for number in np.unique(ends).tolist():
+        here = ends == number
+        rows = [time_s[segments.stage <= number], *[time_s[segments.stage == last]] * (number - last)]
+        latency_s, share_s = _trade(np.concatenate(rows))
         work_s[here] = np.interp(slo_s[here], latency_s, share_s / table.speedup, left=np.inf)
     return work_s
 
@@ -156,6 +163,9 @@ def least_violations(replay: Replay) -> int:
     """
     traffic = replay.traffic
     arrival_s, slo_s = traffic.trace.arrival_s, (1 + ROUNDING) * traffic.slo_s
+    most = np.full(len(traffic), replay.table.exits[-1].steps)
+    steps = most if traffic.trace.steps is None else traffic.trace.steps
     # if objectives differ, a deadline that is before an older request's is moved to that one
     due_s = np.maximum.accumulate(np.minimum(arrival_s + slo_s, replay.until_s))
-    return int(least_tardy(np.ascontiguousarray(arrival_s), due_s, least_work(replay.table, traffic.exits, slo_s)))
+    work_s = least_work(replay.table, traffic.exits, steps, slo_s)
+    return int(least_tardy(np.ascontiguousarray(arrival_s), due_s, work_s))

@@ -16,7 +16,7 @@ from numba import from_dtype, types
 from numpy.typing import NDArray
 
 from ..jit import compiled
-from .policies.interface import DECIDE, LANE, LANES, LATENCY, REQUESTS, Data, View
+from .policies.interface import DECIDE, LANE, LANES, LATENCY, REQUESTS, VARIANTS, Data, View
 
 OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE = range(4)
 FAULTS = {
@@ -72,16 +72,18 @@ class Device(NamedTuple):
     time_s : (V, S, B + 1) ndarray of float64
         Time of each distinct segment by variant and batch size.
     latency_s : (V, E + 1, E + 1, B + 1) ndarray of float64
-        Times between exits, for the policy.
+        Times between the places where samples leave, for the policy.
     segment_at : (P,) ndarray of int64
         Which of the distinct segments runs at each place from input to end; one that repeats has several places.
     stage_after : (P,) ndarray of int64
         Stages completed once the segment at a place is.
-    gather_s : (B + 1,) ndarray of float64
-        Time to gather the samples that stay in a batch, by their number.
+    gather_s : (E + 1, B + 1) ndarray of float64
+        Time to gather the samples that stay in a batch, by the stages that it has completed and by their number.
     load : (B + 1,) ndarray of float64
         Share of the device that a segment takes, by batch size.  Segments that run side by side all take longer by the
         sum of their shares, if that is above 1; one that runs alone does not.
+    variants : (V,) record array of VARIANT
+        What the policy knows of each variant.
     """
 
     time_s: NDArray[np.float64]
@@ -90,6 +92,7 @@ class Device(NamedTuple):
     stage_after: NDArray[np.int64]
     gather_s: NDArray[np.float64]
     load: NDArray[np.float64]
+    variants: NDArray[np.void]
 
 
 class Work(NamedTuple):
@@ -200,7 +203,7 @@ _f3, _i3 = types.float64[:, :, ::1], types.int64[:, :, ::1]
 _SIGNATURE = types.int64(
     types.FunctionType(DECIDE),
     types.NamedTuple((REQUESTS, _i1, _f2), Work),
-    types.NamedTuple((_f3, LATENCY, _i1, _i1, _f1, _f1), Device),
+    types.NamedTuple((_f3, LATENCY, _i1, _i1, _f2, _f1, VARIANTS), Device),
     types.NamedTuple((_f1, _f1, _f1, _i, _f), Rules),
     types.NamedTuple(
         (types.Array(from_dtype(CLOCK), 1, "C"), LANES, types.Array(from_dtype(BATCH), 1, "C"), _i1, _i1), State
@@ -242,7 +245,7 @@ def enter(admit, skip, variant, clock, lane, batches, members, queue, requests):
     for m in range(admit):
         request = queue[clock.head + skip + m]
         members[lane.offset + lane.in_flight + m] = request
-        requests[request].start_s = clock.now_s
+        requests[request].start_s, requests[request].variant = clock.now_s, variant
         due_s = min(due_s, requests[request].due_s)
     batch.due_s = due_s
     take_from_queue(queue, clock, skip, admit)
@@ -368,11 +371,11 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
     """
     # each array has a name of its own here: to fetch one from a tuple costs a locked count of references
     requests, exit_of, confidences = work
-    time_s, latency_s, segment_at, stage_after, gather_s, load = device
+    time_s, latency_s, segment_at, stage_after, gather_s, load, variants = device
     settings, memory, thresholds, b_max, call_s = rules
     clocks, lanes, batches, members, queue = state
     launches, run_s, runs, run_members = record
-    data = Data(requests, queue, members, lanes, latency_s, settings, memory)
+    data = Data(requests, queue, members, lanes, latency_s, gather_s, variants, settings, memory)
     clock, count = clocks[0], requests.size
     for _ in range(events):
         if clock.returned == count:
@@ -402,7 +405,7 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
                 exited = leave(clock, lane, batches, members, requests, exit_of, confidences, thresholds)
                 if exited > 0 and lane.samples > 0 and batch.compact:
                     batch.places = lane.samples
-                    lane.wait_s += gather_s[lane.samples]
+                    lane.wait_s += gather_s[reached, lane.samples]
             if give_way(clock, lane, batches, members, requests) and lane.run < runs.shape[0]:
                 runs[lane.run, 3] += MERGES
 
@@ -456,7 +459,7 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
                 top.compact = answer.compact
                 if answer.compact and top.places > lane.samples:
                     top.places = lane.samples
-                    lane.wait_s += gather_s[lane.samples]
+                    lane.wait_s += gather_s[top.stage, lane.samples]
                 lane.left = answer.run
                 lane.wait_s += answer.delay_s
 

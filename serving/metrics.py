@@ -60,9 +60,11 @@ class Replay:
         How often each was preempted.
     segments : Segments
         The units in which the network ran: stages, or layers.
-    launches : (S, b_max + 1) ndarray of int64
-        How often each segment ran with each batch size.
-    cut : (S, b_max + 1) ndarray of float64
+    variant : (N,) ndarray of int64
+        The variant of the network that served each; 0 if it has not started.
+    launches : (V, S, b_max + 1) ndarray of int64
+        How often each segment ran by variant and batch size.
+    cut : (V, S, b_max + 1) ndarray of float64
         The share that is missing of those runs that were not done when the simulation was stopped.
     preemptions : int
         How often a running batch was preempted.
@@ -87,6 +89,7 @@ class Replay:
     stalled_s: NDArray[np.float64]
     preempted: NDArray[np.int32]
     segments: Segments
+    variant: NDArray[np.int64]
     launches: NDArray[np.int64]
     cut: NDArray[np.float64]
     preemptions: int
@@ -137,7 +140,7 @@ class Replay:
 
     @property
     def ran(self) -> NDArray[np.float64]:
-        """How often each segment ran with each batch size, a run that was cut off as the share that was done."""
+        """How often each segment ran by variant and batch size, a run that was cut off as the share that was done."""
         return self.launches - self.cut
 
     @property
@@ -306,10 +309,10 @@ def _utilisation(replay: Replay, span_s: float) -> Utilisation | None:
 
 def _stage(replay: Replay, stage: int, run_s: NDArray[np.float64], span_s: float) -> StageSummary:
     here = replay.segments.stage == stage
-    by_batch = replay.launches[here].sum(axis=0)
+    by_batch = replay.launches[:, here].sum(axis=(0, 1))
     runs = int(by_batch.sum())
     mean = float(by_batch @ np.arange(len(by_batch))) / runs if runs else 0.0
-    return StageSummary(stage, int(here.sum()), float(run_s[here].sum()) / span_s, runs, mean, by_batch[1:].tolist())
+    return StageSummary(stage, int(here.sum()), float(run_s[:, here].sum()) / span_s, runs, mean, by_batch[1:].tolist())
 
 
 def _exit(

@@ -17,14 +17,18 @@ from numba.extending import is_jitted
 from numpy.typing import NDArray
 
 from ..formats import InputError
-from ..tables.latency import LatencyTable, Segments
-from ..traffic.trace import write_columns
+from ..tables.latency import LatencyTable, Segments, SubNet
+from ..traffic.rows import more
+from ..traffic.trace import Trace, write_columns
 from ..traffic.traffic import Traffic
 from .event_loop import FAULTS, OK, Device, Record, Rules, State, Work, begin, run_events
 from .metrics import Replay, Runs
 from .policies import Decide, Decision, Policy, View, compile_policy
-from .policies.interface import REQUEST, Data
+from .policies.interface import REQUEST, VARIANT, Data
 from .scheduler import Scheduler
+
+KNOWN = ("predicted_depth", "predicted_width", "width", "min_accuracy")
+"""What a request says of itself on arrival, where the trace states it; 0 where not."""
 
 EVENTS = 2**20
 """Instants that the event loop looks at before it reports progress and answers Ctrl-C: some tenths of a second."""
@@ -91,7 +95,7 @@ def record_runs(replay: Replay, scheduler: Scheduler) -> Replay:
         The same, with its runs.
     """
     launches = replay.launches
-    room = int(launches.sum()), int(launches.sum(axis=0) @ np.arange(launches.shape[1]))
+    room = int(launches.sum()), int(launches.sum(axis=(0, 1)) @ np.arange(launches.shape[2]))
     return _replay(replay.table, replay.traffic, scheduler, replay.until_s, room)
 
 
@@ -106,7 +110,7 @@ def _replay(
     """A replay; it keeps its runs if it gets ``room`` for so many, and for so many samples in them."""
     policy = scheduler.policy
     segments = table.segments(by_layer=policy.by_layer)
-    last_s, least_s = float(traffic.trace.arrival_s[-1]), float(segments.time_s[:, 1].min())
+    last_s, least_s = float(traffic.trace.arrival_s[-1]), float(segments.time_s[:, :, 1].min())
     if np.spacing(last_s) > 1e-3 * least_s:
         raise InputError(
             f"trace: arrivals as late as {last_s:g} s leave too few digits for a segment of {least_s:g} s; "
@@ -121,14 +125,18 @@ def _replay(
     settings, levels = scheduler.settings(traffic.objective_s), _levels(policy, traffic, len(table.exits))
     memory = np.zeros(levels + policy.memory)
     rules = Rules(settings, memory, memory[:levels], b_max, scheduler.call_s)
-    work, device = work_of(traffic, levels), device_of(table, segments)
+    _check_columns(table, traffic.trace)
+    work, device = work_of(traffic, len(table.exits), table.exits[-1].steps, levels), device_of(table, segments)
+    if table.widths is not None and traffic.trace.width is None:
+        work.requests["width"] = table.widths[0]  # who states no width may have the widest
     clock, state, served, ran = play(scheduler, work, device, rules, lanes, until_s, room or (0, 0), progress)
     cut = cut_off(state, served, device, until_s)
     if levels:
-        traffic = dataclasses.replace(traffic, exits=np.where(served.exit, served.exit, len(table.exits)))
+        last = len(table.exits)
+        traffic = dataclasses.replace(traffic, exits=np.where(served.exit, np.minimum(served.exit, last), last))
     return Replay(
         traffic, table, served.start_s, served.finish_s, served.stalled_s, served.preempted, segments,
-        ran.launches.sum(axis=0), cut.launches.sum(axis=0), int(clock.preemptions), int(clock.calls),
+        served.variant, ran.launches, cut.launches, int(clock.preemptions), int(clock.calls),
         int(clock.calls) * scheduler.call_s - cut.call_s, until_s, lanes, float(clock.overhead_s) - cut.overhead_s,
         runs_of(ran, int(clock.run_members)) if room else None,
     )  # fmt: skip
@@ -265,30 +273,73 @@ def _levels(policy: Policy, traffic: Traffic, exits: int) -> int:
     return exits - 1
 
 
-def work_of(traffic: Traffic, levels: int = 0) -> Work:
-    """Traffic as the event loop takes it; with ``levels`` thresholds of the policy, which then decide the exits."""
+def _check_columns(table: LatencyTable, trace: Trace) -> None:
+    """Refuse requests with more steps or a greater width than the table has."""
+    most, where, faults = table.exits[-1].steps, trace.source or "trace", []
+    limits: list[tuple[str, NDArray[Any] | None, float, str]]
+    limits = [("steps", trace.steps, most, f"at most {most}, how often the last stage runs")]
+    if table.widths is not None:
+        limits.append(("width", trace.width, table.widths[0], f"at most {table.widths[0]:g}, the widest of the table"))
+    for name, values, limit, expected in limits:
+        if values is not None and (wrong := np.flatnonzero(values > limit)).size:
+            row, found = wrong[0], values[wrong[0]]
+            faults.append(f"{where}: row {row + 1}: {name}: expected {expected}, found {found:g}{more(wrong.size)}")
+    if faults:
+        raise InputError(faults)
+
+
+def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> Work:
+    """Traffic as the event loop takes it, for a network with so many exits, and so many steps of its last stage.
+
+    With ``levels`` thresholds of the policy these decide the exits.
+    """
     trace = traffic.trace
     requests = np.zeros(len(traffic), REQUEST).view(np.recarray)
     requests.arrival_s = trace.arrival_s
     requests.due_s = trace.arrival_s + traffic.slo_s
     requests.start_s = requests.finish_s = math.inf
-    if not levels or trace.confidences is None:
-        return Work(requests, traffic.exits, np.zeros((0, 0)))
-    confidences = np.ascontiguousarray(trace.confidences[:, :levels])
-    return Work(requests, np.full(len(traffic), levels + 1), confidences)
+    for name in KNOWN:
+        if (values := getattr(trace, name)) is not None:
+            requests[name] = values
+    confidences, exits = np.zeros((0, 0)), traffic.exits
+    if levels and trace.confidences is not None:
+        confidences, exits = np.ascontiguousarray(trace.confidences[:, :levels]), np.full(len(traffic), last)
+    # a sample that reaches the last stage leaves after its own number of steps
+    own = steps if trace.steps is None else trace.steps
+    return Work(requests, exits + np.where(exits == last, own - 1, 0), confidences)
 
 
 def device_of(table: LatencyTable, segments: Segments) -> Device:
     """A latency table as the event loop takes it."""
-    ends_stage = np.append(segments.stage[1:] != segments.stage[:-1], True)
+    last, steps = len(table.exits), table.exits[-1].steps
+    segment, repeated = np.arange(len(segments.stage)), np.flatnonzero(segments.stage == last)
+    segment_at = np.concatenate([segment, np.tile(repeated, steps - 1)])
+    step = np.repeat(np.arange(steps), [len(segment), *[len(repeated)] * (steps - 1)])
+    stage = segments.stage[segment_at] + step
+    ends_stage = np.append(stage[1:] != stage[:-1], True)
     return Device(
-        time_s=segments.time_s[None],
-        latency_s=table.array()[None],
-        segment_at=np.arange(len(segments.stage)),
-        stage_after=segments.stage - ~ends_stage,
-        gather_s=np.zeros(table.b_max + 1) if table.gather_s is None else np.array(table.gather_s),
+        time_s=segments.time_s,
+        latency_s=np.stack([table.array(variant) for variant in range(table.variants)]),
+        segment_at=segment_at,
+        stage_after=stage - ~ends_stage,
+        gather_s=table.gather_array(),
         load=np.zeros(table.b_max + 1) if table.load is None else np.array(table.load),
+        variants=variants_of(table),
     )
+
+
+def variants_of(table: LatencyTable) -> NDArray[np.void]:
+    """What a policy knows of each variant of a table, as records of ``VARIANT``."""
+    found = np.zeros(table.variants, VARIANT).view(np.recarray)
+    widths = np.array(table.widths or [math.inf])
+    known = [net.accuracy for net in table.subnets or [SubNet(name="")]]
+    accuracy = np.array([math.nan if value is None else value for value in known])
+    number = np.arange(table.variants)
+    found.width = widths[number % len(widths)]
+    found.subnet = number // len(widths) % len(accuracy)
+    found.state = number // (len(widths) * len(accuracy))
+    found.accuracy = accuracy[found.subnet]
+    return found
 
 
 @cache

@@ -64,6 +64,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
             f"{device.name}: expected every stage of {network.name} to take time, and a pass at most {MAX_S:g} s; "
             "found another: check floor_s, slope_s_per_mac and bandwidth_gb_s"
         )
+    gather_s = device.gather_s()
     return LatencyTable(
         network=network.name,
         platform=device.name,
@@ -73,7 +74,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         rows=pair_rows(stage_s),
         lanes=device.lanes,
         load=device.load(),
-        gather_s=device.gather_s(),
+        gather_s=None if gather_s is None else [gather_s] * count,
     )
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Annotated, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import Field, model_validator
 
-from ..formats import InputError, Strict, Table, check_beside, read_table
+from ..formats import InputError, Stated, Table, check_beside, read_table
 from ..models import MAX_WORK, Exit, Layer
 from ..platforms import device
 
@@ -30,28 +31,29 @@ USES = ("tile_padding_s", "batch_padding_s", "memory_bound_s")
 """Causes of a layer's time; only the model of an NPU states them."""
 
 
-class LatencyRow(Strict):
-    """T_{i:j}^b: time from exit ``from_exit`` (0: the input) to exit ``to_exit``, for b = 1..b_max."""
+class SubNet(Stated):
+    """A network that shares its weights with others, and its accuracy where somebody has measured it."""
 
+    name: str
+    accuracy: Annotated[float | None, Field(ge=0, le=1)] = None
+
+
+class LatencyRow(Stated):
+    """T_{i:j}^b: time from exit ``from_exit`` (0: the input) to exit ``to_exit``, for b = 1..b_max, of a variant."""
+
+    variant: Annotated[int, Field(ge=0)] = 0
     from_exit: Annotated[int, Field(ge=0)]
     to_exit: Annotated[int, Field(ge=1)]
     time_s: list[Seconds]
 
 
-class _Stated(Strict):
-    """A record whose file has no key for a field that is not stated."""
-
-    @model_serializer(mode="wrap")
-    def _stated(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields = type(self).model_fields
-        return {key: value for key, value in write(self).items() if key == "inputs" or value != fields[key].default}
-
-
-class LayerUse(_Stated):
+class LayerUse(Stated):
     """A layer with a product, together with the memory-only layers after it: their time, and its causes.
 
     Attributes
     ----------
+    variant : int
+        The variant of the network, counted from 0.
     name : str
         The layer's name.
     stage : int
@@ -66,6 +68,7 @@ class LayerUse(_Stated):
         without a sample; because of waits for off-chip memory.  The rest of the time makes MACs.
     """
 
+    variant: Annotated[int, Field(ge=0)] = 0
     name: str
     stage: Annotated[int, Field(ge=1)]
     macs: Annotated[int | None, Field(ge=0, le=MAX_WORK)] = None
@@ -82,9 +85,9 @@ class Segments(NamedTuple):
     ----------
     stage : (S,) ndarray of int64
         1-based stage of each.
-    time_s : (S, b_max + 1) ndarray of float64
-        Its time by batch size, 0 at b = 0.
-    useful_s, tile_padding_s, batch_padding_s, memory_bound_s : (S, b_max + 1) ndarray of float64, optional
+    time_s : (V, S, b_max + 1) ndarray of float64
+        Its time by variant and batch size, 0 at b = 0.
+    useful_s, tile_padding_s, batch_padding_s, memory_bound_s : (V, S, b_max + 1) ndarray of float64, optional
         The causes of that time, if the table states them; the four sum to the time.
     """
 
@@ -96,7 +99,7 @@ class Segments(NamedTuple):
     memory_bound_s: NDArray[np.float64] | None = None
 
 
-class LatencyTable(Table, _Stated):
+class LatencyTable(Table, Stated):
     """The latency table as a file, ``fluidb.latency/1`` (``docs/file-formats.md``).
 
     Attributes
@@ -105,21 +108,29 @@ class LatencyTable(Table, _Stated):
         Names of the network, and of the board or device that runs it.
     exits : list of Exit
         In order of depth; the last is the end of the network.
+    widths : list of float, optional
+        Widths that the network was tabulated for, e.g. lengths of a sequence, the widest first.  A batch runs at one
+        width, and serves requests up to it.
+    subnets : list of SubNet, optional
+        Networks with shared weights, of which a request is served by one.
+    states : list of str, optional
+        States of the device that change its times, e.g. what its persistent buffer holds; it begins in the first.
     b_max : int
         Batch sizes covered.
     layers : list of LayerUse
-        Times layer by layer, with their causes; empty if only stages were measured.
+        Times layer by layer, with their causes, variant by variant; empty if only stages were measured.
     peak_macs_per_s : float, optional
         MACs a second with every unit busy; a table states both this and the causes of every layer's time, or neither.
     rows : list of LatencyRow
-        Times for every pair of exits; they include the heads that run.
+        Times for every pair of exits, variant by variant; they include the heads that run.
     lanes : int
         Batches that may run side by side.
     load : list of float, optional
         Share of the device that a batch of b places takes, b = 0..b_max; stated if there are several lanes.  Batches
         that run side by side all take longer by the sum of their shares, if that is above 1.
-    gather_s : list of float, optional
-        Time to gather the remaining samples of a batch into a smaller one of b places, b = 0..b_max; 0 if not stated.
+    gather_s : list of list of float, optional
+        Time to gather the remaining samples of a batch into a smaller one of b places, b = 0..b_max: at the input, and
+        behind every exit but the last; 0 if not stated.
     """
 
     schema_name: ClassVar[str] = "fluidb.latency/1"
@@ -128,24 +139,35 @@ class LatencyTable(Table, _Stated):
     network: str
     platform: str
     exits: Annotated[list[Exit], Field(min_length=1)]
+    widths: Annotated[list[Annotated[float, Field(gt=0, le=1e9)]] | None, Field(min_length=1)] = None
+    subnets: Annotated[list[SubNet] | None, Field(min_length=1)] = None
+    states: Annotated[list[str] | None, Field(min_length=1)] = None
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)]
     layers: list[LayerUse] = []
     peak_macs_per_s: Annotated[float | None, Field(ge=1e-6, le=1e24)] = None
     rows: list[LatencyRow]
     lanes: device.Lanes = 1
     load: list[SecondsOrNone] | None = None
-    gather_s: list[SecondsOrNone] | None = None
+    gather_s: list[list[SecondsOrNone]] | None = None
 
     @model_validator(mode="after")
     def _every_pair(self) -> Self:
         ends = range(len(self.exits) + 1)
-        expected = [(i, j) for i in ends for j in ends if i < j]
-        if [(row.from_exit, row.to_exit) for row in self.rows] != expected:
-            raise ValueError(f"rows: expected every pair of exits from 0 to {len(self.exits)} in order")
+        expected = [(v, i, j) for v in range(self.variants) for i in ends for j in ends if i < j]
+        if [(row.variant, row.from_exit, row.to_exit) for row in self.rows] != expected:
+            each = f", for each of {self.variants} variants" if self.variants > 1 else ""
+            raise ValueError(f"rows: expected every pair of exits from 0 to {len(self.exits)} in order{each}")
         if any(len(row.time_s) != self.b_max for row in self.rows):
             raise ValueError(f"rows: expected {self.b_max} times each, one for each batch size")
-        if self.gather_s is not None and len(self.gather_s) != self.b_max + 1:
-            raise ValueError(f"gather_s: expected {self.b_max + 1} times, one for each batch size from 0")
+        if any(item.steps > 1 for item in self.exits[:-1]):
+            raise ValueError("exits: expected steps of the last exit only, as only the last stage repeats")
+        if self.widths is not None and any(a <= b for a, b in pairwise(self.widths)):
+            raise ValueError("widths: expected every width once, the widest first")
+        if self.gather_s is not None and [len(row) for row in self.gather_s] != [self.b_max + 1] * len(self.exits):
+            raise ValueError(
+                f"gather_s: expected {len(self.exits)} rows, at the input and behind every exit but the last, of "
+                f"{self.b_max + 1} times, one for each batch size from 0"
+            )
         if (self.load is None) != (self.lanes == 1):
             raise ValueError("load: expected one if there are several lanes, and only then")
         if self.load is not None and len(self.load) != self.b_max + 1:
@@ -156,9 +178,13 @@ class LatencyTable(Table, _Stated):
     def _layers_and_causes(self) -> Self:
         caused = self.peak_macs_per_s is not None
         if caused or self.layers:
-            order = [layer.stage for layer in self.layers]
-            if order != sorted(order) or set(order) != set(range(1, len(self.exits) + 1)):
-                raise ValueError(f"layers: expected stages 1 to {len(self.exits)} in order")
+            order = [(layer.variant, layer.stage) for layer in self.layers]
+            stages, count = range(1, len(self.exits) + 1), len(self.layers) // self.variants
+            first = [(layer.name, layer.stage) for layer in self.layers[:count]]
+            if order != sorted(order) or set(order) != {(v, s) for v in range(self.variants) for s in stages}:
+                raise ValueError(f"layers: expected stages 1 to {len(self.exits)} in order, variant by variant")
+            if [(layer.name, layer.stage) for layer in self.layers] != first * self.variants:
+                raise ValueError("layers: expected the same layers in every variant")
         columns = ("macs", *USES)
         if any((getattr(layer, name) is not None) != caused for layer in self.layers for name in columns):
             raise ValueError(
@@ -168,6 +194,23 @@ class LatencyTable(Table, _Stated):
         if any(len(column) != self.b_max for column in lists):
             raise ValueError(f"layers: expected {self.b_max} times each, one for each batch size")
         return self
+
+    @property
+    def variants(self) -> int:
+        """Forms in which a batch can run: every state with every SubNet and every width, of which width varies first.
+
+        A policy that knows none of them runs the first: the widest, the first SubNet, the first state.
+        """
+        return len(self.states or [None]) * len(self.subnets or [None]) * len(self.widths or [None])
+
+    def variant_of(self, *, state: int = 0, subnet: int = 0, width: int = 0) -> int:
+        """The number of a variant, from its places in the lists of states, SubNets and widths."""
+        return (state * len(self.subnets or [None]) + subnet) * len(self.widths or [None]) + width
+
+    @property
+    def places(self) -> int:
+        """Places where a sample may leave: the exits, of which the last counts once for each of its steps."""
+        return len(self.exits) - 1 + self.exits[-1].steps
 
     @property
     def speedup(self) -> float:
@@ -185,18 +228,36 @@ class LatencyTable(Table, _Stated):
         """The kind of hardware in one word, for texts on screen."""
         return "device" if self.peak_macs_per_s is None else "NPU"
 
-    def array(self) -> NDArray[np.float64]:
-        """Times in seconds by (from exit, to exit, b).
+    def array(self, variant: int = 0) -> NDArray[np.float64]:
+        """Times in seconds by (from place, to place, b), of a variant.
 
         Returns
         -------
-        (E + 1, E + 1, b_max + 1) ndarray of float64
-            Zero where nothing runs: at b = 0, and from an exit to itself or back.
+        (P + 1, P + 1, b_max + 1) ndarray of float64
+            Zero where nothing runs: at b = 0, and from a place to itself or back.
         """
-        ends = len(self.exits) + 1
-        table = np.zeros((ends, ends, self.b_max + 1))
-        for row in self.rows:
+        ends, last, steps = self.places + 1, len(self.exits), self.exits[-1].steps
+        table, pairs = np.zeros((ends, ends, self.b_max + 1)), len(self.rows) // self.variants
+        for row in self.rows[variant * pairs : (variant + 1) * pairs]:
             table[row.from_exit, row.to_exit, 1:] = row.time_s
+        if steps > 1:
+            step_s, every = table[last - 1, last], np.arange(steps + 1)[:, None]
+            table[:last, last - 1 :] = table[:last, last - 1, None] + every * step_s
+            for step in range(1, steps):
+                table[last - 1 + step, last - 1 + step :] = every[: steps - step + 1] * step_s
+        return table
+
+    def gather_array(self) -> NDArray[np.float64]:
+        """Times in seconds to gather samples, by (place, b).
+
+        Returns
+        -------
+        (P + 1, b_max + 1) ndarray of float64
+            Zero where the table states none, and at the end.
+        """
+        table, last = np.zeros((self.places + 1, self.b_max + 1)), len(self.exits)
+        if self.gather_s is not None:
+            table[:last], table[last:-1] = self.gather_s, self.gather_s[-1]
         return table
 
     def segments(self, *, by_layer: bool) -> Segments:
@@ -212,19 +273,21 @@ class LatencyTable(Table, _Stated):
         Segments
             Their times, and the causes.
         """
-        layers = self.layers
-        stage = np.array([layer.stage for layer in layers], dtype=np.int64)
-        tables = [np.array([layer.time_s for layer in layers])]
+        layers, form = self.layers, (self.variants, -1, self.b_max)
+        stage = np.array([layer.stage for layer in layers[: len(layers) // self.variants]], dtype=np.int64)
+        tables = [np.array([layer.time_s for layer in layers]).reshape(form)]
         if self.peak_macs_per_s is not None:
             macs = np.array([layer.macs for layer in layers], dtype=np.float64)
-            tables.append(np.outer(macs, np.arange(1, self.b_max + 1)) / self.peak_macs_per_s)
-            tables += [np.array([getattr(layer, name) for layer in layers]) for name in USES]
+            tables.append((np.outer(macs, np.arange(1, self.b_max + 1)) / self.peak_macs_per_s).reshape(form))
+            tables += [np.array([getattr(layer, name) for layer in layers]).reshape(form) for name in USES]
         if not (by_layer and layers):
             numbers = np.arange(1, len(self.exits) + 1)
-            uses = [np.array([table[stage == number].sum(axis=0) for number in numbers]) for table in tables[1:]]
-            tables = [np.array([row.time_s for row in self.rows if row.to_exit == row.from_exit + 1]), *uses]
-            stage = numbers
-        return Segments(stage, *(np.pad(table, ((0, 0), (1, 0))) for table in tables))
+            uses = [
+                np.stack([table[:, stage == number].sum(axis=1) for number in numbers], axis=1) for table in tables[1:]
+            ]
+            steps = [row.time_s for row in self.rows if row.to_exit == row.from_exit + 1]
+            tables, stage = [np.array(steps).reshape(form), *uses], numbers
+        return Segments(stage, *(np.pad(table, ((0, 0), (0, 0), (1, 0))) for table in tables))
 
 
 def pair_rows(stage_s: NDArray[np.float64]) -> list[LatencyRow]:

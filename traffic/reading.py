@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ..formats import InputError
 from .columns import Column, Number, collect, repeated
 from .rows import Tally, opened, records, select
-from .trace import MAX_ARRIVAL_S, Trace
+from .trace import MAX_ARRIVAL_S, MORE_COLUMNS, Trace
 
 STANDARD_INPUT = Path("-")
 
@@ -47,6 +47,11 @@ _TRACE = {
     "exit": EXIT,
     **FAMILIES,
     "slo_s": Number(np.float64, 1e-12, MAX_ARRIVAL_S, "seconds > 0"),
+    "steps": Number(np.int64, 1, 10**6, "a number of steps, at least 1"),
+    "width": Number(np.float64, 1e-9, 1e9, "a width > 0 and <= 1e9"),
+    "predicted_depth": Number(np.float64, -1e9, 1e9, "a number"),
+    "predicted_width": Number(np.float64, -1e9, 1e9, "a number"),
+    "min_accuracy": Number(np.float64, 0, 1, "an accuracy from 0 to 1"),
 }
 """Columns of a trace, in the order in which their faults are reported."""
 
@@ -58,7 +63,7 @@ def read_trace(path: Path, progress: Callable[[int, int], None] | None = None) -
     ----------
     path : Path
         A CSV file with the columns ``request_id``, ``arrival_s`` and, where
-        known, ``exit``, ``confidence_1``..., ``correct_1``..., ``slo_s``; ``-`` is standard input.
+        known, ``exit``, ``confidence_1``..., ``correct_1``... and those of ``MORE_COLUMNS``; ``-`` is standard input.
     progress : callable, optional
         Called with the bytes read so far, and the size of the file.
 
@@ -98,8 +103,9 @@ def _trace(tally: Tally, progress: Callable[[int, int], None] | None) -> Trace:
     tally.refuse()
     correct = found.get("correct")
     return Trace(
-        ids, arrival_s, found.get("exit"), found.get("confidence"), found.get("slo_s"),
-        None if correct is None else correct.astype(np.bool_), tally.path,
+        ids, arrival_s, found.get("exit"), found.get("confidence"), source=tally.path,
+        correct=None if correct is None else correct.astype(np.bool_),
+        **{name: found.get(name) for name in MORE_COLUMNS},
     )  # fmt: skip
 
 

@@ -25,6 +25,9 @@ _SAME_TIME_S = 1e-12
 _EQUAL_GAPS_CV = 1e-9
 """Gaps of a smaller coefficient of variation differ only by the rounding of their times."""
 
+MORE_COLUMNS = ("slo_s", "steps", "width", "predicted_depth", "predicted_width", "min_accuracy")
+"""Columns of a file that have the name of their attribute, after those of exits and answers."""
+
 PIECE = 2**14
 """Rows that are written at a time."""
 
@@ -49,6 +52,14 @@ class Trace:
         Whether the answer at exits 1..E is right; scores in [0, 1] if the requests drew samples of a dense task.
     source : Path, optional
         The file that the exits, or confidences and answers, came from, for faults.
+    steps : (N,) ndarray of int64, optional
+        How often the last stage runs for each request that reaches it, where it repeats: words that a decoder writes.
+    width : (N,) ndarray of float64, optional
+        Width of each request, e.g. the length of its sequence.
+    predicted_depth, predicted_width : (N,) ndarray of float64, optional
+        What a predictor expects on arrival: the exit, or the steps if the last stage repeats; and the width.
+    min_accuracy : (N,) ndarray of float64, optional
+        Accuracy that each request asks for, in [0, 1].
     """
 
     request_id: NDArray[np.int64]
@@ -58,6 +69,11 @@ class Trace:
     slo_s: NDArray[np.float64] | None = None
     correct: NDArray[np.bool_] | NDArray[np.float64] | None = None
     source: Path | None = None
+    steps: NDArray[np.int64] | None = None
+    width: NDArray[np.float64] | None = None
+    predicted_depth: NDArray[np.float64] | None = None
+    predicted_width: NDArray[np.float64] | None = None
+    min_accuracy: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -81,8 +97,9 @@ class Trace:
             columns |= {f"confidence_{i}": column for i, column in enumerate(self.confidences.T, 1)}
         if self.correct is not None:
             columns |= {f"correct_{i}": column for i, column in enumerate(self.correct.T, 1)}
-        if self.slo_s is not None:
-            columns["slo_s"] = self.slo_s
+        for name in MORE_COLUMNS:
+            if (values := getattr(self, name)) is not None:
+                columns[name] = values
         return columns
 
     @property

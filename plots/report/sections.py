@@ -104,7 +104,7 @@ def _throughput(ident: str, design: DesignTable, batches: Sequence[int]) -> Elem
 def _utilisation(ident: str, latency: LatencyTable, batches: Sequence[int]) -> Element:
     layers, title = latency.segments(by_layer=True), "Utilisation"
     assert layers.useful_s is not None  # a design's table states its causes
-    share = layers.useful_s[:, batches] / layers.time_s[:, batches]
+    share = layers.useful_s[0][:, batches] / layers.time_s[0][:, batches]
     names = [layer.name for layer in latency.layers]
     rows = [(name, [f"{100 * value:.1f}" for value in row]) for name, row in zip(names, share, strict=True)]
     data = table("Utilisation, %, by layer and batch size", ["layer", *(f"b = {b}" for b in batches)], rows)

@@ -37,18 +37,31 @@ REQUEST = np.dtype(
     [
         ("arrival_s", "f8"),
         ("due_s", "f8"),  # arrival plus SLO
-        ("predicted", "f8"),  # exit or width that a predictor expects
+        ("predicted_depth", "f8"),  # exit, or steps of the last stage, that a predictor expects
+        ("predicted_width", "f8"),  # width that a predictor expects
         ("width", "f8"),  # e.g. length of a sequence
-        ("accuracy", "f8"),  # that it asks for
+        ("min_accuracy", "f8"),  # that it asks for
         ("start_s", "f8"),  # entry into the device; infinite until then
         ("finish_s", "f8"),  # return; infinite until then
         ("stalled_s", "f8"),  # time spent preempted
         ("preempted", "i8"),  # how often
-        ("exit", "i8"),  # at which it returned; 0 until then
+        ("exit", "i8"),  # place at which it returned, counted from 1; 0 until then
+        ("variant", "i8"),  # of the network, that its batch began with
     ],
     align=True,
 )
 """A request: what is known of it on arrival, and what has happened to it so far."""
+
+VARIANT = np.dtype(
+    [
+        ("width", "f8"),  # largest that it serves; infinite if the network has one width
+        ("accuracy", "f8"),  # of its SubNet; NaN if nobody has measured it
+        ("subnet", "i8"),  # counted from 0
+        ("state", "i8"),  # of the device, counted from 0
+    ],
+    align=True,
+)
+"""A variant of the network, or of the device's state."""
 
 LANE = np.dtype(
     [
@@ -147,7 +160,12 @@ class Data(NamedTuple):
     lanes : (L,) record array of LANE
         All lanes.
     latency_s : (V, E + 1, E + 1, B + 1) ndarray of float64
-        T_{i:j}^b of each variant of the network, seconds.
+        T_{i:j}^b of each variant of the network, seconds.  Every step of a stage that repeats has an entry, as if it
+        were a stage.
+    gather_s : (E + 1, B + 1) ndarray of float64
+        Time to gather samples into a smaller batch, by the stages that it has completed and its size.
+    variants : (V,) record array of VARIANT
+        The variants.
     settings : (K,) ndarray of float64
         The policy's parameters, in order.
     memory : (M,) ndarray of float64
@@ -160,6 +178,8 @@ class Data(NamedTuple):
     members: NDArray[np.int64]
     lanes: NDArray[np.void]
     latency_s: NDArray[np.float64]
+    gather_s: NDArray[np.float64]
+    variants: NDArray[np.void]
     settings: NDArray[np.float64]
     memory: NDArray[np.float64]
 
@@ -198,11 +218,11 @@ class Decision(NamedTuple):
 
 Decide = Callable[[View, Data], Decision]
 
-_f, _i, _f1, _i1 = types.float64, types.int64, types.float64[::1], types.int64[::1]
+_f, _i, _f1, _i1, _f2 = types.float64, types.int64, types.float64[::1], types.int64[::1], types.float64[:, ::1]
 REQUESTS, LANES = types.Array(from_dtype(REQUEST), 1, "C"), types.Array(from_dtype(LANE), 1, "C")
-LATENCY = types.float64[:, :, :, ::1]
+LATENCY, VARIANTS = types.float64[:, :, :, ::1], types.Array(from_dtype(VARIANT), 1, "C")
 _view = types.NamedTuple((_f, *[_i] * 4, *[_f] * 2, *[_i] * 3, _f, *[_i] * 6), View)
-_data = types.NamedTuple((REQUESTS, _i1, _i1, LANES, LATENCY, _f1, _f1), Data)
+_data = types.NamedTuple((REQUESTS, _i1, _i1, LANES, LATENCY, _f2, VARIANTS, _f1, _f1), Data)
 DECIDE = types.NamedTuple((_i, _i, _i, _f, types.boolean, _i, _f), Decision)(_view, _data)
 """numba signature of every decision."""
 

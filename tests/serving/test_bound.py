@@ -138,7 +138,7 @@ def test_least_work_is_the_optimum_of_its_dual(steps, share):
     times = np.array([layer.time_s for layer in table.layers])
     slo_s = float((1 - share) * times[:, 0].sum() + share * times[:, -1].sum())
     shares = times / np.arange(1, 4)
-    found = least_work(table, np.array([len(steps)]), np.array([slo_s]))[0]
+    found = least_work(table, np.array([len(steps)]), np.array([1]), np.array([slo_s]))[0]
     if times[:, 0].sum() > slo_s:
         assert found == math.inf
         return

@@ -12,6 +12,7 @@ from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
 from fluidb.serving.event_loop import Device, Rules
 from fluidb.serving.policies import Decision, compile_policy, go_on, launch, sleep
+from fluidb.serving.policies.interface import VARIANT
 from fluidb.serving.replay import play, work_of
 from fluidb.traffic import Trace, Traffic
 
@@ -90,11 +91,11 @@ def compact_at_the_second_exit(view, data):
 
 def test_places_are_padded_until_a_policy_compacts_them():
     """Of four samples one leaves at each exit; only at the second exit the two that stay are gathered, in 0.25 s."""
-    table = table_of([[1.0, 2.0, 3.0, 4.0]] * 3).model_copy(update={"gather_s": [0.0, 0.125, 0.25, 0.5, 0.5]})
+    table = table_of([[1.0, 2.0, 3.0, 4.0]] * 3).model_copy(update={"gather_s": [[0.0, 0.125, 0.25, 0.5, 0.5]] * 3})
     traffic = traffic_of(trace_of([0.0] * 4), np.array([1, 2, 3, 3]), 100.0)
     found = simulate(table, traffic, scheduler_of(compact_at_the_second_exit))
     assert found.finish_s.tolist() == [4.0, 8.0, 10.25, 10.25]
-    assert [row.tolist() for row in found.launches] == [[0, 0, 0, 0, 1], [0, 0, 0, 0, 1], [0, 0, 1, 0, 0]]
+    assert found.launches[0].tolist() == [[0, 0, 0, 0, 1], [0, 0, 0, 0, 1], [0, 0, 1, 0, 0]]
     assert found.overhead_s == 0.25
     compacted = simulate(table, traffic, find_policy("fluid"))  # gathers at every exit
     assert compacted.finish_s.tolist() == [4.0, 7.5, 9.75, 9.75]
@@ -131,7 +132,7 @@ def alike(view, data):
     for i in range(min(4, view.waiting)):
         for j in range(i, 0, -1):
             left, right = view.first + j - 1, view.first + j
-            if data.requests[data.queue[left]].predicted <= data.requests[data.queue[right]].predicted:
+            if data.requests[data.queue[left]].predicted_depth <= data.requests[data.queue[right]].predicted_depth:
                 break
             data.queue[left], data.queue[right] = data.queue[right], data.queue[left]
     return Decision(min(2, view.waiting), 0, view.segments, math.inf, True, 0, 0.125)
@@ -140,16 +141,17 @@ def alike(view, data):
 def test_a_window_is_served_by_similarity_and_steps_repeat_to_each_length():
     """A decoder step of 1 s runs as often as the longest of a batch asks; the predictor takes 0.125 s a batch."""
     lengths = np.array([3, 1, 3, 1, 2])
-    work: Any = work_of(traffic_of(trace_of([0.0] * 5), lengths, 100.0))
-    work.requests.predicted = lengths
+    work: Any = work_of(traffic_of(trace_of([0.0] * 5), lengths, 100.0), 3)
+    work.requests.predicted_depth = lengths
     steps = 3
     device = Device(
         time_s=np.array([[[0.0, 1.0, 1.0]]]),
         latency_s=np.zeros((1, 2, 2, 3)),
         segment_at=np.zeros(steps, dtype=np.int64),
         stage_after=np.arange(1, steps + 1),
-        gather_s=np.zeros(3),
+        gather_s=np.zeros((steps + 1, 3)),
         load=np.zeros(3),
+        variants=np.zeros(1, VARIANT).view(np.recarray),
     )
     run = play(scheduler_of(alike), work, device, Rules(np.zeros(0), np.zeros(0), np.zeros(0), 2, 0.0))
     # 1 and 1; then of 3, 3 and 2 the 2 and the first 3; then the last 3
@@ -212,7 +214,7 @@ def supernet(view, data):
     if view.depth > 0:
         return go_on(view.segments)
     request = data.requests[data.queue[view.first]]
-    subnet, cache = (0 if request.accuracy <= 0.75 else 1), int(data.memory[0])
+    subnet, cache = (0 if request.min_accuracy <= 0.75 else 1), int(data.memory[0])
     data.memory[1] += 1
     refill_s = 0.0
     if data.memory[1] % 2 == 0 and cache != subnet:
@@ -222,15 +224,16 @@ def supernet(view, data):
 
 def test_variants_states_of_a_cache_and_memory_between_requests():
     time_s = np.array([[[0.0, 1.0]], [[0.0, 4.0]], [[0.0, 2.0]], [[0.0, 3.0]]])
-    work: Any = work_of(everybody(5, 1))
-    work.requests.accuracy = [0.5, 0.9, 0.9, 0.5, 0.5]
+    work: Any = work_of(everybody(5, 1), 1)
+    work.requests.min_accuracy = [0.5, 0.9, 0.9, 0.5, 0.5]
     device = Device(
         time_s,
         np.zeros((4, 2, 2, 2)),
         np.zeros(1, dtype=np.int64),
         np.ones(1, dtype=np.int64),
+        np.zeros((2, 2)),
         np.zeros(2),
-        np.zeros(2),
+        np.zeros(4, VARIANT).view(np.recarray),
     )
     run = play(scheduler_of(supernet, memory=2), work, device, Rules(np.zeros(0), np.zeros(2), np.zeros(0), 1, 0.0))
     # 1 s; the second query refills (0.5 s) and still runs on the old cache (4 s); 3 s on the new one; then SubNet 0

@@ -65,7 +65,7 @@ def test_samples_are_conserved_and_never_three_batches_in_flight(case, tau_b):
     assert np.all(np.isfinite(replay.finish_s))
     assert np.all(replay.start_s >= trace.arrival_s)
     assert np.all(np.diff(replay.start_s) >= 0)  # first come, first served
-    assert int(replay.launches[0] @ np.arange(table.b_max + 1)) == len(trace)
+    assert int(replay.launches[0, 0] @ np.arange(table.b_max + 1)) == len(trace)
     batches = batches_of(replay)
     for start, _ in batches:
         assert sum(begin <= start < end for begin, end in batches) <= 2

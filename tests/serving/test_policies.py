@@ -62,8 +62,8 @@ def test_the_timeline_of_figure_6():
     assert found.start_s.tolist() == [0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 3.0, 3.0]
     assert found.preempted.tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
     assert found.preemptions == 1
-    assert found.launches[0].tolist() == [0, 0, 2, 0, 1, 0, 0, 0, 0]
-    assert found.launches[1].tolist() == [0, 0, 1, 0, 1, 0, 0, 0, 0]
+    assert found.launches[0, 0].tolist() == [0, 0, 2, 0, 1, 0, 0, 0, 0]
+    assert found.launches[0, 1].tolist() == [0, 0, 1, 0, 1, 0, 0, 0, 0]
     # asked at E1 with sample 1, after the merge, and at E1 with samples 7 and 8
     assert found.scheduler_calls == 3
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from fluidb.formats import InputError
 from fluidb.traffic import Trace, parse_thresholds, poisson, prepare, read_trace, write_trace
 from fluidb.traffic import trace as traces
 from fluidb.traffic.exits import decide, draw
+from fluidb.traffic.trace import MORE_COLUMNS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +37,8 @@ def read_text(tmp_path, text: str) -> Trace:
 )
 def test_what_was_written_is_read_back(tmp_path_factory, arrivals, exits, confidences, slos, answers, seed):
     count, rng = len(arrivals), np.random.default_rng(seed)
+    more = [name for name in MORE_COLUMNS if exits and name not in ("slo_s", "steps")]
+    own: dict[str, Any] = {name: rng.random(count) for name in more}
     trace = Trace(
         rng.permutation(10**6)[:count],
         np.sort(np.array(arrivals)),
@@ -42,11 +46,13 @@ def test_what_was_written_is_read_back(tmp_path_factory, arrivals, exits, confid
         rng.random((count, confidences)) if confidences else None,
         rng.random(count) + 1e-3 if slos else None,
         rng.random((count, answers)) < 0.5 if answers else None,
+        steps=rng.integers(1, 9, count) if slos else None,
+        **own,
     )
     path = tmp_path_factory.getbasetemp() / "t.csv"
     write_trace(trace, path)
     back = read_trace(path)
-    for name in ("request_id", "arrival_s", "exits", "confidences", "slo_s", "correct"):
+    for name in (item.name for item in fields(Trace) if item.name != "source"):
         expected, found = getattr(trace, name), getattr(back, name)
         assert (expected is None) == (found is None)
         assert expected is None or expected.dtype == found.dtype
