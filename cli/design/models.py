@@ -129,7 +129,7 @@ def exits_(
     """
     from ...formats import check_free, write_file
     from ...models.candidates import with_exits
-    from ...models.loader import build_network
+    from ...models.loader import build_network, read_network_file
     from ...models.writer import network_text
 
     file, path = read_network_file(network)

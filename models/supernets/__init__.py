@@ -3,13 +3,14 @@
 from .catalogue import SUPERNETS, Family, find_subnet, load_family
 from .layout import subnet_file
 from .schema import SubNet, SubNetsFile, SuperNetFile
-from .sharing import Extents, extents_of, shared, slots_of
+from .sharing import Extents, Slot, extents_of, shared, slots_of
 from .space import draw, full, nearest, parse_subnet
 
 __all__ = [
     "SUPERNETS",
     "Extents",
     "Family",
+    "Slot",
     "SubNet",
     "SubNetsFile",
     "SuperNetFile",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ...formats import Catalogue, InputError, parse_toml, validate
 from ..schema import NetworkFile
 from .layout import subnet_file
-from .schema import SubNet, SubNetsFile, SuperNetFile
+from .schema import Accuracies, SubNet, SubNetsFile, SuperNetFile
 from .space import parse_subnet
 
 SUPERNETS = Catalogue("SuperNet", Path(__file__).parent, "fluidb models subnets")
@@ -25,11 +25,14 @@ class Family(NamedTuple):
         Those of its file or, if they were named by a file of their own, of that.
     path : Path
         Where they came from, for faults.
+    accuracies : Accuracies or None
+        Where their accuracies come from.
     """
 
     file: SuperNetFile
     subnets: list[SubNet]
     path: Path
+    accuracies: Accuracies | None = None
 
     def subnet(self, text: str) -> SubNet:
         """A SubNet by its name, or as a line such as ``d=0,e=0.2``.
@@ -75,11 +78,11 @@ def load_family(name: str) -> Family:
         whole = validate(
             SuperNetFile, parse_toml(found := SUPERNETS.find(str(path.parent / of) if inside else of)), found
         )
-        return Family(whole, listed.subnets, path)
+        return Family(whole, listed.subnets, path, listed.accuracies)
     if data.get("schema") == "fluidb.network/1":
         raise InputError(f"{name}: expected a SuperNet, found a network; see `fluidb models subnets --help`")
     file = validate(SuperNetFile, data, path)
-    return Family(file, file.subnets, path)
+    return Family(file, file.subnets, path, file.accuracies)
 
 
 def find_subnet(name: str) -> tuple[NetworkFile, Path] | None:

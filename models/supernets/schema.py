@@ -91,9 +91,7 @@ class Stage(Strict):
         if self.out is None and (self.width or self.stride > 1 or self.block != "residual"):
             raise ValueError("out: expected the channels behind a block; only a residual block keeps those before it")
         if self.base + self.depth[0] < 1 and (self.out is not None or self.stride > 1):
-            raise ValueError(
-                "base, depth: expected a block in every SubNet where out or stride change the map"
-            )
+            raise ValueError("base, depth: expected a block in every SubNet where out or stride change the map")
         return self
 
 

@@ -32,11 +32,14 @@ class Slot(NamedTuple):
     ----------
     name : str
         The layer's name, which is the same in every SubNet that has it.
+    side : int
+        Side of its largest kernel.
     depthwise : bool
         Whether each kernel has one channel, its own.
     """
 
     name: str
+    side: int
     depthwise: bool
 
 
@@ -96,8 +99,8 @@ def slots_of(file: SuperNetFile, path: Path, *, leave_out: Iterable[str] = ()) -
     patterns = list(leave_out)
     layers = _layers(subnet_file(file, SubNet(name="largest"), path))
     return [
-        Slot(name, bool(depthwise))
-        for name, (*_, depthwise) in layers.items()
+        Slot(name, side, bool(depthwise))
+        for name, (_, _, side, *_, depthwise) in layers.items()
         if not any(fnmatch(name, pattern) for pattern in patterns)
     ]
 
@@ -124,7 +127,7 @@ def extents_of(network: NetworkFile, slots: Sequence[Slot]) -> Extents:
 
 
 def _layers(network: NetworkFile) -> dict[str, tuple[int, ...]]:
-    """Of each layer with weights: K, C, R, Q, values of its input and of its output map, and whether it is depthwise."""
+    """Of each layer with weights: K, C, R, Q, values of its input and its output map, and whether it is depthwise."""
     source = Shape(**dict(network.input))
     shapes, layers, _ = lower_all(network.layers, source, [1] * len(network.layers), network.name)
     products = {layer.name: layer.gemm for layer in layers if layer.gemm}
