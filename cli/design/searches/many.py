@@ -1,4 +1,4 @@
-"""``fluidb dse`` of several networks or boards."""
+"""The search of several networks or on several boards."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..interrupt import resumable
-from ..render import fail, note, percent, progress, show, table
-from .problem import Problem
+from ...interrupt import resumable
+from ...render import fail, note, percent, progress, show, table
+from ..problem import Problem
 
 if TYPE_CHECKING:
-    from ...experiments.designs import Found
-    from ...formats import InputError
+    from ....experiments.designs import Found
+    from ....formats import InputError
 
     Pair = tuple[Problem, Found | InputError]
 
 
 def names(text: str, what: str) -> list[str]:
     """Names separated by commas; the path of an existing file is one name, even if it contains commas."""
-    from ...formats import InputError
+    from ....formats import InputError
 
     if Path(text).is_file():
         return [text]
@@ -45,8 +45,8 @@ def run(
     as_json: bool,
 ) -> None:
     """Search for every network on every board; a search that fails does not stop the others."""
-    from ...experiments.designs import design_each
-    from ...formats import InputError
+    from ....experiments.designs import design_each
+    from ....formats import InputError
 
     asked: list[Problem] = []
     wrong: dict[str, None] = {}  # every fault of the arguments is reported together, before any search starts
@@ -73,9 +73,9 @@ def run(
 
 
 def _record(item: Problem, outcome: Found | InputError, output: Path | None) -> dict[str, object]:
-    from ...experiments.designs import name_of
-    from ...formats import InputError
-    from .dse import content
+    from ....experiments.designs import name_of
+    from ....formats import InputError
+    from .board import content
 
     if isinstance(outcome, InputError):
         return {"network": item.network.name, "platform": item.platform.name, "faults": outcome.faults}
@@ -84,7 +84,7 @@ def _record(item: Problem, outcome: Found | InputError, output: Path | None) -> 
 
 
 def _text(pairs: Sequence[Pair]) -> Iterator[str]:
-    from ...formats import InputError
+    from ....formats import InputError
 
     rows: list[tuple[object, ...]] = []
     for item, outcome in pairs:
