@@ -99,6 +99,12 @@ def parse_subnet(text: str, name: str) -> SubNet:
     return found.model_copy(update={"name": spec(found)})
 
 
+def smallest(file: SuperNetFile) -> SubNet:
+    """The SubNet with the smallest value of every dimension; the input keeps its size."""
+    places = {key: [item[0] for item in lists] for key, lists in choices(file).items() if key != "r"}
+    return SubNet(name="smallest", **places)
+
+
 def draw(file: SuperNetFile, count: int, seed: int) -> list[SubNet]:
     """SubNets in which every place has each of its choices with the same probability.
 
