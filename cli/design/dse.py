@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ..options import Written, argument, refuse_others
+from .searches.accelerator import AcceleratorSearch
 from .searches.board import BoardSearch
 from .searches.many import names
 
@@ -18,6 +19,7 @@ def command(
     platform: Annotated[str, argument("Boards, with commas between: names from `fluidb platforms`, or TOML files.")],
     written: Written,
     board: BoardSearch,
+    accelerator: AcceleratorSearch,
 ) -> None:
     """Search the best NPU for a network on a board.
 
@@ -27,9 +29,9 @@ def command(
     combined, and searched for on a cluster if asked to.
     """
     from ...formats import InputError
-    from ...platforms import Described, Platform, kind_of
+    from ...platforms import Accelerator, Described, Platform, kind_of
 
-    searches = {Platform: board}
+    searches: dict[type[Described], BoardSearch | AcceleratorSearch] = {Platform: board, Accelerator: accelerator}
     found: dict[type[Described], str] = {}
     for name in names(platform, "PLATFORM"):
         with suppress(InputError):  # the search reports every fault of a file

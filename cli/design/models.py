@@ -77,7 +77,7 @@ def subnets(
     if output is not None:
         check_free(output, force, apart=[family.path])
     if draw is None and near is None:
-        found, origin = list_subnets(family), family.file.sources.get("subnets", "")
+        found, origin = list_subnets(family), family.source
     else:
         count = draw or DRAWN
         found, origin = pick(family, count, seed, **_goals(near)), f"{count:,} drawn at random, seed {seed}"
