@@ -6,12 +6,14 @@ import typer
 
 from ..options import AsJson, DesignFolder, Picture, refuse_others
 from .explanations.design import DesignExplanation
+from .explanations.subgraphs import SubGraphExplanation
 
 
 def command(
     ctx: typer.Context,
     directory: DesignFolder,
     design: DesignExplanation,
+    subgraphs: SubGraphExplanation,
     picture: Picture,
     *,
     as_json: AsJson = False,
@@ -23,9 +25,9 @@ def command(
     designs that came next. --plot draws roofline, causes and utilisation.
     `fluidb docs explain` reads an example.
     """
-    from ...tables.latency import DESIGN_FILE
+    from ...tables.latency import DESIGN_FILE, SUBGRAPHS_FILE
 
-    explanations = {DESIGN_FILE: design}
+    explanations: dict[str, DesignExplanation | SubGraphExplanation] = {DESIGN_FILE: design, SUBGRAPHS_FILE: subgraphs}
     chosen = next((item for file, item in explanations.items() if (directory / file).exists()), design)
     refuse_others(ctx, chosen, explanations.values(), str(directory))
     picture.check()

@@ -101,7 +101,7 @@ def parse_subnet(text: str, name: str) -> SubNet:
 
 def smallest(file: SuperNetFile) -> SubNet:
     """The SubNet with the smallest value of every dimension; the input keeps its size."""
-    places = {key: [item[0] for item in lists] for key, lists in choices(file).items() if key != "r"}
+    places: dict[str, Any] = {key: [item[0] for item in lists] for key, lists in choices(file).items() if key != "r"}
     return SubNet(name="smallest", **places)
 
 
@@ -124,10 +124,11 @@ def draw(file: SuperNetFile, count: int, seed: int) -> list[SubNet]:
     """
     source = random.Random(f"subnets of {file.name}, seed {seed}")  # noqa: S311  (no secret)
     places = {key: lists for key, lists in choices(file).items() if key != "r"}
-    return [
-        SubNet(name=f"r{number}", **{key: [source.choice(item) for item in lists] for key, lists in places.items()})
-        for number in range(1, count + 1)
-    ]
+    found = []
+    for number in range(1, count + 1):
+        drawn: dict[str, Any] = {key: [source.choice(item) for item in lists] for key, lists in places.items()}
+        found.append(SubNet(name=f"r{number}", **drawn))
+    return found
 
 
 def nearest(subnets: Iterable[SubNet], goals: Sequence[float], measure: Callable[[SubNet], float]) -> list[SubNet]:
