@@ -39,22 +39,23 @@ def full(file: SuperNetFile, subnet: SubNet, path: Path) -> SubNet:
     """
     faults, found = [], {}
     for key, places in choices(file).items():
-        given = getattr(subnet, key)
-        stated = [given] * (given is not None) if key == "r" else given
+        given: list[Any] = [item for item in [subnet.r] if item is not None] if key == "r" else getattr(subnet, key)
         where = f'{path}: SubNet "{subnet.name}": {key}'
-        if not stated and key != "r":
-            stated = [place[-1] for place in places]
-        elif len(stated) == 1:
-            stated = stated * max(len(places), 1)
-        if len(stated) != len(places) and not (key == "r" and not stated):
-            count = f"1 or {len(places)} values" if places else f"no {KEYS[key]}, which is not elastic"
-            faults.append(f"{where}: expected {count}, found {len(given) if key != 'r' else given}")
+        if not given:
+            found[key] = [] if key == "r" else [place[-1] for place in places]
             continue
-        for number, (value, allowed) in enumerate(zip(stated, places, strict=False)):
-            if value not in allowed:
-                at = f"[{number}]" if len(given if key != "r" else []) > 1 else ""
-                faults.append(f"{where}{at}: expected {_or(allowed)}, found {value:g}")
-                break
+        if not places:
+            faults.append(f"{where}: expected none, as the {KEYS[key]} is not elastic, found {given[0]:g}")
+            continue
+        stated = given * len(places) if len(given) == 1 else given
+        if len(stated) != len(places):
+            faults.append(f"{where}: expected 1 value or {len(places)}, found {len(given)}")
+            continue
+        wrong = [(n, value) for n, value in enumerate(stated) if value not in places[n]]
+        if wrong:
+            number, value = wrong[0]
+            at = f"[{number}]" if len(given) > 1 else ""
+            faults.append(f"{where}{at}: expected {_or(places[number])}, found {value:g}")
         found[key] = stated
     if faults:
         raise InputError(faults)
