@@ -26,6 +26,7 @@ rebuild: Any = CompileResult._rebuild  # noqa: SLF001
 SOURCES = (
     "jit.py",
     "dse/kernels.py",
+    "dse/subgraph_kernels.py",
     "serving/bound.py",
     "serving/event_loop.py",
     "serving/policies/*.py",

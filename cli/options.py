@@ -108,6 +108,13 @@ class Written:
     as_json: AsJson = False
 
 
+def kibibytes(text: str, option: str) -> float:
+    """The size of a memory that was typed, in KiB of 1024 bytes."""
+    from ..formats import parse_quantity
+
+    return parse_quantity(text, {"KiB": 1.0, "MiB": 1024.0, "MB": 1e6 / 1024}, option, "1728KiB", zero=True)
+
+
 def duration(text: str | None, option: str) -> float | None:
     """The duration of an option in seconds, if it was given."""
     from ..formats import parse_duration
