@@ -75,6 +75,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         lanes=device.lanes,
         load=device.load(),
         gather_s=None if gather_s is None else [gather_s] * count,
+        wake_up_s=device.wake_up_s,
     )
 
 
