@@ -31,7 +31,7 @@ class MapEngine:
     rows : (N,) ndarray of int64
         Which of these samples each request is.
     confidence : callable
-        From the answers of a batch to the confidence of each.
+        From a stage, counted from 0, and the answers of a batch to the confidence of each.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class MapEngine:
         run_stage: RunStage,
         inputs: Tensors,
         rows: NDArray[np.int64],
-        confidence: Callable[[NDArray[Any]], NDArray[np.float64]],
+        confidence: Callable[[int, NDArray[Any]], NDArray[np.float64]],
     ) -> None:
         self.run_stage, self.inputs, self.rows, self.confidence = run_stage, inputs, rows, confidence
         self.held: list[tuple[Tensors, int] | None] = [None] * len(rows)  # the maps of its batch, and its row
@@ -64,7 +64,7 @@ class MapEngine:
         for request, row in zip(members, places, strict=True):
             self.held[request] = keeps, row
             self.answers[request] = answers[row]
-        return self.confidence(answers if len(answers) == len(members) else answers[places])
+        return self.confidence(launch.segment, answers if len(answers) == len(members) else answers[places])
 
     def release(self, request: int) -> None:
         """Forget the maps of a request, which has returned."""

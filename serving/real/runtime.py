@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import InputError
-from ...models.importers.onnx.cut import Stage
+from ...models.importers.onnx.cut import Parts
 
 try:
     import onnxruntime
@@ -27,8 +27,8 @@ class Session:
 
     Parameters
     ----------
-    stages : sequence of Stage
-        In order.
+    parts : Parts
+        The network, cut.
     threads : int
         Threads of a stage.
     path : Path
@@ -40,30 +40,34 @@ class Session:
         If the runtime refuses a stage.
     """
 
-    def __init__(self, stages: Sequence[Stage], threads: int, path: Path) -> None:
+    def __init__(self, parts: Parts, threads: int, path: Path) -> None:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
         options.log_severity_level = 3
-        self.stages, self.runs = stages, []
-        for number, stage in enumerate(stages, 1):
+        self.stages = parts.stages
+        models = {f"stage {number}": stage.model for number, stage in enumerate(parts.stages, 1)} | {"all": parts.whole}
+        found = []
+        for name, model in models.items():
             try:
                 run = onnxruntime.InferenceSession(
-                    stage.model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+                    model.SerializeToString(), options, providers=["CPUExecutionProvider"]
                 )
             except Exception as error:  # noqa: BLE001  whatever its C++ says
-                raise InputError(f"{path}: stage {number}: ONNX Runtime refuses it ({_line(error)})") from None
-            self.runs.append((run, [item.name for item in run.get_outputs()]))
+                raise InputError(f"{path}: {name}: ONNX Runtime refuses it ({_line(error)})") from None
+            found.append((run, [item.name for item in run.get_outputs()]))
+        *self.runs, (self.whole, _) = found
 
     @property
     def inputs(self) -> dict[str, tuple[list[Any], Any]]:
         """Shape, and numpy type, of every input of the network."""
         types = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16,
                  "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(uint8)": np.uint8}  # fmt: skip
-        given = {name for stage in self.stages for name in stage.reads} - {
-            item.name for stage in self.stages for item in stage.model.graph.output
-        }
-        found = {item.name: item for run, _ in self.runs for item in run.get_inputs() if item.name in given}
-        return {name: (item.shape, types.get(item.type)) for name, item in found.items()}
+        return {item.name: (item.shape, types.get(item.type)) for item in self.whole.get_inputs()}
+
+    def run_whole(self, tensors: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        """The answers at all exits, by the network as one model."""
+        answers: list[NDArray[Any]] = self.whole.run(None, dict(tensors))
+        return answers
 
     def run_stage(
         self, number: int, tensors: Mapping[str, NDArray[Any]]

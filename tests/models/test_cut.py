@@ -94,7 +94,7 @@ def networks(draw):
 def test_a_sample_has_the_same_answers_in_any_batch(tmp_path_factory, model, batch):
     path = tmp_path_factory.getbasetemp() / "net.onnx"
     path.write_bytes(model.SerializeToString())
-    stages = read_stages(path)
+    stages = read_stages(path).stages
     ends = [item.name for item in model.graph.output]
     assert [stage.answer for stage in stages] == ends
     assert all(stage.probabilities for stage in stages)
@@ -119,13 +119,13 @@ RELU, NEG = helper.make_node("Relu", ["x"], ["y"], name="first"), helper.make_no
 
 def test_exits_by_names_of_nodes_and_tensors(tmp_path):
     path = save(tmp_path / "m.onnx", [RELU, NEG], outputs=("z",))
-    assert [stage.answer for stage in read_stages(path)] == ["z"]
-    assert [(stage.answer, stage.keeps) for stage in read_stages(path, ["second", "y"])] == [("y", ("y",)), ("z", ())]
+    assert [stage.answer for stage in read_stages(path).stages] == ["z"]
+    assert [(stage.answer, stage.keeps) for stage in read_stages(path, ["second", "y"]).stages] == [("y", ("y",)), ("z", ())]
 
 
 def test_an_exit_inside_a_block_keeps_several_tensors(tmp_path):
     add = helper.make_node("Add", ["x", "y"], ["z"])
-    assert read_stages(save(tmp_path / "m.onnx", [RELU, add], outputs=("y", "z")))[0].keeps == ("x", "y")
+    assert read_stages(save(tmp_path / "m.onnx", [RELU, add], outputs=("y", "z"))).stages[0].keeps == ("x", "y")
 
 
 def test_faults(tmp_path):

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import onnx
 from onnx import AttributeProto, external_data_helper, helper, shape_inference
@@ -43,7 +44,22 @@ class Stage:
     probabilities: bool
 
 
-def read_stages(path: Path, exits: Sequence[str] | None = None) -> list[Stage]:
+class Parts(NamedTuple):
+    """A network that was cut.
+
+    Attributes
+    ----------
+    whole : ModelProto
+        The network as one model, whose outputs are the answers of its exits.
+    stages : list of Stage
+        One for each exit, in order of depth.
+    """
+
+    whole: onnx.ModelProto
+    stages: list[Stage]
+
+
+def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
     """Read a model and cut it at its exits.
 
     Parameters
@@ -55,8 +71,8 @@ def read_stages(path: Path, exits: Sequence[str] | None = None) -> list[Stage]:
 
     Returns
     -------
-    list of Stage
-        One for each exit, in order of depth.
+    Parts
+        The model, and its stages.
 
     Raises
     ------
@@ -78,7 +94,10 @@ def read_stages(path: Path, exits: Sequence[str] | None = None) -> list[Stage]:
         raise InputError(f"{path}: its shapes do not come out ({' '.join(str(error).split())[:100]})") from None
     stages = cut(model, _ends(model, exits, path), path)
     _check_batch(stages, path)
-    return stages
+    answers = [next(item for item in stage.model.graph.output if item.name == stage.answer) for stage in stages]
+    del model.graph.output[:]
+    model.graph.output.extend(answers)
+    return Parts(model, stages)
 
 
 def _given(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:

@@ -120,7 +120,7 @@ def test_every_request_is_answered_once_with_its_own_answer(workload):
 
     for scheduler in (*(scheduler_named(name) for name in POLICIES if name != "lazy"), scheduler_of(keep)):
         engine = MapEngine(
-            carrying(len(table.exits)), {"x": 7.0 * np.arange(len(trace))[:, None]}, samples, lambda a: np.zeros(len(a))
+            carrying(len(table.exits)), {"x": 7.0 * np.arange(len(trace))[:, None]}, samples, lambda _, a: np.zeros(len(a))
         )
         in_steps(table, traffic, scheduler, Both)
         assert engine.answered.tolist() == [1] * len(trace)
