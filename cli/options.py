@@ -49,6 +49,11 @@ Policies = Annotated[
     list[str] | None, option("As in serve-sim; all that ship if not given. Repeatable.", "NAME[:KEY=VALUE,...]")
 ]
 Slo = Annotated[str | None, option("Latency objective, e.g. 200ms, if the trace has none.", "DURATION")]
+Model = Annotated[str, argument("An ONNX file, or digits, which ships (`fluidb docs real-device`).", "MODEL")]
+Inputs = Annotated[
+    Path | None, option("Samples (.npz): the array input, or one for each input; perhaps label.", "FILE")
+]
+Ends = Annotated[str | None, option("Outputs or nodes that answer; all outputs if not given.", "NAME,NAME")]
 Samples = Annotated[Path | None, option("Confidences and answers to draw from, if the trace has none.", "FILE")]
 
 
@@ -100,6 +105,11 @@ class Written:
     output: Annotated[Path | None, written("Write the design here, or each of several in a folder.")] = None
     force: Force = False
     as_json: AsJson = False
+
+
+def names(text: str | None) -> list[str] | None:
+    """Names separated by commas, if they were given."""
+    return None if text is None else [name.strip() for name in text.split(",")]
 
 
 def duration(text: str | None, option: str) -> float | None:

@@ -59,9 +59,13 @@ class Samples:
         """Some of the samples."""
         return Samples(self.confidences[rows], self.correct[rows], self.source)
 
+    def drawn(self, count: int, seed: int) -> NDArray[np.int64]:
+        """Which samples :meth:`draw` takes."""
+        return stream(seed, SAMPLES).integers(len(self), size=count)
+
     def draw(self, count: int, seed: int) -> Samples:
         """So many of them, uniformly and with replacement; independent of arrivals and exits drawn with the seed."""
-        rows = stream(seed, SAMPLES).integers(len(self), size=count)
+        rows = self.drawn(count, seed)
         return Samples(self.confidences[rows], self.correct[rows], self.source)
 
     @property

@@ -166,6 +166,13 @@ class RealNetwork:
         """A device that runs the network for requests, each of which is one of the samples."""
         return MapEngine(self.session.run_stage, self.inputs, rows, self.confidence)
 
+    def warm_up(self, b_max: int) -> None:
+        """Run every stage at every batch size once."""
+        for batch in range(b_max, 0, -1):
+            tensors = {name: np.resize(values, (batch, *values.shape[1:])) for name, values in self.inputs.items()}
+            for stage in range(len(self.exits)):
+                _, tensors = self.session.run_stage(stage, tensors)
+
     def differing(self, rows: NDArray[np.int64], exits: NDArray[np.int64], answers: Sequence[NDArray[Any]]) -> int:
         """How many answers are not those of the network run alone, beyond rounding.
 
