@@ -112,6 +112,7 @@ def measure(
     rounds: int = 20,
     name: str | None = None,
     seed: int = 0,
+    warm_up: int = WARM_UP,
     progress: Callable[[int, int], None] | None = None,
 ) -> Measurement:
     """Measure a network on this machine.
@@ -133,6 +134,8 @@ def measure(
         The device's name.
     seed : int
         Of the random orders and exits.
+    warm_up : int
+        Repetitions before these.
     progress : callable, optional
         Called with the rounds that are done, and their number.
 
@@ -153,14 +156,14 @@ def measure(
     stages, random = len(network.exits), np.random.default_rng(seed)
     seen = _Rounds([], [], [])
     blank = _blank_table(network, b_max)
-    for number in range(WARM_UP + rounds):
-        if number == WARM_UP:
+    for number in range(warm_up + rounds):
+        if number == warm_up:
             seen = _Rounds([], [], [])
         _busy_round(network, blank, random, seen, leaving=False)
         _busy_round(network, blank, random, seen, leaving=True)
         _idle_round(network, blank, random, seen)
         if progress is not None:
-            progress(number + 1, WARM_UP + rounds)
+            progress(number + 1, warm_up + rounds)
     times_s = np.array(seen.stage_s)
     means = times_s.mean(axis=0)
     cells, noisy = [], []
@@ -178,7 +181,7 @@ def measure(
     drift = float(relative[len(relative) // 2 :].mean() / relative[: len(relative) // 2].mean() - 1.0)
     if abs(drift) > NOISY:
         noisy.append(f"drift: the second half of the rounds took {drift:+.1%}")
-    device = _device(network, cells, seen, name or "this-machine", rounds, drift)
+    device = _device(network, cells, seen, name or "this-machine", f"{rounds} rounds after {warm_up} to warm up", drift)
     return Measurement(device, _table(network, device), cells, rounds, drift, noisy)
 
 
@@ -244,12 +247,12 @@ def _idle_round(network: RealNetwork, table: LatencyTable, random: np.random.Gen
 
 
 def _device(
-    network: RealNetwork, cells: list[Cell], seen: _Rounds, name: str, rounds: int, drift: float
+    network: RealNetwork, cells: list[Cell], seen: _Rounds, name: str, rounds: str, drift: float
 ) -> Measured:
     """The device, with the source of every number."""
     spread = max(cell.half_width_s / cell.seconds for cell in cells)
     protocol = (
-        f"{rounds} rounds after {WARM_UP} to warm up, each of every batch size once in random order through all stages, "
+        f"{rounds}, each of every batch size once in random order through all stages, "
         f"by the runner of `fluidb serve-real`; threads: {network.threads}; mean, with an interval of at most "
         f"+- {spread:.1%}; the second half of the rounds took {drift:+.1%}"
     )

@@ -100,7 +100,7 @@ class Outcome:
     replay : Replay
         What happened to each, with every run.
     took_s : (M,) ndarray of float64
-        Time of each run, from the decision before it to the next.
+        Time of each run: from the end of the one before it, or from what an idle device waited for, to its own end.
     failure : str
         Why serving ended early, if the device failed.
     """
@@ -162,12 +162,16 @@ def serve_in_steps(
     now: Any = state.clock[0]
     lane: Any = state.lanes[0]
     stages, failure, until_s = device.stage_after, "", math.inf
+    woke_s = np.zeros(len(record.run_s))
     while now.returned < count:
-        if not lane.running:
+        idle, awaited_s = not lane.running, float(lane.wake_s)
+        if idle:
             if lane.wake_s == math.inf and now.arrived == count:
                 raise InputError(f"policy {case.scheduler.spec}: {FAULTS[NO_PROGRESS]}; see `fluidb docs add-a-policy`")
             clock.wait(lane.wake_s, now.arrived)
         arrived, time_s = clock.arrived(), clock.now_s()
+        if idle and arrived > now.arrived:
+            awaited_s = min(awaited_s, float(scheduled_s[now.arrived]))
         requests.arrival_s[now.arrived : arrived] = scheduled_s[now.arrived : arrived]
         state.queue[now.tail : now.tail + arrived - now.arrived] = np.arange(now.arrived, arrived)
         now.tail += arrived - now.arrived
@@ -191,6 +195,7 @@ def serve_in_steps(
         if not lane.running:
             continue
         record.run_s[lane.run, 0] = time_s
+        woke_s[lane.run] = time_s - awaited_s if idle else 0.0
         batch: Any = state.batches[lane.depth - 1]
         members = state.members[_top(state, lane)]
         launch = Launch(
@@ -209,9 +214,27 @@ def serve_in_steps(
             elif levels is not None and launch.stage <= len(levels):
                 work.exit_of[members[found >= levels[launch.stage - 1]]] = launch.stage
     replay, runs = _replay(case, Run(now, state, requests, record), until_s, levels), int(now.runs)
-    took_s = np.diff(record.run_s[:runs], axis=1)[:, 0]
+    took_s = np.diff(record.run_s[:runs], axis=1)[:, 0] + woke_s[:runs]
     overhead_s = float(took_s.sum() - (replay.ran * replay.segments.time_s).sum())
     return Outcome(replace(replay, overhead_s=overhead_s), took_s, failure)
+
+
+def as_measured(outcome: Outcome) -> Callable[[Launch], float]:
+    """What launches took on a device, for :class:`TableEngine`: in the order of those of one stage and batch size.
+
+    A launch that did not happen on the device takes what the latency table says.
+    """
+    runs = outcome.replay.runs
+    assert runs is not None
+    left: dict[tuple[int, int], list[float]] = {}
+    for segment, batch, took_s in zip(runs.segment[::-1], runs.batch[::-1], outcome.took_s[::-1], strict=True):
+        left.setdefault((int(segment), int(batch)), []).append(float(took_s))
+
+    def taken(launch: Launch) -> float:
+        seen = left.get((launch.segment, len(launch.members)))
+        return seen.pop() if seen else launch.end_s - launch.now_s
+
+    return taken
 
 
 def _top(state: State, lane: Any) -> slice:
