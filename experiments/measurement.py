@@ -87,7 +87,7 @@ class Measurement:
 
 
 def machine() -> str:
-    """This machine's processor and system, for people."""
+    """The processor and the system, for people."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
         model = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -246,9 +246,7 @@ def _idle_round(network: RealNetwork, table: LatencyTable, random: np.random.Gen
     seen.wake_up_s.append(float(late_s[fresh].mean()))
 
 
-def _device(
-    network: RealNetwork, cells: list[Cell], seen: _Rounds, name: str, rounds: str, drift: float
-) -> Measured:
+def _device(network: RealNetwork, cells: list[Cell], seen: _Rounds, name: str, rounds: str, drift: float) -> Measured:
     """The device, with the source of every number."""
     spread = max(cell.half_width_s / cell.seconds for cell in cells)
     protocol = (

@@ -46,8 +46,8 @@ class Figures:
     def of(cls, replay: Replay) -> Figures:
         """The figures of a replay."""
         found = summarise(replay)
-        tails = (found.percentile(name).latency_s for name in ("p50", "p95", "p99"))
-        return cls(found.mean_latency_s, *tails, found.violation_rate)
+        p50_s, p95_s, p99_s = (found.percentile(name).latency_s for name in ("p50", "p95", "p99"))
+        return cls(found.mean_latency_s, p50_s, p95_s, p99_s, found.violation_rate)
 
 
 @dataclass(frozen=True, slots=True)

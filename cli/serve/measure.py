@@ -38,7 +38,7 @@ def command(
     with progress("measuring") as report:
         found = measure(network, b_max=b_max, rounds=rounds, name=name, seed=seed, progress=report)
     write_measurement(network, found, output, replace=force)
-    device, worst = found.device, found.noisy[:SHOWN]
+    device, noisy = found.device, "; ".join(found.noisy[:SHOWN])
     more = f", and {len(found.noisy) - SHOWN} more" if len(found.noisy) > SHOWN else ""
     about = {
         "network": f"{network.name}, exits {', '.join(network.exits)}",
@@ -48,7 +48,7 @@ def command(
         "gather": None if device.gather_s_per_sample is None or device.gather_floor_s is None
         else f"{ms(device.gather_floor_s)} + {ms(device.gather_s_per_sample)} a sample",
         "wake-up": ms(device.wake_up_s or 0.0),
-        "too noisy": f"beyond {percent(NOISY, 0)}: {'; '.join(worst)}{more}; measure on an idle machine" if worst else None,
+        "too noisy": f"beyond {percent(NOISY, 0)}: {noisy}{more}; measure on an idle machine" if noisy else None,
     }  # fmt: skip
     batches = range(1, b_max + 1)
     rows = []

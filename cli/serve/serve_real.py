@@ -8,8 +8,21 @@ from typing import Annotated
 import typer
 
 from ..interrupt import stopping
-from ..options import AsJson, Ends, Inputs, Model, Picture, Policy, Seed, Slo, TableFolder, TraceFile, duration, names
-from ..options import option
+from ..options import (
+    AsJson,
+    Ends,
+    Inputs,
+    Model,
+    Picture,
+    Policy,
+    Seed,
+    Slo,
+    TableFolder,
+    TraceFile,
+    duration,
+    names,
+    option,
+)
 from ..render import facts, ms, note, outcomes, progress, show
 from .serve_sim import record_of, text_of
 
@@ -90,7 +103,9 @@ def command(
         note(f"wrote {output}")
     served = found.summary.requests - found.summary.unfinished
     if done.outcome.failure:
-        raise InputError(f"{network.path}: {done.outcome.failure}; {served:,} requests were served before, and are kept")
+        raise InputError(
+            f"{network.path}: {done.outcome.failure}; {served:,} requests were served before, and are kept"
+        )
     if stop.is_set():
         raise KeyboardInterrupt(f"interrupted; {served:,} requests were served, and are kept")
     if done.answers_wrong or not all(item.holds for item in found.requirements):

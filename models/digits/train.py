@@ -13,6 +13,7 @@ has as many MACs as that of a network for photographs, so that serving it loads 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -121,7 +122,7 @@ def as_onnx(weights: dict[str, Array]) -> onnx.ModelProto:
     """The network, with the probabilities at each exit as its outputs and any batch size."""
     constants, nodes = {"scales": np.array([1, 1, LARGER, LARGER], np.float32)}, []
 
-    def add(op: str, inputs: list[str], output: str, **attributes: object) -> str:
+    def add(op: str, inputs: list[str], output: str, **attributes: Any) -> str:
         nodes.append(helper.make_node(op, inputs, [output], name=output, **attributes))
         return output
 

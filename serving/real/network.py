@@ -118,9 +118,10 @@ class RealNetwork:
         if len(wanted) == 1 and "input" in held:
             held = {next(iter(wanted)): held["input"]}
         if set(held) != set(wanted):
-            names = ", ".join(wanted)
-            raise InputError(f"{file}: expected the arrays {names}, and perhaps label, found {', '.join(held) or 'none'}")
-        sizes = {len(values) if values.ndim else 0 for values in (*held.values(), *([] if labels is None else [labels]))}
+            names, found = ", ".join(wanted), ", ".join(held) or "none"
+            raise InputError(f"{file}: expected the arrays {names}, and perhaps label, found {found}")
+        arrays = [*held.values(), *([] if labels is None else [labels])]
+        sizes = {len(values) if values.ndim else 0 for values in arrays}
         if len(sizes) != 1 or 0 in sizes:
             raise InputError(f"{file}: expected arrays with a row for each sample, found {sorted(sizes)} rows")
         if labels is not None:
@@ -149,11 +150,10 @@ class RealNetwork:
     def confidence(self, stage: int, answers: NDArray[Any]) -> NDArray[np.float64]:
         """The largest probability in each answer of a stage, counted from 0; other answers go through a softmax."""
         values = answers.astype(np.float64)
-        if self.probabilities[stage]:
-            return np.clip(values.max(axis=1), 0.0, 1.0)
-        shares = np.exp(values - values.max(axis=1, keepdims=True))
-        largest: NDArray[np.float64] = 1.0 / shares.sum(axis=1)
-        return largest
+        largest: NDArray[np.float64] = values.max(axis=1)
+        if not self.probabilities[stage]:
+            largest = 1.0 / np.exp(values - largest[:, None]).sum(axis=1)
+        return np.minimum(largest, 1.0)
 
     def samples(self) -> Samples:
         """What every sample would be answered at every exit; without labels, that of the last exit counts as right."""

@@ -1,4 +1,4 @@
-"""Serves requests step by step: the clock says what time it is, a device runs each segment, the event loop does the rest.
+"""Serves requests step by step: a clock says what time it is, a device runs the segments, the event loop decides.
 
 The event loop of the simulator is asked for one instant at a time.  It decides, admits, preempts, merges and compacts
 as ever, on the time and the arrivals that the clock gives; what it would take for the next segment is replaced by what

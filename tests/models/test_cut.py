@@ -120,7 +120,10 @@ RELU, NEG = helper.make_node("Relu", ["x"], ["y"], name="first"), helper.make_no
 def test_exits_by_names_of_nodes_and_tensors(tmp_path):
     path = save(tmp_path / "m.onnx", [RELU, NEG], outputs=("z",))
     assert [stage.answer for stage in read_stages(path).stages] == ["z"]
-    assert [(stage.answer, stage.keeps) for stage in read_stages(path, ["second", "y"]).stages] == [("y", ("y",)), ("z", ())]
+    assert [(stage.answer, stage.keeps) for stage in read_stages(path, ["second", "y"]).stages] == [
+        ("y", ("y",)),
+        ("z", ()),
+    ]
 
 
 def test_an_exit_inside_a_block_keeps_several_tensors(tmp_path):

@@ -181,7 +181,8 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[Stage]:
     needs = {end: {place for place in _needed(graph, maker, [end]) if known & set(graph.node[place].output)}
              for end in ends}  # fmt: skip
     order = sorted(needs, key=lambda end: len(needs[end]))
-    own, done = {}, set[int]()
+    own: dict[str, set[int]] = {}
+    done: set[int] = set()
     for end in order:
         own[end] = needs[end] - done
         if not own[end]:
@@ -190,9 +191,8 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[Stage]:
     stages = []
     for number, end in enumerate(order):
         later = {name for other in order[number + 1 :] for place in own[other] for name in graph.node[place].input}
-        made = {name for other in order[: number + 1] for place in own[other] for name in graph.node[place].output}
-        made |= {item.name for item in _given(graph)}
-        keeps = tuple(name for name in active if name in made & later)
+        to_come = {name for other in order[number + 1 :] for place in own[other] for name in graph.node[place].output}
+        keeps = tuple(name for name in active if name in later - to_come)
         here = {name for place in own[end] for name in graph.node[place].output}
         read = {name for place in own[end] for name in graph.node[place].input}
         reads = tuple(name for name in active if name in read - here)
@@ -204,7 +204,8 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[Stage]:
 
 def _needed(graph: onnx.GraphProto, maker: dict[str, int], names: Iterable[str]) -> set[int]:
     """Places of the nodes that tensors depend on."""
-    found, left = set[int](), list(names)
+    found: set[int] = set()
+    left = list(names)
     while left:
         place = maker.get(left.pop())
         if place is not None and place not in found:

@@ -16,7 +16,7 @@ from fluidb.serving.real.clock import VirtualClock, WallClock
 from fluidb.serving.real.maps import MapEngine
 from fluidb.serving.real.runner import TableEngine, as_measured, serve_in_steps
 from fluidb.serving.replay import case_of
-from fluidb.traffic import Trace, prepare
+from fluidb.traffic import prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -118,7 +118,10 @@ def test_every_request_is_answered_once_with_its_own_answer(workload):
 
     for scheduler in (*(scheduler_named(name) for name in POLICIES if name != "lazy"), scheduler_of(keep)):
         engine = MapEngine(
-            carrying(len(table.exits)), {"x": 7.0 * np.arange(len(trace))[:, None]}, samples, lambda _, a: np.zeros(len(a))
+            carrying(len(table.exits)),
+            {"x": 7.0 * np.arange(len(trace))[:, None]},
+            samples,
+            lambda _, a: np.zeros(len(a)),
         )
         in_steps(table, traffic, scheduler, Both)
         assert engine.answered.tolist() == [1] * len(trace)
@@ -130,8 +133,6 @@ def test_every_request_is_answered_once_with_its_own_answer(workload):
 def keep(view, data):
     """Batches of all that wait, which keep the places of samples that have exited, and preempt while there is room."""
     return Decision(min(view.waiting, view.b_max - view.admitted), 0, 1, math.inf, False, 0, 0.0)
-
-
 
 
 def test_what_was_served_before_a_stop_or_a_failure_is_kept():
