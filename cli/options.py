@@ -54,6 +54,9 @@ Inputs = Annotated[
     Path | None, option("Samples (.npz): the array input, or one for each input; perhaps label.", "FILE")
 ]
 Ends = Annotated[str | None, option("Outputs or nodes that answer; all outputs if not given.", "NAME,NAME")]
+PredictDepth = Annotated[
+    float | None, option("Correlation of predicted with actual depth, -1 to 1, if the trace has no predictions.", "RHO")
+]
 Samples = Annotated[Path | None, option("Confidences and answers to draw from, if the trace has none.", "FILE")]
 
 
@@ -66,6 +69,7 @@ class Simulation:
     samples: Samples = None
     slo: Slo = None
     seed: Seed = 0
+    predict_depth: PredictDepth = None
 
     @property
     def requests(self) -> Requests:
@@ -73,7 +77,9 @@ class Simulation:
         from ..experiments.inputs import Requests
 
         slo_s = duration(self.slo, "--slo")
-        return Requests(trace=self.trace, samples=self.samples, slo_s=slo_s, seed=self.seed)
+        return Requests(
+            trace=self.trace, samples=self.samples, slo_s=slo_s, seed=self.seed, predict_depth=self.predict_depth
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError, check_own_folder, table_text, validate, write_directory
+from ..formats import InputError, check_own_folder, table_text, write_directory
 from ..models import Exit
-from ..platforms.device import MAX_BATCH, Measured
+from ..platforms.device import MAX_BATCH
+from ..platforms.measured import Measured
 from ..platforms.writer import platform_text
 from ..serving.policies.given_batches import POLICY
 from ..serving.real.clock import WallClock
@@ -271,12 +272,8 @@ def _device(network: RealNetwork, cells: list[Cell], seen: _Rounds, name: str, r
         floor_s = max(0.0, float(gather_s.mean() - slope_s * counts.mean()))
         content |= {"gather_floor_s": floor_s, "gather_s_per_sample": slope_s}
         sources |= dict.fromkeys(("gather_floor_s", "gather_s_per_sample"), f"{len(counts)} gathers, least squares")
-    device = validate(Measured, {**content, "sources": sources}, Path(DEVICE_FILE))
-    b_max = max(cell.batch for cell in cells)
     times = [[cell.seconds for cell in cells if cell.stage == stage] for stage in range(1, len(network.exits) + 1)]
-    assert all(len(row) == b_max for row in times)
-    device._stage_s = times  # noqa: SLF001  (as if it had been read from the CSV that is written beside it)
-    return device
+    return Measured.of({**content, "sources": sources}, times)
 
 
 def _table(network: RealNetwork, device: Measured) -> LatencyTable:
@@ -284,11 +281,9 @@ def _table(network: RealNetwork, device: Measured) -> LatencyTable:
     samples, count = network.samples(), len(network.exits)
     left = decide(samples.confidences, levels(None, count), count)
     exits = [Exit(name=name, rate=float((left == number).mean())) for number, name in enumerate(network.exits, 1)]
-    gather_s = device.gather_s()
     return LatencyTable(
         network=network.name, platform=device.name, exits=exits, b_max=device.b_max,
-        rows=pair_rows(np.array(device.stage_s)), gather_s=None if gather_s is None else [gather_s] * count,
-        wake_up_s=device.wake_up_s,
+        rows=pair_rows(np.array(device.times_s[0])), gather_s=device.gathers_s(count), wake_up_s=device.wake_up_s,
     )  # fmt: skip
 
 

@@ -273,7 +273,7 @@ def _at(trials: Sequence[Trial], load: float, policy: str) -> list[Trial]:
 def between(before: Measurement, after: Measurement) -> LatencyTable:
     """The latency table of a run, from the measurements before and after it."""
     one, other = before.table, after.table
-    stage_s = (np.array(before.device.stage_s) + np.array(after.device.stage_s)) / 2
+    stage_s = (np.array(before.device.times_s[0]) + np.array(after.device.times_s[0])) / 2
     gather_s = (one.gather_array() + other.gather_array()) / 2
     wake_up_s = ((one.wake_up_s or 0.0) + (other.wake_up_s or 0.0)) / 2
     given = {"rows": pair_rows(stage_s), "gather_s": gather_s[: len(one.exits)].tolist(), "wake_up_s": wake_up_s}
@@ -306,7 +306,7 @@ def _trial(
     engine = TableEngine(clock, as_measured(outcome))
     replayed = serve_in_steps(case_of(table, traffic, scheduler), clock, engine).replay
     moved_s = Figures.of(simulate(slower(table, STEP), traffic, scheduler)).mean_s
-    drift = float((np.array(after.device.stage_s) / np.array(before.device.stage_s)).mean() - 1.0)
+    drift = float((np.array(after.device.times_s[0]) / np.array(before.device.times_s[0])).mean() - 1.0)
     return Trial(
         policy, load, repeat, Figures.of(outcome.replay), simulated, Figures.of(replayed), drift,
         (moved_s / simulated.mean_s - 1.0) / STEP, answers_wrong,

@@ -20,7 +20,7 @@ from ..formats import InputError
 from ..tables.latency import LatencyTable, Segments, SubNet
 from ..traffic.rows import more
 from ..traffic.trace import Trace, write_columns
-from ..traffic.traffic import Traffic
+from ..traffic.traffic import Traffic, places
 from .event_loop import FAULTS, OK, Device, Record, Rules, State, Work, begin, run_events
 from .metrics import Replay, Runs
 from .policies import Decide, Decision, Policy, View, compile_policy
@@ -150,7 +150,7 @@ class Case:
             traffic = dataclasses.replace(traffic, exits=np.where(served.exit, np.minimum(served.exit, last), last))
         return Replay(
             traffic, self.table, served.start_s, served.finish_s, served.stalled_s, served.preempted, self.segments,
-            served.variant, ran.launches, cut.launches, int(clock.preemptions), int(clock.calls),
+            served.variant, served.batch, ran.launches, cut.launches, int(clock.preemptions), int(clock.calls),
             int(clock.calls) * calls_s - cut.call_s, until_s, self.lanes, float(clock.overhead_s) - cut.overhead_s,
             runs_of(ran, int(clock.run_members)) if recorded else None,
         )  # fmt: skip
@@ -173,8 +173,10 @@ def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case
         )
     b_max = table.b_max if scheduler.b_max is None else min(scheduler.b_max, table.b_max)
     settings, levels = scheduler.settings(traffic.objective_s), _levels(policy, traffic, len(table.exits))
-    memory = np.zeros(levels + policy.memory)
-    rules = Rules(settings, memory, memory[:levels], b_max, scheduler.call_s)
+    if policy.check is not None and (faults := policy.check(settings, table, traffic.trace, b_max)):
+        raise InputError([f"policy {scheduler.spec}: {fault}" for fault in faults])
+    memory = np.zeros(levels * table.variants + policy.memory)
+    rules = Rules(settings, memory, memory[: levels * table.variants], b_max, scheduler.call_s)
     _check_columns(table, traffic.trace)
     work, device = work_of(traffic, len(table.exits), table.exits[-1].steps, levels), device_of(table, segments)
     if table.widths is not None and traffic.trace.width is None:
@@ -356,12 +358,12 @@ def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> Wor
     for name in KNOWN:
         if (values := getattr(trace, name)) is not None:
             requests[name] = values
+    if trace.predicted_width is None and trace.width is not None:
+        requests.predicted_width = trace.width  # of a text, say, it is known
     confidences, exits = np.zeros((0, 0)), traffic.exits
     if levels and trace.confidences is not None:
         confidences, exits = np.ascontiguousarray(trace.confidences[:, :levels]), np.full(len(traffic), last)
-    # a sample that reaches the last stage leaves after its own number of steps
-    own = steps if trace.steps is None else trace.steps
-    return Work(requests, exits + np.where(exits == last, own - 1, 0), confidences)
+    return Work(requests, places(exits, steps if trace.steps is None else trace.steps, last), confidences)
 
 
 def device_of(table: LatencyTable, segments: Segments) -> Device:

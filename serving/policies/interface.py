@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import from_dtype, types
@@ -32,6 +32,10 @@ from numpy.typing import NDArray
 
 from ...formats import InputError, parse_duration, read_number
 from ...jit import compiled
+
+if TYPE_CHECKING:
+    from ...tables.latency import LatencyTable
+    from ...traffic.trace import Trace
 
 REQUEST = np.dtype(
     [
@@ -47,6 +51,7 @@ REQUEST = np.dtype(
         ("preempted", "i8"),  # how often
         ("exit", "i8"),  # place at which it returned, counted from 1; 0 until then
         ("variant", "i8"),  # of the network, that its batch began with
+        ("batch", "i8"),  # with which it entered, counted from 1; 0 until then
     ],
     align=True,
 )
@@ -99,7 +104,13 @@ class View(NamedTuple):
     b_max : int
         Most samples that may be on a lane at once.
     segments : int
-        Segments from the input to the end of the network.
+        Segments from the input to the end of the network; those of a last stage that repeats count for each step.
+    stages : int
+        Stages likewise.
+    steps : int
+        How often the last stage may run.
+    variants : int
+        Of the network.
     waiting : int
         Requests in the queue.
     head_arrival_s, head_due_s : float
@@ -121,6 +132,8 @@ class View(NamedTuple):
         Stages it has completed: the last exit it has passed.
     segment : int
         Segments it has completed.
+    variant : int
+        In which it runs.
     first : int
         Where the requests that wait begin in ``data.queue``.
     offset : int
@@ -131,6 +144,9 @@ class View(NamedTuple):
     lane: int
     b_max: int
     segments: int
+    stages: int
+    steps: int
+    variants: int
     waiting: int
     head_arrival_s: float
     head_due_s: float
@@ -142,6 +158,7 @@ class View(NamedTuple):
     places: int
     stage: int
     segment: int
+    variant: int
     first: int
     offset: int
 
@@ -160,10 +177,11 @@ class Data(NamedTuple):
     lanes : (L,) record array of LANE
         All lanes.
     latency_s : (V, E + 1, E + 1, B + 1) ndarray of float64
-        T_{i:j}^b of each variant of the network, seconds.  Every step of a stage that repeats has an entry, as if it
-        were a stage.
-    gather_s : (E + 1, B + 1) ndarray of float64
-        Time to gather samples into a smaller batch, by the stages that it has completed and its size.
+        T_{i:j}^b of each variant of the network, seconds; a last stage that repeats has one entry, and
+        :func:`.estimates.between_s` counts its steps.
+    gather_s : (P + 1, B + 1) ndarray of float64
+        Time to gather samples into a smaller batch, by the stages that it has completed and its size.  Each step of a
+        last stage that repeats has an entry, as if it were a stage.
     variants : (V,) record array of VARIANT
         The variants.
     settings : (K,) ndarray of float64
@@ -199,10 +217,12 @@ class Decision(NamedTuple):
     wake_s : float
         If nothing is admitted and the lane is idle: when to be asked again, unless a request arrives earlier.
     compact : bool
-        Whether the top batch gives up the places of samples that have exited, now and at every
-        exit of this run; the device then gathers the others.  Else those places run on as padding.
+        Whether the batch on top of the lane gives up the places of samples that have exited, and the device gathers
+        the others: now, before anybody is admitted, and at the exits that it or a new batch passes in this run.  At
+        the exit that ends the run the policy is asked again.  Else those places run on as padding.
     variant : int
         Which variant of the network a new batch runs, or which table of times: one for each state of a cache, say.
+        If the table has widths, the batch runs at the narrowest width from this one on that serves all its samples.
     delay_s : float
         Time that passes before the run, e.g. for a predictor or for loading weights.
     """
@@ -221,7 +241,7 @@ Decide = Callable[[View, Data], Decision]
 _f, _i, _f1, _i1, _f2 = types.float64, types.int64, types.float64[::1], types.int64[::1], types.float64[:, ::1]
 REQUESTS, LANES = types.Array(from_dtype(REQUEST), 1, "C"), types.Array(from_dtype(LANE), 1, "C")
 LATENCY, VARIANTS = types.float64[:, :, :, ::1], types.Array(from_dtype(VARIANT), 1, "C")
-_view = types.NamedTuple((_f, *[_i] * 4, *[_f] * 2, *[_i] * 3, _f, *[_i] * 6), View)
+_view = types.NamedTuple((_f, *[_i] * 7, *[_f] * 2, *[_i] * 3, _f, *[_i] * 7), View)
 _data = types.NamedTuple((REQUESTS, _i1, _i1, LANES, LATENCY, _f2, VARIANTS, _f1, _f1), Data)
 DECIDE = types.NamedTuple((_i, _i, _i, _f, types.boolean, _i, _f), Decision)(_view, _data)
 """numba signature of every decision."""
@@ -247,6 +267,9 @@ def sleep(until_s: float) -> Decision:
     """Leave an idle lane idle until a time, or until the next request arrives."""
     return Decision(0, 0, 0, until_s, True, 0, 0.0)
 
+
+Check = Callable[["NDArray[np.float64]", "LatencyTable", "Trace", int], "list[str]"]
+"""Faults of a policy's parameters, one line each, on a latency table, a trace and a largest batch."""
 
 ReadParameter = Callable[[str, "float | None"], float]
 """Reads a parameter from its text, given the SLO in seconds where there is one for all requests."""
@@ -289,6 +312,8 @@ class Policy:
         Numbers that it keeps from call to call, in ``data.memory``.
     thresholds : bool
         Whether it sets the exits' thresholds while it runs; the traffic must then have confidences.
+    check : callable, optional
+        Says what is wrong with its parameters on a latency table, a trace and a largest batch, before a replay.
     """
 
     decide: Decide
@@ -297,6 +322,7 @@ class Policy:
     work_conserving: bool = True
     memory: int = 0
     thresholds: bool = False
+    check: Check | None = None
 
     def settings(self, texts: Mapping[str, str], slo_s: float | None) -> NDArray[np.float64]:
         """The parameters as ``decide`` gets them.
