@@ -17,6 +17,7 @@ from numba.extending import is_jitted
 from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..jit import Address
 from ..tables.latency import LatencyTable, Segments, SubNet
 from ..traffic.rows import more
 from ..traffic.trace import Trace, write_columns
@@ -24,7 +25,7 @@ from ..traffic.traffic import Traffic, places
 from .event_loop import FAULTS, OK, Device, Record, Rules, State, Work, begin, run_events
 from .metrics import Replay, Runs
 from .policies import Decide, Decision, Policy, View, compile_policy
-from .policies.interface import REQUEST, VARIANT, Data
+from .policies.interface import DECIDE, REQUEST, VARIANT, Data
 from .scheduler import Scheduler
 
 KNOWN = ("predicted_depth", "predicted_width", "width", "min_accuracy")
@@ -268,10 +269,11 @@ def stepper(
     The function raises InputError if the policy breaks its contract.
     """
     decide, loop = _compiled(scheduler.policy.decide)
+    policy: Any = Address(decide, DECIDE) if is_jitted(decide) else decide
 
     def advance(until_s: float, events: int) -> None:
         try:
-            status = loop(decide, work, device, rules, state, record, until_s, events)
+            status = loop(policy, work, device, rules, state, record, until_s, events)
         except (Exception, SystemExit) as error:  # what a user's policy raises is the user's to mend
             raise InputError(
                 f"policy {scheduler.spec}: raised {type(error).__name__}: {error}; see `fluidb docs add-a-policy`"

@@ -93,7 +93,6 @@ class WallClock:
     def running(self) -> Iterator[None]:
         """Let time begin, with garbage collection off; at the end no thread is left."""
         collects, switch_s = gc.isenabled(), sys.getswitchinterval()
-        gc.collect()
         gc.disable()
         sys.setswitchinterval(SWITCH_S)
         feeding = threading.Thread(target=self._feed, daemon=True)
