@@ -136,6 +136,8 @@ class LatencyTable(Table, Stated):
     gather_s : list of list of float, optional
         Time to gather the remaining samples of a batch into a smaller one of b places, b = 0..b_max: at the input, and
         behind every exit but the last; 0 if not stated.
+    wake_up_s : float, optional
+        Time until a batch begins on a lane that was idle; 0 if not stated.
     """
 
     schema_name: ClassVar[str] = "fluidb.latency/1"
@@ -154,6 +156,7 @@ class LatencyTable(Table, Stated):
     lanes: device.Lanes = 1
     load: list[SecondsOrNone] | None = None
     gather_s: list[list[SecondsOrNone]] | None = None
+    wake_up_s: SecondsOrNone | None = None
 
     @model_validator(mode="after")
     def _every_pair(self) -> Self:
