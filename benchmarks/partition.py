@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from fluidb.dse.partition.search import Partitioner
-from fluidb.models.candidates import read_network_file
+from fluidb.models.loader import read_network_file
 from fluidb.models.rows import RowNetwork, cut_into_rows
 from fluidb.platforms import Cluster, load_platform
 from fluidb.tables.partition import PartitionOptions, Rule

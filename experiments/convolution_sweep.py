@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
-from ..formats import InputError
+from ..serving.real.needs import check_runtime
 from ..traffic.trace import write_columns
 from .device_fit import Convolution
 
@@ -23,22 +22,6 @@ SWEEP = [
     if (convolution := Convolution(size, size, channels, channels, kernel)).gflop <= MOST_GFLOP
 ]
 """Map sizes and channels of networks for images."""
-
-
-def check_runtime() -> None:
-    """Refuse if the libraries of the extra ``runtime`` are missing.
-
-    Raises
-    ------
-    InputError
-        With the command that installs them.
-    """
-    missing = [name for name in ("onnx", "onnxruntime") if find_spec(name) is None]
-    if missing:
-        raise InputError(
-            f"sweep: measuring needs the extra `runtime`, of which {' and '.join(missing)} is not installed: "
-            "pip install 'fluidb[runtime]'"
-        )
 
 
 def measure_convolutions(
@@ -69,9 +52,9 @@ def measure_convolutions(
     Raises
     ------
     InputError
-        If the extra ``runtime`` is not installed.
+        If the extras ``onnx`` and ``runtime`` are not installed.
     """
-    check_runtime()
+    check_runtime("sweep")
     found = []
     for done, convolution in enumerate(convolutions, 1):
         run = _session(convolution, threads or 0)
@@ -91,8 +74,9 @@ def _seconds(run: Callable[[], object]) -> float:
 def _session(convolution: Convolution, threads: int) -> Callable[[], object]:
     """A function that runs one convolution with its bias."""
     import onnx
-    import onnxruntime as ort
     from onnx import helper, numpy_helper
+
+    from ..serving.real.runtime import start
 
     rng = np.random.default_rng(0)
     height, width, in_channels, out_channels, kernel = convolution
@@ -109,9 +93,7 @@ def _session(convolution: Convolution, threads: int) -> Callable[[], object]:
         [numpy_helper.from_array(values, name) for name, values in weights.items()],
     )  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-    options = ort.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = threads, 3
-    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = start(model, threads)
     sample = {"x": rng.normal(size=shapes["x"]).astype(np.float32)}
     return lambda: session.run(["y"], sample)
 

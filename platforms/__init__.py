@@ -1,5 +1,6 @@
-"""Platforms that networks run on: boards with their resources, devices, which are fixed, and clusters of devices."""
+"""Platforms that networks run on: boards with their resources, devices, which are fixed, accelerators, and clusters."""
 
+from .accelerator import Accelerator, Depthwise
 from .cluster import Cluster
 from .described import Described
 from .device import Device
@@ -11,7 +12,9 @@ __all__ = [
     "KINDS",
     "LUT_KEYS",
     "PLATFORMS",
+    "Accelerator",
     "Cluster",
+    "Depthwise",
     "Described",
     "Device",
     "Platform",

@@ -127,6 +127,11 @@ def chosen_thresholds(
     return thresholds
 
 
+def levels(given: Threshold | Sequence[Threshold] | None, last: int, measure: Measure = CONFIDENCE) -> list[float]:
+    """The least values that reach checked thresholds, as :func:`decide` takes them."""
+    return [measure.least(threshold) for threshold in chosen_thresholds(given, last, measure)]
+
+
 def check(trace: Trace, last: int) -> None:
     """Refuse a trace that does not fit the exits of a network.
 

@@ -7,6 +7,7 @@ import typer
 from ..options import AsJson, DesignFolder, Picture, refuse_others
 from .explanations.design import DesignExplanation
 from .explanations.partition import PartitionExplanation
+from .explanations.subgraphs import SubGraphExplanation
 
 
 def command(
@@ -14,6 +15,7 @@ def command(
     directory: DesignFolder,
     design: DesignExplanation,
     partition: PartitionExplanation,
+    subgraphs: SubGraphExplanation,
     picture: Picture,
     *,
     as_json: AsJson = False,
@@ -23,15 +25,20 @@ def command(
     Of every layer and batch size: MACs, padding, waiting for memory; the chosen
     k and B_R and the next best; the loss under one fixed configuration; the
     designs that came next. --plot draws roofline, causes and utilisation.
-    `fluidb docs explain` reads an example.
+    `fluidb docs explain` reads an example. Of SubGraphs: the layers of a SubNet with
+    and without what is resident (`fluidb docs sushi`).
 
     Of a partition over a cluster: who computes which rows of which block, what is
     computed twice, who waits for whom, bytes on each link (`fluidb docs edgesp`).
     --plot draws rows by device over the depth.
     """
-    from ...tables.latency import DESIGN_FILE, PARTITION_FILE
+    from ...tables.latency import DESIGN_FILE, PARTITION_FILE, SUBGRAPHS_FILE
 
-    explanations: dict[str, DesignExplanation | PartitionExplanation] = {DESIGN_FILE: design, PARTITION_FILE: partition}
+    explanations: dict[str, DesignExplanation | SubGraphExplanation | PartitionExplanation] = {
+        DESIGN_FILE: design,
+        SUBGRAPHS_FILE: subgraphs,
+        PARTITION_FILE: partition,
+    }
     chosen = next((item for file, item in explanations.items() if (directory / file).exists()), design)
     refuse_others(ctx, chosen, explanations.values(), str(directory))
     picture.check()

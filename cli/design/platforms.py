@@ -118,13 +118,12 @@ def sweep(
 ) -> None:
     """Measure convolutions on this machine, for `fluidb platforms fit`.
 
-    They run in ONNX Runtime on the processor (needs the extra runtime).
+    They run in ONNX Runtime on the processor (needs the extras onnx and runtime).
     """
-    from ...experiments.convolution_sweep import SWEEP, check_runtime, measure_convolutions, write_sweep
+    from ...experiments.convolution_sweep import SWEEP, measure_convolutions, write_sweep
     from ...formats import check_free
 
     check_free(output, force)
-    check_runtime()
     with progress("convolutions") as report:
         seconds = measure_convolutions(repetitions=repetitions, threads=threads, progress=report)
     write_sweep(SWEEP, seconds, output, replace=force)

@@ -7,7 +7,7 @@ from functools import cache
 from ...dse.partition.baselines import Place
 from ...dse.partition.study import Study, study
 from ...models.branches import with_branches
-from ...models.candidates import read_network_file
+from ...models.loader import read_network_file
 from ...models.rows import RowNetwork, cut_into_rows
 from ...platforms import Cluster, load_platform
 from ...tables.partition import PartitionOptions, Rule

@@ -18,8 +18,7 @@ from fluidb.dse.partition.study import study
 from fluidb.dse.partition.tabulate import tabulate_latency, write_partition
 from fluidb.formats import InputError, validate
 from fluidb.models.branches import with_branches
-from fluidb.models.candidates import read_network_file
-from fluidb.models.loader import layer_shapes
+from fluidb.models.loader import layer_shapes, read_network_file
 from fluidb.models.rows import RowNetwork, cut_into_rows
 from fluidb.platforms import Cluster, load_platform
 from fluidb.tables import read_latency

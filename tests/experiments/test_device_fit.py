@@ -100,12 +100,12 @@ def test_convolutions_run_in_onnx_runtime_and_are_what_they_are_called():
 def test_without_the_extra_the_command_says_which(fluidb: Run, tmp_path, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        "fluidb.experiments.convolution_sweep.find_spec",
+        "fluidb.serving.real.needs.find_spec",
         lambda name: None if name == "onnxruntime" else find(name),
     )
     (line,) = lines(fluidb("platforms", "sweep", "-o", "s.csv"))
     assert line.endswith(
-        "needs the extra `runtime`, of which onnxruntime is not installed: pip install 'fluidb[runtime]'"
+        "sweep: a real device needs onnxruntime, which is not installed: pip install 'fluidb[onnx,runtime]'"
     )
     (tmp_path / "s.csv").write_text("")
     assert "exists" in lines(fluidb("platforms", "sweep", "-o", "s.csv"))[0]

@@ -12,8 +12,7 @@ from builders import TINY, Run, lines
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.models.branches import with_branches
-from fluidb.models.candidates import read_network_file
-from fluidb.models.loader import layer_shapes
+from fluidb.models.loader import layer_shapes, read_network_file
 from fluidb.models.rows import block_rows, cut_into_rows
 
 

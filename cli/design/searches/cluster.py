@@ -41,7 +41,7 @@ class ClusterSearch:
         from ....dse.partition.study import study
         from ....dse.partition.tabulate import check_folder, write_partition
         from ....formats import InputError
-        from ....models.candidates import read_network_file
+        from ....models.loader import read_network_file
         from ....models.rows import cut_into_rows
         from ....plots.devices import draw_devices
         from ....tables.partition import PartitionOptions, Rule
