@@ -144,6 +144,8 @@ def quantity(value: float, unit: str) -> str:
         return percent(value)
     if unit == "s":
         return ms(value)
+    if unit == "squared":
+        return f"{value:,.4g}"
     return f"{value:,.3f} /s" if unit == "/s" else f"{value:,.0f}"
 
 

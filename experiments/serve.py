@@ -82,7 +82,7 @@ def serve(
     scheduler, latency = as_scheduler(policy), as_table(table)
     check_stated(requirements, mac_share=latency.peak_macs_per_s)
     trace = requests.read(progress)
-    check_stated(requirements, accuracy=trace.correct)
+    check_stated(requirements, accuracy=trace.correct, width_variance=trace.width)
     traffic = requests.traffic(trace, [row.rate for row in latency.exits], threshold)
     replay = simulate(latency, traffic, scheduler, until_s=until_s, progress=progress)
     if record:

@@ -54,6 +54,7 @@ CLOCK = np.dtype(
         ("head", "i8"),  # where the queue begins in its array
         ("tail", "i8"),  # and ends
         ("returned", "i8"),  # requests
+        ("batches", "i8"),  # that have entered
         ("preemptions", "i8"),
         ("calls", "i8"),  # of the policy, with samples on the lane
         ("runs", "i8"),  # segments run
@@ -244,10 +245,12 @@ def enter(admit, skip, variant, clock, lane, batches, members, queue, requests):
     batch = batches[lane.offset + lane.depth]
     batch.first, batch.began_with, batch.places = lane.in_flight, admit, admit
     batch.segment, batch.stage, batch.variant = 0, 0, variant
+    clock.batches += 1
     for m in range(admit):
         request = queue[clock.head + skip + m]
         members[lane.offset + lane.in_flight + m] = request
         requests[request].start_s, requests[request].variant = clock.now_s, variant
+        requests[request].batch = clock.batches
         due_s = min(due_s, requests[request].due_s)
     batch.due_s = due_s
     take_from_queue(queue, clock, skip, admit)

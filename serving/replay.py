@@ -20,7 +20,7 @@ from ..formats import InputError
 from ..tables.latency import LatencyTable, Segments, SubNet
 from ..traffic.rows import more
 from ..traffic.trace import Trace, write_columns
-from ..traffic.traffic import Traffic
+from ..traffic.traffic import Traffic, places
 from .event_loop import FAULTS, OK, Device, Record, Rules, State, Work, begin, run_events
 from .metrics import Replay, Runs
 from .policies import Decide, Decision, Policy, View, compile_policy
@@ -138,7 +138,7 @@ def _replay(
         traffic = dataclasses.replace(traffic, exits=np.where(served.exit, np.minimum(served.exit, last), last))
     return Replay(
         traffic, table, served.start_s, served.finish_s, served.stalled_s, served.preempted, segments,
-        served.variant, ran.launches, cut.launches, int(clock.preemptions), int(clock.calls),
+        served.variant, served.batch, ran.launches, cut.launches, int(clock.preemptions), int(clock.calls),
         int(clock.calls) * scheduler.call_s - cut.call_s, until_s, lanes, float(clock.overhead_s) - cut.overhead_s,
         runs_of(ran, int(clock.run_members)) if room else None,
     )  # fmt: skip
@@ -308,9 +308,7 @@ def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> Wor
     confidences, exits = np.zeros((0, 0)), traffic.exits
     if levels and trace.confidences is not None:
         confidences, exits = np.ascontiguousarray(trace.confidences[:, :levels]), np.full(len(traffic), last)
-    # a sample that reaches the last stage leaves after its own number of steps
-    own = steps if trace.steps is None else trace.steps
-    return Work(requests, exits + np.where(exits == last, own - 1, 0), confidences)
+    return Work(requests, places(exits, steps if trace.steps is None else trace.steps, last), confidences)
 
 
 def device_of(table: LatencyTable, segments: Segments) -> Device:

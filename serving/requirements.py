@@ -20,11 +20,13 @@ _UNITS: dict[str, tuple[dict[str, float], str]] = {
     "share": ({"%": 1.0}, "5 %"),
     "/s": ({"/s": 1.0}, "15 /s"),
     "requests": ({"": 1.0}, "0"),
+    "squared": ({"": 1.0}, "2.5"),
 }
 
 _UNKNOWN = {
     "accuracy": "expected a trace that knows which answers are right, and an answer before the simulation was stopped, "
     "found none",
+    "width_variance": "expected a trace with a column width, found none; require another figure",
     "mac_share": "expected a latency table that states where MACs go, found one that does not, as any device's; "
     "require another figure",
 }
@@ -63,7 +65,7 @@ class Requirement:
 
     @property
     def unit(self) -> str:
-        """The metric's unit: ``"s"``, ``"share"``, ``"/s"`` or ``"requests"``."""
+        """The metric's unit: ``"s"``, ``"share"``, ``"/s"``, ``"requests"`` or ``"squared"``."""
         return METRICS[self.name]
 
     def allows(self, value: float) -> bool:
@@ -85,7 +87,7 @@ class Outcome:
     name, comparator : str
         See :class:`Requirement`.
     unit : str
-        Of everything below: ``"s"``, ``"share"``, ``"/s"`` or ``"requests"``.
+        Of everything below: ``"s"``, ``"share"``, ``"/s"``, ``"requests"`` or ``"squared"``.
     bound, value : float
         What was required and what was found.
     holds : bool
@@ -158,7 +160,8 @@ def check_stated(requirements: Iterable[Requirement], **stated: object) -> None:
         What is required.
     **stated : object or None
         By name of a figure: what it is computed from, ``None`` if the input does not have it.  ``mac_share``
-        needs the ``peak_macs_per_s`` of a latency table, ``accuracy`` the ``correct`` of a trace.
+        needs the ``peak_macs_per_s`` of a latency table, ``accuracy`` the ``correct`` of a trace,
+        ``width_variance`` its ``width``.
 
     Raises
     ------

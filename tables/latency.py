@@ -250,8 +250,9 @@ class LatencyTable(Table, Stated):
         (b_max + 1,) ndarray of float64
             Zero at b = 0.
         """
-        table, more = self.array(variant), self.exits[-1].steps - 1
-        return np.asarray(table[0, -1] + more * table[-2, -1])
+        table = self.array(variant)
+        whole_s: NDArray[np.float64] = table[0, -1] + (self.exits[-1].steps - 1) * table[-2, -1]
+        return whole_s
 
     def gather_array(self) -> NDArray[np.float64]:
         """Times in seconds to gather samples, by (place, b).

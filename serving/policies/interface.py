@@ -51,6 +51,7 @@ REQUEST = np.dtype(
         ("preempted", "i8"),  # how often
         ("exit", "i8"),  # place at which it returned, counted from 1; 0 until then
         ("variant", "i8"),  # of the network, that its batch began with
+        ("batch", "i8"),  # with which it entered, counted from 1; 0 until then
     ],
     align=True,
 )
