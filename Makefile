@@ -10,7 +10,7 @@ PICTURES := build/pictures
 UNTYPED := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --allow-untyped-decorators
 
 # tests that call the kernels, the event loop and the policies themselves
-COMPILED := tests/dse/test_kernels.py tests/serving/test_bound.py tests/serving/test_contract.py
+COMPILED := tests/dse/test_kernels.py tests/dse/test_subgraphs.py tests/serving/test_bound.py tests/serving/test_contract.py
 
 .PHONY: demo test check bench bench-compare coverage reproduce docs pictures clean
 
@@ -19,7 +19,7 @@ $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fluidb needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[cluster,onnx,plot]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[cluster,onnx,plot,runtime]' --group dev
 	@touch $@
 
 # the main job on shipped inputs: search, tables, trace, simulation

@@ -17,7 +17,7 @@ from .interrupt import leave
 from .render import fail
 
 COMMANDS = {
-    "dse": (".design", "Search the best NPU for a network on a board."),
+    "dse": (".design", "Search an NPU on a board, or SubGraphs for an accelerator."),
     "pareto": (".design", "Find the designs that no other beats with fewer resources."),
     "codesign": (".experiment", "Search and simulate in turn until the design fits its traffic."),
     "exits": (".design", "Choose the exits of a network, and their thresholds."),
@@ -28,6 +28,9 @@ COMMANDS = {
     "samples": (".serve", "Draw or describe what a network answers at its exits."),
     "serve-sim": (".serve", "Replay a trace on a design and say what its users experience."),
     "adapt": (".serve", "Replay a trace while exits and thresholds follow the load."),
+    "measure": (".serve", "Measure a network on this machine, stage by stage."),
+    "serve-real": (".serve", "Serve a trace on this machine, in real time."),
+    "validate": (".experiment", "Hold the simulator against this machine."),
     "thresholds": (".experiment", "Sweep the exit threshold: accuracy against latency."),
     "capacity": (".experiment", "Find the highest arrival rate that keeps requirements."),
     "compare": (".experiment", "Compare policies under the same traffic."),

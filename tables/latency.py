@@ -15,8 +15,13 @@ from ..formats import InputError, Stated, Table, check_beside, read_table
 from ..models import MAX_WORK, Exit, Layer
 from ..platforms import device
 
-TABLE_FILES = LATENCY_FILE, DESIGN_FILE, FBCB_FILE = "latency.json", "design.json", "fbcb.json"
-MADE_FROM = {"fluidb.design/1": (DESIGN_FILE, "fluidb dse"), "fluidb.fbcb/1": (FBCB_FILE, "fluidb dse")}
+LATENCY_FILE, DESIGN_FILE, FBCB_FILE, SUBGRAPHS_FILE = "latency.json", "design.json", "fbcb.json", "subgraphs.json"
+TABLE_FILES = LATENCY_FILE, DESIGN_FILE, FBCB_FILE, SUBGRAPHS_FILE
+MADE_FROM = {
+    "fluidb.design/1": (DESIGN_FILE, "fluidb dse"),
+    "fluidb.fbcb/1": (FBCB_FILE, "fluidb dse"),
+    "fluidb.subgraphs/1": (SUBGRAPHS_FILE, "fluidb dse"),
+}
 """Tables that a latency table may be made from: the file beside it, and the command that writes it."""
 
 MAX_BATCH = device.MAX_BATCH
@@ -131,6 +136,8 @@ class LatencyTable(Table, Stated):
     gather_s : list of list of float, optional
         Time to gather the remaining samples of a batch into a smaller one of b places, b = 0..b_max: at the input, and
         behind every exit but the last; 0 if not stated.
+    wake_up_s : float, optional
+        Time until a batch begins on a lane that was idle; 0 if not stated.
     """
 
     schema_name: ClassVar[str] = "fluidb.latency/1"
@@ -149,6 +156,7 @@ class LatencyTable(Table, Stated):
     lanes: device.Lanes = 1
     load: list[SecondsOrNone] | None = None
     gather_s: list[list[SecondsOrNone]] | None = None
+    wake_up_s: SecondsOrNone | None = None
 
     @model_validator(mode="after")
     def _every_pair(self) -> Self:
@@ -251,7 +259,8 @@ class LatencyTable(Table, Stated):
             Zero at b = 0.
         """
         table = self.array(variant)
-        return table[0, -1] + (self.exits[-1].steps - 1) * table[-2, -1]
+        whole_s: NDArray[np.float64] = table[0, -1] + (self.exits[-1].steps - 1) * table[-2, -1]
+        return whole_s
 
     def gather_array(self) -> NDArray[np.float64]:
         """Times in seconds to gather samples, by (place, b).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -77,12 +78,30 @@ def test_the_gallery_shows_every_picture_that_make_draws():
         ("docs/explain.md", call_fluidb),
         ("docs/pad-or-split.md", call_fluidb),
         ("docs/pareto.md", call_fluidb),
+        ("docs/sushi.md", call_fluidb),
     ],
 )
 def test_the_page_prints_what_it_says(tmp_path, page, run):
     printed = run_shell("".join(blocks(page, "sh")), tmp_path, run)
     for line in "".join(blocks(page, "text")).splitlines():
         assert line in printed.splitlines()
+
+
+@needs_speed
+def test_the_savings_of_the_page_are_those_of_its_commands(tmp_path):
+    own, fig10 = blocks("docs/sushi.md", "toml")
+    (tmp_path / "mine.toml").write_text(own)
+    (tmp_path / "fig10.toml").write_text(fig10)
+    assert call_fluidb("dse", "mine.toml", "sushi-u50", "--columns", 1, cwd=tmp_path).returncode == 0
+    page = (ROOT / "docs" / "sushi.md").read_text()
+    rows = re.findall(r"^\| ([^|]+) \| [^|]*\| ([\d.]+) to ([\d.]+) % \| `([^`]+)` \|$", page, flags=re.MULTILINE)
+    assert len(rows) == 7
+    for saved, low, high, command in rows:
+        asked = ["dse", *command.split(), "--columns", 1, "--cuts", "uniform", "--json"]
+        found = json.loads(call_fluidb(*asked, cwd=tmp_path).stdout)["subnets"]
+        key = "off_chip_saved" if "energy" in saved else "time_saved"
+        values = [100 * item[key] for item in found]
+        assert (f"{min(values):.1f}", f"{max(values):.1f}") == (low, high), saved
 
 
 @needs_speed
@@ -227,3 +246,17 @@ def test_every_command_is_in_the_docs():
     formats = (ROOT / "docs" / "file-formats.md").read_text()
     for command in COMMANDS:
         assert f"`{command}`" in formats
+
+
+@needs_speed
+def test_a_real_device_is_measured_and_served_as_the_page_says(tmp_path, monkeypatch):
+    """The verdict is that of the machine that runs the test; what is printed with it is not."""
+    monkeypatch.setattr("fluidb.experiments.measurement.ALONE", 3)
+    commands, validate = blocks("docs/real-device.md", "sh")
+    printed = run_shell(commands, tmp_path)
+    assert "all as the network alone gives" in printed
+    assert len((tmp_path / "real.csv").read_text().splitlines()) == 201
+    done = call_fluidb(*shlex.split(validate)[1:], cwd=tmp_path)
+    assert re.search(r"^0\.3 fluid +mean +.*(within|off|refused)$", done.stdout, flags=re.MULTILINE), done.stderr
+    assert done.returncode in (0, 1)
+    compile(blocks("docs/real-device.md", "python")[0], "page", "exec")
