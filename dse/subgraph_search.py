@@ -202,11 +202,10 @@ def find_subgraphs(
         )
     found = [min(row, key=lambda item: _loss(item, options.goal)) for row in rated]
     best = min(found, key=lambda item: _loss(item, options.goal))
-    chosen = {key: getattr(best, key) for key in ("K_P", "C_P", "persistent_kib", "streaming_kib", "distinct_kib")}
-    searched = step_kib is not None or len(arrays) > 1
+    sides = ("K_P", "C_P", "persistent_kib", "streaming_kib", "distinct_kib")
+    chosen = accelerator.model_copy(update={key: getattr(best, key) for key in sides})
     listed = found if step_kib is not None else rated[0]
-    final = accelerator.model_copy(update=chosen) if searched else accelerator
-    return _table(family, final, options, members, recipes, listed if searched else [])
+    return _table(family, chosen, options, members, recipes, listed if len(listed) > 1 else [])
 
 
 def _tile_kib(accelerator: Accelerator, array: Array) -> float:
