@@ -123,9 +123,11 @@ def _replay(
         )
     b_max = table.b_max if scheduler.b_max is None else min(scheduler.b_max, table.b_max)
     settings, levels = scheduler.settings(traffic.objective_s), _levels(policy, traffic, len(table.exits))
-    memory = np.zeros(levels + policy.memory)
+    memory = np.zeros(levels + policy.memory + policy.memory_by_subnet * len(table.subnets or [None]))
     rules = Rules(settings, memory, memory[:levels], b_max, scheduler.call_s)
     _check_columns(table, traffic.trace)
+    if policy.check is not None and (faults := policy.check(settings, table, traffic.trace)):
+        raise InputError(faults)
     work, device = work_of(traffic, len(table.exits), table.exits[-1].steps, levels), device_of(table, segments)
     if table.widths is not None and traffic.trace.width is None:
         work.requests["width"] = table.widths[0]  # who states no width may have the widest
@@ -274,7 +276,7 @@ def _levels(policy: Policy, traffic: Traffic, exits: int) -> int:
 
 
 def _check_columns(table: LatencyTable, trace: Trace) -> None:
-    """Refuse requests with more steps or a greater width than the table has."""
+    """Refuse requests with more steps or a greater width than the table has, or that ask for no accuracy."""
     most, where, faults = table.exits[-1].steps, trace.source or "trace", []
     limits: list[tuple[str, NDArray[Any] | None, float, str]]
     limits = [("steps", trace.steps, most, f"at most {most}, how often the last stage runs")]
@@ -284,6 +286,11 @@ def _check_columns(table: LatencyTable, trace: Trace) -> None:
         if values is not None and (wrong := np.flatnonzero(values > limit)).size:
             row, found = wrong[0], values[wrong[0]]
             faults.append(f"{where}: row {row + 1}: {name}: expected {expected}, found {found:g}{more(wrong.size)}")
+    asked = trace.min_accuracy
+    if asked is not None and (wrong := np.flatnonzero(~((asked >= 0) & (asked <= 1)))).size:
+        row = wrong[0]
+        expected = "expected an accuracy from 0 to 1"
+        faults.append(f"{where}: row {row + 1}: min_accuracy: {expected}, found {asked[row]:g}{more(wrong.size)}")
     if faults:
         raise InputError(faults)
 
@@ -339,6 +346,12 @@ def variants_of(table: LatencyTable) -> NDArray[np.void]:
     found.subnet = number // len(widths) % len(accuracy)
     found.state = number // (len(widths) * len(accuracy))
     found.accuracy = accuracy[found.subnet]
+    if table.reuse is not None:
+        found.refill_s = np.array(table.reuse.refill_s)[found.state]
+        if (vectors := table.reuse.vectors) is not None:
+            subnets, states = vectors
+            found.overlap = (states @ subnets.T)[found.state, found.subnet]
+            found.content = (states**2).sum(axis=1)[found.state]
     return found
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numba import from_dtype, types
@@ -32,6 +32,10 @@ from numpy.typing import NDArray
 
 from ...formats import InputError, parse_duration, read_number
 from ...jit import compiled
+
+if TYPE_CHECKING:
+    from ...tables.latency import LatencyTable
+    from ...traffic.trace import Trace
 
 REQUEST = np.dtype(
     [
@@ -58,6 +62,9 @@ VARIANT = np.dtype(
         ("accuracy", "f8"),  # of its SubNet; NaN if nobody has measured it
         ("subnet", "i8"),  # counted from 0
         ("state", "i8"),  # of the device, counted from 0
+        ("overlap", "f8"),  # inner product of the vectors of its SubNet and of what its state keeps on chip
+        ("content", "f8"),  # inner product of the latter with itself
+        ("refill_s", "f8"),  # time to load what its state keeps
     ],
     align=True,
 )
@@ -271,6 +278,10 @@ class Parameter:
     read: ReadParameter
 
 
+Check = Callable[["NDArray[np.float64]", "LatencyTable", "Trace"], list[str]]
+"""Faults of a latency table or trace for a policy with these settings; none if it can serve."""
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """A scheduling policy.
@@ -285,10 +296,12 @@ class Policy:
         Whether segments are layers instead of stages.
     work_conserving : bool
         Whether it claims to run whenever a request waits.
-    memory : int
-        Numbers that it keeps from call to call, in ``data.memory``.
+    memory, memory_by_subnet : int
+        Numbers that it keeps from call to call, in ``data.memory``: so many, and behind them so many for each SubNet.
     thresholds : bool
         Whether it sets the exits' thresholds while it runs; the traffic must then have confidences.
+    check : Check, optional
+        Finds what it cannot serve, before anything is simulated.
     """
 
     decide: Decide
@@ -297,6 +310,8 @@ class Policy:
     work_conserving: bool = True
     memory: int = 0
     thresholds: bool = False
+    memory_by_subnet: int = 0
+    check: Check | None = None
 
     def settings(self, texts: Mapping[str, str], slo_s: float | None) -> NDArray[np.float64]:
         """The parameters as ``decide`` gets them.
