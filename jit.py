@@ -23,7 +23,14 @@ from numba.extending import is_jitted
 serialize: Any = _serialize  # numba states the types of some functions only
 rebuild: Any = CompileResult._rebuild  # noqa: SLF001
 
-SOURCES = ("jit.py", "dse/kernels.py", "serving/bound.py", "serving/event_loop.py", "serving/policies/*.py")
+SOURCES = (
+    "jit.py",
+    "dse/kernels.py",
+    "dse/subgraph_kernels.py",
+    "serving/bound.py",
+    "serving/event_loop.py",
+    "serving/policies/*.py",
+)
 """Every file with a compiled function."""
 
 DIGEST = hashlib.sha256

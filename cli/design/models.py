@@ -128,8 +128,8 @@ def exits_(
     exits` chooses among the candidates (`fluidb docs exits`).
     """
     from ...formats import check_free, write_file
-    from ...models.candidates import read_network_file, with_exits
-    from ...models.loader import build_network
+    from ...models.candidates import with_exits
+    from ...models.loader import build_network, read_network_file
     from ...models.writer import network_text
 
     file, path = read_network_file(network)
@@ -150,7 +150,8 @@ def check(network: NetworkName, as_json: AsJson = False) -> None:
     Each fault stands with its key, and the exit code is 2; without one, the file's facts are printed.
     """
     from ...models import load_network
-    from ...models.candidates import load_with_exits, read_network_file
+    from ...models.candidates import load_with_exits
+    from ...models.loader import read_network_file
 
     with every_fault():
         net = load_network(network)
