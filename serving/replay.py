@@ -348,10 +348,9 @@ def variants_of(table: LatencyTable) -> NDArray[np.void]:
     found.accuracy = accuracy[found.subnet]
     if table.reuse is not None:
         found.refill_s = np.array(table.reuse.refill_s)[found.state]
-        if (vectors := table.reuse.vectors) is not None:
-            subnets, states = vectors
-            found.overlap = (states @ subnets.T)[found.state, found.subnet]
-            found.content = (states**2).sum(axis=1)[found.state]
+        if table.reuse.overlap is not None:
+            found.overlap = np.array(table.reuse.overlap)[found.state, found.subnet]
+            found.content = np.array(table.reuse.content)[found.state]
     return found
 
 

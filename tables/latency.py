@@ -43,64 +43,51 @@ class SubNet(Stated):
     accuracy: Annotated[float | None, Field(ge=0, le=1)] = None
 
 
-Sizes = list[Annotated[int, Field(ge=0, le=2**20)]]
-Bytes = Annotated[int, Field(ge=0, le=2**53)]
+NotNegative = Annotated[float, Field(ge=0)]
 
 
 class Reuse(Stated):
     """What each state keeps on chip of the weights that SubNets share, and what that saves (SUSHI, paper 003).
 
+    Vectors are the kernels and channels [K_1, C_1, K_2, C_2, ...] of every layer of the SuperNet: S of a SubNet, G of
+    what a state keeps (Fig. 6).  Lists by pair have a list for each state, with a value for each SubNet.
+
     Attributes
     ----------
-    subnet_vectors, state_vectors : list of list of int, optional
-        Kernels and channels [K_1, C_1, K_2, C_2, ...] of every layer slot of the SuperNet (Fig. 6): of each SubNet, and
-        of what each state keeps; 0 where a layer is absent.
-    refill_s : list of float
-        Time to load what each state keeps.
-    refill_bytes : list of int
-        Its bytes.
-    off_chip_bytes : list of list of int, optional
-        Bytes that a request moves between chip and memory, by state and SubNet.
+    refill_s, refill_bytes : list of float
+        Time to load what each state keeps, and its bytes.
+    overlap : list of list of float, optional
+        By pair: the inner product of S and G.
+    content : list of float, optional
+        The inner product of each G with itself; stated beside ``overlap``.
+    hit_ratio : list of list of float, optional
+        By pair: ||min(S, G)|| / ||S|| (Appendix A.4).
+    off_chip_bytes : list of list of float, optional
+        By pair: bytes that a request moves between chip and memory.
     joules_per_byte : float, optional
         Energy of one of them.
     """
 
-    subnet_vectors: list[Sizes] | None = None
-    state_vectors: list[Sizes] | None = None
     refill_s: list[SecondsOrNone]
-    refill_bytes: list[Bytes]
-    off_chip_bytes: list[list[Bytes]] | None = None
+    refill_bytes: list[NotNegative]
+    overlap: list[list[NotNegative]] | None = None
+    content: list[NotNegative] | None = None
+    hit_ratio: list[list[Annotated[float, Field(ge=0, le=1)]]] | None = None
+    off_chip_bytes: list[list[NotNegative]] | None = None
     joules_per_byte: Annotated[float | None, Field(gt=0, le=1)] = None
 
-    def check(self, subnets: int, states: int) -> None:
-        """Refuse, as a ``ValueError``, lists that do not fit so many SubNets and states."""
-        vectors = [*(self.subnet_vectors or []), *(self.state_vectors or [])]
-        if vectors and (len(vectors) != subnets + states or len({len(vector) for vector in vectors}) > 1):
-            raise ValueError(
-                f"reuse: expected vectors of one length of {subnets} SubNets and {states} states, or of none"
-            )
-        if [len(self.refill_s), len(self.refill_bytes)] != [states] * 2:
-            raise ValueError(f"reuse: expected refill_s and refill_bytes of each of {states} states")
-        if self.off_chip_bytes is not None and [len(row) for row in self.off_chip_bytes] != [subnets] * states:
-            raise ValueError(f"reuse: expected off_chip_bytes of {states} states, for each of {subnets} SubNets")
+    def check(self, states: int, subnets: int) -> None:
+        """Refuse, as a ``ValueError``, lists that do not fit so many states and SubNets."""
+        for name in ("refill_s", "refill_bytes", "content"):
+            if (values := getattr(self, name)) is not None and len(values) != states:
+                raise ValueError(f"reuse: {name}: expected {states} values, one for each state, found {len(values)}")
+        for name in ("overlap", "hit_ratio", "off_chip_bytes"):
+            if (rows := getattr(self, name)) is not None and [len(row) for row in rows] != [subnets] * states:
+                raise ValueError(f"reuse: {name}: expected a list for each of {states} states, of {subnets} SubNets")
+        if (self.overlap is None) != (self.content is None):
+            raise ValueError("reuse: expected overlap and content, or neither")
         if self.joules_per_byte is not None and self.off_chip_bytes is None:
             raise ValueError("reuse: expected off_chip_bytes beside joules_per_byte, found none")
-
-    @property
-    def vectors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-        """Vectors of the SubNets and of the states, (S, D) and (M, D), or ``None`` if they are not stated."""
-        if self.subnet_vectors is None or self.state_vectors is None:
-            return None
-        return np.array(self.subnet_vectors, dtype=float), np.array(self.state_vectors, dtype=float)
-
-    @property
-    def hit_ratio(self) -> NDArray[np.float64] | None:
-        """||min(SN, G)||/||SN|| by state and SubNet (paper 003, A.4); ``None`` if no vectors are stated."""
-        if (vectors := self.vectors) is None:
-            return None
-        subnets, states = vectors
-        shared = np.minimum(states[:, None], subnets)
-        return np.asarray(np.linalg.norm(shared, axis=2) / np.linalg.norm(subnets, axis=1))
 
 
 class LatencyRow(Stated):
@@ -237,7 +224,7 @@ class LatencyTable(Table, Stated):
                 f"{self.b_max + 1} times, one for each batch size from 0"
             )
         if self.reuse is not None:
-            self.reuse.check(len(self.subnets or []), len(self.states or []))
+            self.reuse.check(len(self.states or []), len(self.subnets or []))
         if (self.load is None) != (self.lanes == 1):
             raise ValueError("load: expected one if there are several lanes, and only then")
         if self.load is not None and len(self.load) != self.b_max + 1:

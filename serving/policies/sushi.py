@@ -199,7 +199,7 @@ def check(settings: NDArray, table: LatencyTable, trace: Trace) -> list[str]:
             "draw it with `fluidb trace constrain`"
         )
     by_vectors = settings[GRAPH] == FOLLOW and settings[DISTANCE] == L2 and len(states) > 1
-    if by_vectors and (table.reuse is None or table.reuse.vectors is None):
+    if by_vectors and (table.reuse is None or table.reuse.overlap is None):
         faults.append(
             "latency table: expected the vectors of SubNets and states, by which sushi chooses what to keep, found "
             "none; use sushi:distance=latency"
