@@ -288,16 +288,29 @@ def leave(clock, lane, batches, members, requests, exit_of, confidences, thresho
 
 
 @compiled(inline="always")
+def compact(lane, batch, gather_s):
+    """Give up the places of samples that have exited from a lane's top batch, if there are any."""
+    if batch.places > lane.samples:
+        batch.places = lane.samples
+        lane.wait_s += gather_s[batch.stage, lane.samples]
+
+
+@compiled(inline="always")
+def meets_below(lane, batches):
+    """Whether a lane's top batch has reached the batch below it, with which it then merges."""
+    if lane.depth < 2 or lane.samples == 0:
+        return False
+    batch, under = batches[lane.offset + lane.depth - 1], batches[lane.offset + lane.depth - 2]
+    return under.segment == batch.segment and under.variant == batch.variant
+
+
+@compiled(inline="always")
 def give_way(clock, lane, batches, members, requests):
     """Take the top batch from a lane's stack, if all its samples exited or it has reached the batch below.
 
     Returns whether it merged with that.
     """
-    batch = batches[lane.offset + lane.depth - 1]
-    merges = False
-    if lane.depth > 1 and lane.samples > 0:
-        under = batches[lane.offset + lane.depth - 2]
-        merges = under.segment == batch.segment and under.variant == batch.variant
+    batch, merges = batches[lane.offset + lane.depth - 1], meets_below(lane, batches)
     if lane.samples > 0 and not merges:
         return False
     lane.left = 0  # the policy is asked
@@ -403,9 +416,9 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
             if reached > batch.stage:
                 batch.stage = lane.stage = reached
                 exited = leave(clock, lane, batches, members, requests, exit_of, confidences, thresholds)
-                if exited > 0 and lane.samples > 0 and batch.compact:
-                    batch.places = lane.samples
-                    lane.wait_s += gather_s[reached, lane.samples]
+                # where its run ends the policy is asked about this batch, unless it merges there
+                if exited > 0 and lane.samples > 0 and batch.compact and (lane.left > 0 or meets_below(lane, batches)):
+                    compact(lane, batch, gather_s)
             if give_way(clock, lane, batches, members, requests) and lane.run < runs.shape[0]:
                 runs[lane.run, 3] += MERGES
 
@@ -453,13 +466,12 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
                     return NO_PROGRESS
                 if not (0 <= answer.variant < time_s.shape[0] and 0.0 <= answer.delay_s < math.inf):
                     return NO_SUCH_TABLE
+                if depth > 0 and answer.compact:
+                    compact(lane, batches[lane.offset + depth - 1], gather_s)
                 if answer.admit > 0:
                     enter(answer.admit, answer.skip, answer.variant, clock, lane, batches, members, queue, requests)
                 top = batches[lane.offset + lane.depth - 1]
                 top.compact = answer.compact
-                if answer.compact and top.places > lane.samples:
-                    top.places = lane.samples
-                    lane.wait_s += gather_s[top.stage, lane.samples]
                 lane.left = answer.run
                 lane.wait_s += answer.delay_s
 

@@ -206,8 +206,9 @@ class Decision(NamedTuple):
     wake_s : float
         If nothing is admitted and the lane is idle: when to be asked again, unless a request arrives earlier.
     compact : bool
-        Whether the top batch gives up the places of samples that have exited, now and at every
-        exit of this run; the device then gathers the others.  Else those places run on as padding.
+        Whether the batch on top of the lane gives up the places of samples that have exited, and the device gathers
+        the others: now, before anybody is admitted, and at the exits that it or a new batch passes in this run.  At
+        the exit that ends the run the policy is asked again.  Else those places run on as padding.
     variant : int
         Which variant of the network a new batch runs, or which table of times: one for each state of a cache, say.
     delay_s : float
