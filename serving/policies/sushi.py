@@ -34,10 +34,8 @@ def choose_subnet(data, subnets, widths, state, request, from_s):
             continue
         variant = (state * subnets + i) * widths
         time_s, accuracy = data.latency_s[variant, 0, end, 1], data.variants[variant].accuracy
-        if mode == ACCURACY:
-            meets = accuracy >= request.min_accuracy
-        else:
-            meets = from_s + time_s <= request.due_s
+        enough, in_time = accuracy >= request.min_accuracy, from_s + time_s <= request.due_s
+        meets = enough if mode == ACCURACY else in_time
         if meets != best_meets:
             take = meets
         elif meets == (mode == ACCURACY):  # accurate enough, or none is fast enough: the fastest
@@ -90,7 +88,7 @@ def foresee(view, data, subnets, widths, states):
             now_s += data.latency_s[variant, 0, end, 1]
             busy_s += data.latency_s[variant, 0, end, 1]
             violations += now_s > request.due_s
-            if mode != ACCURACY:
+            if mode != ACCURACY and data.settings[SUBNET] == ANY:
                 accuracies += data.variants[variant].accuracy
         if violations != fewest:
             take = violations < fewest

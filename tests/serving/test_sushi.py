@@ -125,18 +125,18 @@ def test_the_buffer_changes_after_every_q_requests_and_the_next_one_waits_for_it
         ("sushi:subnet=2", {}, "policy: subnet: expected at most 1, the last of the table, found 2"),
         (
             "sushi", {"subnets": "unknown"},
-            "latency table: expected the accuracy of every SubNet, by which sushi chooses, found none of s0 and 1 "
-            "more; state it, or serve one SubNet with sushi:subnet=N",
+            ("latency table: expected the accuracy of every SubNet, by which sushi chooses, found none of s0 and 1 "
+            "more; state it, or serve one SubNet with sushi:subnet=N"),
         ),
         (
             "sushi:mode=accuracy", {},
-            "trace: expected the column min_accuracy, which mode=accuracy keeps to, found none; draw it with "
-            "`fluidb trace constrain`",
+            ("trace: expected the column min_accuracy, which mode=accuracy keeps to, found none; draw it with "
+            "`fluidb trace constrain`"),
         ),
         (
             "sushi", {"reuse": None},
-            "latency table: expected the vectors of SubNets and states, by which sushi chooses what to keep, found "
-            "none; use sushi:distance=latency",
+            ("latency table: expected the vectors of SubNets and states, by which sushi chooses what to keep, found "
+            "none; use sushi:distance=latency"),
         ),
         (
             "sushi:distance=latency,refill=charged", {"reuse": None},
