@@ -275,6 +275,7 @@ SERVERS: dict[str, Callable[[Server], Generator[Any, Any, None]]] = {
     "fluid": Server.fluid,
     "fluid-slack": Server.fluid_slack,
     "pame": Server.adaptb,  # on one lane they are the same
+    "sushi": Server.serial,  # with one SubNet
 }
 
 

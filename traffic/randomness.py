@@ -7,6 +7,7 @@ import numpy as np
 from ..formats import InputError
 
 ARRIVALS, EXITS, SAMPLES, GAMMA, MMPP, CAMERAS, DAILY, WITHIN_MINUTE, ANSWERS = range(9)
+ACCURACIES, SLOS = 13, 14
 
 
 def stream(seed: int, purpose: int) -> np.random.Generator:

@@ -44,7 +44,7 @@ def command(
     for name, given in (("--policy", policy), ("--slo", slo), ("--seed", seed)):
         if trace is None and given is not None:
             raise InputError(f"{name}: would change nothing without --trace; add a trace or leave it out")
-    specs = policy or list(POLICIES)
+    specs = policy or [name for name, item in POLICIES.items() if not item.chooses_variants]
     if len(specs) > MAX_SERIES or len(set(specs)) < len(specs):
         raise InputError(
             f"--policy: expected at most {MAX_SERIES} policies, as many as a reader tells apart, each once, "

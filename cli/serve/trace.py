@@ -156,6 +156,34 @@ def rescale(
     made.write("rescale", make, sources=[trace])
 
 
-for _command in (poisson, gamma, mmpp, cameras, daily, merge, rescale):
+def constrain(
+    trace: Annotated[Path, argument("The trace whose requests get constraints.", "FILE")],
+    *,
+    min_accuracy: Annotated[
+        str | None, option("Accuracy that each request asks for, 0 to 1.", "VALUE|DISTRIBUTION")
+    ] = None,
+    slo: Annotated[str | None, option("Latency objective of each request.", "DURATION|DISTRIBUTION")] = None,
+    seed: Annotated[int, option("Same seed, same constraints.")] = 0,
+    made: Made,
+) -> None:
+    """Write a trace with constraints of its own for each request.
+
+    A distribution is uniform:LOW,HIGH or normal:MEAN,DEVIATION,LOW,HIGH (clipped) or list:VALUE,VALUE,... (each equally
+    often); e.g. --min-accuracy uniform:0.75,0.79 --slo list:10ms,20ms.
+    """
+    from ...formats import InputError
+    from ...traffic import constrain, parse_accuracies, parse_slos, read_trace
+
+    if min_accuracy is None and slo is None:
+        raise InputError("constrain: expected --min-accuracy, --slo or both, found neither; add e.g. --slo 20ms")
+    accuracies = None if min_accuracy is None else parse_accuracies(min_accuracy, "--min-accuracy")
+    slos = None if slo is None else parse_slos(slo, "--slo")
+    made.write(
+        "constrain", lambda: constrain(read_trace(trace), accuracies=accuracies, slos=slos, seed=seed), seed,
+        sources=[trace],
+    )  # fmt: skip
+
+
+for _command in (poisson, gamma, mmpp, cameras, daily, merge, rescale, constrain):
     app.command()(flat(_command))
 app.command("import")(trace_import.command)

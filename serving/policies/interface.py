@@ -301,6 +301,8 @@ class Policy:
         Numbers that it keeps from call to call, in ``data.memory``: so many, and behind them so many for each SubNet.
     thresholds : bool
         Whether it sets the exits' thresholds while it runs; the traffic must then have confidences.
+    chooses_variants : bool
+        Whether it chooses among variants of a network; where there is one, another policy does the same.
     check : Check, optional
         Finds what it cannot serve, before anything is simulated.
     """
@@ -312,6 +314,7 @@ class Policy:
     memory: int = 0
     thresholds: bool = False
     memory_by_subnet: int = 0
+    chooses_variants: bool = False
     check: Check | None = None
 
     def settings(self, texts: Mapping[str, str], slo_s: float | None) -> NDArray[np.float64]:

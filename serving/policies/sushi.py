@@ -219,5 +219,6 @@ POLICY = Policy(
     ),
     memory=COUNTS,
     memory_by_subnet=1,
+    chooses_variants=True,
     check=check,
 )

@@ -123,6 +123,7 @@ the README and other tests do so for the other commands.
         ("trace-daily", ["trace", "daily", *DAILY, "--count", 500, "--seed", 1, "-o", "n.csv"]),
         ("trace-merge", ["trace", "merge", "t.csv", "t.csv", "-o", "n.csv"]),
         ("trace-rescale", ["trace", "rescale", "t.csv", "--rate", 20, "--cv", 2, "-o", "n.csv"]),
+        ("trace-constrain", ["trace", "constrain", "t.csv", "--slo", "list:300us,400us", "-o", "n.csv"]),
         ("trace-help", ["trace", "--help"]),
         ("trace-import", ["trace", "import", "azure-llm-2023", DATA / "azure-llm-2023.csv", "-o", "i.csv"]),
         ("models", ["models"]),
@@ -265,7 +266,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     "no objective": (["serve-sim", "DESIGN", "--trace", "t.csv"], ["--slo 200ms"]),
     "unknown policy": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--policy", "x"],
-        ["known: serial, adaptb, lazy, fluid, fluid-slack, pame, or path/to/file.py:NAME"],
+        ["known: serial, adaptb, lazy, fluid, fluid-slack, pame, sushi, or path/to/file.py:NAME"],
     ),
     "threshold nothing uses": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--threshold", "0.5"],
