@@ -80,7 +80,7 @@ def stated_of(table: LatencyTable) -> dict[str, object]:
 
 def swaps_of(states: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Whether the device changed its state before each request, of those that were begun, in order of their begin."""
-    return np.diff(states, prepend=0) != 0
+    return np.diff(states, prepend=0).astype(np.bool_)
 
 
 def summarise_subnets(replay: Replay) -> SubNetSummary | None:

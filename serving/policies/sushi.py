@@ -10,6 +10,7 @@ from ...jit import compiled
 from .interface import Decision, Parameter, Policy, choice, compile_policy, go_on
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
     from ...tables.latency import LatencyTable
@@ -176,7 +177,7 @@ def _whole(name: str, least: int, **words: int) -> ReadParameter:
     return read
 
 
-def check(settings: NDArray, table: LatencyTable, trace: Trace) -> list[str]:
+def check(settings: NDArray[np.float64], table: LatencyTable, trace: Trace) -> list[str]:
     """Faults of a table without what the settings choose by, and of a trace without constraints."""
     faults = []
     subnets, states = table.subnets or [], table.states or []
