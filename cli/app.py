@@ -48,6 +48,25 @@ def _module(name: str) -> Any:
     return import_module(f"{COMMANDS[name][0]}.{name.replace('-', '_')}", __package__)
 
 
+class _Command(TyperCommand):
+    """A command whose help lists the options of one kind of input under a heading of their own."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options, section by section."""
+        headings = getattr(self.callback, "sections", {})
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            heading = (
+                "Arguments" if parameter.param_type_name == "argument" else headings.get(parameter.name, "Options")
+            )
+            sections.setdefault(heading, []).extend([record] if record else [])
+        for heading, records in sections.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+
 class _Group(TyperGroup):
     """Imports a command only when it runs, and turns faults into one line on stderr and the documented exit code."""
 
@@ -64,7 +83,7 @@ class _Group(TyperGroup):
         module = _module(name)
         parent = typer.Typer(add_completion=False, rich_markup_mode=None)
         if not hasattr(module, "app"):
-            parent.command(name)(flat(module.command))
+            parent.command(name, cls=_Command)(flat(module.command))
             return name, typer.main.get_command(parent), rest
         parent.add_typer(module.app, name=name)
         group: Any = typer.main.get_command(parent)

@@ -13,6 +13,9 @@ from typing import Any, NoReturn
 AGAIN_S = 0.05
 """How soon Ctrl-C is repeated that Python ignored, seconds."""
 
+_says = ["interrupted"]
+"""What a command says that is interrupted now, the innermost of its parts last."""
+
 GRACE_S = 1.5
 """How long the command may take to end by itself, seconds."""
 
@@ -50,20 +53,21 @@ def _end_late(reader: int) -> None:
         pass
     sleep(GRACE_S)
     show_cursor = "\x1b[?25h\n" if os.isatty(sys.stderr.fileno()) else ""  # which a progress bar had hidden
-    os.write(sys.stderr.fileno(), f"{show_cursor}fluidb: interrupted\n".encode())
+    os.write(sys.stderr.fileno(), f"{show_cursor}fluidb: {_says[-1]}\n".encode())
     os._exit(130)
 
 
 @contextmanager
 def resumable(output: Path | None, what: str) -> Iterator[None]:
     """Around work that keeps its finished parts in a folder, if one is given: after Ctrl-C a line says so."""
+    kept = f"interrupted; finished {what} are kept in {output}, the same command goes on from there"
+    _says.append(_says[-1] if output is None else kept)
     try:
         yield
     except KeyboardInterrupt:
-        if output is None:
-            raise
-        kept = f"interrupted; finished {what} are kept in {output}, the same command goes on from there"
-        raise KeyboardInterrupt(kept) from None
+        raise KeyboardInterrupt(_says[-1]) from None
+    finally:
+        _says.pop()
 
 
 def leave(what: str = "") -> NoReturn:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, get_type_hints
 
 import typer
 
@@ -93,6 +93,22 @@ class Picture:
             save(draw(), self.plot, replace=self.force)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """Where the folder of a search goes, and how it is printed: what searches of every kind have."""
+
+    output: Annotated[Path | None, written("Write the design here, or each of several in a folder.")] = None
+    force: Force = False
+    as_json: AsJson = False
+
+
+def kibibytes(text: str, option: str) -> float:
+    """The size of a memory that was typed, in KiB of 1024 bytes."""
+    from ..formats import parse_quantity
+
+    return parse_quantity(text, {"KiB": 1.0, "MiB": 1024.0, "MB": 1e6 / 1024}, option, "1728KiB", zero=True)
+
+
 def duration(text: str | None, option: str) -> float | None:
     """The duration of an option in seconds, if it was given."""
     from ..formats import parse_duration
@@ -111,6 +127,34 @@ def numbers(text: str | None, option: str, kind: type[float], example: str) -> l
         raise InputError(f'{option}: expected {what} with commas between, found "{text}"; e.g. {example}') from None
 
 
+class OfKind(Protocol):
+    """Options that a command has with one kind of input only: a dataclass that says which."""
+
+    with_: ClassVar[str]
+    """The kind, as in ``a board``."""
+
+
+def refuse_others(ctx: typer.Context, chosen: OfKind, kinds: Iterable[OfKind], found: str) -> None:
+    """Refuse options that the user gave, and that belong to other kinds than the one that was ``found``.
+
+    Raises
+    ------
+    InputError
+        With a line for each such option.
+    """
+    from ..formats import InputError
+
+    own = {field.name for field in fields(chosen)}  # type: ignore[arg-type]
+    others = {field.name: kind for kind in kinds for field in fields(kind) if field.name not in own}  # type: ignore[arg-type]
+    typed = [name for name in others if getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"]
+    names = {parameter.name: parameter.opts[0] for parameter in ctx.command.params}
+    if typed:
+        raise InputError(
+            f"{names[name]}: an option with {others[name].with_}, but {found} is {chosen.with_}; leave it out"
+            for name in typed
+        )
+
+
 def followed(ctx: typer.Context, as_json: bool) -> bool:
     """Whether the user gave a command of this group; without one, the group prints its list."""
     if ctx.invoked_subcommand is not None and as_json:
@@ -119,23 +163,32 @@ def followed(ctx: typer.Context, as_json: bool) -> bool:
 
 
 def flat(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with every dataclass parameter replaced by that dataclass's fields, each of them an option."""
-    parameters: list[inspect.Parameter] = []
+    """The command with every dataclass parameter replaced by that dataclass's fields, each of them an option.
+
+    A field that several of its dataclasses have is one option.  The result's ``sections`` say under which heading the
+    help lists an option of one kind of input.
+    """
+    parameters: dict[str, inspect.Parameter] = {}
     groups: dict[str, tuple[Any, list[str]]] = {}
+    kinds: dict[str, list[str]] = {}
     for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
         if is_dataclass(parameter.annotation):
             kind: Any = parameter.annotation
-            members = inspect.signature(kind, eval_str=True).parameters
+            hints = get_type_hints(kind, include_extras=True)
+            members = inspect.signature(kind).parameters
             groups[name] = kind, list(members)
-            parameters += members.values()
+            for member, field in members.items():
+                parameters.setdefault(member, field.replace(annotation=hints[member]))
+                kinds.setdefault(member, []).extend([kind.with_] if hasattr(kind, "with_") else [])
         else:
-            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            parameters[name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
 
     def run(**given: Any) -> None:
-        for name, (kind, members) in groups.items():
-            given[name] = kind(**{member: given.pop(member) for member in members})
-        command(**given)
+        made = {name: kind(**{member: given[member] for member in members}) for name, (kind, members) in groups.items()}
+        command(**{name: value for name, value in given.items() if name not in kinds}, **made)
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads the options here
+    run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]  # typer reads the options here
+    sections = {member: f"Options with {' or '.join(names)}" for member, names in kinds.items() if names}
+    run.sections = sections  # type: ignore[attr-defined]
     return run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -312,7 +312,7 @@ def _table(
     )
 
 
-def _lists(box: Whole) -> dict[str, list[int]]:
+def _lists(box: Whole) -> dict[str, Any]:
     return dict(zip("KCR", box.tolist(), strict=True))
 
 

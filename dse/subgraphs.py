@@ -68,7 +68,10 @@ def make_recipes(subnets: Whole, names: Sequence[str], cuts: Sequence[Cut], coun
         if box.any():
             sources.setdefault(box.tobytes(), (group, box))
     layers, source = subnets.shape[2], random.Random(f"SubGraphs, seed {seed}")  # noqa: S311  (no secret)
-    boxes, orders, made, of = [], [], [], []
+    boxes: list[Whole] = []
+    orders: list[list[int]] = []
+    made: list[Cut] = []
+    of: list[list[str]] = []
     ways = [cut for cut in Cut if cut in cuts]
     while ways and sources and len(boxes) < count:
         for cut in ways:

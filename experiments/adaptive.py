@@ -107,6 +107,11 @@ def serve_adaptively(
         raise InputError(
             f"--policy: lanes: expected at most {table.lanes} on {table.platform}, found {scheduler.lanes}"
         )
+    if scheduler.b_max not in (None, plan.batch):
+        raise InputError(
+            f"--policy: b_max: expected {plan.batch}, the batch that the exits were chosen for, found "
+            f"{scheduler.b_max}; leave it out, or choose exits for it with `fluidb exits --batch {scheduler.b_max}`"
+        )
     logged = _fitting(samples, times)
     changed = int(np.searchsorted(trace.arrival_s, np.inf if from_s is None else from_s))
     first = logged.draw(changed, seed)

@@ -3,7 +3,7 @@
 from .accelerator import Accelerator, Depthwise
 from .described import Described
 from .device import Device
-from .kinds import KINDS, PLATFORMS, load_platform
+from .kinds import KINDS, PLATFORMS, kind_of, load_platform
 from .platform import ENERGY_KEYS, LUT_KEYS, Platform
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "Described",
     "Device",
     "Platform",
+    "kind_of",
     "load_platform",
 ]

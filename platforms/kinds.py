@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from ..formats import Catalogue, InputError, parse_toml, validate
 from .accelerator import Accelerator
@@ -19,6 +19,31 @@ KINDS: dict[str, type[Described]] = {
     "fluidb.accelerator": Accelerator,
 }
 """Kinds by the name of their schema. To add a kind, write a module with its class and add a line here."""
+
+
+def kind_of(name: str) -> type[Described]:
+    """The kind of a platform, by the schema that its file names; the rest of the file is not checked.
+
+    Parameters
+    ----------
+    name : str
+        A shipped name, or the path of a TOML file.
+
+    Returns
+    -------
+    type of Described
+        The kind; a board if the schema is none that is known.
+
+    Raises
+    ------
+    InputError
+        If there is no such platform, or its file is no TOML.
+    """
+    return _kind(parse_toml(PLATFORMS.find(name)))
+
+
+def _kind(data: dict[str, Any]) -> type[Described]:
+    return KINDS.get(str(data.get("schema")).partition("/")[0], Platform)
 
 
 AnyKind = TypeVar("AnyKind", bound=Described)
@@ -54,7 +79,7 @@ def load_platform(name: str, bandwidth_gb_s: float | None = None, *, kind: type[
     """
     path = PLATFORMS.find(name)
     data = parse_toml(path)
-    found = KINDS.get(str(data.get("schema")).partition("/")[0], Platform).read(data, path)
+    found = _kind(data).read(data, path)
     if not isinstance(found, kind):
         raise InputError(f"{name}: expected a {kind.kind}, found a {found.kind}; {found.table_made_by.format(name)}")
     if bandwidth_gb_s is None or not isinstance(found, Platform | Accelerator):

@@ -1,35 +1,25 @@
-"""``fluidb dse``: search the NPU for a network on a board."""
+"""``fluidb dse``: the kind of the platform decides what is searched."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from contextlib import suppress
+from typing import Annotated
 
-from ..options import AsJson, Cluster, Force, Threads, argument, flag, numbers, option, written
-from ..render import facts, percent, progress, show, table
-from . import many
-from .problem import Search, board_of
+import typer
 
-if TYPE_CHECKING:
-    from ...dse.design import DesignTable
-    from ...dse.fbcb import FbcbTable
+from ..options import Written, argument, refuse_others
+from .searches.accelerator import AcceleratorSearch
+from .searches.board import BoardSearch
+from .searches.many import names
 
 
 def command(
+    ctx: typer.Context,
     network: Annotated[str, argument("Networks, with commas between: names from `fluidb models`, or TOML files.")],
     platform: Annotated[str, argument("Boards, with commas between: names from `fluidb platforms`, or TOML files.")],
-    asked: Search,
-    output: Annotated[Path | None, written("Write the design here, or each of several in a folder.")] = None,
-    tile: Annotated[str | None, option("Evaluate this design instead of searching for one.", "T_R,T_P,T_C")] = None,
-    all_rows: Annotated[bool, flag("Enumerate T_R too: slow, same answer but for energy.", "--all-rows")] = False,
-    exhaustive: Annotated[bool, flag("Evaluate also what a bound rules out: same answer.", "--exhaustive")] = False,
-    top: Annotated[int, option("Designs to keep in the ranking.", min=1, max=1000)] = 5,
-    scheduler: Cluster = None,
-    threads: Threads = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    written: Written,
+    board: BoardSearch,
+    accelerator: AcceleratorSearch,
 ) -> None:
     """Search the best NPU for a network on a board.
 
@@ -38,93 +28,18 @@ def command(
     fbcb.json, which the other commands read. Several networks or boards are all
     combined, and searched for on a cluster if asked to.
     """
-    from ...dse.design import check_output, tabulate_design, write_design
-    from ...dse.search import search
     from ...formats import InputError
+    from ...platforms import Accelerator, Described, Platform, kind_of
 
-    given = numbers(tile, "--tile", int, "100,2,4")
-    if tile is not None and len(given) != 3:
-        raise InputError(f'--tile: expected T_R,T_P,T_C, found "{tile}"; e.g. 100,2,4')
-    if given and (all_rows or exhaustive):
-        raise InputError(
-            "--tile: gives the design, so that there is nothing for --all-rows or --exhaustive; leave them out"
-        )
-    stated = partial(asked.read, tile=given or None)
-    settings: dict[str, Any] = {"top": top, "all_rows": all_rows, "exhaustive": exhaustive}
-    networks, platforms = many.names(network, "NETWORK"), many.names(platform, "PLATFORM")
-    if len(networks) * len(platforms) > 1:
-        many.run(stated, networks, platforms, output, settings, scheduler, threads, force=force, as_json=as_json)
-        return
-    if scheduler is not None:
-        raise InputError("--scheduler: expected several networks or boards, found one of each: its search is one task")
-    if output is not None:
-        check_output(output, force=force)
-    problem = stated(network, platform)
-    with progress("designs") as report:
-        found = search(*problem, **settings, threads=threads, progress=report)
-    design, fbcb = tabulate_design(*problem, found)
-    if output is not None:
-        write_design(output, design, fbcb, replace=force)
-    record, following = content(design, fbcb) | {"output": output}, f"; next: fluidb latency {output}"
-    show(as_json, "fluidb.dse-output/1", record, _text(design, fbcb), output, following)
-
-
-def content(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
-    """What ``--json`` prints of a design."""
-    from ...dse.objectives import OBJECTIVES
-
-    best, *others = design.ranking
-    shares = {key: getattr(design, key) for key in ("gop_s", "energy_j", "dsp_share", "ram_share", "lut_share")}
-    return {
-        "network": design.network.name,
-        "platform": design.platform.name,
-        "bandwidth_gb_s": design.platform.bandwidth_gb_s,
-        "options": design.options,
-        **best.model_dump(),
-        "objective_unit": OBJECTIVES[design.options.objective].unit,
-        **shares,
-        "fbcb_register_bits": fbcb.register_bits,
-        "fbcb_register_share": design.register_share(fbcb),
-        "designs_evaluated": design.designs_evaluated,
-        "designs_ruled_out": design.designs_ruled_out,
-        "runners_up": others,
-    }
-
-
-def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
-    from ...dse import OBJECTIVES, Objective
-
-    board, best, goal = design.platform, design.ranking[0], OBJECTIVES[design.options.objective]
-    peak = 2e-9 * design.peak_macs_per_s
-    evaluated, ruled_out = design.designs_evaluated, design.designs_ruled_out
-    rest = f"{evaluated:,}; a bound rules the other {ruled_out:,} out" if ruled_out else f"all {evaluated:,}"
-    luts = f"{percent(design.lut_share, 1)} (a fit: `fluidb docs model`)"
-    found = {
-        "network": f"{design.network.title} ({design.network.name}), {len(fbcb.rows)} GEMMs",
-        "board": board_of(board),
-        "design": f"<T_R,T_P,T_C> = {design.tile}, {design.origin}",
-        "evaluated": None if design.options.tile else rest,
-        "objective": f"{design.options.text(best.objective)} {goal.summary.format(design.options.b_max)}",
-        "peak": f"{peak:,.1f} GOP/s",
-        "DSPs": f"{best.tile.dsps:,} of {board.dsps:,} ({percent(design.dsp_share)})",
-        "on-chip RAM": percent(design.ram_share),
-        "LUTs": None if design.lut_share is None else luts,
-        "FBCB": f"{fbcb.register_bits:,} flip-flops ({percent(design.register_share(fbcb), 3)})",
-    }
-    yield facts(found)
-    headers = ["batch", "GOP/s", "of peak"]
-    rows = [[str(b), f"{value:,.1f}", percent(value / peak, 1)] for b, value in enumerate(design.gop_s, 1)]
-    if design.energy_j is not None:
-        headers.append("energy an inference")
-        for row, energy_j in zip(rows, design.energy_j, strict=True):
-            row.append(OBJECTIVES[Objective.ENERGY].text(energy_j))
-    yield table(headers, rows)
-    yield from ranking(design)
-
-
-def ranking(design: DesignTable) -> Iterator[str]:
-    """The designs that came next, if the search kept any."""
-    best, text = design.ranking[0].objective, design.options.text
-    rows = [(item.tile, text(item.objective), percent(item.objective / best - 1)) for item in design.ranking]
-    if len(rows) > 1:
-        yield table(["ranking", "objective", "to the best"], rows)
+    searches: dict[type[Described], BoardSearch | AcceleratorSearch] = {Platform: board, Accelerator: accelerator}
+    found: dict[type[Described], str] = {}
+    for name in names(platform, "PLATFORM"):
+        with suppress(InputError):  # the search reports every fault of a file
+            found.setdefault(kind_of(name), name)
+    searched = {kind: name for kind, name in found.items() if kind in searches} or {Platform: platform}
+    if len(searched) > 1:
+        kinds = " and ".join(f"the {kind.kind} {name}" for kind, name in searched.items())
+        raise InputError(f"PLATFORM: expected platforms of one kind, found {kinds}; search each on its own")
+    (kind,) = searched
+    refuse_others(ctx, searches[kind], searches.values(), searched[kind])
+    searches[kind].run(network, platform, written)

@@ -1,26 +1,21 @@
-"""``fluidb explain``: what bounds a design, layer by layer, and what other choices would cost."""
+"""``fluidb explain``: what the folder holds decides what is explained."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+import typer
 
-from ..options import AsJson, DesignFolder, Picture, option
-from ..render import facts, ms, percent, percents, show, table
-from .dse import ranking
-from .problem import board_of
-
-if TYPE_CHECKING:
-    from ...dse.explanation import Explanation, Fixed
+from ..options import AsJson, DesignFolder, Picture, refuse_others
+from .explanations.design import DesignExplanation
+from .explanations.subgraphs import SubGraphExplanation
 
 
 def command(
+    ctx: typer.Context,
     directory: DesignFolder,
-    batch: Annotated[int | None, option("Batch size to look at; the largest if not given.", "B", min=1)] = None,
-    top: Annotated[int, option("Layers to list, by time.", min=1, max=100_000)] = 15,
-    layer: Annotated[str | None, option("One layer, with every batch size and every (k, B_R).", "NAME")] = None,
-    *,
+    design: DesignExplanation,
+    subgraphs: SubGraphExplanation,
     picture: Picture,
+    *,
     as_json: AsJson = False,
 ) -> None:
     """Say where a design's time goes and what other choices cost.
@@ -30,173 +25,10 @@ def command(
     designs that came next. --plot draws roofline, causes and utilisation.
     `fluidb docs explain` reads an example.
     """
-    from ...dse.design import read_design
-    from ...dse.explanation import explain
-    from ...formats import InputError
-    from ...plots.explain import draw_explanation
+    from ...tables.latency import DESIGN_FILE, SUBGRAPHS_FILE
 
+    explanations: dict[str, DesignExplanation | SubGraphExplanation] = {DESIGN_FILE: design, SUBGRAPHS_FILE: subgraphs}
+    chosen = next((item for file, item in explanations.items() if (directory / file).exists()), design)
+    refuse_others(ctx, chosen, explanations.values(), str(directory))
     picture.check()
-    design, fbcb = read_design(directory)
-    b_max = design.options.b_max
-    if batch is not None and batch > b_max:
-        raise InputError(f"--batch: expected 1 to {b_max}, the design's largest batch size, found {batch}")
-    found = explain(design, fbcb)
-    index = None if layer is None else found.index(layer)
-    picture.write(lambda: draw_explanation(found, batch or b_max))
-    text = _network(found, batch or b_max, top) if index is None else _layer(found, index)
-    show(as_json, "fluidb.explain-output/1", {"design": directory, **_record(found, index)}, text, picture.plot)
-
-
-def _network(found: Explanation, b: int, top: int) -> Iterator[str]:
-    import numpy as np
-
-    design, at = found.design, b - 1
-    board, products = design.platform, len(design.network.gemms)
-    time_s, parts_s = found.time_s[:, at], np.array([part[:, at] for part in found.parts_s.values()])
-    totals = percents(parts_s.sum(axis=1))
-    worst = max(range(1, len(totals)), key=lambda i: parts_s[i].sum())
-    label = list(found.parts_s)[worst].label
-    bounded = found.bound[:, at] == list(found.parts_s)[worst]
-    reach = f"layers it bounds: {bounded.sum()}, with {percent(time_s[bounded].sum() / time_s.sum(), 1)}"
-    about = {
-        "network": f"{design.network.title} ({design.network.name})",
-        "layers": f"{products} GEMMs and {len(found.layers) - products} memory-only that take time",
-        "board": board_of(board),
-        "design": f"<T_R,T_P,T_C> = {design.tile}, {design.tile.dsps:,} of {board.dsps:,} DSPs in use",
-        f"batch of {b}": f"{ms(time_s.sum())}, of which {totals[0]} % makes MACs",
-        "largest loss": f"{label}, {totals[worst]} % of the time; {reach}",
-    }
-    yield facts(about)
-    sums_s = found.time_s.sum(axis=0)
-    rows = [
-        (i + 1, _ms(whole), *_shares(part[:, i].sum() for part in found.parts_s.values()))
-        for i, whole in enumerate(sums_s)
-    ]
-    yield table([*_BATCHES, *_causes(found)], rows)
-    order = np.argsort(-time_s, kind="stable")
-    lines: list[tuple[Any, ...]] = [([i], found.layers[i].name, *_choice(found, i, at)) for i in order[:top]]
-    if len(order) > top:
-        lines.append((order[top:], f"the other {len(order) - top}", "", "", ""))
-    shares = percents([time_s[indices].sum() for indices, *_ in lines])
-    lines.append((order, "all", "", "", ""))
-    cells = [
-        (name, _ms(time_s[indices].sum()), share, *_shares(parts_s[:, indices].sum(axis=1)), *more)
-        for (indices, name, *more), share in zip(lines, [*shares, "100.0"], strict=True)
-    ]
-    yield table([f"layer at b={b},\nand shares in %", "\nms", "of\nall", *_causes(found), *_CHOICE], cells)
-    yield from _fixed(found, b)
-    yield from ranking(design)
-
-
-_BATCHES = ("batch, and\nshares in %", "\nms")
-_CHOICE = ("\nbound", "\nk:B_R", "\nnext best")
-
-
-def _causes(found: Explanation) -> list[str]:
-    """The causes, as headers of two lines."""
-    return [cause.label.replace(" ", "\n") if " " in cause.label else f"\n{cause.label}" for cause in found.parts_s]
-
-
-def _choice(found: Explanation, index: int, at: int) -> tuple[str, str, str]:
-    """What bounds a layer, its k:B_R, and the next best with what it would cost."""
-    following, next_best = found.runner_up(index)[at], ""
-    if following:
-        longer = 100 * (following.time_s / found.time_s[index, at] - 1)
-        next_best = f"{following.k}:{following.B_R} {longer:+.1f} %"
-    pair = "{}:{}".format(*found.chosen[index][at]) if found.chosen[index] else ""
-    return found.bound[index, at].label, pair, next_best
-
-
-def _fixed(found: Explanation, b: int) -> Iterator[str]:
-    """What a choice taken away costs: B_R, k, both; and the best of all single configurations."""
-    best = found.best_fixed
-    wanted = [item for item in found.fixed if item.k in (None, "1") and item.B_R in (None, "b") and item is not best]
-    base_s = found.time_s.sum(axis=0)[b - 1]
-    rows = [("k and B_R as configured", ms(base_s), "", f"{found.gop_s:,.1f}", "")]
-    for item in wanted if best is None else [*wanted, best]:
-        fixed = [f"{name} = {value}" for name, value in (("k", item.k), ("B_R", item.B_R)) if value is not None]
-        name = ", ".join([*fixed, "the best single one"] if item is best else fixed)
-        time_s, gop_s = item.time_s[b - 1], f"{item.gop_s:,.1f}"
-        rows.append((name, ms(time_s), percent(time_s / base_s - 1), gop_s, percent(1 - item.gop_s / found.gop_s)))
-    if len(rows) > 1:
-        yield table(["all layers and batch sizes with", f"time at b={b}", "longer by", "GOP/s, all b", "less by"], rows)
-
-
-def _layer(found: Explanation, index: int) -> Iterator[str]:
-    from ...dse.fbcb import K_NAMES
-
-    layer = found.layers[index]
-    product = "none: memory only"
-    if layer.gemm:
-        size = "x".join(map(str, layer.gemm[:3]))
-        product = f"R x P x C = {size}, groups {layer.gemm.groups}, {layer.gemm.macs:,} MACs"
-    place = f"{layer.name}, {index + 1} of {len(found.layers)}, in stage {layer.stage}"
-    yield facts({"layer": place, "product": product, "design": f"<T_R,T_P,T_C> = {found.design.tile}"})
-    rows = []
-    for i, (time_s, dram_bytes) in enumerate(zip(found.time_s[index], found.dram_bytes[index], strict=True)):
-        shares = _shares(part[index, i] for part in found.parts_s.values())
-        rows.append((i + 1, _ms(time_s), f"{dram_bytes / 1e6:,.3f}", *shares, *_choice(found, index, i)))
-    yield table([*_BATCHES, "\nMB", *_causes(found), *_CHOICE], rows)
-    costs = [
-        {(item.B_R, K_NAMES.index(item.k)): _ms(item.time_s) for item in column} for column in found.candidates[index]
-    ]
-    pairs = sorted({pair for column in costs for pair in column})
-    if pairs:
-        cells = [(f"{K_NAMES[k]}:{B_R}", *(column.get((B_R, k), "") for column in costs)) for B_R, k in pairs]
-        yield table(["ms by k:B_R", *(f"b={b}" for b in range(1, len(costs) + 1))], cells)
-
-
-def _record(found: Explanation, index: int | None) -> dict[str, Any]:
-    design = found.design
-
-    def times(of: Any) -> dict[str, Any]:
-        return {"time_s": of(found.time_s)} | {f"{cause}_s": of(part) for cause, part in found.parts_s.items()}
-
-    def row(i: int) -> dict[str, Any]:
-        layer, following = found.layers[i], found.runner_up(i)
-        return {
-            "layer": layer.name,
-            "stage": layer.stage,
-            "gemm": layer.gemm and {**layer.gemm._asdict(), "per_sample": layer.per_sample},
-            **times(lambda part: part[i]),
-            "dram_bytes": found.dram_bytes[i],
-            "bound": found.bound[i],
-            "k": [k for k, _ in found.chosen[i]] or None,
-            "B_R": [B_R for _, B_R in found.chosen[i]] or None,
-            "next_k": [item and item.k for item in following],
-            "next_B_R": [item and item.B_R for item in following],
-            "next_time_s": [item and item.time_s for item in following],
-        }
-
-    def fixed(item: Fixed) -> dict[str, Any]:
-        return {"k": item.k, "B_R": item.B_R, "time_s": item.time_s, "gop_s_sum": item.gop_s}
-
-    layers = [row(i) for i in (range(len(found.layers)) if index is None else [index])]
-    if index is not None:
-        layers[0]["candidates"] = [
-            {"b": b, **item._asdict()} for b, column in enumerate(found.candidates[index], 1) for item in column
-        ]
-    return {
-        "network": design.network.name,
-        "platform": design.platform.name,
-        "options": design.options,
-        **design.tile._asdict(),
-        "dsp_share": design.dsp_share,
-        "gop_s_sum": found.gop_s,
-        **times(lambda part: part.sum(axis=0)),
-        "layers": layers,
-        "fixed": [fixed(item) for item in found.fixed],
-        "best_fixed": found.best_fixed and fixed(found.best_fixed),
-        "ranking": design.ranking,
-    }
-
-
-def _ms(time_s: float) -> str:
-    """Milliseconds for a column that names the unit."""
-    return f"{1e3 * time_s:,.3f}"
-
-
-def _shares(parts: Iterable[float]) -> list[str]:
-    """Parts of a whole in per cent, blank where there is nothing."""
-    values = list(parts)
-    return [text if value else "" for value, text in zip(values, percents(values), strict=True)]
+    chosen.run(directory, picture, as_json=as_json)

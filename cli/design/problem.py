@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 NetworkName = Annotated[str, argument("A network: a name from `fluidb models`, or a TOML file.")]
 PlatformName = Annotated[str, argument("A board: a name from `fluidb platforms`, or a TOML file.")]
 
+Bandwidth = Annotated[str | None, option("Off-chip bandwidth instead of the platform's, e.g. 3.2GB/s.", "QUANTITY")]
+
 _GOALS = f"[{'|'.join(goal for goal in Objective if goal is not Objective.TRAFFIC)}]"
 
 
@@ -35,9 +37,7 @@ class Space:
     batching: Annotated[Batching, option("How the engine lays out a batch.")] = Batching.FLUID
     stacking: Annotated[bool, option("Stackable PEs: k in {1/2, 1, 2}, or k = 1 only.")] = True
     b_max: Annotated[int, option("Largest batch size B_max.", min=1, max=256)] = 8
-    bandwidth: Annotated[str | None, option("Off-chip bandwidth instead of the board's, e.g. 3.2GB/s.", "QUANTITY")] = (
-        None
-    )
+    bandwidth: Bandwidth = None
     memory_layers: Annotated[bool, option("Count the traffic of pooling layers.")] = True
     max_dsp: Annotated[str | None, option("DSPs a design may take: 80% or 720DSPs.", "LIMIT")] = None
     max_ram: Annotated[str | None, option("On-chip memory it may take: 80% or 15Mb.", "LIMIT")] = None

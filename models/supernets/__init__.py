@@ -2,6 +2,7 @@
 
 from .catalogue import SUPERNETS, Family, find_subnet, load_family
 from .layout import subnet_file
+from .listing import Listed, Listing, list_subnets, pick, subnets_text
 from .schema import SubNet, SubNetsFile, SuperNetFile
 from .sharing import Extents, Slot, extents_of, shared, slots_of
 from .space import draw, full, nearest, parse_subnet
@@ -10,6 +11,8 @@ __all__ = [
     "SUPERNETS",
     "Extents",
     "Family",
+    "Listed",
+    "Listing",
     "Slot",
     "SubNet",
     "SubNetsFile",
@@ -18,10 +21,13 @@ __all__ = [
     "extents_of",
     "find_subnet",
     "full",
+    "list_subnets",
     "load_family",
     "nearest",
     "parse_subnet",
+    "pick",
     "shared",
     "slots_of",
     "subnet_file",
+    "subnets_text",
 ]

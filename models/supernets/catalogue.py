@@ -27,12 +27,15 @@ class Family(NamedTuple):
         Where they came from, for faults.
     accuracies : Accuracies or None
         Where their accuracies come from.
+    source : str
+        Where the SubNets come from.
     """
 
     file: SuperNetFile
     subnets: list[SubNet]
     path: Path
     accuracies: Accuracies | None = None
+    source: str = ""
 
     def subnet(self, text: str) -> SubNet:
         """A SubNet by its name, or as a line such as ``d=0,e=0.2``.
@@ -78,11 +81,11 @@ def load_family(name: str) -> Family:
         whole = validate(
             SuperNetFile, parse_toml(found := SUPERNETS.find(str(path.parent / of) if inside else of)), found
         )
-        return Family(whole, listed.subnets, path, listed.accuracies)
+        return Family(whole, listed.subnets, path, listed.accuracies, listed.sources.get("subnets", ""))
     if data.get("schema") == "fluidb.network/1":
         raise InputError(f"{name}: expected a SuperNet, found a network; see `fluidb models subnets --help`")
     file = validate(SuperNetFile, data, path)
-    return Family(file, file.subnets, path, file.accuracies)
+    return Family(file, file.subnets, path, file.accuracies, file.sources.get("subnets", ""))
 
 
 def find_subnet(name: str) -> tuple[NetworkFile, Path] | None:

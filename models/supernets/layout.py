@@ -120,8 +120,8 @@ class _Block:
                 window = {"kernel": self.stride, "stride": self.stride, "ceil": True}
                 yield {"name": f"{self.name}.pool", "op": "avgpool", "from": before, **window}
             shortcut = f"{self.name}.shortcut"
-            yield self._conv("shortcut", self.out, **{} if self.stride > 1 else {"from": before})
-        yield self._conv("conv1", self.middle, **{"from": before})
+            yield self._conv("shortcut", self.out) | ({} if self.stride > 1 else {"from": before})
+        yield self._conv("conv1", self.middle) | {"from": before}
         yield self._conv("conv2", self.middle, self.kernel, self.stride)
         yield self._conv("conv3", self.out)
         yield self._add("conv3", shortcut)

@@ -131,7 +131,8 @@ def _layers(network: NetworkFile) -> dict[str, tuple[int, ...]]:
     source = Shape(**dict(network.input))
     shapes, layers, _ = lower_all(network.layers, source, [1] * len(network.layers), network.name)
     products = {layer.name: layer.gemm for layer in layers if layer.gemm}
-    found, before = {}, "input"
+    found: dict[str, tuple[int, ...]] = {}
+    before = "input"
     for op in network.layers:
         if isinstance(op, Conv | Linear):
             side = op.kernel[0] if isinstance(op, Conv) else 1
@@ -143,7 +144,7 @@ def _layers(network: NetworkFile) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def shared(boxes: Sequence[Whole]) -> Whole:
+def shared(boxes: Sequence[Whole] | Whole) -> Whole:
     """What SubNets or SubGraphs share: of each layer the smallest K, C and R.
 
     Parameters

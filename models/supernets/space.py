@@ -39,22 +39,23 @@ def full(file: SuperNetFile, subnet: SubNet, path: Path) -> SubNet:
     """
     faults, found = [], {}
     for key, places in choices(file).items():
-        given = getattr(subnet, key)
-        stated = [given] * (given is not None) if key == "r" else given
+        given: list[Any] = [item for item in [subnet.r] if item is not None] if key == "r" else getattr(subnet, key)
         where = f'{path}: SubNet "{subnet.name}": {key}'
-        if not stated and key != "r":
-            stated = [place[-1] for place in places]
-        elif len(stated) == 1:
-            stated = stated * max(len(places), 1)
-        if len(stated) != len(places) and not (key == "r" and not stated):
-            count = f"1 or {len(places)} values" if places else f"no {KEYS[key]}, which is not elastic"
-            faults.append(f"{where}: expected {count}, found {len(given) if key != 'r' else given}")
+        if not given:
+            found[key] = [] if key == "r" else [place[-1] for place in places]
             continue
-        for number, (value, allowed) in enumerate(zip(stated, places, strict=False)):
-            if value not in allowed:
-                at = f"[{number}]" if len(given if key != "r" else []) > 1 else ""
-                faults.append(f"{where}{at}: expected {_or(allowed)}, found {value:g}")
-                break
+        if not places:
+            faults.append(f"{where}: expected none, as the {KEYS[key]} is not elastic, found {given[0]:g}")
+            continue
+        stated = given * len(places) if len(given) == 1 else given
+        if len(stated) != len(places):
+            faults.append(f"{where}: expected 1 value or {len(places)}, found {len(given)}")
+            continue
+        wrong = [(n, value) for n, value in enumerate(stated) if value not in places[n]]
+        if wrong:
+            number, value = wrong[0]
+            at = f"[{number}]" if len(given) > 1 else ""
+            faults.append(f"{where}{at}: expected {_or(places[number])}, found {value:g}")
         found[key] = stated
     if faults:
         raise InputError(faults)
@@ -99,6 +100,12 @@ def parse_subnet(text: str, name: str) -> SubNet:
     return found.model_copy(update={"name": spec(found)})
 
 
+def smallest(file: SuperNetFile) -> SubNet:
+    """The SubNet with the smallest value of every dimension; the input keeps its size."""
+    places: dict[str, Any] = {key: [item[0] for item in lists] for key, lists in choices(file).items() if key != "r"}
+    return SubNet(name="smallest", **places)
+
+
 def draw(file: SuperNetFile, count: int, seed: int) -> list[SubNet]:
     """SubNets in which every place has each of its choices with the same probability.
 
@@ -118,10 +125,11 @@ def draw(file: SuperNetFile, count: int, seed: int) -> list[SubNet]:
     """
     source = random.Random(f"subnets of {file.name}, seed {seed}")  # noqa: S311  (no secret)
     places = {key: lists for key, lists in choices(file).items() if key != "r"}
-    return [
-        SubNet(name=f"r{number}", **{key: [source.choice(item) for item in lists] for key, lists in places.items()})
-        for number in range(1, count + 1)
-    ]
+    found = []
+    for number in range(1, count + 1):
+        drawn: dict[str, Any] = {key: [source.choice(item) for item in lists] for key, lists in places.items()}
+        found.append(SubNet(name=f"r{number}", **drawn))
+    return found
 
 
 def nearest(subnets: Iterable[SubNet], goals: Sequence[float], measure: Callable[[SubNet], float]) -> list[SubNet]:

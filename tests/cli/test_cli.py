@@ -602,14 +602,18 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the ba
 interrupt.GRACE_S = 0.1
 interrupt.never_late()
 Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-endless(np.zeros(1, dtype=np.int64))
+with interrupt.resumable(OUTPUT, "runs"):
+    endless(np.zeros(1, dtype=np.int64))
 """
 
 
-def test_ctrl_c_ends_compiled_code_without_end() -> None:
-    command = [sys.executable, "-c", CTRL_C_IN_COMPILED_CODE]
+@pytest.mark.parametrize(
+    ("output", "kept"), [("None", ""), ("'d'", "; finished runs are kept in d, the same command goes on from there")]
+)
+def test_ctrl_c_ends_compiled_code_without_end(output: str, kept: str) -> None:
+    command = [sys.executable, "-c", CTRL_C_IN_COMPILED_CODE.replace("OUTPUT", output)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert (done.returncode, done.stderr) == (130, "fluidb: interrupted\n")
+    assert (done.returncode, done.stderr) == (130, f"fluidb: interrupted{kept}\n")
 
 
 def test_a_title_that_the_terminal_cannot_show(tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ def test_the_record_names_units_and_every_change(folder: Path) -> None:
         (["--slo", "1s", "--then-times", "plan/inference_time.json"], "--from: expected it with"),
         (["--policy", "fluid"], "--policy: expected pame, whose exits are adapted, found fluid"),
         (["--policy", "pame:lanes=3,timeout=0"], "lanes: expected at most 2 on v100-tensorrt, found 3"),
+        (["--policy", "pame:b_max=4,timeout=0"], "--policy: b_max: expected 16, the batch that the exits were chosen"),
         (["--samples", "plan/samples.npz"], "expected answers at 12 exits, the candidates of resnet101 and its end"),
         (["--slo", "1s", "--from", "1s", "--then-times", "plan/exits.json"], "exits.json"),
         ([], "is a share of the SLO"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from builders import POCKET, TINY, Run, files, lines
-from fluidb.cli.design.many import names
+from fluidb.cli.design.searches.many import names
 from fluidb.dse import SearchOptions, write_latency
 from fluidb.experiments import designs as many
 from fluidb.experiments.designs import Found, design_each

@@ -1,4 +1,4 @@
-"""``fluidb dse`` of several networks or boards."""
+"""The search of several networks or on several boards."""
 
 from __future__ import annotations
 
@@ -9,24 +9,32 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..interrupt import resumable
-from ..render import fail, note, percent, progress, show, table
-from .problem import Problem
+from ...interrupt import resumable
+from ...render import fail, note, percent, progress, show, table
+from ..problem import Problem
 
 if TYPE_CHECKING:
-    from ...experiments.designs import Found
-    from ...formats import InputError
+    from ....experiments.designs import Found
+    from ....formats import InputError
 
     Pair = tuple[Problem, Found | InputError]
 
 
 def names(text: str, what: str) -> list[str]:
-    """Names separated by commas; the path of an existing file is one name, even if it contains commas."""
-    from ...formats import InputError
+    """Names separated by commas; the path of an existing file is one name, even if it contains commas.
+
+    So is a SubNet such as ``ofa_resnet50:d=0,e=0.2``.
+    """
+    from ....formats import InputError
 
     if Path(text).is_file():
         return [text]
-    found = [name.strip() for name in text.split(",")]
+    found: list[str] = []
+    for name in text.split(","):
+        if found and ":" in found[-1] and "=" in name:
+            found[-1] += f",{name.strip()}"
+        else:
+            found.append(name.strip())
     if len(found) > 1 and not all(found):
         raise InputError(f'{what}: expected names with commas between, found "{text}"')
     return found
@@ -45,8 +53,8 @@ def run(
     as_json: bool,
 ) -> None:
     """Search for every network on every board; a search that fails does not stop the others."""
-    from ...experiments.designs import design_each
-    from ...formats import InputError
+    from ....experiments.designs import design_each
+    from ....formats import InputError
 
     asked: list[Problem] = []
     wrong: dict[str, None] = {}  # every fault of the arguments is reported together, before any search starts
@@ -73,9 +81,9 @@ def run(
 
 
 def _record(item: Problem, outcome: Found | InputError, output: Path | None) -> dict[str, object]:
-    from ...experiments.designs import name_of
-    from ...formats import InputError
-    from .dse import content
+    from ....experiments.designs import name_of
+    from ....formats import InputError
+    from .board import content
 
     if isinstance(outcome, InputError):
         return {"network": item.network.name, "platform": item.platform.name, "faults": outcome.faults}
@@ -84,7 +92,7 @@ def _record(item: Problem, outcome: Found | InputError, output: Path | None) -> 
 
 
 def _text(pairs: Sequence[Pair]) -> Iterator[str]:
-    from ...formats import InputError
+    from ....formats import InputError
 
     rows: list[tuple[object, ...]] = []
     for item, outcome in pairs:

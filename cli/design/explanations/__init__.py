@@ -1,0 +1,1 @@
+"""What `fluidb explain` says of a folder: one module for each kind of folder."""

@@ -1,0 +1,1 @@
+"""How `fluidb dse` searches: one module for each kind of platform, and what it prints."""

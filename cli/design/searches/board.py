@@ -1,0 +1,128 @@
+"""The search on a board: the NPU for a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from ...options import Cluster, Threads, Written, flag, numbers, option
+from ...render import facts, percent, progress, show, table
+from ..problem import Search, board_of
+from . import many
+
+if TYPE_CHECKING:
+    from ....dse.design import DesignTable
+    from ....dse.fbcb import FbcbTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardSearch(Search):
+    """The options of the search on a board, and the search."""
+
+    with_: ClassVar[str] = "a board"
+
+    tile: Annotated[str | None, option("Evaluate this design instead of searching for one.", "T_R,T_P,T_C")] = None
+    all_rows: Annotated[bool, flag("Enumerate T_R too: slow, same answer but for energy.", "--all-rows")] = False
+    exhaustive: Annotated[bool, flag("Evaluate also what a bound rules out: same answer.", "--exhaustive")] = False
+    top: Annotated[int, option("Designs to keep in the ranking.", min=1, max=1000)] = 5
+    scheduler: Cluster = None
+    threads: Threads = None
+
+    def run(self, network: str, platform: str, written: Written) -> None:
+        """Search the best design of every network on every board, write and print it."""
+        from ....dse.design import check_output, tabulate_design, write_design
+        from ....dse.search import search
+        from ....formats import InputError
+
+        output, force, as_json = written.output, written.force, written.as_json
+        given = numbers(self.tile, "--tile", int, "100,2,4")
+        if self.tile is not None and len(given) != 3:
+            raise InputError(f'--tile: expected T_R,T_P,T_C, found "{self.tile}"; e.g. 100,2,4')
+        if given and (self.all_rows or self.exhaustive):
+            raise InputError(
+                "--tile: gives the design, so that there is nothing for --all-rows or --exhaustive; leave them out"
+            )
+        stated = partial(self.read, tile=given or None)
+        settings: dict[str, Any] = {"top": self.top, "all_rows": self.all_rows, "exhaustive": self.exhaustive}
+        networks, platforms = many.names(network, "NETWORK"), many.names(platform, "PLATFORM")
+        if len(networks) * len(platforms) > 1:
+            where = {"force": force, "as_json": as_json}
+            many.run(stated, networks, platforms, output, settings, self.scheduler, self.threads, **where)
+            return
+        if self.scheduler is not None:
+            raise InputError(
+                "--scheduler: expected several networks or boards, found one of each: its search is one task"
+            )
+        if output is not None:
+            check_output(output, force=force)
+        problem = stated(network, platform)
+        with progress("designs") as report:
+            found = search(*problem, **settings, threads=self.threads, progress=report)
+        design, fbcb = tabulate_design(*problem, found)
+        if output is not None:
+            write_design(output, design, fbcb, replace=force)
+        record, following = content(design, fbcb) | {"output": output}, f"; next: fluidb latency {output}"
+        show(as_json, "fluidb.dse-output/1", record, _text(design, fbcb), output, following)
+
+
+def content(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
+    """What ``--json`` prints of a design."""
+    from ....dse.objectives import OBJECTIVES
+
+    best, *others = design.ranking
+    shares = {key: getattr(design, key) for key in ("gop_s", "energy_j", "dsp_share", "ram_share", "lut_share")}
+    return {
+        "network": design.network.name,
+        "platform": design.platform.name,
+        "bandwidth_gb_s": design.platform.bandwidth_gb_s,
+        "options": design.options,
+        **best.model_dump(),
+        "objective_unit": OBJECTIVES[design.options.objective].unit,
+        **shares,
+        "fbcb_register_bits": fbcb.register_bits,
+        "fbcb_register_share": design.register_share(fbcb),
+        "designs_evaluated": design.designs_evaluated,
+        "designs_ruled_out": design.designs_ruled_out,
+        "runners_up": others,
+    }
+
+
+def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
+    from ....dse import OBJECTIVES, Objective
+
+    board, best, goal = design.platform, design.ranking[0], OBJECTIVES[design.options.objective]
+    peak = 2e-9 * design.peak_macs_per_s
+    evaluated, ruled_out = design.designs_evaluated, design.designs_ruled_out
+    rest = f"{evaluated:,}; a bound rules the other {ruled_out:,} out" if ruled_out else f"all {evaluated:,}"
+    luts = f"{percent(design.lut_share, 1)} (a fit: `fluidb docs model`)"
+    found = {
+        "network": f"{design.network.title} ({design.network.name}), {len(fbcb.rows)} GEMMs",
+        "board": board_of(board),
+        "design": f"<T_R,T_P,T_C> = {design.tile}, {design.origin}",
+        "evaluated": None if design.options.tile else rest,
+        "objective": f"{design.options.text(best.objective)} {goal.summary.format(design.options.b_max)}",
+        "peak": f"{peak:,.1f} GOP/s",
+        "DSPs": f"{best.tile.dsps:,} of {board.dsps:,} ({percent(design.dsp_share)})",
+        "on-chip RAM": percent(design.ram_share),
+        "LUTs": None if design.lut_share is None else luts,
+        "FBCB": f"{fbcb.register_bits:,} flip-flops ({percent(design.register_share(fbcb), 3)})",
+    }
+    yield facts(found)
+    headers = ["batch", "GOP/s", "of peak"]
+    rows = [[str(b), f"{value:,.1f}", percent(value / peak, 1)] for b, value in enumerate(design.gop_s, 1)]
+    if design.energy_j is not None:
+        headers.append("energy an inference")
+        for row, energy_j in zip(rows, design.energy_j, strict=True):
+            row.append(OBJECTIVES[Objective.ENERGY].text(energy_j))
+    yield table(headers, rows)
+    yield from ranking(design)
+
+
+def ranking(design: DesignTable) -> Iterator[str]:
+    """The designs that came next, if the search kept any."""
+    best, text = design.ranking[0].objective, design.options.text
+    rows = [(item.tile, text(item.objective), percent(item.objective / best - 1)) for item in design.ranking]
+    if len(rows) > 1:
+        yield table(["ranking", "objective", "to the best"], rows)
