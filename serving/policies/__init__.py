@@ -30,8 +30,12 @@ POLICIES: dict[str, Policy] = {
     "sushi": sushi.POLICY,
 }
 
+FOR_ONE_NETWORK = tuple(name for name, policy in POLICIES.items() if not policy.chooses_variants)
+"""Those that differ from each other where a network has no variants."""
+
 __all__ = [
     "DECIDE",
+    "FOR_ONE_NETWORK",
     "POLICIES",
     "Decide",
     "Decision",
