@@ -91,11 +91,10 @@ def map_bytes(work: Work, accelerator: Accelerator, maps: Maps) -> Values:
     if maps is Maps.ALL:
         return inputs + outputs
     room = accelerator.streaming_kib * KIB
-    read = np.where(inputs > room, inputs, 0.0)
-    present = work.weights > 0
-    first = np.arange(len(inputs)), present.argmax(axis=1)
+    read = np.where(inputs > room, inputs, 0.0) if maps is Maps.SPILLED else np.zeros_like(inputs)
+    first = np.arange(len(inputs)), (work.weights > 0).argmax(axis=1)
     read[first] = inputs[first]  # what the network reads comes from off chip, whatever its size
-    return read if maps is Maps.ONCE else read + np.where(outputs > room, outputs, 0.0)
+    return read + np.where(outputs > room, outputs, 0.0)
 
 
 def compute_s(work: Work, accelerator: Accelerator, engines: Sequence[tuple[int, int]] | None = None) -> Values:

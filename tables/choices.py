@@ -20,7 +20,7 @@ class Layers(StrEnum):
 class Maps(StrEnum):
     """Which feature maps move off chip.
 
-    ``NONE``.  ``ONCE``: the network's input, and every larger map than the streaming buffer when it is read.
+    ``NONE``.  ``ONCE``: the network's input, and every map larger than the streaming buffer when it is written.
     ``SPILLED``: the input, and every larger map when it is written and when it is read.  ``ALL``: every map twice.
     """
 

@@ -118,9 +118,9 @@ def map_bytes(layers, streaming, policy):
     for one in layers:
         moved = 0
         if one is not None and policy != "none":
-            if policy == "all" or one["inputs"] > streaming or first:
+            if policy == "all" or (policy == "spilled" and one["inputs"] > streaming) or first:
                 moved += one["inputs"]
-            if policy == "all" or (policy == "spilled" and one["outputs"] > streaming):
+            if policy == "all" or one["outputs"] > streaming:
                 moved += one["outputs"]
             first = False
         found.append(moved)

@@ -10,6 +10,7 @@ from ....tables.choices import Cut, Goal, Layers, Maps, StageB
 from ...options import Written, kibibytes, numbers, option
 from ...render import facts, ms, percent, progress, show, table
 from ..problem import Bandwidth
+from .many import names
 
 if TYPE_CHECKING:
     from ....platforms import Accelerator
@@ -47,9 +48,14 @@ class AcceleratorSearch:
     def run(self, network: str, platform: str, written: Written) -> None:
         """Tabulate the SubNets of a SuperNet with candidates for the persistent buffer, write and print the table."""
         from ....dse.subgraph_search import check_subgraphs_folder, engines_within, find_subgraphs, write_subgraphs
+        from ....formats import InputError
         from ....models.supernets import load_family
 
-        output = written.output
+        output, many = written.output, [text for text in (network, platform) if len(names(text, "")) > 1]
+        if many:
+            raise InputError(
+                f"{many[0]}: expected one SuperNet and one accelerator, found several; search each on its own"
+            )
         if output is not None:
             check_subgraphs_folder(output, replace=written.force)
         accelerator, options = self._accelerator(platform), self._options()
