@@ -1,4 +1,4 @@
-"""SUSHI at run time: a million queries with constraints, of which each gets a SubNet, on a table of about a hundred states."""
+"""SUSHI at run time: a million queries with constraints, each served by a SubNet, with about a hundred states."""
 
 from __future__ import annotations
 
