@@ -159,7 +159,7 @@ def sushi_fig16(lab: Lab) -> Item:
     notes = [
         (
             "Latency saved: STRICT_ACCURACY; accuracy gained: STRICT_LATENCY. Both against the same queries with "
-            "nothing resident. The paper's gain of accuracy is its largest, ours are means; our accuracies are illustrative."
+            "nothing resident. The paper's gain is its largest, ours are means, of illustrative accuracies."
         ),
         (
             "Fixed SubGraph: what all SubNets share, our reading of SUSHI without its scheduler. SUSHI: nearest by "
@@ -226,8 +226,8 @@ def sushi_table5(lab: Lab) -> Item:
         for of, way in ((SUSHI, "distance=l2"), (BY_TABLE, "distance=latency")):
             for columns, paper in zip(printed["columns"], printed[reading.net], strict=True):
                 less = -change(all_seeds(reading, lab, f"mode=accuracy,q={Q},{way}", columns), fixed)
-                at = f"{reading.net}, {columns} columns"
-                rows.append(row("latency saved", of, at, "%", less, paper if of == SUSHI else None, basis=PREDICTED))
+                rows.append(row("latency saved", f"{of}, {columns} columns", reading.net, "%", less,
+                                paper if of == SUSHI else None, basis=PREDICTED))  # fmt: skip
                 found.setdefault(of, []).append(float(less.mean()))
         by_table = np.array(found[BY_TABLE])
         rise, later = by_table[2] - by_table[0], by_table[-1] - by_table[2]
@@ -292,12 +292,12 @@ def sushi_hits(lab: Lab) -> Item:
         for mode in ("accuracy", "latency"):
             found = all_seeds(reading, lab, f"mode={mode},q={Q}")
             values = np.array([run.subnets.hit_ratio or 0.0 for run in found])
-            of = f"STRICT_{mode.upper()}"
-            rows.append(row("hit ratio", of, f"{reading.net}, {reading.name}", "", values,
+            of = f"{reading.net}, {reading.name}"
+            rows.append(row("hit ratio", of, f"STRICT_{mode.upper()}", "", values,
                             PUBLISHED["hits"][reading.net], basis=PREDICTED))  # fmt: skip
     mean: dict[str, list[float]] = {}
     for item in rows:
-        mean.setdefault(item.at.partition(",")[0], []).append(item.ours)
+        mean.setdefault(item.of.partition(",")[0], []).append(item.ours)
     resnet, mobilenet = (mean[reading.net][0] for reading in (RESNET, MOBILENET))
     claims = [
         Claim("The hit ratio of the smaller network is higher", "A.4", "0.78 and 0.66",
