@@ -19,7 +19,15 @@ PlatformName = Annotated[str, argument("A board: a name from `fluidb platforms`,
 
 Bandwidth = Annotated[str | None, option("Off-chip bandwidth instead of the platform's, e.g. 3.2GB/s.", "QUANTITY")]
 
+Persistent = Annotated[
+    str | None, option("On-chip memory for weights that stay (4Mb, 20%; 1728KiB), or search it.", "QUANTITY|search")
+]
+
 _GOALS = f"[{'|'.join(goal for goal in Objective if goal is not Objective.TRAFFIC)}]"
+
+
+SEARCH = "search"
+"""What stands for all values in place of one."""
 
 
 class Problem(NamedTuple):
@@ -55,9 +63,9 @@ class Space:
         if self.max_lut is not None:
             board.require(LUT_KEYS, "--max-lut")
         limits = {
-            "max_dsps": _limit(self.max_dsp, "--max-dsp", board.dsps, "DSPs", "80% or 720DSPs"),
-            "max_ram_mbit": _limit(self.max_ram, "--max-ram", board.on_chip_mbit, "Mb", "80% or 15Mb"),
-            "max_luts": _limit(self.max_lut, "--max-lut", board.luts, "LUTs", "76% or 166000LUTs"),
+            "max_dsps": limit(self.max_dsp, "--max-dsp", board.dsps, "DSPs", "80% or 720DSPs"),
+            "max_ram_mbit": limit(self.max_ram, "--max-ram", board.on_chip_mbit, "Mb", "80% or 15Mb"),
+            "max_luts": limit(self.max_lut, "--max-lut", board.luts, "LUTs", "76% or 166000LUTs"),
         }
         options = {key: value for key, value in vars(self).items() if key in SearchOptions.model_fields}
         options |= given | {"limits": limits}
@@ -110,7 +118,7 @@ def board_of(board: Platform) -> str:
     return f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"
 
 
-def _limit(text: str | None, what: str, total: float | None, unit: str, example: str) -> float | None:
+def limit(text: str | None, what: str, total: float | None, unit: str, example: str) -> float | None:
     """A limit that the user typed: an amount, or a share of what the board has."""
     from ...formats import InputError, parse_quantity
 

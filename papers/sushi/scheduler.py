@@ -263,7 +263,7 @@ def sushi_table5(lab: Lab) -> Item:
     notes = [
         (
             f"Against a SubGraph that stays, the mean over {ANY} of the largest table's: our reading of SUSHI "
-            "without its scheduler, which the paper does not define. Smaller tables have the first columns of larger ones."
+            "without its scheduler, which the paper does not define. A table has the first columns of a larger one."
         ),
         "By table: the SubGraph with which the last queries would have been fastest.",
     ]

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from ....tables.choices import Cut, Goal, Layers, Maps, StageB
 from ...options import Written, kibibytes, numbers, option
 from ...render import facts, ms, percent, progress, show, table
-from ..problem import Bandwidth
+from ..problem import SEARCH, Bandwidth, Persistent
 from .many import names
 
 if TYPE_CHECKING:
     from ....platforms import Accelerator
     from ....tables.subgraphs import SubGraphOptions, SubGraphTable
-
-SEARCH = "search"
-"""What stands for all values in place of one."""
 
 SHOWN = 12
 """Sizes of a search that are printed, evenly spaced."""
@@ -30,9 +27,7 @@ class AcceleratorSearch:
     with_: ClassVar[str] = "an accelerator"
 
     bandwidth: Bandwidth = None
-    persistent: Annotated[
-        str | None, option("Size of the persistent buffer, or divide the memory of the buffers.", "QUANTITY|search")
-    ] = None
+    persistent: Persistent = None
     step: Annotated[str, option("Step of its size in a search.", "QUANTITY")] = "36KiB"
     engines: Annotated[str | None, option("Array instead of its own, or all within its DSPs.", "K_P,C_P|search")] = None
     goal: Annotated[Goal, option("What the best SubGraph has, by the mean over SubNets.")] = Goal.LATENCY
