@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from fluidb.dse.subgraph_costs import Work, capacity, compute_s, map_bytes, tabulate
-from fluidb.dse.subgraph_search import engines_within, find_subgraphs, members_of
+from fluidb.dse.subgraph_search import arrays_within, find_subgraphs, members_of
 from fluidb.dse.subgraphs import cut_to, make_recipes
 from fluidb.models.supernets import load_family
 from fluidb.platforms import Accelerator, load_platform
@@ -28,7 +28,7 @@ def with_numpy(work: Work, chip: Accelerator, subgraphs: np.ndarray) -> np.ndarr
 def measure(rounds: int, columns: int = 500, step_kib: float = 36.0) -> Table:
     """Time of the table and of the search; NumPy must agree."""
     family, chip = load_family("ofa_mobilenet_v3"), load_platform("sushi-zcu104", kind=Accelerator)
-    work, arrays = members_of(family).work, engines_within(chip)
+    work, arrays = members_of(family).work, arrays_within(chip)
     names = [subnet.name for subnet in family.subnets]
     subgraphs = cut_to(make_recipes(work.boxes, names, list(Cut), columns, 0), capacity(chip))
     options = SubGraphOptions(columns=columns)
@@ -43,7 +43,7 @@ def measure(rounds: int, columns: int = 500, step_kib: float = 36.0) -> Table:
             Contestant(TABLE, timed(ours), NUMPY, ours=True),
             Contestant(
                 SEARCH,
-                timed(lambda: find_subgraphs(family, chip, options, engines=arrays, step_kib=step_kib)),
+                timed(lambda: find_subgraphs(family, chip, options, arrays=arrays, step_kib=step_kib)),
                 ours=True,
             ),
         ],

@@ -97,7 +97,7 @@ def map_bytes(work: Work, accelerator: Accelerator, maps: Maps) -> Values:
     return read + np.where(outputs > room, outputs, 0.0)
 
 
-def compute_s(work: Work, accelerator: Accelerator, engines: Sequence[tuple[int, int]] | None = None) -> Values:
+def compute_s(work: Work, accelerator: Accelerator, arrays: Sequence[tuple[int, int]] | None = None) -> Values:
     """Time that each layer computes.
 
     Parameters
@@ -106,7 +106,7 @@ def compute_s(work: Work, accelerator: Accelerator, engines: Sequence[tuple[int,
         The SubNets.
     accelerator : Accelerator
         What they run on.
-    engines : sequence of (int, int), optional
+    arrays : sequence of (int, int), optional
         K_P and C_P of other sizes of the array; its own if not given.
 
     Returns
@@ -116,7 +116,7 @@ def compute_s(work: Work, accelerator: Accelerator, engines: Sequence[tuple[int,
     """
     from . import subgraph_kernels
 
-    sizes = np.array(engines or [(accelerator.K_P, accelerator.C_P)], dtype=np.int64)
+    sizes = np.array(arrays or [(accelerator.K_P, accelerator.C_P)], dtype=np.int64)
     cycles = np.empty((len(sizes), len(work.extents), len(work.depthwise)))
     full = accelerator.depthwise is Depthwise.FULL
     subgraph_kernels.count_cycles(work.extents, work.depthwise, sizes, full, cycles)
@@ -130,7 +130,7 @@ def tabulate(
     subgraphs: Whole,
     maps: Maps,
     stage_b: StageB,
-    engines: Sequence[tuple[int, int]] | None = None,
+    arrays: Sequence[tuple[int, int]] | None = None,
 ) -> Pairs:
     """The cost of every SubNet with every SubGraph, and with none.
 
@@ -150,7 +150,7 @@ def tabulate(
         Which feature maps move off chip.
     stage_b : StageB
         How shared weights are fetched while nothing is resident.
-    engines : sequence of (int, int), optional
+    arrays : sequence of (int, int), optional
         Other sizes of the array, for which times are wanted.
 
     Returns
@@ -163,7 +163,7 @@ def tabulate(
     size, boxes = accelerator.word_bits / 8, work.boxes
     common = uniform_cut(shared(boxes), capacity(accelerator))
     every = np.concatenate([np.zeros_like(common)[None], subgraphs, common[None]])
-    moved, times = map_bytes(work, accelerator, maps), compute_s(work, accelerator, engines)
+    moved, times = map_bytes(work, accelerator, maps), compute_s(work, accelerator, arrays)
     time_s = np.empty((len(times), len(boxes), len(every)))
     used, overlap = np.empty(time_s.shape[1:]), np.empty(time_s.shape[1:])
     rate = accelerator.bytes_per_s

@@ -1,8 +1,8 @@
 """The cost model of an accelerator with a persistent buffer, compiled (paper 003; docs/sushi.md).
 
 Symbols: of L layers, a SubNet has K kernels of C channels and R x R, and Q output positions; a SubGraph has K, C and R
-too, 0 where it lacks a layer.  Engines compute K_P kernels of C_P channels side by side, nine products each.  The typed
-face is in ``subgraph_costs``.
+too, 0 where it lacks a layer.  The array computes K_P kernels of C_P channels side by side, nine products each.  The
+typed face is in ``subgraph_costs``.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ kernel = compiled(error_model="numpy")
 
 
 @kernel
-def count_cycles(extents, depthwise, engines, full, cycles):
+def count_cycles(extents, depthwise, arrays, full, cycles):
     """Cycles of each layer of each SubNet, on each size of the array.
 
     Parameters
@@ -23,19 +23,19 @@ def count_cycles(extents, depthwise, engines, full, cycles):
         K, C, R, Q of N SubNets.
     depthwise : (L,) bool
         Whether each kernel has its own channel.
-    engines : (G, 2) int64
+    arrays : (G, 2) int64
         K_P and C_P of G sizes.
     full : bool
-        Whether a depthwise layer uses all engines, not one row of them.
+        Whether a depthwise layer uses the whole array, not one row.
     cycles : (G, N, L) float64
         Output.
     """
-    for g in range(len(engines)):
-        K_P, C_P = engines[g, 0], engines[g, 1]
+    for g in range(len(arrays)):
+        K_P, C_P = arrays[g, 0], arrays[g, 1]
         for n in range(len(extents)):
             for l in range(len(depthwise)):  # noqa: E741  (the layer)
                 K, C, R, Q = extents[n, 0, l], extents[n, 1, l], extents[n, 2, l], extents[n, 3, l]
-                # Section 4.2.1: a large kernel is a series of 3x3, and 1x1 has nine channels in an engine
+                # Section 4.2.1: a large kernel is a series of 3x3, and 1x1 has nine channels in a DPE
                 windows = -(-R * R // 9)
                 if depthwise[l]:
                     steps = -(-K // (K_P * C_P) if full else -K // K_P) * windows

@@ -13,7 +13,7 @@ from ..models import Exit
 from ..models.supernets import Extents, Family, Slot, extents_of, slots_of, subnet_file
 from ..models.supernets.sharing import weights_in
 from ..platforms import Accelerator
-from ..platforms.accelerator import ENGINE_MACS
+from ..platforms.accelerator import DPE_MACS
 from ..tables.choices import Goal, Layers
 from ..tables.latency import LATENCY_FILE, SUBGRAPHS_FILE, LatencyRow, LatencyTable, Reuse, SubNet
 from ..tables.subgraphs import EMPTY, CountedLayer, Member, Sized, SubGraph, SubGraphOptions, SubGraphTable
@@ -22,7 +22,7 @@ from .subgraphs import Recipes, cut_to, make_recipes
 
 OWN_FILES = {SUBGRAPHS_FILE, LATENCY_FILE}
 
-Engines = tuple[int, int]
+Array = tuple[int, int]
 """K_P and C_P."""
 
 
@@ -79,7 +79,7 @@ def members_of(family: Family, layers: Layers = Layers.ALL) -> Members:
     )
 
 
-def engines_within(accelerator: Accelerator) -> list[Engines]:
+def arrays_within(accelerator: Accelerator) -> list[Array]:
     """The arrays that fit the DSPs and that no other one contains: none of the others is faster.
 
     Cycles never grow with K_P or C_P, so that an array is never faster than one that is larger in both directions.
@@ -101,7 +101,7 @@ def engines_within(accelerator: Accelerator) -> list[Engines]:
     """
     if accelerator.dsps is None:
         raise InputError(f"{accelerator.name}: a search of K_P and C_P needs dsps, which its file does not state")
-    most = accelerator.dsps // ENGINE_MACS
+    most = accelerator.dsps // DPE_MACS
     return [(K_P, most // K_P) for K_P in range(1, most + 1) if most == K_P or most // (K_P + 1) < most // K_P]
 
 
@@ -147,7 +147,7 @@ def find_subgraphs(
     accelerator: Accelerator,
     options: SubGraphOptions | None = None,
     *,
-    engines: Sequence[Engines] = (),
+    arrays: Sequence[Array] = (),
     step_kib: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> SubGraphTable:
@@ -165,7 +165,7 @@ def find_subgraphs(
         What they run on.
     options : SubGraphOptions, optional
         What is tabulated.
-    engines : sequence of (int, int)
+    arrays : sequence of (int, int)
         Arrays to choose from; its own if there are none.
     step_kib : float, optional
         Choose the size of the persistent buffer in such steps, from 0 to all that it shares with others.
@@ -185,7 +185,7 @@ def find_subgraphs(
     options = options or SubGraphOptions()
     members = members_of(family, options.layers)
     recipes = make_recipes(members.work.boxes, members.names, options.cuts, options.columns, options.seed)
-    arrays = list(engines) or [(accelerator.K_P, accelerator.C_P)]
+    arrays = list(arrays) or [(accelerator.K_P, accelerator.C_P)]
     steps = 0 if step_kib is None else int(accelerator.shared_kib // step_kib)
     sizes = [accelerator] if step_kib is None else [split(accelerator, step_kib * i) for i in range(steps + 1)]
     rated: list[list[Sized]] = []
@@ -197,7 +197,7 @@ def find_subgraphs(
             progress(done, len(sizes))
     if not rated:
         raise InputError(
-            f"{accelerator.name}: distinct_kib: expected room for a tile of {arrays[0][0]} x {arrays[0][1]} engines, "
+            f"{accelerator.name}: distinct_kib: expected room for a tile of {arrays[0][0]} x {arrays[0][1]} DPEs, "
             f"{_tile_kib(accelerator, arrays[0]):.3g} KiB, found {accelerator.distinct_kib:g} KiB"
         )
     found = [min(row, key=lambda item: _loss(item, options.goal)) for row in rated]
@@ -209,9 +209,9 @@ def find_subgraphs(
     return _table(family, final, options, members, recipes, listed if searched else [])
 
 
-def _tile_kib(accelerator: Accelerator, engines: Engines) -> float:
-    """Memory of the weights that an array of engines holds at a time."""
-    return ENGINE_MACS * engines[0] * engines[1] * accelerator.word_bits / 8 / KIB
+def _tile_kib(accelerator: Accelerator, array: Array) -> float:
+    """Memory of the weights that an array holds at a time."""
+    return DPE_MACS * array[0] * array[1] * accelerator.word_bits / 8 / KIB
 
 
 def _means(pairs: Pairs) -> tuple[Values, Values, Values]:
@@ -234,14 +234,14 @@ def _best(pairs: Pairs, goal: Goal, array: int = 0) -> int:
 
 
 def _rate(
-    work: Work, accelerator: Accelerator, recipes: Recipes, options: SubGraphOptions, engines: list[Engines]
+    work: Work, accelerator: Accelerator, recipes: Recipes, options: SubGraphOptions, arrays: list[Array]
 ) -> list[Sized]:
     """The best SubGraph of one size of the buffers, for each array."""
     subgraphs = cut_to(recipes, capacity(accelerator))
-    pairs = tabulate(work, accelerator, subgraphs, options.maps, options.stage_b, engines)
+    pairs = tabulate(work, accelerator, subgraphs, options.maps, options.stage_b, arrays)
     time_s, moved, hits = _means(pairs)
     rated = []
-    for array, (K_P, C_P) in enumerate(engines):
+    for array, (K_P, C_P) in enumerate(arrays):
         j = _best(pairs, options.goal, array)
         rated.append(
             Sized(

@@ -9,16 +9,16 @@ from pydantic import Field, model_validator
 
 from .described import Described
 
-ENGINE_MACS = 9
-"""Multipliers of a dot-product engine (Section 4.2.1)."""
+DPE_MACS = 9
+"""Multipliers of a dot-product engine, DPE (Section 4.2.1)."""
 
-Engines = Annotated[int, Field(ge=1, le=4096)]
+Side = Annotated[int, Field(ge=1, le=4096)]
 Kibibytes = Annotated[float, Field(ge=0, le=1e6, strict=False)]
 Amount = Annotated[float, Field(ge=1e-6, le=1e6, strict=False)]
 
 
 class Depthwise(StrEnum):
-    """How a depthwise convolution uses the engines: one row of K_P, or the full array of K_P x C_P."""
+    """How a depthwise convolution uses the array: one row of K_P DPEs, or all K_P x C_P."""
 
     ROW = "row"
     FULL = "full"
@@ -30,7 +30,7 @@ class Accelerator(Described):
     Attributes
     ----------
     K_P, C_P : int
-        Engines in the two directions: kernels and channels that are computed side by side.
+        Sides of the array of DPEs: kernels and channels that are computed side by side.
     clock_mhz : float
         Clock.
     bandwidth_gb_s : float
@@ -38,7 +38,7 @@ class Accelerator(Described):
     word_bits : int
         Width of weights and activations.
     depthwise : Depthwise
-        Engines that a depthwise convolution uses.
+        How a depthwise convolution uses the array.
     distinct_kib : float
         Each of the two halves of the buffer for weights that are fetched.
     streaming_kib, output_kib, persistent_kib : float
@@ -59,8 +59,8 @@ class Accelerator(Described):
     headers: ClassVar[tuple[str, ...]] = ("accelerator", "K_P x C_P", "persistent KiB", "MHz", "GB/s", "")
 
     schema_: Literal["fluidb.accelerator/1"] = Field("fluidb.accelerator/1", alias="schema")
-    K_P: Engines
-    C_P: Engines
+    K_P: Side
+    C_P: Side
     clock_mhz: Amount
     bandwidth_gb_s: Amount
     word_bits: Annotated[int, Field(ge=1, le=64)] = 8
@@ -71,7 +71,7 @@ class Accelerator(Described):
     persistent_kib: Kibibytes = 0.0
     other_kib: Kibibytes = 0.0
     on_chip_kib: Amount | None = None
-    dsps: Annotated[int, Field(ge=ENGINE_MACS, le=10**6)] | None = None
+    dsps: Annotated[int, Field(ge=DPE_MACS, le=10**6)] | None = None
     off_chip_pj_per_byte: Amount | None = None
     sources: dict[str, str] = {}
 
@@ -84,7 +84,7 @@ class Accelerator(Described):
             )
         if self.dsps is not None and self.macs_per_cycle > self.dsps:
             raise ValueError(
-                f"K_P, C_P: expected at most the {self.dsps} DSPs of the chip, found {ENGINE_MACS} * {self.K_P} * "
+                f"K_P, C_P: expected at most the {self.dsps} DSPs of the chip, found {DPE_MACS} * {self.K_P} * "
                 f"{self.C_P} = {self.macs_per_cycle}"
             )
         return self
@@ -101,8 +101,8 @@ class Accelerator(Described):
 
     @property
     def macs_per_cycle(self) -> int:
-        """Multiply-accumulates in a cycle with every engine busy."""
-        return ENGINE_MACS * self.K_P * self.C_P
+        """Multiply-accumulates in a cycle with every DPE busy."""
+        return DPE_MACS * self.K_P * self.C_P
 
     @property
     def clock_hz(self) -> float:
@@ -116,7 +116,7 @@ class Accelerator(Described):
 
     @property
     def peak_gop_s(self) -> float:
-        """Operations in a second with every engine busy, two to a MAC, in 1e9."""
+        """Operations in a second with every DPE busy, two to a MAC, in 1e9."""
         return 2e-9 * self.macs_per_cycle * self.clock_hz
 
     @property
@@ -128,7 +128,5 @@ class Accelerator(Described):
     @property
     def summary(self) -> str:
         """Its main numbers in one line."""
-        engines = f"{self.K_P} x {self.C_P} engines, {self.peak_gop_s:,.1f} GOP/s"
-        return (
-            f"{engines}, {self.persistent_kib:g} KiB persistent, {self.clock_mhz:g} MHz, {self.bandwidth_gb_s:g} GB/s"
-        )
+        array = f"{self.K_P} x {self.C_P} DPEs, {self.peak_gop_s:,.1f} GOP/s"
+        return f"{array}, {self.persistent_kib:g} KiB persistent, {self.clock_mhz:g} MHz, {self.bandwidth_gb_s:g} GB/s"

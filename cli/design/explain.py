@@ -23,7 +23,8 @@ def command(
     Of every layer and batch size: MACs, padding, waiting for memory; the chosen
     k and B_R and the next best; the loss under one fixed configuration; the
     designs that came next. --plot draws roofline, causes and utilisation.
-    `fluidb docs explain` reads an example.
+    `fluidb docs explain` reads an example. Of SubGraphs: the layers of a SubNet with
+    and without what is resident (`fluidb docs sushi`).
     """
     from ...tables.latency import DESIGN_FILE, SUBGRAPHS_FILE
 

@@ -15,7 +15,7 @@ from builders import COMPILED, Run, lines
 from fluidb.dse.subgraph_costs import Work, capacity, tabulate
 from fluidb.dse.subgraph_explanation import explain_pair
 from fluidb.dse.subgraph_search import (
-    engines_within,
+    arrays_within,
     find_subgraphs,
     latency_table,
     members_of,
@@ -295,7 +295,7 @@ def test_mobilenet_saves_more_than_resnet():
 
 def test_arrays_that_are_left_out_are_contained_in_one_that_is_not():
     chip = accelerator("sushi-zcu104", dsps=1728)
-    kept = engines_within(chip)
+    kept = arrays_within(chip)
     every = [(K_P, C_P) for K_P in range(1, 193) for C_P in range(1, 192 // K_P + 1)]
     assert all(any(k >= K_P and c >= C_P for k, c in kept) for K_P, C_P in every)
     assert all(sum(k >= K_P and c >= C_P for k, c in kept) == 1 for K_P, C_P in kept)
@@ -307,8 +307,8 @@ def test_arrays_that_are_left_out_are_contained_in_one_that_is_not():
 def test_the_search_of_sizes_and_arrays_is_that_of_every_combination(goal):
     chip = accelerator("sushi-zcu104")
     options = SubGraphOptions(columns=30, goal=goal)
-    arrays = engines_within(chip)[::5]
-    found = find_subgraphs(family("ofa_mobilenet_v3"), chip, options, engines=arrays, step_kib=432)
+    arrays = arrays_within(chip)[::5]
+    found = find_subgraphs(family("ofa_mobilenet_v3"), chip, options, arrays=arrays, step_kib=432)
     work = members_of(family("ofa_mobilenet_v3")).work
     names = [item.name for item in family("ofa_mobilenet_v3").subnets]
     recipes = make_recipes(work.boxes, names, options.cuts, 30, 0)
@@ -399,9 +399,9 @@ def test_the_command_writes_explains_and_draws(fluidb: Run, tmp_path: Path):
 def test_a_picture_of_arrays(tmp_path: Path):
     chip = accelerator("sushi-zcu104")
     table = find_subgraphs(
-        family("ofa_mobilenet_v3"), chip, SubGraphOptions(columns=1), engines=engines_within(chip)[::8]
+        family("ofa_mobilenet_v3"), chip, SubGraphOptions(columns=1), arrays=arrays_within(chip)[::8]
     )
-    assert len(table.sizes) == len(engines_within(chip)[::8])
+    assert len(table.sizes) == len(arrays_within(chip)[::8])
     figure = draw_roofline(explain_pair(table))
     assert figure.axes[2].get_title() == "arrays within the DSPs"
 
@@ -410,9 +410,9 @@ def test_a_picture_of_arrays(tmp_path: Path):
     ("arguments", "fault"),
     [
         (["ofa_resnet50", "sushi-zcu104", "--persistent", "9MiB"], "expected at most the 4864 KiB of the chip, found"),
-        (["ofa_resnet50", "sushi-zcu104", "--engines", "40,40"], "expected at most the 1728 DSPs of the chip, found 9"),
-        (["ofa_resnet50", "sushi-zcu104", "--engines", "4"], "expected K_P,C_P or search"),
-        (["ofa_resnet50", "sushi-fig10", "--engines", "search"], "needs dsps, which its file does not state"),
+        (["ofa_resnet50", "sushi-zcu104", "--array", "40,40"], "expected at most the 1728 DSPs of the chip, found 9"),
+        (["ofa_resnet50", "sushi-zcu104", "--array", "4"], "expected K_P,C_P or search"),
+        (["ofa_resnet50", "sushi-fig10", "--array", "search"], "needs dsps, which its file does not state"),
         (["ofa_resnet50", "sushi-zcu104", "--cuts", "all"], "--cuts: expected some of uniform, order, run, random"),
         (
             ["ofa_resnet50", "sushi-zcu104", "--b-max", "2"],
@@ -440,7 +440,7 @@ def test_a_missing_accuracy_names_its_subnets():
 
 def test_a_buffer_too_small_for_a_tile_and_a_family_without_subnets():
     chip = accelerator("sushi-zcu104", distinct_kib=1.0)
-    with pytest.raises(InputError, match=r"expected room for a tile of 12 x 12 engines, 1.27 KiB, found 1 KiB"):
+    with pytest.raises(InputError, match=r"expected room for a tile of 12 x 12 DPEs, 1.27 KiB, found 1 KiB"):
         find_subgraphs(family("ofa_resnet50"), chip, SubGraphOptions(columns=1))
     with pytest.raises(InputError, match="expected SubNets, found none"):
         members_of(family("ofa_resnet50")._replace(subnets=[]))

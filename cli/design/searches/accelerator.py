@@ -28,8 +28,8 @@ class AcceleratorSearch:
 
     bandwidth: Bandwidth = None
     persistent: Persistent = None
-    step: Annotated[str, option("Step of its size in a search.", "QUANTITY")] = "36KiB"
-    engines: Annotated[str | None, option("Array instead of its own, or all within its DSPs.", "K_P,C_P|search")] = None
+    step: Annotated[str, option("Step of the persistent buffer where its size is searched.", "QUANTITY")] = "36KiB"
+    array: Annotated[str | None, option("Array instead of its own, or all within its DSPs.", "K_P,C_P|search")] = None
     goal: Annotated[Goal, option("What the best SubGraph has, by the mean over SubNets.")] = Goal.LATENCY
     columns: Annotated[int, option("SubGraphs to make, at most.", min=1, max=10_000)] = 100
     cuts: Annotated[str, option("How SubGraphs are cut to the buffer.", "CUT,...")] = ",".join(Cut)
@@ -42,7 +42,7 @@ class AcceleratorSearch:
 
     def run(self, network: str, platform: str, written: Written) -> None:
         """Tabulate the SubNets of a SuperNet with candidates for the persistent buffer, write and print the table."""
-        from ....dse.subgraph_search import check_subgraphs_folder, engines_within, find_subgraphs, write_subgraphs
+        from ....dse.subgraph_search import arrays_within, check_subgraphs_folder, find_subgraphs, write_subgraphs
         from ....formats import InputError
         from ....models.supernets import load_family
 
@@ -55,10 +55,10 @@ class AcceleratorSearch:
             check_subgraphs_folder(output, replace=written.force)
         accelerator, options = self._accelerator(platform), self._options()
         family = load_family(network)
-        arrays = engines_within(accelerator) if self.engines == SEARCH else ()
+        arrays = arrays_within(accelerator) if self.array == SEARCH else ()
         step_kib = kibibytes(self.step, "--step") if self.persistent == SEARCH else None
         with progress("sizes") as report:
-            found = find_subgraphs(family, accelerator, options, engines=arrays, step_kib=step_kib, progress=report)
+            found = find_subgraphs(family, accelerator, options, arrays=arrays, step_kib=step_kib, progress=report)
         if output is not None:
             write_subgraphs(found, output, replace=written.force)
         then = f"; next: fluidb explain {output}"
@@ -75,10 +75,10 @@ class AcceleratorSearch:
         found, changed = load_platform(name, bandwidth, kind=Accelerator), {}
         if self.persistent not in (None, SEARCH):
             changed["persistent_kib"] = kibibytes(str(self.persistent), "--persistent")
-        if self.engines not in (None, SEARCH):
-            pair = numbers(self.engines, "--engines", int, "12,12, or search")
+        if self.array not in (None, SEARCH):
+            pair = numbers(self.array, "--array", int, "12,12, or search")
             if len(pair) != 2:
-                raise InputError(f'--engines: expected K_P,C_P or search, found "{self.engines}"; e.g. 12,12')
+                raise InputError(f'--array: expected K_P,C_P or search, found "{self.array}"; e.g. 12,12')
             changed |= {"K_P": int(pair[0]), "C_P": int(pair[1])}
         return resize(found, **changed) if changed else found
 
@@ -183,5 +183,5 @@ def _sizes(found: SubGraphTable) -> str:
         for i, item in enumerate(found.sizes)
         if (best := (item.K_P, item.C_P, item.persistent_kib) == chosen) or i in shown
     ]
-    headers = ["engines, persistent buffer", "streaming KiB", "mean ms", "saved", "MB off chip", "hits"]
+    headers = ["array, persistent buffer", "streaming KiB", "mean ms", "saved", "MB off chip", "hits"]
     return table([f"{headers[0]} ({len(rows)} of {every})", *headers[1:]], rows)
