@@ -147,7 +147,7 @@ def test_the_import_of_the_page_prints_what_it_says(tmp_path):
 
 def test_the_arrivals_of_the_page_are_made(tmp_path):
     (commands,) = blocks("docs/arrivals.md", "sh")
-    assert run_shell(commands, tmp_path).count("CV of gaps") == len(list(tmp_path.glob("*.csv"))) == 7
+    assert run_shell(commands, tmp_path).count("CV of gaps") == len(list(tmp_path.glob("*.csv"))) == 8
 
 
 @needs_speed
