@@ -326,7 +326,7 @@ def device_of(table: LatencyTable, segments: Segments) -> Device:
     ends_stage = np.append(stage[1:] != stage[:-1], True)
     return Device(
         time_s=segments.time_s,
-        latency_s=np.stack([table.array(variant) for variant in range(table.variants)]),
+        latency_s=table.arrays(),
         segment_at=segment_at,
         stage_after=stage - ~ends_stage,
         gather_s=table.gather_array(),

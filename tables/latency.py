@@ -293,15 +293,27 @@ class LatencyTable(Table, Stated):
         (P + 1, P + 1, b_max + 1) ndarray of float64
             Zero where nothing runs: at b = 0, and from a place to itself or back.
         """
+        return self.arrays()[variant]
+
+    def arrays(self) -> NDArray[np.float64]:
+        """The times of :meth:`array` of every variant.
+
+        Returns
+        -------
+        (V, P + 1, P + 1, b_max + 1) ndarray of float64
+            By variant.
+        """
         ends, last, steps = self.places + 1, len(self.exits), self.exits[-1].steps
-        table, pairs = np.zeros((ends, ends, self.b_max + 1)), len(self.rows) // self.variants
-        for row in self.rows[variant * pairs : (variant + 1) * pairs]:
-            table[row.from_exit, row.to_exit, 1:] = row.time_s
+        count, pairs = self.variants, len(self.rows) // self.variants
+        table = np.zeros((count, ends, ends, self.b_max + 1))
+        times = np.array([row.time_s for row in self.rows]).reshape(count, pairs, self.b_max)
+        for place, row in enumerate(self.rows[:pairs]):
+            table[:, row.from_exit, row.to_exit, 1:] = times[:, place]
         if steps > 1:
-            step_s, every = table[last - 1, last], np.arange(steps + 1)[:, None]
-            table[:last, last - 1 :] = table[:last, last - 1, None] + every * step_s
+            step_s, every = table[:, last - 1, None, last], np.arange(steps + 1)[:, None]
+            table[:, :last, last - 1 :] = table[:, :last, last - 1, None] + (every * step_s)[:, None]
             for step in range(1, steps):
-                table[last - 1 + step, last - 1 + step :] = every[: steps - step + 1] * step_s
+                table[:, last - 1 + step, last - 1 + step :] = every[: steps - step + 1] * step_s
         return table
 
     def gather_array(self) -> NDArray[np.float64]:
