@@ -30,6 +30,7 @@ SOURCES = (
     "serving/bound.py",
     "serving/event_loop.py",
     "serving/policies/*.py",
+    "tables/reorganisation.py",
 )
 """Every file with a compiled function."""
 

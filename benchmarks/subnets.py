@@ -10,7 +10,9 @@ from fluidb.models.supernets import load_family
 from fluidb.platforms import Accelerator, load_platform
 from fluidb.serving import find_policy, simulate
 from fluidb.tables.subgraphs import SubGraphOptions
-from fluidb.traffic import constrain, parse_accuracies, parse_slos, poisson, prepare
+from fluidb.traffic import poisson, prepare
+from fluidb.traffic.additions import add_columns
+from fluidb.traffic.constraints import parse_accuracies, parse_slos
 from rounds import Contestant, Table, take_turns, timed
 
 RATE_PER_S = 150.0
@@ -27,7 +29,7 @@ def measure(rounds: int, count: int) -> Table:
     options = SubGraphOptions(columns=STATES)
     table = latency_table(find_subgraphs(load_family("ofa_mobilenet_v3"), accelerator, options))
     accuracies, slos = parse_accuracies("uniform:0.704,0.766"), parse_slos("uniform:5ms,20ms")
-    traffic = prepare(constrain(poisson(RATE_PER_S, count, 1), accuracies=accuracies, slos=slos, seed=1), [1.0])
+    traffic = prepare(add_columns(poisson(RATE_PER_S, count, 1), 1, min_accuracy=accuracies, slo_s=slos), [1.0])
     contestants = []
     for policy in POLICIES:
         run = partial(simulate, table, traffic, find_policy(policy))

@@ -49,6 +49,9 @@ Policies = Annotated[
     list[str] | None, option("As in serve-sim; all for one network if not given. Repeatable.", "NAME[:KEY=VALUE,...]")
 ]
 Slo = Annotated[str | None, option("Latency objective, e.g. 200ms, if the trace has none.", "DURATION")]
+PredictDepth = Annotated[
+    float | None, option("Correlation of predicted with actual depth, -1 to 1, if the trace has no predictions.", "RHO")
+]
 Samples = Annotated[Path | None, option("Confidences and answers to draw from, if the trace has none.", "FILE")]
 
 
@@ -61,6 +64,7 @@ class Simulation:
     samples: Samples = None
     slo: Slo = None
     seed: Seed = 0
+    predict_depth: PredictDepth = None
 
     @property
     def requests(self) -> Requests:
@@ -68,7 +72,9 @@ class Simulation:
         from ..experiments.inputs import Requests
 
         slo_s = duration(self.slo, "--slo")
-        return Requests(trace=self.trace, samples=self.samples, slo_s=slo_s, seed=self.seed)
+        return Requests(
+            trace=self.trace, samples=self.samples, slo_s=slo_s, seed=self.seed, predict_depth=self.predict_depth
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -148,6 +148,8 @@ def quantity(value: float, unit: str) -> str:
         return megabytes(value)
     if unit == "J":
         return f"{1e3 * value:.4g} mJ"
+    if unit == "squared":
+        return f"{value:,.4g}"
     return f"{value:,.3f} /s" if unit == "/s" else f"{value:,.0f}"
 
 

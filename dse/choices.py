@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+MAX_BATCH = 256
+"""Largest B_max of a design: the number of layouts of a batch grows with its square."""
+
 
 class Batching(StrEnum):
     """How a batch is laid out on the matrices of a layer (paper 000, Figs. 1 and 4a).

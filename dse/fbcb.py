@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ..formats import Strict, Table
-from ..tables.latency import MAX_BATCH
+from .choices import MAX_BATCH
 from .space import K_CODES
 
 K_BITS = 2

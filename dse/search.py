@@ -14,8 +14,7 @@ from ..formats import InputError, Strict
 from ..models import Network
 from ..models.network import Count
 from ..platforms import Platform
-from ..tables.latency import MAX_BATCH
-from .choices import Batching, Objective
+from .choices import MAX_BATCH, Batching, Objective
 from .objectives import OBJECTIVES, Cost, check_objectives, weighted
 from .space import Limits, Plan, Tile, check_fit, designs, make_plan, stacked
 from .workload import distinct

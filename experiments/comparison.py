@@ -58,17 +58,26 @@ class PointResult(Printed):
     cv: float | None = None
     trace: str | None
     trace_sha256: str | None
+    offline: bool = False
+    predict_depth: float | None = None
     requests: int
     contenders: list[Standing]
 
     @property
     def key(self) -> tuple[object, ...]:
         """What it is matched by."""
-        return self.case, self.slo_s, self.rate_per_s, self.cv, self.trace_sha256, self.requests
+        traffic = self.rate_per_s, self.cv, self.trace_sha256, self.offline, self.predict_depth
+        return self.case, self.slo_s, *traffic, self.requests
+
+    @property
+    def arrivals(self) -> str:
+        """What arrives, in few words."""
+        if self.rate_per_s is not None:
+            return f"{self.rate_per_s:g} /s"
+        return "all at once" if self.offline else "its trace"
 
     def __str__(self) -> str:
-        traffic = "its trace" if self.rate_per_s is None else f"{self.rate_per_s:g} /s"
-        return f'case "{self.case}", SLO {1e3 * self.slo_s:g} ms, {traffic}, {self.requests:,} requests'
+        return f'case "{self.case}", SLO {1e3 * self.slo_s:g} ms, {self.arrivals}, {self.requests:,} requests'
 
 
 class ContenderRow(Printed):
@@ -263,6 +272,8 @@ def _described(point: Point, contenders: list[Standing]) -> PointResult:
         cv=site.keys.cv,
         trace=site.keys.trace,
         trace_sha256=site.trace_sha256,
+        offline=site.keys.offline,
+        predict_depth=site.keys.predict_depth,
         requests=point.requests,
         contenders=contenders,
     )
@@ -294,7 +305,7 @@ class Change(Printed):
 
     Attributes
     ----------
-    case, slo_s, rate_per_s, contender, metric
+    case, slo_s, rate_per_s, offline, contender, metric
         Which.
     earlier, now : float
         Its means.
@@ -307,6 +318,7 @@ class Change(Printed):
     case: str
     slo_s: float
     rate_per_s: float | None
+    offline: bool = False
     contender: str
     metric: str
     earlier: float
@@ -404,6 +416,7 @@ def against(now: Comparison, earlier: Comparison) -> Against:
                         case=point.case,
                         slo_s=point.slo_s,
                         rate_per_s=point.rate_per_s,
+                        offline=point.offline,
                         contender=item.name,
                         metric=figure.key,
                         earlier=float(before.values.mean()),

@@ -43,13 +43,16 @@ class Requests:
     slo_s : float, optional
         Latency objective in seconds of all requests, if the trace has none.
     seed : int
-        Seed of exits or samples that are drawn.
+        Seed of exits, samples or predictions that are drawn.
+    predict_depth : float, optional
+        Correlation with the depth of requests of the predictions that are drawn, if the trace has none.
     """
 
     trace: Trace | Path
     samples: Path | None = None
     slo_s: float | None = None
     seed: int = 0
+    predict_depth: float | None = None
 
     @property
     def file(self) -> Path | None:
@@ -101,6 +104,8 @@ class Requests:
         InputError
             As :func:`fluidb.traffic.prepare` does.
         """
-        found = prepare(trace, rates, slo_s=self.slo_s, seed=self.seed, threshold=threshold)
+        found = prepare(
+            trace, rates, slo_s=self.slo_s, seed=self.seed, threshold=threshold, predict_depth=self.predict_depth
+        )
         drawn = "" if self.samples is None else f" of {self.samples}, seed {self.seed}"
         return replace(found, origin=f"{found.origin}{drawn}")

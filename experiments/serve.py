@@ -83,7 +83,9 @@ def serve(
     scheduler, latency = as_scheduler(policy), as_table(table)
     check_stated(requirements, mac_share=latency.peak_macs_per_s, **stated_of(latency))
     trace = requests.read(progress)
-    check_stated(requirements, accuracy=trace.correct, accuracy_misses=trace.min_accuracy)
+    check_stated(
+        requirements, accuracy=trace.correct, accuracy_misses=trace.min_accuracy, width_variance=trace.width
+    )  # fmt: skip
     traffic = requests.traffic(trace, [row.rate for row in latency.exits], threshold)
     replay = simulate(latency, traffic, scheduler, until_s=until_s, progress=progress)
     if record:

@@ -20,7 +20,7 @@ from ..serving.metrics import summarise
 from ..serving.replay import simulate
 from ..serving.statistics import Interval
 from ..tables.latency import LatencyTable
-from ..traffic.arrivals import gamma, poisson
+from ..traffic.arrivals import gamma, offline, poisson
 from ..traffic.traffic import Traffic, prepare
 from .designs import Asked, Found, find_each
 from .scenarios import Contender, Point
@@ -32,7 +32,16 @@ RUNS, DESIGNS = "runs", "designs"
 
 COMPARED = tuple(
     FIGURES[name]
-    for name in ("mean", "p99", "violation_rate", "unavoidable_rate", "processing_rate", "busy_share", "mac_share")
+    for name in (
+        "mean",
+        "p99",
+        "violation_rate",
+        "unavoidable_rate",
+        "processing_rate",
+        "busy_share",
+        "mac_share",
+        "depth_variance",
+    )
 )
 """The figures of a run that are kept and compared."""
 
@@ -168,7 +177,7 @@ def traffic(point: Point, seed: int) -> Traffic:
     point : Point
         The point of the grid.
     seed : int
-        Seed of arrivals, where they are drawn, and of exits, where the trace decides none.
+        Seed of arrivals, where they are drawn, of exits, where the trace decides none, and of predictions.
 
     Returns
     -------
@@ -176,14 +185,16 @@ def traffic(point: Point, seed: int) -> Traffic:
         Requests with their exits and objectives.
     """
     site, rate = point.site, point.rate_per_s
-    if rate is None:
-        assert site.trace is not None
+    if site.trace is not None:
         trace = site.trace
+    elif rate is None:
+        trace = offline(point.requests)
     elif site.keys.cv is not None:
         trace = gamma(rate, site.keys.cv, point.requests, seed)
     else:
         trace = poisson(rate, point.requests, seed)
-    return prepare(trace, [item.rate for item in site.network.exits], slo_s=point.slo_s, seed=seed)
+    rates, rho = [item.rate for item in site.network.exits], site.keys.predict_depth
+    return prepare(trace, rates, slo_s=point.slo_s, seed=seed, predict_depth=rho)
 
 
 class Run(NamedTuple):
@@ -202,6 +213,8 @@ class Run(NamedTuple):
             "slo_s": self.point.slo_s,
             "rate_per_s": self.point.rate_per_s,
             "cv": self.point.site.keys.cv,
+            "offline": self.point.site.keys.offline,
+            "predict_depth": self.point.site.keys.predict_depth,
             "trace_sha256": self.point.site.trace_sha256,
             "requests": self.point.requests,
             "seed": self.seed,

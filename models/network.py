@@ -166,6 +166,11 @@ class Network(Strict):
         return self
 
     @property
+    def steps(self) -> int:
+        """How often the last stage may run: more than once if it is a decoder."""
+        return self.exits[-1].steps
+
+    @property
     def gemms(self) -> list[Gemm]:
         """The matrix products, heads included, in execution order."""
         return [layer.gemm for layer in self.layers if layer.gemm]

@@ -55,10 +55,15 @@ class Described(Strict):
     @field_validator("sources", check_fields=False)
     @classmethod
     def _sources_name_keys(cls, value: dict[str, str]) -> dict[str, str]:
-        strangers = sorted(set(value) - set(cls.model_fields))
+        strangers = sorted(set(value) - cls.source_keys())
         if strangers:
             raise ValueError(f"expected the keys of this file, found {', '.join(strangers)}")
         return value
+
+    @classmethod
+    def source_keys(cls) -> set[str]:
+        """Keys that may have a source."""
+        return set(cls.model_fields)
 
     @classmethod
     def read(cls, data: dict[str, Any], path: Path) -> Self:
@@ -82,6 +87,11 @@ class Described(Strict):
             With a line for every fault.
         """
         return validate(cls, data, path)
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        """Its content for people, by key."""
+        return self.model_dump(mode="json", exclude={"schema_", "sources"})
 
     @property
     def unsourced(self) -> list[str]:

@@ -1,20 +1,17 @@
-"""The kind ``device``: a fixed machine, described by a model of its kernels or by measured times."""
+"""The kind ``device``: a fixed machine, and the form of it that is a model of its kernels."""
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 
-from ..formats import InputError, Strict, read_text, validate
-from .described import Described, plain_name
+from ..formats import validate
+from .described import Described
 
-MAX_BATCH = 256
+MAX_BATCH = 512
 """Largest b_max."""
 
 MAX_STAGES = 1000
@@ -27,8 +24,15 @@ Lanes = Annotated[int, Field(ge=1, le=64)]
 Load = Annotated[float, Field(gt=0, le=1e6)]
 
 
+def linear_s(floor_s: float | None, sample_s: float | None, b_max: int) -> list[float] | None:
+    """A fixed part and one for each sample, for b = 0..b_max; nothing for no samples; ``None`` if neither is stated."""
+    if floor_s is None and sample_s is None:
+        return None
+    return [0.0, *((floor_s or 0.0) + (sample_s or 0.0) * b for b in range(1, b_max + 1))]
+
+
 class Device(Described):
-    """The keys that both forms of a device have (``docs/add-a-device.md``); its file says which form it is.
+    """The keys that all forms of a device have (``docs/add-a-device.md``); its file says which form it is.
 
     Attributes
     ----------
@@ -48,8 +52,6 @@ class Device(Described):
     table_made_by: ClassVar[str] = "make its table with `fluidb latency NETWORK {} -o DIR`"
     listed_as: ClassVar[str] = "devices"
     headers: ClassVar[tuple[str, ...]] = ("device", "form", "b_max", "lanes", "")
-    no_numbers: ClassVar[set[str]] = Described.no_numbers | {"network", "stages"}
-
     schema_: Literal["fluidb.device/1"] = Field("fluidb.device/1", alias="schema")
     lanes: Lanes = 1
     load_full: Load | None = None
@@ -69,8 +71,13 @@ class Device(Described):
 
     @classmethod
     def read(cls, data: dict[str, Any], path: Path) -> Any:
-        """A device of the form that the file has: measured if it names a table."""
-        return Measured.read(data, path) if "table" in data else validate(Analytic, data, path)
+        """A device of the form that the file has: measured if it names a table, by stage if it has groups of stages."""
+        from .by_stage import ByStage  # both forms are devices, so that their modules import this one
+        from .measured import Measured
+
+        if "table" in data:
+            return Measured.read(data, path)
+        return validate(ByStage if "groups" in data else Analytic, data, path)
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -89,12 +96,13 @@ class Device(Described):
         # paper 001, Section 4.2: the larger two batches are, the more they slow each other
         return [0.0, *(self.load_full * b / (b + self.load_half_batch) for b in range(1, self.b_max + 1))]
 
-    def gather_s(self) -> list[float] | None:
-        """Time to gather survivors into a batch of b, for b = 0..b_max; ``None`` if the file states no time."""
-        floor_s, sample_s = self.gather_floor_s, self.gather_s_per_sample
-        if floor_s is None and sample_s is None:
-            return None
-        return [0.0, *((floor_s or 0.0) + (sample_s or 0.0) * b for b in range(1, self.b_max + 1))]
+    def gathers_s(self, stages: int) -> list[list[float]] | None:
+        """Time to gather survivors into a batch of b, for b = 0..b_max; ``None`` if the file states no time.
+
+        A row for each of the ``stages`` of a network: at the input, and behind every stage but the last.
+        """
+        row = linear_s(self.gather_floor_s, self.gather_s_per_sample, self.b_max)
+        return None if row is None else [row] * stages
 
 
 class Analytic(Device):
@@ -159,128 +167,3 @@ class Analytic(Device):
         if self.bandwidth_gb_s is None or self.word_bits is None:
             return 0.0
         return words * batch * self.word_bits / 8 / (1e9 * self.bandwidth_gb_s)
-
-
-class Measured(Device):
-    """A device that is described by times that were measured on it, for one network.
-
-    Attributes
-    ----------
-    table : str
-        CSV with the columns stage, batch, seconds; its path starts at the folder of the device's file.
-    network : str
-        Name of the network that was measured.
-    stages : int
-        Its stages: one for each exit.
-    sources : dict of str to str
-        Where each number comes from, by key.
-    """
-
-    form: ClassVar[str] = "measured"
-
-    table: str
-    network: str
-    stages: Annotated[int, Field(ge=1, le=MAX_STAGES)]
-    sources: dict[str, str] = {}
-    _stage_s: list[list[float]] = PrivateAttr(default_factory=list)
-
-    @classmethod
-    def read(cls, data: dict[str, Any], path: Path) -> Self:
-        """A device from what its file holds, with the table that it names."""
-        found = validate(cls, data, path)
-        file = path.parent / found.table
-        if not file.is_file():
-            raise InputError(f"{path}: table: expected a CSV file of measured times, found none at {file}")
-        found._stage_s = _stage_times(file, found.stages)  # noqa: SLF001  (of its own class)
-        return found
-
-    @property
-    def stage_s(self) -> list[list[float]]:
-        """Time of each stage, for b = 1..b_max."""
-        return self._stage_s
-
-    @property
-    def b_max(self) -> int:
-        """Largest batch size that was measured."""
-        return len(self._stage_s[0])
-
-
-def import_times(path: Path, file: Path, network: str, stages: int, name: str | None = None) -> Measured:
-    """Make a device from measured times.
-
-    Parameters
-    ----------
-    path : Path
-        CSV with the columns stage, batch, seconds.
-    file : Path
-        Where the device's file will be written; the path of the CSV starts at its folder.
-    network : str
-        Name of the network that was measured.
-    stages : int
-        Its stages.
-    name : str, optional
-        The device's name; if not given, that of the CSV.
-
-    Returns
-    -------
-    Measured
-        The device.
-
-    Raises
-    ------
-    InputError
-        With a line for every fault of the CSV.
-    """
-    content = {
-        "name": name or plain_name(path.stem),
-        "title": f"Times of {network}, measured",
-        "table": os.path.relpath(path, file.parent),
-        "network": network,
-        "stages": stages,
-        "sources": {"table": f"measured; imported from {path.name}"},
-    }
-    return Measured.read(content, file)
-
-
-class _Time(Strict):
-    """A row of a measured table. Cells are text, therefore numbers are converted here."""
-
-    model_config = ConfigDict(strict=False)
-
-    stage: Annotated[int, Field(ge=1, le=MAX_STAGES)]
-    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]
-    seconds: Annotated[float, Field(gt=0, le=MAX_CELL_S)]
-
-
-def _stage_times(path: Path, stages: int) -> list[list[float]]:
-    """Read times by stage and batch; every fault has a line with its row and column."""
-    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
-    cells: dict[tuple[int, int], float] = {}
-    faults: list[str] = []
-    try:
-        absent = [name for name in _Time.model_fields if name not in (reader.fieldnames or ())]
-        if absent:
-            raise InputError(
-                f"{path}: line 1: expected the columns stage, batch, seconds; found no {', '.join(absent)}"
-            )
-        for row in reader:
-            line = Path(f"{path}: line {reader.line_num}")
-            try:
-                found = validate(_Time, {name: row[name] for name in _Time.model_fields}, line)
-            except InputError as error:
-                faults += error.faults
-                continue
-            if found.stage > stages:
-                faults.append(f"{line}: stage: expected at most the {stages} of the device, found {found.stage}")
-            elif (found.stage, found.batch) in cells:
-                faults.append(f"{line}: stage {found.stage}, batch {found.batch}: expected one row, found a second")
-            cells[found.stage, found.batch] = found.seconds
-    except csv.Error as error:
-        raise InputError(f"{path}: line {reader.line_num}: expected CSV, found none ({error})") from None
-    batches = range(1, max((batch for _, batch in cells), default=1) + 1)
-    if not faults:
-        pairs = ((stage, batch) for stage in range(1, stages + 1) for batch in batches)
-        faults = [f"{path}: stage {i}, batch {b}: expected a row, found none" for i, b in pairs if (i, b) not in cells]
-    if faults:
-        raise InputError(faults)
-    return [[cells[stage, batch] for batch in batches] for stage in range(1, stages + 1)]

@@ -73,7 +73,7 @@ def _title(points: Sequence[PointResult]) -> str:
     if len(slos) == 1:
         shared.append(f"SLO {1e3 * first.slo_s:g} ms")
     if len(rates) == 1:
-        shared.append("its trace" if first.rate_per_s is None else f"{first.rate_per_s:g} requests/s")
+        shared.append(first.arrivals if first.rate_per_s is None else f"{first.rate_per_s:g} requests/s")
     return f"{shared[0]}\n{', '.join(shared[1:])}"
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..jit import compiled
 from ..tables.latency import LatencyTable
+from ..traffic.traffic import places
 from .metrics import Replay
 
 ROUNDING = 1e-6
@@ -50,7 +51,7 @@ def least_work(
     segments, last = table.segments(by_layer=True), len(table.exits)
     work_s = np.empty(len(exits))
     time_s = segments.time_s[:, :, 1:].min(axis=0)  # a scheduler may choose the variant
-    ends = np.where(exits == last, exits + steps - 1, exits)
+    ends = places(exits, steps, last)
     for number in np.unique(ends).tolist():
         here = ends == number
         rows = [time_s[segments.stage <= number], *[time_s[segments.stage == last]] * (number - last)]

@@ -16,13 +16,15 @@ from numba import from_dtype, types
 from numpy.typing import NDArray
 
 from ..jit import compiled
+from .policies.estimates import narrowest
 from .policies.interface import DECIDE, LANE, LANES, LATENCY, REQUESTS, VARIANTS, Data, View
 
-OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE = range(4)
+OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE, TOO_NARROW = range(5)
 FAULTS = {
     OVERFULL: "admitted more requests than wait or than fit beside those on the lane, or a negative number",
     NO_PROGRESS: "neither ran, nor admitted, nor named a later time to be asked again",
     NO_SUCH_TABLE: "named a variant that the latency table does not have, or a negative delay",
+    TOO_NARROW: "named a variant that is too narrow for a request that it admits",
 }
 
 PREEMPTS, MERGES = 1, 2
@@ -52,6 +54,7 @@ CLOCK = np.dtype(
         ("head", "i8"),  # where the queue begins in its array
         ("tail", "i8"),  # and ends
         ("returned", "i8"),  # requests
+        ("batches", "i8"),  # that have entered
         ("preemptions", "i8"),
         ("calls", "i8"),  # of the policy, with samples on the lane
         ("runs", "i8"),  # segments run
@@ -72,12 +75,12 @@ class Device(NamedTuple):
     time_s : (V, S, B + 1) ndarray of float64
         Time of each distinct segment by variant and batch size.
     latency_s : (V, E + 1, E + 1, B + 1) ndarray of float64
-        Times between the places where samples leave, for the policy.
+        Times between exits, for the policy.
     segment_at : (P,) ndarray of int64
         Which of the distinct segments runs at each place from input to end; one that repeats has several places.
     stage_after : (P,) ndarray of int64
         Stages completed once the segment at a place is.
-    gather_s : (E + 1, B + 1) ndarray of float64
+    gather_s : (P + 1, B + 1) ndarray of float64
         Time to gather the samples that stay in a batch, by the stages that it has completed and by their number.
     load : (B + 1,) ndarray of float64
         Share of the device that a segment takes, by batch size.  Segments that run side by side all take longer by the
@@ -242,10 +245,12 @@ def enter(admit, skip, variant, clock, lane, batches, members, queue, requests):
     batch = batches[lane.offset + lane.depth]
     batch.first, batch.began_with, batch.places = lane.in_flight, admit, admit
     batch.segment, batch.stage, batch.variant = 0, 0, variant
+    clock.batches += 1
     for m in range(admit):
         request = queue[clock.head + skip + m]
         members[lane.offset + lane.in_flight + m] = request
         requests[request].start_s, requests[request].variant = clock.now_s, variant
+        requests[request].batch = clock.batches
         due_s = min(due_s, requests[request].due_s)
     batch.due_s = due_s
     take_from_queue(queue, clock, skip, admit)
@@ -296,39 +301,39 @@ def compact(lane, batch, gather_s):
 
 
 @compiled(inline="always")
-def meets_below(lane, batches):
-    """Whether a lane's top batch has reached the batch below it, with which it then merges."""
+def meets_below(lane, batches, variants):
+    """Whether a lane's top batch has reached the batch below it, with which it then merges; widths may differ."""
     if lane.depth < 2 or lane.samples == 0:
         return False
     batch, under = batches[lane.offset + lane.depth - 1], batches[lane.offset + lane.depth - 2]
-    return under.segment == batch.segment and under.variant == batch.variant
+    if under.segment != batch.segment:
+        return False
+    if batch.variant == under.variant:
+        return True
+    one, other = variants[batch.variant], variants[under.variant]
+    return one.subnet == other.subnet and one.state == other.state
 
 
 @compiled(inline="always")
-def give_way(clock, lane, batches, members, requests):
-    """Take the top batch from a lane's stack, if all its samples exited or it has reached the batch below.
-
-    Returns whether it merged with that.
-    """
-    batch, merges = batches[lane.offset + lane.depth - 1], meets_below(lane, batches)
-    if lane.samples > 0 and not merges:
-        return False
+def give_way(merges, clock, lane, batches, members, requests):
+    """Take the top batch from a lane's stack: all its samples exited, or it merges with the batch below."""
+    batch = batches[lane.offset + lane.depth - 1]
     lane.left = 0  # the policy is asked
     lane.depth -= 1
     if not merges:
         lane.admitted -= batch.began_with
     if lane.depth == 0:
         lane.stage = 0
-        return False
+        return
     below = batches[lane.offset + lane.depth - 1]
     for m in range(below.first, batch.first):
         requests[members[lane.offset + m]].stalled_s += clock.now_s - below.paused_s
     if merges:
         below.began_with += batch.began_with
         below.places += batch.places
+        below.variant = min(below.variant, batch.variant)  # the wider of the two: widths come widest first
         below.due_s = batch.due_s
     lane.samples, lane.stage = lane.in_flight - below.first, below.stage
-    return merges
 
 
 @compiled(inline="always")
@@ -390,6 +395,8 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
     launches, run_s, runs, run_members = record
     data = Data(requests, queue, members, lanes, latency_s, gather_s, variants, settings, memory)
     clock, count = clocks[0], requests.size
+    stages = stage_after[stage_after.size - 1]
+    steps = stages - latency_s.shape[1] + 2  # of the last stage: it has one entry among the times
     for _ in range(events):
         if clock.returned == count:
             break
@@ -413,13 +420,17 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
             batch = batches[lane.offset + lane.depth - 1]
             reached = stage_after[batch.segment]
             batch.segment += 1
+            exited = 0
             if reached > batch.stage:
                 batch.stage = lane.stage = reached
                 exited = leave(clock, lane, batches, members, requests, exit_of, confidences, thresholds)
-                # where its run ends the policy is asked about this batch, unless it merges there
-                if exited > 0 and lane.samples > 0 and batch.compact and (lane.left > 0 or meets_below(lane, batches)):
-                    compact(lane, batch, gather_s)
-            if give_way(clock, lane, batches, members, requests) and lane.run < runs.shape[0]:
+            merges = meets_below(lane, batches, variants)
+            # where the run ends, the policy is asked about this batch, unless it merges
+            if exited > 0 and lane.samples > 0 and batch.compact and (lane.left > 0 or merges):
+                compact(lane, batch, gather_s)
+            if merges or lane.samples == 0:
+                give_way(merges, clock, lane, batches, members, requests)
+            if merges and lane.run < runs.shape[0]:
                 runs[lane.run, 3] += MERGES
 
         while clock.arrived < count and requests[clock.arrived].arrival_s <= now:
@@ -443,16 +454,17 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
                 if waiting > 0:
                     head = requests[queue[clock.head]]
                     head_s, head_due_s = head.arrival_s, head.due_s
-                samples = places = stage = segment = 0
+                samples = places = stage = segment = variant = 0
                 if depth > 0:
                     clock.calls += 1
                     delay_s = call_s
                     top = batches[lane.offset + depth - 1]
                     deadline_s, samples, places = top.due_s, lane.samples, top.places
-                    stage, segment = top.stage, top.segment
+                    stage, segment, variant = top.stage, top.segment, top.variant
                 view = View(
-                    now, k, b_max, segment_at.size, waiting, head_s, head_due_s, depth, lane.in_flight, lane.admitted,
-                    deadline_s, samples, places, stage, segment, clock.head, lane.offset,
+                    now, k, b_max, segment_at.size, stages, steps, variants.size, waiting, head_s, head_due_s, depth,
+                    lane.in_flight, lane.admitted, deadline_s, samples, places, stage, segment, variant, clock.head,
+                    lane.offset,
                 )  # fmt: skip
                 answer = decide(view, data)
                 if not (0 <= answer.admit <= b_max - lane.in_flight and 0 <= answer.skip <= waiting - answer.admit):
@@ -469,7 +481,15 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
                 if depth > 0 and answer.compact:
                     compact(lane, batches[lane.offset + depth - 1], gather_s)
                 if answer.admit > 0:
-                    enter(answer.admit, answer.skip, answer.variant, clock, lane, batches, members, queue, requests)
+                    variant = answer.variant
+                    if variants.size > 1:
+                        widest = 0.0
+                        for m in range(clock.head + answer.skip, clock.head + answer.skip + answer.admit):
+                            widest = max(widest, requests[queue[m]].width)
+                        if widest > variants[variant].width:
+                            return TOO_NARROW
+                        variant = narrowest(variants, variant, widest)
+                    enter(answer.admit, answer.skip, variant, clock, lane, batches, members, queue, requests)
                 top = batches[lane.offset + lane.depth - 1]
                 top.compact = answer.compact
                 lane.left = answer.run

@@ -18,7 +18,8 @@ class Figure(NamedTuple):
     key : str
         What files and ``--json`` call it: ``"p99_latency_s"``.
     unit : str
-        ``"s"``, ``"share"``, ``"/s"``, ``"requests"``, ``"bytes"`` or ``"J"``.
+        ``"s"``, ``"share"``, ``"/s"``, ``"requests"``, ``"bytes"``, ``"J"``, or ``"squared"``, that of a variance of
+        exits or widths.
     better : int
         -1 if less is better, 1 if more is better, 0 if neither is better by itself.
     heading : str
@@ -74,6 +75,9 @@ FIGURES: dict[str, Figure] = {
         Figure("off_chip_energy", "off_chip_energy_j", "J", -1, "energy", 3, "subnets"),
         Figure("processing_rate", "processing_rate_per_s", "/s", 1, "done", 2),
         Figure("goodput", "goodput_per_s", "/s", 1, "in time", 2),
+        Figure("makespan", "makespan_s", "s", -1, "makespan", 1),
+        Figure("depth_variance", "depth_variance", "squared", 0, "variance of depth", 2),
+        Figure("width_variance", "width_variance", "squared", 0, "variance of width", 2),
         Figure("unfinished", "unfinished", "requests", -1, "unfinished", 0),
     )
 }

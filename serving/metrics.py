@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tables.latency import LatencyTable, Segments
-from ..traffic.traffic import Traffic
+from ..traffic.traffic import Traffic, places
 from .one_run import OneRun, nearest_rank
 from .statistics import Interval, warm_up
 from .subnets import SubNetSummary, summarise_subnets
@@ -63,6 +63,8 @@ class Replay:
         The units in which the network ran: stages, or layers.
     variant : (N,) ndarray of int64
         The variant of the network that served each; 0 if it has not started.
+    batch : (N,) ndarray of int64
+        The batch with which each entered the NPU, counted from 1; 0 if it has not.
     launches : (V, S, b_max + 1) ndarray of int64
         How often each segment ran by variant and batch size.
     cut : (V, S, b_max + 1) ndarray of float64
@@ -91,6 +93,7 @@ class Replay:
     preempted: NDArray[np.int32]
     segments: Segments
     variant: NDArray[np.int64]
+    batch: NDArray[np.int64]
     launches: NDArray[np.int64]
     cut: NDArray[np.float64]
     preemptions: int
@@ -263,6 +266,13 @@ class Summary:
         Of that share, at 95 %; ``None`` if the run is too short.
     arrival_rate_per_s, processing_rate_per_s, goodput_per_s : float
         Rate of arrivals from the first to the last; requests returned, and returned within their SLO, over the span.
+    makespan_s : float
+        From the first arrival to the last return; infinite with requests unfinished.
+    depth_variance : float
+        Mean over batches, as they entered, of the variance of depth in each: of the exits, of which the last counts
+        once for each of its steps.
+    width_variance : float or None
+        Likewise of the widths; ``None`` if the trace states none.
     warm_up_requests : int
         Requests of the start-up transient, by MSER-5; all other figures include them.
     busy_share : float
@@ -301,6 +311,9 @@ class Summary:
     arrival_rate_per_s: float
     processing_rate_per_s: float
     goodput_per_s: float
+    makespan_s: float
+    depth_variance: float
+    width_variance: float | None
     warm_up_requests: int
     busy_share: float
     utilisation: Utilisation | None
@@ -348,6 +361,32 @@ def _exit(
     return ExitSummary(number, count, float(ordered.sum()) / count, nearest_rank(ordered, 0.99), accuracy)
 
 
+def variance_within(batch: NDArray[np.int64], values: NDArray[Any]) -> float:
+    """Mean over batches of the variance of a value in each batch.
+
+    Parameters
+    ----------
+    batch : (N,) ndarray of int64
+        The batch of each request, counted from 1; requests with 0 are left out.
+    values : (N,) ndarray
+        The value of each request.
+
+    Returns
+    -------
+    float
+        The variance of the members themselves, not an estimate for others: 0 for a batch of one.  0 also without any
+        batch.
+    """
+    inside = batch > 0
+    members, own = batch[inside], values[inside].astype(np.float64)
+    if not len(members):
+        return 0.0
+    sizes = np.bincount(members)
+    means = np.bincount(members, own) / np.maximum(sizes, 1)
+    squares = np.bincount(members, (own - means[members]) ** 2)
+    return float((squares / np.maximum(sizes, 1))[sizes > 0].mean())
+
+
 def summarise(replay: Replay) -> Summary:
     """Compute the figures of a replay.
 
@@ -365,13 +404,15 @@ def summarise(replay: Replay) -> Summary:
     end_s = replay.end_s
     span_s = end_s - float(trace.arrival_s[0])
     latency_s, violated = replay.latency_s, replay.violated
-    run = OneRun(latency_s, replay.fresh)
+    run = OneRun(latency_s, replay.fresh, at_once=trace.at_once)
     ordered = run.ordered_s
     mean, violating = run.mean(), run.share(violated)
     wait_s = np.minimum(replay.start_s, end_s) - trace.arrival_s
     returned = np.isfinite(replay.finish_s)
     violations, unfinished = int(violated.sum()), count - int(returned.sum())
     right = None if trace.correct is None else trace.correct[np.arange(count), traffic.exits - 1]
+    last = replay.table.exits[-1]
+    depths = places(traffic.exits, last.steps if trace.steps is None else trace.steps, len(replay.table.exits))
     numbers = range(1, len(replay.table.exits) + 1)
     run_s = replay.ran * replay.segments.time_s
     ran_s = float(run_s.sum())
@@ -393,7 +434,10 @@ def summarise(replay: Replay) -> Summary:
         arrival_rate_per_s=trace.rate_per_s,
         processing_rate_per_s=(count - unfinished) / span_s,
         goodput_per_s=(count - violations) / span_s,
-        warm_up_requests=warm_up(latency_s),
+        makespan_s=math.inf if unfinished else span_s,
+        depth_variance=variance_within(replay.batch, depths),
+        width_variance=None if trace.width is None else variance_within(replay.batch, trace.width),
+        warm_up_requests=0 if trace.at_once else warm_up(latency_s),
         busy_share=(ran_s + replay.overhead_s) / replay.lanes / span_s,
         utilisation=_utilisation(replay, span_s),
         mean_batch=float((run_s * batch).sum() / ran_s) if ran_s else 0.0,

@@ -64,7 +64,8 @@ def nearest_rank(ordered: NDArray[np.float64], quantile: float) -> float:
 class Told(NamedTuple):
     """What a run tells of a figure: its 95 % interval, or about how many more requests there must be for one.
 
-    The number is rounded up to two digits.  Both are missing for the mean latency if a request did not return.
+    The number is rounded up to two digits.  Both are missing for the mean latency if a request did not return, and for
+    every figure if all requests arrived at one time.
     """
 
     interval: Interval | None
@@ -80,6 +81,9 @@ class OneRun:
         Latency of each request in order of arrival; infinite if it did not return.
     fresh : (N,) ndarray of bool
         Whether each request found the system empty; the first did.
+    at_once : bool
+        Whether all requests arrive at one time.  Latencies then tell only in which order requests were served: the run
+        is a single observation, and no figure has an interval, however many requests there are.
 
     Attributes
     ----------
@@ -89,12 +93,13 @@ class OneRun:
         The number of independent requests that would tell as much about whether a latency is above the median.
     """
 
-    def __init__(self, latency_s: NDArray[np.float64], fresh: NDArray[np.bool_]) -> None:
+    def __init__(self, latency_s: NDArray[np.float64], fresh: NDArray[np.bool_], *, at_once: bool = False) -> None:
         self.latency_s = latency_s
         self.ordered_s = np.sort(latency_s)
         self._count = len(latency_s)
-        self.independent = self._told = float(self._count)
-        if self._count < LEAST:
+        self._at_once = at_once
+        self.independent = self._told = 1.0 if at_once else float(self._count)
+        if at_once or self._count < LEAST:
             return
         self._starts = part_starts(fresh, PARTS)
         median = nearest_rank(self.ordered_s, 0.5)
@@ -164,6 +169,8 @@ class OneRun:
 
     def _too_short(self, need: float, worth: float) -> Told:
         """No interval, for a run that is worth fewer independent requests than it needs."""
+        if self._at_once:
+            return Told(None, 0)
         more = math.ceil(self._count * (need / worth - 1))
         unit = 10 ** max(0, len(str(more)) - 2)
         return Told(None, max(1, -(-more // unit)) * unit)

@@ -20,7 +20,7 @@ from ..formats import InputError
 from ..tables.latency import LatencyTable, Segments, SubNet
 from ..traffic.rows import more
 from ..traffic.trace import Trace, write_columns
-from ..traffic.traffic import Traffic
+from ..traffic.traffic import Traffic, places
 from .event_loop import FAULTS, OK, Device, Record, Rules, State, Work, begin, run_events
 from .metrics import Replay, Runs
 from .policies import Decide, Decision, Policy, View, compile_policy
@@ -123,11 +123,12 @@ def _replay(
         )
     b_max = table.b_max if scheduler.b_max is None else min(scheduler.b_max, table.b_max)
     settings, levels = scheduler.settings(traffic.objective_s), _levels(policy, traffic, len(table.exits))
-    memory = np.zeros(levels + policy.memory + policy.memory_by_subnet * len(table.subnets or [None]))
-    rules = Rules(settings, memory, memory[:levels], b_max, scheduler.call_s)
+    if policy.check is not None and (faults := policy.check(settings, table, traffic.trace, b_max)):
+        raise InputError([f"policy {scheduler.spec}: {fault}" for fault in faults])
+    kept = policy.memory + policy.memory_by_subnet * len(table.subnets or [None])
+    memory = np.zeros(levels * table.variants + kept)
+    rules = Rules(settings, memory, memory[: levels * table.variants], b_max, scheduler.call_s)
     _check_columns(table, traffic.trace)
-    if policy.check is not None and (faults := policy.check(settings, table, traffic.trace)):
-        raise InputError(faults)
     work, device = work_of(traffic, len(table.exits), table.exits[-1].steps, levels), device_of(table, segments)
     if table.widths is not None and traffic.trace.width is None:
         work.requests["width"] = table.widths[0]  # who states no width may have the widest
@@ -138,7 +139,7 @@ def _replay(
         traffic = dataclasses.replace(traffic, exits=np.where(served.exit, np.minimum(served.exit, last), last))
     return Replay(
         traffic, table, served.start_s, served.finish_s, served.stalled_s, served.preempted, segments,
-        served.variant, ran.launches, cut.launches, int(clock.preemptions), int(clock.calls),
+        served.variant, served.batch, ran.launches, cut.launches, int(clock.preemptions), int(clock.calls),
         int(clock.calls) * scheduler.call_s - cut.call_s, until_s, lanes, float(clock.overhead_s) - cut.overhead_s,
         runs_of(ran, int(clock.run_members)) if room else None,
     )  # fmt: skip
@@ -308,12 +309,12 @@ def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> Wor
     for name in KNOWN:
         if (values := getattr(trace, name)) is not None:
             requests[name] = values
+    if trace.predicted_width is None and trace.width is not None:
+        requests.predicted_width = trace.width  # of a text, say, it is known
     confidences, exits = np.zeros((0, 0)), traffic.exits
     if levels and trace.confidences is not None:
         confidences, exits = np.ascontiguousarray(trace.confidences[:, :levels]), np.full(len(traffic), last)
-    # a sample that reaches the last stage leaves after its own number of steps
-    own = steps if trace.steps is None else trace.steps
-    return Work(requests, exits + np.where(exits == last, own - 1, 0), confidences)
+    return Work(requests, places(exits, steps if trace.steps is None else trace.steps, last), confidences)
 
 
 def device_of(table: LatencyTable, segments: Segments) -> Device:

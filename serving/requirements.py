@@ -22,11 +22,13 @@ _UNITS: dict[str, tuple[dict[str, float], str]] = {
     "requests": ({"": 1.0}, "0"),
     "bytes": ({"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9}, "4MB"),
     "J": ({"nJ": 1e-9, "uJ": 1e-6, "mJ": 1e-3, "J": 1.0}, "2mJ"),
+    "squared": ({"": 1.0}, "2.5"),
 }
 
 _UNKNOWN = {
     "accuracy": "expected a trace that knows which answers are right, and an answer before the simulation was stopped, "
     "found none",
+    "width_variance": "expected a trace with a column width, found none; require another figure",
     "mac_share": "expected a latency table that states where MACs go, found one that does not, as any device's; "
     "require another figure",
     "served_accuracy": "expected a latency table with the accuracy of every SubNet, found one without",
@@ -71,7 +73,7 @@ class Requirement:
 
     @property
     def unit(self) -> str:
-        """The metric's unit: ``"s"``, ``"share"``, ``"/s"``, ``"requests"``, ``"bytes"`` or ``"J"``."""
+        """The metric's unit, as in :attr:`.figures.Figure.unit`."""
         return METRICS[self.name]
 
     def allows(self, value: float) -> bool:
@@ -167,7 +169,7 @@ def check_stated(requirements: Iterable[Requirement], **stated: object) -> None:
     **stated : object or None
         By name of a figure: what it is computed from, ``None`` if the input does not have it.  ``mac_share``
         needs the ``peak_macs_per_s`` of a latency table, ``accuracy`` the ``correct`` of a trace, ``accuracy_misses``
-        its ``min_accuracy``.
+        its ``min_accuracy``, ``width_variance`` its ``width``.
 
     Raises
     ------

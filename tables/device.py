@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from ..formats import InputError, check_own_folder, table_text, write_directory
 from ..models import Layer, Network
-from ..platforms.device import Analytic, Device, Measured
+from ..platforms.by_stage import Timed
+from ..platforms.device import Analytic, Device
+from .decisions import DECISIONS_FILE, DecisionTable, Point, sum_up, tabulate_decisions
 from .latency import LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups, pair_rows
 
 
@@ -36,45 +38,46 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
     Returns
     -------
     LatencyTable
-        The table; it has times by layer if the device's model computes them.
+        The table; it has times by layer if the device's model computes them, and a variant for each width.
 
     Raises
     ------
     InputError
-        If the device was measured for another network, or a stage takes no time or centuries.
+        If the device's times are those of another network, or a stage takes no time or centuries.
     """
-    count = len(network.exits)
+    count, widths = len(network.exits), None
     layers: list[_Use] = []
-    if isinstance(device, Measured):
-        if (device.network, device.stages) != (network.name, count):
+    if isinstance(device, Timed):
+        if (device.network, device.stage_count) != (network.name, count):
             raise InputError(
-                f"{device.name}: expected the network it was measured for, {device.network} with {device.stages} "
+                f"{device.name}: expected the network whose times it has, {device.network} with {device.stage_count} "
                 f"stages, found {network.name} with {count}; measure this one (`fluidb docs add-a-device`)"
             )
-        stage_s = np.array(device.stage_s)
+        stage_s, widths = np.array(device.times_s), device.widest_first
     else:
         assert isinstance(device, Analytic)
         layers = [*_resumes(count, device), *_layers(network, device), *_checks(count, device)]
         layers.sort(key=lambda layer: layer.stage)  # stable: a stage is resumed before its layers, and checked after
-        stage_s = np.zeros((count, device.b_max))
+        stage_s = np.zeros((1, count, device.b_max))
         for layer in layers:
-            stage_s[layer.stage - 1] += layer.time_s
-    if not (stage_s[:, 0].min() > 0 and stage_s.sum(axis=0).max() <= MAX_S):
+            stage_s[0, layer.stage - 1] += layer.time_s
+    runs = [item.steps for item in network.exits]
+    if not (stage_s[:, :, 0].min() > 0 and np.einsum("vsb,s->vb", stage_s, runs).max() <= MAX_S):
         raise InputError(
             f"{device.name}: expected every stage of {network.name} to take time, and a pass at most {MAX_S:g} s; "
-            "found another: check floor_s, slope_s_per_mac and bandwidth_gb_s"
+            "found another: check the floors and slopes, and bandwidth_gb_s"
         )
-    gather_s = device.gather_s()
     return LatencyTable(
         network=network.name,
         platform=device.name,
         exits=network.exits,
+        widths=widths,
         b_max=device.b_max,
         layers=[LayerUse(name=use.name, stage=use.stage, time_s=use.time_s.tolist()) for use in layers],
-        rows=pair_rows(stage_s),
+        rows=[row for variant, times_s in enumerate(stage_s) for row in pair_rows(times_s, variant)],
         lanes=device.lanes,
         load=device.load(),
-        gather_s=None if gather_s is None else [gather_s] * count,
+        gather_s=device.gathers_s(count),
     )
 
 
@@ -107,8 +110,20 @@ def _checks(count: int, device: Analytic) -> list[_Use]:
     return [_Use(f"exit{number}/check", number, time_s) for number in range(1, count) if device.check_s]
 
 
-def write_device(network: Network, device: Device, folder: Path, *, replace: bool = False) -> LatencyTable:
-    """Compute the latency table of a device, and write it into a folder of its own, whole or not at all.
+class DeviceTables(NamedTuple):
+    """What design time knows of a network on a device."""
+
+    latency: LatencyTable
+    decisions: DecisionTable
+
+    @property
+    def points(self) -> list[Point]:
+        """The decision points with what sums them up."""
+        return sum_up(self.latency, self.decisions)
+
+
+def write_device(network: Network, device: Device, folder: Path, *, replace: bool = False) -> DeviceTables:
+    """Compute the latency table of a device and its decisions, and write both into a folder of their own, or neither.
 
     Parameters
     ----------
@@ -119,11 +134,11 @@ def write_device(network: Network, device: Device, folder: Path, *, replace: boo
     folder : Path
         Destination.
     replace : bool
-        Whether an earlier table of a device may be replaced; nothing else is ever replaced.
+        Whether earlier tables of a device may be replaced; nothing else is ever replaced.
 
     Returns
     -------
-    LatencyTable
+    DeviceTables
         What was written.
 
     Raises
@@ -131,7 +146,10 @@ def write_device(network: Network, device: Device, folder: Path, *, replace: boo
     InputError
         As :func:`tabulate_device` does, and if the folder holds something else or the file system refuses.
     """
-    check_own_folder(folder, replace, "the latency table of a device", LATENCY_FILE, {LATENCY_FILE})
+    known = {LATENCY_FILE, DECISIONS_FILE}
+    check_own_folder(folder, replace, "the latency table of a device", LATENCY_FILE, known)
     table = tabulate_device(network, device)
-    write_directory(folder, {LATENCY_FILE: table_text(table)}, replace=replace)
-    return table
+    made = DeviceTables(table, tabulate_decisions(table))
+    files = {LATENCY_FILE: table_text(made.latency), DECISIONS_FILE: table_text(made.decisions)}
+    write_directory(folder, files, replace=replace)
+    return made

@@ -25,7 +25,7 @@ MADE_FROM = {
 """Tables that a latency table may be made from: the file beside it, and the command that writes it."""
 
 MAX_BATCH = device.MAX_BATCH
-"""Largest B_max; the number of layouts of a batch grows with its square."""
+"""Largest B_max."""
 
 MAX_S = 1e9
 """Longest pass through a network, thirty years; a longer one has a wrong unit."""
@@ -286,12 +286,12 @@ class LatencyTable(Table, Stated):
         return "device" if self.peak_macs_per_s is None else "NPU"
 
     def array(self, variant: int = 0) -> NDArray[np.float64]:
-        """Times in seconds by (from place, to place, b), of a variant.
+        """Times in seconds by (from exit, to exit, b), of a variant; a last stage that repeats runs once.
 
         Returns
         -------
-        (P + 1, P + 1, b_max + 1) ndarray of float64
-            Zero where nothing runs: at b = 0, and from a place to itself or back.
+        (E + 1, E + 1, b_max + 1) ndarray of float64
+            Zero where nothing runs: at b = 0, and from an exit to itself or back.
         """
         return self.arrays()[variant]
 
@@ -300,20 +300,15 @@ class LatencyTable(Table, Stated):
 
         Returns
         -------
-        (V, P + 1, P + 1, b_max + 1) ndarray of float64
+        (V, E + 1, E + 1, b_max + 1) ndarray of float64
             By variant.
         """
-        ends, last, steps = self.places + 1, len(self.exits), self.exits[-1].steps
-        count, pairs = self.variants, len(self.rows) // self.variants
+        ends, count = len(self.exits) + 1, self.variants
+        pairs = len(self.rows) // count
         table = np.zeros((count, ends, ends, self.b_max + 1))
         times = np.array([row.time_s for row in self.rows]).reshape(count, pairs, self.b_max)
         for place, row in enumerate(self.rows[:pairs]):
             table[:, row.from_exit, row.to_exit, 1:] = times[:, place]
-        if steps > 1:
-            step_s, every = table[:, last - 1, None, last], np.arange(steps + 1)[:, None]
-            table[:, :last, last - 1 :] = table[:, :last, last - 1, None] + (every * step_s)[:, None]
-            for step in range(1, steps):
-                table[:, last - 1 + step, last - 1 + step :] = every[: steps - step + 1] * step_s
         return table
 
     def gather_array(self) -> NDArray[np.float64]:
@@ -359,13 +354,15 @@ class LatencyTable(Table, Stated):
         return Segments(stage, *(np.pad(table, ((0, 0), (0, 0), (1, 0))) for table in tables))
 
 
-def pair_rows(stage_s: NDArray[np.float64]) -> list[LatencyRow]:
+def pair_rows(stage_s: NDArray[np.float64], variant: int = 0) -> list[LatencyRow]:
     """Rows of a table, for every pair of exits.
 
     Parameters
     ----------
     stage_s : (E, b_max) ndarray of float64
         Time of each stage by batch size.
+    variant : int
+        The variant that the times are of.
 
     Returns
     -------
@@ -374,7 +371,7 @@ def pair_rows(stage_s: NDArray[np.float64]) -> list[LatencyRow]:
     """
     count = len(stage_s)
     return [
-        LatencyRow(from_exit=i, to_exit=j, time_s=stage_s[i:j].sum(axis=0).tolist())
+        LatencyRow(variant=variant, from_exit=i, to_exit=j, time_s=stage_s[i:j].sum(axis=0).tolist())
         for i in range(count)
         for j in range(i + 1, count + 1)
     ]

@@ -300,6 +300,29 @@ def supernet_table(
     )  # fmt: skip
 
 
+FASTER = 0.5
+"""Time of each further variant, as a share of the one before."""
+
+
+def repeating(stage_s: list[list[float]], steps: int) -> LatencyTable:
+    """A table whose last stage runs up to so many times."""
+    table = table_of(stage_s)
+    last = table.exits[-1].model_copy(update={"steps": steps})
+    return table.model_copy(update={"exits": [*table.exits[:-1], last]})
+
+
+def with_variants(stage_s: list[list[float]], **axes) -> LatencyTable:
+    """A table with axes, in which each variant takes half as long as the one before."""
+    plain = table_of(stage_s).model_copy(update={"layers": [], "peak_macs_per_s": None})
+    count = plain.model_copy(update=axes).variants
+    rows = [
+        row.model_copy(update={"variant": variant, "time_s": [FASTER**variant * time_s for time_s in row.time_s]})
+        for variant in range(count)
+        for row in plain.rows
+    ]
+    return LatencyTable(**{**dict(plain), **axes, "rows": rows})
+
+
 def trace_of(arrivals, slo_s=None) -> Trace:
     slo = None if slo_s is None else np.broadcast_to(np.array(slo_s, dtype=float), len(arrivals)).copy()
     return Trace(np.arange(len(arrivals)), np.array(arrivals, dtype=float), slo_s=slo)

@@ -75,6 +75,7 @@ def test_the_gallery_shows_every_picture_that_make_draws():
         ("docs/cluster.md", call_fluidb),
         ("docs/codesign.md", run_fluidb),  # no other test runs this command in a process of its own
         ("docs/explain.md", call_fluidb),
+        ("docs/pad-or-split.md", call_fluidb),
         ("docs/pareto.md", call_fluidb),
         ("docs/sushi.md", call_fluidb),
     ],
@@ -126,13 +127,15 @@ def test_exits_are_chosen_and_served_as_the_page_says(tmp_path):
 
 def test_the_devices_of_the_page_serve(tmp_path):
     page = "docs/add-a-device.md"
-    for language, file in (("toml", "mygpu.toml"), ("csv", "times.csv")):
-        (text,) = blocks(page, language)
-        (tmp_path / file).write_text(text)
+    names = {"toml": ["mygpu.toml", "mystages.toml"], "csv": ["times.csv"]}
+    for language, files in names.items():
+        for file, text in zip(files, blocks(page, language), strict=True):
+            (tmp_path / file).write_text(text)
     (commands,) = blocks(page, "sh")
     printed = run_shell(commands, tmp_path)
     assert "mycpu.toml: no faults; measured, b = 1..2, lanes: 1; a source for every number" in printed
     assert "mygpu.toml: no faults; analytic, b = 1..16, lanes: 2; no source for" in printed
+    assert "mystages.toml: no faults; by stage, b = 1..16, lanes: 1; no source for" in printed
     assert "not known: the latency table of times states no causes" in printed
 
 
@@ -147,7 +150,8 @@ def test_the_import_of_the_page_prints_what_it_says(tmp_path):
 
 def test_the_arrivals_of_the_page_are_made(tmp_path):
     (commands,) = blocks("docs/arrivals.md", "sh")
-    assert run_shell(commands, tmp_path).count("CV of gaps") == len(list(tmp_path.glob("*.csv"))) == 8
+    assert run_shell(commands, tmp_path).count("CV of gaps") == 8  # one trace has no gaps
+    assert len(list(tmp_path.glob("*.csv"))) == 9
 
 
 @needs_speed

@@ -1,5 +1,11 @@
-from .arrivals import cameras as cameras, daily as daily, gamma as gamma, mmpp as mmpp, poisson as poisson
-from .constraints import constrain as constrain, parse_accuracies as parse_accuracies, parse_slos as parse_slos
+from .arrivals import (
+    cameras as cameras,
+    daily as daily,
+    gamma as gamma,
+    mmpp as mmpp,
+    offline as offline,
+    poisson as poisson,
+)
 from .exits import parse_thresholds as parse_thresholds
 from .reading import read_trace as read_trace
 from .samples import Samples as Samples, draw_samples as draw_samples, read_samples as read_samples

@@ -1,18 +1,16 @@
-"""Constraints that are drawn for each request: the accuracy that it asks for, and its latency objective."""
+"""Distributions of what requests ask for: an accuracy, and a latency objective of their own."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, parse_duration, read_number
-from .randomness import ACCURACIES, SLOS, stream
-from .trace import MAX_ARRIVAL_S, Trace
+from .trace import MAX_ARRIVAL_S
 
 FORMS = {
     "uniform": ("LOW,HIGH", 2),
@@ -23,8 +21,8 @@ FORMS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
-    """A distribution of constraints.
+class Constraint:
+    """A distribution that constraints are drawn from.
 
     Attributes
     ----------
@@ -61,7 +59,7 @@ class Drawn:
         return np.clip(generator.normal(mean, deviation, count), low, high)
 
 
-def _parse(text: str, option: str, read: Callable[[str], float], low: float, high: float, example: str) -> Drawn:
+def _parse(text: str, option: str, read: Callable[[str], float], low: float, high: float, example: str) -> Constraint:
     """A distribution of values that ``read`` reads, all of them within bounds."""
     match = re.fullmatch(r"\s*(?:(\w+):)?(.*)", text, re.DOTALL)
     assert match is not None
@@ -79,10 +77,10 @@ def _parse(text: str, option: str, read: Callable[[str], float], low: float, hig
         raise InputError(f"{option}: expected LOW <= HIGH, found {bounds[0]:g} and {bounds[1]:g}")
     if form == "normal" and not (np.isfinite(values[0]) and 0 <= values[1] < np.inf):
         raise InputError(f"{option}: expected a mean and a deviation >= 0, found {values[0]:g} and {values[1]:g}")
-    return Drawn(form, values)
+    return Constraint(form, values)
 
 
-def parse_accuracies(text: str, option: str = "min_accuracy") -> Drawn:
+def parse_accuracies(text: str, option: str = "min_accuracy") -> Constraint:
     """A distribution of accuracies.
 
     Parameters
@@ -94,7 +92,7 @@ def parse_accuracies(text: str, option: str = "min_accuracy") -> Drawn:
 
     Returns
     -------
-    Drawn
+    Constraint
         The distribution.
 
     Raises
@@ -117,7 +115,7 @@ def parse_accuracies(text: str, option: str = "min_accuracy") -> Drawn:
     return _parse(text, option, read, 0.0, 1.0, "uniform:0.75,0.79")
 
 
-def parse_slos(text: str, option: str = "slo") -> Drawn:
+def parse_slos(text: str, option: str = "slo") -> Constraint:
     """A distribution of latency objectives in seconds, written as durations.
 
     Parameters
@@ -129,7 +127,7 @@ def parse_slos(text: str, option: str = "slo") -> Drawn:
 
     Returns
     -------
-    Drawn
+    Constraint
         The distribution.
 
     Raises
@@ -147,33 +145,3 @@ def parse_slos(text: str, option: str = "slo") -> Drawn:
         return 0.0 if item == "0" else parse_duration(item, option)
 
     return _parse(text, option, read, 1e-12, MAX_ARRIVAL_S, "uniform:10ms,40ms")
-
-
-def constrain(trace: Trace, *, accuracies: Drawn | None = None, slos: Drawn | None = None, seed: int = 0) -> Trace:
-    """Draw constraints for every request.
-
-    Parameters
-    ----------
-    trace : Trace
-        Requests.
-    accuracies, slos : Drawn, optional
-        What they ask for; a column that is drawn replaces the trace's own.
-    seed : int
-        Seed; accuracies and objectives have random streams of their own.
-
-    Returns
-    -------
-    Trace
-        The same requests, with ``min_accuracy`` and ``slo_s``.
-
-    Raises
-    ------
-    InputError
-        If the seed is negative.
-    """
-    drawn: dict[str, Any] = {}
-    if accuracies is not None:
-        drawn["min_accuracy"] = accuracies.draw(stream(seed, ACCURACIES), len(trace))
-    if slos is not None:
-        drawn["slo_s"] = slos.draw(stream(seed, SLOS), len(trace))
-    return replace(trace, **drawn)

@@ -6,8 +6,10 @@ import numpy as np
 
 from ..formats import InputError
 
-ARRIVALS, EXITS, SAMPLES, GAMMA, MMPP, CAMERAS, DAILY, WITHIN_MINUTE, ANSWERS = range(9)
-ACCURACIES, SLOS = 13, 14
+(
+    ARRIVALS, EXITS, SAMPLES, GAMMA, MMPP, CAMERAS, DAILY, WITHIN_MINUTE, ANSWERS, WIDTHS, STEPS,
+    PREDICTED_DEPTHS, PREDICTED_WIDTHS, ACCURACIES, SLOS,
+) = range(15)  # fmt: skip
 
 
 def stream(seed: int, purpose: int) -> np.random.Generator:

@@ -41,7 +41,7 @@ FAMILIES = {"confidence": CONFIDENCE, "correct": CORRECT}
 
 REQUEST_ID = Number(np.int64, 0, 2**63 - 1, "a whole number >= 0")
 EXIT = Number(np.int64, 1, 10**6, "an exit, counted from 1")
-_TRACE = {
+COLUMNS = {
     "request_id": REQUEST_ID,
     "arrival_s": Number(np.float64, 0, MAX_ARRIVAL_S, f"seconds >= 0 and <= {MAX_ARRIVAL_S:g}"),
     "exit": EXIT,
@@ -89,7 +89,7 @@ def read_trace(path: Path, progress: Callable[[int, int], None] | None = None) -
 
 def _trace(tally: Tally, progress: Callable[[int, int], None] | None) -> Trace:
     """The trace of a file, or all of its faults."""
-    found = read_columns(tally, _TRACE, ("request_id", "arrival_s"), progress)
+    found = read_columns(tally, COLUMNS, ("request_id", "arrival_s"), progress)
     ids, arrival_s = found["request_id"], found["arrival_s"]
     rows = {
         ("request_id", "a new id"): repeated(ids),

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..formats import InputError, write_file
 from .columns import Number
 from .randomness import SAMPLES, stream
-from .reading import CONFIDENCE, CORRECT, FAMILIES, read_columns
+from .reading import COLUMNS, CONFIDENCE, CORRECT, FAMILIES, read_columns
 from .rows import Tally
 from .trace import Trace
 
@@ -29,6 +29,9 @@ MAX_VALUES = 2**25
 """
 
 SCORE = Number(np.float64, 0, 1, "a score from 0 to 1")
+
+MORE = {name: COLUMNS[name] for name in ("width", "predicted_depth", "predicted_width")}
+"""What may be known of a sample beside its answers, and then of the requests that draw it."""
 
 _MISSING = "expected samples (.npz or CSV), found no such file"
 
@@ -46,23 +49,33 @@ class Samples:
         Whether the answer at each exit is right; for a dense task its score, in [0, 1].
     source : Path, optional
         Their file, for faults.
+    width, predicted_depth, predicted_width : (N,) ndarray of float64, optional
+        As a trace has them (:class:`.trace.Trace`).
     """
 
     confidences: NDArray[np.float64]
     correct: NDArray[np.bool_] | NDArray[np.float64]
     source: Path | None = None
+    width: NDArray[np.float64] | None = None
+    predicted_depth: NDArray[np.float64] | None = None
+    predicted_width: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.correct)
 
-    def __getitem__(self, rows: slice) -> Samples:
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> Samples:
         """Some of the samples."""
-        return Samples(self.confidences[rows], self.correct[rows], self.source)
+        more = {name: values[rows] for name, values in self.more().items()}
+        return Samples(self.confidences[rows], self.correct[rows], self.source, **more)
+
+    def more(self) -> dict[str, NDArray[np.float64]]:
+        """What is known of them beside their answers."""
+        found = {name: getattr(self, name) for name in MORE}
+        return {name: values for name, values in found.items() if values is not None}
 
     def draw(self, count: int, seed: int) -> Samples:
         """So many of them, uniformly and with replacement; independent of arrivals and exits drawn with the seed."""
-        rows = stream(seed, SAMPLES).integers(len(self), size=count)
-        return Samples(self.confidences[rows], self.correct[rows], self.source)
+        return self[stream(seed, SAMPLES).integers(len(self), size=count)]
 
     @property
     def exits(self) -> int:
@@ -109,7 +122,8 @@ class Samples:
         """
         columns = [self.confidence_at(exit_, count) for exit_, count in zip(exits, counts, strict=True)]
         confidences = np.column_stack(columns) if columns else np.empty((len(self), 0))
-        return Samples(confidences, self.correct[:, [*(exit_ - 1 for exit_ in exits), self.exits - 1]], self.source)
+        correct = self.correct[:, [*(exit_ - 1 for exit_ in exits), self.exits - 1]]
+        return replace(self, confidences=confidences, correct=correct)
 
 
 def read_samples(path: Path) -> Samples:
@@ -119,7 +133,8 @@ def read_samples(path: Path) -> Samples:
     ----------
     path : Path
         An ``.npz`` file with the arrays ``confidence`` and ``correct``, or ``score`` for dense tasks; or a CSV file
-        with the columns ``confidence_1``, ... and ``correct_1``, ...
+        with the columns ``confidence_1``, ... and ``correct_1``, ...  Both may also have ``width``,
+        ``predicted_depth`` and ``predicted_width``.
 
     Returns
     -------
@@ -133,7 +148,7 @@ def read_samples(path: Path) -> Samples:
         value is out of range; each fault names its row.
     """
     read = _read_npz if path.suffix.lower() == ".npz" else _read_csv
-    confidences, correct = read(path)
+    confidences, correct, more = read(path)
     if len(confidences) != len(correct) or not len(correct):
         raise InputError(
             f"{path}: expected confidence and correct of the same samples, at least one, "
@@ -145,21 +160,25 @@ def read_samples(path: Path) -> Samples:
             f"{path}: expected correct for every exit and confidence for every exit, with or without the last, "
             f"found {exits} and {confidences.shape[1]}"
         )
-    return Samples(confidences, correct, path)
+    return Samples(confidences, correct, path, **more)
 
 
-def _read_csv(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+_Read = tuple[NDArray[np.float64], NDArray[np.bool_] | NDArray[np.float64], dict[str, NDArray[np.float64]]]
+
+
+def _read_csv(path: Path) -> _Read:
     tally = Tally(path, skip_blank=False, missing=_MISSING, content="sample")
-    found = read_columns(tally, FAMILIES, ("correct_1",))
+    found = read_columns(tally, FAMILIES | MORE, ("correct_1",))
     tally.refuse()
-    return found.get("confidence", np.empty((len(found["correct"]), 0))), found["correct"].astype(np.bool_)
+    confidences = found.get("confidence", np.empty((len(found["correct"]), 0)))
+    return confidences, found["correct"].astype(np.bool_), {name: found[name] for name in MORE if name in found}
 
 
-def _read_npz(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_] | NDArray[np.float64]]:
+def _read_npz(path: Path) -> _Read:
     try:
         with path.open("rb") as file, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # numpy's, about headers by Python 2
-            confidences, answers, correct = _load(path, file)
+            arrays = _load(path, file)
     except InputError:
         raise
     except FileNotFoundError:
@@ -169,27 +188,34 @@ def _read_npz(path: Path) -> tuple[NDArray[np.float64], NDArray[np.bool_] | NDAr
     except Exception as error:  # zipfile, zlib, lzma, ast and numpy raise a dozen kinds
         reason = " ".join(str(error).split())[:80] or type(error).__name__
         raise InputError(f"{path}: not a whole .npz file: {reason}") from error
+    answers = "score" if "score" in arrays else "correct"
+    confidences, correct = arrays.pop("confidence"), arrays.pop(answers)
     faults = _outside(path, "confidence", CONFIDENCE.expected, confidences, CONFIDENCE.outside(confidences))
     wrong = SCORE.outside(correct) if answers == "score" else (correct != 0) & (correct != 1)
     faults += _outside(path, answers, SCORE.expected if answers == "score" else CORRECT.expected, correct, wrong)
+    for name, values in arrays.items():
+        if len(values) != len(correct):
+            faults.append(f"{path}: {name}: expected {len(correct)} values, one for each sample, found {len(values)}")
+        faults += _outside(path, name, MORE[name].expected, values, MORE[name].outside(values))
     if faults:
         raise InputError(faults)
-    return confidences.astype(np.float64), correct.astype(np.float64) if answers == "score" else correct == 1
+    scores = correct.astype(np.float64) if answers == "score" else correct == 1
+    return confidences.astype(np.float64), scores, {name: values.astype(np.float64) for name, values in arrays.items()}
 
 
-def _load(path: Path, file: BinaryIO) -> tuple[NDArray[np.float64], str, NDArray[np.float64]]:
-    """The confidences, and the name and content of the array of answers, after a check of their headers."""
+def _load(path: Path, file: BinaryIO) -> dict[str, NDArray[np.float64]]:
+    """The arrays, after a check of their headers."""
     if not zipfile.is_zipfile(file):
         raise InputError(f"{path}: expected an .npz file (numpy.savez), found another or a truncated one")
     file.seek(0)
     with np.load(file, allow_pickle=False) as archive:
         names = sorted(name.removesuffix(".npy") for name in archive.zip.namelist())
-        if names not in (["confidence", "correct"], ["confidence", "score"]):
+        if [name for name in names if name not in MORE] not in (["confidence", "correct"], ["confidence", "score"]):
             found = ", ".join(" ".join(name.split())[:40] for name in names[:5]) or "none"
             raise InputError(f"{path}: expected the arrays confidence and correct, found {found}")
         for name in names:
             _check_array(path, name, archive.zip)
-        return archive["confidence"], names[1], archive[names[1]]
+        return {name: archive[name] for name in names}
 
 
 def _check_array(path: Path, name: str, archive: zipfile.ZipFile) -> None:
@@ -201,8 +227,9 @@ def _check_array(path: Path, name: str, archive: zipfile.ZipFile) -> None:
         header_bytes = member.tell()
     if kind.kind not in "biuf":
         raise InputError(f"{path}: {name}: expected an array of numbers, found {str(kind)[:40]}")
-    if len(shape) != 2 and not (len(shape) == 3 and name == "confidence"):
-        form = "samples x exits, perhaps x principal values" if name == "confidence" else "samples x exits"
+    most, form = (1, "samples") if name in MORE else (2, "samples x exits")
+    if len(shape) != most and not (len(shape) == 3 and name == "confidence"):
+        form += ", perhaps x principal values" if name == "confidence" else ""
         raise InputError(f"{path}: {name}: expected {form}, found {len(shape)} dimensions")
     values = math.prod(shape)  # Python's integers do not overflow
     size = " x ".join(map(str, shape))
@@ -249,7 +276,7 @@ def samples_bytes(samples: Samples) -> bytes:
     """The content of an ``.npz`` file of samples."""
     held = io.BytesIO()
     answers = "correct" if samples.correct.dtype == np.bool_ else "score"
-    arrays: dict[str, Any] = {"confidence": samples.confidences, answers: samples.correct}
+    arrays: dict[str, Any] = {"confidence": samples.confidences, answers: samples.correct, **samples.more()}
     np.savez(held, **arrays)
     return held.getvalue()
 
@@ -283,6 +310,7 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
             "values; `fluidb exits` chooses how many must reach the threshold, and writes samples that can be drawn"
         )
     own = {"exit": trace.exits, "confidence_1, ...": trace.confidences, "correct_1, ...": trace.correct}
+    own |= {name: getattr(trace, name) for name in samples.more()}
     found = [name for name, values in own.items() if values is not None]
     if found:
         raise InputError(
@@ -290,4 +318,5 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
             "leave out --samples or the columns"
         )
     drawn = samples.draw(len(trace), seed)
-    return replace(trace, confidences=drawn.confidences, correct=drawn.correct, source=samples.source)
+    more: dict[str, Any] = drawn.more()
+    return replace(trace, confidences=drawn.confidences, correct=drawn.correct, source=samples.source, **more)

@@ -109,6 +109,11 @@ class Trace:
         return (len(self) - 1) / span if span > _SAME_TIME_S else 0.0
 
     @property
+    def at_once(self) -> bool:
+        """Whether there are several requests, and all arrive at one time."""
+        return len(self) > 1 and not self.rate_per_s
+
+    @property
     def gap_cv(self) -> float:
         """Coefficient of variation (standard deviation/mean) of the gaps between arrivals; 0 if all coincide."""
         if not self.rate_per_s:

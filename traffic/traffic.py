@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..formats import InputError
 from .exits import check, decide, draw, levels
+from .predictions import predict
 from .trace import Trace
 
 
@@ -46,6 +47,37 @@ class Traffic:
         return replace(self, trace=self.trace.first(count), exits=self.exits[:count], slo_s=self.slo_s[:count])
 
 
+def places(exits: NDArray[np.int64], steps: NDArray[np.int64] | int, last: int) -> NDArray[np.int64]:
+    """How deep each request goes: to its exit, of which the last counts once for each step.
+
+    Parameters
+    ----------
+    exits : (N,) ndarray of int64
+        1-based exit of each request.
+    steps : (N,) ndarray of int64, or int
+        How often the last stage runs for each request that reaches it.
+    last : int
+        The last exit.
+
+    Returns
+    -------
+    (N,) ndarray of int64
+        The place at which each leaves, counted from 1.
+    """
+    return np.asarray(exits + np.where(exits == last, np.subtract(steps, 1), 0))
+
+
+def _with_predictions(trace: Trace, exits: NDArray[np.int64], last: int, rho: float, seed: int) -> Trace:
+    """The requests with predictions of their depth."""
+    if trace.predicted_depth is not None:
+        raise InputError(
+            "predict_depth: the trace has a column predicted_depth, so that --predict-depth would change nothing; "
+            "leave it out"
+        )
+    depths, most = (exits, last) if trace.steps is None else (trace.steps, int(trace.steps.max()))
+    return replace(trace, predicted_depth=predict(depths, rho, seed, "predicted_depth", low=1, high=most))
+
+
 def prepare(
     trace: Trace,
     rates: Sequence[float],
@@ -53,6 +85,7 @@ def prepare(
     slo_s: float | None = None,
     seed: int = 0,
     threshold: float | Sequence[float] | None = None,
+    predict_depth: float | None = None,
 ) -> Traffic:
     """Make a trace ready to be served: every request gets its exit and its objective.
 
@@ -71,6 +104,9 @@ def prepare(
         For exits that are drawn.
     threshold : float or sequence of float, optional
         For exits decided by confidence: one for all, or one for each but the last; by default the paper's 0.8.
+    predict_depth : float, optional
+        Correlation of predictions that are drawn (:func:`.predictions.predict`) with the steps of the trace, or with
+        the exits if it has none; it must have no predictions of its own.
 
     Returns
     -------
@@ -95,6 +131,8 @@ def prepare(
         origin = f"confidence >= {', '.join(f'{level:g}' for level in least)}"
     else:
         exits, origin = draw(rates, len(trace), seed), f"exit rates, seed {seed}"
+    if predict_depth is not None:
+        trace = _with_predictions(trace, exits, last, predict_depth, seed)
     if trace.slo_s is not None and slo_s is not None:
         raise InputError("slo: the trace has a column slo_s, so that --slo would change nothing; leave it out")
     if trace.slo_s is not None:

@@ -1,19 +1,26 @@
-"""``fluidb latency``: the scheduler's table of times between exits."""
+"""``fluidb latency``: the scheduler's table of times between exits, and the decisions that they imply."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from ..options import AsJson, Force, argument, written
-from ..render import show, table
+from ..options import AsJson, Picture, argument, written
+from ..render import percent, show, table
+
+if TYPE_CHECKING:
+    from ...tables import LatencyTable
+    from ...tables.decisions import DecisionTable, Judged, Point, Rule
 
 
 def command(
     directory: Annotated[str, argument("A design's folder, or a network.", "DIR|NETWORK")],
     device: Annotated[str | None, argument("A device of `fluidb platforms`, or a TOML file.", "[DEVICE]")] = None,
     output: Annotated[Path | None, written("With a device: the folder to write.")] = None,
-    force: Force = False,
+    *,
+    picture: Picture,
     as_json: AsJson = False,
 ) -> None:
     """Write the latency table of a design or a device.
@@ -21,37 +28,103 @@ def command(
     It has the time between every two exits, for every batch size. latency.json goes
     into the design's folder, replacing an earlier one. Given a network and a device
     instead, for which nothing is searched, it goes into a folder of its own
-    (`fluidb docs add-a-device`).
+    (`fluidb docs add-a-device`), beside decisions.json: where it pays to split a
+    batch after some of its samples have terminated, and the batch sizes that fill
+    the device. --plot draws both.
     """
     from ...formats import InputError
     from ...tables.latency import LATENCY_FILE
 
+    text: Iterator[str] = iter(())
+    more: dict[str, Any] = {}
     if device is None:
         from ...dse.latency import write_latency
 
-        if output is not None or force:
-            raise InputError("latency: --output and --force need a device; write NETWORK DEVICE -o DIR")
+        if output is not None or picture.force or picture.plot is not None:
+            raise InputError("latency: --output, --force and --plot need a device; write NETWORK DEVICE -o DIR")
         folder = Path(directory)
         made = write_latency(folder)
     else:
         from ...models import load_network
         from ...platforms import Device, load_platform
+        from ...plots.decisions import draw_decisions
         from ...tables.device import write_device
 
         if output is None:
             raise InputError("latency: a device expects --output, found none; add e.g. -o DIR")
-        folder = output
-        made = write_device(load_network(directory), load_platform(device, kind=Device), folder, replace=force)
-    names = ["input", *(row.name for row in made.exits)]
-    rows = [
-        (
-            f"{row.from_exit} {names[row.from_exit]} -> {row.to_exit} {names[row.to_exit]}",
-            *(f"{1e3 * t:.2f}" for t in row.time_s),
-        )
-        for row in made.rows
-    ]
-    text = [table(["time in ms from exit to exit", *(f"b={b}" for b in range(1, made.b_max + 1))], rows)]
+        picture.check()
+        folder, network = output, load_network(directory)
+        found = write_device(network, load_platform(device, kind=Device), folder, replace=picture.force)
+        picture.write(lambda: draw_decisions(*found))
+        made, points = found.latency, found.points
+        text = _decisions(found.decisions, points)
+        more = {"decisions": {"points": list(map(_point, points)), "variants": found.decisions.variants}}
     file = folder / LATENCY_FILE
     record = {"output": file, "b_max": made.b_max, "exits": made.exits, "rows": made.rows}
     then = f"; next: fluidb serve-sim {folder} --trace FILE --slo 200ms"
-    show(as_json, "fluidb.latency-output/1", record, text, file, then)
+    show(as_json, "fluidb.latency-output/1", record | more, chain([_times(made)], text), file, then)
+
+
+def _times(made: LatencyTable) -> str:
+    """Times from exit to exit; of a table with several variants only those of whole passes."""
+    names, last = ["input", *(row.name for row in made.exits)], len(made.exits)
+    batches = [b for b in range(1, made.b_max + 1) if made.b_max <= 32 or b & (b - 1) == 0 or b == made.b_max]
+    rows = []
+    for row in made.rows:
+        label = f"{row.from_exit} {names[row.from_exit]} -> {row.to_exit} {names[row.to_exit]}"
+        if made.variants > 1:
+            if (row.from_exit, row.to_exit) != (0, last):
+                continue
+            label += f", {_variant(made, row.variant)}"
+        rows.append((label, *(f"{1e3 * row.time_s[b - 1]:.2f}" for b in batches)))
+    steps = made.exits[-1].steps
+    repeats = f", one of up to {steps} steps of the last stage" if steps > 1 else ""
+    return table([f"time in ms from exit to exit{repeats}", *(f"b={b}" for b in batches)], rows)
+
+
+def _variant(made: LatencyTable, number: int) -> str:
+    """A variant as people call it."""
+    return f"width {made.widths[number % len(made.widths)]:g}" if made.widths else f"variant {number}"
+
+
+_HEADERS = (
+    "after exit", "width", "splitting pays only if", "nearest rule", "by this rule", "always split", "always pad"
+)  # fmt: skip
+
+_EXPLAINED = """\
+E samples of a batch of b places have terminated. The last three columns judge ways to decide: the balanced accuracy
+against Equation (1), and by how much the stages behind take longer. Every pair with 0 < E < b counts once."""
+
+
+def _decisions(found: DecisionTable, points: Sequence[Point]) -> Iterator[str]:
+    """Where splitting pays, and which batches fill the device."""
+    from ...tables.decisions import spans
+
+    if points:
+        rows = []
+        for point in points:
+            judged = map(_judged, (point.by_rule, point.always_split, point.always_pad))
+            widths = spans(point.row.variants, found.width_names)
+            rows.append((spans(point.row.after_exits), widths, _rule(point.least), _rule(point.rule), *judged))
+        yield table(_HEADERS, rows, text=True)
+        yield _EXPLAINED
+    filling = zip(found.width_names, found.variants, strict=True)
+    yield table(
+        ["width", "ideal batch", "samples/s"],
+        [(name, row.ideal_batch, f"{row.samples_per_s:,.1f}") for name, row in filling],
+    )
+
+
+def _rule(rule: Rule | None) -> str:
+    return "never" if rule is None else f"E >= {rule.terminated}, b >= {rule.places}"
+
+
+def _judged(judged: Judged) -> str:
+    balanced = "-" if judged.balanced is None else percent(judged.balanced, 1)
+    return f"{balanced}, {percent(judged.lost, 2)}"
+
+
+def _point(point: Point) -> dict[str, Any]:
+    """A decision point as JSON."""
+    fields = {name: value and value._asdict() for name, value in point._asdict().items() if name != "row"}
+    return {"variants": point.row.variants, "after_exits": point.row.after_exits, **fields}

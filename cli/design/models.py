@@ -281,6 +281,7 @@ def check(network: NetworkName, as_json: AsJson = False) -> None:
         if read_network_file(network)[0].candidates is not None:
             load_with_exits(network)  # their bridges and heads may have faults of their own
     ends = f"{len(net.exits)} exits" if len(net.exits) > 1 else "1 exit"
+    ends += f", up to {net.steps} steps of the last stage" if net.steps > 1 else ""
     text = f"{printable(network)}: no faults; {len(net.gemms)} GEMMs, {net.macs:,} MACs, {ends}"
     show(as_json, "fluidb.model-check-output/1", {"file": network, **_record(net)}, [text])
 
@@ -305,6 +306,7 @@ def _about(network: Network) -> dict[str, str]:
         "network": f"{network.title} ({network.name})",
         "backbone": f"{found['backbone_gemms']} GEMMs, {found['backbone_macs']:,} MACs",
         "with heads": f"{found['gemms']} GEMMs, {found['macs']:,} MACs",
+        **({"steps": f"the last stage runs up to {network.steps} times"} if network.steps > 1 else {}),
         **{f"source of {key}": text for key, text in network.sources.items()},
     }
 
@@ -319,4 +321,5 @@ def _record(network: Network) -> dict[str, object]:
         "gemms": len(network.gemms),
         "macs": network.macs,
         "exits": [{"after": item.name, "rate": item.rate} for item in network.exits],
+        **({"steps": network.steps} if network.steps > 1 else {}),
     }

@@ -68,6 +68,7 @@ def import_(
     word_bits: Annotated[int | None, option("Width of activations and weights; else 16.", min=1, max=64)] = None,
     bram_kbit: Annotated[int, option("Size of a block RAM that BRAM counts, in Kb.", min=1, max=1024)] = 18,
     network: Annotated[str | None, option("Of measured times: the network, a name or a TOML file.")] = None,
+    gathers: Annotated[Path | None, option("Of measured times: those of gathers, a CSV file.", "FILE")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -78,18 +79,18 @@ def import_(
     from ...formats import InputError, check_free, parse_bandwidth, parse_clock, write_file
     from ...platforms.writer import platform_text
 
-    check_free(output, force, apart=[file, None if network is None else Path(network)])
-    if (file.suffix == ".csv") != (network is not None):
+    check_free(output, force, apart=[file, gathers, None if network is None else Path(network)])
+    if (file.suffix == ".csv") != (network is not None) or (gathers and network is None):
         raise InputError("import: expected --network with measured times, FILE.csv, and with nothing else")
     board: Described
     if network is not None:
         from ...models import load_network
-        from ...platforms.device import import_times
+        from ...platforms.measured import import_times
 
         if clock or bandwidth or word_bits:
             raise InputError("import: measured times take no --clock, --bandwidth or --word-bits; leave them out")
         measured = load_network(network)
-        board = import_times(file, output, measured.name, len(measured.exits), name)
+        board = import_times(file, output, measured.name, len(measured.exits), name, gathers)
     else:
         from ...platforms.fpgaconvnet import import_platform
 
@@ -112,8 +113,13 @@ def _record(board: Described, *without: str) -> dict[str, Any]:
 
 
 def _text(board: Described) -> Iterator[str]:
-    content = _record(board)
-    sources = content.pop("sources")
+    content = board.shown
     yield facts({board.kind: f"{content.pop('title')} ({content.pop('name')})"})
-    rows = [(key, "-" if value is None else value, sources.get(key, "")) for key, value in content.items()]
+    rows = [(key, _value(value), board.sources.get(key.rpartition(".")[2], "")) for key, value in content.items()]
     yield table(["key", "value", "source"], rows, text=True)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(f"{item:g}" if isinstance(item, float) else _value(item) for item in value)
+    return "-" if value is None else str(value)

@@ -76,15 +76,19 @@ class _Column(NamedTuple):
         return self.number(value, sign) + half
 
 
-def _columns(longest_s: float) -> dict[str, _Column]:
-    """How each figure is shown, by its name: in microseconds where no latency reaches 10 ms."""
+def _columns(longest_s: float, *, predicted: bool = False) -> dict[str, _Column]:
+    """How each figure is shown, by its name: in microseconds where no latency reaches 10 ms.
+
+    The variance within batches is shown where policies have predictions to make it small.
+    """
     from ...experiments.store import COMPARED
 
     time = ("us", 1e6) if longest_s < 0.01 else ("ms", 1e3)
-    units = {"s": time, "share": ("%", 1e2), "/s": ("/s", 1.0)}
+    units = {"s": time, "share": ("%", 1e2), "/s": ("/s", 1.0), "squared": ("", 1.0)}
     return {
-        item.key: _Column(f"{item.heading} {units[item.unit][0]}", units[item.unit][1], item.digits)
+        item.key: _Column(f"{item.heading} {units[item.unit][0]}".strip(), units[item.unit][1], item.digits)
         for item in COMPARED
+        if predicted or item.unit != "squared"
     }
 
 
@@ -122,7 +126,8 @@ def _engine(options: dict[str, object]) -> str:
 def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
     first = points[0]
     drawn = "Poisson arrivals" if first.cv is None else f"gamma arrivals, CV {first.cv:g}"
-    traffic = f"trace {first.trace}" if first.trace else drawn
+    traffic = f"trace {first.trace}" if first.trace else "all wait at time 0" if first.offline else drawn
+    predicted = first.predict_depth is not None
     where = f"{first.network} on {first.platform}"
     designs: dict[str, list[str]] = {}
     for item in first.contenders:
@@ -131,10 +136,11 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
         "case": first.case if first.case == where else f"{first.case}: {where}",
         "bandwidth": f"{first.bandwidth_gb_s:g} GB/s",
         "traffic": f"{traffic}, {first.requests:,} requests a run",
+        "predicted depth": f"correlation {first.predict_depth:g}" if predicted else None,
     }
     yield facts([*about.items(), *((tile, ", ".join(names)) for tile, names in designs.items())])
     standings = [(point, item) for point in points for item in point.contenders]
-    columns = _columns(max(item.metrics["p99_latency_s"].mean for _, item in standings))
+    columns = _columns(max(item.metrics["p99_latency_s"].mean for _, item in standings), predicted=predicted)
     headings = ["SLO ms", "req/s", *(column.heading for column in columns.values())]
     figures, differences = [], []
     for point, item in standings:
@@ -153,7 +159,8 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
 
 
 def _where(point: PointResult | Change) -> tuple[str, str]:
-    return f"{1e3 * point.slo_s:g}", "trace" if point.rate_per_s is None else f"{point.rate_per_s:g}"
+    without = "at once" if point.offline else "trace"
+    return f"{1e3 * point.slo_s:g}", without if point.rate_per_s is None else f"{point.rate_per_s:g}"
 
 
 def _worse(item: Change) -> tuple[str, ...]:

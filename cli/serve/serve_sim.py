@@ -89,19 +89,26 @@ def _text(found: Served, policy: str) -> Iterator[str]:
     use, worth = summary.utilisation, int(summary.independent_requests)
     unfinished = f"{summary.unfinished:,} requests, counted as violations"
     accuracy = [] if summary.accuracy is None else ["accuracy"]
+    waiting = found.replay.traffic.trace.at_once  # then there is no rate, and what counts is when all have returned
+    variances = {"depth": summary.depth_variance, "width": summary.width_variance}
+    spread = ", ".join(f"{value:,.4g} of {name}" for name, value in variances.items() if value is not None)
+    sure = bounds(summary.violation_interval, summary.more_requests_needed, "share")
+    counted = "all waiting from the beginning" if waiting else f"worth {worth:,} independent ones"
     about = {
         "policy": f"{policy}, exits from {found.replay.traffic.origin}",
-        "requests": f"{summary.requests:,} over {summary.span_s:,.1f} s, worth {worth:,} independent ones",
-        "warm-up": f"{summary.warm_up_requests:,} requests, counted in all figures",
+        "requests": f"{summary.requests:,} over {summary.span_s:,.1f} s, {counted}",
+        "warm-up": None if waiting else f"{summary.warm_up_requests:,} requests, counted in all figures",
         "unfinished": unfinished if summary.unfinished else None,
-        "arrival rate": f"{summary.arrival_rate_per_s:.3f} /s",
+        "arrival rate": None if waiting else f"{summary.arrival_rate_per_s:.3f} /s",
+        "makespan": ms(summary.makespan_s) if waiting else None,
         "processing rate": f"{summary.processing_rate_per_s:.3f} /s, {summary.goodput_per_s:.3f} /s in time",
         "average latency": f"{ms(summary.mean_latency_s)}, of which {ms(summary.mean_wait_s)} in the queue",
         "violations": f"{percent(summary.violation_rate)} ({summary.violations:,} requests)",
-        "95 % interval": bounds(summary.violation_interval, summary.more_requests_needed, "share"),
+        "95 % interval": "none, as this is one observation; `fluidb compare` repeats it" if waiting else sure,
         "any scheduler": f"at least {percent(unavoidable / summary.requests)} ({unavoidable:,} requests)",
         "accuracy": percent(summary.accuracy) if accuracy else None,
         f"{latency.machine} busy": f"{percent(summary.busy_share, 1)}, {summary.mean_batch:.2f} samples on average",
+        "variance in a batch": spread if waiting else None,
         "preemptions": f"{summary.preemptions:,}, {ms(summary.stalled_s)} stood still on average",
         "scheduler calls": f"{summary.scheduler_calls:,}",
     }

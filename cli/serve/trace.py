@@ -21,6 +21,12 @@ app = typer.Typer(no_args_is_help=True, help="Make request traces.")
 Rate = Annotated[float, option("Mean arrival rate in requests a second.", "REQUESTS/S")]
 
 
+WIDTH = "Draw widths: lognormal:mean=39,sd=19,low=6,high=256,multiple=8 or shares:64=0.3,96=0.7."
+STEPS = "Draw steps from widths: ratio=1.08,relative=0.205,absolute=1.5,high=103."
+CONSTRAINT = "{}: a value, uniform:LOW,HIGH, normal:MEAN,DEVIATION,LOW,HIGH (clipped) or list:VALUE,..."
+PREDICT = "Predict {}, with this correlation, -1 to 1."
+
+
 @dataclass(frozen=True, kw_only=True)
 class Made:
     """Where a trace goes."""
@@ -52,9 +58,9 @@ class Made:
         }
         text = {
             "requests": f"{len(trace):,}",
-            "rate": f"{rate:{'.3f' if rate >= 1 else '.3g'}} /s",
-            "CV of gaps": f"{trace.gap_cv:.3f}",
-            "lag-1 correlation": f"{trace.gap_lag1:.3f}",
+            "rate": f"{rate:{'.3f' if rate >= 1 else '.3g'}} /s" if rate else "none, all arrive at one time",
+            "CV of gaps": f"{trace.gap_cv:.3f}" if rate else None,
+            "lag-1 correlation": f"{trace.gap_lag1:.3f}" if rate else None,
             "last arrival": f"{span_s:,.3f} s",
         }
         show(self.as_json, "fluidb.trace-output/1", record, [facts(text)], self.output)
@@ -126,6 +132,16 @@ def daily(
     drawn.draw("daily", rate, peak_to_mean, peak_hour)
 
 
+def offline(count: Annotated[int, option("Requests.")], made: Made) -> None:
+    """Write a trace in which all requests wait at time 0.
+
+    MLPerf's Offline scenario: what counts is how soon all have returned.
+    """
+    from ...traffic import offline
+
+    made.write("offline", lambda: offline(count))
+
+
 def merge(traces: Annotated[list[Path], argument("The traces to merge.", "FILE...")], made: Made) -> None:
     """Write one trace of the requests of several."""
     from ...traffic import read_trace, superpose
@@ -156,34 +172,41 @@ def rescale(
     made.write("rescale", make, sources=[trace])
 
 
-def constrain(
-    trace: Annotated[Path, argument("The trace whose requests get constraints.", "FILE")],
+def add(
+    trace: Annotated[Path, argument("The trace to add columns to.", "FILE")],
     *,
-    min_accuracy: Annotated[
-        str | None, option("Accuracy that each request asks for, 0 to 1.", "VALUE|DISTRIBUTION")
-    ] = None,
-    slo: Annotated[str | None, option("Latency objective of each request.", "DURATION|DISTRIBUTION")] = None,
-    seed: Annotated[int, option("Same seed, same constraints.")] = 0,
+    width: Annotated[str | None, option(WIDTH, "lognormal:...|shares:...")] = None,
+    steps: Annotated[str | None, option(STEPS, "KEY=VALUE,...")] = None,
+    predict_depth: Annotated[float | None, option(PREDICT.format("steps or exits"), "RHO")] = None,
+    predict_width: Annotated[float | None, option(PREDICT.format("widths"), "RHO")] = None,
+    min_accuracy: Annotated[str | None, option(CONSTRAINT.format("Accuracy asked for"), "DISTRIBUTION")] = None,
+    slo: Annotated[str | None, option(CONSTRAINT.format("Latency objective"), "DISTRIBUTION")] = None,
+    seed: Annotated[int, option("Same seed, same columns.")] = 0,
     made: Made,
 ) -> None:
-    """Write a trace with constraints of its own for each request.
+    """Write a trace with widths, steps, predictions or constraints.
 
-    A distribution is uniform:LOW,HIGH or normal:MEAN,DEVIATION,LOW,HIGH (clipped) or list:VALUE,VALUE,... (each equally
-    often); e.g. --min-accuracy uniform:0.75,0.79 --slo list:10ms,20ms.
+    Each column is drawn independently of all else that is drawn with the seed.
     """
-    from ...formats import InputError
-    from ...traffic import constrain, parse_accuracies, parse_slos, read_trace
+    from ...traffic import read_trace
+    from ...traffic.additions import add_columns
+    from ...traffic.constraints import parse_accuracies, parse_slos
+    from ...traffic.widths import parse_steps, parse_widths
 
-    if min_accuracy is None and slo is None:
-        raise InputError("constrain: expected --min-accuracy, --slo or both, found neither; add e.g. --slo 20ms")
+    widths = None if width is None else parse_widths(width, "--width")
+    follow = None if steps is None else parse_steps(steps, "--steps")
     accuracies = None if min_accuracy is None else parse_accuracies(min_accuracy, "--min-accuracy")
     slos = None if slo is None else parse_slos(slo, "--slo")
-    made.write(
-        "constrain", lambda: constrain(read_trace(trace), accuracies=accuracies, slos=slos, seed=seed), seed,
-        sources=[trace],
-    )  # fmt: skip
+
+    def make() -> Trace:
+        return add_columns(
+            read_trace(trace), seed, width=widths, steps=follow,
+            predict_depth=predict_depth, predict_width=predict_width, min_accuracy=accuracies, slo_s=slos,
+        )  # fmt: skip
+
+    made.write("add", make, seed, [trace])
 
 
-for _command in (poisson, gamma, mmpp, cameras, daily, merge, rescale, constrain):
+for _command in (poisson, gamma, mmpp, cameras, daily, offline, merge, rescale, add):
     app.command()(flat(_command))
 app.command("import")(trace_import.command)

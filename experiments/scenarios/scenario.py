@@ -95,9 +95,11 @@ class ContenderKeys(Strict):
 
 
 class CaseKeys(Strict):
-    """A network on a board, its objectives and its traffic: ``rates`` in requests/s, or a ``trace``.
+    """A network on a board, its objectives and its traffic: ``rates`` in requests/s, a ``trace``, or ``offline``.
 
-    Arrivals are Poisson, or of the process ``gamma`` with a coefficient of variation ``cv``.
+    Arrivals are Poisson, or of the process ``gamma`` with a coefficient of variation ``cv``; offline, all wait at time
+    0.
+    ``predict_depth`` is the correlation of predicted with actual exits, where policies are to have predictions.
     ``tiles`` gives a contender's design <T_R,T_P,T_C> here, in place of a search.
     """
 
@@ -113,14 +115,18 @@ class CaseKeys(Strict):
     rates: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1), _once("rate")] | None = None
     cv: Annotated[float, Field(ge=CVS[0], le=CVS[1])] | None = None
     trace: Name | None = None
+    offline: bool = False
+    predict_depth: Annotated[float, Field(ge=-1, le=1)] | None = None
     tiles: dict[str, Tile] = {}
 
     @model_validator(mode="after")
     def _one_traffic(self) -> CaseKeys:
-        if (self.rates is None) == (self.trace is None):
-            raise ValueError(f"expected rates or trace, found {'neither' if self.rates is None else 'both'}")
+        given = {"rates": self.rates is not None, "trace": self.trace is not None, "offline": self.offline}
+        found = [name for name, there in given.items() if there]
+        if len(found) != 1:
+            raise ValueError(f"expected rates, trace or offline = true, found {' and '.join(found) or 'none of them'}")
         if self.cv is not None and self.rates is None:
-            raise ValueError("expected cv with rates only, found it with trace")
+            raise ValueError(f"expected cv with rates only, found it with {found[0]}")
         return self
 
     @property
@@ -138,7 +144,7 @@ class ScenarioFile(Strict):
     title : str
         A line for people.
     requests : int or None
-        Requests of a run with drawn arrivals; a trace is replayed whole.
+        Requests of a run with drawn arrivals, or of one in which all wait at time 0; a trace is replayed whole.
     seeds : list of int
         A run of every point and contender for each.
     baseline : str
@@ -175,8 +181,9 @@ class ScenarioFile(Strict):
     @field_validator("cases")
     @classmethod
     def _cases_once(cls, value: list[CaseKeys], info: ValidationInfo) -> list[CaseKeys]:
-        if "requests" in info.data and info.data["requests"] is None and any(item.rates for item in value):
-            raise ValueError("rates need the key requests at the top of the file, found none")
+        drawn = any(item.trace is None for item in value)
+        if "requests" in info.data and info.data["requests"] is None and drawn:
+            raise ValueError("rates and offline need the key requests at the top of the file, found none")
         names = [item.name for item in info.data.get("contenders", [])]
         strangers = [name for item in value for name in item.tiles if names and name not in names]
         if strangers:
@@ -234,7 +241,7 @@ class Point(NamedTuple):
     slo_s : float
         Latency objective in seconds.
     rate_per_s : float or None
-        Rate of the drawn arrivals; ``None`` where a trace is replayed.
+        Rate of the drawn arrivals; ``None`` where a trace is replayed, or all wait at time 0.
     requests : int
         Requests of a run.
     """

@@ -93,7 +93,8 @@ def _served(report: Report) -> list[Node]:
     trace, slo_s = served[0].trace, served[0].objective_s
     slo = "the trace's own SLOs" if slo_s is None else f"an SLO of {1e3 * slo_s:g} ms"
     origins = sorted({traffic.origin for traffic in served})
-    figures = f": {len(trace):,} requests at {trace.rate_per_s:,.3f} /s, {slo}; "
+    pace = ", all waiting from the beginning" if trace.at_once else f" at {trace.rate_per_s:,.3f} /s"
+    figures = f": {len(trace):,} requests{pace}, {slo}; "
     file = report.requests and report.requests.file
     return ["Serving ", named(str(file)), figures, f"exits from {', '.join(origins)}."]
 

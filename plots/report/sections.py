@@ -174,13 +174,14 @@ _SCALES = {"share": (1e2, "%"), "bytes": (1e-6, "MB"), "J": (1e3, "mJ")}
 
 def _policies(served: Sequence[Served], unit: TimeUnit) -> Element:
     known = [item for item in FIGURES.values() if item.part == "subnets" and item.of(served[0].summary) is not None]
-    rows = []
+    rows, waiting = [], served[0].replay.traffic.trace.at_once
     for item in served:
         found = item.summary
         times_s = (found.mean_latency_s, found.percentile("p50").latency_s, found.percentile("p99").latency_s)
         cells = [
             *map(unit.number, times_s),
             f"{100 * found.violation_rate:.2f}",
+            *([f"{found.makespan_s:,.3f}"] if waiting else []),
             f"{found.processing_rate_per_s:,.3f}",
             f"{found.goodput_per_s:,.3f}",
             f"{100 * found.busy_share:.1f}",
@@ -193,8 +194,14 @@ def _policies(served: Sequence[Served], unit: TimeUnit) -> Element:
     headers = ["policy", f"mean {unit.name}", f"p50 {unit.name}", f"p99 {unit.name}", "violations %"]
     macs = ["MACs made %"] if served[0].summary.utilisation else []
     subnets = [f"{figure.heading} {_SCALES[figure.unit][1]}" for figure in known]
+    headers += ["makespan s"] if waiting else []
     headers += ["done /s", "in time /s", "busy %", *macs, *subnets, "samples", "preemptions"]
     return table("Policies under the same requests", headers, rows)
+
+
+def _no_interval(more_requests_needed: int) -> tuple[str, str]:
+    """What stands in place of the ends of an interval."""
+    return (f"{more_requests_needed:,} more requests needed" if more_requests_needed else "none", "")
 
 
 def _tail(ident: str, served: Sequence[Served], unit: TimeUnit, slo_s: float | None) -> Element:
@@ -205,7 +212,7 @@ def _tail(ident: str, served: Sequence[Served], unit: TimeUnit, slo_s: float | N
         value, *bounds = map(unit.number, (p99.latency_s, *(p99.interval_s or ())))
         text = f"{value} {unit.name}" + (f", {bounds[0]} to {bounds[1]}" if bounds else "")
         points.append(Point(item.policy, p99.latency_s, text, p99.interval_s, index))
-        rows.append((item.policy, [value, *(bounds or (f"{p99.more_requests_needed:,} more requests needed", ""))]))
+        rows.append((item.policy, [value, *(bounds or _no_interval(p99.more_requests_needed))]))
     mark = None if slo_s is None else (slo_s, f"SLO {unit.short(slo_s)} {unit.name}")
     data = table(f"{title}, {unit.name}", ["policy", "p99", "95 % from", "to"], rows)
     drawn = charts.draw_intervals(points, unit.short, mark)
@@ -220,7 +227,7 @@ def _violations(ident: str, served: Sequence[Served]) -> Element:
         value, *bounds = (f"{100 * share:.2f}" for share in (rate, *(interval or ())))
         text = f"{value} %" + (f", {bounds[0]} to {bounds[1]}" if bounds else "")
         points.append(Point(item.policy, rate, text, interval, index))
-        missing = (f"{found.more_requests_needed:,} more requests needed", "")
+        missing = _no_interval(found.more_requests_needed)
         rows.append((item.policy, [f"{found.violations:,}", value, *(bounds or missing)]))
     data = table(title, ["policy", "requests", "%", "95 % from", "to"], rows)
     drawn = charts.draw_intervals(points, _PERCENT.short, None)
@@ -288,8 +295,7 @@ def comparison_parts(ident: str, found: Comparison) -> list[Element]:
         note = f"Seed {found.seeds[0]}, with the 95 % interval of the run if it is long enough for one."
     parts = [element("p", named(found.title), class_="lead"), element("p", note, class_="note")]
     for number, point in enumerate(found.points, 1):
-        traffic = "its trace" if point.rate_per_s is None else f"{point.rate_per_s:g} /s"
-        parts.append(element("h3", named(point.case), f", SLO {1e3 * point.slo_s:g} ms, {traffic}"))
+        parts.append(element("h3", named(point.case), f", SLO {1e3 * point.slo_s:g} ms, {point.arrivals}"))
         where = f"{ident}-{number}"
         longest_s = max(value.high or value.mean for value in _estimates(point, "mean_latency_s"))
         parts.append(

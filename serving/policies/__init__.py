@@ -3,7 +3,7 @@
 ``POLICIES`` is the list: a new policy is a file beside the others and a line here.
 """
 
-from . import adaptb, fluid, fluid_slack, lazy, pame, serial, sushi
+from . import adaptb, batchcond, fluid, fluid_slack, lazy, pame, serial, sushi
 from .interface import (
     DECIDE,
     Decide,
@@ -27,6 +27,7 @@ POLICIES: dict[str, Policy] = {
     "fluid": fluid.POLICY,
     "fluid-slack": fluid_slack.POLICY,
     "pame": pame.POLICY,
+    "batchcond": batchcond.POLICY,
     "sushi": sushi.POLICY,
 }
 

@@ -1,16 +1,24 @@
 """FLUID: the exit-aware preemptive scheduler of Fluid Batching."""
 
 from ...jit import compiled
+from .estimates import between_s, expected_end, fitting
 from .interface import Parameter, Policy, choice, compile_policy, go_on, launch
+from .window import LEFT, OFF, PARAMETERS, SIMILAR, check_window, count_alike
 
-EXITS, CRITERION, ESTIMATE = 0, 1, 2  # places in settings
+EXITS, CRITERION, ESTIMATE = range(3, 6)  # places in settings, behind those of the window
 
 
 @compiled(inline="always")
-def overhead_s(view, latency_s, b_incr):
+def batch_s(latency_s, variant, i, j, b, coarse):
+    """Time of a batch from the table, or as that of its samples one after the other."""
+    return b * between_s(latency_s, variant, i, j, 1) if coarse else between_s(latency_s, variant, i, j, b)
+
+
+@compiled(inline="always")
+def overhead_s(view, latency_s, variant, end, b_incr, coarse):
     """Equation (4): the new batch up to the exit where the running one stands, then the merged one to the end."""
-    end = latency_s.shape[1] - 1
-    return latency_s[0, view.stage, b_incr] + latency_s[view.stage, end, view.size + b_incr]
+    up_s = batch_s(latency_s, variant, 0, view.stage, b_incr, coarse)
+    return up_s + batch_s(latency_s, min(variant, view.variant), view.stage, end, view.size + b_incr, coarse)
 
 
 @compile_policy
@@ -21,7 +29,8 @@ def decide(view, data):
     preemption of its own, and merges with it; then the criterion is evaluated anew.
 
     Source: paper 000, Algorithm 1, Equations (3) and (4).  Work-conserving.  Its
-    parameters <B_max, T_SLO> are the engine's and the requests'; three more are for ablation:
+    parameters <B_max, T_SLO> are the engine's and the requests'.  ``similar``, ``window`` and ``patience`` let alike
+    requests in together, as BatchCond does; three more are for ablation:
 
     ``exits``
         ``aware``: samples that exited leave room; ``unaware``: they do not.
@@ -31,29 +40,38 @@ def decide(view, data):
         ``exact``: batched times from the table; ``coarse``: batch size times
         single-sample time, as LazyBatching has it.
     """
+    similar = data.settings[SIMILAR] != OFF
     if view.depth == 0:
-        return launch(min(view.waiting, view.b_max), 1)  # line 2
+        b_act = min(view.waiting, view.b_max)
+        if similar:
+            b_act = count_alike(view, data, b_act)
+            data.memory[LEFT] -= b_act
+        return launch(b_act, 1)  # line 2
     taken = view.size if data.settings[EXITS] == 0 else view.admitted
     b_incr = min(view.waiting, view.b_max - taken)  # lines 10-11
     if b_incr > 0:
-        latency_s = data.latency_s[0]
-        reached, end, b_merged = view.stage, latency_s.shape[1] - 1, view.size + b_incr
+        if similar:
+            b_incr = count_alike(view, data, b_incr)
         # Equation (3): SLO less the time in queue and on the NPU, of the sample that is due first
         slack_s = view.deadline_s - view.now_s
-        if data.settings[ESTIMATE] == 0:
-            more_s = overhead_s(view, latency_s, b_incr)
-        else:
-            more_s = b_incr * latency_s[0, reached, 1] + b_merged * latency_s[reached, end, 1]
+        variant = fitting(view, data, b_incr) if view.variants > 1 else 0
+        end = expected_end(view, data, view.size, b_incr) if view.steps > 1 else view.stages
+        more_s = overhead_s(view, data.latency_s, variant, end, b_incr, data.settings[ESTIMATE] == 1)
         if data.settings[CRITERION] == 1 or more_s < slack_s:  # line 12
-            return launch(b_incr, reached)
+            if similar:
+                data.memory[LEFT] -= b_incr
+            return launch(b_incr, view.stage)
     return go_on(1)
 
 
 POLICY = Policy(
     decide,
     (
+        *PARAMETERS,
         Parameter("exits", "aware", choice("exits", "aware", "unaware")),
         Parameter("criterion", "on", choice("criterion", "on", "off")),
         Parameter("estimate", "exact", choice("estimate", "exact", "coarse")),
     ),
+    memory=2,
+    check=check_window,
 )

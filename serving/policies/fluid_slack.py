@@ -3,12 +3,19 @@
 import math
 
 from ...jit import compiled
+from .estimates import between_s
 from .fluid import overhead_s
 from .interface import Decision, Parameter, Policy, at_least, choice, compile_policy, go_on, launch
 
 PATIENCE, LAUNCH = 0, 1  # places in settings
 LATE, TURN_S = 0, 1  # places in memory
 HORIZON = 2  # full batches that a plan covers
+
+
+@compiled(inline="always")
+def whole_s(view, latency_s, size):
+    """Time of a batch from the input to the end, at the largest width and with all steps."""
+    return between_s(latency_s, 0, 0, view.stages, size)
 
 
 @compiled(inline="always")
@@ -27,24 +34,25 @@ def count_in_time(view, data, late, size):
     The others follow in batches, each as large as the deadline of its first allows;
     those whose turn comes too late are left out.
     """
-    latency_s = data.latency_s[0]
-    end = latency_s.shape[1] - 1
+    latency_s = data.latency_s
     last = min(view.waiting, late + HORIZON * view.b_max)
-    end_s = view.now_s + latency_s[0, end, size]
+    end_s = view.now_s + whole_s(view, latency_s, size)
     first, in_time = count_missing(view, data, late, end_s), 0
     while True:
         after = min(first + size, last)
         for k in range(first, after):
             in_time += data.requests[data.queue[view.first + k]].due_s >= end_s
         first = after
-        while first < last and data.requests[data.queue[view.first + first]].due_s < end_s + latency_s[0, end, 1]:
+        while first < last and data.requests[data.queue[view.first + first]].due_s < end_s + whole_s(
+            view, latency_s, 1
+        ):
             first += 1
         if first >= last:
             return in_time
         size = min(last - first, view.b_max)
-        while data.requests[data.queue[view.first + first]].due_s < end_s + latency_s[0, end, size]:
+        while data.requests[data.queue[view.first + first]].due_s < end_s + whole_s(view, latency_s, size):
             size -= 1
-        end_s += latency_s[0, end, size]
+        end_s += whole_s(view, latency_s, size)
 
 
 @compiled(inline="always")
@@ -84,16 +92,15 @@ def decide(view, data):
     ``launch``
         ``planned``; or, for ablation, ``full``: always as large as FluidB's.
     """
-    latency_s = data.latency_s[0]
-    end = latency_s.shape[1] - 1
-    late = count_missing(view, data, int(data.memory[LATE]), view.now_s + latency_s[0, end, 1])
+    latency_s = data.latency_s
+    late = count_missing(view, data, int(data.memory[LATE]), view.now_s + whole_s(view, latency_s, 1))
     data.memory[LATE] = late
     patience_s = data.settings[PATIENCE] * (view.head_due_s - view.head_arrival_s) * min(1.0, view.b_max / max(late, 1))
     turn = view.waiting > 0 and view.now_s >= data.memory[TURN_S] + patience_s
     if view.depth > 0:
         size = min(view.waiting, view.b_max - view.size)
         if size > 0 and not turn:
-            more_s = overhead_s(view, latency_s, size)
+            more_s = overhead_s(view, latency_s, 0, view.stages, size, False)
             if more_s < view.deadline_s - view.now_s:
                 return enter(view, data, late, size, view.stage, view.now_s + more_s)
         return go_on(1)
@@ -107,7 +114,7 @@ def decide(view, data):
             in_time = count_in_time(view, data, late, size)
             if in_time > most:
                 best, most = size, in_time
-    return enter(view, data, late, best, 1, view.now_s + latency_s[0, end, best])
+    return enter(view, data, late, best, 1, view.now_s + whole_s(view, latency_s, best))
 
 
 POLICY = Policy(

@@ -51,6 +51,7 @@ REQUEST = np.dtype(
         ("preempted", "i8"),  # how often
         ("exit", "i8"),  # place at which it returned, counted from 1; 0 until then
         ("variant", "i8"),  # of the network, that its batch began with
+        ("batch", "i8"),  # with which it entered, counted from 1; 0 until then
     ],
     align=True,
 )
@@ -106,7 +107,13 @@ class View(NamedTuple):
     b_max : int
         Most samples that may be on a lane at once.
     segments : int
-        Segments from the input to the end of the network.
+        Segments from the input to the end of the network; those of a last stage that repeats count for each step.
+    stages : int
+        Stages likewise.
+    steps : int
+        How often the last stage may run.
+    variants : int
+        Of the network.
     waiting : int
         Requests in the queue.
     head_arrival_s, head_due_s : float
@@ -128,6 +135,8 @@ class View(NamedTuple):
         Stages it has completed: the last exit it has passed.
     segment : int
         Segments it has completed.
+    variant : int
+        In which it runs.
     first : int
         Where the requests that wait begin in ``data.queue``.
     offset : int
@@ -138,6 +147,9 @@ class View(NamedTuple):
     lane: int
     b_max: int
     segments: int
+    stages: int
+    steps: int
+    variants: int
     waiting: int
     head_arrival_s: float
     head_due_s: float
@@ -149,6 +161,7 @@ class View(NamedTuple):
     places: int
     stage: int
     segment: int
+    variant: int
     first: int
     offset: int
 
@@ -167,10 +180,11 @@ class Data(NamedTuple):
     lanes : (L,) record array of LANE
         All lanes.
     latency_s : (V, E + 1, E + 1, B + 1) ndarray of float64
-        T_{i:j}^b of each variant of the network, seconds.  Every step of a stage that repeats has an entry, as if it
-        were a stage.
-    gather_s : (E + 1, B + 1) ndarray of float64
-        Time to gather samples into a smaller batch, by the stages that it has completed and its size.
+        T_{i:j}^b of each variant of the network, seconds; a last stage that repeats has one entry, and
+        :func:`.estimates.between_s` counts its steps.
+    gather_s : (P + 1, B + 1) ndarray of float64
+        Time to gather samples into a smaller batch, by the stages that it has completed and its size.  Each step of a
+        last stage that repeats has an entry, as if it were a stage.
     variants : (V,) record array of VARIANT
         The variants.
     settings : (K,) ndarray of float64
@@ -211,6 +225,7 @@ class Decision(NamedTuple):
         the exit that ends the run the policy is asked again.  Else those places run on as padding.
     variant : int
         Which variant of the network a new batch runs, or which table of times: one for each state of a cache, say.
+        If the table has widths, the batch runs at the narrowest width from this one on that serves all its samples.
     delay_s : float
         Time that passes before the run, e.g. for a predictor or for loading weights.
     """
@@ -229,7 +244,7 @@ Decide = Callable[[View, Data], Decision]
 _f, _i, _f1, _i1, _f2 = types.float64, types.int64, types.float64[::1], types.int64[::1], types.float64[:, ::1]
 REQUESTS, LANES = types.Array(from_dtype(REQUEST), 1, "C"), types.Array(from_dtype(LANE), 1, "C")
 LATENCY, VARIANTS = types.float64[:, :, :, ::1], types.Array(from_dtype(VARIANT), 1, "C")
-_view = types.NamedTuple((_f, *[_i] * 4, *[_f] * 2, *[_i] * 3, _f, *[_i] * 6), View)
+_view = types.NamedTuple((_f, *[_i] * 7, *[_f] * 2, *[_i] * 3, _f, *[_i] * 7), View)
 _data = types.NamedTuple((REQUESTS, _i1, _i1, LANES, LATENCY, _f2, VARIANTS, _f1, _f1), Data)
 DECIDE = types.NamedTuple((_i, _i, _i, _f, types.boolean, _i, _f), Decision)(_view, _data)
 """numba signature of every decision."""
@@ -256,6 +271,9 @@ def sleep(until_s: float) -> Decision:
     return Decision(0, 0, 0, until_s, True, 0, 0.0)
 
 
+Check = Callable[["NDArray[np.float64]", "LatencyTable", "Trace", int], "list[str]"]
+"""Faults of a policy's parameters, one line each, on a latency table, a trace and a largest batch."""
+
 ReadParameter = Callable[[str, "float | None"], float]
 """Reads a parameter from its text, given the SLO in seconds where there is one for all requests."""
 
@@ -279,10 +297,6 @@ class Parameter:
     read: ReadParameter
 
 
-Check = Callable[["NDArray[np.float64]", "LatencyTable", "Trace"], list[str]]
-"""Faults of a latency table or trace for a policy with these settings; none if it can serve."""
-
-
 @dataclass(frozen=True, slots=True)
 class Policy:
     """A scheduling policy.
@@ -303,8 +317,8 @@ class Policy:
         Whether it sets the exits' thresholds while it runs; the traffic must then have confidences.
     chooses_variants : bool
         Whether it chooses among variants of a network; where there is one, another policy does the same.
-    check : Check, optional
-        Finds what it cannot serve, before anything is simulated.
+    check : callable, optional
+        Says what is wrong with its parameters on a latency table, a trace and a largest batch, before a replay.
     """
 
     decide: Decide

@@ -1,5 +1,6 @@
 """LAZY: LazyBatching, preemption at every layer without knowledge of exits."""
 
+from .estimates import between_s, expected_end, own_end
 from .interface import Policy, compile_policy, go_on, launch
 
 
@@ -20,10 +21,14 @@ def decide(view, data):
     room = min(view.waiting, view.b_max - view.admitted)
     if view.depth == 0:
         return launch(room, 1)
-    alone_s = data.latency_s[0, 0, data.latency_s.shape[2] - 1, 1]
     admit, due_s = 0, view.deadline_s
+    end = expected_end(view, data, view.in_flight, 0) if view.steps > 1 else view.stages
     while admit < room:
-        due_s = min(due_s, data.requests[data.queue[view.first + admit]].due_s)
+        request = data.requests[data.queue[view.first + admit]]
+        due_s = min(due_s, request.due_s)
+        if view.steps > 1:
+            end = max(end, own_end(view, request))
+        alone_s = between_s(data.latency_s, 0, 0, end, 1)
         if due_s - view.now_s - alone_s * (view.in_flight + admit + 1) <= 0:
             break
         admit += 1

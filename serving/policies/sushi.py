@@ -177,14 +177,15 @@ def _whole(name: str, least: int, **words: int) -> ReadParameter:
     return read
 
 
-def check(settings: NDArray[np.float64], table: LatencyTable, trace: Trace) -> list[str]:
-    """Faults of a table without what the settings choose by, and of a trace without constraints."""
+def check(settings: NDArray[np.float64], table: LatencyTable, trace: Trace, b_max: int) -> list[str]:
+    """What is wrong with the parameters (see :data:`.interface.Check`)."""
+    del b_max  # requests are served one by one
     faults = []
     subnets, states = table.subnets or [], table.states or []
     for name, place, held in (("graph", GRAPH, states), ("subnet", SUBNET, subnets)):
         if settings[place] >= max(1, len(held)):
             most = max(1, len(held)) - 1
-            faults.append(f"policy: {name}: expected at most {most}, the last of the table, found {settings[place]:g}")
+            faults.append(f"{name}: expected at most {most}, the last of the table, found {settings[place]:g}")
     unknown = [net.name for net in subnets if net.accuracy is None]
     if unknown and settings[SUBNET] == ANY:
         rest = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
@@ -195,7 +196,7 @@ def check(settings: NDArray[np.float64], table: LatencyTable, trace: Trace) -> l
     if settings[MODE] == ACCURACY and subnets and trace.min_accuracy is None:
         faults.append(
             f"{trace.source or 'trace'}: expected the column min_accuracy, which mode=accuracy keeps to, found none; "
-            "draw it with `fluidb trace constrain`"
+            "draw it with `fluidb trace add --min-accuracy`"
         )
     by_vectors = settings[GRAPH] == FOLLOW and settings[DISTANCE] == L2 and len(states) > 1
     if by_vectors and (table.reuse is None or table.reuse.overlap is None):

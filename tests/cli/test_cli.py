@@ -125,7 +125,6 @@ the README and other tests do so for the other commands.
         ("trace-daily", ["trace", "daily", *DAILY, "--count", 500, "--seed", 1, "-o", "n.csv"]),
         ("trace-merge", ["trace", "merge", "t.csv", "t.csv", "-o", "n.csv"]),
         ("trace-rescale", ["trace", "rescale", "t.csv", "--rate", 20, "--cv", 2, "-o", "n.csv"]),
-        ("trace-constrain", ["trace", "constrain", "t.csv", "--slo", "list:300us,400us", "-o", "n.csv"]),
         ("trace-help", ["trace", "--help"]),
         ("trace-import", ["trace", "import", "azure-llm-2023", DATA / "azure-llm-2023.csv", "-o", "i.csv"]),
         ("models", ["models"]),

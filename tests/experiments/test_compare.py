@@ -34,7 +34,7 @@ from fluidb.experiments.store import Run as GridRun
 from fluidb.experiments.workers import Workers
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.serving.one_run import LEAST
-from fluidb.traffic import gamma, poisson, prepare
+from fluidb.traffic import gamma, offline, poisson, prepare
 
 FAST = {"one by one": "serial", "waits": "adaptb:timeout=M", "fluid": "fluid:call=1us"}
 
@@ -106,6 +106,37 @@ def test_bursty_arrivals_are_those_of_the_process_gamma(tmp_path: Path) -> None:
     found, _ = compare(scenario)
     assert [point.cv for point in found.points] == [2.0] * 4 + [None]
     assert found.points[0].key != compare(load_scenario(str(DUEL)))[0].points[0].key
+
+
+def test_all_wait_at_time_0_and_depths_are_predicted(tmp_path: Path) -> None:
+    """The keys of a case are the options of the commands; every run depends on them."""
+    edits = (
+        ("rates = [2000, 8000]", "offline = true\npredict_depth = 0.6"),
+        ('["400us", "2ms"]', '["1s"]'),
+    )
+    scenario = load_scenario(str(edited_scenario(tmp_path, *edits)))
+    found = traffic(scenario.points[0], 2)
+    expected = prepare(offline(60), [0.25, 0.35, 0.4], slo_s=1.0, seed=2, predict_depth=0.6)
+    assert found.trace.at_once
+    assert np.array_equal(found.trace.predicted_depth, expected.trace.predicted_depth)
+    outcome, _ = compare(scenario)
+    point = outcome.points[0]
+    assert (point.rate_per_s, point.offline, point.predict_depth, point.arrivals) == (None, True, 0.6, "all at once")
+    assert [item.metrics["depth_variance"].mean > 0 for item in point.contenders] == [False, True, True]
+    keys = []
+    for name, correlation in (("sure.toml", 1.0), ("unsure.toml", 0.6)):
+        path = edited_scenario(tmp_path, (edits[0][0], f"offline = true\npredict_depth = {correlation}"), name=name)
+        keys.append(GridRun(load_scenario(str(path)).points[0], scenario.contenders[0], None, 0).key())
+    assert {name for name in keys[0] if keys[0][name] != keys[1][name]} == {"predict_depth"}
+
+
+def test_the_text_says_what_waits_and_what_is_predicted(fluidb: Run, tmp_path: Path) -> None:
+    edited_scenario(tmp_path, ("rates = [2000, 8000]", "offline = true\npredict_depth = 0.6"))
+    text = fluidb("compare", "mine.toml").stdout
+    assert "traffic          all wait at time 0, 60 requests a run\npredicted depth  correlation 0.6\n" in text
+    assert re.search(r"^fluid +2 +at once ", text, flags=re.MULTILINE)
+    headings = [line.count("variance of depth") for line in text.splitlines() if line.startswith("contender")]
+    assert headings == [1, 0]
 
 
 def test_figures_are_those_of_dse_latency_trace_and_serve_sim(fluidb: Run, tmp_path: Path, outcome: Comparison) -> None:
@@ -434,7 +465,7 @@ def test_an_earlier_file_of_a_later_version_may_have_more_keys(tmp_path: Path, k
 FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     "schema": ([("scenario/1", "scenario/2")], "schema: expected 'fluidb.scenario/1'"),
     "unknown key": ([("baseline =", "base_line =")], "base_line: unknown key; did you mean baseline?"),
-    "no requests": ([("requests = 60\n", "")], "cases: rates need the key requests"),
+    "no requests": ([("requests = 60\n", "")], "cases: rates and offline need the key requests"),
     "one request": ([("requests = 60", "requests = 1")], "requests: expected at least 2"),
     "no seeds": ([("[3, 1, 2]", "[]")], "seeds: "),
     "negative seed": ([("[3, 1, 2]", "[3, -1]")], "seeds[1]: expected at least 0"),
@@ -465,8 +496,16 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     "no slos": ([('["1ms"]', "[]")], "cases[1].slos: "),
     "rate": ([("[2000, 8000]", "[2000, 0]")], 'cases[0] ("light and heavy").rates[1]: expected more than 0'),
     "rate twice": ([("[2000, 8000]", "[2000, 2000.0]")], "rates: expected every rate once"),
-    "no traffic": ([('trace = "duel.csv"', "")], "cases[1]: expected rates or trace, found neither"),
-    "two traffics": ([('trace = "duel.csv"', 'trace = "duel.csv"\nrates = [1.0]')], "found both"),
+    "no traffic": (
+        [('trace = "duel.csv"', "")],
+        "expected rates, trace or offline = true, found none of them",
+    ),
+    "two traffics": ([('trace = "duel.csv"', 'trace = "duel.csv"\nrates = [1.0]')], "found rates and trace"),
+    "three traffics": ([("rates = [2000, 8000]", "rates = [1.0]\noffline = true")], "found rates and offline"),
+    "no correlation": (
+        [("rates = [2000, 8000]", "rates = [1.0]\npredict_depth = 2.0")],
+        ".predict_depth: expected at most 1, found 2.0",
+    ),
     "case twice": (
         [('name = "light and heavy"', 'name = "tiny on pocket at 0.8GB/s"')],
         "cases: expected every name (by default NETWORK on PLATFORM) once",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import os
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +14,7 @@ from builders import COMPILED, POCKET, TINY
 from fluidb.dse import SearchOptions, search, tabulate_design, write_design, write_latency
 from fluidb.models import NETWORKS, load_network
 from fluidb.platforms import load_platform
+from fluidb.platforms.by_stage import ByStage
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
 from fluidb.tables import read_latency
 from fluidb.traffic import poisson, prepare
@@ -82,6 +84,28 @@ def mobilenet_v1() -> int:
             macs += conv(size, 9, source, source, source) + conv(size, 1, source, out)
             source = out
     return macs + 1024 * 1000
+
+
+def ee_resnet34() -> int:
+    """He et al., Table 1, behind a 3x3 stem on 32x32 pixels, ten classes."""
+    macs, source = conv(32, 9, 3, 64), 64
+    for stage, count in enumerate([3, 4, 6, 3]):
+        size, width = 32 // 2**stage, 64 * 2**stage
+        macs += conv(size, 9, source, width) + (2 * count - 1) * conv(size, 9, width, width)
+        macs += conv(size, 1, source, width) if source != width else 0
+        source = width
+    return macs + source * 10
+
+
+def ds_mobilenet(choice: int) -> int:
+    """Li et al. 2021: blocks of MobileNet-V1; those at 14x14 and 7x7 have one of 14 widths."""
+    macs, size, source = conv(112, 9, 3, 16), 112, 16
+    for out, count in [(32, 1), (48, 2), (96, 2), (224 + 32 * choice, 6), (736 + 32 * choice, 2)]:
+        size //= 2 if out > 32 else 1
+        for _ in range(count):
+            macs += conv(size, 9, source, source, source) + conv(size, 1, source, out)
+            source = out
+    return macs + source * 1000
 
 
 def inverted(size: int, kernel: int, source: int, expanded: int, out: int, stride: int, squeeze: int = 0) -> int:
@@ -158,9 +182,20 @@ def transformer_base() -> int:
     return 6 * encoder + 6 * (encoder + attention(30, 30, 512))
 
 
+def translation() -> int:
+    """Vaswani et al., Table 3: the encoder and what the decoder keeps of it, then a step with 30 words so far."""
+    encoder = attention(30, 30, 512) + feed_forward(30, 512)
+    seen = 2 * 30 * 512  # scores and context of one word over 30
+    step = 4 * 512 * 512 + seen + 2 * 512 * 512 + seen + feed_forward(1, 512)
+    return 6 * encoder + 6 * 2 * 30 * 512 * 512 + 6 * step + 512 * 37_000
+
+
 COUNTED = {
     "alexnet": alexnet([64, 192, 384, 256, 256], 1),
     "bert_base": 12 * (attention(128, 128, 768) + feed_forward(128, 768)) + 768 * 768,
+    "ds_mobilenet": ds_mobilenet(13),
+    "ee_bert": 12 * (attention(128, 128, 768) + feed_forward(128, 768)) + 768 * 768 + 3 * 768,
+    "ee_resnet34": ee_resnet34(),
     "efficientnet_b0": efficientnet_b0(),
     "inception_v3": inception_v3(),
     "mobilenet_v1": mobilenet_v1(),
@@ -173,6 +208,7 @@ COUNTED = {
     "resnet101": resnet([3, 4, 23, 3], bottleneck=True),
     "resnet152": resnet([3, 8, 36, 3], bottleneck=True),
     "transformer_base": transformer_base() + 30 * 512 * 37_000,
+    "transformer_seq2seq": translation(),
     "vgg16": vgg16_convolutions() + 7 * 7 * 512 * 4096 + 4096 * 4096 + 4096 * 1000,
     "vit_b_16": conv(14, 256, 3, 768) + 12 * (attention(197, 197, 768) + feed_forward(197, 768)) + 768 * 1000,
 }
@@ -215,6 +251,31 @@ def test_macs_equal_what_the_papers_print_once_counted_as_they_count():
     assert round(resnet([3, 4, 6, 3], bottleneck=False, projections=False) / 1e9, 1) == 3.6
     assert round(resnet([3, 4, 23, 3], bottleneck=True, first=True) / 1e9, 1) == 7.6
     assert round(resnet([3, 8, 36, 3], bottleneck=True, first=True) / 1e9, 1) == 11.3
+
+
+def normal(mean: float, deviation: float, last: int) -> list[float]:
+    """Shares of a normal distribution, rounded and clipped to 1..last."""
+    ends = [0.5 * (1 + math.erf((exit_ + 0.5 - mean) / (deviation * math.sqrt(2)))) for exit_ in range(1, last)]
+    return [after - before for before, after in pairwise([0.0, *ends, 1.0])]
+
+
+@pytest.mark.parametrize(
+    ("name", "shares"),
+    [
+        ("ee_resnet34", [0.97 * share + 0.03 * (exit_ == 17) for exit_, share in enumerate(normal(9, 3.5, 17), 1)]),
+        ("ee_bert", normal(4.5, 2.2, 12)),
+    ],
+)
+def test_the_exits_of_batchcond_carry_its_distributions(name, shares):
+    assert [exit_.rate for exit_ in load_network(name).exits] == pytest.approx(shares, abs=6e-4)
+
+
+def test_the_widths_of_the_slimmable_network_are_its_multiply_accumulates():
+    """Published with the gate and pools: 133, 153, 319 and 565 M, of which the products are 2 to 3 M less."""
+    device = load_platform("rtx-2080-ti-ds-mobilenet", kind=ByStage)
+    assert device.widths is not None
+    assert [device.widths[choice] for choice in (0, 1, 7, 13)] == [133, 153, 319, 565]
+    assert device.widths == pytest.approx([ds_mobilenet(choice) / 1e6 + 2.3 for choice in range(14)], abs=1.0)
 
 
 def moved(name: str) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from builders import everybody, scheduler_of, table_of, trace_of, traffic_of
+from builders import everybody, scheduler_of, table_of, trace_of, traffic_of, with_variants
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
 from fluidb.serving.event_loop import Device, Rules
@@ -99,6 +100,23 @@ def test_places_are_padded_until_a_policy_compacts_them():
     assert found.overhead_s == 0.25
     compacted = simulate(table, traffic, find_policy("fluid"))  # gathers at every exit
     assert compacted.finish_s.tolist() == [4.0, 7.5, 9.75, 9.75]
+
+
+@compile_policy
+def compact_at_the_first_exit(view, data):
+    """Gathers at the first exit, pads at the second."""
+    if view.depth == 0:
+        return launch(view.waiting, 1)
+    return Decision(0, 0, 1, math.inf, view.stage == 1, 0, 0.0)
+
+
+def test_a_batch_is_compacted_for_a_run_and_the_policy_asked_again_where_that_ends():
+    """Of four samples three are gathered in 0.5 s; the place of the one that leaves after them stays."""
+    table = table_of([[1.0, 2.0, 3.0, 4.0]] * 3).model_copy(update={"gather_s": [[0.0, 0.125, 0.25, 0.5, 0.5]] * 3})
+    traffic = traffic_of(trace_of([0.0] * 4), np.array([1, 2, 3, 3]), 100.0)
+    found = simulate(table, traffic, scheduler_of(compact_at_the_first_exit))
+    assert found.finish_s.tolist() == [4.0, 7.5, 10.5, 10.5]
+    assert found.overhead_s == 0.5
 
 
 @compile_policy
@@ -200,6 +218,39 @@ def test_the_queue_closes_behind_those_who_pass_others(decide, take, count):
         waiting = [request for request in waiting if request not in taken]
         expected |= dict.fromkeys(taken, at)
     assert found.finish_s.tolist() == [expected[request] for request in range(count)]
+
+
+@compile_policy
+def everybody_in_the_second(view, data):
+    """All that wait, at the second width at most."""
+    return Decision(view.waiting, 0, view.segments, math.inf, True, 1, 0.0) if view.depth == 0 else go_on(1)
+
+
+def test_a_batch_runs_at_the_narrowest_width_that_holds_all_its_samples():
+    """A policy that knows no widths names the widest, so that its batches are padded no more than they must be."""
+    table = with_variants([[4.0, 8.0]], widths=[8.0, 4.0, 2.0], states=["empty", "full"])
+    for widths, variant in (([1.0, 8.0], 0), ([4.0, 2.0], 1), ([1.0, 2.0], 2)):
+        traffic = traffic_of(replace(trace_of([0.0, 0.0]), width=np.array(widths)), np.ones(2, int), 100.0)
+        found = simulate(table, traffic, find_policy("adaptb"))
+        assert found.variant.tolist() == [variant] * 2
+        assert found.finish_s.tolist() == [8.0 * 0.5**variant] * 2
+        if variant > 0:
+            second = simulate(table, traffic, scheduler_of(everybody_in_the_second))
+            assert second.variant.tolist() == [variant] * 2
+            continue
+        with pytest.raises(InputError, match="too narrow for a request that it admits"):
+            simulate(table, traffic, scheduler_of(everybody_in_the_second))
+
+
+def test_batches_merge_at_the_wider_of_two_widths():
+    """The narrow one stands for the wide one's first stage, and then runs beside it, padded."""
+    table = with_variants([[4.0, 6.0], [4.0, 6.0]], widths=[8.0, 4.0])
+    for widths, launches in (([3.0, 8.0], [[1, 0], [0, 1]]), ([8.0, 3.0], [[1, 0], [0, 1]])):
+        trace = replace(trace_of([0.0, 1.0]), width=np.array(widths))
+        found = simulate(table, traffic_of(trace, np.full(2, 2), 100.0), find_policy("fluid:criterion=off"))
+        assert found.finish_s.tolist() == [12.0, 12.0]  # 4 s and 2 s, one after the other, and 6 s together
+        assert found.launches[0, :, 1:].tolist() == launches
+        assert found.launches[1, :, 1:].tolist() == [[1, 0], [0, 0]]
 
 
 # SUSHI: one of several variants for a request, a table for each state of a cache, memory between requests

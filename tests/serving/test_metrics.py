@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+import statistics
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 from builders import scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, summarise, write_requests
+from fluidb.serving.metrics import variance_within
 from fluidb.serving.one_run import OneRun
 from fluidb.serving.requirements import judge, parse_requirement
-from fluidb.traffic import Trace, prepare
+from fluidb.traffic import Trace, offline, prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -180,3 +182,47 @@ def test_the_table_of_requests_is_what_is_written(tmp_path):
     assert header == list(columns)
     for row, values in zip(rows, zip(*(column.tolist() for column in columns.values()), strict=True), strict=True):
         assert [float(cell or "inf") for cell in row] == [float(value) for value in values]
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(1, 9)), min_size=1, max_size=30))
+def test_variance_within_batches_is_the_mean_of_their_variances(pairs):
+    batch, values = np.array(pairs).T
+    inside = [[value for number, value in pairs if number == wanted] for wanted in range(1, 5)]
+    variances = [statistics.pvariance(members) for members in inside if members]
+    assert variance_within(batch, values) == pytest.approx(statistics.fmean(variances) if variances else 0.0)
+
+
+@settings(max_examples=30)
+@given(workloads(), st.sampled_from(sorted(POLICIES)))
+def test_a_batch_is_what_entered_together(workload, policy):
+    """Who entered at one time, on one lane, is one batch; batches count up in order of time."""
+    table, trace, exits = workload
+    found = simulate(table, traffic_of(trace, exits), scheduler_named(policy))
+    assert set(found.batch) == set(range(1, int(found.batch.max()) + 1))
+    for number in range(1, int(found.batch.max()) + 1):
+        assert len(set(found.start_s[found.batch == number])) == 1
+    order = np.argsort(found.batch, kind="stable")
+    assert np.all(np.diff(found.start_s[order]) >= 0)
+    assert summarise(found).depth_variance == variance_within(found.batch, exits)
+
+
+def test_all_at_once_is_one_observation():
+    """Offline: batches of two in order of the queue, by hand; a thousand requests tell no interval."""
+    table = table_of([[1.0, 1.0], [1.0, 1.0]])
+    exits = np.array([1, 2, 2, 2, 1])
+    trace = replace(offline(5), width=np.array([8.0, 24.0, 8.0, 8.0, 16.0]))
+    found = simulate(table, traffic_of(trace, exits, 4.0), find_policy("adaptb:timeout=0"))
+    summary = summarise(found)
+    assert found.batch.tolist() == [1, 1, 2, 2, 3]
+    assert (summary.makespan_s, summary.span_s, summary.arrival_rate_per_s) == (5.0, 5.0, 0.0)
+    assert summary.processing_rate_per_s == 1.0
+    assert summary.depth_variance == pytest.approx(0.25 / 3)
+    assert summary.width_variance == pytest.approx(64 / 3)
+    stopped = simulate(table, traffic_of(trace, exits, 4.0), find_policy("adaptb:timeout=0"), until_s=3.0)
+    assert summarise(stopped).makespan_s == math.inf
+    many = summarise(simulate(table, traffic_of(offline(1000), np.tile(exits, 200), 1e4), find_policy("fluid")))
+    assert (many.independent_requests, many.more_requests_needed, many.warm_up_requests) == (1.0, 0, 0)
+    assert (many.mean_interval_s, many.violation_interval) == (None, None)
+    assert all((item.interval_s, item.more_requests_needed) == (None, 0) for item in many.percentiles)
+    assert not offline(1).at_once  # a single request, whose latency tells as much as any

@@ -16,7 +16,9 @@ from fluidb.serving.requirements import COMPARATORS, METRICS, check_stated
 from fluidb.serving.statistics import Interval
 from fluidb.serving.subnets import SubNetSummary
 
-BOUND = {"s": "1s", "share": "50 %", "/s": "2 /s", "requests": "3", "bytes": "3kB", "J": "2mJ"}
+BOUND = {
+    "s": "1s", "share": "50 %", "/s": "2 /s", "requests": "3", "squared": "0.5", "bytes": "3kB", "J": "2mJ",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def summary_of(correct=None):
     """Ten requests a second apart, one of which takes 1 s and nine 2 s; NPU of 2 MAC-stages."""
     table = table_of([[1.0], [1.0]])
     exits = np.array([1] + [2] * 9)
-    trace = replace(trace_of(np.arange(10) * 3.0), correct=correct)
+    trace = replace(trace_of(np.arange(10) * 3.0), correct=correct, width=np.full(10, 64.0))
     return summarise(simulate(table, traffic_of(trace, exits, 1.5), find_policy("serial")))
 
 
@@ -89,7 +91,8 @@ def test_every_metric_is_the_summary_s():
         "mean": summary.mean_latency_s, "p50": 2.0, "p90": 2.0, "p95": 2.0, "p99": 2.0, "p99.9": 2.0, "max": 2.0,
         "violation_rate": 0.9, "busy_share": 19 / 29, "mac_share": summary.utilisation.mac_share, "accuracy": 0.7,
         "served_accuracy": 0.75, "accuracy_misses": 0.25, "hit_ratio": 0.6, "off_chip": 2000.0, "off_chip_energy": 1e-3,
-        "processing_rate": 10 / 29, "goodput": 1 / 29, "unfinished": 0.0,
+        "processing_rate": 10 / 29, "goodput": 1 / 29,
+        "makespan": 29.0, "depth_variance": 0.0, "width_variance": 0.0, "unfinished": 0.0,
     }  # fmt: skip
     assert list(expected) == list(METRICS)
     for name, value in expected.items():

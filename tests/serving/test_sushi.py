@@ -121,8 +121,8 @@ def test_the_buffer_changes_after_every_q_requests_and_the_next_one_waits_for_it
 @pytest.mark.parametrize(
     ("spec", "change", "expected"),
     [
-        ("sushi:graph=3", {}, "policy: graph: expected at most 2, the last of the table, found 3"),
-        ("sushi:subnet=2", {}, "policy: subnet: expected at most 1, the last of the table, found 2"),
+        ("sushi:graph=3", {}, "graph: expected at most 2, the last of the table, found 3"),
+        ("sushi:subnet=2", {}, "subnet: expected at most 1, the last of the table, found 2"),
         (
             "sushi", {"subnets": "unknown"},
             ("latency table: expected the accuracy of every SubNet, by which sushi chooses, found none of s0 and 1 "
@@ -131,7 +131,7 @@ def test_the_buffer_changes_after_every_q_requests_and_the_next_one_waits_for_it
         (
             "sushi:mode=accuracy", {},
             ("trace: expected the column min_accuracy, which mode=accuracy keeps to, found none; draw it with "
-            "`fluidb trace constrain`"),
+            "`fluidb trace add --min-accuracy`"),
         ),
         (
             "sushi", {"reuse": None},
@@ -151,7 +151,7 @@ def test_what_it_cannot_serve_is_refused_in_a_line(spec, change, expected):
         change = {"subnets": [net.model_copy(update={"accuracy": None}) for net in table.subnets]}
     with pytest.raises(InputError) as refused:
         simulate(table.model_copy(update=change), traffic_of(trace_of([0.0]), np.array([1]), 9.0), find_policy(spec))
-    assert list(refused.value.faults) == [expected]
+    assert list(refused.value.faults) == [f"policy {spec}: {expected}"]
 
 
 @pytest.mark.parametrize("asked", [np.nan, -0.25, 1.5])

@@ -134,7 +134,7 @@ def test_measured_times_are_those_of_one_network():
     assert (table.layers, table.b_max) == ([], 8)
     assert np.all(np.diff(table.array()[0, -1]) > 0)
     assert len(table.segments(by_layer=True).stage) == 4
-    with pytest.raises(InputError, match="it was measured for, resnet50 with 4 stages, found resnet50-backbone with 1"):
+    with pytest.raises(InputError, match="whose times it has, resnet50 with 4 stages, found resnet50-backbone with 1"):
         tabulate_device(load_network("resnet50").backbone(), load_platform("numpy-x86", kind=Device))
 
 
@@ -170,7 +170,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     sure = "0.3,0.5,0.9,0.9,0,1,1,1\n0.9,0.9,0.9,0.9,1,1,1,1\n"
     head = ",".join(f"{what}_{i}" for what in ("confidence", "correct") for i in (1, 2, 3, 4))
     (made / "s.csv").write_text(f"{head}\n{sure}")
-    assert sorted(path.name for path in (made / "d").iterdir()) == ["latency.json"]
+    assert sorted(path.name for path in (made / "d").iterdir()) == ["decisions.json", "latency.json"]
     return made
 
 
@@ -226,7 +226,7 @@ def test_a_share_of_macs_cannot_be_required(folder: Path, command: list[str]):
 
 BAD: dict[str, tuple[list[str], str]] = {
     "no output": (["latency", TINY, "dev.toml"], "latency: a device expects --output, found none; add e.g. -o DIR"),
-    "no device": (["latency", "d", "-o", "e"], "latency: --output and --force need a device"),
+    "no device": (["latency", "d", "-o", "e"], "latency: --output, --force and --plot need a device"),
     "a board": (["latency", TINY, POCKET, "-o", "e"], "expected a device, found a board; search an NPU for it"),
     "unknown device": (
         ["latency", TINY, "rtx-2080", "-o", "e"],
@@ -235,7 +235,7 @@ BAD: dict[str, tuple[list[str], str]] = {
     "unknown network": (["latency", "resnet5", "dev.toml", "-o", "e"], 'unknown network "resnet5"'),
     "measured for another": (
         ["latency", TINY, "numpy-x86", "-o", "e"],
-        "measured for, resnet50 with 4 stages",
+        "the network whose times it has, resnet50 with 4 stages",
     ),
     "in the way": (["latency", TINY, "dev.toml", "-o", "mine"], "mine: output folder exists already"),
     "force spares strangers": (["latency", TINY, "dev.toml", "-o", "mine", "--force"], "holds no latency.json"),

@@ -7,49 +7,29 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import everybody, scheduler_of, table_of, trace_of, traffic_of
+from builders import FASTER, everybody, repeating, scheduler_of, trace_of, traffic_of, with_variants
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.models import Exit
 from fluidb.serving import POLICIES, find_policy, least_violations, simulate, summarise
 from fluidb.serving.policies import Decision, compile_policy, go_on
+from fluidb.serving.policies.estimates import between_s
 from fluidb.serving.replay import variants_of
 from fluidb.tables.latency import LatencyTable, SubNet
 from hypothesis import given
 from hypothesis import strategies as st
-
-FASTER = 0.5
-"""Time of each further variant, as a share of the one before."""
-
-
-def repeating(stage_s: list[list[float]], steps: int) -> LatencyTable:
-    """A table whose last stage runs up to so many times."""
-    table = table_of(stage_s)
-    last = table.exits[-1].model_copy(update={"steps": steps})
-    return table.model_copy(update={"exits": [*table.exits[:-1], last]})
-
-
-def with_variants(stage_s: list[list[float]], **axes) -> LatencyTable:
-    """A table with axes, in which each variant takes half as long as the one before."""
-    plain = table_of(stage_s).model_copy(update={"layers": [], "peak_macs_per_s": None})
-    count = plain.model_copy(update=axes).variants
-    rows = [
-        row.model_copy(update={"variant": variant, "time_s": [FASTER**variant * time_s for time_s in row.time_s]})
-        for variant in range(count)
-        for row in plain.rows
-    ]
-    return LatencyTable(**{**dict(plain), **axes, "rows": rows})
 
 
 @given(st.lists(st.lists(st.integers(1, 50), min_size=3, max_size=3), min_size=1, max_size=3), st.integers(1, 5))
 def test_every_step_is_a_place_between_which_times_add_up(stage_s, steps):
     table = repeating([[float(time) for time in row] for row in stage_s], steps)
     unrolled = [*stage_s[:-1], *[stage_s[-1]] * steps]
-    found = table.array()
     assert table.places == len(unrolled)
-    assert found.shape == (len(unrolled) + 1, len(unrolled) + 1, 4)
+    latency_s = np.stack([table.array()])
+    assert latency_s.shape == (1, len(stage_s) + 1, len(stage_s) + 1, 4)
     for i in range(len(unrolled) + 1):
-        for j in range(len(unrolled) + 1):
-            assert found[i, j].tolist() == [0, *(sum(column) for column in zip(*unrolled[i:j], [0, 0, 0], strict=True))]
+        for j in range(i, len(unrolled) + 1):
+            expected = [0, *(sum(column) for column in zip(*unrolled[i:j], [0, 0, 0], strict=True))]
+            assert [between_s(latency_s, 0, i, j, b) for b in range(4)] == expected
 
 
 def test_a_table_with_axes_reads_back_and_numbers_its_variants(tmp_path):

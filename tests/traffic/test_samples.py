@@ -19,6 +19,7 @@ from fluidb.serving import simulate, summarise
 from fluidb.serving.scheduler import find_policy
 from fluidb.traffic import Samples, Trace, draw_samples, poisson, prepare, randomness, read_samples
 from fluidb.traffic.exits import draw
+from fluidb.traffic.samples import write_samples
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -246,6 +247,18 @@ NPZ_FAULTS = {
     ),
     "out of range": (saved(confidence=np.array([[-1]]), correct=np.ones((1, 1))), "row 1: confidence_1: .*found -1"),
     "no answer": (saved(confidence=np.zeros((2, 1)), correct=np.array([[1], [3]])), "row 2: correct_1: .*1, found 3"),
+    "too few widths": (
+        saved(confidence=np.zeros((2, 1)), correct=np.ones((2, 2)), width=np.ones(3)),
+        "width: expected 2 values, one for each sample, found 3",
+    ),
+    "a width for each exit": (
+        saved(confidence=np.zeros((2, 1)), correct=np.ones((2, 2)), width=np.ones((2, 2))),
+        "width: expected samples, found 2 dimensions",
+    ),
+    "no width": (
+        saved(confidence=np.zeros((2, 1)), correct=np.ones((2, 2)), width=np.array([8.0, 0.0])),
+        "row 2: width: expected a width > 0 and <= 1e9, found 0.0",
+    ),
     "nan for an answer": (saved(confidence=np.ones((1, 1)), correct=np.array([[np.nan]])), "correct_1: .*found nan"),
 }
 
@@ -291,3 +304,25 @@ def test_no_bytes_break_the_reader(tmp_path_factory, place, put, cut):
         return
     assert found.confidences.tolist() == [[0.5, 0.5]] * 4
     assert found.correct.all()
+
+
+def test_what_else_is_known_of_a_sample_goes_with_it(tmp_path):
+    """Widths and predictions are read from both kinds of file, kept by every selection, and drawn with the answers."""
+    more = {"width": [8.0, 16.0, 24.0], "predicted_depth": [2.0, 1.0, 1.5], "predicted_width": [9.0, 9.0, 9.0]}
+    confidences, correct = np.array([[0.1], [0.5], [0.9]]), np.ones((3, 2), dtype=bool)
+    arrays = {name: np.array(values) for name, values in more.items()}
+    write_samples(Samples(confidences, correct, **arrays), tmp_path / "s.npz")
+    rows = zip(confidences[:, 0], *more.values(), strict=True)
+    text = "\n".join(",".join(map(str, row)) + ",1,1" for row in rows)
+    (tmp_path / "s.csv").write_text(f"confidence_1,{','.join(more)},correct_1,correct_2\n{text}\n")
+    for name in ("s.npz", "s.csv"):
+        found = read_samples(tmp_path / name)
+        assert {key: values.tolist() for key, values in found.more().items()} == more
+        assert found[slice(1, 2)].width.tolist() == [16.0]
+        assert found.at_exits([1], [1]).predicted_depth.tolist() == more["predicted_depth"]
+        trace = draw_samples(requests(40), found, 2)
+        which = np.searchsorted(confidences[:, 0], trace.confidences[:, 0])
+        for key, values in arrays.items():
+            assert np.array_equal(getattr(trace, key), values[which])
+    with pytest.raises(InputError, match="expected a trace without width, which the samples give"):
+        draw_samples(replace(requests(2), width=np.ones(2)), found, 0)

@@ -1,0 +1,40 @@
+"""What the BatchCond paper prints, and our figures beside it (``fluidb reproduce batchcond``)."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from ..paper import Paper
+
+PUBLISHED: dict[str, Any] = tomllib.loads((Path(__file__).parent / "published.toml").read_text(encoding="utf-8"))
+"""What the paper prints."""
+
+INTRODUCTION = """\
+Written by `fluidb reproduce batchcond -o results`; `fluidb reproduce NAME -o results` renews one item. Every figure
+stands beside the paper's with the difference in percent. ± is Student's 95 % interval over seeds. The paper publishes
+neither times of stages nor, but for one network, batch sizes, nor how its inputs are distributed. So the GPU is a model
+(least time and time a sample of each stage, gathers, exits), and inputs are drawn
+([BatchCond](../../docs/batchcond.md)). The last column of a table says what a figure is worth: *calibrated*, parameters
+of the model were chosen by it; *given*, we set the least times so that the paper's figure comes out; *predicted*,
+neither. Only predictions are evidence."""
+
+PAPER = Paper(
+    name="batchcond",
+    package=__name__,
+    title="# The BatchCond paper, reproduced",
+    introduction=INTRODUCTION,
+    items={
+        "batchcond_table3": "tables",
+        "batchcond_platforms": "tables",
+        "batchcond_table4": "tables",
+        "batchcond_table5": "tables",
+        "batchcond_fig5": "figures",
+        "batchcond_fig6": "figures",
+        "batchcond_fig7": "tables",
+        "batchcond_fig8": "figures",
+        "batchcond_fig9": "figures",
+        "batchcond_npu": "npu",
+    },
+    exact=tuple(f"batchcond_{name}" for name in ("table3", "platforms", "table4", "table5", "fig6", "fig7")),
+    folder="batchcond",
+)

@@ -1,0 +1,209 @@
+"""The five networks of the BatchCond paper on modelled hardware, all inputs waiting from the beginning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...models import load_network
+from ...platforms import load_platform
+from ...platforms.by_stage import ByStage
+from ...serving import find_policy, simulate, summarise
+from ...serving.metrics import Replay
+from ...tables.device import tabulate_device
+from ...tables.latency import LatencyTable
+from ...traffic import Traffic, offline, prepare
+from ...traffic.additions import add_columns
+from ...traffic.widths import parse_steps, parse_widths
+from ..lab import Lab
+
+Floats = NDArray[np.float64]
+
+SEEDS = 8
+OBJECTIVE_S = 1e6
+"""Nobody has a deadline; an objective must be stated, and this one is never missed."""
+
+SENTENCES = "lognormal:mean=39,sd=19,low=6,high=256"
+"""Lengths in MNLI, in tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A row of the paper's tables.
+
+    Attributes
+    ----------
+    name : str
+        As it is printed.
+    network, device : str
+        What runs on what.
+    requests : int
+        Samples of the data set.
+    similar : str
+        By what batches are made of alike inputs: ``"depth"`` or ``"width"``.
+    reorganise : str
+        What batches are reorganised by: ``"depth"``, ``"width"`` or ``"both"``.
+    predictor : str
+        Time of a prediction.
+    widths, steps : str, optional
+        Where they are drawn from (:mod:`fluidb.traffic.widths`).
+    predict_depth, predict_width : float, optional
+        Correlation of predictions; a length is known and needs none.  Those of the depth of transformers are used only
+        to compare batches that are similar in depth with batches that are similar in width.
+    """
+
+    name: str
+    network: str
+    device: str
+    requests: int
+    similar: str
+    reorganise: str
+    predictor: str = "0"
+    widths: str | None = None
+    steps: str | None = None
+    predict_depth: float | None = None
+    predict_width: float | None = None
+
+    @property
+    def batch(self) -> int:
+        """Its batch size."""
+        return table(self.name).b_max
+
+
+CNN = Benchmark(
+    "early-exit CNN", "ee_resnet34", "rtx-2080-ti-ee-resnet34", 10_000, "depth", "depth", "4.5us", predict_depth=0.71
+)
+SLIMMABLE = Benchmark(
+    "slimmable CNN", "ds_mobilenet", "rtx-2080-ti-ds-mobilenet", 10_000, "width", "width", "5us",
+    widths="shares:153=0.07,255=0.53,355=0.16,474=0.04,565=0.20", predict_width=0.42,
+)  # fmt: skip
+ENCODER = Benchmark("transformer encoder", "bert_base", "rtx-2080-ti-bert", 9_815, "width", "width", widths=SENTENCES)
+EARLY_EXIT = Benchmark(
+    "early-exit transformer", "ee_bert", "rtx-2080-ti-ee-bert", 9_815, "width", "both", widths=SENTENCES,
+    predict_depth=0.71,
+)  # fmt: skip
+SEQUENCES = Benchmark(
+    "sequence to sequence", "transformer_seq2seq", "rtx-2080-ti-seq2seq", 1_997, "width", "depth",
+    widths="lognormal:mean=33.3,sd=9.9,high=100", steps="ratio=1.08,relative=0.205,absolute=1.5,high=103",
+    predict_depth=0.71,
+)  # fmt: skip
+BENCHMARKS = (CNN, SLIMMABLE, ENCODER, EARLY_EXIT, SEQUENCES)
+NAMES = {item.name: item for item in BENCHMARKS}
+
+
+class Way(NamedTuple):
+    """How inputs are batched.
+
+    Attributes
+    ----------
+    similar, reorganise : bool
+        SimBatch, and adaptive batch reorganisation (ABR).
+    batch : int or None
+        Batch size, if not the benchmark's.
+    window : int or None
+        Inputs that are sorted together; all if not given.
+    by : str or None
+        What is alike, if not what the benchmark says.
+    """
+
+    similar: bool
+    reorganise: bool
+    batch: int | None = None
+    window: int | None = None
+    by: str | None = None
+
+    def spec(self, benchmark: Benchmark, count: int) -> str:
+        """The policy, as a user writes it."""
+        size = min(self.batch or benchmark.batch, benchmark.batch)
+        words = {
+            "window": max(self.window or count, size),
+            "similar": (self.by or benchmark.similar) if self.similar else "off",
+            "reorganise": benchmark.reorganise if self.reorganise else "off",
+            "predictor": benchmark.predictor if self.similar else "0",
+            "b_max": size,
+        }
+        return f"batchcond:{','.join(f'{key}={value}' for key, value in words.items())}"
+
+
+ALONE, PADDED = Way(similar=False, reorganise=False, batch=1), Way(similar=False, reorganise=False)
+SIMILAR, REORGANISED = Way(similar=True, reorganise=False), Way(similar=False, reorganise=True)
+BOTH = Way(similar=True, reorganise=True)
+
+
+@lru_cache(maxsize=8)  # a table with widths takes tens of megabytes
+def table(name: str, floors: float = 1.0) -> LatencyTable:
+    """Latency table of a benchmark, with all least times of the device multiplied by a factor."""
+    benchmark = NAMES[name]
+    device = load_platform(benchmark.device, kind=ByStage)
+    keys = ("floor_s", "check_s")
+    groups = [group.model_copy(update={key: floors * getattr(group, key) for key in keys}) for group in device.groups]
+    return tabulate_device(load_network(benchmark.network), device.model_copy(update={"groups": groups}))
+
+
+def count_of(benchmark: Benchmark, lab: Lab) -> int:
+    """Inputs of a run."""
+    return min(lab.requests or benchmark.requests, benchmark.requests)
+
+
+@cache
+def traffic(name: str, count: int, seed: int) -> Traffic:
+    """Inputs of a benchmark, all waiting, with what is predicted of them."""
+    benchmark, trace = NAMES[name], offline(count)
+    if benchmark.widths is not None:
+        steps = None if benchmark.steps is None else parse_steps(benchmark.steps)
+        widths, rho = parse_widths(benchmark.widths), benchmark.predict_width
+        trace = add_columns(trace, seed, width=widths, steps=steps, predict_width=rho)
+    rates = [item.rate for item in table(name).exits]
+    return prepare(trace, rates, slo_s=OBJECTIVE_S, seed=seed, predict_depth=benchmark.predict_depth)
+
+
+def replayed(benchmark: Benchmark, way: Way, lab: Lab, seed: int, floors: float = 1.0, policy: str = "") -> Replay:
+    """A run, under the way's policy if no other is given."""
+    count = count_of(benchmark, lab)
+    scheduler = find_policy(policy or way.spec(benchmark, count))
+    return simulate(table(benchmark.name, floors), traffic(benchmark.name, count, seed), scheduler)
+
+
+def seeds(lab: Lab) -> range:
+    """Seeds of every item."""
+    return range(SEEDS)[: lab.seeds]
+
+
+def makespans(benchmark: Benchmark, way: Way, lab: Lab, floors: float = 1.0, policy: str = "") -> Floats:
+    """Time until all inputs have returned, by seed."""
+    return np.array([_makespan(benchmark, way, lab, seed, floors, policy) for seed in seeds(lab)])
+
+
+@cache
+def _makespan(benchmark: Benchmark, way: Way, lab: Lab, seed: int, floors: float, policy: str) -> float:
+    return replayed(benchmark, way, lab, seed, floors, policy).end_s
+
+
+def gain(benchmark: Benchmark, way: Way, over: Way, lab: Lab, floors: float = 1.0) -> Floats:
+    """Throughput of one way over that of another, by seed."""
+    return makespans(benchmark, over, lab, floors) / makespans(benchmark, way, lab, floors)
+
+
+def variances(benchmark: Benchmark, way: Way, lab: Lab) -> Floats:
+    """Mean variance within batches of what makes inputs alike, by seed."""
+    figures = [summarise(replayed(benchmark, way, lab, seed)) for seed in seeds(lab)]
+    return np.array([getattr(found, f"{benchmark.similar}_variance") for found in figures])
+
+
+def geometric(values: list[Floats]) -> Floats:
+    """Geometric mean over benchmarks, by seed."""
+    return np.asarray(np.exp(np.mean(np.log(values), axis=0)))
+
+
+def least_times(benchmark: Benchmark, target: float, lab: Lab) -> float:
+    """The factor of the device's least times at which the gain over batch size 1 is a target, for the first seed."""
+    first, low, high = Lab(requests=lab.requests, seeds=1), -4.0, 4.0  # powers of two
+    for _ in range(12):
+        middle = (low + high) / 2
+        less = gain(benchmark, BOTH, ALONE, first, 2**middle)[0] < target
+        low, high = (middle, high) if less else (low, middle)
+    return float(2 ** ((low + high) / 2))

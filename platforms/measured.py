@@ -1,0 +1,234 @@
+"""The form of a device that was measured: a CSV with the times of a network's stages, and one with those of gathers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Iterable
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import ConfigDict, Field, PrivateAttr
+
+from ..formats import InputError, Strict, read_text, validate
+from .by_stage import Timed, Width
+from .described import plain_name
+from .device import MAX_BATCH, MAX_CELL_S, MAX_STAGES
+
+NO_WIDTH, EVERY_STAGE = 0.0, -1
+"""What a row has in a column that its file does not have."""
+
+Cells = dict[tuple[float, ...], float]
+"""Seconds by stage and batch size, and by width if it is a stage that takes them."""
+
+
+class Measured(Timed):
+    """A device that is described by times that were measured on it, for one network.
+
+    Attributes
+    ----------
+    table : str
+        CSV with the columns stage, batch, seconds, and width where times depend on it; its path starts at the folder of
+        the device's file.
+    gather_table : str, optional
+        CSV with the times of gathers: the columns batch, seconds, and stage if they differ.  A gather behind stage i
+        has stage i, one at the input has stage 0.
+    stages : int
+        Stages of the network: one for each exit.
+    sources : dict of str to str
+        Where each number comes from, by key.
+    """
+
+    form: ClassVar[str] = "measured"
+
+    table: str
+    gather_table: str | None = None
+    stages: Annotated[int, Field(ge=1, le=MAX_STAGES)]
+    sources: dict[str, str] = {}
+    _times: Cells = PrivateAttr(default_factory=dict)
+    _gathers: list[list[float]] | None = PrivateAttr(default=None)
+
+    @classmethod
+    def read(cls, data: dict[str, Any], path: Path) -> Self:
+        """A device from what its file holds, with the tables that it names."""
+        found = validate(cls, data, path)
+        found._times = _stage_times(_beside(path, "table", found.table), found.stages)  # noqa: SLF001  (of its own class)
+        if found.gather_table is not None:
+            if (found.gather_floor_s, found.gather_s_per_sample) != (None, None):
+                raise InputError(f"{path}: gather_table: expected it without gather_floor_s and gather_s_per_sample")
+            file = _beside(path, "gather_table", found.gather_table)
+            found._gathers = _gather_times(file, found.stages, found.b_max)  # noqa: SLF001  (of its own class)
+        return found
+
+    @property
+    def stage_count(self) -> int:
+        """Stages of the network."""
+        return self.stages
+
+    @property
+    def b_max(self) -> int:
+        """Largest batch size that was measured."""
+        return int(max(batch for _, batch, _ in self._times))
+
+    @property
+    def widest_first(self) -> list[float] | None:
+        """Widths that were measured, in the order of a latency table."""
+        return sorted({width for *_, width in self._times if width != NO_WIDTH}, reverse=True) or None
+
+    @property
+    def times_s(self) -> list[list[list[float]]]:
+        """Time by width (the widest first; one if there are none), stage and batch size b = 1..b_max."""
+        batches, stages, widths = range(1, self.b_max + 1), range(1, self.stages + 1), self.widest_first or [NO_WIDTH]
+        return [[[self._times[stage, b, width] for b in batches] for stage in stages] for width in widths]
+
+    def gathers_s(self, stages: int) -> list[list[float]] | None:
+        """Time to gather, by stages that have run and by batch size b = 0..b_max; ``None`` if nothing states it."""
+        return super().gathers_s(stages) if self._gathers is None else self._gathers
+
+
+def import_times(
+    path: Path, file: Path, network: str, stages: int, name: str | None = None, gathers: Path | None = None
+) -> Measured:
+    """Make a device from measured times.
+
+    Parameters
+    ----------
+    path : Path
+        CSV with the columns stage, batch, seconds, and width where times depend on it.
+    file : Path
+        Where the device's file will be written; the paths of the CSV files start at its folder.
+    network : str
+        Name of the network that was measured.
+    stages : int
+        Its stages.
+    name : str, optional
+        The device's name; if not given, that of the CSV.
+    gathers : Path, optional
+        CSV with the times of gathers.
+
+    Returns
+    -------
+    Measured
+        The device.
+
+    Raises
+    ------
+    InputError
+        With a line for every fault of the CSV files.
+    """
+    tables = {"table": path} | ({} if gathers is None else {"gather_table": gathers})
+    content = {
+        "name": name or plain_name(path.stem),
+        "title": f"Times of {network}, measured",
+        "network": network,
+        "stages": stages,
+        **{key: os.path.relpath(table, file.parent) for key, table in tables.items()},
+        "sources": {key: f"measured; imported from {table.name}" for key, table in tables.items()},
+    }
+    return Measured.read(content, file)
+
+
+def _beside(path: Path, key: str, table: str) -> Path:
+    """A CSV file that a device's file names."""
+    file = path.parent / table
+    if not file.is_file():
+        raise InputError(f"{path}: {key}: expected a CSV file of measured times, found none at {file}")
+    return file
+
+
+class _Time(Strict):
+    """The time of a stage. Cells of a CSV are text, therefore numbers are converted here."""
+
+    model_config = ConfigDict(strict=False)
+
+    stage: Annotated[int, Field(ge=1, le=MAX_STAGES)]
+    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]
+    width: Width = NO_WIDTH
+    seconds: Annotated[float, Field(gt=0, le=MAX_CELL_S)]
+
+
+class _Gather(Strict):
+    """The time of a gather behind a stage; converted likewise."""
+
+    model_config = ConfigDict(strict=False)
+
+    stage: Annotated[int, Field(ge=0, le=MAX_STAGES)] = EVERY_STAGE
+    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]
+    seconds: Annotated[float, Field(ge=0, le=MAX_CELL_S)]
+
+
+def _stage_times(path: Path, stages: int) -> Cells:
+    """Times by stage, batch size and width."""
+    cells, columns = _read_times(path, _Time, {"stage": (stages, "of the device")})
+    batches = range(1, int(max((batch for _, batch, _ in cells), default=1)) + 1)
+    widths = sorted({width for *_, width in cells}) or [NO_WIDTH]
+    _complete(path, columns, cells, {"stage": range(1, stages + 1), "batch": batches, "width": widths})
+    return cells
+
+
+def _gather_times(path: Path, stages: int, b_max: int) -> list[list[float]]:
+    """Times of gathers by stages that have run and by batch size 0..b_max; 0 at the input if it is not stated."""
+    limits = {"stage": (stages - 1, "that a gather can be behind"), "batch": (b_max, "of the times of stages")}
+    cells, columns = _read_times(path, _Gather, limits)
+    batches, at_input = range(1, b_max + 1), any(stage == 0 for stage, _ in cells)
+    behind: Iterable[int] = range(0 if at_input else 1, stages) if "stage" in columns else [EVERY_STAGE]
+    _complete(path, columns, cells, {"stage": behind, "batch": batches})
+    if "stage" not in columns:
+        return [[0.0, *(cells[EVERY_STAGE, batch] for batch in batches)]] * stages
+    return [[0.0, *(cells.get((stage, batch), 0.0) for batch in batches)] for stage in range(stages)]
+
+
+def _read_times(path: Path, model: type[_Time | _Gather], most: dict[str, tuple[int, str]]) -> tuple[Cells, list[str]]:
+    """Read times by the axes that a file has; every fault has a line with its row and column.
+
+    ``most`` has the largest value of an axis, and what it is the largest of.
+    """
+    reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
+    cells: Cells = {}
+    faults: list[str] = []
+    try:
+        header = reader.fieldnames or ()
+        needed = [name for name, field in model.model_fields.items() if field.is_required()]
+        if absent := [name for name in needed if name not in header]:
+            raise InputError(f"{path}: line 1: expected the columns {', '.join(needed)}; found no {', '.join(absent)}")
+        columns = [name for name in model.model_fields if name in header]
+        for row in reader:
+            line = f"{path}: line {reader.line_num}"
+            try:
+                found = validate(model, {name: row[name] for name in columns}, Path(line))
+            except InputError as error:
+                faults += error.faults
+                continue
+            place = found.model_dump()
+            seconds = place.pop("seconds")
+            over = [axis for axis, (limit, _) in most.items() if place[axis] > limit]
+            for axis in over:
+                limit, of = most[axis]
+                faults.append(f"{line}: {axis}: expected at most the {limit} {of}, found {place[axis]}")
+            if not over and tuple(place.values()) in cells:
+                faults.append(f"{line}: {_label(place, columns)}: expected one row, found a second")
+            cells[tuple(place.values())] = seconds
+    except csv.Error as error:
+        raise InputError(f"{path}: line {reader.line_num}: expected CSV, found none ({error})") from None
+    if faults:
+        raise InputError(faults)
+    return cells, columns
+
+
+def _complete(path: Path, columns: list[str], cells: Cells, places: dict[str, Iterable[float]]) -> None:
+    """Refuse a table that lacks a place."""
+    every = (dict(zip(places, values, strict=True)) for values in product(*places.values()))
+    faults = [
+        f"{path}: {_label(place, columns)}: expected a row, found none"
+        for place in every
+        if tuple(place.values()) not in cells
+    ]
+    if faults:
+        raise InputError(faults)
+
+
+def _label(place: dict[str, float], columns: list[str]) -> str:
+    """A place in a table, by the columns that its file has."""
+    return ", ".join(f"{axis} {value:g}" for axis, value in place.items() if axis in columns)

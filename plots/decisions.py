@@ -1,0 +1,100 @@
+"""Picture of ``fluidb latency`` for a device: where it pays to split a batch, and which batches fill the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..tables import LatencyTable
+from ..tables.decisions import DecisionTable, PointRow, pass_times, spans
+from .canvas import COLOURS, canvas, describe, legible
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST = 6
+"""Most maps, and most curves, of a picture; of more, as many are drawn, the first and the last among them."""
+
+
+def draw_decisions(table: LatencyTable, found: DecisionTable) -> Figure:
+    """Draw the decisions of a device.
+
+    A map of pad or split for every group of points that decide alike; the throughput by batch size, with the smallest
+    batch that fills the device; and that batch by width, if there are widths.
+
+    Parameters
+    ----------
+    table : LatencyTable
+        The device's times.
+    found : DecisionTable
+        What they imply.
+
+    Returns
+    -------
+    Figure
+        The panels.
+    """
+    title = f"{legible(found.network)} on {legible(found.platform)}"
+    drawn = [found.points[place] for place in _some(len(found.points))]
+    panels: list[Callable[[Axes], None]] = [partial(_map, found=found, row=row) for row in drawn]
+    panels.append(partial(_throughput, table=table, found=found))
+    if table.widths is not None:
+        panels.append(partial(_ideal, widths=table.widths, found=found))
+    columns = min(len(panels), 3)
+    rows = -(-len(panels) // columns)
+    with canvas(max(3.6 * columns, 5.0), 3.2 * rows + 0.5) as figure:
+        figure.suptitle(title, fontsize=11)
+        every = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes, draw in zip(every, panels, strict=False):
+            draw(axes)
+        for axes in every[len(panels) :]:
+            axes.set_axis_off()
+        ideal = ", ".join(str(row.ideal_batch) for row in found.variants)
+        said = f"{len(drawn)} of {len(found.points)} maps of decisions. Ideal batch sizes, the widest first: {ideal}."
+        return describe(figure, f"Where splitting pays: {title}", said)
+
+
+def _some(count: int) -> list[int]:
+    """Places in a list, of which a picture has room for so many."""
+    return sorted(set(np.linspace(0, count - 1, min(MOST, count)).astype(int).tolist()))
+
+
+def _map(axes: Axes, *, found: DecisionTable, row: PointRow) -> None:
+    """Pad or split by places and terminated samples; nothing where all have terminated."""
+    from matplotlib.colors import ListedColormap
+
+    places, terminated = np.indices((found.b_max + 1, found.b_max + 1))
+    cells = np.ma.masked_where((terminated < 1) | (terminated >= places), row.map()).T
+    edges, colours = np.arange(found.b_max + 2) - 0.5, ListedColormap([COLOURS[4], COLOURS[0]])
+    axes.pcolormesh(edges, edges, cells, cmap=colours, vmin=0, vmax=1, rasterized=True)
+    exits = "exit" if len(row.after_exits) == 1 else "exits"
+    axes.set(
+        xlabel="places b", ylabel="terminated samples E", xlim=(0.5, found.b_max + 0.5), ylim=(0.5, found.b_max + 0.5),
+        title=f"behind {exits} {spans(row.after_exits)}, width {spans(row.variants, found.width_names)}",
+    )  # fmt: skip
+    for colour, label in ((COLOURS[0], "split"), (COLOURS[4], "pad")):
+        axes.scatter([], [], 40, color=colour, marker="s", label=label)
+    axes.legend(loc="upper left")
+
+
+def _throughput(axes: Axes, *, table: LatencyTable, found: DecisionTable) -> None:
+    """Samples a second by batch size, with the ideal batch of each curve."""
+    batches = np.arange(1, found.b_max + 1)
+    times_s = pass_times(table)
+    for variant in _some(len(found.variants)):
+        row = found.variants[variant]
+        (line,) = axes.plot(batches, batches / times_s[variant, 1:], label=f"width {found.width_names[variant]}")
+        axes.plot(row.ideal_batch, row.samples_per_s, marker="o", color=line.get_color())
+    axes.set(xlabel="batch", ylabel="samples/s", title="from input to end; o: ideal batch", ylim=(0, None))
+    if table.widths is not None:
+        axes.legend()
+
+
+def _ideal(axes: Axes, *, widths: list[float], found: DecisionTable) -> None:
+    """The smallest batch that fills the device, by width."""
+    axes.plot(widths, [row.ideal_batch for row in found.variants[: len(widths)]], marker=".")
+    axes.set(xlabel="width", ylabel="batch", title="ideal batch", ylim=(0, None))

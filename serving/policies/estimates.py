@@ -1,0 +1,57 @@
+"""What policies expect of samples that they know little of: the width of a batch, where it ends, how long it takes.
+
+A batch is padded to its widest sample, and runs until its longest has left.  Where nothing is known (``view.variants``
+is 1, ``view.steps`` is 1), policies do not ask: to hand ``data`` on costs a count of references for each array.
+"""
+
+import math
+
+from ...jit import compiled
+
+
+@compiled(inline="always")
+def between_s(latency_s, variant, i, j, b):
+    """T_{i:j}^b of a variant: seconds from stage ``i`` to stage ``j``, where each step of a last stage counts."""
+    last = latency_s.shape[1] - 1
+    if j <= last:
+        return latency_s[variant, i, j, b]
+    if i >= last:
+        return (j - i) * latency_s[variant, last - 1, last, b]
+    return latency_s[variant, i, last - 1, b] + (j - last + 1) * latency_s[variant, last - 1, last, b]
+
+
+@compiled(inline="always")
+def narrowest(variants, variant, width):
+    """The narrowest variant that serves a width, from a variant on that serves it: widths come first in their order."""
+    while variant + 1 < variants.size and width <= variants[variant + 1].width < variants[variant].width:
+        variant += 1
+    return variant
+
+
+@compiled(inline="always")
+def fitting(view, data, count):
+    """The variant in which the first requests of the queue run as a batch."""
+    widest = 0.0
+    for m in range(view.first, view.first + count):
+        widest = max(widest, data.requests[data.queue[m]].width)
+    return narrowest(data.variants, 0, widest)
+
+
+@compiled(inline="always")
+def own_end(view, request):
+    """The stage by which a request has left: the last one, or that of the last step that is predicted of it."""
+    if request.predicted_depth <= 0.0:
+        return view.stages
+    return view.stages - view.steps + min(view.steps, math.ceil(request.predicted_depth))
+
+
+@compiled(inline="always")
+def expected_end(view, data, samples, count):
+    """The stage by which the topmost samples of a lane and the first requests of the queue have left."""
+    end = min(view.stage + 1, view.stages)  # a sample that has outlived its prediction may leave at the next step
+    top = view.offset + view.in_flight
+    for m in range(top - samples, top):
+        end = max(end, own_end(view, data.requests[data.members[m]]))
+    for m in range(view.first, view.first + count):
+        end = max(end, own_end(view, data.requests[data.queue[m]]))
+    return end

@@ -1,0 +1,73 @@
+"""A window: the first requests of the queue, sorted by a prediction, so that batches are made of alike ones (SimBatch).
+
+Source: paper 002, Section III-A.  When a window is filled again is ours; ``docs/policies.md`` says it, and proves how
+long anybody waits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...jit import compiled
+from .interface import Parameter, at_least, choice
+
+if TYPE_CHECKING:
+    from ...tables.latency import LatencyTable
+    from ...traffic.trace import Trace
+
+SIMILAR, WINDOW, PATIENCE = range(3)  # places in settings
+LEFT, REFILLS = range(2)  # places in memory
+OFF, DEPTH, WIDTH = range(3)
+
+PARAMETERS = (
+    Parameter("similar", "off", choice("similar", "off", "depth", "width")),
+    Parameter("window", "512", at_least("window", 1.0)),
+    Parameter("patience", "4", at_least("patience", 0.0)),
+)
+"""By what requests are alike; how many are sorted together; how often in a row a window is filled again."""
+
+
+def check_window(settings: NDArray[np.float64], table: LatencyTable, trace: Trace, b_max: int) -> list[str]:
+    """What is wrong with these parameters (see :data:`.interface.Check`)."""
+    similar, size, faults = settings[SIMILAR], settings[WINDOW], []
+    if size < b_max and similar != OFF:
+        faults.append(f"window: expected at least {b_max}, the largest batch, found {size:g}")
+    if similar == DEPTH and trace.predicted_depth is None:
+        faults.append("similar=depth: expected a trace with predicted_depth, found none")
+    if similar == WIDTH and trace.predicted_width is None and trace.width is None:
+        faults.append("similar=width: expected a trace with predicted_width, or with width, found neither")
+    return faults
+
+
+@compiled()
+def fill_window(view, data):
+    """Sort the first requests of the queue, stably; how many these are."""
+    count, first = int(min(data.settings[WINDOW], view.waiting)), view.first
+    waiting, keys = data.queue[first : first + count].copy(), np.empty(count)
+    by_depth = data.settings[SIMILAR] == DEPTH
+    for m in range(count):
+        request = data.requests[waiting[m]]
+        keys[m] = request.predicted_depth if by_depth else request.predicted_width
+    order = np.argsort(keys, kind="mergesort")
+    for m in range(count):
+        data.queue[first + m] = waiting[order[m]]
+    return count
+
+
+@compiled()
+def count_alike(view, data, wanted):
+    """How many of those wanted from the head of the queue may be launched; they are then alike.
+
+    If fewer than are wanted are left of the window, it is filled again from the queue.  But when that has happened as
+    often in a row as the patience, those that are left go first.
+    """
+    memory = data.memory
+    left = int(memory[LEFT])
+    if left < wanted and (left == 0 or memory[REFILLS] < data.settings[PATIENCE]):
+        memory[REFILLS] = 0 if left == 0 else memory[REFILLS] + 1
+        left = fill_window(view, data)
+        memory[LEFT] = left
+    return min(wanted, left)

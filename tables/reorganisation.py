@@ -1,0 +1,207 @@
+"""Pad or split: how a batch of unequal samples is reorganised (BatchCond, paper 002, Section III-B), on plain arrays.
+
+A batch whose samples are alike is fast.  Where some samples have terminated, or need a smaller width than others, the
+device either carries them along (it *pads*) or runs the others in smaller batches (it *splits*).  Here are the rules,
+compiled, so that design time, which writes the decisions down, and run time, which takes them, cannot differ.
+
+Times are in seconds.  An array by batch size has the batch sizes 0..b_max, and 0 at batch size 0.  Widths are numbered
+from the widest, as the variants of a latency table are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..jit import compiled
+
+Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NEARLY_FULL = 0.95
+"""Share of the largest throughput that counts as full.  The paper says "fully utilizes the hardware"."""
+
+
+@compiled()
+def split_pays(pad_s: float, split_s: float, gather_s: float) -> bool:
+    """Whether the samples that stay should be gathered into a batch of their own (Equation 1); a tie pads.
+
+    Nobody terminated: it does not pay, since a gather takes no negative time.  Everybody did: it pays, since nothing is
+    left to run.  The rule looks no further than the next stage.
+
+    Parameters
+    ----------
+    pad_s : float
+        Time of the stage that comes next with all samples in the tensor, B, also those that terminated earlier and are
+        still carried.
+    split_s : float
+        The same with the samples that have not terminated, B - E.
+    gather_s : float
+        Time to gather these at this decision point.
+
+    Returns
+    -------
+    bool
+        Whether to split.
+    """
+    return pad_s > split_s + gather_s  # Equation (1)
+
+
+@compiled()
+def decision_map(time_s: Floats, gather_s: Floats) -> Bools:
+    """Equation (1) at every decision point, for every batch.
+
+    Parameters
+    ----------
+    time_s : (P, b_max + 1) ndarray of float64
+        Time of the stage that comes next, by decision point and batch size.
+    gather_s : (P, b_max + 1) ndarray of float64
+        Time to gather so many samples there.
+
+    Returns
+    -------
+    (P, b_max + 1, b_max + 1) ndarray of bool
+        Whether to split, by decision point, places and terminated samples.
+    """
+    points, sizes = time_s.shape
+    split = np.zeros((points, sizes, sizes), dtype=np.bool_)
+    for point in range(points):
+        for places in range(1, sizes):
+            for terminated in range(places + 1):
+                staying = places - terminated
+                split[point, places, terminated] = split_pays(
+                    time_s[point, places], time_s[point, staying], gather_s[point, staying]
+                )
+    return split
+
+
+@compiled()
+def ideal_batch_sizes(time_s: Floats) -> Ints:
+    """Smallest batch that fills the device, for every width: the first whose throughput is nearly the largest.
+
+    Parameters
+    ----------
+    time_s : (W, b_max + 1) ndarray of float64
+        Time by width and batch size.
+
+    Returns
+    -------
+    (W,) ndarray of int64
+        The smallest B with B / T[B, w] >= 0.95 max over B' of B' / T[B', w].
+    """
+    widths, sizes = time_s.shape
+    ideal = np.ones(widths, dtype=np.int64)
+    for width in range(widths):
+        largest = 0.0
+        for batch in range(1, sizes):
+            largest = max(largest, batch / time_s[width, batch])
+        while ideal[width] / time_s[width, ideal[width]] < NEARLY_FULL * largest:
+            ideal[width] += 1
+    return ideal
+
+
+@compiled()
+def fill_sub_batches(sizes: Ints, ideal: Ints) -> None:
+    """Algorithm 1: fill sub-batches that are too small with samples of smaller widths, in place.
+
+    Mended in two places.  As printed it begins with j = i, which moves a sub-batch into itself, and it may move more
+    samples than there are.
+
+    Parameters
+    ----------
+    sizes : (W,) ndarray of int64
+        Samples of each width; afterwards, samples that run at each width.
+    ideal : (W,) ndarray of int64
+        Ideal batch size of each width.
+    """
+    for i in range(sizes.size):  # by decreasing width
+        if sizes[i] == 0:
+            continue
+        for j in range(i + 1, sizes.size):
+            moved = min(max(ideal[i] - sizes[i], 0), sizes[j])
+            sizes[i] += moved
+            sizes[j] -= moved
+
+
+@compiled()
+def reorganise_widths(sizes: Ints, time_s: Floats, gather_s: Floats, ideal: Ints, into: Ints) -> int:
+    """Cut a batch of several widths into sub-batches by Algorithm 1, or pad it, whichever is faster (Equation 2).
+
+    The samples lie by decreasing width.  The sub-batches are runs of them, one after the other, and each runs at the
+    width of its first sample; therefore their sizes say all.
+
+    Parameters
+    ----------
+    sizes : (W,) ndarray of int64
+        Samples of each width, at least one in all; their sum is at most b_max.
+    time_s : (W, b_max + 1) ndarray of float64
+        Time by width and batch size for as long as the sub-batches stay apart, e.g. from the input to the end
+        (:func:`fluidb.tables.decisions.pass_times`).
+    gather_s : (b_max + 1,) ndarray of float64
+        Time to gather a sub-batch, by its size; zeros for Equation (2) as printed, which omits it.
+    ideal : (W,) ndarray of int64
+        Ideal batch size of each width (:func:`ideal_batch_sizes`).
+    into : (B,) ndarray of int64
+        Receives the size of each sub-batch; B is the number of samples, or more.
+
+    Returns
+    -------
+    int
+        Number of sub-batches; 1 if the batch is padded, which a tie is too.
+    """
+    filled = sizes.copy()
+    fill_sub_batches(filled, ideal)
+    widest, total, count, split_s = 0, sizes.sum(), 0, 0.0
+    while sizes[widest] == 0:
+        widest += 1
+    for width in range(widest, sizes.size):
+        size = filled[width]
+        if size > 0:
+            into[count] = size
+            count += 1
+            split_s += time_s[width, size] + gather_s[size]  # Equation (2), with the gather
+    if time_s[widest, total] <= split_s:
+        into[0] = total
+        return 1
+    return count
+
+
+@compiled()
+def partition(sizes: Ints, time_s: Floats, gather_s: Floats, into: Ints) -> int:
+    """Cut a batch of several widths into the sub-batches that take the least time, by dynamic programming, O(B^2).
+
+    Only runs of the samples by decreasing width need to be tried: if a larger width never takes less time, then
+    filling sub-batches of given sizes in this order makes no sub-batch wider than any other order does.
+
+    Parameters
+    ----------
+    sizes, time_s, gather_s, into
+        As of :func:`reorganise_widths`.
+
+    Returns
+    -------
+    int
+        Number of sub-batches; 1 if the batch is padded, which a tie is too.
+    """
+    total = sizes.sum()
+    width_of = np.repeat(np.arange(sizes.size), sizes)
+    best_s = np.full(total + 1, np.inf)  # least time of the first samples, in sub-batches that are gathered
+    begin_of = np.zeros(total + 1, dtype=np.int64)  # where the last of these sub-batches begins
+    best_s[0] = 0.0
+    for end in range(1, total + 1):
+        for begin in range(end):
+            size = end - begin
+            time = best_s[begin] + time_s[width_of[begin], size] + gather_s[size]
+            if time < best_s[end]:
+                best_s[end], begin_of[end] = time, begin
+    if time_s[width_of[0], total] <= best_s[total]:
+        into[0] = total
+        return 1
+    count, end = 0, total
+    while end > 0:
+        into[count] = end - begin_of[end]
+        end = begin_of[end]
+        count += 1
+    into[:count] = into[:count][::-1].copy()
+    return count

@@ -1,0 +1,144 @@
+"""BatchCond reproduced: what results/batchcond holds, and the house's runs against plain loops."""
+
+from __future__ import annotations
+
+import csv
+import json
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from builders import COMPILED, Run
+from fluidb.formats import parse_duration
+from fluidb.papers.batchcond import PAPER, PUBLISHED
+from fluidb.papers.batchcond.benchmarks import (
+    ALONE,
+    BENCHMARKS,
+    BOTH,
+    NAMES,
+    PADDED,
+    REORGANISED,
+    SIMILAR,
+    Benchmark,
+    Way,
+    replayed,
+    table,
+    traffic,
+)
+from fluidb.papers.lab import Lab
+from fluidb.papers.pictures import draw
+from fluidb.papers.report import page_text
+from fluidb.plots import save
+from fluidb.traffic.traffic import places
+from oracles.naive_batchcond import ideal_batch
+from oracles.naive_batchcond_run import Costs, Rules, run
+
+RESULTS = Path(__file__).parents[2] / "results" / "batchcond"
+BASES = {"calibrated", "given", "predicted"}
+COUNT = 700
+"""Inputs of a run: no multiple of any batch size, and fewer than two of the largest."""
+
+
+def kept(name: str) -> dict[tuple[str, str, str], dict[str, str]]:
+    """Rows of an item that stand beside the paper's."""
+    with (RESULTS / f"{name}.csv").open() as file:
+        return {(row["quantity"], row["of"], row["at"]): row for row in csv.DictReader(file) if row["paper"]}
+
+
+@cache
+def costs_of(name: str) -> Costs:
+    """The device's times as functions."""
+    held = table(name)
+    widths = held.widths or [1.0]
+    variant = {width: at for at, width in enumerate(widths)}
+    stage_s, gather_s = held.segments(by_layer=False).time_s.tolist(), held.gather_array().tolist()
+    whole_s = [held.array(at)[0, -1].tolist() for at in range(len(widths))]
+    last = len(held.exits)
+    return Costs(
+        lambda width, stage, batch: stage_s[variant[width]][min(stage, last) - 1][batch],
+        lambda stage, batch: gather_s[min(stage, last - 1)][batch],
+        lambda width, batch: whole_s[variant[width]][batch],
+        {width: ideal_batch(lambda b, w: whole_s[variant[w]][b], width, held.b_max) for width in widths},
+    )
+
+
+def expected(benchmark: Benchmark, way: Way) -> tuple[list[float], list[list[int]]]:
+    """Returns and batches by plain loops."""
+    served, held = traffic(benchmark.name, COUNT, 0), table(benchmark.name)
+    trace, last = served.trace, held.exits[-1]
+    depths = places(served.exits, last.steps if trace.steps is None else trace.steps, len(held.exits)).tolist()
+    listed = held.widths or [1.0]
+    own = [1.0] * COUNT if trace.width is None else trace.width.tolist()
+    widths = [min(width for width in listed if width >= value) for value in own]
+    keys = None
+    if way.similar:
+        predicted = trace.predicted_depth if benchmark.similar == "depth" else trace.predicted_width
+        keys = own if predicted is None else predicted.tolist()
+    batch = min(way.batch or held.b_max, held.b_max)
+    rules = Rules(
+        batch, max(way.window or COUNT, batch),
+        way.reorganise and benchmark.reorganise in ("depth", "both"),
+        way.reorganise and benchmark.reorganise in ("width", "both"),
+        parse_duration(benchmark.predictor) if way.similar and benchmark.predictor != "0" else 0.0,
+    )  # fmt: skip
+    return run(depths, widths, keys, costs_of(benchmark.name), rules)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_run_is_that_of_plain_loops(name):
+    """Windows, batches, splits in depth and width, gathers and predictions: each request returns at the same time."""
+    for way in (ALONE, PADDED, SIMILAR, REORGANISED, BOTH, BOTH._replace(batch=7, window=100)):
+        replay = replayed(NAMES[name], way, Lab(requests=COUNT), 0)
+        ends, batches = expected(NAMES[name], way)
+        assert replay.finish_s == pytest.approx(ends, rel=1e-9)
+        together = {frozenset(np.flatnonzero(replay.batch == number)) for number in set(replay.batch)}
+        formed = {frozenset(batch) for batch in batches}
+        assert together == formed or (
+            way.reorganise and all(any(part <= batch for batch in formed) for part in together)
+        )
+
+
+def test_the_page_is_made_of_the_tables_beside_it():
+    assert page_text(RESULTS, PAPER) == (RESULTS / "README.md").read_text()
+
+
+@pytest.mark.parametrize("name", PAPER.items)
+def test_every_figure_beside_the_paper_s_says_what_it_is_worth(name):
+    record = json.loads((RESULTS / f"{name}.json").read_text())
+    assert (RESULTS / f"{name}.svg").exists() == bool(record["rows"])
+    assert all(row["basis"] in BASES for row in record["rows"] if row["paper"] is not None)
+
+
+def test_ten_gains_are_within_a_tenth_of_the_paper_s_and_their_means_within_a_twentieth():
+    gains = kept("batchcond_table3")
+    assert len(gains) == 12
+    for (_, name, _), row in gains.items():
+        assert abs(float(row["difference"])) < (5 if name == "geometric mean" else 10), name
+    variance = kept("batchcond_table4")
+    for benchmark in BENCHMARKS[:2]:
+        assert abs(float(variance["reduction of variance", benchmark.name, "RTX 2080 Ti"]["difference"])) < 5
+
+
+def test_windows_and_small_batches_do_what_the_paper_says():
+    for name in ("batchcond_fig8", "batchcond_fig9"):
+        claims = json.loads((RESULTS / f"{name}.json").read_text())["claims"]
+        assert all(claim["holds"] for claim in claims)
+    limited = kept("batchcond_table5")["gain", "over LazyBatching, b_max = 32", "early-exit CNN"]
+    assert limited["paper"] == str(PUBLISHED["others"]["LazyBatching"]["early-exit CNN"])
+    assert abs(float(limited["difference"])) < 15
+
+
+@pytest.mark.skipif(not COMPILED, reason="serves thousands of requests; run compiled")
+@pytest.mark.parametrize("name", ["batchcond_fig5", "batchcond_fig6", "batchcond_fig7"])
+def test_a_reduced_item_is_drawn(tmp_path, name):
+    item = PAPER.reproduce(name, Lab(requests=130, seeds=2))
+    save(draw(item, {}), tmp_path / "picture.svg", replace=True)
+    assert (tmp_path / "picture.svg").stat().st_size > 1000
+    assert {row.basis for row in item.rows} <= BASES
+
+
+def test_an_item_is_reproduced_by_the_command(fluidb: Run):
+    done = fluidb("reproduce", "batchcond_fig5")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "A small batch should be padded" in done.stdout
