@@ -19,7 +19,7 @@ $(VENV)/ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fluidb needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[cluster,onnx,plot]' --group dev
+	$(BIN)/python -m pip install --quiet --editable '.[cluster,onnx,plot,runtime]' --group dev
 	@touch $@
 
 # the main job on shipped inputs: search, tables, trace, simulation

@@ -18,10 +18,13 @@ from numba import njit
 from numba.core import serialize as _serialize
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
+from numba.core.types import FunctionType, WrapperAddressProtocol
+from numba.experimental.function_type import _get_wrapper_address
 from numba.extending import is_jitted
 
 serialize: Any = _serialize  # numba states the types of some functions only
 rebuild: Any = CompileResult._rebuild  # noqa: SLF001
+wrapper_address: Any = _get_wrapper_address
 
 SOURCES = (
     "jit.py",
@@ -111,6 +114,33 @@ class Kept(NullCache):
         except OSError:  # no permission, or a full disk
             with contextlib.suppress(OSError):
                 partial.unlink()
+
+
+class Address(WrapperAddressProtocol):
+    """A compiled function as an argument of another one, for a caller that passes it often.
+
+    numba looks the address of a function up at every call, which takes longer than most of our calls.
+
+    Parameters
+    ----------
+    function : callable
+        A compiled function.
+    signature : numba signature
+        One that it was compiled for.
+    """
+
+    def __init__(self, function: Any, signature: Any) -> None:
+        self.function, self.types = function, signature
+        self.address = wrapper_address(function, signature)
+        self._numba_type_ = FunctionType(signature)  # or numba makes one at every call
+
+    def __wrapper_address__(self) -> int:
+        """Where it is."""
+        return int(self.address)
+
+    def signature(self) -> Any:
+        """Its types."""
+        return self.types
 
 
 def compiled(signature: Any = None, **options: Any) -> Callable[[Any], Any]:

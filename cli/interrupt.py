@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread, Timer
+from threading import Event, Thread, Timer
 from time import sleep
 from typing import Any, NoReturn
 
@@ -68,6 +68,19 @@ def resumable(output: Path | None, what: str) -> Iterator[None]:
         raise KeyboardInterrupt(_says[-1]) from None
     finally:
         _says.pop()
+
+
+@contextmanager
+def stopping() -> Iterator[Event]:
+    """Around work that ends by itself after Ctrl-C, once it sees the event that this sets."""
+    stop = Event()
+    watched = signal.set_wakeup_fd(-1)  # nobody ends the process while what was done is written
+    before = signal.signal(signal.SIGINT, lambda *_: stop.set())
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before)
+        signal.set_wakeup_fd(watched)
 
 
 def leave(what: str = "") -> NoReturn:

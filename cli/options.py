@@ -43,12 +43,19 @@ Seed = Annotated[int, option("Seed of exits or samples that are drawn.")]
 Threads = Annotated[int | None, option("Threads; all cores if not given.", min=1, max=1024)]
 Cluster = Annotated[str | None, option("Run on a Dask cluster (`fluidb docs cluster`).", "tcp://HOST:PORT|local")]
 TraceFile = Annotated[Path, option("The requests (`fluidb docs file-formats`, Traces); - is standard input.", "FILE")]
-_POLICY = "serial, adaptb, lazy, fluid, fluid-slack, pame, sushi or path/to/file.py:NAME (`fluidb docs policies`)."
+_POLICY = (
+    "serial, adaptb, lazy, fluid, fluid-slack, pame, batchcond, sushi or path/to/file.py:NAME (`fluidb docs policies`)."
+)
 Policy = Annotated[str, option(_POLICY, "NAME[:KEY=VALUE,...]")]
 Policies = Annotated[
     list[str] | None, option("As in serve-sim; all for one network if not given. Repeatable.", "NAME[:KEY=VALUE,...]")
 ]
 Slo = Annotated[str | None, option("Latency objective, e.g. 200ms, if the trace has none.", "DURATION")]
+Model = Annotated[str, argument("An ONNX file, or digits, which ships (`fluidb docs real-device`).", "MODEL")]
+Inputs = Annotated[
+    Path | None, option("Samples (.npz): the array input, or one for each input; perhaps label.", "FILE")
+]
+Ends = Annotated[str | None, option("Outputs or nodes that answer; all outputs if not given.", "NAME,NAME")]
 PredictDepth = Annotated[
     float | None, option("Correlation of predicted with actual depth, -1 to 1, if the trace has no predictions.", "RHO")
 ]
@@ -113,6 +120,11 @@ def kibibytes(text: str, option: str) -> float:
     from ..formats import parse_quantity
 
     return parse_quantity(text, {"KiB": 1.0, "MiB": 1024.0, "MB": 1e6 / 1024}, option, "1728KiB", zero=True)
+
+
+def names(text: str | None) -> list[str] | None:
+    """Names separated by commas, if they were given."""
+    return None if text is None else [name.strip() for name in text.split(",")]
 
 
 def duration(text: str | None, option: str) -> float | None:

@@ -45,6 +45,8 @@ class Device(Described):
         Batch size that takes half of that share; 0 if every batch takes the same.
     gather_floor_s, gather_s_per_sample : float, optional
         Time to gather the survivors of a batch: a fixed part, and one for each sample.
+    wake_up_s : float, optional
+        Time until a batch begins on the device after it was idle: its runtime wakes up and launches.
     """
 
     form: ClassVar[str]
@@ -58,6 +60,7 @@ class Device(Described):
     load_half_batch: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     gather_floor_s: Seconds | None = None
     gather_s_per_sample: Seconds | None = None
+    wake_up_s: Seconds | None = None
     if TYPE_CHECKING:  # each form has its own
 
         @property

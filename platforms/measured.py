@@ -62,6 +62,17 @@ class Measured(Timed):
             found._gathers = _gather_times(file, found.stages, found.b_max)  # noqa: SLF001  (of its own class)
         return found
 
+    @classmethod
+    def of(cls, content: dict[str, Any], stage_s: list[list[float]]) -> Self:
+        """A device whose CSV is still to be written, from its keys and the times by stage and batch size."""
+        found = validate(cls, content, Path("device"))
+        found._times = {  # noqa: SLF001  (of its own class)
+            (stage, batch, NO_WIDTH): seconds
+            for stage, row in enumerate(stage_s, 1)
+            for batch, seconds in enumerate(row, 1)
+        }
+        return found
+
     @property
     def stage_count(self) -> int:
         """Stages of the network."""

@@ -87,6 +87,8 @@ class Device(NamedTuple):
         sum of their shares, if that is above 1; one that runs alone does not.
     variants : (V,) record array of VARIANT
         What the policy knows of each variant.
+    wake_up_s : float
+        Time until a batch begins on a lane that was idle.
     """
 
     time_s: NDArray[np.float64]
@@ -96,6 +98,7 @@ class Device(NamedTuple):
     gather_s: NDArray[np.float64]
     load: NDArray[np.float64]
     variants: NDArray[np.void]
+    wake_up_s: float = 0.0
 
 
 class Work(NamedTuple):
@@ -196,6 +199,7 @@ def begin(requests: int, lanes: int, b_max: int) -> State:
     )
     state.clock["slowdown"] = 1.0
     state.lanes["wake_s"] = math.inf
+    state.lanes["end_s"] = -math.inf
     state.lanes["offset"] = b_max * np.arange(lanes)
     return state
 
@@ -206,7 +210,7 @@ _f3, _i3 = types.float64[:, :, ::1], types.int64[:, :, ::1]
 _SIGNATURE = types.int64(
     types.FunctionType(DECIDE),
     types.NamedTuple((REQUESTS, _i1, _f2), Work),
-    types.NamedTuple((_f3, LATENCY, _i1, _i1, _f2, _f1, VARIANTS), Device),
+    types.NamedTuple((_f3, LATENCY, _i1, _i1, _f2, _f1, VARIANTS, _f), Device),
     types.NamedTuple((_f1, _f1, _f1, _i, _f), Rules),
     types.NamedTuple(
         (types.Array(from_dtype(CLOCK), 1, "C"), LANES, types.Array(from_dtype(BATCH), 1, "C"), _i1, _i1), State
@@ -389,7 +393,7 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
     """
     # each array has a name of its own here: to fetch one from a tuple costs a locked count of references
     requests, exit_of, confidences = work
-    time_s, latency_s, segment_at, stage_after, gather_s, load, variants = device
+    time_s, latency_s, segment_at, stage_after, gather_s, load, variants, wake_up_s = device
     settings, memory, thresholds, b_max, call_s = rules
     clocks, lanes, batches, members, queue = state
     launches, run_s, runs, run_members = record
@@ -494,6 +498,8 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
                 top.compact = answer.compact
                 lane.left = answer.run
                 lane.wait_s += answer.delay_s
+                if depth == 0 and lane.end_s < now:  # nothing has ended on it just now
+                    lane.wait_s += wake_up_s
 
             # the next segment of the lane's top batch
             batch = batches[lane.offset + lane.depth - 1]

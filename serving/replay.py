@@ -17,6 +17,7 @@ from numba.extending import is_jitted
 from numpy.typing import NDArray
 
 from ..formats import InputError
+from ..jit import Address
 from ..tables.latency import LatencyTable, Segments, SubNet
 from ..traffic.rows import more
 from ..traffic.trace import Trace, write_columns
@@ -24,7 +25,7 @@ from ..traffic.traffic import Traffic, places
 from .event_loop import FAULTS, OK, Device, Record, Rules, State, Work, begin, run_events
 from .metrics import Replay, Runs
 from .policies import Decide, Decision, Policy, View, compile_policy
-from .policies.interface import REQUEST, VARIANT, Data
+from .policies.interface import DECIDE, REQUEST, VARIANT, Data
 from .scheduler import Scheduler
 
 KNOWN = ("predicted_depth", "predicted_width", "width", "min_accuracy")
@@ -108,6 +109,56 @@ def _replay(
     progress: Callable[[int, int], None] | None = None,
 ) -> Replay:
     """A replay; it keeps its runs if it gets ``room`` for so many, and for so many samples in them."""
+    case = case_of(table, traffic, scheduler)
+    run = play(scheduler, case.work, case.device, case.rules, case.lanes, until_s, room or (0, 0), progress)
+    return case.replay(run, until_s, recorded=room is not None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Case:
+    """Traffic on a table under a policy, as the event loop takes it.
+
+    Attributes
+    ----------
+    table, traffic, scheduler
+        What it was made of.
+    segments : Segments
+        What runs between two decisions.
+    work, device, rules
+        What the event loop gets.
+    lanes : int
+        Lanes that are used.
+    levels : int
+        Thresholds that the policy sets.
+    """
+
+    table: LatencyTable
+    traffic: Traffic
+    scheduler: Scheduler
+    segments: Segments
+    work: Work
+    device: Device
+    rules: Rules
+    lanes: int
+    levels: int
+
+    def replay(self, run: Run, until_s: float, *, recorded: bool) -> Replay:
+        """What happened to every request."""
+        (clock, state, served, ran), traffic, calls_s = run, self.traffic, self.scheduler.call_s
+        cut = cut_off(state, served, self.device, until_s)
+        if self.levels:
+            last = len(self.table.exits)
+            traffic = dataclasses.replace(traffic, exits=np.where(served.exit, np.minimum(served.exit, last), last))
+        return Replay(
+            traffic, self.table, served.start_s, served.finish_s, served.stalled_s, served.preempted, self.segments,
+            served.variant, served.batch, ran.launches, cut.launches, int(clock.preemptions), int(clock.calls),
+            int(clock.calls) * calls_s - cut.call_s, until_s, self.lanes, float(clock.overhead_s) - cut.overhead_s,
+            runs_of(ran, int(clock.run_members)) if recorded else None,
+        )  # fmt: skip
+
+
+def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case:
+    """Traffic on a table under a policy, after a check that they fit each other."""
     policy = scheduler.policy
     segments = table.segments(by_layer=policy.by_layer)
     last_s, least_s = float(traffic.trace.arrival_s[-1]), float(segments.time_s[:, :, 1].min())
@@ -132,17 +183,7 @@ def _replay(
     work, device = work_of(traffic, len(table.exits), table.exits[-1].steps, levels), device_of(table, segments)
     if table.widths is not None and traffic.trace.width is None:
         work.requests["width"] = table.widths[0]  # who states no width may have the widest
-    clock, state, served, ran = play(scheduler, work, device, rules, lanes, until_s, room or (0, 0), progress)
-    cut = cut_off(state, served, device, until_s)
-    if levels:
-        last = len(table.exits)
-        traffic = dataclasses.replace(traffic, exits=np.where(served.exit, np.minimum(served.exit, last), last))
-    return Replay(
-        traffic, table, served.start_s, served.finish_s, served.stalled_s, served.preempted, segments,
-        served.variant, served.batch, ran.launches, cut.launches, int(clock.preemptions), int(clock.calls),
-        int(clock.calls) * scheduler.call_s - cut.call_s, until_s, lanes, float(clock.overhead_s) - cut.overhead_s,
-        runs_of(ran, int(clock.run_members)) if room else None,
-    )  # fmt: skip
+    return Case(table, traffic, scheduler, segments, work, device, rules, lanes, levels)
 
 
 def runs_of(record: Record, members: int) -> Runs:
@@ -206,7 +247,6 @@ def play(
     InputError
         If the policy broke its contract.
     """
-    decide, loop = _compiled(scheduler.policy.decide)
     count, (runs, members) = len(work.requests), room
     state = begin(count, lanes, rules.b_max)
     record = Record(
@@ -214,18 +254,35 @@ def play(
         np.zeros(members, dtype=np.int64),
     )  # fmt: skip
     clock = state.clock[0]
+    advance = stepper(scheduler, work, device, rules, state, record)
     while clock.returned < count and clock.now_s < until_s:
+        advance(until_s, events)
+        if progress is not None:
+            progress(int(clock.returned), count)
+    return Run(clock, state, work.requests, record)
+
+
+def stepper(
+    scheduler: Scheduler, work: Work, device: Device, rules: Rules, state: State, record: Record
+) -> Callable[[float, int], None]:
+    """The event loop on these arrays: a function of the time at which it stops, and of the instants it looks at.
+
+    The function raises InputError if the policy breaks its contract.
+    """
+    decide, loop = _compiled(scheduler.policy.decide)
+    policy: Any = Address(decide, DECIDE) if is_jitted(decide) else decide
+
+    def advance(until_s: float, events: int) -> None:
         try:
-            status = loop(decide, work, device, rules, state, record, until_s, events)
+            status = loop(policy, work, device, rules, state, record, until_s, events)
         except (Exception, SystemExit) as error:  # what a user's policy raises is the user's to mend
             raise InputError(
                 f"policy {scheduler.spec}: raised {type(error).__name__}: {error}; see `fluidb docs add-a-policy`"
             ) from error
         if status != OK:
             raise InputError(f"policy {scheduler.spec}: {FAULTS[status]}; see `fluidb docs add-a-policy`")
-        if progress is not None:
-            progress(int(clock.returned), count)
-    return Run(clock, state, work.requests, record)
+
+    return advance
 
 
 class Cut(NamedTuple):
@@ -333,6 +390,7 @@ def device_of(table: LatencyTable, segments: Segments) -> Device:
         gather_s=table.gather_array(),
         load=np.zeros(table.b_max + 1) if table.load is None else np.array(table.load),
         variants=variants_of(table),
+        wake_up_s=table.wake_up_s or 0.0,
     )
 
 

@@ -185,6 +185,8 @@ class LatencyTable(Table, Stated):
     gather_s : list of list of float, optional
         Time to gather the remaining samples of a batch into a smaller one of b places, b = 0..b_max: at the input, and
         behind every exit but the last; 0 if not stated.
+    wake_up_s : float, optional
+        Time until a batch begins on a lane that was idle; 0 if not stated.
     """
 
     schema_name: ClassVar[str] = "fluidb.latency/1"
@@ -204,6 +206,7 @@ class LatencyTable(Table, Stated):
     lanes: device.Lanes = 1
     load: list[SecondsOrNone] | None = None
     gather_s: list[list[SecondsOrNone]] | None = None
+    wake_up_s: SecondsOrNone | None = None
 
     @model_validator(mode="after")
     def _every_pair(self) -> Self:
@@ -310,6 +313,18 @@ class LatencyTable(Table, Stated):
         for place, row in enumerate(self.rows[:pairs]):
             table[:, row.from_exit, row.to_exit, 1:] = times[:, place]
         return table
+
+    def pass_s(self, variant: int = 0) -> NDArray[np.float64]:
+        """Times in seconds from the input to the end by b, of a variant, with all steps of a stage that repeats.
+
+        Returns
+        -------
+        (b_max + 1,) ndarray of float64
+            Zero at b = 0.
+        """
+        table = self.array(variant)
+        whole_s: NDArray[np.float64] = table[0, -1] + (self.exits[-1].steps - 1) * table[-2, -1]
+        return whole_s
 
     def gather_array(self) -> NDArray[np.float64]:
         """Times in seconds to gather samples, by (place, b).

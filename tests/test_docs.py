@@ -74,6 +74,7 @@ def test_the_gallery_shows_every_picture_that_make_draws():
     [
         ("docs/cluster.md", call_fluidb),
         ("docs/codesign.md", run_fluidb),  # no other test runs this command in a process of its own
+        ("docs/batchcond.md", call_fluidb),
         ("docs/explain.md", call_fluidb),
         ("docs/pad-or-split.md", call_fluidb),
         ("docs/pareto.md", call_fluidb),
@@ -245,3 +246,17 @@ def test_every_command_is_in_the_docs():
     formats = (ROOT / "docs" / "file-formats.md").read_text()
     for command in COMMANDS:
         assert f"`{command}`" in formats
+
+
+@needs_speed
+def test_a_real_device_is_measured_and_served_as_the_page_says(tmp_path, monkeypatch):
+    """The verdict is that of the machine that runs the test; what is printed with it is not."""
+    monkeypatch.setattr("fluidb.experiments.measurement.ALONE", 3)
+    commands, validate = blocks("docs/real-device.md", "sh")
+    printed = run_shell(commands, tmp_path)
+    assert "all as the network alone gives" in printed
+    assert len((tmp_path / "real.csv").read_text().splitlines()) == 201
+    done = call_fluidb(*shlex.split(validate)[1:], cwd=tmp_path)
+    assert re.search(r"^0\.3 fluid +mean +.*(within|off|refused)$", done.stdout, flags=re.MULTILINE), done.stderr
+    assert done.returncode in (0, 1)
+    compile(blocks("docs/real-device.md", "python")[0], "page", "exec")

@@ -73,9 +73,13 @@ class Samples:
         found = {name: getattr(self, name) for name in MORE}
         return {name: values for name, values in found.items() if values is not None}
 
+    def drawn(self, count: int, seed: int) -> NDArray[np.int64]:
+        """Which samples :meth:`draw` takes."""
+        return stream(seed, SAMPLES).integers(len(self), size=count)
+
     def draw(self, count: int, seed: int) -> Samples:
         """So many of them, uniformly and with replacement; independent of arrivals and exits drawn with the seed."""
-        return self[stream(seed, SAMPLES).integers(len(self), size=count)]
+        return self[self.drawn(count, seed)]
 
     @property
     def exits(self) -> int:

@@ -63,18 +63,10 @@ def command(
         write_requests(replay, requests, replace=picture.force)
     picture.write(lambda: draw_replay(replay, simulated.policy))
     record = {
-        "design": directory,
-        "trace": served.trace,
-        "policy": simulated.policy,
-        "exits_from": replay.traffic.origin,
-        "network": replay.table.network,
-        "platform": replay.table.platform,
-        "slo_s": served.slo_s,
-        **asdict(found.summary),
-        "unavoidable_violations": found.unavoidable_violations,
+        "design": directory, "trace": served.trace, **record_of(found, simulated.policy, served.slo_s),
         **({"requirements": judged} if judged else {}),
-    }
-    text = list(_text(found, simulated.policy))
+    }  # fmt: skip
+    text = list(text_of(found, simulated.policy))
     if judged:
         text.append(outcomes([item.text for item in required], judged))
     show(as_json, "fluidb.serve-sim-output/1", record, text)
@@ -84,7 +76,22 @@ def command(
         raise typer.Exit(1)
 
 
-def _text(found: Served, policy: str) -> Iterator[str]:
+def record_of(found: Served, policy: str, slo_s: float | None) -> dict[str, object]:
+    """What is printed as JSON of requests that were served."""
+    replay = found.replay
+    return {
+        "policy": policy,
+        "exits_from": replay.traffic.origin,
+        "network": replay.table.network,
+        "platform": replay.table.platform,
+        "slo_s": slo_s,
+        **asdict(found.summary),
+        "unavoidable_violations": found.unavoidable_violations,
+    }
+
+
+def text_of(found: Served, policy: str) -> Iterator[str]:
+    """What is printed for people of requests that were served."""
     summary, latency, unavoidable = found.summary, found.replay.table, found.unavoidable_violations
     use, worth = summary.utilisation, int(summary.independent_requests)
     unfinished = f"{summary.unfinished:,} requests, counted as violations"

@@ -114,27 +114,51 @@ def read_graph(path: Path, dims: Mapping[str, int]) -> Graph:
     InputError
         With a line for everything that is damaged, open, unknown or outside the model's folder.
     """
+    model = load_model(path)
+    for tensor in _tensors(model):
+        if math.prod(tensor.dims) > MAX_FOLDED:
+            for part in _VALUES:
+                tensor.ClearField(part)  # or they would be copied with the model
+    model = inline_functions(model, path)
+    _check_known(model.graph, path)
+    return _Reader(model, path, dims).read()
+
+
+def load_model(path: Path) -> onnx.ModelProto:
+    """Read a model as it is in its file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    ModelProto
+        The model; weights that it keeps in other files are not read.
+
+    Raises
+    ------
+    InputError
+        If it is no model, or names files outside its folder.
+    """
     raw = read_bytes(path, MAX_BYTES, "; save the weights as external data")
     try:
         model = onnx.load_model_from_string(raw)
     except Exception as error:  # noqa: BLE001  protobuf has two implementations, which raise different exceptions
         raise InputError(f"{path}: expected an ONNX model, found bytes that are none ({_brief(str(error))})") from None
-    del raw
     if not model.graph.node:
         raise InputError(f"{path}: expected an ONNX model with a graph, found no nodes")
     try:
-        messages = list(_messages(model))
+        tensors = _tensors(model)
     except UnicodeDecodeError:
         raise InputError(f"{path}: expected an ONNX model, found names that are no UTF-8") from None
-    tensors = [item for item in messages if isinstance(item, onnx.TensorProto)]
     _check_external(tensors, path)
-    for tensor in tensors:
-        if math.prod(tensor.dims) > MAX_FOLDED:
-            for part in _VALUES:
-                tensor.ClearField(part)  # or they would be copied with the model
-    model = _inline(model, path)
-    _check_known(model.graph, path)
-    return _Reader(model, path, dims).read()
+    return model
+
+
+def _tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:
+    return [item for item in _messages(model) if isinstance(item, onnx.TensorProto)]
 
 
 def _brief(text: str) -> str:
@@ -226,7 +250,7 @@ def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
     return (item for node in nodes for item in _messages(node) if isinstance(item, onnx.NodeProto))
 
 
-def _inline(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
+def inline_functions(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
     """The model without functions of its own, which become the nodes they stand for."""
     newest, opset = onnx.defs.onnx_opset_version(), _opset(model)
     if not 1 <= opset <= newest:

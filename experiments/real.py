@@ -1,0 +1,194 @@
+"""Requests served on this machine in real time, by a network that really runs (``fluidb serve-real``)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError
+from ..serving.bound import least_violations
+from ..serving.metrics import summarise
+from ..serving.real.clock import VirtualClock, WallClock
+from ..serving.real.network import RealNetwork
+from ..serving.real.runner import Outcome, TableEngine, serve_in_steps
+from ..serving.replay import case_of
+from ..serving.requirements import Requirement, check_stated, judge
+from ..serving.scheduler import Scheduler
+from ..tables.latency import LatencyTable
+from ..traffic.exits import levels
+from ..traffic.samples import draw_samples
+from ..traffic.traffic import Traffic
+from .inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
+from .serve import Served
+
+MAX_RATE_PER_S = 20_000
+"""Arrivals a second that a thread of Python can tell apart."""
+
+REHEARSAL = 64
+"""Requests that are served on a virtual clock first, so that the policy is compiled before time begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReallyServed:
+    """What became of the requests on this machine.
+
+    Attributes
+    ----------
+    served : Served
+        As of a simulation.
+    outcome : Outcome
+        The replay, with the time of every run.
+    answers_wrong : int
+        Answers that are not those of the network run alone, and requests that were answered more than once.
+    late_mean_s, late_p99_s : float
+        How much later than scheduled the thread of arrivals woke up; latency counts from the scheduled arrival.
+    """
+
+    served: Served
+    outcome: Outcome
+    answers_wrong: int
+    late_mean_s: float
+    late_p99_s: float
+
+
+def check_fits(network: RealNetwork, table: LatencyTable) -> None:
+    """Refuse a latency table of another network, or of a device that this machine cannot be.
+
+    Raises
+    ------
+    InputError
+        With the difference.
+    """
+    exits = [row.name for row in table.exits]
+    if (table.network, exits) != (network.name, network.exits):
+        raise InputError(
+            f"expected the latency table of {network.name} with the exits {', '.join(network.exits)}, found that of "
+            f"{table.network} with {', '.join(exits)}; measure this network with `fluidb measure`"
+        )
+    if table.variants > 1 or table.exits[-1].steps > 1 or table.lanes > 1:
+        raise InputError("expected a latency table with one lane, one variant and no stage that repeats")
+
+
+def serve_traffic(
+    network: RealNetwork,
+    table: LatencyTable,
+    traffic: Traffic,
+    rows: NDArray[np.int64],
+    scheduler: Scheduler,
+    threshold: float | Sequence[float] | None,
+    *,
+    stop: threading.Event | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> ReallyServed:
+    """Serve requests on this machine.
+
+    Parameters
+    ----------
+    network : RealNetwork
+        What answers.
+    table : LatencyTable
+        What the policy knows of this machine.
+    traffic : Traffic
+        The requests; real confidences decide their exits.
+    rows : (N,) ndarray of int64
+        Which of the network's samples each is.
+    scheduler : Scheduler
+        Who decides.
+    threshold : float or sequence of float, optional
+        Confidence from which a sample leaves.
+    stop : Event, optional
+        Set from outside to stop after the run that is on the device.
+    progress : callable, optional
+        Called with the requests that returned, and their number.
+
+    Returns
+    -------
+    ReallyServed
+        What happened.
+
+    Raises
+    ------
+    InputError
+        If the table is of another network, requests come faster than the clock, or the policy breaks its contract.
+    """
+    check_fits(network, table)
+    trace, stop = traffic.trace, stop or threading.Event()
+    if trace.rate_per_s > MAX_RATE_PER_S:
+        raise InputError(
+            f"trace: expected at most {MAX_RATE_PER_S:,} requests/s, which is as fast as the clock, "
+            f"found {trace.rate_per_s:,.0f}"
+        )
+    last = len(table.exits)
+    least = np.broadcast_to(np.array(levels(threshold, last)), last - 1)
+    network.warm_up(table.b_max)
+    rehearsed = traffic.first(min(len(traffic), REHEARSAL))
+    virtual = VirtualClock(rehearsed.trace.arrival_s)
+    serve_in_steps(case_of(table, rehearsed, scheduler), virtual, TableEngine(virtual))
+    engine, clock, case = network.engine(rows), WallClock(trace.arrival_s, stop), case_of(table, traffic, scheduler)
+    with clock.running():
+        outcome = serve_in_steps(case, clock, engine, levels=least, stopped=stop.is_set, progress=progress)
+    replay = outcome.replay
+    returned = np.flatnonzero(np.isfinite(replay.finish_s))
+    answers = [answer for request in returned.tolist() if (answer := engine.answers[request]) is not None]
+    differing = network.differing(rows[returned], replay.traffic.exits[returned], answers)
+    late_s = np.sort(clock.late_s[: len(replay.traffic)])
+    return ReallyServed(
+        Served(replay, summarise(replay), least_violations(replay), []), outcome,
+        differing + int((engine.answered[returned] != 1).sum()),
+        float(late_s.mean()), float(late_s[int(0.99 * (len(late_s) - 1))]),
+    )  # fmt: skip
+
+
+def serve_real(
+    network: RealNetwork,
+    table: AnyTable,
+    requests: Requests,
+    policy: AnyPolicy,
+    *,
+    threshold: float | Sequence[float] | None = None,
+    requirements: Sequence[Requirement] = (),
+    stop: threading.Event | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> ReallyServed:
+    """Serve the requests of a trace on this machine; each is a sample of the network, drawn with the seed.
+
+    Parameters
+    ----------
+    network : RealNetwork
+        What answers.
+    table : LatencyTable or Path
+        What the policy knows of this machine, or its folder.
+    requests : Requests
+        The trace, without exits and samples of its own.
+    policy : Scheduler or str
+        Who decides.
+    threshold : float or sequence of float, optional
+        Confidence from which a sample leaves.
+    requirements : sequence of Requirement
+        What must hold.
+    stop, progress
+        As :func:`serve_traffic` takes them.
+
+    Returns
+    -------
+    ReallyServed
+        What happened.
+
+    Raises
+    ------
+    InputError
+        As :func:`serve_traffic` does, and if an input cannot be read.
+    """
+    scheduler, latency = as_scheduler(policy), as_table(table)
+    check_stated(requirements, mac_share=None)
+    samples = network.samples()
+    trace = draw_samples(requests.read(), samples, requests.seed)
+    traffic = requests.traffic(trace, [row.rate for row in latency.exits], threshold)
+    rows = samples.drawn(len(trace), requests.seed)
+    found = serve_traffic(network, latency, traffic, rows, scheduler, threshold, stop=stop, progress=progress)
+    found.served.requirements.extend(judge(item, found.served.summary) for item in requirements)
+    return found

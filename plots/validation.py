@@ -1,0 +1,53 @@
+"""Picture of ``fluidb validate``: simulated over real latency, run by run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..experiments.validation import Validation
+from .canvas import COLOURS, canvas, describe, durations
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def draw_validation(found: Validation) -> Figure:
+    """Draw what the simulator says over what the machine did, for the mean and the p99 latency.
+
+    Parameters
+    ----------
+    found : Validation
+        What was found.
+
+    Returns
+    -------
+    Figure
+        Two panels; a point is a run, filled if the simulator knew the times that its runs took.
+    """
+    policies = list(dict.fromkeys(trial.policy for trial in found.trials))
+    largest_s = max(max(trial.real.p99_s, trial.simulated.p99_s) for trial in found.trials)
+    unit, per_s = durations(largest_s)
+    with canvas(8.0, 4.2) as figure:
+        panels = figure.subplots(1, 2)
+        for axes, (figure_name, label) in zip(panels, (("mean_s", "mean"), ("p99_s", "p99")), strict=True):
+            ends = []
+            for colour, policy in zip(COLOURS, policies, strict=False):
+                here = [trial for trial in found.trials if trial.policy == policy]
+                real, table, runs = (
+                    per_s * np.array([getattr(getattr(trial, kind), figure_name) for trial in here])
+                    for kind in ("real", "simulated", "replayed")
+                )
+                axes.plot(real, table, "o", color=colour, fillstyle="none", label=policy)
+                axes.plot(real, runs, ".", color=colour, label=f"{policy}, measured runs")
+                ends += [*real, *table, *runs]
+            axes.plot([min(ends), max(ends)], [min(ends), max(ends)], color=COLOURS[-1], linewidth=0.8)
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+            axes.set_xlabel(f"{label} latency on the machine, {unit}")
+            axes.set_ylabel(f"in the simulator, {unit}")
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(3, len(policies)))
+        figure.suptitle("the simulator against the machine", fontsize=11)
+        said = f"{len(found.trials)} runs of {', '.join(policies)}; on the line both agree."
+        return describe(figure, "Simulated over real latency, mean and p99", said)

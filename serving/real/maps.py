@@ -1,0 +1,96 @@
+"""Feature maps of the requests that a device holds: batches are assembled from them, and cut up again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .runner import Launch
+
+Tensors = Mapping[str, NDArray[Any]]
+RunStage = Callable[[int, Tensors], tuple[NDArray[Any], Tensors]]
+"""Runs a stage, counted from 0: from the tensors that it takes to the answers and the tensors that later stages take.
+
+Every tensor has a row for each sample.
+"""
+
+
+class MapEngine:
+    """Runs real stages on real feature maps.
+
+    Parameters
+    ----------
+    run_stage : RunStage
+        The network.
+    inputs : mapping of str to ndarray
+        The network's inputs, a row for each sample of a data set.
+    rows : (N,) ndarray of int64
+        Which of these samples each request is.
+    confidence : callable
+        From a stage, counted from 0, and the answers of a batch to the confidence of each.
+
+    Attributes
+    ----------
+    answers : list of ndarray or None
+        What the network answered to each request at the last exit that it reached.
+    answered : (N,) ndarray of int64
+        How often each request returned.
+    gathers : list of (int, float)
+        Samples, and seconds, of every time that a batch had to be copied together.
+    """
+
+    def __init__(
+        self,
+        run_stage: RunStage,
+        inputs: Tensors,
+        rows: NDArray[np.int64],
+        confidence: Callable[[int, NDArray[Any]], NDArray[np.float64]],
+    ) -> None:
+        self.run_stage, self.inputs, self.rows, self.confidence = run_stage, inputs, rows, confidence
+        self.held: list[tuple[Tensors, int] | None] = [None] * len(rows)  # the maps of its batch, and its row
+        self.answers: list[NDArray[Any] | None] = [None] * len(rows)
+        self.answered = np.zeros(len(rows), dtype=np.int64)
+        self.gathers: list[tuple[int, float]] = []
+
+    def run(self, launch: Launch) -> NDArray[np.float64]:
+        """Run a stage for a batch; the confidences of its samples."""
+        members = launch.members.tolist()
+        tensors, places = self._assemble(launch, members)
+        answers, keeps = self.run_stage(launch.segment, tensors)
+        for request, row in zip(members, places, strict=True):
+            self.held[request] = keeps, row
+            self.answers[request] = answers[row]
+        return self.confidence(launch.segment, answers if len(answers) == len(members) else answers[places])
+
+    def release(self, request: int) -> None:
+        """Forget the maps of a request, which has returned."""
+        self.held[request] = None
+        self.answered[request] += 1
+
+    def _assemble(self, launch: Launch, members: Sequence[int]) -> tuple[Tensors, Sequence[int]]:
+        """The maps of a batch, and the row of each of its samples; other rows are padding."""
+        if launch.segment == 0:
+            rows = self.rows[launch.members]
+            return {name: values[rows] for name, values in self.inputs.items()}, range(len(members))
+        held = [self.held[request] for request in members]
+        sources: dict[int, Tensors] = {}
+        taken: dict[int, list[int]] = {}
+        for item in held:
+            assert item is not None, "a batch has run all stages before this one"
+            sources[id(item[0])] = item[0]
+            taken.setdefault(id(item[0]), []).append(item[1])
+        first = next(iter(sources.values()))
+        if len(sources) == 1 and len(next(iter(first.values()))) == launch.places:
+            return first, [item[1] for item in held if item is not None]
+        begin_s = time.perf_counter()
+        padding = [taken[next(iter(taken))][0]] * (launch.places - len(members))  # any row will do
+        taken[next(iter(taken))] = padding + taken[next(iter(taken))]
+        tensors = {
+            name: np.concatenate([source[name][taken[key]] for key, source in sources.items()]) for name in first
+        }
+        self.gathers.append((launch.places, time.perf_counter() - begin_s))
+        return tensors, range(len(padding), launch.places)

@@ -1,0 +1,104 @@
+"""Runs the stages of an ONNX network with ONNX Runtime; the only module that knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...formats import InputError
+from ...models.importers.onnx.cut import Parts
+
+try:
+    import onnxruntime
+except ImportError:
+    raise InputError(
+        "a real device needs the extra `runtime`, which is not installed: pip install 'fluidb[onnx,runtime]'"
+    ) from None
+
+VERSION: str = onnxruntime.__version__
+
+
+class Session:
+    """The stages of a network, ready to run on this machine's processor.
+
+    Parameters
+    ----------
+    parts : Parts
+        The network, cut.
+    threads : int
+        Threads of a stage.
+    path : Path
+        The model's file, for faults.
+
+    Raises
+    ------
+    InputError
+        If the runtime refuses a stage.
+    """
+
+    def __init__(self, parts: Parts, threads: int, path: Path) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        options.log_severity_level = 3
+        self.stages = parts.stages
+        models = {f"stage {number}": stage.model for number, stage in enumerate(parts.stages, 1)} | {"all": parts.whole}
+        found = []
+        for name, model in models.items():
+            try:
+                run = onnxruntime.InferenceSession(
+                    model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+                )
+            except Exception as error:  # noqa: BLE001  whatever its C++ says
+                raise InputError(f"{path}: {name}: ONNX Runtime refuses it ({_line(error)})") from None
+            found.append((run, [item.name for item in run.get_outputs()]))
+        *self.runs, (self.whole, _) = found
+
+    @property
+    def inputs(self) -> dict[str, tuple[list[Any], Any]]:
+        """Shape, and numpy type, of every input of the network."""
+        types = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16,
+                 "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(uint8)": np.uint8}  # fmt: skip
+        return {item.name: (item.shape, types.get(item.type)) for item in self.whole.get_inputs()}
+
+    def run_whole(self, tensors: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        """The answers at all exits, by the network as one model."""
+        answers: list[NDArray[Any]] = self.whole.run(None, dict(tensors))
+        return answers
+
+    def run_stage(
+        self, number: int, tensors: Mapping[str, NDArray[Any]]
+    ) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
+        """Run a stage, counted from 0.
+
+        Parameters
+        ----------
+        number : int
+            The stage.
+        tensors : mapping of str to ndarray
+            What it takes, a row for each sample.
+
+        Returns
+        -------
+        (ndarray, dict of str to ndarray)
+            The answers, and the tensors that later stages take.
+
+        Raises
+        ------
+        RuntimeError
+            If it fails.
+        """
+        stage, (run, names) = self.stages[number], self.runs[number]
+        try:
+            found = dict(zip(names, run.run(names, {name: tensors[name] for name in stage.reads}), strict=True))
+        except Exception as error:
+            raise RuntimeError(f"stage {number + 1} failed: {_line(error)}") from error
+        return found[stage.answer], {name: found[name] if name in found else tensors[name] for name in stage.keeps}
+
+
+def _line(error: Exception) -> str:
+    """What the runtime says, in one line."""
+    return " ".join(str(error).split())[:150]

@@ -1,0 +1,168 @@
+"""Cutting ONNX models at their exits: the stages, one after the other, are the whole model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from builders import COMPILED
+from fluidb.formats import InputError
+from fluidb.models.importers.onnx.cut import cut, read_stages
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from onnx import helper, numpy_helper, shape_inference
+from onnx.reference import ReferenceEvaluator
+from test_import_property import plans
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing here runs a kernel; once is enough")
+
+
+def chained(stages, inputs):
+    """The answers of the stages, each of which sees only what the one before it keeps."""
+    kept, answers = dict(inputs), []
+    for stage in stages:
+        names = [item.name for item in stage.model.graph.output]
+        found = ReferenceEvaluator(stage.model).run(None, {name: kept[name] for name in stage.reads})
+        made = dict(zip(names, found, strict=True))
+        answers.append(made[stage.answer])
+        kept = {name: (kept | made)[name] for name in stage.keeps}
+    return answers
+
+
+@given(plans(), st.data())
+@settings(max_examples=30)
+def test_stages_of_random_graphs_are_the_whole_graph(plan, data):
+    """Any tensors may be exits, also inside a block; weights are random, so that a wrong tensor shows."""
+    ends = data.draw(st.lists(st.sampled_from(plan.active[len(plan.inputs) :] or ["x0"]), min_size=1, unique=True))
+    random = np.random.default_rng(0)
+    model = plan.model(ends)
+    for tensor in model.graph.initializer:
+        if tensor.data_type == onnx.TensorProto.FLOAT:
+            tensor.CopyFrom(numpy_helper.from_array(random.normal(size=tensor.dims).astype(np.float32), tensor.name))
+    inputs = {name: random.normal(size=plan.sizes(name)).astype(np.float32) for name in plan.inputs}
+    try:
+        stages = cut(shape_inference.infer_shapes(model), ends, Path("random.onnx"))
+    except InputError as fault:
+        assume("nothing is computed between" not in str(fault))
+        raise
+    whole = dict(zip(ends, ReferenceEvaluator(model).run(None, inputs), strict=True))
+    for stage, answer in zip(stages, chained(stages, inputs), strict=True):
+        np.testing.assert_allclose(answer, whole[stage.answer], rtol=1e-4, atol=1e-4)
+
+
+CHANNELS = 3
+
+
+@st.composite
+def networks(draw):
+    """A convolutional network of residual blocks with an exit after, or inside, some of them; any batch size."""
+    random, nodes, weights, ends = np.random.default_rng(draw(st.integers(0, 99))), [], {}, []
+
+    def add(op, *sources, sizes=None, **attributes):
+        name = f"t{len(nodes)}"
+        if sizes:
+            weights[f"w{len(nodes)}"] = random.normal(size=sizes).astype(np.float32)
+            sources = (*sources, f"w{len(nodes)}")
+        nodes.append(helper.make_node(op, sources, [name], name=f"n{len(nodes)}", **attributes))
+        return name
+
+    def exit_(source):
+        flat = add("Flatten", add("GlobalAveragePool", source))
+        ends.append(add("Softmax", add("Gemm", flat, sizes=(CHANNELS, 4)), axis=1))
+
+    x = add("Conv", "image", sizes=(CHANNELS, 2, 3, 3), pads=[1, 1, 1, 1])
+    for _ in range(draw(st.integers(1, 3))):
+        inside = add("Relu", add("Conv", x, sizes=(CHANNELS, CHANNELS, 3, 3), pads=[1, 1, 1, 1]))
+        if draw(st.booleans()):
+            exit_(inside)
+        x = add("Add", inside, x)
+        if draw(st.booleans()):
+            exit_(x)
+    exit_(add("Relu", add("Conv", x, sizes=(CHANNELS, CHANNELS, 1, 1))))
+    graph = helper.make_graph(
+        nodes, "net", [helper.make_tensor_value_info("image", onnx.TensorProto.FLOAT, ["n", 2, 4, 4])],
+        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 4]) for name in ends],
+        [numpy_helper.from_array(values, name) for name, values in weights.items()],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@given(networks(), st.integers(1, 4))
+@settings(max_examples=20)
+def test_a_sample_has_the_same_answers_in_any_batch(tmp_path_factory, model, batch):
+    path = tmp_path_factory.getbasetemp() / "net.onnx"
+    path.write_bytes(model.SerializeToString())
+    stages = read_stages(path).stages
+    ends = [item.name for item in model.graph.output]
+    assert [stage.answer for stage in stages] == ends
+    assert all(stage.probabilities for stage in stages)
+    assert stages[-1].keeps == ()
+    images = np.random.default_rng(1).normal(size=(batch, 2, 4, 4)).astype(np.float32)
+    alone = [ReferenceEvaluator(model).run(None, {"image": images[row : row + 1]}) for row in range(batch)]
+    for place, answer in enumerate(chained(stages, {"image": images})):
+        np.testing.assert_allclose(answer, np.concatenate([found[place] for found in alone]), rtol=1e-4, atol=1e-5)
+
+
+def save(path, nodes, sizes=("n", 2), outputs=("y",), weights=()):
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, sizes)],
+        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in outputs], list(weights),
+    )  # fmt: skip
+    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
+    return path
+
+
+RELU, NEG = helper.make_node("Relu", ["x"], ["y"], name="first"), helper.make_node("Neg", ["y"], ["z"], name="second")
+
+
+def test_exits_by_names_of_nodes_and_tensors(tmp_path):
+    path = save(tmp_path / "m.onnx", [RELU, NEG], outputs=("z",))
+    assert [stage.answer for stage in read_stages(path).stages] == ["z"]
+    assert [(stage.answer, stage.keeps) for stage in read_stages(path, ["second", "y"]).stages] == [
+        ("y", ("y",)),
+        ("z", ()),
+    ]
+
+
+def test_an_exit_inside_a_block_keeps_several_tensors(tmp_path):
+    add = helper.make_node("Add", ["x", "y"], ["z"])
+    assert read_stages(save(tmp_path / "m.onnx", [RELU, add], outputs=("y", "z"))).stages[0].keeps == ("x", "y")
+
+
+def test_faults(tmp_path):
+    path = tmp_path / "m.onnx"
+
+    def fault(*given, exits=None, **more):
+        with pytest.raises(InputError) as error:
+            read_stages(save(path, *given, **more), exits)
+        return str(error.value)
+
+    assert fault([RELU], (2, 2)) == (
+        f'{path}: input "x": expected an open first dimension, the batch, found 2; export the model with a batch size '
+        "that is not fixed"
+    )
+    assert "found a scalar" in fault([RELU], ())
+    assert fault([RELU], exits=["frist"]) == (
+        f'{path}: --exits: expected names of outputs or nodes, found "frist"; did you mean first?'
+    )
+    same = helper.make_node("Sum", ["x"], ["y"])
+    assert "nothing is computed between the exit before and it" in fault(
+        [helper.make_node("Split", ["x"], ["y", "z"], axis=1)], outputs=("y", "z")
+    )
+    total = helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0)
+    scaled = helper.make_node("Mul", ["y", "s"], ["z"])
+    both = helper.make_node("Add", ["x", "s"], ["y"])
+    assert fault([total, both, scaled], outputs=("y", "z")) == (
+        f'{path}: stage 1: tensor "s": expected the batch as first dimension, found none: the model cannot be cut there'
+    )
+    body = helper.make_graph([], "b", [], [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 2])])
+    test = numpy_helper.from_array(np.array(True), "c")
+    branches = helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)
+    assert "(If): cannot be cut, as it has graphs of its own" in fault([same, branches][1:], weights=[test])
+    path.write_bytes(b"nothing")
+    with pytest.raises(InputError, match="expected an ONNX model"):
+        read_stages(path)
+    with pytest.raises(InputError, match="found no such file"):
+        read_stages(tmp_path / "other.onnx")
