@@ -20,6 +20,7 @@ import kernel
 import peers
 import scale
 import simulator
+import subgraphs
 from rounds import HERE, Table
 
 from tables import highlights, machine_text, markdown, read_results, write_results
@@ -38,6 +39,7 @@ def full(requests: int, peers_python: Path | None) -> Iterator[Table]:
     yield simulator.measure(5, 1_000_000, 10_000)
     yield exits.measure(5)
     yield adaptation.measure(5, 1_000_000)
+    yield subgraphs.measure(5)
     for axis in scale.FULL:
         yield scale.measure(axis, 5)
     yield scale.measure(scale.REQUESTS._replace(sizes=[*sizes, requests]), 1)  # the longest takes a minute or two
@@ -51,6 +53,7 @@ def smoke() -> Iterator[Table]:
     yield simulator.measure(1, 1_000, 500)
     yield exits.measure(1, 500, 5)
     yield adaptation.measure(1, 1_000)
+    yield subgraphs.measure(1, 40, 576.0)
     for axis in scale.SMALL:
         yield scale.measure(axis, 1)
     yield peers.measure(None)

@@ -17,7 +17,7 @@ from .interrupt import leave
 from .render import fail
 
 COMMANDS = {
-    "dse": (".design", "Search the best NPU for a network on a board."),
+    "dse": (".design", "Search an NPU on a board, or SubGraphs for an accelerator."),
     "pareto": (".design", "Find the designs that no other beats with fewer resources."),
     "codesign": (".experiment", "Search and simulate in turn until the design fits its traffic."),
     "exits": (".design", "Choose the exits of a network, and their thresholds."),

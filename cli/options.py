@@ -43,7 +43,7 @@ Seed = Annotated[int, option("Seed of exits or samples that are drawn.")]
 Threads = Annotated[int | None, option("Threads; all cores if not given.", min=1, max=1024)]
 Cluster = Annotated[str | None, option("Run on a Dask cluster (`fluidb docs cluster`).", "tcp://HOST:PORT|local")]
 TraceFile = Annotated[Path, option("The requests (`fluidb docs file-formats`, Traces); - is standard input.", "FILE")]
-_POLICY = "serial, adaptb, lazy, fluid, fluid-slack, pame or path/to/file.py:NAME (`fluidb docs policies`)."
+_POLICY = "serial, adaptb, lazy, fluid, fluid-slack, pame, batchcond or path/to/file.py:NAME (`fluidb docs policies`)."
 Policy = Annotated[str, option(_POLICY, "NAME[:KEY=VALUE,...]")]
 Policies = Annotated[
     list[str] | None, option("As in serve-sim; all that ship if not given. Repeatable.", "NAME[:KEY=VALUE,...]")
@@ -111,6 +111,13 @@ class Written:
     output: Annotated[Path | None, written("Write the design here, or each of several in a folder.")] = None
     force: Force = False
     as_json: AsJson = False
+
+
+def kibibytes(text: str, option: str) -> float:
+    """The size of a memory that was typed, in KiB of 1024 bytes."""
+    from ..formats import parse_quantity
+
+    return parse_quantity(text, {"KiB": 1.0, "MiB": 1024.0, "MB": 1e6 / 1024}, option, "1728KiB", zero=True)
 
 
 def names(text: str | None) -> list[str] | None:

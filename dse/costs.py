@@ -81,7 +81,7 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
         If the FBCB stacks processing elements that the design does not have.
     """
     options, platform, network = design.options, design.platform, design.network
-    work, rows = distinct(network)
+    work, rows = distinct(network, room=options.resident_words(platform))
     codes, B_R = fbcb.unpack()
     layouts = [
         [(b, down, *arrange(options.batching, b, down, LayerKind(kind))) for b, down in enumerate(row, 1)]
@@ -92,7 +92,7 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
         raise InputError(f"{FBCB_FILE}: k does not fit {design.tile}; make it again with `{FbcbTable.made_by}`")
     cycles, words, parts = _gemm_parts(
         work.gemms[rows].T[:, :, None], tile, np.moveaxis(np.array(layouts), -1, 0), platform.words_per_cycle,
-        options.batching is Batching.EQ1, design.tile.dsps,
+        options.batching is Batching.EQ1, work.fetched[rows][:, None], design.tile.dsps,
     )  # fmt: skip
     batch = np.arange(1, options.b_max + 1)
     moved = np.outer([layer.memory_words for layer in network.layers], batch) * options.memory_layers
@@ -112,7 +112,7 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
 
 
 def _gemm_parts(
-    gemm: Any, tile: Any, layout: Any, words_per_cycle: float, literal: bool, units: int
+    gemm: Any, tile: Any, layout: Any, words_per_cycle: float, literal: bool, fetched: Any, units: int
 ) -> tuple[Any, Any, list[Any]]:
     """Cycles and words of layers, and where the cycles go, by :class:`Cause`.
 
@@ -122,7 +122,7 @@ def _gemm_parts(
     R, P, C, groups = gemm
     T_R, T_P, T_C = tile
     b, B_R, B_P, passes = layout
-    cycles, words = kernels.gemm_cost(gemm, tile, layout, words_per_cycle, literal)
+    cycles, words = kernels.gemm_cost(gemm, tile, layout, words_per_cycle, literal, fetched)
     rows = groups * passes * B_R * R
     inner, columns = kernels.inner_tiles(P, T_P, B_P, literal), kernels.column_tiles(C, T_C, B_P, literal)
     # each step counts more multipliers as busy: those with a MAC, then those of an empty place of the grid, and so on
@@ -132,7 +132,7 @@ def _gemm_parts(
     filled = rows * inner * T_P * columns * T_C / units
     compute = rows * inner * columns
     # as if every reading of the weights served the T_R rows that the buffers hold
-    spared = groups * passes * (kernels.weight_words(R, P, C, T_R, B_R) - P * C * B_R * R / T_R)
+    spared = groups * passes * fetched * (kernels.weight_words(R, P, C, T_R, B_R) - P * C * B_R * R / T_R)
     amortised = np.maximum(compute, (words - spared) / words_per_cycle)
     steps = [made, grid, inner_filled, filled, compute, amortised, cycles]
     return cycles, words, [made, *(np.maximum(step - before, 0.0) for before, step in pairwise(steps))]

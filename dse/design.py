@@ -70,7 +70,8 @@ class DesignTable(Table):
     @property
     def ram_share(self) -> float:
         """Share of its on-chip memory in use."""
-        return self.tile.buffer_bits(self.platform.word_bits) / self.platform.on_chip_bits
+        bits = self.tile.buffer_bits(self.platform.word_bits) + int(self.options.persistent_mbit * 2**20)
+        return bits / self.platform.on_chip_bits
 
     @property
     def lut_share(self) -> float | None:

@@ -125,13 +125,14 @@ class Explanation:
 def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
     """Every (k, B_R) that the search weighs, best first, for each of the network's products and each batch."""
     plan, platform = design.options.plan, design.platform
-    work, rows = distinct(design.network)
+    work, rows = distinct(design.network, room=design.options.resident_words(platform))
     tiles = stacked(np.array([design.tile]), plan.codes)[..., 0]
     codes = np.flatnonzero(tiles.min(axis=0) >= 1)  # those that fit the design
     found: list[list[list[Configuration]]] = []
-    for gemm, kind in zip(work.gemms, work.kinds, strict=True):
+    for gemm, kind, fetched in zip(work.gemms, work.kinds, work.fetched, strict=True):
         layout = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]].T[..., None]
-        cycles, words = kernels.gemm_cost(gemm, tiles[:, codes], layout, platform.words_per_cycle, plan.literal)
+        rate = platform.words_per_cycle
+        cycles, words = kernels.gemm_cost(gemm, tiles[:, codes], layout, rate, plan.literal, fetched)
         columns = np.broadcast_arrays(cycles, words, codes, layout[1], layout[0])
         batches: list[list[Configuration]] = [[] for _ in range(design.options.b_max)]
         # fewer cycles are better, then fewer words, then the smaller code, then the smaller B_R

@@ -89,13 +89,16 @@ def layout_at(plan, n):
 
 
 @formula
-def gemm_cost(gemm, tile, layout, words_per_cycle, literal):
-    """Cycles and words of one layer in one layout; ``literal`` is Equation (1) as printed."""
+def gemm_cost(gemm, tile, layout, words_per_cycle, literal, fetched=1.0):
+    """Cycles and words of one layer in one layout.
+
+    ``literal`` is Equation (1) as printed; ``fetched`` is the share of the weights that does not stay on the chip.
+    """
     R, P, C, groups = gemm
     T_R, T_P, T_C = tile
     b, B_R, B_P, passes = layout
     compute = B_R * R * (inner_tiles(P, T_P, B_P, literal) * column_tiles(C, T_C, B_P, literal))
-    words = (b // passes) * sample_words(R, P, C, T_C) + weight_words(R, P, C, T_R, B_R)
+    words = (b // passes) * sample_words(R, P, C, T_C) + fetched * weight_words(R, P, C, T_R, B_R)
     # double buffering hides the smaller of the two (docs/model.md, Time of a layer)
     return groups * passes * np.maximum(compute, words / words_per_cycle), groups * passes * words
 
@@ -142,7 +145,7 @@ def search_designs(tiles, work, plan, words_per_cycle, cycles):
                 for n in range(1, batches + 1):
                     for j in range(BLOCK):
                         busy[n, j] = inner[j] * tiles_along(n * C, tile[2, code, j])
-                        weights[n, j] = weight_words(R, P, C, tile[0, code, j], n)
+                        weights[n, j] = work.fetched[u] * weight_words(R, P, C, tile[0, code, j], n)
                 for n in range(plan.starts[work.kinds[u]], plan.starts[work.kinds[u] + 1]):
                     b, B_R, B_P, passes = layout_at(plan, n)
                     for j in range(BLOCK):
@@ -189,16 +192,21 @@ def account_designs(tiles, work, plan, words_per_cycle, choice, cycles, words, a
                 tile = tiles[0, code, d], tiles[1, code, d], tiles[2, code, d]
                 for n in range(plan.starts[work.kinds[u]], plan.starts[work.kinds[u] + 1]):
                     layout = layout_at(plan, n)
-                    taken, moved = gemm_cost((R, P, C, groups), tile, layout, words_per_cycle, plan.literal)
+                    taken, moved = gemm_cost(
+                        (R, P, C, groups), tile, layout, words_per_cycle, plan.literal, work.fetched[u]
+                    )
                     i, best = layout[0] - 1, choice.cycles[u, layout[0] - 1]
                     if taken < best or (taken == best and moved < choice.words[u, i]):
                         choice.codes[u, i], choice.B_R[u, i] = code, layout[1]
                         choice.cycles[u, i], choice.words[u, i] = taken, moved
-                        choice.returned[u, i] = groups * layout[0] * partial_words(R, P, C, tile[1])
+                        # a resident weight is read where it stays, then written and read as others: three accesses
+                        stayed = (1 - work.fetched[u]) * layout[3] * weight_words(R, P, C, tile[0], layout[1])
+                        returned = layout[0] * partial_words(R, P, C, tile[1])
+                        choice.on_chip[u, i] = groups * (returned + 1.5 * stayed)
             for i in range(batches):
                 for s in range(stages):
                     repeats = work.repeats[u, s]
                     cycles[d, s, i] += repeats * choice.cycles[u, i]
                     words[d, s, i] += repeats * choice.words[u, i]
                     # each word is written to a buffer once and read once (docs/model.md, Energy)
-                    accesses[d, s, i] += 2 * repeats * (choice.words[u, i] + choice.returned[u, i])
+                    accesses[d, s, i] += 2 * repeats * (choice.words[u, i] + choice.on_chip[u, i])

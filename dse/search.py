@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from ..formats import InputError, Strict
 from ..models import Network
@@ -57,6 +57,8 @@ class SearchOptions(Strict):
     launches : list of list of float
         For the objective ``traffic``: how often a simulation ran each stage with
         b = 1..b_max samples.
+    persistent_mbit : float
+        On-chip memory in Mb of 2**20 bits in which the weights of the first layers stay.
     """
 
     batching: Annotated[Batching, Field(strict=False)] = Batching.FLUID
@@ -68,6 +70,12 @@ class SearchOptions(Strict):
     objective: Annotated[Objective, Field(strict=False)] = Objective.GOP_S
     limits: Limits = Limits()
     launches: list[list[Annotated[float, Field(ge=0, le=1e15)]]] = []
+    persistent_mbit: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+
+    @model_serializer(mode="wrap")
+    def _without_a_buffer(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A file has no key for a buffer that the design does not have."""
+        return {key: value for key, value in write(self).items() if key != "persistent_mbit" or value}
 
     @model_validator(mode="after")
     def _one_weight_for_each_batch(self) -> Self:
@@ -91,6 +99,28 @@ class SearchOptions(Strict):
         if self.launches and not any(any(row) for row in self.launches):
             raise ValueError("launches: expected at least one run, found none")
         return self
+
+    def room(self, platform: Platform) -> Limits:
+        """What a design may take of a board beside the weights that stay.
+
+        Raises
+        ------
+        InputError
+            If these leave nothing.
+        """
+        if not self.persistent_mbit:
+            return self.limits
+        whole = self.limits.confine(platform).on_chip_mbit
+        if self.persistent_mbit >= whole:
+            raise InputError(
+                f"persistent buffer: expected less than the {whole:g} Mb on chip of {platform.name}, "
+                f"found {self.persistent_mbit:g} Mb"
+            )
+        return self.limits.model_copy(update={"max_ram_mbit": whole - self.persistent_mbit})
+
+    def resident_words(self, platform: Platform) -> int:
+        """Weights that stay on the chip."""
+        return int(self.persistent_mbit * 2**20) // platform.word_bits
 
     def weight_array(self) -> NDArray[np.float64]:
         """w_b for b = 1..b_max."""
@@ -138,15 +168,17 @@ class Choice(NamedTuple):
         Stacking code (0, 1, 2 for k = 1, 2, 1/2) and samples down the rows.
     cycles : (L, b_max) ndarray of float64
         Time.
-    words, returned : (L, b_max) ndarray of float64
-        Off-chip traffic, and partial sums that return to the output buffer.
+    words : (L, b_max) ndarray of float64
+        Words that move off chip.
+    on_chip : (L, b_max) ndarray of float64
+        Words that move on the chip only: partial sums that return to the output buffer, and weights that stay there.
     """
 
     codes: NDArray[np.int64]
     B_R: NDArray[np.int64]
     cycles: NDArray[np.float64]
     words: NDArray[np.float64]
-    returned: NDArray[np.float64]
+    on_chip: NDArray[np.float64]
 
 
 class SearchResult(NamedTuple):
@@ -200,7 +232,8 @@ class Evaluator:
 
         self._kernels, self._network, self._platform, self._options = kernels, network, platform, options
         self._launches, self.plan = np.array(options.launches), options.plan
-        self.work, self._rows = distinct(network, memory_layers=options.memory_layers)
+        room = options.resident_words(platform)
+        self.work, self._rows = distinct(network, memory_layers=options.memory_layers, room=room)
         if not options.launches:  # the network as one stage
             repeats, words = self.work.repeats.sum(axis=1, keepdims=True), self.work.memory_words.sum(keepdims=True)
             self.work = self.work._replace(repeats=repeats, memory_words=words)
@@ -254,13 +287,14 @@ class Evaluator:
         T_R, T_P, T_C = self._tiles(space)
         least = np.empty((3, len(space), len(work.memory_words)))  # cycles, words moved off chip, accesses to buffers
         least[:] = np.array([1 / rate, 1.0, 2.0])[:, None, None] * work.memory_words
-        for (R, P, C, groups), kind, repeats in zip(work.gemms, work.kinds, work.repeats, strict=True):
+        rows = zip(work.gemms, work.kinds, work.repeats, work.fetched, strict=True)
+        for (R, P, C, groups), kind, repeats, fetched in rows:
             b, _, B_P, passes = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]].T
             share = (passes / b).min()  # what a sample has to pay at least of one reading of the weights
             # samples side by side share tiles along the columns, in Equation (1) as printed along P
             inner = P / T_P if plan.literal else kernels.tiles_along(P, T_P)
             columns = C / T_C if B_P.max() > 1 and not plan.literal else kernels.tiles_along(C, T_C)
-            words = kernels.sample_words(R, P, C, T_C) + share * kernels.weight_words(R, P, C, T_R, 1)
+            words = kernels.sample_words(R, P, C, T_C) + share * fetched * kernels.weight_words(R, P, C, T_R, 1)
             cycles = np.maximum(R * inner * columns, words / rate)
             accesses = 2 * (words + kernels.partial_words(R, P, C, T_P))
             for figure, values in enumerate((cycles, words, accesses)):
@@ -406,9 +440,9 @@ def search(
     options = options or SearchOptions()
     check_objectives(platform, [options.objective])
     if options.tile is None:
-        space = designs(platform, options.limits, all_rows=all_rows)
+        space = designs(platform, options.room(platform), all_rows=all_rows)
     else:
-        check_fit(platform, options.tile, options.limits)
+        check_fit(platform, options.tile, options.room(platform))
         space = np.array([options.tile], dtype=np.int64)
     evaluator, asked = Evaluator(network, platform, options), [options.objective]
     goal, total = OBJECTIVES[options.objective], len(space)

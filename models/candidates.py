@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..formats import InputError, read_toml, validate
-from .loader import NETWORKS, build_network, head_of, lower_all
+from ..formats import InputError, validate
+from .loader import build_network, head_of, lower_all, read_network_file
 from .network import BRIDGE, Network, Shape
 from .schema import NAME_LENGTH, Candidates, NetworkFile, Op
 
@@ -31,12 +31,6 @@ class Candidate(NamedTuple):
     block: int
     after: str
     layers: tuple[Op, ...]
-
-
-def read_network_file(name: str) -> tuple[NetworkFile, Path]:
-    """The content of a network's file, by a shipped name or a path, and the file."""
-    path = NETWORKS.find(name)
-    return read_toml(NetworkFile, path), path
 
 
 def find_candidates(file: NetworkFile, path: Path) -> list[Candidate]:

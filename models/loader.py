@@ -147,13 +147,42 @@ def build_network(file: NetworkFile, path: Path) -> Network:
     return validate(Network, content, path)
 
 
+def read_network_file(name: str) -> tuple[NetworkFile, Path]:
+    """The content of a network's file, and the file; of a SubNet what its SuperNet's file makes of it.
+
+    Parameters
+    ----------
+    name : str
+        A shipped name, the path of a TOML file, or a SubNet such as ``ofa_resnet50:A`` (``docs/sushi.md``).
+
+    Returns
+    -------
+    content : NetworkFile
+        The network.
+    path : Path
+        Where it came from.
+
+    Raises
+    ------
+    InputError
+        If it is unknown or its file breaks the schema.
+    """
+    from .supernets.catalogue import find_subnet  # here, because most networks are no SubNets
+
+    found = find_subnet(name)
+    if found is not None:
+        return found
+    path = NETWORKS.find(name)
+    return read_toml(NetworkFile, path), path
+
+
 def load_network(name: str) -> Network:
     """Load a network that ships with fluidb, or one of your own.
 
     Parameters
     ----------
     name : str
-        A shipped name (``fluidb models`` lists them) or the path of a TOML file.
+        A shipped name (``fluidb models`` lists them), the path of a TOML file, or a SubNet as ``SUPERNET:SUBNET``.
 
     Returns
     -------
@@ -170,5 +199,4 @@ def load_network(name: str) -> Network:
     >>> load_network("resnet50").backbone().macs
     4089184256
     """
-    path = NETWORKS.find(name)
-    return build_network(read_toml(NetworkFile, path), path)
+    return build_network(*read_network_file(name))

@@ -21,6 +21,9 @@ PairOrZero = Annotated[list[NotNegative], Field(min_length=2, max_length=2)]
 NAME_LENGTH = 80
 NAME = rf"[A-Za-z0-9_.:-]{{1,{NAME_LENGTH}}}"
 Name = Annotated[str, Field(pattern=f"^{NAME}$")]
+NetworkName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:=,-]{1,240}$")]
+"""Longer than the name of a layer: that of a SubNet says what each of its dimensions is."""
+
 Map = Annotated[list[Positive], Field(min_length=3, max_length=3)]
 
 
@@ -226,7 +229,7 @@ class NetworkFile(Strict):
     """The whole file.  ``steps`` says how often the last stage runs at most: once for each word, in a decoder."""
 
     schema_: Literal["fluidb.network/1"] = Field(alias="schema")
-    name: Name
+    name: NetworkName
     title: str
     input: InputShape
     layers: Annotated[list[Op], Field(min_length=1, max_length=100_000)]

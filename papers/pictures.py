@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -64,6 +65,12 @@ def _lines(axes: Any, rows: list[Row], axis: str, looks: Looks) -> None:
         axes.set_ylim(bottom=0)
 
 
+def _wrapped(place: str) -> str:
+    """A place below its bars, in several lines if it is long."""
+    lines = place.replace(" on ", "\n").split("\n")
+    return "\n".join(textwrap.fill(line, 14, break_long_words=False, break_on_hyphens=False) for line in lines)
+
+
 def _bars(axes: Any, rows: list[Row]) -> None:
     """One panel: a group of bars for each place, the paper's value as a mark."""
     names, places = _unique([row.of for row in rows if row.of != "peak"]), _unique([row.at for row in rows])
@@ -81,7 +88,7 @@ def _bars(axes: Any, rows: list[Row]) -> None:
         if printed:
             label = "paper" if index == len(names) - 1 else None
             axes.plot(*zip(*printed, strict=True), "D", color="white", markeredgecolor="black", ms=5, label=label)
-    axes.set_xticks(range(len(places)), [place.replace(" on ", "\n") for place in places], fontsize=7)
+    axes.set_xticks(range(len(places)), [_wrapped(place) for place in places], fontsize=7)
     axes.set_ylabel(_label(rows[0]))
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3, fontsize=7)
 

@@ -1,5 +1,6 @@
-"""Platforms that networks run on: boards with their resources, and devices, which are fixed."""
+"""Platforms that networks run on: boards with their resources, devices, which are fixed, and accelerators."""
 
+from .accelerator import Accelerator, Depthwise
 from .described import Described
 from .device import Device
 from .kinds import KINDS, PLATFORMS, kind_of, load_platform
@@ -10,6 +11,8 @@ __all__ = [
     "KINDS",
     "LUT_KEYS",
     "PLATFORMS",
+    "Accelerator",
+    "Depthwise",
     "Described",
     "Device",
     "Platform",

@@ -1,4 +1,4 @@
-"""Forms of the kind ``device`` that state the times of whole stages of one network; here as a model of them."""
+"""Devices that are known by the times of the stages of one network, and the form that states them by a model."""
 
 from __future__ import annotations
 

@@ -6,13 +6,18 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from ..formats import Catalogue, InputError, parse_toml, validate
+from .accelerator import Accelerator
 from .described import Described
 from .device import Device
 from .platform import Platform
 
 PLATFORMS = Catalogue("platform", Path(__file__).parent, "fluidb platforms")
 
-KINDS: dict[str, type[Described]] = {"fluidb.platform": Platform, "fluidb.device": Device}
+KINDS: dict[str, type[Described]] = {
+    "fluidb.platform": Platform,
+    "fluidb.device": Device,
+    "fluidb.accelerator": Accelerator,
+}
 """Kinds by the name of their schema. To add a kind, write a module with its class and add a line here."""
 
 
@@ -58,7 +63,7 @@ def load_platform(name: str, bandwidth_gb_s: float | None = None, *, kind: type[
     name : str
         A shipped name (``fluidb platforms`` lists them) or the path of a TOML file.
     bandwidth_gb_s : float, optional
-        Replaces the off-chip bandwidth that a board's file states.
+        Replaces the off-chip bandwidth that the file of a board or an accelerator states.
     kind : type
         The expected kind: a board, ``Device``, or ``Described`` for a platform of any kind.
 
@@ -77,8 +82,8 @@ def load_platform(name: str, bandwidth_gb_s: float | None = None, *, kind: type[
     found = _kind(data).read(data, path)
     if not isinstance(found, kind):
         raise InputError(f"{name}: expected a {kind.kind}, found a {found.kind}; {found.table_made_by.format(name)}")
-    if bandwidth_gb_s is None or not isinstance(found, Platform):
+    if bandwidth_gb_s is None or not isinstance(found, Platform | Accelerator):
         return found
     sources = found.sources | {"bandwidth_gb_s": "given by the user"}
     changed = found.model_dump(by_alias=True) | {"bandwidth_gb_s": bandwidth_gb_s, "sources": sources}
-    return validate(Platform, changed, Path("--bandwidth"))
+    return validate(type(found), changed, Path("--bandwidth"))

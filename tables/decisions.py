@@ -175,7 +175,7 @@ def pass_times(table: LatencyTable) -> Floats:
     (V, b_max + 1) ndarray of float64
         Seconds by variant and batch size.
     """
-    return np.stack([table.array(variant)[0, -1] for variant in range(table.variants)])
+    return np.stack([table.pass_s(variant) for variant in range(table.variants)])
 
 
 def _points(table: LatencyTable) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64]]:

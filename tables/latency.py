@@ -15,8 +15,13 @@ from ..formats import InputError, Stated, Table, check_beside, read_table
 from ..models import MAX_WORK, Exit, Layer
 from ..platforms import device
 
-TABLE_FILES = LATENCY_FILE, DESIGN_FILE, FBCB_FILE = "latency.json", "design.json", "fbcb.json"
-MADE_FROM = {"fluidb.design/1": (DESIGN_FILE, "fluidb dse"), "fluidb.fbcb/1": (FBCB_FILE, "fluidb dse")}
+LATENCY_FILE, DESIGN_FILE, FBCB_FILE, SUBGRAPHS_FILE = "latency.json", "design.json", "fbcb.json", "subgraphs.json"
+TABLE_FILES = LATENCY_FILE, DESIGN_FILE, FBCB_FILE, SUBGRAPHS_FILE
+MADE_FROM = {
+    "fluidb.design/1": (DESIGN_FILE, "fluidb dse"),
+    "fluidb.fbcb/1": (FBCB_FILE, "fluidb dse"),
+    "fluidb.subgraphs/1": (SUBGRAPHS_FILE, "fluidb dse"),
+}
 """Tables that a latency table may be made from: the file beside it, and the command that writes it."""
 
 MAX_BATCH = device.MAX_BATCH
@@ -244,6 +249,18 @@ class LatencyTable(Table, Stated):
         for row in self.rows[variant * pairs : (variant + 1) * pairs]:
             table[row.from_exit, row.to_exit, 1:] = row.time_s
         return table
+
+    def pass_s(self, variant: int = 0) -> NDArray[np.float64]:
+        """Times in seconds from the input to the end by b, of a variant, with all steps of a stage that repeats.
+
+        Returns
+        -------
+        (b_max + 1,) ndarray of float64
+            Zero at b = 0.
+        """
+        table = self.array(variant)
+        whole_s: NDArray[np.float64] = table[0, -1] + (self.exits[-1].steps - 1) * table[-2, -1]
+        return whole_s
 
     def gather_array(self) -> NDArray[np.float64]:
         """Times in seconds to gather samples, by (place, b).

@@ -333,7 +333,9 @@ def workloads(draw):
 
 def scheduler_named(policy: str, call_s: float = 0.0, timeout_s: float = 1.0) -> Scheduler:
     """A policy with the cost of a call, and the timeout of some; the traces here have an SLO for each request."""
-    timeout = [f"timeout={timeout_s}s" if timeout_s else "timeout=0"] if policy in ("adaptb", "pame") else []
+    timeout = (
+        [f"timeout={timeout_s}s" if timeout_s else "timeout=0"] if policy in ("adaptb", "batchcond", "pame") else []
+    )
     return find_policy(f"{policy}:" + ",".join([f"call={call_s}s" if call_s else "call=0", *timeout]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -73,15 +74,34 @@ def test_the_gallery_shows_every_picture_that_make_draws():
     [
         ("docs/cluster.md", call_fluidb),
         ("docs/codesign.md", run_fluidb),  # no other test runs this command in a process of its own
+        ("docs/batchcond.md", call_fluidb),
         ("docs/explain.md", call_fluidb),
         ("docs/pad-or-split.md", call_fluidb),
         ("docs/pareto.md", call_fluidb),
+        ("docs/sushi.md", call_fluidb),
     ],
 )
 def test_the_page_prints_what_it_says(tmp_path, page, run):
     printed = run_shell("".join(blocks(page, "sh")), tmp_path, run)
     for line in "".join(blocks(page, "text")).splitlines():
         assert line in printed.splitlines()
+
+
+@needs_speed
+def test_the_savings_of_the_page_are_those_of_its_commands(tmp_path):
+    own, fig10 = blocks("docs/sushi.md", "toml")
+    (tmp_path / "mine.toml").write_text(own)
+    (tmp_path / "fig10.toml").write_text(fig10)
+    assert call_fluidb("dse", "mine.toml", "sushi-u50", "--columns", 1, cwd=tmp_path).returncode == 0
+    page = (ROOT / "docs" / "sushi.md").read_text()
+    rows = re.findall(r"^\| ([^|]+) \| [^|]*\| ([\d.]+) to ([\d.]+) % \| `([^`]+)` \|$", page, flags=re.MULTILINE)
+    assert len(rows) == 7
+    for saved, low, high, command in rows:
+        asked = ["dse", *command.split(), "--columns", 1, "--cuts", "uniform", "--json"]
+        found = json.loads(call_fluidb(*asked, cwd=tmp_path).stdout)["subnets"]
+        key = "off_chip_saved" if "energy" in saved else "time_saved"
+        values = [100 * item[key] for item in found]
+        assert (f"{min(values):.1f}", f"{max(values):.1f}") == (low, high), saved
 
 
 @needs_speed

@@ -8,28 +8,38 @@ from typing import Annotated
 import typer
 
 from ..options import Written, argument, refuse_others
+from .searches.accelerator import AcceleratorSearch
 from .searches.board import BoardSearch
 from .searches.many import names
 
 
 def command(
     ctx: typer.Context,
-    network: Annotated[str, argument("Networks, with commas between: names from `fluidb models`, or TOML files.")],
-    platform: Annotated[str, argument("Boards, with commas between: names from `fluidb platforms`, or TOML files.")],
+    network: Annotated[
+        str, argument("Networks, with commas between, or a SuperNet: names from `fluidb models`, or TOML files.")
+    ],
+    platform: Annotated[
+        str, argument("Boards, with commas between, or an accelerator: names from `fluidb platforms`, or TOML files.")
+    ],
     written: Written,
     board: BoardSearch,
+    accelerator: AcceleratorSearch,
 ) -> None:
-    """Search the best NPU for a network on a board.
+    """Search an NPU on a board, or SubGraphs for an accelerator.
 
-    Every design <T_R,T_P,T_C> that fits the board counts. Prints the best one with
-    its shares of the board and its throughput; with -o, writes design.json and
+    On a board, every design <T_R,T_P,T_C> that fits it counts. Prints the best one
+    with its shares of the board and its throughput; with -o, writes design.json and
     fbcb.json, which the other commands read. Several networks or boards are all
     combined, and searched for on a cluster if asked to.
+
+    On an accelerator, finds what its persistent buffer should keep of a SuperNet, and
+    how large it should be (SUSHI, `fluidb docs sushi`); with -o, writes subgraphs.json
+    and latency.json.
     """
     from ...formats import InputError
-    from ...platforms import Described, Platform, kind_of
+    from ...platforms import Accelerator, Described, Platform, kind_of
 
-    searches = {Platform: board}
+    searches: dict[type[Described], BoardSearch | AcceleratorSearch] = {Platform: board, Accelerator: accelerator}
     found: dict[type[Described], str] = {}
     for name in names(platform, "PLATFORM"):
         with suppress(InputError):  # the search reports every fault of a file

@@ -50,7 +50,8 @@ def command(
     """
     from ...dse.exit_reference import best_exits
     from ...dse.exits import check_plan_folder, plan_exits, times_of, write_plan
-    from ...models.candidates import find_candidates, read_network_file
+    from ...models.candidates import find_candidates
+    from ...models.loader import read_network_file
     from ...tables.exit_choice import CONFIDENCES, Goal
     from ...traffic.samples import read_samples
 

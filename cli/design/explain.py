@@ -6,12 +6,14 @@ import typer
 
 from ..options import AsJson, DesignFolder, Picture, refuse_others
 from .explanations.design import DesignExplanation
+from .explanations.subgraphs import SubGraphExplanation
 
 
 def command(
     ctx: typer.Context,
     directory: DesignFolder,
     design: DesignExplanation,
+    subgraphs: SubGraphExplanation,
     picture: Picture,
     *,
     as_json: AsJson = False,
@@ -21,11 +23,12 @@ def command(
     Of every layer and batch size: MACs, padding, waiting for memory; the chosen
     k and B_R and the next best; the loss under one fixed configuration; the
     designs that came next. --plot draws roofline, causes and utilisation.
-    `fluidb docs explain` reads an example.
+    `fluidb docs explain` reads an example. Of SubGraphs: the layers of a SubNet with
+    and without what is resident (`fluidb docs sushi`).
     """
-    from ...tables.latency import DESIGN_FILE
+    from ...tables.latency import DESIGN_FILE, SUBGRAPHS_FILE
 
-    explanations = {DESIGN_FILE: design}
+    explanations: dict[str, DesignExplanation | SubGraphExplanation] = {DESIGN_FILE: design, SUBGRAPHS_FILE: subgraphs}
     chosen = next((item for file, item in explanations.items() if (directory / file).exists()), design)
     refuse_others(ctx, chosen, explanations.values(), str(directory))
     picture.check()

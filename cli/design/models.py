@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from ..render import every_fault, facts, percent, printable, show, table
 
 if TYPE_CHECKING:
     from ...models import Network
+    from ...models.supernets import Family, Listed, Listing
 
 FORMATS = "auto (by how FILE ends), onnx or scalesim (`fluidb docs import-networks`, `fluidb docs import-onnx`)."
 HEAD = "Head of these exits: msdnet, pool-linear, token-linear, linear or none; else what fits."
@@ -28,13 +30,134 @@ app = typer.Typer(invoke_without_command=True)
 def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List, show, check and import networks."""
     from ...models import NETWORKS, load_network
+    from ...models.supernets import SUPERNETS, load_family
 
     if followed(ctx, as_json):
         return
     networks = [load_network(name) for name in NETWORKS.names()]
+    families = [load_family(name) for name in SUPERNETS.names()]
     rows = [(n.name, len(n.gemms), f"{n.macs / 1e9:.3f}", len(n.exits), n.title) for n in networks]
-    text = [table(["network", "GEMMs", "GMAC", "exits", ""], rows, text=True)]
-    show(as_json, "fluidb.models-output/1", {"networks": [_record(network) for network in networks]}, text)
+    text = [
+        table(["network", "GEMMs", "GMAC", "exits", ""], rows, text=True),
+        table(["SuperNet", "SubNets with names", ""], [_family(item) for item in families], text=True),
+    ]
+    record = {
+        "networks": [_record(network) for network in networks],
+        "supernets": [{"name": item.file.name, "title": item.file.title} for item in families],
+    }
+    show(as_json, "fluidb.models-output/1", record, text)
+
+
+def _family(family: Family) -> tuple[str, str, str]:
+    names = [f"{family.file.name}:{subnet.name}" for subnet in family.subnets]
+    return family.file.name, f"{names[0]} to {names[-1]}", family.file.title
+
+
+@app.command()
+def subnets(
+    supernet: Annotated[str, argument("A SuperNet or a file of SubNets: a name, or a TOML file.")],
+    draw: Annotated[int | None, option("Draw so many SubNets at random instead.", "N", min=1, max=100_000)] = None,
+    near: Annotated[
+        str | None, option("Of those drawn (1000), the nearest to each size or work.", "7.6MB,12MB|1.3GMAC,..")
+    ] = None,
+    seed: Annotated[int, option("Seed of the draws.")] = 0,
+    output: Annotated[Path | None, written("Write the SubNets to this file.", "OUT.toml")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the SubNets of a SuperNet, draw some, or pick some by size.
+
+    Each is a network of its own, SUPERNET:NAME, which every command takes. Sizes are those of
+    int8 weights (`fluidb docs sushi`).
+    """
+    from ...formats import check_free, write_file
+    from ...models.supernets import list_subnets, load_family, pick, subnets_text
+
+    family = load_family(supernet)
+    if output is not None:
+        check_free(output, force, apart=[family.path])
+    if draw is None and near is None:
+        found, origin = list_subnets(family), family.source
+    else:
+        count = draw or DRAWN
+        found, origin = pick(family, count, seed, **_goals(near)), f"{count:,} drawn at random, seed {seed}"
+        origin += "" if near is None else f"; those nearest to {near}"
+    if output is not None:
+        key = os.path.relpath(supernet, output.parent) if Path(supernet).is_file() else supernet
+        text = subnets_text(key, [item.subnet for item in found.subnets], {"subnets": origin})
+        write_file(output, text, replace=force)
+    then = f"; next: fluidb dse {output} sushi-zcu104"
+    record = {"output": output, **_subnets_record(family, found), "source": origin}
+    show(as_json, "fluidb.models-subnets-output/1", record, _subnets(family, found, origin), output, then)
+
+
+DRAWN = 1000
+"""SubNets to draw before some of them are picked."""
+
+
+def _goals(near: str | None) -> dict[str, list[float]]:
+    """Sizes in weights, of a byte each, or MACs."""
+    from ...formats import InputError, parse_quantity
+
+    if near is None:
+        return {}
+    items = near.split(",")
+    units = {"GMAC": 1e9, "MMAC": 1e6} if "MAC" in items[0] else {"MB": 1e6}
+    try:
+        goals = [parse_quantity(item, dict.fromkeys(units, 1.0), "--near", "7.6MB") for item in items]
+    except InputError as error:
+        raise InputError(f"{error.faults[0]}, or 1.3GMAC; all of one kind") from None
+    scales = [next(scale for unit, scale in units.items() if item.strip().endswith(unit)) for item in items]
+    values = [goal * scale for goal, scale in zip(goals, scales, strict=True)]
+    return {"macs" if "GMAC" in units else "weights": values}
+
+
+def _subnets(family: Family, found: Listing, origin: str) -> Iterator[str]:
+    from ...models.supernets.space import spec
+
+    file = family.file
+    ends = [f"{item.weights / 1e6:.2f} MB, {item.macs / 1e9:.2f} GMAC" for item in found.ends]
+    shares = f"{found.shared_counted / 1e6:.3f} MB" if found.subnets else None
+    accuracies = family.accuracies.source if family.accuracies and found.subnets[0].subnet.accuracy else None
+    yield facts(
+        {
+            "SuperNet": f"{file.title} ({file.name})",
+            "smallest, largest": "; ".join(ends),
+            "SubNets": origin or None,
+            "all share": shares and shares + (" of the layers that count" if file.uncounted else ""),
+            "accuracy": accuracies,
+        }
+    )
+    columns = ["MB", "MB that count"] if file.uncounted else ["MB"]
+    rows = [
+        (
+            item.subnet.name,
+            *(f"{weights / 1e6:.3f}" for weights in (item.weights, item.counted)[: len(columns)]),
+            f"{item.macs / 1e9:.3f}",
+            percent(item.subnet.accuracy, 1),
+            spec(item.subnet),
+        )
+        for item in found.subnets
+    ]
+    if rows:
+        yield table(["SubNet", *columns, "GMAC", "accuracy", "d, e, k, w, r"], rows, text=True)
+
+
+def _subnets_record(family: Family, found: Listing) -> dict[str, object]:
+    def record(item: Listed) -> dict[str, object]:
+        stated = item.subnet.model_dump(exclude_none=True)
+        return {**stated, "weights": item.weights, "weights_counted": item.counted, "macs": item.macs}
+
+    smallest, largest = map(record, found.ends)
+    return {
+        "supernet": family.file.name,
+        "smallest": smallest,
+        "largest": largest,
+        "subnets": [record(item) for item in found.subnets],
+        "shared_weights": found.shared,
+        "shared_weights_counted": found.shared_counted,
+        "accuracies": family.accuracies,
+    }
 
 
 @app.command("show")
@@ -128,8 +251,8 @@ def exits_(
     exits` chooses among the candidates (`fluidb docs exits`).
     """
     from ...formats import check_free, write_file
-    from ...models.candidates import read_network_file, with_exits
-    from ...models.loader import build_network
+    from ...models.candidates import with_exits
+    from ...models.loader import build_network, read_network_file
     from ...models.writer import network_text
 
     file, path = read_network_file(network)
@@ -150,7 +273,8 @@ def check(network: NetworkName, as_json: AsJson = False) -> None:
     Each fault stands with its key, and the exit code is 2; without one, the file's facts are printed.
     """
     from ...models import load_network
-    from ...models.candidates import load_with_exits, read_network_file
+    from ...models.candidates import load_with_exits
+    from ...models.loader import read_network_file
 
     with every_fault():
         net = load_network(network)

@@ -17,7 +17,17 @@ if TYPE_CHECKING:
 NetworkName = Annotated[str, argument("A network: a name from `fluidb models`, or a TOML file.")]
 PlatformName = Annotated[str, argument("A board: a name from `fluidb platforms`, or a TOML file.")]
 
+Bandwidth = Annotated[str | None, option("Off-chip bandwidth instead of the platform's, e.g. 3.2GB/s.", "QUANTITY")]
+
+Persistent = Annotated[
+    str | None, option("On-chip memory for weights that stay (4Mb, 20%; 1728KiB), or search it.", "QUANTITY|search")
+]
+
 _GOALS = f"[{'|'.join(goal for goal in Objective if goal is not Objective.TRAFFIC)}]"
+
+
+SEARCH = "search"
+"""What stands for all values in place of one."""
 
 
 class Problem(NamedTuple):
@@ -35,9 +45,7 @@ class Space:
     batching: Annotated[Batching, option("How the engine lays out a batch.")] = Batching.FLUID
     stacking: Annotated[bool, option("Stackable PEs: k in {1/2, 1, 2}, or k = 1 only.")] = True
     b_max: Annotated[int, option("Largest batch size B_max.", min=1, max=256)] = 8
-    bandwidth: Annotated[str | None, option("Off-chip bandwidth instead of the board's, e.g. 3.2GB/s.", "QUANTITY")] = (
-        None
-    )
+    bandwidth: Bandwidth = None
     memory_layers: Annotated[bool, option("Count the traffic of pooling layers.")] = True
     max_dsp: Annotated[str | None, option("DSPs a design may take: 80% or 720DSPs.", "LIMIT")] = None
     max_ram: Annotated[str | None, option("On-chip memory it may take: 80% or 15Mb.", "LIMIT")] = None
@@ -55,9 +63,9 @@ class Space:
         if self.max_lut is not None:
             board.require(LUT_KEYS, "--max-lut")
         limits = {
-            "max_dsps": _limit(self.max_dsp, "--max-dsp", board.dsps, "DSPs", "80% or 720DSPs"),
-            "max_ram_mbit": _limit(self.max_ram, "--max-ram", board.on_chip_mbit, "Mb", "80% or 15Mb"),
-            "max_luts": _limit(self.max_lut, "--max-lut", board.luts, "LUTs", "76% or 166000LUTs"),
+            "max_dsps": limit(self.max_dsp, "--max-dsp", board.dsps, "DSPs", "80% or 720DSPs"),
+            "max_ram_mbit": limit(self.max_ram, "--max-ram", board.on_chip_mbit, "Mb", "80% or 15Mb"),
+            "max_luts": limit(self.max_lut, "--max-lut", board.luts, "LUTs", "76% or 166000LUTs"),
         }
         options = {key: value for key, value in vars(self).items() if key in SearchOptions.model_fields}
         options |= given | {"limits": limits}
@@ -110,7 +118,7 @@ def board_of(board: Platform) -> str:
     return f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"
 
 
-def _limit(text: str | None, what: str, total: float | None, unit: str, example: str) -> float | None:
+def limit(text: str | None, what: str, total: float | None, unit: str, example: str) -> float | None:
     """A limit that the user typed: an amount, or a share of what the board has."""
     from ...formats import InputError, parse_quantity
 

@@ -38,7 +38,8 @@ def generate(
     figures of the PAME paper (`fluidb docs exits`).
     """
     from ...formats import InputError, check_free
-    from ...models.candidates import find_candidates, read_network_file
+    from ...models.candidates import find_candidates
+    from ...models.loader import read_network_file
     from ...traffic.answers import PRESETS, draw_answers
     from ...traffic.samples import write_samples
 

@@ -294,7 +294,7 @@ class _Faults(list[str]):
 
 def _beside(folder: Path, name: str, catalogue: Catalogue) -> str:
     """A shipped name as it is; a path from the scenario's folder."""
-    path = "/" in name or name.endswith(".toml")
+    path = "/" in name or name.partition(":")[0].endswith(".toml")  # of a SubNet, the path before the colon
     return str(folder / name) if path and name not in catalogue.names() else name
 
 

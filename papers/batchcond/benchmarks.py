@@ -123,6 +123,7 @@ class Way(NamedTuple):
             "window": max(self.window or count, size),
             "similar": (self.by or benchmark.similar) if self.similar else "off",
             "reorganise": benchmark.reorganise if self.reorganise else "off",
+            "patience": 0,
             "predictor": benchmark.predictor if self.similar else "0",
             "b_max": size,
         }

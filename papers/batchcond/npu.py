@@ -8,7 +8,6 @@ from .tables import PREDICTED
 
 FLUID, SIMILAR = "FluidB", "FluidB, similar"
 PANELS = {
-    "mean latency": ("mean_latency_s", 1e3, "ms"),
     "violations": ("violation_rate", 100.0, "%"),
     "throughput": ("processing_rate_per_s", 1.0, "/s"),
     "variance of depth within batches": ("depth_variance", 1.0, "exits squared"),

@@ -11,7 +11,8 @@ import numpy as np
 
 from ...experiments.scenarios import Contender, Point
 from ...models import Network, load_network
-from ...models.candidates import find_candidates, load_with_exits, read_network_file
+from ...models.candidates import find_candidates, load_with_exits
+from ...models.loader import read_network_file
 from ...tables.exit_choice import Floats, Goal, Setting, choose_exits, log_of, replay_exits
 from ...tables.stage_times import stage_times
 from ...traffic.answers import PRESETS, draw_answers

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
-from ...models.candidates import find_candidates, load_with_exits, read_network_file
+from ...models.candidates import find_candidates, load_with_exits
+from ...models.loader import read_network_file
 from ...platforms import Device, load_platform
 from ...tables.device import tabulate_device
 from ...tables.exit_choice import Choice, Floats, Goal, Log, Replayed, choose_exits, log_of, replay_exits

@@ -46,6 +46,8 @@ def check_window(settings: NDArray[np.float64], table: LatencyTable, trace: Trac
 def fill_window(view, data):
     """Sort the first requests of the queue, stably; how many these are."""
     count, first = int(min(data.settings[WINDOW], view.waiting)), view.first
+    if count == 1:
+        return 1
     waiting, keys = data.queue[first : first + count].copy(), np.empty(count)
     by_depth = data.settings[SIMILAR] == DEPTH
     for m in range(count):

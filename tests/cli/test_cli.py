@@ -110,6 +110,8 @@ the README and other tests do so for the other commands.
         ("latency", ["latency", "DESIGN"]),
         ("fbcb", ["fbcb", "DESIGN"]),
         ("explain", ["explain", "DESIGN", "--batch", 2, "--top", 5]),
+        ("dse-subgraphs", ["dse", "ofa_mobilenet_v3", "sushi-zcu104", "--columns", 2]),
+        ("explain-subgraphs", ["explain", "kept", "--top", 5]),
         ("explain-layer", ["explain", "DESIGN", "--layer", "expand"]),
         ("serve-sim", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--seed", 3]),
         ("serve-sim-serial", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--policy", "serial"]),
@@ -128,6 +130,7 @@ the README and other tests do so for the other commands.
         ("models", ["models"]),
         ("model", ["models", "show", TINY]),
         ("model-import", ["models", "import", DATA / "scalesim" / "vww.csv", "-o", "n.toml"]),
+        ("model-subnets", ["models", "subnets", "ofa_mobilenet_v3"]),
         ("model-exits", ["models", "exits", "resnet50", "--at", "H4,layer3.1", "--rates", "0.2,0.3", "-o", "n.toml"]),
         ("model-check", ["models", "check", "resnet50"]),
         ("platforms", ["platforms"]),
@@ -149,6 +152,8 @@ def test_golden_output(
     (tmp_path / "s.csv").write_text(SAMPLES)
     if "log.npz" in arguments:
         write_samples(draw_answers(PRESETS["glue"], 11, 4000, seed=1), tmp_path / "log.npz")
+    if "kept" in arguments:
+        assert fluidb("dse", "ofa_mobilenet_v3", "sushi-zcu104", "--columns", 2, "-o", "kept").returncode == 0
     arguments = ["tiny" if item == "DESIGN" else item for item in arguments] + (["--json"] if kind == "json" else [])
     done = (installed if kind == "txt" and name in ALONE else fluidb)(*arguments)
     assert (done.returncode, done.stderr) == (0, "")
@@ -265,7 +270,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     "no objective": (["serve-sim", "DESIGN", "--trace", "t.csv"], ["--slo 200ms"]),
     "unknown policy": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--policy", "x"],
-        ["known: serial, adaptb, lazy, fluid, fluid-slack, pame, or path/to/file.py:NAME"],
+        ["known: serial, adaptb, lazy, fluid, fluid-slack, pame, batchcond, or path/to/file.py:NAME"],
     ),
     "threshold nothing uses": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--threshold", "0.5"],

@@ -16,7 +16,7 @@ from fluidb.dse.exit_reference import best_exits
 from fluidb.dse.exits import plan_exits, times_of, write_plan
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.models import load_network
-from fluidb.models.candidates import read_network_file
+from fluidb.models.loader import read_network_file
 from fluidb.tables import read_latency
 from fluidb.tables.exit_choice import Goal, choose_exits, log_of, replay_exits
 from fluidb.tables.exit_plan import InferenceTime, read_plan

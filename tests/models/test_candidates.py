@@ -10,7 +10,8 @@ import pytest
 from builders import Run, lines
 from fluidb.formats import InputError
 from fluidb.models import load_network
-from fluidb.models.candidates import find_candidates, load_with_exits, read_network_file, with_exits
+from fluidb.models.candidates import find_candidates, load_with_exits, with_exits
+from fluidb.models.loader import read_network_file
 from fluidb.models.schema import NetworkFile
 from fluidb.models.writer import network_text
 

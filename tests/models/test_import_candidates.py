@@ -7,7 +7,8 @@ from pathlib import Path
 import onnx
 import pytest
 from builders import Run, lines
-from fluidb.models.candidates import load_with_exits, read_network_file
+from fluidb.models.candidates import load_with_exits
+from fluidb.models.loader import read_network_file
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 

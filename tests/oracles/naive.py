@@ -70,8 +70,8 @@ def stack(T_R: int, T_P: int, T_C: int, k: str) -> Tile | None:
 
 
 def layer_cost(
-    gemm: Gemm, tile: Tile, k: str, b: int, B_R: int, words_per_cycle: float, mode: str
-) -> tuple[float, int] | None:
+    gemm: Gemm, tile: Tile, k: str, b: int, B_R: int, words_per_cycle: float, mode: str, stays: float = 0
+) -> tuple[float, float] | None:
     """Cycles and off-chip words of one layer for `b` samples, None if `k` is not possible.
 
     Parameters
@@ -82,12 +82,13 @@ def layer_cost(
     b, B_R : active samples, and how many of them go down the rows; "none" ignores `B_R`, and so does "fc"
     words_per_cycle : off-chip bandwidth
     mode : one of `MODES`
+    stays : share of the weights that is on the chip already and not read from outside
     """
     if mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}")
     R, P, C, count = gemm
     if mode == "none" or (mode == "fc" and R != 1):  # one sample after the other
-        single = layer_cost(gemm, tile, k, 1, 1, words_per_cycle, "row")
+        single = layer_cost(gemm, tile, k, 1, 1, words_per_cycle, "row", stays)
         return None if single is None else (b * single[0], b * single[1])
     if mode == "fc":
         B_R = b
@@ -104,7 +105,7 @@ def layer_cost(
     read_inputs = b * R * P * ceil_div(C, T_C)
     read_weights = P * C * ceil_div(B_R * R, T_R)
     written = b * R * C
-    words = read_inputs + read_weights + written
+    words = read_inputs + read_weights + written - (stays * read_weights if stays else 0)
     return float(count * max(compute, words / words_per_cycle)), count * words
 
 
@@ -122,13 +123,13 @@ def choices(mode: str, b: int, R: int) -> list[int]:
 
 
 def best(
-    gemm: Gemm, tile: Tile, b: int, words_per_cycle: float, mode: str, stacking: bool
-) -> tuple[float, int, str, int]:
+    gemm: Gemm, tile: Tile, b: int, words_per_cycle: float, mode: str, stacking: bool, stays: float = 0
+) -> tuple[float, float, str, int]:
     """(cycles, words, k, B_R) of fewest cycles, then fewest words, then first k of `STACKS`, then smallest B_R."""
-    found: tuple[float, int, str, int] | None = None
+    found: tuple[float, float, str, int] | None = None
     for k in STACKS if stacking else ("1",):
         for B_R in choices(mode, b, gemm[0]):
-            cost = layer_cost(gemm, tile, k, b, B_R, words_per_cycle, mode)
+            cost = layer_cost(gemm, tile, k, b, B_R, words_per_cycle, mode, stays)
             if cost is None:
                 continue
             cycles, words = cost

@@ -75,7 +75,6 @@ def run(
     now, ends = 0.0, [0.0] * len(depths)
     batches = in_batches(keys, len(depths), rules)
     for members in batches:
-        now += rules.predictor_s * len(members)
         ordered = sorted(members, key=lambda request: -widths[request])
         sub_batches = [[widths[request] for request in ordered]]
         if rules.split_width:
@@ -87,6 +86,7 @@ def run(
         for sub_batch in sub_batches:
             inside = ordered[at : at + len(sub_batch)]
             at += len(sub_batch)
+            now += rules.predictor_s * len(inside)  # charged with the sub-batch
             if len(sub_batches) > 1:
                 now += costs.gather_s(0, len(inside))
             now = run_batch(inside, max(sub_batch), depths, costs, rules.split_depth, now, ends)

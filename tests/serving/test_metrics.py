@@ -30,7 +30,11 @@ def test_where_the_macs_went_sums_to_one_and_little_s_law_holds(workload, policy
     assert sum(shares.values()) == pytest.approx(1.0)
     assert all(share >= -1e-12 for share in shares.values())
     macs = 100 * exits.sum()  # every stage that a request passes makes 100
-    assert shares["mac_share"] == pytest.approx(macs / (table.peak_macs_per_s * summary.span_s))
+    needed = macs / (table.peak_macs_per_s * summary.span_s)
+    if policy == "batchcond":  # it may carry samples along that have exited, for which MACs are made too
+        assert shares["mac_share"] >= needed * (1 - 1e-12)
+    else:
+        assert shares["mac_share"] == pytest.approx(needed)
     # Little: requests in the system, averaged over the span, are arrival rate times mean latency
     events = np.sort(np.concatenate([trace.arrival_s, found.finish_s]))
     present = [((trace.arrival_s <= t) & (found.finish_s > t)).sum() for t in events[:-1]]

@@ -8,7 +8,8 @@ import pytest
 from builders import table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.formats import InputError
 from fluidb.models import load_network
-from fluidb.models.candidates import find_candidates, load_with_exits, read_network_file
+from fluidb.models.candidates import find_candidates, load_with_exits
+from fluidb.models.loader import read_network_file
 from fluidb.platforms import PLATFORMS, Described, Device, load_platform
 from fluidb.platforms.by_stage import Timed
 from fluidb.serving import Replay, Scheduler, find_policy, simulate

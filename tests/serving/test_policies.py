@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import naive_baselines
+import naive_batchcond_serving
 import naive_pame
 import naive_serving
 import naive_slack
@@ -24,6 +25,17 @@ def expected_outcome(spec: str, table: LatencyTable, trace: Trace, exits, call_s
         return naive_baselines.adaptb(*common, latency, table.b_max, timeout_s), None
     if spec == "pame":
         return naive_pame.pame(*common[:2], latency, table.b_max, timeout_s, 0, [], 1), None
+    if spec == "batchcond":
+        machine = naive_batchcond_serving.Machine(
+            lambda _, stage, batch: latency[stage - 1][stage][batch],
+            lambda *_: 0.0,
+            [1.0],
+            len(table.exits),
+            table.b_max,
+        )
+        alike = [1.0] * len(trace)
+        options = naive_batchcond_serving.Options(timeout_s=timeout_s)
+        return naive_batchcond_serving.batchcond(*common[:2], common[1], alike, machine, options), None
     if spec == "lazy":
         layer_s = [[0.0, *layer.time_s] for layer in table.layers]
         exit_after = [0 if layer.name.startswith("a") else layer.stage for layer in table.layers]

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...options import Cluster, Threads, Written, flag, numbers, option
 from ...render import facts, percent, progress, show, table
-from ..problem import Search, board_of
+from ..problem import SEARCH, Persistent, Problem, Search, board_of, limit
 from . import many
 
 if TYPE_CHECKING:
     from ....dse.design import DesignTable
     from ....dse.fbcb import FbcbTable
+    from ....dse.persistent import Sizes
+    from ....models import Network
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +25,7 @@ class BoardSearch(Search):
 
     with_: ClassVar[str] = "a board"
 
+    persistent: Persistent = None
     tile: Annotated[str | None, option("Evaluate this design instead of searching for one.", "T_R,T_P,T_C")] = None
     all_rows: Annotated[bool, flag("Enumerate T_R too: slow, same answer but for energy.", "--all-rows")] = False
     exhaustive: Annotated[bool, flag("Evaluate also what a bound rules out: same answer.", "--exhaustive")] = False
@@ -30,9 +33,18 @@ class BoardSearch(Search):
     scheduler: Cluster = None
     threads: Threads = None
 
+    def read(self, network: str | Network, platform: str, **given: Any) -> Problem:
+        """The search, with the memory for weights that stay."""
+        found = super().read(network, platform, **given)
+        if self.persistent in (None, SEARCH):
+            return found
+        mbit = limit(self.persistent, "--persistent", found.platform.on_chip_mbit, "Mb", "20% or 4Mb")
+        return found._replace(options=found.options.model_copy(update={"persistent_mbit": mbit}))
+
     def run(self, network: str, platform: str, written: Written) -> None:
         """Search the best design of every network on every board, write and print it."""
         from ....dse.design import check_output, tabulate_design, write_design
+        from ....dse.persistent import search_persistent
         from ....dse.search import search
         from ....formats import InputError
 
@@ -47,6 +59,9 @@ class BoardSearch(Search):
         stated = partial(self.read, tile=given or None)
         settings: dict[str, Any] = {"top": self.top, "all_rows": self.all_rows, "exhaustive": self.exhaustive}
         networks, platforms = many.names(network, "NETWORK"), many.names(platform, "PLATFORM")
+        sized = self.persistent == SEARCH
+        if sized and (given or len(networks) * len(platforms) > 1):
+            raise InputError("--persistent search: expected one network, one board and no --tile; give a size instead")
         if len(networks) * len(platforms) > 1:
             where = {"force": force, "as_json": as_json}
             many.run(stated, networks, platforms, output, settings, self.scheduler, self.threads, **where)
@@ -58,13 +73,36 @@ class BoardSearch(Search):
         if output is not None:
             check_output(output, force=force)
         problem = stated(network, platform)
-        with progress("designs") as report:
-            found = search(*problem, **settings, threads=self.threads, progress=report)
+        sizes: Sizes = []
+        with progress("sizes" if sized else "designs") as report:
+            if sized:
+                sizes, best = search_persistent(*problem, **settings, threads=self.threads, progress=report)
+                options, found = sizes[best]
+                problem = problem._replace(options=options)
+            else:
+                found = search(*problem, **settings, threads=self.threads, progress=report)
         design, fbcb = tabulate_design(*problem, found)
         if output is not None:
             write_design(output, design, fbcb, replace=force)
         record, following = content(design, fbcb) | {"output": output}, f"; next: fluidb latency {output}"
-        show(as_json, "fluidb.dse-output/1", record, _text(design, fbcb), output, following)
+        if sized:
+            record["persistent"] = [
+                {"persistent_mbit": size.persistent_mbit, **result.best.model_dump()} for size, result in sizes
+            ]
+        text = [*_text(design, fbcb), *_sizes(sizes)]
+        show(as_json, "fluidb.dse-output/1", record, text, output, following)
+
+
+def _sizes(sizes: Sizes) -> Iterator[str]:
+    """The best design for each size of the persistent buffer, if sizes were searched."""
+    if sizes:
+        none = sizes[0][1].best.objective
+        rows = [
+            (f"{size.persistent_mbit:.2f}", result.best.tile, size.text(result.best.objective),
+             f"{100 * (result.best.objective / none - 1):+.2f} %")
+            for size, result in sizes
+        ]  # fmt: skip
+        yield table(["Mb for weights that stay", "design", "objective", "to none"], rows)
 
 
 def content(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
@@ -106,6 +144,7 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
         "peak": f"{peak:,.1f} GOP/s",
         "DSPs": f"{best.tile.dsps:,} of {board.dsps:,} ({percent(design.dsp_share)})",
         "on-chip RAM": percent(design.ram_share),
+        "weights that stay": _stays(design),
         "LUTs": None if design.lut_share is None else luts,
         "FBCB": f"{fbcb.register_bits:,} flip-flops ({percent(design.register_share(fbcb), 3)})",
     }
@@ -118,6 +157,17 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
             row.append(OBJECTIVES[Objective.ENERGY].text(energy_j))
     yield table(headers, rows)
     yield from ranking(design)
+
+
+def _stays(design: DesignTable) -> str | None:
+    """What the persistent buffer holds, if there is one."""
+    from ....dse.workload import fetched_shares
+
+    options, board = design.options, design.platform
+    if not options.persistent_mbit:
+        return None
+    shares = fetched_shares(design.network, options.resident_words(board))
+    return f"{options.persistent_mbit:g} Mb; {sum(share == 0 for share in shares)} of {len(shares)} layers whole"
 
 
 def ranking(design: DesignTable) -> Iterator[str]:

@@ -21,12 +21,20 @@ if TYPE_CHECKING:
 
 
 def names(text: str, what: str) -> list[str]:
-    """Names separated by commas; the path of an existing file is one name, even if it contains commas."""
+    """Names separated by commas; the path of an existing file is one name, even if it contains commas.
+
+    So is a SubNet such as ``ofa_resnet50:d=0,e=0.2``.
+    """
     from ....formats import InputError
 
     if Path(text).is_file():
         return [text]
-    found = [name.strip() for name in text.split(",")]
+    found: list[str] = []
+    for name in text.split(","):
+        if found and ":" in found[-1] and "=" in name:
+            found[-1] += f",{name.strip()}"
+        else:
+            found.append(name.strip())
     if len(found) > 1 and not all(found):
         raise InputError(f'{what}: expected names with commas between, found "{text}"')
     return found

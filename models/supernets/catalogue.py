@@ -1,0 +1,119 @@
+"""Where SuperNets and their SubNets are found, by name or in the user's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from ...formats import Catalogue, InputError, parse_toml, validate
+from ..schema import NetworkFile
+from .layout import subnet_file
+from .schema import Accuracies, SubNet, SubNetsFile, SuperNetFile
+from .space import parse_subnet
+
+SUPERNETS = Catalogue("SuperNet", Path(__file__).parent, "fluidb models subnets")
+
+
+class Family(NamedTuple):
+    """A SuperNet with SubNets that have names.
+
+    Attributes
+    ----------
+    file : SuperNetFile
+        The SuperNet.
+    subnets : list of SubNet
+        Those of its file or, if they were named by a file of their own, of that.
+    path : Path
+        Where they came from, for faults.
+    accuracies : Accuracies or None
+        Where their accuracies come from.
+    source : str
+        Where the SubNets come from.
+    """
+
+    file: SuperNetFile
+    subnets: list[SubNet]
+    path: Path
+    accuracies: Accuracies | None = None
+    source: str = ""
+
+    def subnet(self, text: str) -> SubNet:
+        """A SubNet by its name, or as a line such as ``d=0,e=0.2``.
+
+        Raises
+        ------
+        InputError
+            If there is none; those with names are listed.
+        """
+        if "=" in text:
+            return parse_subnet(text, f"{self.file.name}:{text}")
+        for subnet in self.subnets:
+            if subnet.name == text:
+                return subnet
+        names = ", ".join(subnet.name for subnet in self.subnets) or "none"
+        raise InputError(f'{self.path}: expected one of its SubNets ({names}) or e.g. "d=0,e=0.2", found "{text}"')
+
+
+def load_family(name: str) -> Family:
+    """Load a SuperNet, or a file of SubNets with the SuperNet that it names.
+
+    Parameters
+    ----------
+    name : str
+        A shipped name (``fluidb models`` lists them) or the path of a TOML file.
+
+    Returns
+    -------
+    Family
+        The SuperNet and its SubNets.
+
+    Raises
+    ------
+    InputError
+        If it is unknown, no SuperNet, or has faults; every fault has a line.
+    """
+    path = SUPERNETS.find(name)
+    data = parse_toml(path)
+    if data.get("schema") == "fluidb.subnets/1":
+        listed = validate(SubNetsFile, data, path)
+        of = listed.supernet
+        inside = "/" in of or of.endswith(".toml")
+        whole = validate(
+            SuperNetFile, parse_toml(found := SUPERNETS.find(str(path.parent / of) if inside else of)), found
+        )
+        return Family(whole, listed.subnets, path, listed.accuracies, listed.sources.get("subnets", ""))
+    if data.get("schema") == "fluidb.network/1":
+        raise InputError(f"{name}: expected a SuperNet, found a network; see `fluidb models subnets --help`")
+    file = validate(SuperNetFile, data, path)
+    return Family(file, file.subnets, path, file.accuracies, file.sources.get("subnets", ""))
+
+
+def find_subnet(name: str) -> tuple[NetworkFile, Path] | None:
+    """The network behind a name such as ``ofa_resnet50:A``; ``None`` if that is no name of a SubNet.
+
+    Parameters
+    ----------
+    name : str
+        A SuperNet or a file of SubNets, a colon, and a SubNet.
+
+    Returns
+    -------
+    network : NetworkFile
+        The SubNet.
+    path : Path
+        The file of its SuperNet.
+
+    Raises
+    ------
+    InputError
+        If there is no such SubNet, or only the SuperNet is named.
+    """
+    family, colon, text = name.partition(":")
+    if Path(name).is_file() or not (colon or family in SUPERNETS.names()):
+        return None
+    if not colon:
+        raise InputError(
+            f"{name}: expected a network, found a SuperNet; name a SubNet of it (`fluidb models subnets {name}`)"
+        )
+    found = load_family(family)
+    return subnet_file(found.file, found.subnet(text), found.path), found.path

@@ -1,0 +1,149 @@
+"""SubNets with their sizes: listed, drawn or picked, and written to a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...formats import InputError, toml_inline, toml_lines
+from .catalogue import Family
+from .layout import subnet_file
+from .schema import SubNet, SubNetsFile
+from .sharing import Extents, extents_of, shared, slots_of, weights_in
+from .space import draw, nearest, smallest
+
+
+class Listed(NamedTuple):
+    """A SubNet and its size.
+
+    Attributes
+    ----------
+    subnet : SubNet
+        The SubNet.
+    weights, counted : int
+        Weights of all layers, and of those that the SuperNet's file counts; a byte each in int8.
+    macs : int
+        MACs of one sample.
+    extents : Extents
+        What it has of each layer.
+    """
+
+    subnet: SubNet
+    weights: int
+    counted: int
+    macs: int
+    extents: Extents
+
+
+class Listing(NamedTuple):
+    """SubNets of a SuperNet.
+
+    Attributes
+    ----------
+    ends : list of Listed
+        The smallest and the largest SubNet there is.
+    subnets : list of Listed
+        Those that are listed.
+    shared, shared_counted : int
+        Weights that all of these share.
+    """
+
+    ends: list[Listed]
+    subnets: list[Listed]
+    shared: int
+    shared_counted: int
+
+
+def list_subnets(family: Family, subnets: Sequence[SubNet] | None = None) -> Listing:
+    """The sizes of SubNets, and what they share.
+
+    Parameters
+    ----------
+    family : Family
+        A SuperNet with SubNets.
+    subnets : sequence of SubNet, optional
+        Others than its own.
+
+    Returns
+    -------
+    Listing
+        In the order given.
+
+    Raises
+    ------
+    InputError
+        If one of them is outside the SuperNet.
+    """
+    file, path = family.file, family.path
+    slots, counted = slots_of(file, path), {slot.name for slot in slots_of(file, path, leave_out=file.uncounted)}
+    counts = [slot.name in counted for slot in slots]
+
+    def measured(subnet: SubNet) -> Listed:
+        extents = extents_of(subnet_file(file, subnet, path), slots)
+        weights = extents.weights
+        return Listed(subnet, int(weights.sum()), int(weights[counts].sum()), int(extents.macs.sum()), extents)
+
+    found = [measured(subnet) for subnet in (family.subnets if subnets is None else subnets)]
+    ends = [measured(smallest(file)), measured(SubNet(name="largest"))]
+    if not found:
+        return Listing(ends, [], 0, 0)
+    common = shared([item.extents.boxes for item in found])
+    return Listing(ends, found, weights_in(common), weights_in(common[:, counts]))
+
+
+def pick(family: Family, count: int, seed: int, weights: Sequence[float] = (), macs: Sequence[float] = ()) -> Listing:
+    """SubNets that are drawn; and of these, if sizes are given, the one that is nearest to each.
+
+    Parameters
+    ----------
+    family : Family
+        The SuperNet.
+    count : int
+        How many to draw.
+    seed : int
+        Seed of the draws.
+    weights, macs : sequence of float
+        Numbers of weights, or of MACs, to come near to; at most one of the two.
+
+    Returns
+    -------
+    Listing
+        Named ``r1``, ``r2``, ... in the order in which they were drawn.
+
+    Raises
+    ------
+    InputError
+        If more are to be picked than are drawn.
+    """
+    drawn = draw(family.file, count, seed)
+    goals = list(weights) or list(macs)
+    if not goals:
+        return list_subnets(family, drawn)
+    if len(goals) > count:
+        raise InputError(f"--draw: expected at least {len(goals)}, one for each size, found {count}")
+    sizes = {item.subnet.name: item for item in list_subnets(family, drawn).subnets}
+    picked = nearest(drawn, goals, lambda subnet: sizes[subnet.name].counted if weights else sizes[subnet.name].macs)
+    return list_subnets(family, picked)
+
+
+def subnets_text(supernet: str, subnets: Sequence[SubNet], sources: dict[str, str]) -> str:
+    """The text of a file of SubNets.
+
+    Parameters
+    ----------
+    supernet : str
+        Name of the SuperNet, or its path from the file's folder.
+    subnets : sequence of SubNet
+        The SubNets, without accuracies.
+    sources : dict of str to str
+        Where they come from, by key.
+
+    Returns
+    -------
+    str
+        TOML that :func:`.catalogue.load_family` reads.
+    """
+    file = SubNetsFile(supernet=supernet, subnets=list(subnets), sources=sources)
+    head = {"schema": file.schema_, "supernet": file.supernet}
+    lines = [f"  {toml_inline(item.model_dump(exclude_defaults=True))}," for item in file.subnets]
+    return "\n".join([*toml_lines(head), "", "subnets = [", *lines, "]", *toml_lines(file.sources, "[sources]")]) + "\n"

@@ -1,0 +1,194 @@
+"""The schemas of a SuperNet's file and of a file of SubNets (``docs/sushi.md``)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from ...formats import Strict
+from ..schema import InputShape, Name, Positive
+
+Ratio = Annotated[float, Field(gt=0, le=64, strict=False)]
+Depth = Annotated[int, Field(ge=0, le=64)]
+Side = Annotated[int, Field(ge=1, le=63)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+def _ascending(value: list[float], what: str) -> list[float]:
+    if value != sorted(set(value)):
+        raise ValueError(f"{what}: expected values from small to large, each once")
+    return value
+
+
+class FixedPart(Strict):
+    """One layer that every SubNet has. ``width = true`` gives its ``out`` a width multiplier of its own."""
+
+    part: Literal["conv", "linear", "maxpool", "globalavgpool"]
+    name: Name
+    out: Positive | None = None
+    kernel: Side = 1
+    stride: Side = 1
+    width: bool = False
+
+    @model_validator(mode="after")
+    def _out_of_weights(self) -> FixedPart:
+        if (self.out is None) != (self.part in ("maxpool", "globalavgpool")):
+            raise ValueError(f"out: expected with conv and linear, and only there; this is {self.part}")
+        if self.width and self.out is None:
+            raise ValueError("width: expected a layer with out")
+        return self
+
+
+class Stage(Strict):
+    """Blocks one after the other: max(0, ``base`` + d) of them, of which the first has the stride.
+
+    Attributes
+    ----------
+    block : str
+        ``residual``: a convolution of one kernel, added to its input.  ``bottleneck``: 1x1, k x k, 1x1, with an
+        average pool and a 1x1 convolution beside the first block.  ``inverted``: 1x1, depthwise k x k, 1x1.
+    out : int, optional
+        Channels behind each block; those of its input if not given.
+    width : bool
+        Whether ``out`` has a width multiplier of its own.
+    base : int
+        Blocks beside the elastic depth.
+    depth, expand, kernel : list
+        Choices of d for the stage, and of expand ratio and kernel for each block; one choice is no choice.
+    se : bool
+        Squeeze-and-excite behind the depthwise convolution.
+    """
+
+    part: Literal["stage"]
+    name: Name
+    block: Literal["residual", "bottleneck", "inverted"]
+    out: Positive | None = None
+    width: bool = False
+    stride: Side = 1
+    base: Annotated[int, Field(ge=-8, le=64)] = 0
+    depth: Annotated[list[Depth], Field(min_length=1)] = [0]
+    expand: Annotated[list[Ratio], Field(min_length=1)] = [1.0]
+    kernel: Annotated[list[Side], Field(min_length=1)] = [3]
+    se: bool = False
+
+    @property
+    def slots(self) -> int:
+        """Blocks of the largest SubNet."""
+        return max(0, self.base + self.depth[-1])
+
+    @field_validator("depth", "expand", "kernel")
+    @classmethod
+    def _in_order(cls, value: list[float]) -> list[float]:
+        return _ascending(value, "choices")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Stage:
+        if self.slots < 1:
+            raise ValueError("base, depth: expected at least one block in the largest SubNet")
+        if any(side % 2 == 0 for side in self.kernel):
+            raise ValueError("kernel: expected odd sides, as smaller kernels are the middle of larger ones")
+        if self.out is None and (self.width or self.stride > 1 or self.block != "residual"):
+            raise ValueError("out: expected the channels behind a block; only a residual block keeps those before it")
+        if self.base + self.depth[0] < 1 and (self.out is not None or self.stride > 1):
+            raise ValueError("base, depth: expected a block in every SubNet where out or stride change the map")
+        return self
+
+
+class SubNet(Strict):
+    """A SubNet: what each elastic dimension is, as one value for all of its places or one for each.
+
+    Attributes
+    ----------
+    name : str
+        How it is called: ``SUPERNET:NAME``.
+    d, e, k, w : list
+        Depth of each elastic stage; expand ratio and kernel of each block, of those that are left out too; width
+        multipliers.
+    r : int
+        Side of the input.
+    accuracy : float, optional
+        Share of right answers, if somebody measured it or says where it comes from.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.=,-]{1,200}$")]
+    d: list[Depth] = []
+    e: list[Ratio] = []
+    k: list[Side] = []
+    w: list[Ratio] = []
+    r: Positive | None = None
+    accuracy: Share | None = None
+
+
+class Accuracies(Strict):
+    """Where the accuracies of a file's SubNets come from."""
+
+    source: str
+    illustrative: bool
+
+
+class _WithSubNets(Strict):
+    """What both kinds of files have: SubNets, and where their accuracies come from."""
+
+    subnets: list[SubNet] = []
+    accuracies: Accuracies | None = None
+    sources: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _names_and_sources(self) -> _WithSubNets:
+        names = [subnet.name for subnet in self.subnets]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"subnets: expected each name once, found {', '.join(twice)} again")
+        if any(subnet.accuracy is not None for subnet in self.subnets) and self.accuracies is None:
+            raise ValueError("accuracies: expected their source, as a SubNet states an accuracy")
+        return self
+
+
+class SuperNetFile(_WithSubNets):
+    """A SuperNet: its parts in execution order, and what is elastic.
+
+    Attributes
+    ----------
+    input : InputShape
+        One sample, unless a SubNet states ``r``.
+    resolutions : list of int
+        Sides of the input that a SubNet may state; none if only that of ``input``.
+    divisor : int
+        Channels are rounded to a multiple of it, and never by more than a tenth down.
+    width : list of float
+        Choices of each width multiplier.
+    parts : list
+        Layers and stages.
+    uncounted : list of str
+        Layers, by patterns of their names, that the sizes printed in a paper leave out.
+    """
+
+    schema_: Literal["fluidb.supernet/1"] = Field(alias="schema")
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,40}$")]
+    title: str
+    input: InputShape
+    resolutions: list[Positive] = []
+    divisor: Positive = 8
+    width: Annotated[list[Ratio], Field(min_length=1)] = [1.0]
+    parts: Annotated[
+        list[Annotated[FixedPart | Stage, Field(discriminator="part")]], Field(min_length=1, max_length=1000)
+    ]
+    uncounted: list[str] = []
+
+    @property
+    def stages(self) -> list[Stage]:
+        """The parts that are stages."""
+        return [part for part in self.parts if isinstance(part, Stage)]
+
+    @field_validator("width", "resolutions")
+    @classmethod
+    def _in_order(cls, value: list[float]) -> list[float]:
+        return _ascending(value, "choices")
+
+
+class SubNetsFile(_WithSubNets):
+    """SubNets of a SuperNet, in a file of their own."""
+
+    schema_: Literal["fluidb.subnets/1"] = Field("fluidb.subnets/1", alias="schema")
+    supernet: str

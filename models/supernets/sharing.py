@@ -1,0 +1,167 @@
+"""Which weights a SubNet has, as boxes in those of its SuperNet, and which of them SubNets share.
+
+Channels, kernels and layers are nested: a SubNet has the first K kernels of a layer, of each the first C channels, and
+of each the middle of R x R; and of each stage the first blocks.  So what several SubNets share of a layer is a box too,
+whose sides are the smallest ones (paper 003, Section 2.1).  once-for-all transforms the middle of a larger kernel by a
+small matrix before it is a smaller one; here, as in the paper, it counts as the same weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..loader import lower_all
+from ..network import Shape
+from ..schema import Conv, Linear, NetworkFile
+from .layout import subnet_file
+from .schema import SubNet, SuperNetFile
+
+Whole = NDArray[np.int64]
+
+
+class Slot(NamedTuple):
+    """A layer with weights of the SuperNet.
+
+    Attributes
+    ----------
+    name : str
+        The layer's name, which is the same in every SubNet that has it.
+    side : int
+        Side of its largest kernel.
+    depthwise : bool
+        Whether each kernel has one channel, its own.
+    """
+
+    name: str
+    side: int
+    depthwise: bool
+
+
+class Extents(NamedTuple):
+    """What a SubNet has of each layer of its SuperNet; 0 where it lacks the layer.
+
+    Attributes
+    ----------
+    K, C, R : (L,) ndarray of int64
+        Kernels, channels of each, and side of a kernel.
+    Q : (L,) ndarray of int64
+        Output positions, H_o W_o.
+    inputs, outputs : (L,) ndarray of int64
+        Values of the input map and of the output map.
+    """
+
+    K: Whole
+    C: Whole
+    R: Whole
+    Q: Whole
+    inputs: Whole
+    outputs: Whole
+
+    @property
+    def weights(self) -> Whole:
+        """Weights of each layer."""
+        return self.K * self.C * self.R**2
+
+    @property
+    def macs(self) -> Whole:
+        """MACs of each layer for one sample."""
+        return self.weights * self.Q
+
+    @property
+    def boxes(self) -> Whole:
+        """K, C and R of each layer, as (3, L)."""
+        return np.stack([self.K, self.C, self.R])
+
+
+def slots_of(file: SuperNetFile, path: Path, *, leave_out: Iterable[str] = ()) -> list[Slot]:
+    """The layers with weights of a SuperNet, in execution order: those of its largest SubNet.
+
+    Parameters
+    ----------
+    file : SuperNetFile
+        The SuperNet.
+    path : Path
+        Where it came from, for faults.
+    leave_out : iterable of str
+        Patterns of names that do not count.
+
+    Returns
+    -------
+    list of Slot
+        One for each layer.
+    """
+    patterns = list(leave_out)
+    layers = _layers(subnet_file(file, SubNet(name="largest"), path))
+    return [
+        Slot(name, side, bool(depthwise))
+        for name, (_, _, side, *_, depthwise) in layers.items()
+        if not any(fnmatch(name, pattern) for pattern in patterns)
+    ]
+
+
+def extents_of(network: NetworkFile, slots: Sequence[Slot]) -> Extents:
+    """What a SubNet has of each layer.
+
+    Parameters
+    ----------
+    network : NetworkFile
+        The SubNet, as :func:`.layout.subnet_file` gives it.
+    slots : sequence of Slot
+        The layers that count.
+
+    Returns
+    -------
+    Extents
+        One value for each slot.
+    """
+    layers = _layers(network)
+    absent = (0,) * 7
+    rows = np.array([layers.get(slot.name, absent)[:6] for slot in slots], dtype=np.int64)
+    return Extents(*rows.reshape(-1, 6).T.copy())
+
+
+def _layers(network: NetworkFile) -> dict[str, tuple[int, ...]]:
+    """Of each layer with weights: K, C, R, Q, values of its input and its output map, and whether it is depthwise."""
+    source = Shape(**dict(network.input))
+    shapes, layers, _ = lower_all(network.layers, source, [1] * len(network.layers), network.name)
+    products = {layer.name: layer.gemm for layer in layers if layer.gemm}
+    found: dict[str, tuple[int, ...]] = {}
+    before = "input"
+    for op in network.layers:
+        if isinstance(op, Conv | Linear):
+            side = op.kernel[0] if isinstance(op, Conv) else 1
+            product, shape = products[op.name], shapes[op.name]
+            read = shapes[op.inputs[0] if op.inputs else before]
+            groups = product.groups > 1
+            found[op.name] = (op.out, product.P // side**2, side, shape.positions, read.words, shape.words, int(groups))
+        before = op.name
+    return found
+
+
+def shared(boxes: Sequence[Whole] | Whole) -> Whole:
+    """What SubNets or SubGraphs share: of each layer the smallest K, C and R.
+
+    Parameters
+    ----------
+    boxes : sequence of (3, L) ndarray of int64
+        K, C and R of each.
+
+    Returns
+    -------
+    (3, L) ndarray of int64
+        Their common part, all 0 where one of them lacks the layer.
+    """
+    least = np.minimum.reduce(list(boxes))
+    return np.where(least.min(axis=0) > 0, least, 0)
+
+
+def weights_in(boxes: Whole) -> int:
+    """Weights in K, C and R of all layers."""
+    K, C, R = boxes
+    return int((K * C * R**2).sum())

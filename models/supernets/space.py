@@ -1,0 +1,157 @@
+"""The SubNets of a SuperNet: which there are, how one is written in a line, and how some are drawn or picked."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...formats import InputError, validate
+from .schema import SubNet, SuperNetFile
+
+KEYS = {"d": "depth", "e": "expand ratio", "k": "kernel", "w": "width multiplier", "r": "resolution"}
+"""The elastic dimensions, by the letter that a SubNet has for each."""
+
+
+def choices(file: SuperNetFile) -> dict[str, list[list[Any]]]:
+    """What each place of each elastic dimension may be, in the order in which a SubNet lists them."""
+    stages = file.stages
+    each = [stage for stage in stages for _ in range(stage.slots)]
+    width = [file.width for part in file.parts if part.width] if len(file.width) > 1 else []
+    return {
+        "d": [list(stage.depth) for stage in stages if len(stage.depth) > 1],
+        "e": [list(stage.expand) for stage in each if len(stage.expand) > 1],
+        "k": [list(stage.kernel) for stage in each if len(stage.kernel) > 1],
+        "w": [list(item) for item in width],
+        "r": [list(file.resolutions)] if len(file.resolutions) > 1 else [],
+    }
+
+
+def full(file: SuperNetFile, subnet: SubNet, path: Path) -> SubNet:
+    """A SubNet with one value for each place. A dimension that it does not state is the largest; r is the input's.
+
+    Raises
+    ------
+    InputError
+        If it is outside its SuperNet, with a line for every dimension that is.
+    """
+    faults, found = [], {}
+    for key, places in choices(file).items():
+        given: list[Any] = [item for item in [subnet.r] if item is not None] if key == "r" else getattr(subnet, key)
+        where = f'{path}: SubNet "{subnet.name}": {key}'
+        if not given:
+            found[key] = [] if key == "r" else [place[-1] for place in places]
+            continue
+        if not places:
+            faults.append(f"{where}: expected none, as the {KEYS[key]} is not elastic, found {given[0]:g}")
+            continue
+        stated = given * len(places) if len(given) == 1 else given
+        if len(stated) != len(places):
+            faults.append(f"{where}: expected 1 value or {len(places)}, found {len(given)}")
+            continue
+        wrong = [(n, value) for n, value in enumerate(stated) if value not in places[n]]
+        if wrong:
+            number, value = wrong[0]
+            at = f"[{number}]" if len(given) > 1 else ""
+            faults.append(f"{where}{at}: expected {_or(places[number])}, found {value:g}")
+        found[key] = stated
+    if faults:
+        raise InputError(faults)
+    return subnet.model_copy(update=found | {"r": found["r"][0] if found["r"] else None})
+
+
+def _or(values: Sequence[float]) -> str:
+    *some, last = (f"{value:g}" for value in values)
+    return f"{', '.join(some)} or {last}" if some else last
+
+
+def spec(subnet: SubNet) -> str:
+    """A SubNet in one line, e.g. ``d=0,e=0.2,w=0.65``; equal values are written once."""
+    lists = {key: getattr(subnet, key) for key in "dekw"} | {"r": [] if subnet.r is None else [subnet.r]}
+    short = {key: values[:1] if len(set(values)) == 1 else values for key, values in lists.items() if values}
+    return ",".join(f"{key}={'-'.join(f'{value:g}' for value in values)}" for key, values in short.items())
+
+
+def parse_subnet(text: str, name: str) -> SubNet:
+    """A SubNet from one line, e.g. ``d=0,e=0.2,w=0.65`` or ``d=0-1-0-0-0``: values by place, with hyphens between.
+
+    Raises
+    ------
+    InputError
+        If a key is unknown or stands twice, or a value is no number.
+    """
+    content: dict[str, Any] = {}
+    for item in text.split(","):
+        key, equal, values = item.partition("=")
+        if not equal or key not in KEYS or key in content:
+            keys = ", ".join(KEYS)
+            raise InputError(f'{name}: expected KEY=VALUE once for each of {keys}, found "{item}"; e.g. d=0,e=0.2')
+        if not re.fullmatch(r"[0-9.]{1,9}(-[0-9.]{1,9})*", values):
+            raise InputError(f'{name}: {key}: expected numbers with hyphens between, found "{values}"')
+        try:
+            content[key] = [float(value) if key in "ew" else int(value) for value in values.split("-")]
+        except ValueError:
+            raise InputError(f'{name}: {key}: expected numbers with hyphens between, found "{values}"') from None
+    if "r" in content:
+        content["r"] = content["r"][0] if len(content["r"]) == 1 else content["r"]
+    found = validate(SubNet, content | {"name": "given"}, Path(name))
+    return found.model_copy(update={"name": spec(found)})
+
+
+def smallest(file: SuperNetFile) -> SubNet:
+    """The SubNet with the smallest value of every dimension; the input keeps its size."""
+    places: dict[str, Any] = {key: [item[0] for item in lists] for key, lists in choices(file).items() if key != "r"}
+    return SubNet(name="smallest", **places)
+
+
+def draw(file: SuperNetFile, count: int, seed: int) -> list[SubNet]:
+    """SubNets in which every place has each of its choices with the same probability.
+
+    Parameters
+    ----------
+    file : SuperNetFile
+        The SuperNet.
+    count : int
+        How many.
+    seed : int
+        Seed of the draws.
+
+    Returns
+    -------
+    list of SubNet
+        Named ``r1``, ``r2``, ...; the input keeps its size.
+    """
+    source = random.Random(f"subnets of {file.name}, seed {seed}")  # noqa: S311  (no secret)
+    places = {key: lists for key, lists in choices(file).items() if key != "r"}
+    found = []
+    for number in range(1, count + 1):
+        drawn: dict[str, Any] = {key: [source.choice(item) for item in lists] for key, lists in places.items()}
+        found.append(SubNet(name=f"r{number}", **drawn))
+    return found
+
+
+def nearest(subnets: Iterable[SubNet], goals: Sequence[float], measure: Callable[[SubNet], float]) -> list[SubNet]:
+    """For each goal the SubNet whose measure is nearest to it, each SubNet at most once; of equals the first.
+
+    Parameters
+    ----------
+    subnets : iterable of SubNet
+        To choose from; at least as many as goals.
+    goals : sequence of float
+        Sizes in bytes, or MACs.
+    measure : callable
+        That of a SubNet.
+
+    Returns
+    -------
+    list of SubNet
+        One for each goal, in the order of the goals.
+    """
+    left = [(measure(subnet), subnet) for subnet in subnets]
+    found = []
+    for goal in goals:
+        best = min(range(len(left)), key=lambda i: abs(left[i][0] - goal))
+        found.append(left.pop(best)[1])
+    return found

@@ -1,0 +1,98 @@
+"""Picture of ``fluidb explain`` for SubGraphs: what a persistent buffer does to layers, SubNets and other buffers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..dse.subgraph_explanation import Roofline
+from ..tables.subgraphs import SubGraphTable
+from .canvas import COLOURS, canvas, describe, legible, round_ticks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+EMPTY, RESIDENT = (COLOURS[0], "o"), (COLOURS[1], "^")
+"""Colour and marker without and with the SubGraph."""
+
+
+def draw_roofline(found: Roofline) -> Figure:
+    """Draw the roofline before and after (paper 003, Fig. 11), times of SubNets (Fig. 10), and what was searched.
+
+    Parameters
+    ----------
+    found : Roofline
+        The layers of one SubNet, with the table that they come from.
+
+    Returns
+    -------
+    Figure
+        Two pictures; three if sizes were searched.
+    """
+    table = found.table
+    count = 3 if table.sizes else 2
+    with canvas(4.6 * count, 3.8) as figure:
+        axes = figure.subplots(1, count)
+        subnet, state = table.subnets[found.subnet].name, table.subgraphs[found.state].name
+        title = f"{legible(table.supernet)} on {legible(table.accelerator.name)}"
+        figure.suptitle(title, fontsize=11)
+        _roofline(axes[0], found, f"layers of SubNet {legible(subnet)}")
+        _times(axes[1], table, found.state)
+        if table.sizes:
+            _sizes(axes[2], table)
+        before, after = (found.memory_bound(moved).sum() for moved in (found.bytes_empty, found.bytes_resident))
+        said = f"With {state} resident, {after} of {len(found.layers)} layers wait for memory, without it {before}."
+        return describe(figure, f"Roofline of SubNet {subnet} of {title}", said)
+
+
+def _roofline(axes: Axes, found: Roofline, title: str) -> None:
+    """Layers under the roof, each where it is and where the SubGraph moves it; no layer left with nothing to move."""
+    chip, operations = found.table.accelerator, 2 * found.macs
+    peak, rate = chip.peak_gop_s, chip.bandwidth_gb_s
+    ridge = peak / rate
+    shown = [ridge]
+    for (colour, marker), moved, times, label in (
+        (EMPTY, found.bytes_empty, found.empty_s, "empty"),
+        (RESIDENT, found.bytes_resident, found.resident_s, "with SubGraph"),
+    ):
+        here = moved > 0
+        intensity = operations[here] / moved[here]
+        shown += intensity.tolist()
+        axes.scatter(
+            intensity, operations[here] / times[here] / 1e9, 22, color=colour, marker=marker, alpha=0.6, label=label
+        )
+    ends = min(shown) / 2, max(shown) * 2
+    axes.plot([ends[0], ridge, ends[1]], [rate * ends[0], peak, peak], color="black", linewidth=1, zorder=0)
+    axes.set(
+        xscale="log", yscale="log", xlim=ends, xlabel="operations per off-chip byte", ylabel="throughput, GOP/s",
+        title=title,
+    )  # fmt: skip
+    axes.legend(loc="lower right")
+    for axis in (axes.xaxis, axes.yaxis):
+        round_ticks(axis)
+
+
+def _times(axes: Axes, table: SubGraphTable, state: int) -> None:
+    """Time of each SubNet without and with the SubGraph."""
+    places = np.arange(len(table.subnets))
+    for shift, (colour, _), column, label in ((-0.2, EMPTY, 0, "empty"), (0.2, RESIDENT, state, "with SubGraph")):
+        axes.bar(places + shift, [1e3 * row[column] for row in table.time_s], 0.4, color=colour, label=label)
+    axes.set_xticks(places, [legible(item.name, 12) for item in table.subnets])
+    axes.set(xlabel="SubNet", ylabel="time of a query, ms", title=f"{table.subgraphs[state].name} resident")
+    axes.legend()
+
+
+def _sizes(axes: Axes, table: SubGraphTable) -> None:
+    """Mean time over the size of the persistent buffer, or over the arrays if only these were searched."""
+    if len({item.persistent_kib for item in table.sizes}) > 1:
+        axes.plot([item.persistent_kib for item in table.sizes], [1e3 * item.time_s for item in table.sizes])
+        axes.axvline(table.accelerator.persistent_kib, color=COLOURS[1], linewidth=1)
+        axes.set(xlabel="persistent buffer, KiB", title="the buffers share one memory (Fig. 12)")
+    else:
+        axes.plot([item.K_P for item in table.sizes], [1e3 * item.time_s for item in table.sizes], "o")
+        axes.axvline(table.accelerator.K_P, color=COLOURS[1], linewidth=1)
+        axes.set(xscale="log", xlabel="K_P, with the largest C_P that fits", title="arrays within the DSPs")
+        round_ticks(axes.xaxis)
+    axes.set_ylabel("mean time of a query, ms")

@@ -1,0 +1,231 @@
+"""SubNets and SubGraphs of a SuperNet on an accelerator: what a policy and its user need of them (paper 003)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from ..formats import InputError, Strict, Table, read_table
+from ..models.supernets.schema import Accuracies
+from ..platforms import Accelerator
+from .choices import Cut, Goal, Layers, Maps, StageB
+from .latency import SUBGRAPHS_FILE
+
+EMPTY = "EMPTY"
+"""Name of the state in which the persistent buffer holds nothing: the first one."""
+
+NotNegative = Annotated[float, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, le=2**43)]
+
+
+class SubGraphOptions(Strict):
+    """What is tabulated.
+
+    Attributes
+    ----------
+    layers : Layers
+        Which layers count.
+    maps : Maps
+        Which feature maps move off chip.
+    stage_b : StageB
+        How shared weights are fetched while the buffer is empty.
+    columns : int
+        SubGraphs to make, at most.
+    cuts : list of Cut
+        Ways to cut them.
+    seed : int
+        Seed of random cuts.
+    goal : Goal
+        What the best one has.
+    """
+
+    layers: Annotated[Layers, Field(strict=False)] = Layers.ALL
+    maps: Annotated[Maps, Field(strict=False)] = Maps.SPILLED
+    stage_b: Annotated[StageB, Field(strict=False)] = StageB.EXPOSED
+    columns: Annotated[int, Field(ge=1, le=10_000)] = 100
+    cuts: Annotated[list[Annotated[Cut, Field(strict=False)]], Field(min_length=1)] = list(Cut)
+    seed: int = 0
+    goal: Annotated[Goal, Field(strict=False)] = Goal.LATENCY
+
+
+class CountedLayer(Strict):
+    """A layer with weights of the SuperNet; ``depthwise`` if each kernel has one channel, its own."""
+
+    name: str
+    depthwise: bool
+
+
+class Member(Strict):
+    """A SubNet: K, C, R, Q (output positions) and values of input and output map, by layer; 0 where it lacks one."""
+
+    name: str
+    accuracy: Annotated[float | None, Field(ge=0, le=1)] = None
+    bytes: NotNegative
+    macs: Count
+    K: list[Count]
+    C: list[Count]
+    R: list[Count]
+    Q: list[Count]
+    inputs: list[Count]
+    outputs: list[Count]
+
+
+class SubGraph(Strict):
+    """What the persistent buffer may hold.
+
+    ``of`` are the SubNets of whose common part it is cut; ``K``, ``C``, ``R`` have a value for each layer.
+    """
+
+    name: str
+    of: list[str] = []
+    cut: Annotated[Cut | None, Field(strict=False)] = None
+    bytes: NotNegative
+    K: list[Count]
+    C: list[Count]
+    R: list[Count]
+
+
+class Sized(Strict):
+    """The best SubGraph for one size of the persistent buffer and of the array, by means over the SubNets."""
+
+    K_P: int
+    C_P: int
+    persistent_kib: NotNegative
+    streaming_kib: NotNegative
+    distinct_kib: NotNegative
+    time_s: NotNegative
+    saved: NotNegative
+    off_chip_bytes: NotNegative
+    hit_ratio: NotNegative
+
+
+class SubGraphTable(Table):
+    """Every SubNet with every SubGraph, ``fluidb.subgraphs/1`` (``docs/file-formats.md``).
+
+    Lists by pair have a list for each SubNet, with a value for each SubGraph.  The first SubGraph is ``EMPTY``.
+
+    Attributes
+    ----------
+    supernet : str
+        Name of the SuperNet.
+    accelerator : Accelerator
+        What it runs on.
+    options : SubGraphOptions
+        What was asked for.
+    accuracies : Accuracies, optional
+        Where the accuracies come from.
+    layers : list of CountedLayer
+        The L layers that count.
+    subnets : list of Member
+        The N SubNets.
+    subgraphs : list of SubGraph
+        The M SubGraphs, which are the states of the accelerator.
+    time_s, off_chip_bytes, resident_bytes, hit_ratio : list of list of float
+        By pair: time of a query; bytes that it moves off chip; resident bytes that it uses; and
+        ||min(SubNet, SubGraph)|| / ||SubNet|| over [K_1, C_1, K_2, C_2, ...] (Appendix A.4).
+    refill_s : list of float
+        Time to load each SubGraph.
+    best : int
+        The SubGraph that is best for the goal if it stays resident.
+    sizes : list of Sized
+        If sizes were searched: the best design for each size of the persistent buffer.
+    """
+
+    schema_name: ClassVar[str] = "fluidb.subgraphs/1"
+    made_by: ClassVar[str] = "fluidb dse"
+
+    supernet: str
+    accelerator: Accelerator
+    options: SubGraphOptions
+    accuracies: Accuracies | None = None
+    layers: Annotated[list[CountedLayer], Field(min_length=1)]
+    subnets: Annotated[list[Member], Field(min_length=1)]
+    subgraphs: Annotated[list[SubGraph], Field(min_length=1)]
+    time_s: list[list[NotNegative]]
+    off_chip_bytes: list[list[NotNegative]]
+    resident_bytes: list[list[NotNegative]]
+    hit_ratio: list[list[NotNegative]]
+    refill_s: list[NotNegative]
+    best: Annotated[int, Field(ge=0)]
+    sizes: list[Sized] = []
+
+    @model_validator(mode="after")
+    def _one_value_each(self) -> Self:
+        rows, columns, layers = len(self.subnets), len(self.subgraphs), len(self.layers)
+        for name in ("time_s", "off_chip_bytes", "resident_bytes", "hit_ratio"):
+            if [len(row) for row in getattr(self, name)] != [columns] * rows:
+                raise ValueError(f"{name}: expected {rows} lists of {columns} values, one for each SubNet and SubGraph")
+        if len(self.refill_s) != columns or self.best >= columns:
+            raise ValueError(f"refill_s, best: expected {columns} times, and the number of one of the SubGraphs")
+        lists = [getattr(item, key) for item in (*self.subnets, *self.subgraphs) for key in "KCR"]
+        lists += [getattr(item, key) for item in self.subnets for key in ("Q", "inputs", "outputs")]
+        if any(len(values) != layers for values in lists):
+            raise ValueError(f"subnets, subgraphs: expected {layers} values in each list, one for each layer")
+        return self
+
+    def vectors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """SubNets and SubGraphs as [K_1, C_1, K_2, C_2, ...] (paper 003, Section 3.3).
+
+        Returns
+        -------
+        subnets : (N, 2 L) ndarray of float64
+            One row for each SubNet.
+        subgraphs : (M, 2 L) ndarray of float64
+            One row for each SubGraph, ``EMPTY`` first.
+        """
+        both = [
+            np.array([[item.K, item.C] for item in items], dtype=np.float64) for items in (self.subnets, self.subgraphs)
+        ]
+        subnets, subgraphs = (item.transpose(0, 2, 1).reshape(len(item), -1) for item in both)
+        return subnets, subgraphs
+
+    def require_accuracies(self, wanted_by: str) -> list[float]:
+        """The accuracy of each SubNet.
+
+        Parameters
+        ----------
+        wanted_by : str
+            What needs them, for the fault.
+
+        Returns
+        -------
+        list of float
+            One for each SubNet.
+
+        Raises
+        ------
+        InputError
+            If a SubNet has none; the line names all of them.
+        """
+        missing = [item.name for item in self.subnets if item.accuracy is None]
+        if missing:
+            raise InputError(
+                f"{self.supernet}: {wanted_by} needs the accuracy of every SubNet, found none of {', '.join(missing)}; "
+                "state them in a file of SubNets, with their source (`fluidb docs sushi`)"
+            )
+        return [item.accuracy for item in self.subnets if item.accuracy is not None]
+
+
+def read_subgraphs(folder: Path) -> SubGraphTable:
+    """Read the SubGraphs of a folder that ``fluidb dse SUPERNET ACCELERATOR`` wrote.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+
+    Returns
+    -------
+    SubGraphTable
+        The table.
+
+    Raises
+    ------
+    InputError
+        If it is missing or damaged.
+    """
+    return read_table(SubGraphTable, folder / SUBGRAPHS_FILE)

@@ -1,0 +1,176 @@
+"""A slow, obvious simulator of BatchCond under any traffic, for comparison with the fast compiled one.
+
+It is written from the paper (002, Section III) and from ``docs/policies.md``, which says when a window is filled; it
+shares no code with the package. Decisions are those of ``naive_batchcond``. Requests are numbers in order of arrival;
+stages count from 1, and each step of a stage that repeats is one.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import naive_batchcond
+from naive_serving import Outcome
+
+
+class Machine(NamedTuple):
+    """What runs: seconds by width, stage and batch; seconds to gather after a stage; widths; stages, in steps."""
+
+    stage_s: Callable[[float, int, int], float]
+    gather_s: Callable[[int, int], float]
+    widths: Sequence[float]
+    stages: int
+    b_max: int
+
+
+@dataclass
+class Options:
+    """What the user chose; ``keys`` are the predictions by which a window is sorted, if it is."""
+
+    keys: Sequence[float] | None = None
+    window: float = 512
+    patience: float = 4
+    reorganise: str = "both"
+    lookahead: int = 1
+    predictor_s: float = 0.0
+    timeout_s: float = 0.0
+
+
+@dataclass
+class _Queue:
+    """Those of the window, in the order in which they are launched; and those behind it, in order of arrival."""
+
+    window: list[int] = field(default_factory=list)
+    behind: list[int] = field(default_factory=list)
+    refills: int = 0
+
+    def take(self, wanted: int, options: Options) -> list[int]:
+        """The next batch."""
+        keys = options.keys
+        if keys is None:
+            batch, self.behind = self.behind[:wanted], self.behind[wanted:]
+            return batch
+        if not self.window or (len(self.window) < wanted and self.refills < options.patience):
+            self.refills = self.refills + 1 if self.window else 0
+            everybody = self.window + self.behind
+            size = int(min(options.window, len(everybody)))
+            self.window, self.behind = sorted(everybody[:size], key=lambda request: keys[request]), everybody[size:]
+        batch, self.window = self.window[:wanted], self.window[wanted:]
+        return batch
+
+
+def least_cut(
+    widths: list[float], whole_s: Callable[[int, float], float], gather_s: Callable[[int], float]
+) -> list[list[float]]:
+    """Sub-batches of least time among runs of the sorted samples; of equal ones, the last is as large as can be."""
+    best: list[tuple[float, list[list[float]]]] = [(0.0, [])]
+    for end in range(1, len(widths) + 1):
+        ways = []
+        for begin in range(end):
+            seconds, parts = best[begin]
+            part = widths[begin:end]
+            ways.append((seconds + whole_s(len(part), part[0]) + gather_s(len(part)), [*parts, part]))
+        best.append(min(ways, key=lambda way: way[0]))  # the first of equal ones
+    seconds, parts = best[-1]
+    return [widths] if whole_s(len(widths), widths[0]) <= seconds else parts
+
+
+def cut(widths: list[float], end: int, machine: Machine, optimal: bool) -> list[list[float]]:
+    """Sub-batches of sorted samples of several widths, which are expected to have left by a stage."""
+
+    def whole_s(batch: int, width: float) -> float:
+        return sum(machine.stage_s(width, stage, batch) for stage in range(1, end + 1))
+
+    def gather_s(batch: int) -> float:
+        return machine.gather_s(0, batch)
+
+    if optimal:
+        return least_cut(widths, whole_s, gather_s)
+    ideal = {width: naive_batchcond.ideal_batch(whole_s, width, machine.b_max) for width in machine.widths}
+    return naive_batchcond.width_decision(widths, whole_s, gather_s, ideal)[0]
+
+
+def batchcond(
+    arrival_s: Sequence[float],
+    leaves_after: Sequence[int],
+    expected_after: Sequence[int],
+    width_of: Sequence[float],
+    machine: Machine,
+    options: Options,
+) -> Outcome:
+    """Serve by BatchCond.
+
+    Parameters
+    ----------
+    arrival_s, leaves_after, expected_after, width_of
+        Of each request: when it arrives (not decreasing), after how many stages it leaves, by which stage it is
+        expected to have left, and its width.
+    machine, options
+        What runs, and what the user chose.
+    """
+    total, queue = len(arrival_s), _Queue()
+    start_s, finish_s = [float("nan")] * total, [float("nan")] * total
+    now, arrived = 0.0, 0
+    own = [min(width for width in machine.widths if width >= wanted) for wanted in width_of]
+
+    while arrived < total or queue.window or queue.behind:
+        while arrived < total and arrival_s[arrived] <= now:
+            queue.behind.append(arrived)
+            arrived += 1
+        waiting = queue.window + queue.behind
+        if not waiting:
+            now = arrival_s[arrived]
+            continue
+        launch_s = min(arrival_s[request] for request in waiting) + options.timeout_s
+        if len(waiting) < machine.b_max and now < launch_s:
+            now = launch_s if arrived == total else min(launch_s, arrival_s[arrived])
+            continue
+        batch = queue.take(min(len(waiting), machine.b_max), options)
+
+        cuts = [[own[request] for request in batch]]
+        if options.reorganise in ("both", "optimal", "width") and len({own[request] for request in batch}) > 1:
+            batch = sorted(batch, key=lambda request: -own[request])
+            end = max(expected_after[request] for request in batch)
+            cuts = cut([own[request] for request in batch], end, machine, options.reorganise == "optimal")
+        for part in cuts:
+            samples, batch = batch[: len(part)], batch[len(part) :]
+            for request in samples:
+                start_s[request] = now
+            if options.keys is not None:
+                now += options.predictor_s * len(samples)
+            if len(cuts) > 1:
+                now += machine.gather_s(0, len(samples))
+            now = _run(samples, now, leaves_after, max(own[request] for request in samples), machine, options, finish_s)
+    return Outcome(finish_s, start_s, [0] * total, 0)
+
+
+def _run(
+    samples: list[int],
+    now: float,
+    leaves_after: Sequence[int],
+    width: float,
+    machine: Machine,
+    options: Options,
+    finish_s: list[float],
+) -> float:
+    """Run a batch until all have left; pad or split it at every exit. When it is done."""
+    staying, places, stage = samples, len(samples), 0
+    while staying:
+        stage += 1
+        now += machine.stage_s(width, stage, places)
+        for request in staying:
+            if leaves_after[request] == stage:
+                finish_s[request] = now
+        staying = [request for request in staying if leaves_after[request] > stage]
+        if not staying or options.reorganise in ("width", "off"):
+            continue
+        following = range(stage + 1, stage + 1 + options.lookahead)
+
+        def next_s(batch: int, stages: range = following) -> float:
+            return sum(machine.stage_s(width, at, batch) for at in stages if at <= machine.stages)
+
+        gathered_s = machine.gather_s(stage, len(staying))
+        if naive_batchcond.depth_decision(next_s, lambda _, s=gathered_s: s, places, places - len(staying)) == "split":
+            now += gathered_s
+            places = len(staying)
+    return now
