@@ -14,6 +14,7 @@ from ..formats.trace_events import PROCESS, Event, microseconds, slice_event, ti
 from ..tables.latency import LatencyTable
 from .event_loop import MERGES, PREEMPTS
 from .metrics import Replay, Runs
+from .subnets import swaps_of
 
 SCHEMA = "fluidb.timeline/1"
 
@@ -38,8 +39,9 @@ def check_timeline_size(replay: Replay) -> None:
         If there may be more than :data:`MAX_EVENTS` events.
     """
     # a slice for each run; arrival, exit and at most four changes of counters for each request;
-    # one event and at most one merge for each preemption
+    # one event and at most one merge for each preemption; a swap for each change of state
     events = int(replay.launches.sum()) + 6 * len(replay.traffic) + 2 * replay.preemptions
+    events += int(swaps_of(replay.state[replay.begun]).sum())
     if events > MAX_EVENTS:
         first_s = float(replay.traffic.trace.arrival_s[0])
         until_s = first_s + 0.9 * (replay.end_s - first_s) * MAX_EVENTS / events
@@ -66,6 +68,7 @@ def _runs(replay: Replay, runs: Runs) -> Iterator[Event]:
     names = [layer.name for layer in replay.table.layers] if by_layer else [f"stage {number}" for number in stages]
     ids = replay.traffic.trace.request_id
     levels: list[list[int]] = [[]]  # requests of each sub-batch, bottom first
+    table, subnets, states, held = replay.table, replay.subnet, replay.state, 0
     first = 0
     for begin_s, end_s, segment, batch, level, flags in zip(
         runs.begin_s.tolist(), runs.end_s.tolist(), runs.segment.tolist(), runs.batch.tolist(), runs.level.tolist(),
@@ -79,7 +82,13 @@ def _runs(replay: Replay, runs: Runs) -> Iterator[Event]:
         if flags & PREEMPTS:
             below = ids[levels[level - 1]].tolist()
             yield _instant("preemption", float(replay.start_s[members[0]]), lane, {"preempted": below})
-        args = {"batch": batch, "level": level, "requests": ids[members].tolist()}
+        state = int(states[members[0]])
+        if table.states is not None and state != held:
+            swap = {"from": table.states[held], "to": table.states[state]}
+            yield _instant("swap", float(replay.start_s[members[0]]), lane, swap)
+            held = state
+        ran = {} if table.subnets is None else {"subnet": table.subnets[subnets[members[0]]].name}
+        args = {"batch": batch, "level": level, "requests": ids[members].tolist()} | ran
         yield slice_event(names[segment], begin_s, min(end_s, replay.until_s), lane, args)
         if end_s > replay.until_s:
             return
