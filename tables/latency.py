@@ -298,7 +298,8 @@ class LatencyTable(Table, Stated):
         (E + 1, E + 1, b_max + 1) ndarray of float64
             Zero where nothing runs: at b = 0, and from an exit to itself or back.
         """
-        return self.arrays()[variant]
+        times_s: NDArray[np.float64] = self.arrays()[variant]
+        return times_s
 
     def arrays(self) -> NDArray[np.float64]:
         """The times of :meth:`array` of every variant.

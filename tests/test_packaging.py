@@ -27,6 +27,9 @@ MODULES = ["fluidb", *(module.name for module in pkgutil.walk_packages(fluidb.__
 MODULES = [name for name in MODULES if name.split(".")[1:2] not in (["tests"], ["benchmarks"], ["__main__"])]
 
 
+DATA = (".pyi", ".toml", ".csv", ".css", ".sv", ".in", ".md", ".onnx", ".npz")
+
+
 def subpackages() -> list[str]:
     folders = [path.parent.relative_to(ROOT) for path in ROOT.glob("*/**/__init__.py")]
     ours = [folder for folder in folders if folder.parts[0] not in ("tests", "benchmarks", "build", ".venv")]
@@ -70,7 +73,10 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
         for folder in packages
         for path in (ROOT / folder).iterdir()
         if path.suffix == ".py"
-        or (path.suffix in (".pyi", ".toml", ".csv", ".css", ".sv", ".in", ".md") and path.parent != ROOT)
+        or (
+            path.suffix in (".pyi", ".toml", ".csv", ".css", ".sv", ".in", ".md", ".onnx", ".npz")
+            and path.parent != ROOT
+        )
     }
     assert held == wanted | {"fluidb/py.typed"}
     monkeypatch.chdir(tmp_path / "source")
