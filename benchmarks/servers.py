@@ -283,6 +283,7 @@ SERVERS: dict[str, Callable[[Server], Generator[Any, Any, None]]] = {
     "fluid-slack": Server.fluid_slack,
     "pame": Server.adaptb,  # on one lane they are the same
     "batchcond": Server.batchcond,
+    "sushi": Server.serial,  # with one SubNet
 }
 
 
