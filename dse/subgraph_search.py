@@ -15,7 +15,7 @@ from ..models.supernets.sharing import weights_in
 from ..platforms import Accelerator
 from ..platforms.accelerator import DPE_MACS
 from ..tables.choices import Goal, Layers
-from ..tables.latency import LATENCY_FILE, SUBGRAPHS_FILE, LatencyRow, LatencyTable, SubNet
+from ..tables.latency import LATENCY_FILE, SUBGRAPHS_FILE, LatencyRow, LatencyTable, Reuse, SubNet
 from ..tables.subgraphs import EMPTY, CountedLayer, Member, Sized, SubGraph, SubGraphOptions, SubGraphTable
 from .subgraph_costs import KIB, Pairs, Values, Whole, Work, capacity, tabulate
 from .subgraphs import Recipes, cut_to, make_recipes
@@ -202,11 +202,10 @@ def find_subgraphs(
         )
     found = [min(row, key=lambda item: _loss(item, options.goal)) for row in rated]
     best = min(found, key=lambda item: _loss(item, options.goal))
-    chosen = {key: getattr(best, key) for key in ("K_P", "C_P", "persistent_kib", "streaming_kib", "distinct_kib")}
-    searched = step_kib is not None or len(arrays) > 1
+    sides = ("K_P", "C_P", "persistent_kib", "streaming_kib", "distinct_kib")
+    chosen = accelerator.model_copy(update={key: getattr(best, key) for key in sides})
     listed = found if step_kib is not None else rated[0]
-    final = accelerator.model_copy(update=chosen) if searched else accelerator
-    return _table(family, final, options, members, recipes, listed if searched else [])
+    return _table(family, chosen, options, members, recipes, listed if len(listed) > 1 else [])
 
 
 def _tile_kib(accelerator: Accelerator, array: Array) -> float:
@@ -340,10 +339,26 @@ def latency_table(table: SubGraphTable) -> LatencyTable:
         exits=[Exit(name=table.layers[-1].name, rate=1.0)],
         subnets=[SubNet(name=item.name, accuracy=item.accuracy) for item in table.subnets],
         states=[item.name for item in table.subgraphs],
+        reuse=_reuse(table),
         b_max=1,
         rows=rows,
     )
     return found.derived_from(table)
+
+
+def _reuse(table: SubGraphTable) -> Reuse:
+    """What a scheduler and its figures need of the pairs, by state and SubNet."""
+    subnets, states = table.vectors()
+    energy_pj = table.accelerator.off_chip_pj_per_byte
+    return Reuse(
+        refill_s=table.refill_s,
+        refill_bytes=[item.bytes for item in table.subgraphs],
+        overlap=(states @ subnets.T).tolist(),
+        content=(states**2).sum(axis=1).tolist(),
+        hit_ratio=np.array(table.hit_ratio).T.tolist(),
+        off_chip_bytes=np.array(table.off_chip_bytes).T.tolist(),
+        joules_per_byte=None if energy_pj is None else 1e-12 * energy_pj,
+    )
 
 
 def check_subgraphs_folder(folder: Path, *, replace: bool) -> None:

@@ -10,6 +10,7 @@ from ..serving.bound import least_violations
 from ..serving.metrics import Replay, Summary, summarise
 from ..serving.replay import record_runs, simulate
 from ..serving.requirements import Outcome, Requirement, check_stated, judge
+from ..serving.subnets import stated_of
 from ..serving.timeline import check_timeline_size
 from .inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
 
@@ -80,9 +81,11 @@ def serve(
         contract, or the timeline would be too long.
     """
     scheduler, latency = as_scheduler(policy), as_table(table)
-    check_stated(requirements, mac_share=latency.peak_macs_per_s)
+    check_stated(requirements, mac_share=latency.peak_macs_per_s, **stated_of(latency))
     trace = requests.read(progress)
-    check_stated(requirements, accuracy=trace.correct, width_variance=trace.width)
+    check_stated(
+        requirements, accuracy=trace.correct, accuracy_misses=trace.min_accuracy, width_variance=trace.width
+    )  # fmt: skip
     traffic = requests.traffic(trace, [row.rate for row in latency.exits], threshold)
     replay = simulate(latency, traffic, scheduler, until_s=until_s, progress=progress)
     if record:

@@ -18,6 +18,7 @@ from ..formats import InputError, write_file
 from ..tables.latency import LatencyTable
 from .event_loop import MERGES, PREEMPTS
 from .metrics import Replay, Runs
+from .subnets import swaps_of
 
 SCHEMA = "fluidb.timeline/1"
 
@@ -49,8 +50,9 @@ def check_timeline_size(replay: Replay) -> None:
         If there may be more than :data:`MAX_EVENTS` events.
     """
     # a slice for each run; arrival, exit and at most four changes of counters for each request;
-    # one event and at most one merge for each preemption
+    # one event and at most one merge for each preemption; a swap for each change of state
     events = int(replay.launches.sum()) + 6 * len(replay.traffic) + 2 * replay.preemptions
+    events += int(swaps_of(replay.state[replay.begun]).sum())
     if events > MAX_EVENTS:
         first_s = float(replay.traffic.trace.arrival_s[0])
         until_s = first_s + 0.9 * (replay.end_s - first_s) * MAX_EVENTS / events
@@ -80,6 +82,7 @@ def _runs(replay: Replay, runs: Runs) -> Iterator[Event]:
     names = [layer.name for layer in replay.table.layers] if by_layer else [f"stage {number}" for number in stages]
     ids = replay.traffic.trace.request_id
     levels: list[list[int]] = [[]]  # requests of each sub-batch, bottom first
+    table, subnets, states, held = replay.table, replay.subnet, replay.state, 0
     first = 0
     for begin_s, end_s, segment, batch, level, flags in zip(
         runs.begin_s.tolist(), runs.end_s.tolist(), runs.segment.tolist(), runs.batch.tolist(), runs.level.tolist(),
@@ -93,10 +96,17 @@ def _runs(replay: Replay, runs: Runs) -> Iterator[Event]:
         if flags & PREEMPTS:
             below = ids[levels[level - 1]].tolist()
             yield _instant("preemption", float(replay.start_s[members[0]]), lane, {"preempted": below})
+        state = int(states[members[0]])
+        if table.states is not None and state != held:
+            swap = {"from": table.states[held], "to": table.states[state]}
+            yield _instant("swap", float(replay.start_s[members[0]]), lane, swap)
+            held = state
+        ran = {} if table.subnets is None else {"subnet": table.subnets[subnets[members[0]]].name}
         begin_us, end_us = _us(begin_s), _us(min(end_s, replay.until_s))
         yield {
             "name": names[segment], "ph": "X", "ts": begin_us, "dur": round(end_us - begin_us, 3),
-            "pid": PROCESS, "tid": lane, "args": {"batch": batch, "level": level, "requests": ids[members].tolist()},
+            "pid": PROCESS, "tid": lane,
+            "args": {"batch": batch, "level": level, "requests": ids[members].tolist()} | ran,
         }  # fmt: skip
         if end_s > replay.until_s:
             return

@@ -270,7 +270,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     "no objective": (["serve-sim", "DESIGN", "--trace", "t.csv"], ["--slo 200ms"]),
     "unknown policy": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--policy", "x"],
-        ["known: serial, adaptb, lazy, fluid, fluid-slack, pame, batchcond, or path/to/file.py:NAME"],
+        ["known: serial, adaptb, lazy, fluid, fluid-slack, pame, batchcond, sushi, or path/to/file.py:NAME"],
     ),
     "threshold nothing uses": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--threshold", "0.5"],

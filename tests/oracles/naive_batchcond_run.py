@@ -7,7 +7,7 @@ stage and batch size, gathers by stage and batch size, are functions; a stage be
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from oracles.naive_batchcond import depth_decision, width_decision
+from naive_batchcond import depth_decision, width_decision
 
 
 class Costs(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 import naive_batchcond_serving as naive
 import numpy as np
 import pytest
-from builders import repeating, scheduler_named, table_of, ticks, trace_of, traffic_of, with_variants
+from builders import repeating, scheduler_named, table_of, ticks, trace_of, traffic_of, with_variants, workloads
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
@@ -120,6 +120,25 @@ def test_every_request_as_in_plain_loops(case):
     found, plain = simulate(table, traffic, find_policy(spec_of(words))), expected(table, traffic, words)
     assert found.start_s.tolist() == plain.start_s
     assert found.finish_s.tolist() == plain.finish_s
+
+
+@settings(max_examples=60)
+@given(workloads(), st.data(), st.integers(0, 4), st.sampled_from([0, 1, 3]))
+def test_fluid_lets_alike_requests_in_together(workload, data, more, patience):
+    """Algorithm 1 of Fluid Batching with a window, as in plain loops."""
+    table, trace, exits = workload
+    predicted = data.draw(st.lists(st.integers(0, 4), min_size=len(trace), max_size=len(trace)))
+    traffic = traffic_of(replace(trace, predicted_depth=np.array(predicted, dtype=float)), exits)
+    spec = f"fluid:similar=depth,window={table.b_max + more},patience={patience}"
+    found = simulate(table, traffic, find_policy(spec))
+    options = naive.Options(predicted, table.b_max + more, patience)
+    plain = naive.fluid(
+        trace.arrival_s.tolist(), exits.tolist(), trace.slo_s.tolist(), table.array().tolist(), table.b_max, options
+    )
+    assert found.start_s.tolist() == plain.start_s
+    assert found.finish_s.tolist() == plain.finish_s
+    assert found.preempted.tolist() == plain.preempted
+    assert found.preemptions == plain.preemptions
 
 
 # what is predicted changes times, and nothing else

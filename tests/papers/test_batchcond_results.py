@@ -31,8 +31,8 @@ from fluidb.papers.pictures import draw
 from fluidb.papers.report import page_text
 from fluidb.plots import save
 from fluidb.traffic.traffic import places
-from oracles.naive_batchcond import ideal_batch
-from oracles.naive_batchcond_run import Costs, Rules, run
+from naive_batchcond import ideal_batch
+from naive_batchcond_run import Costs, Rules, run
 
 RESULTS = Path(__file__).parents[2] / "results" / "batchcond"
 BASES = {"calibrated", "given", "predicted"}
