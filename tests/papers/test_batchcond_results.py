@@ -149,7 +149,7 @@ def test_the_page_on_alike_inputs_says_what_the_results_say():
 
 
 @pytest.mark.skipif(not COMPILED, reason="serves thousands of requests; run compiled")
-@pytest.mark.parametrize("name", ["batchcond_fig5", "batchcond_fig6", "batchcond_fig7"])
+@pytest.mark.parametrize("name", ["batchcond_table4", "batchcond_fig5", "batchcond_fig6"])
 def test_a_reduced_item_is_drawn(tmp_path, name):
     item = PAPER.reproduce(name, Lab(requests=130, seeds=2))
     save(draw(item, {}), tmp_path / "picture.svg", replace=True)
