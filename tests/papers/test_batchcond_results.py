@@ -28,7 +28,6 @@ from fluidb.papers.batchcond.benchmarks import (
 )
 from fluidb.papers.lab import Lab
 from fluidb.papers.pictures import draw
-from fluidb.papers.report import page_text
 from fluidb.plots import save
 from fluidb.traffic.traffic import places
 from naive_batchcond import ideal_batch
@@ -97,17 +96,6 @@ def test_every_run_is_that_of_plain_loops(name):
         assert together == formed or (
             way.reorganise and all(any(part <= batch for batch in formed) for part in together)
         )
-
-
-def test_the_page_is_made_of_the_tables_beside_it():
-    assert page_text(RESULTS, PAPER) == (RESULTS / "README.md").read_text()
-
-
-@pytest.mark.parametrize("name", PAPER.items)
-def test_every_figure_beside_the_paper_s_says_what_it_is_worth(name):
-    record = json.loads((RESULTS / f"{name}.json").read_text())
-    assert (RESULTS / f"{name}.svg").exists() == bool(record["rows"])
-    assert all(row["basis"] in BASES for row in record["rows"] if row["paper"] is not None)
 
 
 def test_ten_gains_are_within_a_tenth_of_the_paper_s_and_their_means_within_a_twentieth():
