@@ -25,6 +25,7 @@ from ..serving.real.runner import Outcome, serve_in_steps
 from ..serving.replay import case_of
 from ..serving.scheduler import Scheduler
 from ..serving.statistics import mean_interval
+from ..tables.decisions import DECISIONS_FILE, tabulate_decisions
 from ..tables.latency import LATENCY_FILE, LatencyTable, pair_rows
 from ..traffic.exits import decide, levels
 from ..traffic.samples import samples_bytes
@@ -289,7 +290,7 @@ def _table(network: RealNetwork, device: Measured) -> LatencyTable:
 
 def check_measured_folder(folder: Path, replace: bool) -> None:
     """Refuse, before any work is done, a folder that holds something else."""
-    own = {LATENCY_FILE, DEVICE_FILE, TIMES_FILE, SAMPLES_FILE}
+    own = {LATENCY_FILE, DECISIONS_FILE, DEVICE_FILE, TIMES_FILE, SAMPLES_FILE}
     check_own_folder(folder, replace, "a measured device", DEVICE_FILE, own)
 
 
@@ -310,6 +311,7 @@ def write_measurement(network: RealNetwork, found: Measurement, folder: Path, *,
         DEVICE_FILE: platform_text(found.device),
         TIMES_FILE: rows.getvalue(),
         LATENCY_FILE: table_text(found.table),
+        DECISIONS_FILE: table_text(tabulate_decisions(found.table)),
         SAMPLES_FILE: samples_bytes(network.samples()),
     }
     write_directory(folder, files, replace=replace)

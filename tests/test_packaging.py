@@ -27,6 +27,9 @@ MODULES = ["fluidb", *(module.name for module in pkgutil.walk_packages(fluidb.__
 MODULES = [name for name in MODULES if name.split(".")[1:2] not in (["tests"], ["benchmarks"], ["__main__"])]
 
 
+DATA = (".pyi", ".toml", ".csv", ".css", ".sv", ".in", ".md", ".onnx", ".npz")
+
+
 def subpackages() -> list[str]:
     folders = [path.parent.relative_to(ROOT) for path in ROOT.glob("*/**/__init__.py")]
     ours = [folder for folder in folders if folder.parts[0] not in ("tests", "benchmarks", "build", ".venv")]
@@ -62,7 +65,7 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
     with zipfile.ZipFile(wheel) as content:
         held = {name for name in content.namelist() if name.startswith("fluidb/")}
         (metadata,) = (content.read(name).decode() for name in content.namelist() if name.endswith("METADATA"))
-    assert re.findall("^Provides-Extra: (.*)$", metadata, re.MULTILINE) == ["onnx", "plot", "cluster"]
+    assert re.findall("^Provides-Extra: (.*)$", metadata, re.MULTILINE) == ["onnx", "plot", "runtime", "cluster"]
     assert "\nAuthor: " in metadata
     packages = [Path(*name.split(".")[1:]) for name in PROJECT["tool"]["setuptools"]["packages"]]
     wanted = {
@@ -70,7 +73,10 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
         for folder in packages
         for path in (ROOT / folder).iterdir()
         if path.suffix == ".py"
-        or (path.suffix in (".pyi", ".toml", ".csv", ".css", ".sv", ".in", ".md") and path.parent != ROOT)
+        or (
+            path.suffix in (".pyi", ".toml", ".csv", ".css", ".sv", ".in", ".md", ".onnx", ".npz")
+            and path.parent != ROOT
+        )
     }
     assert held == wanted | {"fluidb/py.typed"}
     monkeypatch.chdir(tmp_path / "source")

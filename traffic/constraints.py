@@ -52,7 +52,8 @@ class Constraint:
             The values.
         """
         if self.form == "uniform":
-            return generator.uniform(*self.values, count)
+            low, high = self.values
+            return generator.uniform(low, high, count)
         if self.form == "list":
             return np.array(self.values)[generator.integers(len(self.values), size=count)]
         mean, deviation, low, high = self.values

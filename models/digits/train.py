@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from sklearn.datasets import load_digits
 
 STAGES, CHANNELS, CLASSES, SIZE = 4, 32, 10, 8
 EPOCHS, BATCH, RATE, TEST = 24, 32, 2e-3, 360
@@ -155,6 +154,8 @@ def as_onnx(weights: dict[str, Array]) -> onnx.ModelProto:
 
 def main() -> None:
     """Train on all but the test split, and write the network and that split."""
+    from sklearn.datasets import load_digits
+
     data = load_digits()
     order = np.random.default_rng(1).permutation(len(data.target))
     images, labels = (data.images[order] / 16).astype(np.float32), data.target[order]

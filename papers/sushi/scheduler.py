@@ -79,7 +79,7 @@ def apart(table: LatencyTable, lab: Lab, seed: int) -> Traffic:
     """Random queries, each of which finds the accelerator idle, as in the paper."""
     count = lab.requests or QUERIES
     every_s = 2.0 * float(times_of(table).max())
-    return with_constraints(table, Trace(np.arange(count), every_s * np.arange(count)), seed)
+    return with_constraints(table, Trace(np.arange(count), np.arange(count) * np.float64(every_s)), seed)
 
 
 def serve(table: LatencyTable, traffic: Traffic, options: str) -> Ran:

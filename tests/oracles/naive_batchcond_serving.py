@@ -7,6 +7,7 @@ stages count from 1, and each step of a stage that repeats is one.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import naive_batchcond
@@ -172,7 +173,8 @@ def _run(
             return sum(machine.stage_s(width, at, batch) for at in stages if at <= machine.stages)
 
         gathered_s = machine.gather_s(stage, len(staying))
-        if naive_batchcond.depth_decision(next_s, lambda _, s=gathered_s: s, places, places - len(staying)) == "split":
+        gather_s = partial(machine.gather_s, stage)
+        if naive_batchcond.depth_decision(next_s, gather_s, places, places - len(staying)) == "split":
             now += gathered_s
             places = len(staying)
     return now

@@ -105,7 +105,8 @@ def serve(
     """
     columns = range(len(net.subgraphs))
     served: list[Served] = []
-    c, free_s, window = 0, 0.0, []
+    c, free_s = 0, 0.0
+    window: list[int] = []
     for t, query in enumerate(queries):
         now = max(free_s, query.arrival_s)
         before = c

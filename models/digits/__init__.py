@@ -1,0 +1,1 @@
+"""The network that ships for real devices, with its test split (``docs/real-device.md``)."""
