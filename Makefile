@@ -97,6 +97,8 @@ pictures: $(VENV)/ready
 	$(BIN)/fluidb thresholds $(PICTURES)/r50-zc706 --trace $(PICTURES)/t.csv --slo 200ms \
 	  --samples $(PICTURES)/samples.npz --plot docs/images/thresholds.svg --force
 	$(BIN)/fluidb latency ee_resnet34 rtx-2080-ti-ee-resnet34 -o $(PICTURES)/cnn --plot docs/images/decisions.svg --force
+	$(BIN)/fluidb dse ofa_mobilenet_v3 sushi-zcu104 --persistent search -o $(PICTURES)/mbv3
+	$(BIN)/fluidb explain $(PICTURES)/mbv3 --plot docs/images/subgraphs.svg --force
 	$(BIN)/fluidb compare website/gallery.toml -o $(PICTURES)/compared --plot docs/images/compare.svg --force
 	$(BIN)/fluidb models exits alexnet_cifar10 --edgesp -o $(PICTURES)/net.toml
 	$(BIN)/fluidb dse $(PICTURES)/net.toml edgesp-a --devices 6 -o $(PICTURES)/six

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,7 +70,7 @@ def subnets(
     int8 weights (`fluidb docs sushi`).
     """
     from ...formats import check_free, write_file
-    from ...models.supernets import list_subnets, load_family, pick, subnets_text
+    from ...models.supernets import SubNetsFile, list_subnets, load_family, pick, subnets_text
 
     family = load_family(supernet)
     if output is not None:
@@ -83,9 +82,12 @@ def subnets(
         found, origin = pick(family, count, seed, **_goals(near)), f"{count:,} drawn at random, seed {seed}"
         origin += "" if near is None else f"; those nearest to {near}"
     if output is not None:
-        key = os.path.relpath(supernet, output.parent) if Path(supernet).is_file() else supernet
-        text = subnets_text(key, [item.subnet for item in found.subnets], {"subnets": origin})
-        write_file(output, text, replace=force)
+        kept = [item.subnet for item in found.subnets]
+        stated = family.accuracies if any(subnet.accuracy is not None for subnet in kept) else None
+        made = SubNetsFile(
+            supernet=family.key(output.parent), subnets=kept, accuracies=stated, sources={"subnets": origin}
+        )
+        write_file(output, subnets_text(made), replace=force)
     then = f"; next: fluidb dse {output} sushi-zcu104"
     record = {"output": output, **_subnets_record(family, found), "source": origin}
     show(as_json, "fluidb.models-subnets-output/1", record, _subnets(family, found, origin), output, then)
