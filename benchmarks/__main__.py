@@ -17,10 +17,12 @@ import adaptation
 import commands
 import exits
 import kernel
+import partition
 import peers
 import scale
 import simulator
 import subgraphs
+import subnets
 from rounds import HERE, Table
 
 from tables import highlights, machine_text, markdown, read_results, write_results
@@ -39,6 +41,8 @@ def full(requests: int, peers_python: Path | None) -> Iterator[Table]:
     yield simulator.measure(5, 1_000_000, 10_000)
     yield exits.measure(5)
     yield adaptation.measure(5, 1_000_000)
+    yield partition.measure(5)
+    yield subnets.measure(5, 1_000_000)
     yield subgraphs.measure(5)
     for axis in scale.FULL:
         yield scale.measure(axis, 5)
@@ -53,6 +57,8 @@ def smoke() -> Iterator[Table]:
     yield simulator.measure(1, 1_000, 500)
     yield exits.measure(1, 500, 5)
     yield adaptation.measure(1, 1_000)
+    yield partition.measure(1, [2], [2])
+    yield subnets.measure(1, 1_000)
     yield subgraphs.measure(1, 40, 576.0)
     for axis in scale.SMALL:
         yield scale.measure(axis, 1)

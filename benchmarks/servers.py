@@ -157,6 +157,13 @@ class Server:
                 yield self.env.arrival(due_s)
             yield from self.stages(self.take(self.work.b_max), 1, self.end)
 
+    def batchcond(self) -> Generator[Any, Any, None]:
+        """What waits, up to a full batch, without those that have left: to gather the others takes no time here."""
+        while self.left:
+            while not self.queue:
+                yield self.env.arrival()
+            yield from self.stages(self.take(self.work.b_max), 1, self.end)
+
     def lazy(self) -> Generator[Any, Any, None]:
         """At every layer, admit who waits while all on the NPU keep their slack by single-sample times."""
         work = self.work
@@ -275,6 +282,8 @@ SERVERS: dict[str, Callable[[Server], Generator[Any, Any, None]]] = {
     "fluid": Server.fluid,
     "fluid-slack": Server.fluid_slack,
     "pame": Server.adaptb,  # on one lane they are the same
+    "batchcond": Server.batchcond,
+    "sushi": Server.serial,  # with one SubNet
 }
 
 

@@ -19,6 +19,8 @@ from servers import SERVERS, PlainClock, SimpyClock, Work, run
 
 SLO_S = 0.2
 RATE_PER_S = 15.0
+CORRELATION = 0.71
+"""Of predictions, for windows of similar requests."""
 BARE = "the barest loop in numba"
 
 
@@ -61,7 +63,7 @@ class Workload:
     def __init__(self, count: int) -> None:
         self.table, self.count = paper_table(), count
         rates = [row.rate for row in self.table.exits]
-        self.traffic = prepare(poisson(RATE_PER_S, count, 1), rates, slo_s=SLO_S, seed=1)
+        self.traffic = prepare(poisson(RATE_PER_S, count, 1), rates, slo_s=SLO_S, seed=1, predict_depth=CORRELATION)
         self.stage_s, self.finish_s = self.table.segments(by_layer=False).time_s[0], np.empty(count)
 
     def barest(self) -> None:
@@ -99,6 +101,9 @@ def measure(rounds: int, count: int, few: int) -> Table:
             Contestant(f"{same}, plain Python", timed(plain), same, few),
             Contestant(f"{same}, SimPy", timed(theirs), same, few),
         ]
+    for policy in ("batchcond", "fluid"):
+        window = timed(many.simulated(f"{policy}:similar=depth,window=512"))
+        contestants.append(Contestant(f"{policy}, similar in a window of 512", window, BARE, count, ours=True))
     return Table(
         "simulator",
         "Simulator",

@@ -43,13 +43,15 @@ Seed = Annotated[int, option("Seed of exits or samples that are drawn.")]
 Threads = Annotated[int | None, option("Threads; all cores if not given.", min=1, max=1024)]
 Cluster = Annotated[str | None, option("Run on a Dask cluster (`fluidb docs cluster`).", "tcp://HOST:PORT|local")]
 TraceFile = Annotated[Path, option("The requests (`fluidb docs file-formats`, Traces); - is standard input.", "FILE")]
-_POLICY = "serial, adaptb, lazy, fluid, fluid-slack, pame, batchcond or path/to/file.py:NAME (`fluidb docs policies`)."
+_POLICY = (
+    "serial, adaptb, lazy, fluid, fluid-slack, pame, batchcond, sushi or path/to/file.py:NAME (`fluidb docs policies`)."
+)
 Policy = Annotated[str, option(_POLICY, "NAME[:KEY=VALUE,...]")]
 Policies = Annotated[
-    list[str] | None, option("As in serve-sim; all that ship if not given. Repeatable.", "NAME[:KEY=VALUE,...]")
+    list[str] | None, option("As in serve-sim; all for one network if not given. Repeatable.", "NAME[:KEY=VALUE,...]")
 ]
 Slo = Annotated[str | None, option("Latency objective, e.g. 200ms, if the trace has none.", "DURATION")]
-Threshold = Annotated[str | None, option("Confidence to exit: of all, or of each but the last.", "P[,P,...]")]
+Threshold = Annotated[str | None, option("Confidence or entropy to exit: of all, or each but the last.", "P[,P,...]")]
 RequestsFile = Annotated[Path | None, option("Write what happened to every request, as CSV.", "FILE")]
 TimelineFile = Annotated[Path | None, option("Write what ran when, for ui.perfetto.dev (JSON).", "FILE")]
 Required = Annotated[list[str] | None, option("What must hold, else exit code 1: 'p99 <= 200ms'.", "REQUIREMENT")]
@@ -62,7 +64,7 @@ Ends = Annotated[str | None, option("Outputs or nodes that answer; all outputs i
 PredictDepth = Annotated[
     float | None, option("Correlation of predicted with actual depth, -1 to 1, if the trace has no predictions.", "RHO")
 ]
-Samples = Annotated[Path | None, option("Confidences and answers to draw from, if the trace has none.", "FILE")]
+Samples = Annotated[Path | None, option("Confidences or entropies, and answers, to draw from.", "FILE")]
 
 
 @dataclass(frozen=True, kw_only=True)

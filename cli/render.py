@@ -144,9 +144,18 @@ def quantity(value: float, unit: str) -> str:
         return percent(value)
     if unit == "s":
         return ms(value)
+    if unit == "bytes":
+        return megabytes(value)
+    if unit == "J":
+        return f"{1e3 * value:.4g} mJ"
     if unit == "squared":
         return f"{value:,.4g}"
     return f"{value:,.3f} /s" if unit == "/s" else f"{value:,.0f}"
+
+
+def megabytes(count: float) -> str:
+    """Bytes in millions."""
+    return f"{1e-6 * count:,.3f} MB"
 
 
 @contextmanager

@@ -15,12 +15,15 @@ from ..models.supernets.sharing import weights_in
 from ..platforms import Accelerator
 from ..platforms.accelerator import DPE_MACS
 from ..tables.choices import Goal, Layers
-from ..tables.latency import LATENCY_FILE, SUBGRAPHS_FILE, LatencyRow, LatencyTable, SubNet
+from ..tables.latency import LATENCY_FILE, SUBGRAPHS_FILE, LatencyRow, LatencyTable, Reuse, SubNet
 from ..tables.subgraphs import EMPTY, CountedLayer, Member, Sized, SubGraph, SubGraphOptions, SubGraphTable
 from .subgraph_costs import KIB, Pairs, Values, Whole, Work, capacity, tabulate
 from .subgraphs import Recipes, cut_to, make_recipes
 
 OWN_FILES = {SUBGRAPHS_FILE, LATENCY_FILE}
+
+MAX_SIZES = 10_000
+"""Most sizes of a persistent buffer that are searched."""
 
 Array = tuple[int, int]
 """K_P and C_P."""
@@ -119,7 +122,14 @@ def split(accelerator: Accelerator, persistent_kib: float) -> Accelerator:
     -------
     Accelerator
         The other two buffers keep their proportion.
+
+    Raises
+    ------
+    InputError
+        If it has no other buffer that could share the memory.
     """
+    if accelerator.shared_kib == accelerator.persistent_kib:
+        raise InputError(f"{accelerator.name}: a search of the persistent buffer needs distinct_kib and streaming_kib")
     share = (accelerator.shared_kib - persistent_kib) / (accelerator.shared_kib - accelerator.persistent_kib)
     sizes = {
         "persistent_kib": persistent_kib,
@@ -180,12 +190,15 @@ def find_subgraphs(
     Raises
     ------
     InputError
-        If the family has no SubNets, or no buffer is left for a tile of weights.
+        If the family has no SubNets, the steps are too small, or no buffer is left for a tile of weights.
     """
     options = options or SubGraphOptions()
     members = members_of(family, options.layers)
     recipes = make_recipes(members.work.boxes, members.names, options.cuts, options.columns, options.seed)
     arrays = list(arrays) or [(accelerator.K_P, accelerator.C_P)]
+    if step_kib is not None and accelerator.shared_kib > MAX_SIZES * step_kib:
+        least = accelerator.shared_kib / MAX_SIZES
+        raise InputError(f"--step: expected at least {least:.3g} KiB, for {MAX_SIZES:,} sizes, found {step_kib:g} KiB")
     steps = 0 if step_kib is None else int(accelerator.shared_kib // step_kib)
     sizes = [accelerator] if step_kib is None else [split(accelerator, step_kib * i) for i in range(steps + 1)]
     rated: list[list[Sized]] = []
@@ -202,11 +215,10 @@ def find_subgraphs(
         )
     found = [min(row, key=lambda item: _loss(item, options.goal)) for row in rated]
     best = min(found, key=lambda item: _loss(item, options.goal))
-    chosen = {key: getattr(best, key) for key in ("K_P", "C_P", "persistent_kib", "streaming_kib", "distinct_kib")}
-    searched = step_kib is not None or len(arrays) > 1
+    sides = ("K_P", "C_P", "persistent_kib", "streaming_kib", "distinct_kib")
+    chosen = accelerator.model_copy(update={key: getattr(best, key) for key in sides})
     listed = found if step_kib is not None else rated[0]
-    final = accelerator.model_copy(update=chosen) if searched else accelerator
-    return _table(family, final, options, members, recipes, listed if searched else [])
+    return _table(family, chosen, options, members, recipes, listed if len(listed) > 1 else [])
 
 
 def _tile_kib(accelerator: Accelerator, array: Array) -> float:
@@ -340,10 +352,26 @@ def latency_table(table: SubGraphTable) -> LatencyTable:
         exits=[Exit(name=table.layers[-1].name, rate=1.0)],
         subnets=[SubNet(name=item.name, accuracy=item.accuracy) for item in table.subnets],
         states=[item.name for item in table.subgraphs],
+        reuse=_reuse(table),
         b_max=1,
         rows=rows,
     )
     return found.derived_from(table)
+
+
+def _reuse(table: SubGraphTable) -> Reuse:
+    """What a scheduler and its figures need of the pairs, by state and SubNet."""
+    subnets, states = table.vectors()
+    energy_pj = table.accelerator.off_chip_pj_per_byte
+    return Reuse(
+        refill_s=table.refill_s,
+        refill_bytes=[item.bytes for item in table.subgraphs],
+        overlap=(states @ subnets.T).tolist(),
+        content=(states**2).sum(axis=1).tolist(),
+        hit_ratio=np.array(table.hit_ratio).T.tolist(),
+        off_chip_bytes=np.array(table.off_chip_bytes).T.tolist(),
+        joules_per_byte=None if energy_pj is None else 1e-12 * energy_pj,
+    )
 
 
 def check_subgraphs_folder(folder: Path, *, replace: bool) -> None:

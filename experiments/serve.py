@@ -10,7 +10,9 @@ from ..serving.bound import least_violations
 from ..serving.metrics import Replay, Summary, summarise
 from ..serving.replay import record_runs, simulate
 from ..serving.requirements import Outcome, Requirement, check_stated, judge
+from ..serving.subnets import stated_of
 from ..serving.timeline import check_timeline_size
+from ..traffic.measures import Threshold
 from .inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
 
 
@@ -41,7 +43,7 @@ def serve(
     requests: Requests,
     policy: AnyPolicy,
     *,
-    threshold: float | Sequence[float] | None = None,
+    threshold: Threshold | Sequence[Threshold] | None = None,
     until_s: float = math.inf,
     requirements: Sequence[Requirement] = (),
     record: bool = False,
@@ -57,8 +59,8 @@ def serve(
         What is served.
     policy : Scheduler or str
         Who decides.
-    threshold : float or sequence of float, optional
-        Confidence from which a sample leaves: one for all exits, or one for each but the last.
+    threshold : Threshold or sequence of Threshold, optional
+        From which confidence or entropy a sample leaves: one for all exits, or one for each but the last.
     until_s : float
         Stop then; unfinished requests are violations.
     requirements : sequence of Requirement
@@ -80,9 +82,11 @@ def serve(
         contract, or the timeline would be too long.
     """
     scheduler, latency = as_scheduler(policy), as_table(table)
-    check_stated(requirements, mac_share=latency.peak_macs_per_s)
+    check_stated(requirements, mac_share=latency.peak_macs_per_s, **stated_of(latency))
     trace = requests.read(progress)
-    check_stated(requirements, accuracy=trace.correct, width_variance=trace.width)
+    check_stated(
+        requirements, accuracy=trace.correct, accuracy_misses=trace.min_accuracy, width_variance=trace.width
+    )  # fmt: skip
     traffic = requests.traffic(trace, [row.rate for row in latency.exits], threshold)
     replay = simulate(latency, traffic, scheduler, until_s=until_s, progress=progress)
     if record:

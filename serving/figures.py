@@ -18,13 +18,16 @@ class Figure(NamedTuple):
     key : str
         What files and ``--json`` call it: ``"p99_latency_s"``.
     unit : str
-        ``"s"``, ``"share"``, ``"/s"``, ``"requests"`` or ``"squared"``, that of a variance of exits or widths.
+        ``"s"``, ``"share"``, ``"/s"``, ``"requests"``, ``"bytes"``, ``"J"``, or ``"squared"``, that of a variance of
+        exits or widths.
     better : int
         -1 if less is better, 1 if more is better, 0 if neither is better by itself.
     heading : str
         What a table calls it, without the unit.
     digits : int
         Digits after the point in a table of milliseconds, percent or requests/s.
+    part : str
+        The part of a summary that has it; empty if the summary itself does.
     """
 
     name: str
@@ -33,12 +36,13 @@ class Figure(NamedTuple):
     better: int
     heading: str
     digits: int
+    part: str = ""
 
     def of(self, summary: Summary) -> float | None:
         """The figure of a summary; ``None`` if the trace, the latency table or the summary does not state it."""
         if self.name in QUANTILES:
             return summary.percentile(self.name).latency_s
-        value = getattr(summary.utilisation if self.name == "mac_share" else summary, self.key, None)
+        value = getattr(getattr(summary, self.part) if self.part else summary, self.key, None)
         return None if value is None else float(value)
 
     def told(self, summary: Summary) -> Told:
@@ -62,8 +66,13 @@ FIGURES: dict[str, Figure] = {
         Figure("violation_rate", "violation_rate", "share", -1, "violations", 2),
         UNAVOIDABLE,
         Figure("busy_share", "busy_share", "share", 0, "busy", 1),
-        Figure("mac_share", "mac_share", "share", 1, "MACs", 1),
+        Figure("mac_share", "mac_share", "share", 1, "MACs", 1, "utilisation"),
         Figure("accuracy", "accuracy", "share", 1, "accuracy", 2),
+        Figure("served_accuracy", "served_accuracy", "share", 1, "SubNets' accuracy", 2, "subnets"),
+        Figure("accuracy_misses", "accuracy_miss_rate", "share", -1, "less accurate", 2, "subnets"),
+        Figure("hit_ratio", "hit_ratio", "share", 1, "hits", 1, "subnets"),
+        Figure("off_chip", "off_chip_bytes", "bytes", -1, "off chip", 3, "subnets"),
+        Figure("off_chip_energy", "off_chip_energy_j", "J", -1, "energy", 3, "subnets"),
         Figure("processing_rate", "processing_rate_per_s", "/s", 1, "done", 2),
         Figure("goodput", "goodput_per_s", "/s", 1, "in time", 2),
         Figure("makespan", "makespan_s", "s", -1, "makespan", 1),

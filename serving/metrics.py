@@ -13,6 +13,7 @@ from ..tables.latency import LatencyTable, Segments
 from ..traffic.traffic import Traffic, places
 from .one_run import OneRun, nearest_rank
 from .statistics import Interval, warm_up
+from .subnets import SubNetSummary, summarise_subnets
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 """The percentiles that are reported."""
@@ -109,6 +110,22 @@ class Replay:
         return self.finish_s - self.traffic.trace.arrival_s
 
     @property
+    def subnet(self) -> NDArray[np.int64]:
+        """The SubNet that served each request; 0 if the latency table has none, or it has not started."""
+        return self.variant // len(self.table.widths or [None]) % len(self.table.subnets or [None])
+
+    @property
+    def state(self) -> NDArray[np.int64]:
+        """The state of the device in which each request was served."""
+        return self.variant // (self.table.variants // len(self.table.states or [None]))
+
+    @property
+    def begun(self) -> NDArray[np.int64]:
+        """The requests that were begun, in that order."""
+        order = np.argsort(self.start_s, kind="stable")
+        return order[: int(np.isfinite(self.start_s).sum())]
+
+    @property
     def fresh(self) -> NDArray[np.bool_]:
         """Whether each request found the system empty when it arrived."""
         arrival_s = self.traffic.trace.arrival_s
@@ -139,6 +156,8 @@ class Replay:
             "exit": self.traffic.exits,
             "preempted": self.preempted,
             "stalled_s": self.stalled_s,
+            **({} if self.table.subnets is None else {"subnet": self.subnet, "state": self.state}),
+            **({} if trace.min_accuracy is None else {"min_accuracy": trace.min_accuracy}),
         }
 
     @property
@@ -272,6 +291,8 @@ class Summary:
         By stage.
     exits : list of ExitSummary
         By exit.
+    subnets : SubNetSummary or None
+        What SubNets gave and fetched; ``None`` if the latency table has none.
     """
 
     requests: int
@@ -303,6 +324,7 @@ class Summary:
     accuracy: float | None
     stages: list[StageSummary]
     exits: list[ExitSummary]
+    subnets: SubNetSummary | None
 
     def percentile(self, name: str) -> Percentile:
         """The percentile of a name, e.g. ``"p99"``."""
@@ -425,4 +447,5 @@ def summarise(replay: Replay) -> Summary:
         accuracy=None if right is None or unfinished == count else float(right[returned].sum()) / (count - unfinished),
         stages=[_stage(replay, stage, run_s, span_s) for stage in numbers],
         exits=[_exit(number, returned & (traffic.exits == number), latency_s, right) for number in numbers],
+        subnets=summarise_subnets(replay),
     )

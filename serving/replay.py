@@ -176,7 +176,8 @@ def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case
     settings, levels = scheduler.settings(traffic.objective_s), _levels(policy, traffic, len(table.exits))
     if policy.check is not None and (faults := policy.check(settings, table, traffic.trace, b_max)):
         raise InputError([f"policy {scheduler.spec}: {fault}" for fault in faults])
-    memory = np.zeros(levels * table.variants + policy.memory)
+    kept = policy.memory + policy.memory_by_subnet * len(table.subnets or [None])
+    memory = np.zeros(levels * table.variants + kept)
     rules = Rules(settings, memory, memory[: levels * table.variants], b_max, scheduler.call_s)
     _check_columns(table, traffic.trace)
     work, device = work_of(traffic, len(table.exits), table.exits[-1].steps, levels), device_of(table, segments)
@@ -333,7 +334,7 @@ def _levels(policy: Policy, traffic: Traffic, exits: int) -> int:
 
 
 def _check_columns(table: LatencyTable, trace: Trace) -> None:
-    """Refuse requests with more steps or a greater width than the table has."""
+    """Refuse requests with more steps or a greater width than the table has, or that ask for no accuracy."""
     most, where, faults = table.exits[-1].steps, trace.source or "trace", []
     limits: list[tuple[str, NDArray[Any] | None, float, str]]
     limits = [("steps", trace.steps, most, f"at most {most}, how often the last stage runs")]
@@ -343,6 +344,11 @@ def _check_columns(table: LatencyTable, trace: Trace) -> None:
         if values is not None and (wrong := np.flatnonzero(values > limit)).size:
             row, found = wrong[0], values[wrong[0]]
             faults.append(f"{where}: row {row + 1}: {name}: expected {expected}, found {found:g}{more(wrong.size)}")
+    asked = trace.min_accuracy
+    if asked is not None and (wrong := np.flatnonzero(~((asked >= 0) & (asked <= 1)))).size:
+        row = wrong[0]
+        expected = "expected an accuracy from 0 to 1"
+        faults.append(f"{where}: row {row + 1}: min_accuracy: {expected}, found {asked[row]:g}{more(wrong.size)}")
     if faults:
         raise InputError(faults)
 
@@ -378,7 +384,7 @@ def device_of(table: LatencyTable, segments: Segments) -> Device:
     ends_stage = np.append(stage[1:] != stage[:-1], True)
     return Device(
         time_s=segments.time_s,
-        latency_s=np.stack([table.array(variant) for variant in range(table.variants)]),
+        latency_s=table.arrays(),
         segment_at=segment_at,
         stage_after=stage - ~ends_stage,
         gather_s=table.gather_array(),
@@ -399,6 +405,11 @@ def variants_of(table: LatencyTable) -> NDArray[np.void]:
     found.subnet = number // len(widths) % len(accuracy)
     found.state = number // (len(widths) * len(accuracy))
     found.accuracy = accuracy[found.subnet]
+    if table.reuse is not None:
+        found.refill_s = np.array(table.reuse.refill_s)[found.state]
+        if table.reuse.overlap is not None:
+            found.overlap = np.array(table.reuse.overlap)[found.state, found.subnet]
+            found.content = np.array(table.reuse.content)[found.state]
     return found
 
 

@@ -20,6 +20,8 @@ _UNITS: dict[str, tuple[dict[str, float], str]] = {
     "share": ({"%": 1.0}, "5 %"),
     "/s": ({"/s": 1.0}, "15 /s"),
     "requests": ({"": 1.0}, "0"),
+    "bytes": ({"B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9}, "4MB"),
+    "J": ({"nJ": 1e-9, "uJ": 1e-6, "mJ": 1e-3, "J": 1.0}, "2mJ"),
     "squared": ({"": 1.0}, "2.5"),
 }
 
@@ -29,6 +31,12 @@ _UNKNOWN = {
     "width_variance": "expected a trace with a column width, found none; require another figure",
     "mac_share": "expected a latency table that states where MACs go, found one that does not, as any device's; "
     "require another figure",
+    "served_accuracy": "expected a latency table with the accuracy of every SubNet, found one without",
+    "accuracy_misses": "expected a trace with the column min_accuracy, and a latency table with the accuracy of every "
+    "SubNet, found one of them without",
+    "hit_ratio": "expected a latency table that states the hit ratio of SubNets and states, found none",
+    "off_chip": "expected a latency table that states off-chip bytes, found none",
+    "off_chip_energy": "expected a latency table that states the energy of an off-chip byte, found none",
 }
 """The figures that not every input states, and the message if it does not."""
 
@@ -65,7 +73,7 @@ class Requirement:
 
     @property
     def unit(self) -> str:
-        """The metric's unit: ``"s"``, ``"share"``, ``"/s"``, ``"requests"`` or ``"squared"``."""
+        """The metric's unit, as in :attr:`.figures.Figure.unit`."""
         return METRICS[self.name]
 
     def allows(self, value: float) -> bool:
@@ -87,7 +95,7 @@ class Outcome:
     name, comparator : str
         See :class:`Requirement`.
     unit : str
-        Of everything below: ``"s"``, ``"share"``, ``"/s"``, ``"requests"`` or ``"squared"``.
+        Of everything below, as in :attr:`Requirement.unit`.
     bound, value : float
         What was required and what was found.
     holds : bool
@@ -160,8 +168,8 @@ def check_stated(requirements: Iterable[Requirement], **stated: object) -> None:
         What is required.
     **stated : object or None
         By name of a figure: what it is computed from, ``None`` if the input does not have it.  ``mac_share``
-        needs the ``peak_macs_per_s`` of a latency table, ``accuracy`` the ``correct`` of a trace,
-        ``width_variance`` its ``width``.
+        needs the ``peak_macs_per_s`` of a latency table, ``accuracy`` the ``correct`` of a trace, ``accuracy_misses``
+        its ``min_accuracy``, ``width_variance`` its ``width``.
 
     Raises
     ------

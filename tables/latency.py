@@ -15,12 +15,14 @@ from ..formats import InputError, Stated, Table, check_beside, read_table
 from ..models import MAX_WORK, Exit, Layer
 from ..platforms import device
 
-LATENCY_FILE, DESIGN_FILE, FBCB_FILE, SUBGRAPHS_FILE = "latency.json", "design.json", "fbcb.json", "subgraphs.json"
-TABLE_FILES = LATENCY_FILE, DESIGN_FILE, FBCB_FILE, SUBGRAPHS_FILE
+LATENCY_FILE, DESIGN_FILE, FBCB_FILE = "latency.json", "design.json", "fbcb.json"
+SUBGRAPHS_FILE, PARTITION_FILE = "subgraphs.json", "partition.json"
+TABLE_FILES = LATENCY_FILE, DESIGN_FILE, FBCB_FILE, SUBGRAPHS_FILE, PARTITION_FILE
 MADE_FROM = {
     "fluidb.design/1": (DESIGN_FILE, "fluidb dse"),
     "fluidb.fbcb/1": (FBCB_FILE, "fluidb dse"),
     "fluidb.subgraphs/1": (SUBGRAPHS_FILE, "fluidb dse"),
+    "fluidb.partition/1": (PARTITION_FILE, "fluidb dse"),
 }
 """Tables that a latency table may be made from: the file beside it, and the command that writes it."""
 
@@ -41,6 +43,53 @@ class SubNet(Stated):
 
     name: str
     accuracy: Annotated[float | None, Field(ge=0, le=1)] = None
+
+
+NotNegative = Annotated[float, Field(ge=0)]
+
+
+class Reuse(Stated):
+    """What each state keeps on chip of the weights that SubNets share, and what that saves (SUSHI, paper 003).
+
+    Vectors are the kernels and channels [K_1, C_1, K_2, C_2, ...] of every layer of the SuperNet: S of a SubNet, G of
+    what a state keeps (Fig. 6).  Lists by pair have a list for each state, with a value for each SubNet.
+
+    Attributes
+    ----------
+    refill_s, refill_bytes : list of float
+        Time to load what each state keeps, and its bytes.
+    overlap : list of list of float, optional
+        By pair: the inner product of S and G.
+    content : list of float, optional
+        The inner product of each G with itself; stated beside ``overlap``.
+    hit_ratio : list of list of float, optional
+        By pair: ||min(S, G)|| / ||S|| (Appendix A.4).
+    off_chip_bytes : list of list of float, optional
+        By pair: bytes that a request moves between chip and memory.
+    joules_per_byte : float, optional
+        Energy of one of them.
+    """
+
+    refill_s: list[SecondsOrNone]
+    refill_bytes: list[NotNegative]
+    overlap: list[list[NotNegative]] | None = None
+    content: list[NotNegative] | None = None
+    hit_ratio: list[list[Annotated[float, Field(ge=0, le=1)]]] | None = None
+    off_chip_bytes: list[list[NotNegative]] | None = None
+    joules_per_byte: Annotated[float | None, Field(gt=0, le=1)] = None
+
+    def check(self, states: int, subnets: int) -> None:
+        """Refuse, as a ``ValueError``, lists that do not fit so many states and SubNets."""
+        for name in ("refill_s", "refill_bytes", "content"):
+            if (values := getattr(self, name)) is not None and len(values) != states:
+                raise ValueError(f"reuse: {name}: expected {states} values, one for each state, found {len(values)}")
+        for name in ("overlap", "hit_ratio", "off_chip_bytes"):
+            if (rows := getattr(self, name)) is not None and [len(row) for row in rows] != [subnets] * states:
+                raise ValueError(f"reuse: {name}: expected a list for each of {states} states, of {subnets} SubNets")
+        if (self.overlap is None) != (self.content is None):
+            raise ValueError("reuse: expected overlap and content, or neither")
+        if self.joules_per_byte is not None and self.off_chip_bytes is None:
+            raise ValueError("reuse: expected off_chip_bytes beside joules_per_byte, found none")
 
 
 class LatencyRow(Stated):
@@ -120,6 +169,8 @@ class LatencyTable(Table, Stated):
         Networks with shared weights, of which a request is served by one.
     states : list of str, optional
         States of the device that change its times, e.g. what its persistent buffer holds; it begins in the first.
+    reuse : Reuse, optional
+        What the states keep on chip of the weights that SubNets share.
     b_max : int
         Batch sizes covered.
     layers : list of LayerUse
@@ -149,6 +200,7 @@ class LatencyTable(Table, Stated):
     widths: Annotated[list[Annotated[float, Field(gt=0, le=1e9)]] | None, Field(min_length=1)] = None
     subnets: Annotated[list[SubNet] | None, Field(min_length=1)] = None
     states: Annotated[list[str] | None, Field(min_length=1)] = None
+    reuse: Reuse | None = None
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)]
     layers: list[LayerUse] = []
     peak_macs_per_s: Annotated[float | None, Field(ge=1e-6, le=1e24)] = None
@@ -176,6 +228,8 @@ class LatencyTable(Table, Stated):
                 f"gather_s: expected {len(self.exits)} rows, at the input and behind every exit but the last, of "
                 f"{self.b_max + 1} times, one for each batch size from 0"
             )
+        if self.reuse is not None:
+            self.reuse.check(len(self.states or []), len(self.subnets or []))
         if (self.load is None) != (self.lanes == 1):
             raise ValueError("load: expected one if there are several lanes, and only then")
         if self.load is not None and len(self.load) != self.b_max + 1:
@@ -244,10 +298,23 @@ class LatencyTable(Table, Stated):
         (E + 1, E + 1, b_max + 1) ndarray of float64
             Zero where nothing runs: at b = 0, and from an exit to itself or back.
         """
-        ends = len(self.exits) + 1
-        table, pairs = np.zeros((ends, ends, self.b_max + 1)), len(self.rows) // self.variants
-        for row in self.rows[variant * pairs : (variant + 1) * pairs]:
-            table[row.from_exit, row.to_exit, 1:] = row.time_s
+        times_s: NDArray[np.float64] = self.arrays()[variant]
+        return times_s
+
+    def arrays(self) -> NDArray[np.float64]:
+        """The times of :meth:`array` of every variant.
+
+        Returns
+        -------
+        (V, E + 1, E + 1, b_max + 1) ndarray of float64
+            By variant.
+        """
+        ends, count = len(self.exits) + 1, self.variants
+        pairs = len(self.rows) // count
+        table = np.zeros((count, ends, ends, self.b_max + 1))
+        times = np.array([row.time_s for row in self.rows]).reshape(count, pairs, self.b_max)
+        for place, row in enumerate(self.rows[:pairs]):
+            table[:, row.from_exit, row.to_exit, 1:] = times[:, place]
         return table
 
     def pass_s(self, variant: int = 0) -> NDArray[np.float64]:

@@ -26,7 +26,7 @@ from fluidb.models import Exit, Gemm, Layer, Network, Shape
 from fluidb.platforms import Platform
 from fluidb.serving import Scheduler, find_policy
 from fluidb.serving.policies import Policy
-from fluidb.tables.latency import LatencyTable, LayerUse, pair_rows
+from fluidb.tables.latency import LatencyRow, LatencyTable, LayerUse, Reuse, SubNet, pair_rows
 from fluidb.traffic import Trace, Traffic, prepare
 from hypothesis import strategies as st
 
@@ -271,6 +271,32 @@ def table_of(stage_s: list[list[float]], rates: list[float] | None = None) -> La
     return LatencyTable(
         network="test", platform="test", exits=exits, b_max=b_max, peak_macs_per_s=1e4, rows=pair_rows(times),
         layers=layers,
+    )  # fmt: skip
+
+
+def supernet_table(
+    latency_s: list[list[float]],
+    accuracy: list[float | None],
+    subnets: list[list[int]],
+    subgraphs: list[list[int]],
+    **more,
+) -> LatencyTable:
+    """A table of SubNets by state: L[SubNet][state], accuracies, and the vectors of both."""
+    S, G = np.array(subnets, dtype=float), np.array(subgraphs, dtype=float)
+    refills = list(range(len(subgraphs)))
+    reuse = {
+        "refill_s": [number / 64 for number in refills], "refill_bytes": [1000.0 * number for number in refills],
+        "overlap": (G @ S.T).tolist(), "content": (G**2).sum(axis=1).tolist(),
+    }  # fmt: skip
+    rows = [
+        LatencyRow(variant=state * len(subnets) + subnet, from_exit=0, to_exit=1, time_s=[times[state]])
+        for state in refills
+        for subnet, times in enumerate(latency_s)
+    ]
+    return LatencyTable(
+        network="super", platform="chip", exits=[Exit(name="end", rate=1.0)], b_max=1, rows=rows,
+        subnets=[SubNet(name=f"s{i}", accuracy=value) for i, value in enumerate(accuracy)],
+        states=["EMPTY", *(f"G{j}" for j in refills[1:])], reuse=Reuse(**reuse | more),
     )  # fmt: skip
 
 

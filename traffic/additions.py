@@ -1,4 +1,4 @@
-"""Columns that are drawn for the requests of a trace: widths, steps, predictions."""
+"""Columns that are drawn for the requests of a trace: widths, steps, predictions, constraints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
+from .constraints import Constraint
 from .predictions import predict
+from .randomness import ACCURACIES, SLOS, stream
 from .trace import Trace
 from .widths import Follow, LogNormal, Shares, draw_steps, draw_widths
 
@@ -21,6 +23,8 @@ def add_columns(
     steps: Follow | None = None,
     predict_depth: float | None = None,
     predict_width: float | None = None,
+    min_accuracy: Constraint | None = None,
+    slo_s: Constraint | None = None,
 ) -> Trace:
     """Draw columns that a trace does not have, each from a random stream of its own.
 
@@ -39,6 +43,8 @@ def add_columns(
         has none.
     predict_width : float, optional
         Correlation of predictions with its widths.
+    min_accuracy, slo_s : Constraint, optional
+        Where the accuracies that requests ask for, and their latency objectives, are drawn from.
 
     Returns
     -------
@@ -50,7 +56,10 @@ def add_columns(
     InputError
         If a column is there already, what it follows from is not, or nothing is to be added.
     """
-    asked = {"width": width, "steps": steps, "predicted_depth": predict_depth, "predicted_width": predict_width}
+    asked = {
+        "width": width, "steps": steps, "predicted_depth": predict_depth, "predicted_width": predict_width,
+        "min_accuracy": min_accuracy, "slo_s": slo_s,
+    }  # fmt: skip
     wanted = [name for name, value in asked.items() if value is not None]
     if not wanted:
         raise InputError(f"add: expected at least one of the columns {', '.join(asked)}, found none; add e.g. --width")
@@ -71,6 +80,10 @@ def add_columns(
         faults.append(f"{where}: expected a column width to predict, found none; draw one with --width")
     if faults:
         raise InputError(faults)
+    if min_accuracy is not None:
+        trace = replace(trace, min_accuracy=min_accuracy.draw(stream(seed, ACCURACIES), len(trace)))
+    if slo_s is not None:
+        trace = replace(trace, slo_s=slo_s.draw(stream(seed, SLOS), len(trace)))
     if width is not None:
         trace = replace(trace, width=draw_widths(width, len(trace), seed))
     if steps is not None:

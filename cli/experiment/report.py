@@ -36,7 +36,7 @@ def command(
     from ...formats import InputError, write_file
     from ...plots import check_picture
     from ...plots.report import MAX_SERIES, make_report, report_text
-    from ...serving import POLICIES
+    from ...serving.policies import FOR_ONE_NETWORK
     from ...tables.latency import TABLE_FILES
 
     tables = [folder / name for folder in directories for name in (*TABLE_FILES, COMPARE_FILE)]
@@ -44,7 +44,7 @@ def command(
     for name, given in (("--policy", policy), ("--slo", slo), ("--seed", seed)):
         if trace is None and given is not None:
             raise InputError(f"{name}: would change nothing without --trace; add a trace or leave it out")
-    specs = policy or list(POLICIES)
+    specs = policy or list(FOR_ONE_NETWORK)
     if len(specs) > MAX_SERIES or len(set(specs)) < len(specs):
         raise InputError(
             f"--policy: expected at most {MAX_SERIES} policies, as many as a reader tells apart, each once, "

@@ -22,10 +22,11 @@ from ..options import (
     duration,
     option,
 )
-from ..render import bounds, facts, ms, note, outcomes, percent, progress, show, table
+from ..render import bounds, facts, megabytes, ms, note, outcomes, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
     from ...experiments.serve import Served
+    from ...serving.subnets import SubNetSummary
 
 
 def command(
@@ -136,6 +137,8 @@ def text_of(found: Served, policy: str) -> Iterator[str]:
         ("worst", ms(summary.max_latency_s), ""),
     ]
     yield table(["latency", "", "95 %"], rows)
+    if summary.subnets is not None:
+        yield from _subnets(summary.subnets, summary.requests - summary.unfinished)
     if use is None:
         yield facts({"where the MACs went": f"not known: the latency table of {latency.platform} states no causes"})
     else:
@@ -162,3 +165,31 @@ def text_of(found: Served, policy: str) -> Iterator[str]:
         for row, there, stage in zip(latency.exits, summary.exits, summary.stages, strict=True)
     ]
     yield table(["exit", "requests", "share", "latency", *accuracy, "runs", "samples", latency.machine], cells)
+
+
+def _subnets(found: SubNetSummary, returned: int) -> Iterator[str]:
+    """What SubNets gave and fetched; figures that are not known have no line."""
+    moved, energy_j = found.off_chip_bytes, found.off_chip_energy_j
+    known = {
+        "accuracy of the SubNets": found.served_accuracy,
+        "less accurate than asked": found.accuracy_miss_rate,
+        "hit ratio": found.hit_ratio,
+    }
+    yield facts(
+        {name: None if share is None else percent(share) for name, share in known.items()}
+        | {
+            "changes of the buffer": f"{found.swaps:,}",
+            "off chip, each request": None if moved is None else megabytes(moved),
+            "its energy": None if energy_j is None else quantity(energy_j, "J"),
+        }
+    )
+    cells = [
+        (
+            item.name,
+            f"{item.requests:,}",
+            percent(item.requests / returned if returned else None, 1),
+            "" if item.mean_latency_s is None else ms(item.mean_latency_s),
+        )
+        for item in found.shares
+    ]
+    yield table(["SubNet", "requests", "share", "latency"], cells)

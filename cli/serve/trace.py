@@ -23,6 +23,7 @@ Rate = Annotated[float, option("Mean arrival rate in requests a second.", "REQUE
 
 WIDTH = "Draw widths: lognormal:mean=39,sd=19,low=6,high=256,multiple=8 or shares:64=0.3,96=0.7."
 STEPS = "Draw steps from widths: ratio=1.08,relative=0.205,absolute=1.5,high=103."
+CONSTRAINT = "{}: a value, uniform:LOW,HIGH, normal:MEAN,DEVIATION,LOW,HIGH (clipped) or list:VALUE,..."
 PREDICT = "Predict {}, with this correlation, -1 to 1."
 
 
@@ -178,24 +179,29 @@ def add(
     steps: Annotated[str | None, option(STEPS, "KEY=VALUE,...")] = None,
     predict_depth: Annotated[float | None, option(PREDICT.format("steps or exits"), "RHO")] = None,
     predict_width: Annotated[float | None, option(PREDICT.format("widths"), "RHO")] = None,
+    min_accuracy: Annotated[str | None, option(CONSTRAINT.format("Accuracy asked for"), "DISTRIBUTION")] = None,
+    slo: Annotated[str | None, option(CONSTRAINT.format("Latency objective"), "DISTRIBUTION")] = None,
     seed: Annotated[int, option("Same seed, same columns.")] = 0,
     made: Made,
 ) -> None:
-    """Write a trace with widths, steps or predictions.
+    """Write a trace with widths, steps, predictions or constraints.
 
     Each column is drawn independently of all else that is drawn with the seed.
     """
     from ...traffic import read_trace
     from ...traffic.additions import add_columns
+    from ...traffic.constraints import parse_accuracies, parse_slos
     from ...traffic.widths import parse_steps, parse_widths
 
     widths = None if width is None else parse_widths(width, "--width")
     follow = None if steps is None else parse_steps(steps, "--steps")
+    accuracies = None if min_accuracy is None else parse_accuracies(min_accuracy, "--min-accuracy")
+    slos = None if slo is None else parse_slos(slo, "--slo")
 
     def make() -> Trace:
         return add_columns(
             read_trace(trace), seed, width=widths, steps=follow,
-            predict_depth=predict_depth, predict_width=predict_width,
+            predict_depth=predict_depth, predict_width=predict_width, min_accuracy=accuracies, slo_s=slos,
         )  # fmt: skip
 
     made.write("add", make, seed, [trace])

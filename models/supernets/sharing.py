@@ -157,8 +157,8 @@ def shared(boxes: Sequence[Whole] | Whole) -> Whole:
     (3, L) ndarray of int64
         Their common part, all 0 where one of them lacks the layer.
     """
-    least = np.minimum.reduce(list(boxes))
-    return np.where(least.min(axis=0) > 0, least, 0)
+    least: Whole = np.minimum.reduce(list(boxes))
+    return least
 
 
 def weights_in(boxes: Whole) -> int:

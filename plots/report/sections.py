@@ -13,6 +13,7 @@ from ...dse.fbcb import FbcbTable
 from ...dse.objectives import OBJECTIVES
 from ...experiments.comparison import Comparison, PointResult
 from ...experiments.estimates import Difference, Estimate
+from ...serving.figures import FIGURES
 from ...tables.latency import LatencyTable
 from . import charts
 from .charts import Point, TimeUnit, time_unit
@@ -167,7 +168,12 @@ def policy_parts(ident: str, shown: Shown) -> list[Element]:
     return [element("h3", "Policies"), _policies(shown.served, unit), element("p", note, class_="note"), figures(drawn)]
 
 
+_SCALES = {"share": (1e2, "%"), "bytes": (1e-6, "MB"), "J": (1e3, "mJ")}
+"""Of units in which the figures of SubNets are shown."""
+
+
 def _policies(served: Sequence[Served], unit: TimeUnit) -> Element:
+    known = [item for item in FIGURES.values() if item.part == "subnets" and item.of(served[0].summary) is not None]
     rows, waiting = [], served[0].replay.traffic.trace.at_once
     for item in served:
         found = item.summary
@@ -180,14 +186,16 @@ def _policies(served: Sequence[Served], unit: TimeUnit) -> Element:
             f"{found.goodput_per_s:,.3f}",
             f"{100 * found.busy_share:.1f}",
             *([f"{100 * found.utilisation.mac_share:.1f}"] if found.utilisation else []),
+            *(f"{_SCALES[figure.unit][0] * (figure.of(found) or 0.0):,.{figure.digits}f}" for figure in known),
             f"{found.mean_batch:.2f}",
             f"{found.preemptions:,}",
         ]
         rows.append((item.policy, cells))
     headers = ["policy", f"mean {unit.name}", f"p50 {unit.name}", f"p99 {unit.name}", "violations %"]
     macs = ["MACs made %"] if served[0].summary.utilisation else []
+    subnets = [f"{figure.heading} {_SCALES[figure.unit][1]}" for figure in known]
     headers += ["makespan s"] if waiting else []
-    headers += ["done /s", "in time /s", "busy %", *macs, "samples", "preemptions"]
+    headers += ["done /s", "in time /s", "busy %", *macs, *subnets, "samples", "preemptions"]
     return table("Policies under the same requests", headers, rows)
 
 

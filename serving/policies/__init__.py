@@ -3,7 +3,7 @@
 ``POLICIES`` is the list: a new policy is a file beside the others and a line here.
 """
 
-from . import adaptb, batchcond, fluid, fluid_slack, lazy, pame, serial
+from . import adaptb, batchcond, fluid, fluid_slack, lazy, pame, serial, sushi
 from .interface import (
     DECIDE,
     Decide,
@@ -28,10 +28,15 @@ POLICIES: dict[str, Policy] = {
     "fluid-slack": fluid_slack.POLICY,
     "pame": pame.POLICY,
     "batchcond": batchcond.POLICY,
+    "sushi": sushi.POLICY,
 }
+
+FOR_ONE_NETWORK = tuple(name for name, policy in POLICIES.items() if not policy.chooses_variants)
+"""Those that differ from each other where a network has no variants."""
 
 __all__ = [
     "DECIDE",
+    "FOR_ONE_NETWORK",
     "POLICIES",
     "Decide",
     "Decision",

@@ -63,6 +63,9 @@ VARIANT = np.dtype(
         ("accuracy", "f8"),  # of its SubNet; NaN if nobody has measured it
         ("subnet", "i8"),  # counted from 0
         ("state", "i8"),  # of the device, counted from 0
+        ("overlap", "f8"),  # inner product of the vectors of its SubNet and of what its state keeps on chip
+        ("content", "f8"),  # inner product of the latter with itself
+        ("refill_s", "f8"),  # time to load what its state keeps
     ],
     align=True,
 )
@@ -308,10 +311,12 @@ class Policy:
         Whether segments are layers instead of stages.
     work_conserving : bool
         Whether it claims to run whenever a request waits.
-    memory : int
-        Numbers that it keeps from call to call, in ``data.memory``.
+    memory, memory_by_subnet : int
+        Numbers that it keeps from call to call, in ``data.memory``: so many, and behind them so many for each SubNet.
     thresholds : bool
         Whether it sets the exits' thresholds while it runs; the traffic must then have confidences.
+    chooses_variants : bool
+        Whether it chooses among variants of a network; where there is one, another policy does the same.
     check : callable, optional
         Says what is wrong with its parameters on a latency table, a trace and a largest batch, before a replay.
     """
@@ -322,6 +327,8 @@ class Policy:
     work_conserving: bool = True
     memory: int = 0
     thresholds: bool = False
+    memory_by_subnet: int = 0
+    chooses_variants: bool = False
     check: Check | None = None
 
     def settings(self, texts: Mapping[str, str], slo_s: float | None) -> NDArray[np.float64]:

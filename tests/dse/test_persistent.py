@@ -131,7 +131,9 @@ def test_the_command_searches_sizes_and_its_design_goes_on(fluidb: Run, tmp_path
     assert fluidb("explain", "d").returncode == 0
     fixed = fluidb("dse", TINY, POCKET, "--b-max", 2, "--persistent", "50%", "-o", "half")
     assert "weights that stay" in fixed.stdout
-    half, _ = read_design(tmp_path / "half")
+    half, fbcb = read_design(tmp_path / "half")
+    operations = 2e-9 * half.network.macs * np.arange(1, 3)
+    assert half.gop_s == pytest.approx(operations / layer_costs(half, fbcb).time_s.sum(axis=0))
     assert half.options.persistent_mbit == pytest.approx(half.platform.on_chip_mbit / 2)
     assert 0.5 < half.ram_share <= 1
     assert fluidb("latency", "half").returncode == 0

@@ -4,11 +4,12 @@ They are written from the paper and from the page that says how to read it, and 
 are items of lists, widths are their own numbers, and a time is a function of the batch size (and the width).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 Time = Callable[[int], float]
-WidthTime = Callable[[int, int], float]
+WidthTime = Callable[[int, Any], float]
 """Seconds by batch size and width."""
 
 
@@ -22,13 +23,13 @@ def depth_decision(stage_s: Time, gather_s: Time, places: int, terminated: int) 
     return "split" if stage_s(places) > stage_s(staying) + gather_s(staying) else "pad"
 
 
-def ideal_batch(time_s: WidthTime, width: int, b_max: int) -> int:
+def ideal_batch(time_s: WidthTime, width: Any, b_max: int) -> int:
     """The smallest batch whose throughput is at least 95 % of the largest."""
     throughput = [batch / time_s(batch, width) for batch in range(1, b_max + 1)]
     return 1 + next(at for at, value in enumerate(throughput) if value >= 0.95 * max(throughput))
 
 
-def algorithm_1(widths: Sequence[int], ideal: dict[int, int]) -> list[list[int]]:
+def algorithm_1(widths: Sequence[Any], ideal: Mapping[Any, int]) -> list[list[Any]]:
     """Sub-batches as lists of the samples' own widths, widest first; a sub-batch runs at its largest width."""
     sub_batches = [[width] * widths.count(width) for width in sorted(set(widths), reverse=True)]
     for i, filled in enumerate(sub_batches):
@@ -41,14 +42,14 @@ def algorithm_1(widths: Sequence[int], ideal: dict[int, int]) -> list[list[int]]
     return [sub_batch for sub_batch in sub_batches if sub_batch]
 
 
-def split_s(sub_batches: Sequence[Sequence[int]], time_s: WidthTime, gather_s: Time) -> float:
+def split_s(sub_batches: Sequence[Sequence[Any]], time_s: WidthTime, gather_s: Time) -> float:
     """Equation (2), with the gather: sub-batches run one after the other."""
     return sum(time_s(len(part), max(part)) + gather_s(len(part)) for part in sub_batches)
 
 
 def width_decision(
-    widths: Sequence[int], time_s: WidthTime, gather_s: Time, ideal: dict[int, int]
-) -> tuple[list[list[int]], float]:
+    widths: Sequence[Any], time_s: WidthTime, gather_s: Time, ideal: Mapping[Any, int]
+) -> tuple[list[list[Any]], float]:
     """Sub-batches of a batch, and their time: those of Algorithm 1, or one that is padded if that takes no longer."""
     whole = sorted(widths, reverse=True)
     parts = algorithm_1(widths, ideal)
@@ -56,7 +57,7 @@ def width_decision(
     return ([whole], pad_s) if pad_s <= apart_s else (parts, apart_s)
 
 
-def set_partitions(samples: Sequence[int]) -> Iterator[list[list[int]]]:
+def set_partitions(samples: Sequence[Any]) -> Iterator[list[list[Any]]]:
     """Every way to cut a few samples into sub-batches, in any order and not only in runs."""
     if not samples:
         yield []
@@ -69,7 +70,7 @@ def set_partitions(samples: Sequence[int]) -> Iterator[list[list[int]]]:
                 yield [[first, *(rest[at] for at in chosen)], *others]
 
 
-def least_s(widths: Sequence[int], time_s: WidthTime, gather_s: Time) -> float:
+def least_s(widths: Sequence[Any], time_s: WidthTime, gather_s: Time) -> float:
     """Least time of all ways to cut a batch; a padded one is not gathered."""
     apart_s = min(split_s(parts, time_s, gather_s) for parts in set_partitions(widths))
     return min(time_s(len(widths), max(widths)), apart_s)

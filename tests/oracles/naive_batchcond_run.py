@@ -5,9 +5,10 @@ stage and batch size, gathers by stage and batch size, are functions; a stage be
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
-from oracles.naive_batchcond import depth_decision, width_decision
+from naive_batchcond import depth_decision, width_decision
 
 
 class Costs(NamedTuple):
@@ -56,12 +57,8 @@ def run_batch(
                 ends[request] = now
         staying = [request for request in staying if depths[request] > stage]
         if staying and split:
-            following, at = stage + 1, stage
-            what = depth_decision(
-                lambda b, i=following: costs.stage_s(width, i, b),
-                lambda b, i=at: costs.gather_s(i, b),
-                places, places - len(staying),
-            )  # fmt: skip
+            following_s, gather_s = partial(costs.stage_s, width, stage + 1), partial(costs.gather_s, stage)
+            what = depth_decision(following_s, gather_s, places, places - len(staying))
             if what == "split":
                 now += costs.gather_s(stage, len(staying))
                 places = len(staying)

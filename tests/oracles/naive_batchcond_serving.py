@@ -7,10 +7,11 @@ stages count from 1, and each step of a stage that repeats is one.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import naive_batchcond
-from naive_serving import Outcome
+from naive_serving import Latency, Outcome
 
 
 class Machine(NamedTuple):
@@ -44,18 +45,20 @@ class _Queue:
     behind: list[int] = field(default_factory=list)
     refills: int = 0
 
-    def take(self, wanted: int, options: Options) -> list[int]:
-        """The next batch."""
-        keys = options.keys
+    def offer(self, wanted: int, options: Options) -> int:
+        """How many of those wanted may be taken; the window is filled before, where it must be and may be."""
+        keys, everybody = options.keys, self.window + self.behind
         if keys is None:
-            batch, self.behind = self.behind[:wanted], self.behind[wanted:]
-            return batch
-        if not self.window or (len(self.window) < wanted and self.refills < options.patience):
+            self.window, self.behind = everybody, []
+        elif not self.window or (len(self.window) < wanted and self.refills < options.patience):
             self.refills = self.refills + 1 if self.window else 0
-            everybody = self.window + self.behind
             size = int(min(options.window, len(everybody)))
             self.window, self.behind = sorted(everybody[:size], key=lambda request: keys[request]), everybody[size:]
-        batch, self.window = self.window[:wanted], self.window[wanted:]
+        return min(wanted, len(self.window))
+
+    def take(self, count: int) -> list[int]:
+        """The first of the window."""
+        batch, self.window = self.window[:count], self.window[count:]
         return batch
 
 
@@ -125,7 +128,7 @@ def batchcond(
         if len(waiting) < machine.b_max and now < launch_s:
             now = launch_s if arrived == total else min(launch_s, arrival_s[arrived])
             continue
-        batch = queue.take(min(len(waiting), machine.b_max), options)
+        batch = queue.take(queue.offer(min(len(waiting), machine.b_max), options))
 
         cuts = [[own[request] for request in batch]]
         if options.reorganise in ("both", "optimal", "width") and len({own[request] for request in batch}) > 1:
@@ -170,7 +173,68 @@ def _run(
             return sum(machine.stage_s(width, at, batch) for at in stages if at <= machine.stages)
 
         gathered_s = machine.gather_s(stage, len(staying))
-        if naive_batchcond.depth_decision(next_s, lambda _, s=gathered_s: s, places, places - len(staying)) == "split":
+        gather_s = partial(machine.gather_s, stage)
+        if naive_batchcond.depth_decision(next_s, gather_s, places, places - len(staying)) == "split":
             now += gathered_s
             places = len(staying)
     return now
+
+
+def fluid(
+    arrival_s: Sequence[float],
+    exit_of: Sequence[int],
+    slo_s: Sequence[float],
+    latency: Latency,
+    b_max: int,
+    options: Options,
+) -> Outcome:
+    """Serve by Algorithm 1 of Fluid Batching, letting alike requests in together.
+
+    As ``naive_serving.fluid``; of the options those of the window count.
+    """
+    total, last, queue = len(arrival_s), len(latency[0]) - 1, _Queue()
+    start_s, finish_s, preempted = [float("nan")] * total, [float("nan")] * total, [0] * total
+    now, arrived, preemptions = 0.0, 0, 0
+
+    def waiting() -> int:
+        nonlocal arrived
+        while arrived < total and arrival_s[arrived] <= now:
+            queue.behind.append(arrived)
+            arrived += 1
+        return len(queue.window) + len(queue.behind)
+
+    def enter(count: int) -> list[int]:
+        batch = queue.take(count)
+        for request in batch:
+            start_s[request] = now
+        return batch
+
+    def run(batch: list[int], first: int, to: int) -> list[int]:
+        nonlocal now
+        for stage in range(first, to + 1):
+            if not batch:
+                break
+            now += latency[stage - 1][stage][len(batch)]
+            for request in batch:
+                if exit_of[request] == stage:
+                    finish_s[request] = now
+            batch = [request for request in batch if exit_of[request] != stage]
+        return batch
+
+    while arrived < total or waiting() > 0:
+        if waiting() == 0:
+            now = arrival_s[arrived]
+        active, stage = enter(queue.offer(min(waiting(), b_max), options)), 0
+        while active:
+            stage += 1
+            active = run(active, stage, stage)
+            while 0 < len(active) < b_max and waiting() > 0:
+                count = queue.offer(min(waiting(), b_max - len(active)), options)
+                overhead_s = latency[0][stage][count] + latency[stage][last][len(active) + count]
+                if overhead_s >= min(arrival_s[request] + slo_s[request] for request in active) - now:
+                    break
+                preemptions += 1
+                for request in active:
+                    preempted[request] += 1
+                active = active + run(enter(count), 1, stage)
+    return Outcome(finish_s, start_s, preempted, preemptions)

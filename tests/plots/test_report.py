@@ -22,7 +22,7 @@ from fluidb.dse.fbcb import FbcbTable
 from fluidb.plots.report import serve
 from fluidb.plots.report.charts import Busy, Point, busy_until, draw_intervals, draw_strips, thinned
 from fluidb.serving import find_policy, simulate
-from fluidb.serving.policies import POLICIES
+from fluidb.serving.policies import FOR_ONE_NETWORK
 from fluidb.tables import read_latency
 from fluidb.traffic import poisson, prepare, read_trace
 from hypothesis import given
@@ -215,7 +215,7 @@ def test_figures_are_those_of_the_other_commands(long_report):
     path, printed = long_report
     ((design,), page) = printed["designs"], read(path)
     shown = tables(page)
-    assert [policy["policy"] for policy in design["policies"]] == list(POLICIES)
+    assert [policy["policy"] for policy in design["policies"]] == list(FOR_ONE_NETWORK)
     for policy in design["policies"][2:]:
         name = policy["policy"]
         done = call_fluidb(
@@ -414,7 +414,7 @@ def test_same_input_same_bytes(report, fluidb: Run, tmp_path):
     done = fluidb("report", "tiny", "-o", "r.html", "--trace", "t.csv", "--slo", "400us", "--seed", 3)
     assert done.returncode == 0
     assert [line.split()[:5] for line in done.stdout.splitlines()[2:]] == [
-        ["tiny", "tiny", "pocket", done.stdout.splitlines()[2].split()[3], policy] for policy in POLICIES
+        ["tiny", "tiny", "pocket", done.stdout.splitlines()[2].split()[3], policy] for policy in FOR_ONE_NETWORK
     ]
     assert (tmp_path / "r.html").read_bytes() == path.read_bytes()
 

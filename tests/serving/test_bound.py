@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from builders import scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.serving import POLICIES, least_violations, simulate
-from fluidb.serving.bound import least_tardy, least_work
+from fluidb.serving.bound import least_tardy, least_tardy_at_once, least_work
 from fluidb.traffic import poisson
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -127,6 +127,14 @@ def test_fewest_jobs_past_their_due_time_against_every_subset(steps, ahead):
     assert least_tardy(release, due, work) == len(jobs) - most
 
 
+@settings(max_examples=40)
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(1, 8) | st.just(math.inf)), min_size=1, max_size=25))
+def test_jobs_that_are_there_from_the_beginning_need_no_search(steps):
+    due, work = (np.array(column, dtype=float) for column in zip(*steps, strict=True))
+    due = np.cumsum(due)
+    assert least_tardy_at_once(due, work) == least_tardy(np.zeros(len(due)), due, work)
+
+
 @settings(max_examples=200)
 @given(
     st.lists(st.tuples(st.integers(8, 32), st.integers(0, 16), st.integers(0, 16)), min_size=1, max_size=3),
@@ -157,3 +165,10 @@ def test_a_trace_that_floods_the_npu_has_a_bound_near_what_it_can_do():
     trace = poisson(10 * 4 / 2.5, 20_000, 1)
     found = simulate(table, traffic_of(trace, np.ones(20_000, dtype=int), 4.0), scheduler_named("serial"))
     assert least_violations(found) / 20_000 == pytest.approx(0.9, abs=0.02)
+
+
+def test_the_bound_of_a_trace_in_which_all_wait_counts_from_their_arrival():
+    """Nine requests of 2 s each, all at 5 s, with 7 s of time: three are in time."""
+    table, trace = table_of([[1.0], [1.0]]), trace_of([5.0] * 9)
+    found = simulate(table, traffic_of(trace, np.full(9, 2), 7.0), scheduler_named("serial"))
+    assert least_violations(found) == 6 == int(found.violated.sum())

@@ -14,8 +14,11 @@ from fluidb.formats import InputError
 from fluidb.serving import find_policy, judge, parse_requirement, simulate, summarise
 from fluidb.serving.requirements import COMPARATORS, METRICS, check_stated
 from fluidb.serving.statistics import Interval
+from fluidb.serving.subnets import SubNetSummary
 
-BOUND = {"s": "1s", "share": "50 %", "/s": "2 /s", "requests": "3", "squared": "0.5"}
+BOUND = {
+    "s": "1s", "share": "50 %", "/s": "2 /s", "requests": "3", "squared": "0.5", "bytes": "3kB", "J": "2mJ",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -26,6 +29,9 @@ BOUND = {"s": "1s", "share": "50 %", "/s": "2 /s", "requests": "3", "squared": "
         ("  p99.9 < 1.5 s ", "p99.9", "<", 1.5),
         ("mean<50us", "mean", "<", 5e-5),
         ("goodput >= 14.5/s", "goodput", ">=", 14.5),
+        ("off_chip <= 4.5 MB", "off_chip", "<=", 4.5e6),
+        ("off_chip_energy < 2mJ", "off_chip_energy", "<", 2e-3),
+        ("accuracy_misses <= 1 %", "accuracy_misses", "<=", 0.01),
         ("accuracy > 70%", "accuracy", ">", 0.7),
         ("unfinished <= 0", "unfinished", "<=", 0.0),
         ("violation_rate <= 0 %", "violation_rate", "<=", 0.0),
@@ -80,10 +86,11 @@ def summary_of(correct=None):
 def test_every_metric_is_the_summary_s():
     right = np.zeros((10, 2), dtype=bool)
     right[:8, 1] = True
-    summary = summary_of(right)
+    summary = replace(summary_of(right), subnets=SubNetSummary(0.75, 0.25, 0.6, 1, 2000.0, 1e-3, []))
     expected = {
         "mean": summary.mean_latency_s, "p50": 2.0, "p90": 2.0, "p95": 2.0, "p99": 2.0, "p99.9": 2.0, "max": 2.0,
         "violation_rate": 0.9, "busy_share": 19 / 29, "mac_share": summary.utilisation.mac_share, "accuracy": 0.7,
+        "served_accuracy": 0.75, "accuracy_misses": 0.25, "hit_ratio": 0.6, "off_chip": 2000.0, "off_chip_energy": 1e-3,
         "processing_rate": 10 / 29, "goodput": 1 / 29,
         "makespan": 29.0, "depth_variance": 0.0, "width_variance": 0.0, "unfinished": 0.0,
     }  # fmt: skip

@@ -14,7 +14,8 @@ from fluidb.formats import InputError, read_table, write_table
 from fluidb.models import Exit, Gemm, Layer, Network, Shape, load_network
 from fluidb.platforms import Device, load_platform
 from fluidb.platforms.device import Analytic
-from fluidb.serving import POLICIES, find_policy, least_violations, simulate, summarise
+from fluidb.serving import find_policy, least_violations, simulate, summarise
+from fluidb.serving.policies import FOR_ONE_NETWORK
 from fluidb.tables import LatencyTable, read_latency
 from fluidb.tables.device import tabulate_device, write_device
 from fluidb.traffic import Trace, prepare
@@ -202,7 +203,7 @@ def test_thresholds_capacity_and_report(folder: Path, tmp_path: Path):
     page = tmp_path / "page.html"
     done = call_fluidb("report", "d", "-o", page, "--trace", "t.csv", "--slo", "2s", "--json", cwd=folder)
     (shown,) = json.loads(done.stdout)["designs"]
-    assert (shown["network"], "T_R" in shown, len(shown["policies"])) == ("resnet50", False, len(POLICIES))
+    assert (shown["network"], "T_R" in shown, len(shown["policies"])) == ("resnet50", False, len(FOR_ONE_NETWORK))
     text = page.read_text()
     assert "the latency table states no causes" in text
     assert "MACs made %" not in text

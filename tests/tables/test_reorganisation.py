@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain, pairwise
 from typing import NamedTuple
 
@@ -39,7 +40,8 @@ class Machine(NamedTuple):
 
     @property
     def ideal(self) -> NDArray[np.int64]:
-        return ideal_batch_sizes(self.time_s)
+        found: NDArray[np.int64] = ideal_batch_sizes(self.time_s)
+        return found
 
     def seconds(self, batch: int, width: int) -> float:
         return float(self.time_s[len(self.time_s) - width, batch])
@@ -110,9 +112,8 @@ def test_a_decision_map_is_equation_1(on: Machine):
     for point, width in enumerate(on.widths):
         for places in range(1, on.b_max + 1):
             for terminated in range(places + 1):
-                decided = naive_batchcond.depth_decision(
-                    lambda batch, width=width: on.seconds(batch, width), on.gather, places, terminated
-                )
+                time_s = partial(on.seconds, width=width)
+                decided = naive_batchcond.depth_decision(time_s, on.gather, places, terminated)
                 assert split[point, places, terminated] == (decided in {"split", "stop"})
                 staying = places - terminated
                 pays = split_pays(on.time_s[point][places], on.time_s[point][staying], on.gather_s[staying])

@@ -148,7 +148,10 @@ def test_columns_are_added_and_read_back(fluidb: Run, tmp_path):
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        ({}, "add: expected at least one of the columns width, steps, predicted_depth, predicted_width, found none"),
+        (
+            {},
+            "add: expected at least one of the columns width, steps, .*min_accuracy, slo_s, found none",
+        ),
         ({"steps": parse_steps("ratio=1")}, "trace: expected a column width, which steps follow from, found none"),
         ({"predict_depth": 0.5}, "trace: expected a column exit or steps to predict, found neither"),
         ({"predict_width": 0.5}, "trace: expected a column width to predict, found none"),

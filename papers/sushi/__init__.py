@@ -1,0 +1,46 @@
+"""What the SUSHI paper prints, and our figures beside it (``fluidb reproduce sushi``)."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from ..paper import Paper
+
+PUBLISHED: dict[str, Any] = tomllib.loads((Path(__file__).parent / "published.toml").read_text(encoding="utf-8"))
+"""What the paper prints."""
+
+INTRODUCTION = """\
+Written by `fluidb reproduce sushi -o results`; `fluidb reproduce NAME -o results` renews one item. Every figure stands
+beside the paper's with the difference: percent of the paper's figure, or percentage points where both are percentages.
+± is Student's 95 % interval over seeds. The paper prints neither its SubNets nor their accuracies, nor what its
+baselines are, so the SubNets are those whose sizes are the paper's, the accuracies are illustrative, and no reading of
+the paper gives all of its figures ([SUSHI](../../docs/sushi.md)). Two readings are shown: *potential*, what all SubNets
+share is resident, whatever its size; *board*, as much as the boards' persistent buffers hold. The last column of a
+table says what a figure is worth: *calibrated*, a parameter was chosen by it; *given*, the paper states what we set;
+*predicted*, neither. Only predictions are evidence."""
+
+PAPER = Paper(
+    name="sushi",
+    package=__name__,
+    title="# The SUSHI paper, reproduced",
+    introduction=INTRODUCTION,
+    items={
+        "sushi_table1": "accelerator",
+        "sushi_table3": "accelerator",
+        "sushi_fig10": "accelerator",
+        "sushi_fig11": "accelerator",
+        "sushi_fig12": "accelerator",
+        "sushi_fig13": "accelerator",
+        "sushi_fig14": "accelerator",
+        "sushi_fig15": "scheduler",
+        "sushi_fig16": "scheduler",
+        "sushi_fig17": "scheduler",
+        "sushi_fig18": "scheduler",
+        "sushi_table5": "scheduler",
+        "sushi_table6": "scheduler",
+        "sushi_hits": "scheduler",
+        "sushi_queue": "queue",
+    },
+    exact=tuple(f"sushi_{name}" for name in ("table3", "fig10", "fig13", "fig16", "table5", "table6", "hits")),
+    folder="sushi",
+)

@@ -1,0 +1,256 @@
+"""The accelerator by itself: Tables 1 and 3, Figs. 10 to 14."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ...dse.subgraph_costs import Values, capacity, tabulate
+from ...dse.subgraph_explanation import explain_pair
+from ...dse.subgraph_search import Array, find_subgraphs, members_of, split
+from ...dse.subgraphs import cut_to, make_recipes
+from ...platforms import Accelerator, load_platform
+from ...tables.choices import Cut, Layers, Maps, StageB
+from ...tables.subgraphs import SubGraphOptions
+from ..lab import Lab
+from ..rows import Claim, Item, Row
+from . import PUBLISHED
+from .readings import (
+    BOARD_MB,
+    CALIBRATED,
+    MOBILENET,
+    MOBILENET_224,
+    MOBILENET_BOARD,
+    RESNET,
+    RESNET_BOARD,
+    RESNET_WIDE,
+    SHARED_MB,
+    Reading,
+    saved,
+    saved_off_chip,
+)
+
+BOARDS = {"ZCU104": "sushi-zcu104", "U50": "sushi-u50"}
+NO_DPU = "the DPU is closed: neither its layout of a layer nor its compiler's schedule is known, and we model neither"
+
+
+def _chip(name: str) -> Accelerator:
+    return load_platform(name, kind=Accelerator)
+
+
+def _ends(
+    quantity: str, of: str, at: str, values: list[float], printed: list[float] | None, basis: str, unit: str = "%"
+) -> list[Row]:
+    """The smallest and the largest of some values, beside the paper's range."""
+    low, high = printed or (None, None)
+    ends = (("least", min(values), low), ("most", max(values), high))
+    return [Row(f"{quantity}, {end}", of, at, unit, ours, paper=paper, basis=basis) for end, ours, paper in ends]
+
+
+def sushi_table1(lab: Lab) -> Item:
+    """The widths of buffers that the formulas of Table 1 ask for."""
+    del lab  # nothing is drawn
+    rows = []
+    for board, name in BOARDS.items():
+        chip = _chip(name)
+        word = chip.word_bits // 8
+        off_chip = round(chip.bytes_per_s / chip.clock_hz)
+        window = 9 * chip.C_P * word  # C_P R S words of a 3x3 window; weights pass through the rows likewise
+        widths = {
+            "distinct": math.lcm(off_chip, window),
+            "streaming": math.lcm(off_chip, window),
+            "line": window,
+            "output": chip.K_P * word,
+            "persistent": math.lcm(off_chip, window),
+        }
+        rows += [Row("width", buffer, board, "bytes/cycle", float(width)) for buffer, width in widths.items()]
+    notes = [
+        "The paper prints the formulas and no numbers: these are ours, for the boards' bandwidth, clock and array.",
+        (
+            'We read "demanded on-chip bandwidth" of the array as that of one row of engines, through which the others '
+            "get weights and activations (Section 4.2.1)."
+        ),
+    ]
+    return Item("sushi_table1", "Table 1: bandwidth of the on-chip buffers", notes, rows, picture="bars")
+
+
+def sushi_table3(lab: Lab) -> Item:
+    """Buffers of ZCU104 with and without a persistent one, and peaks."""
+    del lab
+    printed, chip = PUBLISHED["table3"], _chip("sushi-zcu104")
+    rows = []
+    for column, (of, found) in enumerate({"without": split(chip, 0.0), "with": chip}.items()):
+        sizes = {
+            "distinct": 2 * found.distinct_kib,
+            "streaming": found.streaming_kib,
+            "persistent": found.persistent_kib,
+            "together": found.shared_kib,
+            "block_ram": found.output_kib + found.other_kib,
+        }
+        basis = "given" if of == "with" else "predicted"
+        for name, size in sizes.items():
+            paper = printed[name][column]
+            same = paper or None  # no ratio to a buffer of 0
+            rows.append(Row(name.replace("_", " "), f"{of} PB", "ZCU104", "KB", size, paper=same, basis=basis))
+    for name, paper in PUBLISHED["peak"].items():
+        rows.append(Row("peak", name, "100 MHz", "GFLOP/s", _chip(name).peak_gop_s, paper=paper, basis="calibrated"))
+    notes = [
+        "Without the persistent buffer the other two share its memory in the proportion that they have with it.",
+        "K_P C_P of ZCU104 and of Fig. 10 follow from the peak; U50's 16 x 32 are printed.",
+    ]
+    return Item("sushi_table3", "Table 3: buffers, and the peaks of Table 2", notes, rows, picture="bars")
+
+
+def sushi_fig10(lab: Lab) -> Item:
+    """By what the persistent buffer shortens each SubNet."""
+    del lab
+    rows = []
+    for reading in (RESNET, RESNET_WIDE, RESNET_BOARD, MOBILENET, MOBILENET_224, MOBILENET_BOARD):
+        basis = "calibrated" if reading in CALIBRATED else "predicted"
+        found = saved(reading.subgraphs())
+        rows += _ends("latency saved", reading.name, reading.net, found, PUBLISHED["fig10"][reading.net], basis)
+    claims = []
+    for reading in (RESNET, MOBILENET):
+        table, found = reading.subgraphs(), saved(reading.subgraphs())
+        least = min(range(len(found)), key=lambda i: table.subnets[i].bytes)
+        claims.append(
+            Claim(f"A small {reading.net} saves relatively more", "5.2", "the first bar saves most",
+                  f"{table.subnets[least].name} saves {found[least]:.1f} %, all {np.mean(found):.1f} % on average",
+                  found[least] == max(found))
+        )  # fmt: skip
+    notes = [
+        (
+            f"Potential: all that SubNets share ({SHARED_MB['ResNet-50']:g} and {SHARED_MB['MobileNet-V3']:g} MB) is "
+            f"resident; without a buffer it is fetched before each query. Board: as much as {BOARD_MB:g} MB hold."
+        ),
+        "With a board's buffer ResNet-50 saves much less than the figure shows, so the figure is the potential.",
+        "MobileNet-V3's range comes out only if its smallest SubNet has an input of 160 x 160.",
+    ]
+    return Item("sushi_fig10", "Fig. 10: latency with and without SubGraph Stationary", notes, rows, claims=claims,
+                picture="dots")  # fmt: skip
+
+
+def sushi_fig11(lab: Lab) -> Item:
+    """How many layers wait for off-chip memory, before and after."""
+    del lab
+    rows, claims = [], []
+    for reading in (RESNET, MOBILENET):
+        table, before, after = reading.subgraphs(), [], []
+        for subnet in table.subnets:
+            found = explain_pair(table, subnet.name, table.subgraphs[1].name)
+            counts = [int(found.memory_bound(moved).sum()) for moved in (found.bytes_empty, found.bytes_resident)]
+            for of, count in zip(("without", "with"), counts, strict=True):
+                share = 100 * count / len(found.layers)
+                rows.append(Row("memory-bound layers", f"{of} PB", f"{reading.net} {subnet.name}", "%", share))
+            before.append(counts[0])
+            after.append(counts[1])
+        claims.append(
+            Claim(f"Layers of {reading.net} move from memory-bound to compute-bound", "5.2", "they do",
+                  f"{sum(before)} memory-bound layers of all SubNets become {sum(after)}", sum(after) < sum(before))
+        )  # fmt: skip
+    notes = ["Potential reading. `fluidb explain DIR --plot` draws the roofline of a SubNet before and after."]
+    return Item("sushi_fig11", "Fig. 11: roofline before and after", notes, rows, claims=claims, picture="bars")
+
+
+def _saved_by_size(start: Reading, bandwidth: float, sizes: Sequence[float], arrays: Sequence[Array]) -> Values:
+    """Mean time that SubNets save with what all share resident, in %, by array and size of the buffer in MB."""
+    members, found = members_of(start.family, start.layers), []
+    recipes = make_recipes(members.work.boxes, members.names, [Cut.UNIFORM], 1, 0)
+    for size in sizes:
+        chip = replace(start, megabytes=size, bandwidth_gb_s=bandwidth).accelerator
+        shared = cut_to(recipes, capacity(chip))
+        pairs = tabulate(members.work, chip, shared, start.maps, StageB.EXPOSED, arrays)
+        found.append(100 * (1 - pairs.time_s[:, :, 1] / pairs.time_s[:, :, 0]).mean(axis=1))
+    return np.array(found).T
+
+
+def sushi_fig12(lab: Lab) -> Item:
+    """Time saved by size of the buffer, bandwidth and array."""
+    del lab
+    arrays, bandwidths = ((12, 12), (16, 32), (20, 36)), (9.6, 19.2, 38.4)
+    sizes = (0.25, 0.5, 1.0, BOARD_MB, 2.9, 5.0, SHARED_MB["ResNet-50"])
+    rows, most = [], {}
+    grid: dict[str, list[float]] = {"buffer": [], "bandwidth": [], "array": []}
+    for start in (RESNET, MOBILENET_224):
+        found = np.stack([_saved_by_size(start, bandwidth, sizes, arrays) for bandwidth in bandwidths], axis=1)
+        for by_bandwidth, (K_P, C_P) in zip(found, arrays, strict=True):
+            for values, bandwidth in zip(by_bandwidth, bandwidths, strict=True):
+                name = f"{K_P} x {C_P}, {bandwidth:g} GB/s"
+                rows += [
+                    Row("time saved", name, start.net, "%", float(value), x=size, basis="predicted")
+                    for size, value in zip(sizes, values, strict=True)
+                ]
+        most[start.net] = float(found.max())
+        grid["buffer"].append(float(np.diff(found, axis=2).min()))
+        grid["bandwidth"].append(float(-np.diff(found, axis=1).max()))
+        grid["array"].append(float(np.diff(found, axis=0).min()))
+    claims = [
+        Claim(f"{more} saves more time", "5.3.4", "it does", f"the least step is {min(grid[key]):+.2f} points",
+              min(grid[key]) >= -1e-9)
+        for key, more in (("buffer", "A larger persistent buffer"), ("bandwidth", "Less bandwidth"),
+                          ("array", "A larger array"))
+    ]  # fmt: skip
+    resnet, mobilenet = most["ResNet-50"], most["MobileNet-V3"]
+    claims.append(
+        Claim("MobileNet-V3 gains less than ResNet-50", "5.3.4", "less", f"at most {mobilenet:.1f} and {resnet:.1f} %",
+              mobilenet < resnet,
+              "its weights are a larger part of what it moves, as Fig. 10 shows; the paper gives no numbers here")
+    )  # fmt: skip
+    chip = _chip("sushi-zcu104")
+    sized = find_subgraphs(RESNET.family, chip, SubGraphOptions(columns=30), step_kib=chip.shared_kib / 16).sizes
+    best = min(sized, key=lambda item: item.time_s)
+    notes = [
+        "Mean over the SubNets; what all of them share, cut to the buffer, is resident.",
+        (
+            f"Of ZCU104's {chip.shared_kib:g} KB for all buffers (30 SubGraphs, steps of a sixteenth) the fastest "
+            f"split gives {best.persistent_kib:g} KB to the persistent buffer; the paper gives it 1728 KB."
+        ),
+    ]
+    return Item("sushi_fig12", "Fig. 12: exploration of the accelerator", notes, rows,
+                "persistent buffer, MB", claims, picture="lines")  # fmt: skip
+
+
+def sushi_fig13(lab: Lab) -> Item:
+    """The boards: time and off-chip energy with and without the buffer."""
+    del lab
+    rows, least_s = [], {}
+    over_cpu = [value for pair in PUBLISHED["fig13"].values() for ends in pair.values() for value in ends]
+    least, most = min(over_cpu), max(over_cpu)
+    for board, name in BOARDS.items():
+        table = Reading("board", "ResNet-50", chip=name, layers=Layers.WINDOWS, maps=Maps.ONCE).subgraphs()
+        printed = PUBLISHED["fig13"][board]
+        ratios = [with_ / without for with_, without in zip(printed["with"], printed["without"], strict=True)]
+        found = [row[0] / row[1] for row in table.time_s]
+        rows += _ends("speed-up by the buffer", "ResNet-50, 3x3 layers", board, found, sorted(ratios), "predicted", "x")
+        rows += _ends("off-chip energy saved", "ResNet-50, 3x3 layers", board, saved_off_chip(table),
+                      PUBLISHED["energy"]["ResNet-50"], "calibrated")  # fmt: skip
+        least_s[board] = min(row[1] for row in table.time_s)
+    potential = Reading("potential", "MobileNet-V3", SHARED_MB["MobileNet-V3"], layers=Layers.PAPER, maps=Maps.ONCE)
+    rows += _ends("off-chip energy saved", "MobileNet-V3", "potential", saved_off_chip(potential.subgraphs()),
+                  PUBLISHED["energy"]["MobileNet-V3"], "calibrated")  # fmt: skip
+    claims = [
+        Claim("The smallest SubNet is slower on U50 than on ZCU104", "5.4.2", "slower",
+              f"{1e3 * least_s['U50']:.2f} and {1e3 * least_s['ZCU104']:.2f} ms", least_s["U50"] > least_s["ZCU104"],
+              "the paper blames other users of the server's memory, which we do not model"),
+        Claim("The boards are faster than a CPU", "5.4.2", f"{least:g} to {most:g} x", "not known", False,
+              "how the CPU was programmed is not said; the ratio of the two bars is compared instead"),
+    ]  # fmt: skip
+    notes = [
+        (
+            "3x3 convolutions of ResNet-50 with the boards' buffers: calibrated is the choice of these layers, by the "
+            "energy that is saved. A map counts when it is read, if it is larger than the streaming buffer."
+        ),
+        "The paper's speed-up by the buffer is the ratio of its speed-ups over the CPU, least by least, most by most.",
+    ]
+    return Item("sushi_fig13", "Fig. 13: latency and energy on the boards", notes, rows, claims=claims, picture="dots")
+
+
+def sushi_fig14(lab: Lab) -> Item:
+    """What cannot come out: the comparison with a DPU."""
+    del lab
+    claim = Claim("SushiAccel is faster than a DPU, layer by layer", "5.5",
+                  f"{PUBLISHED['fig14']['over_dpu']:g} % on average", "not known", False, NO_DPU)  # fmt: skip
+    return Item("sushi_fig14", "Fig. 14: comparison with Xilinx's DPU", ["It cannot come out."], [], claims=[claim])
