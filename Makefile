@@ -10,7 +10,8 @@ PICTURES := build/pictures
 UNTYPED := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --allow-untyped-decorators
 
 # tests that call the kernels, the event loop and the policies themselves
-COMPILED := tests/dse/test_kernels.py tests/dse/test_subgraphs.py tests/serving/test_bound.py tests/serving/test_contract.py
+COMPILED := tests/dse/test_kernels.py tests/dse/test_partition_kernels.py tests/dse/test_subgraphs.py tests/serving/test_bound.py \
+  tests/serving/test_contract.py
 
 .PHONY: demo test check bench bench-compare coverage reproduce docs pictures clean
 
@@ -96,7 +97,12 @@ pictures: $(VENV)/ready
 	$(BIN)/fluidb thresholds $(PICTURES)/r50-zc706 --trace $(PICTURES)/t.csv --slo 200ms \
 	  --samples $(PICTURES)/samples.npz --plot docs/images/thresholds.svg --force
 	$(BIN)/fluidb latency ee_resnet34 rtx-2080-ti-ee-resnet34 -o $(PICTURES)/cnn --plot docs/images/decisions.svg --force
+	$(BIN)/fluidb dse ofa_mobilenet_v3 sushi-zcu104 --persistent search -o $(PICTURES)/mbv3
+	$(BIN)/fluidb explain $(PICTURES)/mbv3 --plot docs/images/subgraphs.svg --force
 	$(BIN)/fluidb compare website/gallery.toml -o $(PICTURES)/compared --plot docs/images/compare.svg --force
+	$(BIN)/fluidb models exits alexnet_cifar10 --edgesp -o $(PICTURES)/net.toml
+	$(BIN)/fluidb dse $(PICTURES)/net.toml edgesp-a --devices 6 -o $(PICTURES)/six
+	$(BIN)/fluidb explain $(PICTURES)/six --plot docs/images/partition.svg --force
 	$(CHROMIUM) --headless --no-sandbox --hide-scrollbars --window-size=850,1100 \
 	  --screenshot=docs/images/report.png 'file://$(CURDIR)/$(PICTURES)/r50-zc706.html'
 

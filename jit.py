@@ -29,6 +29,7 @@ wrapper_address: Any = _get_wrapper_address
 SOURCES = (
     "jit.py",
     "dse/kernels.py",
+    "dse/partition/kernels.py",
     "dse/subgraph_kernels.py",
     "serving/bound.py",
     "serving/event_loop.py",

@@ -17,6 +17,7 @@ import adaptation
 import commands
 import exits
 import kernel
+import partition
 import peers
 import scale
 import simulator
@@ -40,6 +41,7 @@ def full(requests: int, peers_python: Path | None) -> Iterator[Table]:
     yield simulator.measure(5, 1_000_000, 10_000)
     yield exits.measure(5)
     yield adaptation.measure(5, 1_000_000)
+    yield partition.measure(5)
     yield subnets.measure(5, 1_000_000)
     yield subgraphs.measure(5)
     for axis in scale.FULL:
@@ -55,6 +57,7 @@ def smoke() -> Iterator[Table]:
     yield simulator.measure(1, 1_000, 500)
     yield exits.measure(1, 500, 5)
     yield adaptation.measure(1, 1_000)
+    yield partition.measure(1, [2], [2])
     yield subnets.measure(1, 1_000)
     yield subgraphs.measure(1, 40, 576.0)
     for axis in scale.SMALL:

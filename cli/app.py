@@ -17,13 +17,14 @@ from .interrupt import leave
 from .render import fail
 
 COMMANDS = {
-    "dse": (".design", "Search an NPU on a board, or SubGraphs for an accelerator."),
+    "dse": (".design", "Search an NPU, SubGraphs for an accelerator, or a partition."),
     "pareto": (".design", "Find the designs that no other beats with fewer resources."),
     "codesign": (".experiment", "Search and simulate in turn until the design fits its traffic."),
     "exits": (".design", "Choose the exits of a network, and their thresholds."),
     "latency": (".design", "Write the latency table of a design or a device."),
     "fbcb": (".design", "Show a design's FBCB, or write files for the hardware."),
-    "explain": (".design", "Say where a design's time goes and what other choices cost."),
+    "explain": (".design", "Say where the time of a design or of a partition goes."),
+    "pipeline": (".design", "Say what images that follow each other gain on a cluster."),
     "trace": (".serve", "Make request traces."),
     "samples": (".serve", "Draw or describe what a network answers at its exits."),
     "serve-sim": (".serve", "Replay a trace on a design and say what its users experience."),
@@ -32,6 +33,7 @@ COMMANDS = {
     "serve-real": (".serve", "Serve a trace on this machine, in real time."),
     "validate": (".experiment", "Hold the simulator against this machine."),
     "thresholds": (".experiment", "Sweep the exit threshold: accuracy against latency."),
+    "target": (".experiment", "Find the thresholds that meet a latency target."),
     "capacity": (".experiment", "Find the highest arrival rate that keeps requirements."),
     "compare": (".experiment", "Compare policies under the same traffic."),
     "reproduce": (".experiment", "Run the paper's experiments and compare every figure."),

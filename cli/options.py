@@ -51,6 +51,11 @@ Policies = Annotated[
     list[str] | None, option("As in serve-sim; all for one network if not given. Repeatable.", "NAME[:KEY=VALUE,...]")
 ]
 Slo = Annotated[str | None, option("Latency objective, e.g. 200ms, if the trace has none.", "DURATION")]
+Threshold = Annotated[str | None, option("Confidence or entropy to exit: of all, or each but the last.", "P[,P,...]")]
+RequestsFile = Annotated[Path | None, option("Write what happened to every request, as CSV.", "FILE")]
+TimelineFile = Annotated[Path | None, option("Write what ran when, for ui.perfetto.dev (JSON).", "FILE")]
+Required = Annotated[list[str] | None, option("What must hold, else exit code 1: 'p99 <= 200ms'.", "REQUIREMENT")]
+StageThreads = Annotated[int, option("Threads of a stage.", min=1, max=1024)]
 Model = Annotated[str, argument("An ONNX file, or digits, which ships (`fluidb docs real-device`).", "MODEL")]
 Inputs = Annotated[
     Path | None, option("Samples (.npz): the array input, or one for each input; perhaps label.", "FILE")
@@ -59,7 +64,7 @@ Ends = Annotated[str | None, option("Outputs or nodes that answer; all outputs i
 PredictDepth = Annotated[
     float | None, option("Correlation of predicted with actual depth, -1 to 1, if the trace has no predictions.", "RHO")
 ]
-Samples = Annotated[Path | None, option("Confidences and answers to draw from, if the trace has none.", "FILE")]
+Samples = Annotated[Path | None, option("Confidences or entropies, and answers, to draw from.", "FILE")]
 
 
 @dataclass(frozen=True, kw_only=True)

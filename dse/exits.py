@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -107,7 +108,7 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
     samples : Samples
         Its answers at every candidate and at the end.
     goal : Goal
-        Batch size, precision, share of slow batches.
+        Batch size, precision, share of slow batches, and thresholds in the measure of the samples, the surest last.
 
     Returns
     -------
@@ -123,6 +124,8 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
     every = with_exits(file, path)
     names = [exit_.after for exit_ in every.exits]
     _check(names, table, samples, goal)
+    sign = samples.measure.sign
+    goal = replace(goal, confidences=tuple(sign * item for item in goal.confidences))
     half = len(samples) // 2
     log = log_of(samples[slice(0, half)])
     times = InferenceTime.of(file.name, table)
@@ -136,7 +139,7 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
     checked = replay_exits(log_of(rest), stage_s, goal.batch, choice.exits, choice.settings)
     rates = expected.exit_shares.tolist()
     network = with_exits(file, path, [names[place - 1] for place in choice.exits], rates[:-1])
-    pattern = BatchingPattern.of(file.name, names, goal, log, choice)
+    pattern = BatchingPattern.of(file.name, names, goal, log, choice, sign)
     plan = ExitPlan(
         network=file.name,
         platform=table.platform,
@@ -147,16 +150,19 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
         gain=goal.gain,
         posterior=goal.posterior,
         guard=goal.guard,
-        confidences=list(goal.confidences),
+        measure=samples.measure.name,
+        confidences=[sign * item for item in goal.confidences],
         exits=[
-            PlannedExit(after=names[place - 1], place=place, confidence=setting.confidence, count=count, rate=rate)
+            PlannedExit(
+                after=names[place - 1], place=place, confidence=sign * setting.confidence, count=count, rate=rate
+            )
             for place, setting, count, rate in zip(choice.exits, choice.settings, counts, rates, strict=False)
         ],
         samples_chosen=half,
         samples_checked=len(rest),
         expected=Expected.of(expected),
         checked=Expected.of(checked),
-        steps=[PlanStep.of(step, names, log) for step in choice.steps],
+        steps=[PlanStep.of(step, names, log, sign) for step in choice.steps],
         ended=choice.ended,
     )
     return Planned(
@@ -183,8 +189,10 @@ def _check(names: list[str], table: LatencyTable, samples: Samples, goal: Goal) 
     """Refuse inputs that do not fit each other, with a line for each fault."""
     faults, source = [], str(samples.source or "samples")
     found = [exit_.name for exit_ in table.exits[:-1]]
-    if list(goal.confidences) != sorted(set(goal.confidences)) or not all(0 <= item <= 1 for item in goal.confidences):
-        faults.append("--thresholds: expected confidences from 0 to 1, each larger than the one before")
+    measure, least = samples.measure, [samples.measure.sign * item for item in goal.confidences]
+    if least != sorted(set(least)) or not all(map(measure.fits, goal.confidences)):
+        order = "larger" if measure.sign == 1 else "smaller"
+        faults.append(f"--thresholds: expected {measure.plural}, each {order} than the one before")
     if found != names:
         faults.append(
             f"{table.platform}: expected times of the network with an exit at each of its {len(names)} candidates, "

@@ -22,6 +22,9 @@ from .subgraphs import Recipes, cut_to, make_recipes
 
 OWN_FILES = {SUBGRAPHS_FILE, LATENCY_FILE}
 
+MAX_SIZES = 10_000
+"""Most sizes of a persistent buffer that are searched."""
+
 Array = tuple[int, int]
 """K_P and C_P."""
 
@@ -119,7 +122,14 @@ def split(accelerator: Accelerator, persistent_kib: float) -> Accelerator:
     -------
     Accelerator
         The other two buffers keep their proportion.
+
+    Raises
+    ------
+    InputError
+        If it has no other buffer that could share the memory.
     """
+    if accelerator.shared_kib == accelerator.persistent_kib:
+        raise InputError(f"{accelerator.name}: a search of the persistent buffer needs distinct_kib and streaming_kib")
     share = (accelerator.shared_kib - persistent_kib) / (accelerator.shared_kib - accelerator.persistent_kib)
     sizes = {
         "persistent_kib": persistent_kib,
@@ -180,12 +190,15 @@ def find_subgraphs(
     Raises
     ------
     InputError
-        If the family has no SubNets, or no buffer is left for a tile of weights.
+        If the family has no SubNets, the steps are too small, or no buffer is left for a tile of weights.
     """
     options = options or SubGraphOptions()
     members = members_of(family, options.layers)
     recipes = make_recipes(members.work.boxes, members.names, options.cuts, options.columns, options.seed)
     arrays = list(arrays) or [(accelerator.K_P, accelerator.C_P)]
+    if step_kib is not None and accelerator.shared_kib > MAX_SIZES * step_kib:
+        least = accelerator.shared_kib / MAX_SIZES
+        raise InputError(f"--step: expected at least {least:.3g} KiB, for {MAX_SIZES:,} sizes, found {step_kib:g} KiB")
     steps = 0 if step_kib is None else int(accelerator.shared_kib // step_kib)
     sizes = [accelerator] if step_kib is None else [split(accelerator, step_kib * i) for i in range(steps + 1)]
     rated: list[list[Sized]] = []

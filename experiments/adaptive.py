@@ -13,6 +13,7 @@ from ..serving.policies import POLICIES
 from ..tables.exit_choice import Log, log_of
 from ..tables.exit_plan import TIMES_FILE, ExitPlan, InferenceTime, read_plan
 from ..tables.latency import read_latency
+from ..traffic.measures import MEASURES, Measure
 from ..traffic.samples import Samples, read_samples
 from ..traffic.trace import Trace
 from .inputs import AnyPolicy, as_scheduler
@@ -112,10 +113,13 @@ def serve_adaptively(
             f"--policy: b_max: expected {plan.batch}, the batch that the exits were chosen for, found "
             f"{scheduler.b_max}; leave it out, or choose exits for it with `fluidb exits --batch {scheduler.b_max}`"
         )
-    logged = _fitting(samples, times)
+    measure = MEASURES[plan.measure]
+    logged = _fitting(samples, times, measure)
     changed = int(np.searchsorted(trace.arrival_s, np.inf if from_s is None else from_s))
     first = logged.draw(changed, seed)
-    second = (logged if then_samples is None else _fitting(then_samples, times)).draw(len(trace) - changed, seed)
+    second = (logged if then_samples is None else _fitting(then_samples, times, measure)).draw(
+        len(trace) - changed, seed
+    )
     if second.values != first.values:
         raise InputError(
             f"{then_samples}: expected {first.values} values of an answer as before, found {second.values}"
@@ -139,7 +143,7 @@ def serve_adaptively(
     counts = log.counts.tolist()
     exits = Exits(
         tuple(item.place for item in plan.exits),
-        tuple(item.confidence for item in plan.exits),
+        tuple(measure.sign * item.confidence for item in plan.exits),
         tuple(counts.index(item.count) for item in plan.exits),
     )
     past = log_of(logged[slice(0, len(logged) // 2)])
@@ -150,7 +154,7 @@ def serve_adaptively(
     return Adapted(plan, times.candidates, served, log, served.observe(log), trace.arrival_s)
 
 
-def _fitting(path: Path, times: InferenceTime) -> Samples:
+def _fitting(path: Path, times: InferenceTime, measure: Measure) -> Samples:
     """Samples with answers at every candidate and at the end."""
     found = read_samples(path)
     if found.exits != len(times.candidates) + 1:
@@ -158,4 +162,6 @@ def _fitting(path: Path, times: InferenceTime) -> Samples:
             f"{path}: expected answers at {len(times.candidates) + 1} exits, the candidates of {times.network} and its "
             f"end, found {found.exits}"
         )
+    if found.measure is not measure:
+        raise InputError(f"{path}: expected {measure.name}, by which the plan was chosen, found {found.measure.name}")
     return found

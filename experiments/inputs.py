@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..serving.scheduler import Scheduler, find_policy
 from ..tables.latency import LatencyTable, read_latency
+from ..traffic.measures import Threshold
 from ..traffic.reading import read_trace
 from ..traffic.samples import draw_samples, read_samples
 from ..traffic.trace import Trace
@@ -81,7 +82,7 @@ class Requests:
         return trace if self.samples is None else draw_samples(trace, read_samples(self.samples), self.seed)
 
     def traffic(
-        self, trace: Trace, rates: Sequence[float], threshold: float | Sequence[float] | None = None
+        self, trace: Trace, rates: Sequence[float], threshold: Threshold | Sequence[Threshold] | None = None
     ) -> Traffic:
         """The requests that were read, ready to be served.
 
@@ -91,7 +92,7 @@ class Requests:
             What :meth:`read` returned; read once, it serves several networks or thresholds.
         rates : sequence of float
             The network's exit rates.
-        threshold : float or sequence of float, optional
+        threshold : Threshold or sequence of Threshold, optional
             As :func:`fluidb.traffic.prepare` takes it.
 
         Returns

@@ -20,6 +20,7 @@ from ..serving.requirements import Requirement, check_stated, judge
 from ..serving.scheduler import Scheduler
 from ..tables.latency import LatencyTable
 from ..traffic.exits import levels
+from ..traffic.measures import Threshold
 from ..traffic.samples import draw_samples
 from ..traffic.traffic import Traffic
 from .inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
@@ -79,7 +80,7 @@ def serve_traffic(
     traffic: Traffic,
     rows: NDArray[np.int64],
     scheduler: Scheduler,
-    threshold: float | Sequence[float] | None,
+    threshold: Threshold | Sequence[Threshold] | None,
     *,
     stop: threading.Event | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -98,7 +99,7 @@ def serve_traffic(
         Which of the network's samples each is.
     scheduler : Scheduler
         Who decides.
-    threshold : float or sequence of float, optional
+    threshold : Threshold or sequence of Threshold, optional
         Confidence from which a sample leaves.
     stop : Event, optional
         Set from outside to stop after the run that is on the device.
@@ -149,7 +150,7 @@ def serve_real(
     requests: Requests,
     policy: AnyPolicy,
     *,
-    threshold: float | Sequence[float] | None = None,
+    threshold: Threshold | Sequence[Threshold] | None = None,
     requirements: Sequence[Requirement] = (),
     stop: threading.Event | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -166,7 +167,7 @@ def serve_real(
         The trace, without exits and samples of its own.
     policy : Scheduler or str
         Who decides.
-    threshold : float or sequence of float, optional
+    threshold : Threshold or sequence of Threshold, optional
         Confidence from which a sample leaves.
     requirements : sequence of Requirement
         What must hold.

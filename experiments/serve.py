@@ -12,6 +12,7 @@ from ..serving.replay import record_runs, simulate
 from ..serving.requirements import Outcome, Requirement, check_stated, judge
 from ..serving.subnets import stated_of
 from ..serving.timeline import check_timeline_size
+from ..traffic.measures import Threshold
 from .inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
 
 
@@ -42,7 +43,7 @@ def serve(
     requests: Requests,
     policy: AnyPolicy,
     *,
-    threshold: float | Sequence[float] | None = None,
+    threshold: Threshold | Sequence[Threshold] | None = None,
     until_s: float = math.inf,
     requirements: Sequence[Requirement] = (),
     record: bool = False,
@@ -58,8 +59,8 @@ def serve(
         What is served.
     policy : Scheduler or str
         Who decides.
-    threshold : float or sequence of float, optional
-        Confidence from which a sample leaves: one for all exits, or one for each but the last.
+    threshold : Threshold or sequence of Threshold, optional
+        From which confidence or entropy a sample leaves: one for all exits, or one for each but the last.
     until_s : float
         Stop then; unfinished requests are violations.
     requirements : sequence of Requirement

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..formats import InputError
 from ..serving.metrics import summarise
 from ..serving.replay import simulate
+from ..traffic.measures import ENTROPY, MEASURES
 from .inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
 
 
@@ -21,7 +22,7 @@ class ThresholdPoint:
     Attributes
     ----------
     threshold : float
-        Confidence from which a sample leaves.
+        Confidence or entropy from which a sample leaves.
     exit_shares : list of float
         Share of the requests that leave at each exit.
     accuracy : float
@@ -55,11 +56,14 @@ class Sweep:
         Names of the network's exits.
     points : list of ThresholdPoint
         One for each threshold; the mark is for accuracy, mean latency and violations.
+    measure : str
+        What the thresholds are: confidences or entropies.
     """
 
     requests: int
     exits: list[str]
     points: list[ThresholdPoint]
+    measure: str = "confidence"
 
 
 def spread(first: float, last: float, count: int) -> list[float]:
@@ -68,7 +72,7 @@ def spread(first: float, last: float, count: int) -> list[float]:
     Parameters
     ----------
     first, last : float
-        The ends, 0 <= first < last <= 1.
+        The ends, 0 <= first < last.
     count : int
         Thresholds, at least 2.
 
@@ -87,8 +91,9 @@ def spread(first: float, last: float, count: int) -> list[float]:
     >>> spread(0.5, 0.65, 4)
     [0.5, 0.55, 0.6, 0.65]
     """
-    if not 0 <= first < last <= 1:
-        raise InputError(f"thresholds: expected two confidences from 0 to 1, rising, found {first:g} to {last:g}")
+    if not 0 <= first < last <= ENTROPY.values.high:
+        wanted = " or ".join(measure.plural for measure in MEASURES.values())
+        raise InputError(f"thresholds: expected two {wanted}, rising, found {first:g} to {last:g}")
     if count < 2:
         raise InputError(f"thresholds: expected at least 2 steps, found {count}")
     return [round(value, 12) for value in np.linspace(first, last, count).tolist()]
@@ -153,7 +158,7 @@ def sweep_thresholds(
     if trace.confidences is None or trace.correct is None or trace.exits is not None:
         raise InputError(
             f"{trace.source or 'trace'}: expected confidence_1, ... and correct_1, ... and no exit, "
-            "of requests or samples; add --samples"
+            "of requests or samples (or entropy_1, ...); add --samples"
         )
     rates = [row.rate for row in latency.exits]
     found: list[ThresholdPoint] = []
@@ -176,4 +181,4 @@ def sweep_thresholds(
             progress(done, len(thresholds))
     best = pareto(np.array([(-point.accuracy, point.mean_latency_s, point.violation_rate) for point in found]))
     points = [replace(point, pareto=bool(mark)) for point, mark in zip(found, best, strict=True)]
-    return Sweep(len(trace), [row.name for row in latency.exits], points)
+    return Sweep(len(trace), [row.name for row in latency.exits], points, trace.measure.name)

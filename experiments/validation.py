@@ -17,6 +17,7 @@ from ..serving.replay import case_of, simulate
 from ..serving.scheduler import Scheduler, find_policy
 from ..tables.latency import LatencyTable, pair_rows
 from ..traffic.arrivals import poisson
+from ..traffic.measures import Threshold
 from ..traffic.samples import draw_samples
 from ..traffic.traffic import Traffic, prepare
 from .measurement import Measurement, measure
@@ -174,7 +175,7 @@ def validate_simulator(
     within: float = 0.05,
     b_max: int = 8,
     slo_s: float | None = None,
-    threshold: float | Sequence[float] | None = None,
+    threshold: Threshold | Sequence[Threshold] | None = None,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Validation:
@@ -201,7 +202,7 @@ def validate_simulator(
         Largest batch size.
     slo_s : float, optional
         Latency objective; 20 passes of one sample if not given.
-    threshold : float or sequence of float, optional
+    threshold : Threshold or sequence of Threshold, optional
         Confidence from which a sample leaves.
     seed : int
         Of the order, and of the calibrations.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .network import Shape
-from .schema import Conv, GlobalPool, Linear, Op, View
+from .schema import Conv, Flatten, GlobalPool, Linear, Op, View
 
 
 def _linear(source: Shape, classes: int) -> list[Op]:  # noqa: ARG001  (one signature for all heads)
@@ -36,10 +36,20 @@ def _msdnet(source: Shape, classes: int) -> list[Op]:
     return convs + _pool_linear(source, classes)
 
 
+def _edgesp(source: Shape, classes: int) -> list[Op]:  # noqa: ARG001  (one signature for all heads)
+    """A 3x3 stride-2 convolution to 32 channels and a linear layer: an exit branch for a cluster (paper 004)."""
+    return [
+        Conv(op="conv", name="conv", out=32, kernel=[3, 3], stride=[2, 2], pad=[1, 1]),
+        Flatten(op="flatten", name="flatten"),
+        Linear(op="linear", name="linear", out=classes),
+    ]
+
+
 HEADS: dict[str, Callable[[Shape, int], list[Op]]] = {
     "msdnet": _msdnet,
     "pool-linear": _pool_linear,
     "token-linear": _token_linear,
     "linear": _linear,
+    "edgesp": _edgesp,
 }
 """Every named head; ``"none"`` in a file means no head at all."""

@@ -1,6 +1,7 @@
-"""Platforms that networks run on: boards with their resources, devices, which are fixed, and accelerators."""
+"""Platforms that networks run on: boards with their resources, devices, which are fixed, accelerators, and clusters."""
 
 from .accelerator import Accelerator, Depthwise
+from .cluster import Cluster
 from .described import Described
 from .device import Device
 from .kinds import KINDS, PLATFORMS, kind_of, load_platform
@@ -12,6 +13,7 @@ __all__ = [
     "LUT_KEYS",
     "PLATFORMS",
     "Accelerator",
+    "Cluster",
     "Depthwise",
     "Described",
     "Device",

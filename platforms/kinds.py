@@ -7,6 +7,7 @@ from typing import Any, TypeVar, overload
 
 from ..formats import Catalogue, InputError, parse_toml, validate
 from .accelerator import Accelerator
+from .cluster import Cluster
 from .described import Described
 from .device import Device
 from .platform import Platform
@@ -17,6 +18,7 @@ KINDS: dict[str, type[Described]] = {
     "fluidb.platform": Platform,
     "fluidb.device": Device,
     "fluidb.accelerator": Accelerator,
+    "fluidb.cluster": Cluster,
 }
 """Kinds by the name of their schema. To add a kind, write a module with its class and add a line here."""
 

@@ -28,28 +28,33 @@ def draw_samples(found: Sequence[ExitDescription], title: str) -> Figure:
     Returns
     -------
     Figure
-        Three panels.
+        Three panels; two if the answers have entropies, which are not to be compared with the accuracy.
     """
     sure = [(number, item) for number, item in enumerate(found, 1) if item.thresholds]
     if len(sure) > MOST:
         sure = [sure[round(at * (len(sure) - 1) / (MOST - 1))] for at in range(MOST)]
-    with canvas(10, 3.6) as figure:
-        shares, accuracies, calibration = figure.subplots(1, 3)
+    calibrated = bool(found[0].calibration)
+    with canvas(10 if calibrated else 7, 3.6) as figure:
+        shares, accuracies, *others = figure.subplots(1, 2 + calibrated)
         for number, item in sure:
-            at = [row.threshold for row in item.thresholds]
-            shares.plot(at, [row.exit_share for row in item.thresholds], marker=".", label=f"exit {number}")
-            kept = [(row.threshold, row.accuracy) for row in item.thresholds if row.accuracy is not None]
-            accuracies.plot([place for place, _ in kept], [value for _, value in kept], marker=".")
+            rows = [row for row in item.thresholds if not isinstance(row.threshold, str)]
+            shares.plot(
+                [row.threshold for row in rows], [row.exit_share for row in rows], marker=".", label=f"exit {number}"
+            )
+            kept = [row for row in rows if row.accuracy is not None]
+            accuracies.plot([row.threshold for row in kept], [row.accuracy for row in kept], marker=".")
             ranges = item.calibration
-            calibration.plot([row.confidence for row in ranges], [row.accuracy for row in ranges], marker=".")
+            for calibration in others:
+                calibration.plot([row.confidence for row in ranges], [row.accuracy for row in ranges], marker=".")
         accuracies.axhline(found[-1].accuracy, color="0.5", linestyle=":", label="end of the network")
-        calibration.plot([0, 1], [0, 1], color="0.5", linestyle=":", label="confidence is accuracy")
+        for calibration in others:
+            calibration.plot([0, 1], [0, 1], color="0.5", linestyle=":", label="confidence is accuracy")
+            calibration.set_xlabel("confidence")
+            calibration.set_ylabel("accuracy")
         for axes, label in ((shares, "share that leaves"), (accuracies, "accuracy of those that leave")):
-            axes.set_xlabel("confidence threshold")
+            axes.set_xlabel("confidence threshold" if calibrated else "entropy threshold, nats")
             axes.set_ylabel(label)
-        calibration.set_xlabel("confidence")
-        calibration.set_ylabel("accuracy")
-        for axes in (shares, accuracies, calibration):
+        for axes in (shares, accuracies, *others):
             axes.set_ylim(-0.02, 1.02)
             axes.legend(fontsize=7)
         figure.suptitle(legible(title, 60))

@@ -1,20 +1,16 @@
-"""The timeline of a simulation in the Trace Event Format, which Perfetto and Chrome's tracing page show.
-
-Source: Trace Event Format, Google, 2016 (phases X, i, C and M; the JSON object form).
-"""
+"""The timeline of a simulation, for Perfetto and Chrome's tracing page."""
 
 from __future__ import annotations
 
 import heapq
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, write_file
+from ..formats.trace_events import PROCESS, Event, microseconds, slice_event, timeline_text, track_names
 from ..tables.latency import LatencyTable
 from .event_loop import MERGES, PREEMPTS
 from .metrics import Replay, Runs
@@ -25,15 +21,8 @@ SCHEMA = "fluidb.timeline/1"
 MAX_EVENTS = 2_000_000
 """A longer timeline is refused: at about 100 bytes an event, viewers fail to open it."""
 
-PROCESS, QUEUE = 1, 0
-"""The process of all lanes, and the lane of the queue.  Each stage has the lane of its number."""
-
-Event = dict[str, Any]
-
-
-def _us(seconds: float) -> float:
-    """Microseconds, rounded to the nanosecond as viewers do."""
-    return round(1e9 * seconds) / 1e3
+QUEUE = 0
+"""The track of the queue.  Each stage has the track of its number."""
 
 
 def check_timeline_size(replay: Replay) -> None:
@@ -63,16 +52,13 @@ def check_timeline_size(replay: Replay) -> None:
 
 
 def _instant(name: str, at_s: float, lane: int, args: Event) -> Event:
-    return {"name": name, "ph": "i", "s": "t", "ts": _us(at_s), "pid": PROCESS, "tid": lane, "args": args}
+    return {"name": name, "ph": "i", "s": "t", "ts": microseconds(at_s), "pid": PROCESS, "tid": lane, "args": args}
 
 
 def _metadata(table: LatencyTable) -> Iterator[Event]:
     """Names of the process and its lanes, from the queue down to the last stage."""
-    yield {"name": "process_name", "ph": "M", "pid": PROCESS, "args": {"name": table.machine}}
     names = ["queue", *(f"stage {number}: {row.name}" for number, row in enumerate(table.exits, 1))]
-    for lane, name in enumerate(names, QUEUE):
-        yield {"name": "thread_name", "ph": "M", "pid": PROCESS, "tid": lane, "args": {"name": name}}
-        yield {"name": "thread_sort_index", "ph": "M", "pid": PROCESS, "tid": lane, "args": {"sort_index": lane}}
+    yield from track_names(table.machine, dict(enumerate(names, QUEUE)))
 
 
 def _runs(replay: Replay, runs: Runs) -> Iterator[Event]:
@@ -102,12 +88,8 @@ def _runs(replay: Replay, runs: Runs) -> Iterator[Event]:
             yield _instant("swap", float(replay.start_s[members[0]]), lane, swap)
             held = state
         ran = {} if table.subnets is None else {"subnet": table.subnets[subnets[members[0]]].name}
-        begin_us, end_us = _us(begin_s), _us(min(end_s, replay.until_s))
-        yield {
-            "name": names[segment], "ph": "X", "ts": begin_us, "dur": round(end_us - begin_us, 3),
-            "pid": PROCESS, "tid": lane,
-            "args": {"batch": batch, "level": level, "requests": ids[members].tolist()} | ran,
-        }  # fmt: skip
+        args = {"batch": batch, "level": level, "requests": ids[members].tolist()} | ran
+        yield slice_event(names[segment], begin_s, min(end_s, replay.until_s), lane, args)
         if end_s > replay.until_s:
             return
         left = (replay.finish_s[members] == end_s) & (replay.traffic.exits[members] == lane)
@@ -132,7 +114,7 @@ def _counter(name: str, unit: str, up_s: NDArray[np.float64], down_s: NDArray[np
     before = 0
     for at_s, value in zip(times[last].tolist(), values[last].tolist(), strict=True):
         if value != before:
-            yield {"name": name, "ph": "C", "ts": _us(at_s), "pid": PROCESS, "args": {unit: value}}
+            yield {"name": name, "ph": "C", "ts": microseconds(at_s), "pid": PROCESS, "args": {unit: value}}
         before = value
 
 
@@ -166,14 +148,6 @@ def timeline_events(replay: Replay) -> Iterator[Event]:
     yield from heapq.merge(*parts, key=lambda event: float(event["ts"]))
 
 
-def _text(header: Event, events: Iterable[Event]) -> Iterator[str]:
-    """The JSON object, an event a line."""
-    yield f'{{"displayTimeUnit": "ms",\n"otherData": {json.dumps(header)},\n"traceEvents": [\n'
-    for number, event in enumerate(events):
-        yield (",\n" if number else "") + json.dumps(event, allow_nan=False)
-    yield "\n]}\n"
-
-
 def write_timeline(replay: Replay, path: Path, *, replace: bool = True) -> None:
     """Write a timeline (``docs/file-formats.md``), whole or not at all.
 
@@ -193,4 +167,4 @@ def write_timeline(replay: Replay, path: Path, *, replace: bool = True) -> None:
     """
     check_timeline_size(replay)
     header = {"schema": SCHEMA, "requests": len(replay.traffic), "preemptions": replay.preemptions}
-    write_file(path, _text(header, timeline_events(replay)), replace=replace)
+    write_file(path, timeline_text(header, timeline_events(replay)), replace=replace)

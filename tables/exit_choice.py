@@ -92,7 +92,7 @@ class Goal:
         Protects the precision on samples that are not in the log: a higher precision that must be kept on the log, or
         the requirement that the precision holds with 95 % confidence.
     confidences : tuple of float
-        Confidence thresholds that are tried, ascending.
+        Confidence thresholds that are tried, ascending; minus the entropies where samples have these.
     """
 
     batch: int

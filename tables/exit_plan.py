@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ..formats import InputError, Strict, Table, check_beside, read_table
+from ..traffic.measures import ENTROPY, MEASURES
 from .exit_choice import Choice, Goal, Log, Outcome, Replayed, Step, Verdict
 from .latency import LATENCY_FILE, MAX_BATCH, MAX_S, LatencyTable
 from .stage_times import stage_times
@@ -24,6 +25,9 @@ PLAN_FILES = {EXITS_FILE, TIMES_FILE, PATTERN_FILE, NETWORK_FILE, SAMPLES_FILE, 
 """All files that the folder of a plan may hold."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
+Level = Annotated[float, Field(ge=0, le=ENTROPY.values.high)]
+"""A threshold in the plan's measure: a confidence or an entropy."""
+
 Count = Annotated[int, Field(ge=0)]
 Time = Annotated[float, Field(ge=0, le=MAX_S)]
 
@@ -113,7 +117,7 @@ class PatternRow(Strict):
     candidate : str
         The layer that the candidate follows.
     confidence : float
-        Its confidence threshold.
+        Its confidence threshold; where samples have entropies, the entropy up to which they leave.
     count : int
         Its count threshold: principal values that must reach the confidence threshold.
     batches : list of int
@@ -121,7 +125,7 @@ class PatternRow(Strict):
     """
 
     candidate: str
-    confidence: Share
+    confidence: Level
     count: Annotated[int, Field(ge=1)]
     batches: list[Count]
 
@@ -158,14 +162,14 @@ class BatchingPattern(Table):
     steps: list[PatternStep]
 
     @classmethod
-    def of(cls, network: str, candidates: list[str], goal: Goal, log: Log, choice: Choice) -> Self:
-        """The rows that a choice was made from."""
+    def of(cls, network: str, candidates: list[str], goal: Goal, log: Log, choice: Choice, sign: int) -> Self:
+        """The rows that a choice was made from; ``sign`` is that of the samples' measure."""
 
         def row(found: Verdict) -> PatternRow:
             assert found.pattern is not None
             return PatternRow(
                 candidate=candidates[found.candidate - 1],
-                confidence=found.setting.confidence,
+                confidence=sign * found.setting.confidence,
                 count=int(log.counts[found.setting.column]),
                 batches=found.pattern.tolist(),
             )
@@ -192,7 +196,7 @@ class PlannedExit(Strict):
     place : int
         Its number among the candidates, counted from 1.
     confidence : float
-        A sample leaves if enough of its principal values reach this.
+        A sample leaves if enough of its principal values reach this confidence; or entropy, where samples have these.
     count : int
         How many are enough; 1 for a classification.
     rate : float
@@ -201,7 +205,7 @@ class PlannedExit(Strict):
 
     after: str
     place: Annotated[int, Field(ge=1)]
-    confidence: Share
+    confidence: Level
     count: Annotated[int, Field(ge=1)]
     rate: Share
 
@@ -226,7 +230,7 @@ class Judged(Strict):
 
     candidate: str
     outcome: Outcome
-    confidence: Share
+    confidence: Level
     count: Annotated[int, Field(ge=1)]
     exits: Count
     precision: Annotated[float, Field(ge=0)]
@@ -243,8 +247,8 @@ class PlanStep(Strict):
     candidates: list[Judged]
 
     @classmethod
-    def of(cls, step: Step, candidates: list[str], log: Log) -> Self:
-        """From a step of a choice."""
+    def of(cls, step: Step, candidates: list[str], log: Log, sign: int) -> Self:
+        """From a step of a choice; ``sign`` is that of the samples' measure."""
         return cls(
             after=step.after,
             batch=step.batch,
@@ -253,7 +257,7 @@ class PlanStep(Strict):
                 Judged(
                     candidate=candidates[found.candidate - 1],
                     outcome=found.outcome,
-                    confidence=found.setting.confidence,
+                    confidence=sign * found.setting.confidence,
                     count=int(log.counts[found.setting.column]),
                     exits=found.setting.exits,
                     precision=found.setting.precision,
@@ -274,6 +278,8 @@ class ExitPlan(Table):
         Names of the network, without exits, and of what runs it.
     batch, width, precision, slow, gain, posterior, guard, confidences
         What was asked for (``exit_choice.Goal``).
+    measure : str
+        What the samples have, and all thresholds of the plan are: confidences or entropies.
     exits : list of PlannedExit
         In order of depth.
     samples_chosen, samples_checked : int
@@ -300,7 +306,8 @@ class ExitPlan(Table):
     gain: Share
     posterior: Literal["observed", "literal"]
     guard: Share | Literal["bound"] | None
-    confidences: list[Share]
+    measure: Literal["confidence", "entropy"] = "confidence"
+    confidences: list[Level]
     exits: Annotated[list[PlannedExit], Field(min_length=1)]
     samples_chosen: Annotated[int, Field(ge=1)]
     samples_checked: Annotated[int, Field(ge=1)]
@@ -311,10 +318,10 @@ class ExitPlan(Table):
 
     @property
     def goal(self) -> Goal:
-        """What was asked for."""
+        """What was asked for, with thresholds that are larger where answers are surer."""
         return Goal(
             self.batch, self.precision, self.slow, self.width, self.gain, self.posterior, self.guard,
-            tuple(self.confidences),
+            tuple(MEASURES[self.measure].sign * item for item in self.confidences),
         )  # fmt: skip
 
 

@@ -15,12 +15,14 @@ from ..formats import InputError, Stated, Table, check_beside, read_table
 from ..models import MAX_WORK, Exit, Layer
 from ..platforms import device
 
-LATENCY_FILE, DESIGN_FILE, FBCB_FILE, SUBGRAPHS_FILE = "latency.json", "design.json", "fbcb.json", "subgraphs.json"
-TABLE_FILES = LATENCY_FILE, DESIGN_FILE, FBCB_FILE, SUBGRAPHS_FILE
+LATENCY_FILE, DESIGN_FILE, FBCB_FILE = "latency.json", "design.json", "fbcb.json"
+SUBGRAPHS_FILE, PARTITION_FILE = "subgraphs.json", "partition.json"
+TABLE_FILES = LATENCY_FILE, DESIGN_FILE, FBCB_FILE, SUBGRAPHS_FILE, PARTITION_FILE
 MADE_FROM = {
     "fluidb.design/1": (DESIGN_FILE, "fluidb dse"),
     "fluidb.fbcb/1": (FBCB_FILE, "fluidb dse"),
     "fluidb.subgraphs/1": (SUBGRAPHS_FILE, "fluidb dse"),
+    "fluidb.partition/1": (PARTITION_FILE, "fluidb dse"),
 }
 """Tables that a latency table may be made from: the file beside it, and the command that writes it."""
 

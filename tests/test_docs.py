@@ -88,6 +88,18 @@ def test_the_page_prints_what_it_says(tmp_path, page, run):
 
 
 @needs_speed
+def test_the_page_on_edgesp_prints_what_it_says(tmp_path):
+    page = "docs/edgesp.md"
+    for language, file in (("toml", "half.toml"), ("csv", "pi.csv")):
+        (text,) = blocks(page, language)
+        (tmp_path / file).write_text(text)
+    printed = run_shell("".join(blocks(page, "sh")), tmp_path, call_fluidb).splitlines()
+    assert set("".join(blocks(page, "text")).splitlines()) <= set(printed)
+    made = {path.name for path in tmp_path.iterdir()}
+    assert {"fit.svg", "six.svg", "six.json", "pipelined.json"} < made
+
+
+@needs_speed
 def test_the_savings_of_the_page_are_those_of_its_commands(tmp_path):
     own, fig10 = blocks("docs/sushi.md", "toml")
     (tmp_path / "mine.toml").write_text(own)

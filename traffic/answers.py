@@ -8,13 +8,14 @@ publishes no log (``docs/exits.md``).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
+from .measures import ENTROPY
 from .randomness import ANSWERS, stream
 from .samples import MAX_VALUES, Samples
 
@@ -163,3 +164,26 @@ def draw_answers(
         confidences[:, place] = -np.sort(-confidence, axis=1)
         scores[:, place] = right.mean(axis=1)
     return Samples(confidences[:, :, 0], scores == 1) if values == 1 else Samples(confidences, scores)
+
+
+def as_entropies(samples: Samples, classes: int) -> Samples:
+    """The same samples with entropies: those of answers whose other classes are all equally probable.
+
+    Parameters
+    ----------
+    samples : Samples
+        With confidences, the probability of the most probable class.
+    classes : int
+        Classes that answers tell apart, C.
+
+    Returns
+    -------
+    Samples
+        H = -p log p - (1 - p) log((1 - p) / (C - 1)) for each confidence p: the largest entropy that an answer of this
+        confidence can have.  Surer answers stay surer.
+    """
+    p = np.clip(samples.confidences, 1 / classes, 1.0)
+    rest = 1 - p
+    others = np.log(np.where(rest > 0, rest, 1.0) / (classes - 1))
+    entropies = np.maximum(-p * np.log(p) - rest * others, 0.0)
+    return replace(samples, confidences=ENTROPY.signed(entropies), measure=ENTROPY)

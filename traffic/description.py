@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..formats import InputError
+from .measures import CONFIDENCE, Threshold
 from .samples import Samples
 
 BINS = 10
@@ -20,15 +22,15 @@ class AtThreshold:
 
     Attributes
     ----------
-    threshold : float
-        Confidence from which a sample leaves.
+    threshold : Threshold
+        Confidence or entropy from which a sample leaves.
     exit_share : float
         Share of the samples that leave.
     accuracy : float or None
         Accuracy of those.
     """
 
-    threshold: float
+    threshold: Threshold
     exit_share: float
     accuracy: float | None
 
@@ -50,11 +52,11 @@ class ExitDescription:
     ----------
     accuracy : float
         Share of right answers, or the mean score.
-    confidence : float or None
-        Mean confidence; ``None`` at the last exit, if the samples have none there, as the next two.
+    confidence, entropy : float or None
+        Their means.  A sample has one of the two, or none at the last exit; what it has not is ``None``.
     calibration_error : float or None
         Mean difference between confidence and accuracy over the ten ranges, weighted by samples (expected calibration
-        error, Guo et al., ICML 2017).
+        error, Guo et al., ICML 2017); ``None`` without confidences.
     calibration : list of Range
         The ranges that hold samples.
     thresholds : list of AtThreshold
@@ -63,20 +65,21 @@ class ExitDescription:
 
     accuracy: float
     confidence: float | None = None
+    entropy: float | None = None
     calibration_error: float | None = None
     calibration: tuple[Range, ...] = ()
     thresholds: tuple[AtThreshold, ...] = ()
 
 
-def describe_samples(samples: Samples, thresholds: Sequence[float], count: int = 1) -> list[ExitDescription]:
+def describe_samples(samples: Samples, thresholds: Sequence[Threshold], count: int = 1) -> list[ExitDescription]:
     """Describe the answers at every exit.
 
     Parameters
     ----------
     samples : Samples
         The answers.
-    thresholds : sequence of float
-        Confidence thresholds.
+    thresholds : sequence of Threshold
+        Thresholds of the samples' measure.
     count : int
         Principal values that must reach a threshold, from 1 to their number.
 
@@ -100,20 +103,27 @@ def describe_samples(samples: Samples, thresholds: Sequence[float], count: int =
             found.append(ExitDescription(accuracy))
             continue
         sure = samples.confidence_at(exit_, count)
-        inside = np.minimum((sure * BINS).astype(np.int64), BINS - 1)
-        number = np.bincount(inside, minlength=BINS)
-        sums = [np.bincount(inside, values, BINS) for values in (sure, scores)]
-        ranges = tuple(
-            Range(int(n), float(total / n), float(right / n))
-            for n, total, right in zip(number, *sums, strict=True)
-            if n
-        )
         rows = []
         for threshold in thresholds:
-            leaves = sure >= threshold
+            leaves = sure >= samples.measure.least(threshold)
             rows.append(
                 AtThreshold(threshold, float(leaves.mean()), float(scores[leaves].mean()) if leaves.any() else None)
             )
+        mean = float(samples.measure.signed(sure).mean())
+        if samples.measure is not CONFIDENCE:
+            found.append(ExitDescription(accuracy, entropy=mean, thresholds=tuple(rows)))
+            continue
+        ranges = _ranges(sure, scores)
         error = sum(item.samples * abs(item.confidence - item.accuracy) for item in ranges) / len(samples)
-        found.append(ExitDescription(accuracy, float(sure.mean()), error, ranges, tuple(rows)))
+        found.append(ExitDescription(accuracy, mean, None, error, ranges, tuple(rows)))
     return found
+
+
+def _ranges(sure: NDArray[np.float64], scores: NDArray[np.float64]) -> tuple[Range, ...]:
+    """The ranges of confidence that hold samples."""
+    inside = np.minimum((sure * BINS).astype(np.int64), BINS - 1)
+    number = np.bincount(inside, minlength=BINS)
+    sums = [np.bincount(inside, values, BINS) for values in (sure, scores)]
+    return tuple(
+        Range(int(n), float(total / n), float(right / n)) for n, total, right in zip(number, *sums, strict=True) if n
+    )

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, read_number
+from .measures import CONFIDENCE, MEASURES, Measure, Threshold, show_threshold
 from .randomness import EXITS, stream
 from .rows import more
 from .trace import Trace
@@ -37,15 +38,15 @@ def draw(rates: Sequence[float], count: int, seed: int) -> NDArray[np.int64]:
     return np.asarray(1 + np.searchsorted(np.cumsum(rates)[:-1], drawn, side="right"), dtype=np.int64)
 
 
-def decide(confidences: NDArray[np.float64], threshold: float | Sequence[float], exits: int) -> NDArray[np.int64]:
+def decide(confidences: NDArray[np.float64], least: float | Sequence[float], exits: int) -> NDArray[np.int64]:
     """Exits by confidence: each sample leaves at the first exit whose threshold it reaches, else at the last.
 
     Parameters
     ----------
     confidences : (N, C) ndarray
-        Confidence at exits 1..C; that of the last exit is not used.
-    threshold : float or sequence of float
-        Confidence from which a sample leaves: one for all exits, or one for each but the last.
+        How sure the answers are at exits 1..C, surer is larger; that of the last exit is not used.
+    least : float or sequence of float
+        From which a sample leaves (:meth:`Measure.least`): one for all exits, or one for each but the last.
     exits : int
         Exits of the network, the last included.
 
@@ -60,56 +61,75 @@ def decide(confidences: NDArray[np.float64], threshold: float | Sequence[float],
     array([2, 1])
     """
     sure = np.ones((len(confidences), exits), dtype=np.bool_)  # at the last exit every sample leaves
-    sure[:, :-1] = confidences[:, : exits - 1] >= np.asarray(threshold)
+    sure[:, :-1] = confidences[:, : exits - 1] >= np.asarray(least)
     return np.asarray(sure.argmax(axis=1) + 1, dtype=np.int64)
 
 
-def parse_thresholds(text: str, what: str = "threshold") -> list[float]:
+def parse_thresholds(text: str, what: str = "threshold") -> list[Threshold]:
     """Read thresholds that a user wrote: one for all exits, or one for each but the last.
 
     Parameters
     ----------
     text : str
-        Numbers from 0 to 1, separated by commas.
+        Numbers that a confidence or an entropy can have, ``never`` or ``always``, separated by commas.
     what : str
         Name of the option, for the fault.
 
     Returns
     -------
-    list of float
+    list of Threshold
         At least one.
 
     Raises
     ------
     InputError
-        If one is no number from 0 to 1.
+        If one is none of these.
 
     Examples
     --------
-    >>> parse_thresholds("0.8,0.7,0.9")
-    [0.8, 0.7, 0.9]
+    >>> parse_thresholds("0.8,never,0.9")
+    [0.8, 'never', 0.9]
     """
     try:
-        values = [read_number(item) for item in text.split(",")]
+        values = [_threshold(item.strip()) for item in text.split(",")]
     except ValueError:
         values = []
-    if not values or not all(0 <= value <= 1 for value in values):
+    if not values or not any(all(map(measure.fits, values)) for measure in MEASURES.values()):
         raise InputError(
-            f"{what}: expected a confidence from 0 to 1, or one for each exit but the last with commas between, "
-            f'found "{text}"; write e.g. 0.8 or 0.8,0.7,0.9'
+            f"{what}: expected a confidence from 0 to 1 or an entropy from 0 to 25, or one for each exit but the last "
+            f'with commas between, found "{text}"; write e.g. 0.8 or 0.8,never,0.9'
         )
     return values
 
 
-def levels(threshold: float | Sequence[float] | None, last: int) -> list[float]:
-    """Checked thresholds: one for all exits, or one for each exit but the last."""
-    given = [PAPER_THRESHOLD] if threshold is None else [float(item) for item in np.atleast_1d(threshold)]
-    if len(given) != 1 and len(given) != last - 1:
+def _threshold(text: str) -> Threshold:
+    return "never" if text == "never" else "always" if text == "always" else read_number(text)
+
+
+def chosen_thresholds(
+    given: Threshold | Sequence[Threshold] | None, last: int, measure: Measure = CONFIDENCE
+) -> list[Threshold]:
+    """Checked thresholds of a measure: one for all exits, or one for each exit but the last."""
+    if given is None:
+        if measure is not CONFIDENCE:
+            raise InputError(
+                f"threshold: expected one of {measure.plural}, as none is usual; give --threshold, which "
+                "`fluidb target` finds, or a trace with a column exit"
+            )
+        return [PAPER_THRESHOLD]
+    thresholds: list[Threshold] = [given] if isinstance(given, str | float | int) else list(given)
+    if len(thresholds) != 1 and len(thresholds) != last - 1:
         several = f", or {last - 1}, one for each exit but the last" if last > 2 else ""
-        raise InputError(f"threshold: expected 1 value{several}, found {len(given)}")
-    if not all(0 <= item <= 1 for item in given):
-        raise InputError(f"threshold: expected confidences from 0 to 1, found {', '.join(f'{x:g}' for x in given)}")
-    return given
+        raise InputError(f"threshold: expected 1 value{several}, found {len(thresholds)}")
+    if not all(map(measure.fits, thresholds)):
+        found = ", ".join(map(show_threshold, thresholds))
+        raise InputError(f"threshold: expected {measure.plural}, found {found}")
+    return thresholds
+
+
+def levels(given: Threshold | Sequence[Threshold] | None, last: int, measure: Measure = CONFIDENCE) -> list[float]:
+    """The least values that reach checked thresholds, as :func:`decide` takes them."""
+    return [measure.least(threshold) for threshold in chosen_thresholds(given, last, measure)]
 
 
 def check(trace: Trace, last: int) -> None:
@@ -138,10 +158,9 @@ def check(trace: Trace, last: int) -> None:
                 f'found "{trace.exits[wrong[0]]}"{more(wrong.size)}'
             )
     elif trace.confidences is not None and trace.confidences.shape[1] not in (last - 1, last):
-        expected = f"confidence_1 to confidence_{last - 1}, one for each exit but the last" if last > 1 else "none"
-        faults.append(
-            f"{where}: confidences: expected {expected}, as the network has {last}, found {trace.confidences.shape[1]}"
-        )
+        name, found = trace.measure.name, trace.confidences.shape[1]
+        expected = f"{name}_1 to {name}_{last - 1}, one for each exit but the last" if last > 1 else "none"
+        faults.append(f"{where}: {name}: expected {expected}, as the network has {last}, found {found}")
     if trace.correct is not None and trace.correct.shape[1] != last:
         faults.append(
             f"{where}: answers: expected correct_1 to correct_{last}, one for each exit of the network, "

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ..formats import InputError
 from .columns import Column, Number, collect, repeated
+from .measures import CONFIDENCE, MEASURES, Measure
 from .rows import Tally, opened, records, select
 from .trace import MAX_ARRIVAL_S, MORE_COLUMNS, Trace
 
@@ -34,9 +35,8 @@ _HEADER = re.compile(rb'[^"\r\n]*\r?\n')
 _PLAIN = b"0123456789.,eE+-\n"
 _MEMBER = re.compile(r"[1-9][0-9]{0,2}")
 
-CONFIDENCE = Number(np.float64, 0, 1, "a confidence from 0 to 1")
 CORRECT = Number(np.int64, 0, 1, "0 or 1")
-FAMILIES = {"confidence": CONFIDENCE, "correct": CORRECT}
+FAMILIES = {**{name: measure.values for name, measure in MEASURES.items()}, "correct": CORRECT}
 """Families of columns, with a column for each exit: ``confidence_1``, ``confidence_2``, ..."""
 
 REQUEST_ID = Number(np.int64, 0, 2**63 - 1, "a whole number >= 0")
@@ -63,7 +63,8 @@ def read_trace(path: Path, progress: Callable[[int, int], None] | None = None) -
     ----------
     path : Path
         A CSV file with the columns ``request_id``, ``arrival_s`` and, where
-        known, ``exit``, ``confidence_1``..., ``correct_1``... and those of ``MORE_COLUMNS``; ``-`` is standard input.
+        known, ``exit``, ``confidence_1``... or ``entropy_1``..., ``correct_1``... and those of ``MORE_COLUMNS``; ``-``
+        is standard input.
     progress : callable, optional
         Called with the bytes read so far, and the size of the file.
 
@@ -102,11 +103,18 @@ def _trace(tally: Tally, progress: Callable[[int, int], None] | None) -> Trace:
             tally.note(int(wrong[0]) + 1, int(wrong[0]) + 2, fault, f"{name} {expected}", wrong.size)
     tally.refuse()
     correct = found.get("correct")
+    confidences, measure = measured(found)
     return Trace(
-        ids, arrival_s, found.get("exit"), found.get("confidence"), source=tally.path,
+        ids, arrival_s, found.get("exit"), confidences, source=tally.path, measure=measure,
         correct=None if correct is None else correct.astype(np.bool_),
         **{name: found.get(name) for name in MORE_COLUMNS},
     )  # fmt: skip
+
+
+def measured(found: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.float64] | None, Measure]:
+    """How sure the answers are by what was found under the name of a measure: surer is larger; and the measure."""
+    measure = next((measure for name, measure in MEASURES.items() if name in found), CONFIDENCE)
+    return measure.signed(found[measure.name]) if measure.name in found else None, measure
 
 
 def read_columns(
@@ -173,11 +181,13 @@ def _members(
             faults.append(f'{path}: header: unknown column "{name[:40]}"; expected {offered}')
     twice = sorted(name for name, count in Counter(header).items() if count > 1)
     faults += [f'{path}: header: column "{name}" stands twice' for name in twice]
-    for family in FAMILIES:
+    for family in (name for name in FAMILIES if name in known):
         names = [f"{family}_{i + 1}" for i in range(len(found[family]))]
         if set(names) != set(found[family]):
             faults.append(f"{path}: header: expected {names[0]} to {names[-1]} without a gap")
         found[family] = names
+    if all(found.get(name) for name in MEASURES):
+        faults.append(f"{path}: header: expected columns of one measure, found {' and '.join(MEASURES)}; leave one out")
     if faults:
         raise InputError(faults)
     return {name: names for name, names in found.items() if names}

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 
 from ..formats import InputError, write_file
 from .columns import Number
+from .measures import CONFIDENCE, MEASURES, Measure
 from .randomness import SAMPLES, stream
-from .reading import COLUMNS, CONFIDENCE, CORRECT, FAMILIES, read_columns
+from .reading import COLUMNS, CORRECT, FAMILIES, measured, read_columns
 from .rows import Tally
 from .trace import Trace
 
@@ -43,14 +44,17 @@ class Samples:
     Attributes
     ----------
     confidences : (N, E - 1), (N, E), (N, E - 1, V) or (N, E, V) ndarray of float64
-        Confidence at each exit, in [0, 1]; that of the last exit is not used.  An answer of a dense task has V
-        principal values instead of one confidence: those by which it is judged whether the answer is good enough.
+        How sure the answer is at each exit; surer is larger (``measures``).  That of the last exit is not used.  An
+        answer of a dense task has V principal values instead of one: those by which it is judged whether the answer
+        is good enough.
     correct : (N, E) ndarray of bool or float64
         Whether the answer at each exit is right; for a dense task its score, in [0, 1].
     source : Path, optional
         Their file, for faults.
     width, predicted_depth, predicted_width : (N,) ndarray of float64, optional
         As a trace has them (:class:`.trace.Trace`).
+    measure : Measure
+        What ``confidences`` measure: confidence or entropy.
     """
 
     confidences: NDArray[np.float64]
@@ -59,14 +63,15 @@ class Samples:
     width: NDArray[np.float64] | None = None
     predicted_depth: NDArray[np.float64] | None = None
     predicted_width: NDArray[np.float64] | None = None
+    measure: Measure = CONFIDENCE
 
     def __len__(self) -> int:
         return len(self.correct)
 
     def __getitem__(self, rows: slice | NDArray[np.int64]) -> Samples:
         """Some of the samples."""
-        more = {name: values[rows] for name, values in self.more().items()}
-        return Samples(self.confidences[rows], self.correct[rows], self.source, **more)
+        more: dict[str, Any] = {name: values[rows] for name, values in self.more().items()}
+        return replace(self, confidences=self.confidences[rows], correct=self.correct[rows], **more)
 
     def more(self) -> dict[str, NDArray[np.float64]]:
         """What is known of them beside their answers."""
@@ -104,7 +109,7 @@ class Samples:
         Returns
         -------
         (N,) ndarray of float64
-            The highest threshold at which the sample leaves: the ``count``-th largest of its principal values.
+            The strictest threshold at which the sample leaves: the ``count``-th largest of its principal values.
         """
         found = self.confidences[:, exit_ - 1]
         return found if found.ndim == 1 else np.partition(found, -count, axis=1)[:, -count]
@@ -137,8 +142,8 @@ def read_samples(path: Path) -> Samples:
     ----------
     path : Path
         An ``.npz`` file with the arrays ``confidence`` and ``correct``, or ``score`` for dense tasks; or a CSV file
-        with the columns ``confidence_1``, ... and ``correct_1``, ...  Both may also have ``width``,
-        ``predicted_depth`` and ``predicted_width``.
+        with the columns ``confidence_1``, ... and ``correct_1``, ...  Both may have ``entropy`` for ``confidence``, and
+        also ``width``, ``predicted_depth`` and ``predicted_width``.
 
     Returns
     -------
@@ -152,30 +157,33 @@ def read_samples(path: Path) -> Samples:
         value is out of range; each fault names its row.
     """
     read = _read_npz if path.suffix.lower() == ".npz" else _read_csv
-    confidences, correct, more = read(path)
+    confidences, correct, measure, more = read(path)
     if len(confidences) != len(correct) or not len(correct):
         raise InputError(
-            f"{path}: expected confidence and correct of the same samples, at least one, "
+            f"{path}: expected {measure.name} and correct of the same samples, at least one, "
             f"found {len(confidences)} and {len(correct)}"
         )
     exits = correct.shape[1]
     if exits < 1 or confidences.shape[1] not in (exits - 1, exits):
         raise InputError(
-            f"{path}: expected correct for every exit and confidence for every exit, with or without the last, "
+            f"{path}: expected correct for every exit and {measure.name} for every exit, with or without the last, "
             f"found {exits} and {confidences.shape[1]}"
         )
-    return Samples(confidences, correct, path, **more)
+    return Samples(confidences, correct, path, measure=measure, **more)
 
 
-_Read = tuple[NDArray[np.float64], NDArray[np.bool_] | NDArray[np.float64], dict[str, NDArray[np.float64]]]
+_Read = tuple[NDArray[np.float64], NDArray[np.bool_] | NDArray[np.float64], Measure, dict[str, NDArray[np.float64]]]
 
 
 def _read_csv(path: Path) -> _Read:
     tally = Tally(path, skip_blank=False, missing=_MISSING, content="sample")
     found = read_columns(tally, FAMILIES | MORE, ("correct_1",))
     tally.refuse()
-    confidences = found.get("confidence", np.empty((len(found["correct"]), 0)))
-    return confidences, found["correct"].astype(np.bool_), {name: found[name] for name in MORE if name in found}
+    confidences, measure = measured(found)
+    correct = found["correct"].astype(np.bool_)
+    if confidences is None:
+        confidences = np.empty((len(correct), 0))
+    return confidences, correct, measure, {name: found[name] for name in MORE if name in found}
 
 
 def _read_npz(path: Path) -> _Read:
@@ -193,8 +201,9 @@ def _read_npz(path: Path) -> _Read:
         reason = " ".join(str(error).split())[:80] or type(error).__name__
         raise InputError(f"{path}: not a whole .npz file: {reason}") from error
     answers = "score" if "score" in arrays else "correct"
-    confidences, correct = arrays.pop("confidence"), arrays.pop(answers)
-    faults = _outside(path, "confidence", CONFIDENCE.expected, confidences, CONFIDENCE.outside(confidences))
+    measure = next(measure for name, measure in MEASURES.items() if name in arrays)
+    confidences, correct = arrays.pop(measure.name), arrays.pop(answers)
+    faults = _outside(path, measure.name, measure.values.expected, confidences, measure.values.outside(confidences))
     wrong = SCORE.outside(correct) if answers == "score" else (correct != 0) & (correct != 1)
     faults += _outside(path, answers, SCORE.expected if answers == "score" else CORRECT.expected, correct, wrong)
     for name, values in arrays.items():
@@ -204,7 +213,8 @@ def _read_npz(path: Path) -> _Read:
     if faults:
         raise InputError(faults)
     scores = correct.astype(np.float64) if answers == "score" else correct == 1
-    return confidences.astype(np.float64), scores, {name: values.astype(np.float64) for name, values in arrays.items()}
+    more = {name: values.astype(np.float64) for name, values in arrays.items()}
+    return measure.signed(confidences), scores, measure, more
 
 
 def _load(path: Path, file: BinaryIO) -> dict[str, NDArray[np.float64]]:
@@ -214,9 +224,12 @@ def _load(path: Path, file: BinaryIO) -> dict[str, NDArray[np.float64]]:
     file.seek(0)
     with np.load(file, allow_pickle=False) as archive:
         names = sorted(name.removesuffix(".npy") for name in archive.zip.namelist())
-        if [name for name in names if name not in MORE] not in (["confidence", "correct"], ["confidence", "score"]):
+        pairs = [[measure, answers] for measure in MEASURES for answers in ("correct", "score")]
+        if [name for name in names if name not in MORE] not in map(sorted, pairs):
             found = ", ".join(" ".join(name.split())[:40] for name in names[:5]) or "none"
-            raise InputError(f"{path}: expected the arrays confidence and correct, found {found}")
+            raise InputError(
+                f"{path}: expected the arrays confidence and correct (or entropy, or score), found {found}"
+            )
         for name in names:
             _check_array(path, name, archive.zip)
         return {name: archive[name] for name in names}
@@ -232,8 +245,8 @@ def _check_array(path: Path, name: str, archive: zipfile.ZipFile) -> None:
     if kind.kind not in "biuf":
         raise InputError(f"{path}: {name}: expected an array of numbers, found {str(kind)[:40]}")
     most, form = (1, "samples") if name in MORE else (2, "samples x exits")
-    if len(shape) != most and not (len(shape) == 3 and name == "confidence"):
-        form += ", perhaps x principal values" if name == "confidence" else ""
+    if len(shape) != most and not (len(shape) == 3 and name in MEASURES):
+        form += ", perhaps x principal values" if name in MEASURES else ""
         raise InputError(f"{path}: {name}: expected {form}, found {len(shape)} dimensions")
     values = math.prod(shape)  # Python's integers do not overflow
     size = " x ".join(map(str, shape))
@@ -280,7 +293,9 @@ def samples_bytes(samples: Samples) -> bytes:
     """The content of an ``.npz`` file of samples."""
     held = io.BytesIO()
     answers = "correct" if samples.correct.dtype == np.bool_ else "score"
-    arrays: dict[str, Any] = {"confidence": samples.confidences, answers: samples.correct, **samples.more()}
+    measure = samples.measure
+    arrays: dict[str, Any] = {measure.name: measure.signed(samples.confidences), answers: samples.correct}
+    arrays |= samples.more()
     np.savez(held, **arrays)
     return held.getvalue()
 
@@ -310,10 +325,11 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
     """
     if samples.confidences.ndim == 3:
         raise InputError(
-            f"{samples.source or 'samples'}: expected a confidence for each exit, found {samples.values} principal "
-            "values; `fluidb exits` chooses how many must reach the threshold, and writes samples that can be drawn"
+            f"{samples.source or 'samples'}: expected one {samples.measure.name} for each exit, "
+            f"found {samples.values} principal values; `fluidb exits` chooses how many must reach the threshold, and "
+            "writes samples that can be drawn"
         )
-    own = {"exit": trace.exits, "confidence_1, ...": trace.confidences, "correct_1, ...": trace.correct}
+    own = {"exit": trace.exits, f"{trace.measure.name}_1, ...": trace.confidences, "correct_1, ...": trace.correct}
     own |= {name: getattr(trace, name) for name in samples.more()}
     found = [name for name, values in own.items() if values is not None]
     if found:
@@ -322,5 +338,5 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
             "leave out --samples or the columns"
         )
     drawn = samples.draw(len(trace), seed)
-    more: dict[str, Any] = drawn.more()
+    more: dict[str, Any] = drawn.more() | {"measure": samples.measure}
     return replace(trace, confidences=drawn.confidences, correct=drawn.correct, source=samples.source, **more)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import write_file
+from .measures import CONFIDENCE, Measure
 
 MAX_ARRIVAL_S = 1e10
 """Three centuries; a time beyond was written in another unit."""
@@ -45,7 +46,7 @@ class Trace:
     exits : (N,) ndarray of int64, optional
         1-based exit at which each request leaves.
     confidences : (N, C) ndarray of float64, optional
-        Confidence at exits 1..C, in [0, 1].
+        How sure the answer is at exits 1..C; surer is larger (``measures``).
     slo_s : (N,) ndarray of float64, optional
         Latency objective of each request in seconds.
     correct : (N, E) ndarray of bool or float64, optional
@@ -60,6 +61,8 @@ class Trace:
         What a predictor expects on arrival: the exit, or the steps if the last stage repeats; and the width.
     min_accuracy : (N,) ndarray of float64, optional
         Accuracy that each request asks for, in [0, 1].
+    measure : Measure
+        What ``confidences`` measure: confidence or entropy.
     """
 
     request_id: NDArray[np.int64]
@@ -74,6 +77,7 @@ class Trace:
     predicted_depth: NDArray[np.float64] | None = None
     predicted_width: NDArray[np.float64] | None = None
     min_accuracy: NDArray[np.float64] | None = None
+    measure: Measure = CONFIDENCE
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -94,7 +98,10 @@ class Trace:
         if self.exits is not None:
             columns["exit"] = self.exits
         if self.confidences is not None:
-            columns |= {f"confidence_{i}": column for i, column in enumerate(self.confidences.T, 1)}
+            columns |= {
+                f"{self.measure.name}_{i}": column
+                for i, column in enumerate(self.measure.signed(self.confidences).T, 1)
+            }
         if self.correct is not None:
             columns |= {f"correct_{i}": column for i, column in enumerate(self.correct.T, 1)}
         for name in MORE_COLUMNS:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
-from .exits import check, decide, draw, levels
+from .exits import check, chosen_thresholds, decide, draw
+from .measures import Threshold, show_threshold
 from .predictions import predict
 from .trace import Trace
 
@@ -84,7 +85,7 @@ def prepare(
     *,
     slo_s: float | None = None,
     seed: int = 0,
-    threshold: float | Sequence[float] | None = None,
+    threshold: Threshold | Sequence[Threshold] | None = None,
     predict_depth: float | None = None,
 ) -> Traffic:
     """Make a trace ready to be served: every request gets its exit and its objective.
@@ -102,8 +103,9 @@ def prepare(
         Latency objective in seconds of all requests, where the trace has none of its own.
     seed : int
         For exits that are drawn.
-    threshold : float or sequence of float, optional
-        For exits decided by confidence: one for all, or one for each but the last; by default the paper's 0.8.
+    threshold : Threshold or sequence of Threshold, optional
+        For exits decided by confidence or entropy: one for all, or one for each but the last; by default a confidence
+        of 0.8, the paper's.
     predict_depth : float, optional
         Correlation of predictions that are drawn (:func:`.predictions.predict`) with the steps of the trace, or with
         the exits if it has none; it must have no predictions of its own.
@@ -121,14 +123,17 @@ def prepare(
     """
     last = len(rates)
     if threshold is not None and (trace.confidences is None or trace.exits is not None):
-        raise InputError("threshold: expected a trace whose exits are decided by confidence_1, ...; this one's are not")
+        raise InputError(
+            "threshold: expected a trace whose exits are decided by confidence_1, ... or entropy_1, ...; "
+            "this one's are not"
+        )
     check(trace, last)
     if trace.exits is not None:
         exits, origin = trace.exits, "trace"
     elif trace.confidences is not None:
-        least = levels(threshold, last)
-        exits = decide(trace.confidences, least, last)
-        origin = f"confidence >= {', '.join(f'{level:g}' for level in least)}"
+        measure, thresholds = trace.measure, chosen_thresholds(threshold, last, trace.measure)
+        exits = decide(trace.confidences, list(map(measure.least, thresholds)), last)
+        origin = f"{measure.name} {measure.reached} {', '.join(map(show_threshold, thresholds))}"
     else:
         exits, origin = draw(rates, len(trace), seed), f"exit rates, seed {seed}"
     if predict_depth is not None:

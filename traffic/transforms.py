@@ -58,7 +58,7 @@ def superpose(traces: Sequence[Trace]) -> Trace:
     merged = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.argsort(merged["arrival_s"], kind="stable")
     ordered: dict[str, Any] = {name: values[order] for name, values in merged.items()}
-    return Trace(**ordered | {"request_id": np.arange(len(order))})
+    return Trace(**ordered | {"request_id": np.arange(len(order))}, measure=traces[0].measure)
 
 
 def rescale_rate(trace: Trace, rate_per_s: float) -> Trace:

@@ -10,6 +10,7 @@ import typer
 from ..options import Written, argument, refuse_others
 from .searches.accelerator import AcceleratorSearch
 from .searches.board import BoardSearch
+from .searches.cluster import ClusterSearch
 from .searches.many import names
 
 
@@ -19,27 +20,38 @@ def command(
         str, argument("Networks, with commas between, or a SuperNet: names from `fluidb models`, or TOML files.")
     ],
     platform: Annotated[
-        str, argument("Boards, with commas between, or an accelerator: names from `fluidb platforms`, or TOML files.")
+        str,
+        argument(
+            "Boards, with commas between; or an accelerator or a cluster: names from `fluidb platforms`, or TOML files."
+        ),
     ],
     written: Written,
     board: BoardSearch,
     accelerator: AcceleratorSearch,
+    cluster: ClusterSearch,
 ) -> None:
-    """Search an NPU on a board, or SubGraphs for an accelerator.
+    """Search an NPU, SubGraphs for an accelerator, or a partition.
 
     On a board, every design <T_R,T_P,T_C> that fits it counts. Prints the best one
     with its shares of the board and its throughput; with -o, writes design.json and
     fbcb.json, which the other commands read. Several networks or boards are all
-    combined, and searched for on a cluster if asked to.
+    combined, and searched for on a cluster of computers if asked to.
 
     On an accelerator, finds what its persistent buffer should keep of a SuperNet, and
     how large it should be (SUSHI, `fluidb docs sushi`); with -o, writes subgraphs.json
     and latency.json.
+
+    On a cluster of devices, maps are cut into rows and layers fused into blocks
+    (EdgeSP, `fluidb docs edgesp`); with -o, writes partition.json and latency.json.
     """
     from ...formats import InputError
-    from ...platforms import Accelerator, Described, Platform, kind_of
+    from ...platforms import Accelerator, Cluster, Described, Platform, kind_of
 
-    searches: dict[type[Described], BoardSearch | AcceleratorSearch] = {Platform: board, Accelerator: accelerator}
+    searches: dict[type[Described], BoardSearch | AcceleratorSearch | ClusterSearch] = {
+        Platform: board,
+        Accelerator: accelerator,
+        Cluster: cluster,
+    }
     found: dict[type[Described], str] = {}
     for name in names(platform, "PLATFORM"):
         with suppress(InputError):  # the search reports every fault of a file

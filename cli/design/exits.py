@@ -33,7 +33,7 @@ def command(
     gain: Annotated[str, option("Share of the rest of its time that a later exit must save.", "SHARE")] = "2%",
     posterior: Annotated[str, option(POSTERIOR)] = "observed",
     thresholds: Annotated[
-        str | None, option("Confidence thresholds to try; ten from 0.5 to 0.99 if not given.", "P,P,...")
+        str | None, option("Thresholds to try, the surest last; usual ones if not given.", "P,P,...")
     ] = None,
     exhaustive: Annotated[
         bool, flag("Compare with the best of all choices of one or two exits.", "--exhaustive")
@@ -53,21 +53,23 @@ def command(
     from ...models.candidates import find_candidates
     from ...models.loader import read_network_file
     from ...tables.exit_choice import CONFIDENCES, Goal
+    from ...traffic.measures import CONFIDENCE
     from ...traffic.samples import read_samples
 
     if posterior not in ("observed", "literal"):
         raise typer.BadParameter(f"--posterior: expected observed or literal, found {posterior}")
     if output is not None:
         check_plan_folder(output, replace=force)
-    tried = numbers(thresholds, "--thresholds", float, "0.5,0.7,0.9")
+    tried, log = numbers(thresholds, "--thresholds", float, "0.5,0.7,0.9"), read_samples(samples)
+    usual = CONFIDENCES if log.measure is CONFIDENCE else log.measure.usual
     goal = Goal(
         batch, _share(precision, "--precision"), _share(slow, "--slow"), width, _share(gain, "--gain"),
         "observed" if posterior == "observed" else "literal",
-        "bound" if guard == "bound" else _share(guard, "--guard"), tuple(tried) or CONFIDENCES,
+        "bound" if guard == "bound" else _share(guard, "--guard"), tuple(tried) or usual,
     )  # fmt: skip
     file, path = read_network_file(network)
-    planned = plan_exits(file, path, times_of(file, path, target), read_samples(samples), goal)
-    best = best_exits(planned.log, planned.times.array(), goal) if exhaustive else None
+    planned = plan_exits(file, path, times_of(file, path, target), log, goal)
+    best = best_exits(planned.log, planned.times.array(), planned.plan.goal) if exhaustive else None
     if output is not None:
         write_plan(planned, output, replace=force)
     names = {item.after: item.name for item in find_candidates(file, path)}
@@ -86,12 +88,12 @@ def _record(planned: Planned, best: Reference | None, output: Path | None) -> di
     record = {"output": output, **planned.plan.model_dump(mode="json", exclude={"inputs"})}
     record["expected_without_guard"] = planned.unguarded
     if best is not None:
-        names = planned.times.candidates
+        names, sign = planned.times.candidates, planned.samples.measure.sign
         record["best"] = {
             "exits": [
                 {
                     "after": names[place - 1],
-                    "confidence": item.confidence,
+                    "confidence": sign * item.confidence,
                     "count": int(planned.log.counts[item.column]),
                 }
                 for place, item in zip(best.exits, best.settings, strict=True)
@@ -114,12 +116,11 @@ def _text(planned: Planned, best: Reference | None, names: dict[str, str], title
         "to keep": f"{percent(plan.precision)} of the precision, {slow}",
         "samples": f"{plan.samples_chosen:,} chose, {plan.samples_checked:,} others checked",
     }
+    reach = "from a confidence of" if plan.measure == "confidence" else "up to an entropy of"
     for number, item in enumerate(plan.exits, 1):
         enough = f", reached by {item.count} values" if dense else ""
         where = f"{names[item.after]}, after {item.after}"
-        about[f"exit {number}"] = (
-            f"{where}, from a confidence of {item.confidence:g}{enough}: {percent(item.rate, 1)} leave"
-        )
+        about[f"exit {number}"] = f"{where}, {reach} {item.confidence:g}{enough}: {percent(item.rate, 1)} leave"
     yield facts(about)
     for step in plan.steps:
         if step.candidates:
@@ -139,7 +140,10 @@ def _text(planned: Planned, best: Reference | None, names: dict[str, str], title
         )
     if best is not None:
         places = [names[planned.times.candidates[place - 1]] for place in best.exits]
-        pairs = [f"{name} at {item.confidence:g}" for name, item in zip(places, best.settings, strict=True)]
+        pairs = [
+            f"{name} at {planned.samples.measure.sign * item.confidence:g}"
+            for name, item in zip(places, best.settings, strict=True)
+        ]
         above = expected.average_s / best.replayed.average_s - 1
         found["best of one or two"] = f"{' and '.join(pairs)}: {ms(best.replayed.average_s)} on average"
         found["this choice"] = f"{percent(above)} above it"

@@ -6,6 +6,7 @@ import typer
 
 from ..options import AsJson, DesignFolder, Picture, refuse_others
 from .explanations.design import DesignExplanation
+from .explanations.partition import PartitionExplanation
 from .explanations.subgraphs import SubGraphExplanation
 
 
@@ -13,22 +14,31 @@ def command(
     ctx: typer.Context,
     directory: DesignFolder,
     design: DesignExplanation,
+    partition: PartitionExplanation,
     subgraphs: SubGraphExplanation,
     picture: Picture,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Say where a design's time goes and what other choices cost.
+    """Say where the time of a design or of a partition goes.
 
     Of every layer and batch size: MACs, padding, waiting for memory; the chosen
     k and B_R and the next best; the loss under one fixed configuration; the
     designs that came next. --plot draws roofline, causes and utilisation.
     `fluidb docs explain` reads an example. Of SubGraphs: the layers of a SubNet with
     and without what is resident (`fluidb docs sushi`).
-    """
-    from ...tables.latency import DESIGN_FILE, SUBGRAPHS_FILE
 
-    explanations: dict[str, DesignExplanation | SubGraphExplanation] = {DESIGN_FILE: design, SUBGRAPHS_FILE: subgraphs}
+    Of a partition over a cluster: who computes which rows of which block, what is
+    computed twice, who waits for whom, bytes on each link (`fluidb docs edgesp`).
+    --plot draws rows by device over the depth.
+    """
+    from ...tables.latency import DESIGN_FILE, PARTITION_FILE, SUBGRAPHS_FILE
+
+    explanations: dict[str, DesignExplanation | SubGraphExplanation | PartitionExplanation] = {
+        DESIGN_FILE: design,
+        SUBGRAPHS_FILE: subgraphs,
+        PARTITION_FILE: partition,
+    }
     chosen = next((item for file, item in explanations.items() if (directory / file).exists()), design)
     refuse_others(ctx, chosen, explanations.values(), str(directory))
     picture.check()

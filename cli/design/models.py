@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,7 +70,7 @@ def subnets(
     int8 weights (`fluidb docs sushi`).
     """
     from ...formats import check_free, write_file
-    from ...models.supernets import list_subnets, load_family, pick, subnets_text
+    from ...models.supernets import SubNetsFile, list_subnets, load_family, pick, subnets_text
 
     family = load_family(supernet)
     if output is not None:
@@ -83,9 +82,12 @@ def subnets(
         found, origin = pick(family, count, seed, **_goals(near)), f"{count:,} drawn at random, seed {seed}"
         origin += "" if near is None else f"; those nearest to {near}"
     if output is not None:
-        key = os.path.relpath(supernet, output.parent) if Path(supernet).is_file() else supernet
-        text = subnets_text(key, [item.subnet for item in found.subnets], {"subnets": origin})
-        write_file(output, text, replace=force)
+        kept = [item.subnet for item in found.subnets]
+        stated = family.accuracies if any(subnet.accuracy is not None for subnet in kept) else None
+        made = SubNetsFile(
+            supernet=family.key(output.parent), subnets=kept, accuracies=stated, sources={"subnets": origin}
+        )
+        write_file(output, subnets_text(made), replace=force)
     then = f"; next: fluidb dse {output} sushi-zcu104"
     record = {"output": output, **_subnets_record(family, found), "source": origin}
     show(as_json, "fluidb.models-subnets-output/1", record, _subnets(family, found, origin), output, then)
@@ -238,27 +240,33 @@ def import_(
 
 @app.command("exits")
 def exits_(
-    network: Annotated[str, argument("A network with exit candidates: a name, or a TOML file.")],
+    network: Annotated[str, argument("A network: a name, or a TOML file.")],
     output: Annotated[Path, written("The network file to write.", "OUT.toml")],
     at: Annotated[str | None, option("Candidates, as H13 or as layers; all if not given.", "H1,H4,..")] = None,
     rates: Annotated[str | None, option("Share of samples that leave at each; 0 if not given.", "R1,R2,..")] = None,
+    edgesp: Annotated[bool, flag("EdgeSP's two branches instead, at half and three quarters.", "--edgesp")] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a network with exits at some of its candidates.
 
     It is an ordinary network, which dse, latency and serve-sim take. `fluidb
-    exits` chooses among the candidates (`fluidb docs exits`).
+    exits` chooses among the candidates (`fluidb docs exits`). --edgesp needs no
+    candidates; its rates are 0.4,0.4 if not given.
     """
-    from ...formats import check_free, write_file
+    from ...formats import InputError, check_free, write_file
+    from ...models.branches import RATES, with_branches
     from ...models.candidates import with_exits
     from ...models.loader import build_network, read_network_file
     from ...models.writer import network_text
 
     file, path = read_network_file(network)
     check_free(output, force, apart=[path])
+    if edgesp and at is not None:
+        raise InputError("--at: --edgesp has its own places; leave one of the two out")
     names = None if at is None else [name.strip() for name in at.split(",")]
-    made = with_exits(file, path, names, numbers(rates, "--rates", float, "0.3,0.3") or None)
+    shares = numbers(rates, "--rates", float, "0.3,0.3")
+    made = with_branches(file, path, shares or RATES) if edgesp else with_exits(file, path, names, shares or None)
     net = build_network(made, path)
     write_file(output, network_text(made), replace=force)
     record = {"output": output, **_record(net)}

@@ -1,4 +1,4 @@
-"""``fluidb platforms``: the boards and devices."""
+"""``fluidb platforms``: the boards, devices and clusters."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..options import AsJson, Force, argument, followed, option, written
-from ..render import every_fault, facts, printable, show, table
+from ..options import AsJson, Force, Picture, Threads, argument, flat, followed, option, written
+from ..render import every_fault, facts, ms, percent, printable, progress, show, table
 
 if TYPE_CHECKING:
     from ...platforms import Described
 
-PlatformName = Annotated[str, argument("A board or device: a name, or a TOML file.")]
+PlatformName = Annotated[str, argument("A board, device or cluster: a name, or a TOML file.")]
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -35,7 +35,7 @@ def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
 
 @app.command("show")
 def show_(platform: PlatformName, as_json: AsJson = False) -> None:
-    """Show one board or device: its numbers, each with its source."""
+    """Show one platform: its numbers, each with its source."""
     from ...platforms import Described, load_platform
 
     board = load_platform(platform, kind=Described)
@@ -44,7 +44,7 @@ def show_(platform: PlatformName, as_json: AsJson = False) -> None:
 
 @app.command()
 def check(platform: PlatformName, as_json: AsJson = False) -> None:
-    """Check a board's or device's file and list every fault in it.
+    """Check a platform's file and list every fault in it.
 
     Each fault stands with its key, and the exit code is 2; without one, the file's facts are printed.
     """
@@ -106,6 +106,77 @@ def import_(
     then = f"; next: fluidb {'dse' if network is None else 'latency'} NETWORK {output}"
     record = {"output": output, **_record(board)}
     show(as_json, "fluidb.platform-import-output/1", record, _text(board), output, then)
+
+
+@app.command()
+def sweep(
+    output: Annotated[Path, written("The file to write.", "SWEEP.csv")],
+    repetitions: Annotated[int, option("Runs of each, of which the quickest counts.", min=1, max=10_000)] = 10,
+    threads: Threads = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure convolutions on this machine, for `fluidb platforms fit`.
+
+    They run in ONNX Runtime on the processor (needs the extras onnx and runtime).
+    """
+    from ...experiments.convolution_sweep import SWEEP, measure_convolutions, write_sweep
+    from ...formats import check_free
+
+    check_free(output, force)
+    with progress("convolutions") as report:
+        seconds = measure_convolutions(repetitions=repetitions, threads=threads, progress=report)
+    write_sweep(SWEEP, seconds, output, replace=force)
+    done = {"output": output, "convolutions": len(SWEEP), "repetitions": repetitions, "threads": threads}
+    text = facts({"convolutions": str(len(SWEEP)), "quickest": ms(min(seconds)), "longest": ms(max(seconds))})
+    show(as_json, "fluidb.platform-sweep-output/1", done, [text], output, f"; next: fluidb platforms fit {output}")
+
+
+@app.command()
+@flat
+def fit(
+    file: Annotated[Path, argument("Measured convolutions (`fluidb docs edgesp`).", "SWEEP.csv")],
+    picture: Picture,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a cluster device's speed to measured convolutions.
+
+    Least squares of FLOPs / rate + a fixed time of at least 0 (EdgeSP, Equation
+    2); the two numbers go into a cluster's file.
+    """
+    from ...experiments.device_fit import fit_device
+    from ...plots.device_fit import draw_fit
+
+    picture.check([file])
+    found = fit_device(file)
+    picture.write(lambda: draw_fit(found, file.stem))
+    points = [
+        {**item.convolution._asdict(), "gflop": item.gflop, "measured_s": item.measured_s, "fitted_s": item.fitted_s,
+         "residual_s": item.residual_s}
+        for item in found.points
+    ]  # fmt: skip
+    record = {"file": file, "gflop_s": found.gflop_s, "layer_s": found.layer_s, "r2": found.r2, "points": points}
+    about = facts(
+        {
+            "convolutions": str(len(points)),
+            "rate": f"{found.gflop_s:.4g} GFLOP/s",
+            "fixed time": f"{ms(found.layer_s)} a layer" + ("" if found.layer_s else ", the least allowed"),
+            "R2": f"{found.r2:.4f}",
+            "in a cluster's file": f"gflop_s = {found.gflop_s:.4g}, layer_s = {found.layer_s:.4g}",
+        }
+    )
+    rows = [
+        (
+            "{}x{}, {} to {}, {}x{}".format(*item.convolution, item.convolution.kernel),
+            f"{1e3 * item.gflop:,.3f}",
+            ms(item.measured_s),
+            ms(item.fitted_s),
+            percent(item.residual_s / item.fitted_s, 1),
+        )
+        for item in found.points
+    ]
+    text = [about, table(["output, channels, kernel", "MFLOP", "measured", "fitted", "longer by"], rows)]
+    show(as_json, "fluidb.platform-fit-output/1", record, text, picture.plot)
 
 
 def _record(board: Described, *without: str) -> dict[str, Any]:

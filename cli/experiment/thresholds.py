@@ -22,7 +22,7 @@ def command(
 
     Every threshold, the same for all exits, replays the same requests with the
     same samples.  A star marks what no other threshold beats in accuracy, mean
-    latency and violations at once.
+    latency and violations at once. `fluidb target` finds thresholds for a latency.
     """
     from ...experiments.thresholds import spread, sweep_thresholds
     from ...plots.thresholds import draw_thresholds
@@ -40,6 +40,7 @@ def command(
         "slo_s": requests.slo_s,
         "seed": requests.seed,
         "requests": found.requests,
+        "measure": found.measure,
         "points": found.points,
     }
     origin = requests.trace if requests.samples is None else f"{requests.samples}, seed {requests.seed}"
@@ -57,7 +58,7 @@ def command(
     ]
     names = [f"{index} {name}" for index, name in enumerate(found.exits, 1)]
     text = [
-        facts({"policy": simulated.policy, "requests": f"{found.requests:,}", "confidences": str(origin)}),
+        facts({"policy": simulated.policy, "requests": f"{found.requests:,}", found.measure: str(origin)}),
         table(["threshold", *names, "accuracy", "mean latency", "p99", "violations", "best"], rows),
     ]
     show(as_json, "fluidb.thresholds-output/1", record, text, picture.plot)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..options import AsJson, Ends, Inputs, Model, Picture, Policies, Slo, duration, names, numbers, option
+from ..options import AsJson, Ends, Inputs, Model, Picture, Slo, StageThreads, duration, names, numbers, option
 from ..render import facts, ms, percent, progress, show, table
 
 DEFAULT_POLICIES = ("serial", "adaptb", "fluid")
@@ -14,7 +14,10 @@ DEFAULT_POLICIES = ("serial", "adaptb", "fluid")
 
 def command(
     model: Model,
-    policy: Policies = None,
+    policy: Annotated[
+        list[str] | None,
+        option("As in serve-sim; serial, adaptb and fluid if not given. Repeatable.", "NAME[:KEY=VALUE,...]"),
+    ] = None,
     loads: Annotated[str, option("Arrival rates, as shares of what the device serves one by one.", "P,P,...")] = (
         "0.3,0.6"
     ),
@@ -25,7 +28,7 @@ def command(
     exits: Ends = None,
     b_max: Annotated[int, option("Largest batch size.")] = 8,
     slo: Slo = None,
-    threads: Annotated[int, option("Threads of a stage.", min=1, max=1024)] = 1,
+    threads: StageThreads = 1,
     seed: Annotated[int, option("Seed of the order of the runs.")] = 0,
     *,
     picture: Picture,

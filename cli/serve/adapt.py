@@ -62,15 +62,19 @@ def command(
 
 
 def _exits(found: Adapted, exits: Exits) -> list[dict[str, Any]]:
-    counts = found.log.counts.tolist()
+    from ...traffic.measures import MEASURES
+
+    counts, sign = found.log.counts.tolist(), MEASURES[found.plan.measure].sign
     return [
-        {"after": found.candidates[place - 1], "confidence": confidence, "count": counts[column]}
+        {"after": found.candidates[place - 1], "confidence": sign * confidence, "count": counts[column]}
         for place, confidence, column in zip(*exits, strict=True)
     ]
 
 
 def _text(found: Adapted, policy: str, mean_latency_s: float) -> Iterator[str]:
-    whole, changes = found.whole, found.served.changes
+    from ...traffic.measures import MEASURES
+
+    whole, changes, sign = found.whole, found.served.changes, MEASURES[found.plan.measure].sign
     yield facts(
         {
             "plan": f"{found.plan.network} on {found.plan.platform}, batches of {found.plan.batch}",
@@ -85,13 +89,13 @@ def _text(found: Adapted, policy: str, mean_latency_s: float) -> Iterator[str]:
     )
     if changes:
         yield table(
-            ["from request", "time", "because of", "precision", "slow", "exits", "confidence"],
+            ["from request", "time", "because of", "precision", "slow", "exits", found.plan.measure],
             [
                 (
                     f"{change.request:,}", f"{change.time_s:.3f} s", change.cause, percent(change.precision),
                     percent(change.slow_share),
                     ", ".join(found.candidates[place - 1] for place in change.exits.places) or "none",
-                    ", ".join(f"{level:g}" for level in change.exits.confidences),
+                    ", ".join(f"{sign * level:g}" for level in change.exits.confidences),
                 )
                 for change in changes
             ],

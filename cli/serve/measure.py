@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from ..options import AsJson, Ends, Force, Inputs, Model, names, option, written
+from ..options import AsJson, Ends, Force, Inputs, Model, StageThreads, names, option, written
 from ..render import facts, ms, percent, progress, show, table
 
 SHOWN = 3
@@ -18,7 +18,7 @@ def command(
     exits: Ends = None,
     b_max: Annotated[int, option("Largest batch size.")] = 8,
     rounds: Annotated[int, option("Repetitions; more make narrower intervals.")] = 20,
-    threads: Annotated[int, option("Threads of a stage.", min=1, max=1024)] = 1,
+    threads: StageThreads = 1,
     name: Annotated[str | None, option("The device's name.")] = None,
     seed: Annotated[int, option("Seed of the order of batches, and of samples that leave.")] = 0,
     force: Force = False,

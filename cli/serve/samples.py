@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,11 +13,12 @@ from ..render import facts, percent, show, table
 
 if TYPE_CHECKING:
     from ...traffic.description import ExitDescription
+    from ...traffic.measures import Threshold
 
 app = typer.Typer(no_args_is_help=True, help="Draw or describe what a network answers at its exits.")
 
+MEASURE = "What is drawn at each exit: confidence or entropy."
 PRESETS = "Which model: imagenet, glue or qnli (`fluidb docs exits`)."
-THRESHOLDS = "0.5,0.6,0.7,0.8,0.9,0.95,0.99"
 
 
 @app.command()
@@ -26,6 +28,7 @@ def generate(
     network: Annotated[str, option("Its candidates, or its exits if it has none, are those that answer.", "NETWORK")],
     count: Annotated[int, option("Samples.")] = 50_000,
     seed: Annotated[int, option("Same seed, same samples.")] = 0,
+    measure: Annotated[str, option(MEASURE)] = "confidence",
     values: Annotated[int, option("Principal values of an answer; more than 1 for a dense task.")] = 1,
     difficulty: Annotated[float, option("Mean difficulty of the samples; 0 is usual, 1 is hard.")] = 0.0,
     overconfidence: Annotated[float, option("What answers are surer than usual, in margins.")] = 0.0,
@@ -40,7 +43,8 @@ def generate(
     from ...formats import InputError, check_free
     from ...models.candidates import find_candidates
     from ...models.loader import read_network_file
-    from ...traffic.answers import PRESETS, draw_answers
+    from ...traffic.answers import PRESETS, as_entropies, draw_answers
+    from ...traffic.measures import ENTROPY, MEASURES
     from ...traffic.samples import write_samples
 
     check_free(output, force)
@@ -48,19 +52,25 @@ def generate(
         raise InputError(f"{output}: expected a file that ends in .npz, found {output.name}")
     if preset not in PRESETS:
         raise InputError(f'preset: expected one of {", ".join(PRESETS)}, found "{preset}"')
+    if measure not in MEASURES:
+        raise InputError(f'--measure: expected {" or ".join(MEASURES)}, found "{measure}"')
     file, path = read_network_file(network)
     exits = len(file.exits if file.candidates is None else find_candidates(file, path))
     drawn = draw_answers(
         PRESETS[preset], exits, count, seed, values=values, difficulty=difficulty, overconfidence=overconfidence
     )
+    if MEASURES[measure] is ENTROPY:
+        drawn = as_entropies(drawn, PRESETS[preset].classes)
     write_samples(drawn, output, replace=force)
     accuracy = float(drawn.correct[:, -1].mean())
     record = {
         "output": output, "preset": preset, "network": file.name, "exits": drawn.exits, "samples": count, "seed": seed,
-        "values": values, "difficulty": difficulty, "overconfidence": overconfidence, "accuracy": accuracy,
+        "measure": measure, "values": values, "difficulty": difficulty, "overconfidence": overconfidence,
+        "accuracy": accuracy,
     }  # fmt: skip
     text = {
         "samples": f"{count:,} of the preset {preset}, seed {seed}",
+        "measure": measure,
         "exits": f"{drawn.exits}, the last included, of {file.name}",
         "accuracy at the end": percent(accuracy),
     }
@@ -71,7 +81,9 @@ def generate(
 @flat
 def show_(
     file: Annotated[Path, argument("Samples (`fluidb docs file-formats`, Samples).", "FILE")],
-    threshold: Annotated[str, option("Confidence thresholds.", "P,P,...")] = THRESHOLDS,
+    threshold: Annotated[
+        str | None, option("Thresholds of confidence or entropy; seven usual ones if not given.", "P,P,...")
+    ] = None,
     count: Annotated[
         int | None, option("Dense tasks: principal values that must reach a threshold; half if not given.")
     ] = None,
@@ -86,26 +98,36 @@ def show_(
     from ...traffic.samples import read_samples
 
     picture.check([file])
-    thresholds = parse_thresholds(threshold, "--threshold")
+    given = None if threshold is None else parse_thresholds(threshold, "--threshold")
     samples = read_samples(file)
+    thresholds = samples.measure.usual if given is None else given
     enough = -(-samples.values // 2) if count is None else count
     found = describe_samples(samples, thresholds, enough)
     picture.write(lambda: draw_samples(found, file.name))
-    plot, counted = picture.plot, {"samples": len(samples), "values": samples.values, "count": enough}
+    plot, measure = picture.plot, samples.measure.name
+    counted = {"samples": len(samples), "measure": measure, "values": samples.values, "count": enough}
     record = {"file": file, **counted, "plot": plot, "exits": found}
     dense = f"{enough} of {samples.values} principal values must reach the threshold" if samples.values > 1 else None
     about = facts({"samples": f"{len(samples):,}", "dense task": dense})
     show(as_json, "fluidb.samples-show-output/1", record, [about, *_tables(found, thresholds)], plot)
 
 
-def _tables(found: list[ExitDescription], thresholds: list[float]) -> list[str]:
+def _tables(found: list[ExitDescription], thresholds: Sequence[Threshold]) -> list[str]:
+    from ...traffic.measures import show_threshold
+
+    if found[0].entropy is None:
+        sure = [[percent(item.confidence), percent(item.calibration_error)] for item in found]
+        names = ["mean confidence", "calibration error"]
+    else:
+        sure = [["-" if item.entropy is None else f"{item.entropy:.3f}"] for item in found]
+        names = ["mean entropy"]
     rows = [
-        (number, percent(item.accuracy), percent(item.confidence), percent(item.calibration_error))
-        for number, item in enumerate(found, 1)
+        (number, percent(item.accuracy), *cells)
+        for number, (item, cells) in enumerate(zip(found, sure, strict=True), 1)
     ]
-    text = [table(["exit", "accuracy", "mean confidence", "calibration error"], rows)]
-    sure = [(number, item) for number, item in enumerate(found, 1) if item.thresholds]
+    text = [table(["exit", "accuracy", *names], rows)]
+    known = [(number, item) for number, item in enumerate(found, 1) if item.thresholds]
     for title, key in (("leave at", "exit_share"), ("accuracy of them", "accuracy")):
-        cells = [(number, *(percent(getattr(row, key), 1) for row in item.thresholds)) for number, item in sure]
-        text.append(table([title, *(f"{threshold:g}" for threshold in thresholds)], cells))
+        cells = [(number, *(percent(getattr(row, key), 1) for row in item.thresholds)) for number, item in known]
+        text.append(table([title, *map(show_threshold, thresholds)], cells))
     return text

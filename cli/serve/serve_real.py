@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
 
 from ..interrupt import stopping
@@ -15,13 +12,17 @@ from ..options import (
     Model,
     Picture,
     Policy,
+    RequestsFile,
+    Required,
     Seed,
     Slo,
+    StageThreads,
     TableFolder,
+    Threshold,
+    TimelineFile,
     TraceFile,
     duration,
     names,
-    option,
 )
 from ..render import facts, ms, note, outcomes, progress, show
 from .serve_sim import record_of, text_of
@@ -35,16 +36,12 @@ def command(
     inputs: Inputs = None,
     exits: Ends = None,
     slo: Slo = None,
-    threshold: Annotated[
-        str | None, option("Confidence to exit: of all, or of each but the last.", "P[,P,...]")
-    ] = None,
+    threshold: Threshold = None,
     seed: Seed = 0,
-    threads: Annotated[int, option("Threads of a stage.", min=1, max=1024)] = 1,
-    requests: Annotated[Path | None, option("Write what happened to every request, as CSV.", "FILE")] = None,
-    timeline: Annotated[Path | None, option("Write what ran when, for ui.perfetto.dev (JSON).", "FILE")] = None,
-    require: Annotated[
-        list[str] | None, option("What must hold, else exit code 1: 'p99 <= 200ms'.", "REQUIREMENT")
-    ] = None,
+    threads: StageThreads = 1,
+    requests: RequestsFile = None,
+    timeline: TimelineFile = None,
+    require: Required = None,
     *,
     picture: Picture,
     as_json: AsJson = False,

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, Picture, Simulation, TableFolder, duration, option
+from ..options import (
+    AsJson,
+    Picture,
+    RequestsFile,
+    Required,
+    Simulation,
+    TableFolder,
+    Threshold,
+    TimelineFile,
+    duration,
+    option,
+)
 from ..render import bounds, facts, megabytes, ms, note, outcomes, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
@@ -21,15 +32,11 @@ if TYPE_CHECKING:
 def command(
     directory: TableFolder,
     simulated: Simulation,
-    threshold: Annotated[
-        str | None, option("Confidence to exit: of all, or of each but the last.", "P[,P,...]")
-    ] = None,
+    threshold: Threshold = None,
     until: Annotated[str | None, option("Stop at this time; unfinished requests are violations.", "DURATION")] = None,
-    requests: Annotated[Path | None, option("Write what happened to every request, as CSV.", "FILE")] = None,
-    timeline: Annotated[Path | None, option("Write what ran when, for ui.perfetto.dev (JSON).", "FILE")] = None,
-    require: Annotated[
-        list[str] | None, option("What must hold, else exit code 1: 'p99 <= 200ms'.", "REQUIREMENT")
-    ] = None,
+    requests: RequestsFile = None,
+    timeline: TimelineFile = None,
+    require: Required = None,
     *,
     picture: Picture,
     as_json: AsJson = False,

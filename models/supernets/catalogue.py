@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +30,8 @@ class Family(NamedTuple):
         Where their accuracies come from.
     source : str
         Where the SubNets come from.
+    supernet : Path
+        The file of the SuperNet.
     """
 
     file: SuperNetFile
@@ -36,6 +39,12 @@ class Family(NamedTuple):
     path: Path
     accuracies: Accuracies | None = None
     source: str = ""
+    supernet: Path = Path()
+
+    def key(self, folder: Path) -> str:
+        """How a file in a folder names the SuperNet: by its name if it ships, else by its path from there."""
+        shipped = self.supernet.parent == SUPERNETS.folder
+        return self.supernet.stem if shipped else os.path.relpath(self.supernet, folder)
 
     def subnet(self, text: str) -> SubNet:
         """A SubNet by its name, or as a line such as ``d=0,e=0.2``.
@@ -81,11 +90,11 @@ def load_family(name: str) -> Family:
         whole = validate(
             SuperNetFile, parse_toml(found := SUPERNETS.find(str(path.parent / of) if inside else of)), found
         )
-        return Family(whole, listed.subnets, path, listed.accuracies, listed.sources.get("subnets", ""))
+        return Family(whole, listed.subnets, path, listed.accuracies, listed.sources.get("subnets", ""), found)
     if data.get("schema") == "fluidb.network/1":
         raise InputError(f"{name}: expected a SuperNet, found a network; see `fluidb models subnets --help`")
     file = validate(SuperNetFile, data, path)
-    return Family(file, file.subnets, path, file.accuracies, file.sources.get("subnets", ""))
+    return Family(file, file.subnets, path, file.accuracies, file.sources.get("subnets", ""), path)
 
 
 def find_subnet(name: str) -> tuple[NetworkFile, Path] | None:

@@ -126,24 +126,21 @@ def pick(family: Family, count: int, seed: int, weights: Sequence[float] = (), m
     return list_subnets(family, picked)
 
 
-def subnets_text(supernet: str, subnets: Sequence[SubNet], sources: dict[str, str]) -> str:
+def subnets_text(file: SubNetsFile) -> str:
     """The text of a file of SubNets.
 
     Parameters
     ----------
-    supernet : str
-        Name of the SuperNet, or its path from the file's folder.
-    subnets : sequence of SubNet
-        The SubNets, without accuracies.
-    sources : dict of str to str
-        Where they come from, by key.
+    file : SubNetsFile
+        The content.
 
     Returns
     -------
     str
-        TOML that :func:`.catalogue.load_family` reads.
+        TOML that reads back to an equal ``file``, with one line for each SubNet.
     """
-    file = SubNetsFile(supernet=supernet, subnets=list(subnets), sources=sources)
-    head = {"schema": file.schema_, "supernet": file.supernet}
     lines = [f"  {toml_inline(item.model_dump(exclude_defaults=True))}," for item in file.subnets]
-    return "\n".join([*toml_lines(head), "", "subnets = [", *lines, "]", *toml_lines(file.sources, "[sources]")]) + "\n"
+    found = [*toml_lines({"schema": file.schema_, "supernet": file.supernet}), "", "subnets = [", *lines, "]"]
+    if file.accuracies is not None:
+        found += toml_lines(file.accuracies.model_dump(), "[accuracies]")
+    return "\n".join([*found, *toml_lines(file.sources, "[sources]")]) + "\n"

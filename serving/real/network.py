@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 import zipfile
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from ...formats import InputError
 from ...models.importers.names import plain_name
 from ...traffic.samples import Samples
 from .maps import MapEngine
+from .needs import check_runtime
 
 SHIPPED = Path(__file__).parents[2] / "models" / "digits"
 """The network that ships, and its test split."""
@@ -58,11 +58,7 @@ class RealNetwork:
     def __init__(
         self, model: str, inputs: Path | None = None, exits: Sequence[str] | None = None, threads: int = 1
     ) -> None:
-        for needed in ("onnx", "onnxruntime"):
-            if find_spec(needed) is None:
-                raise InputError(
-                    f"{model}: a real device needs {needed}, which is not installed: pip install 'fluidb[onnx,runtime]'"
-                )
+        check_runtime(model)
         from ...models.importers.onnx.cut import read_stages
         from .runtime import VERSION, Session
 

@@ -279,16 +279,18 @@ class _Service:
 def as_measured(outcome: Outcome) -> Callable[[Launch], float]:
     """What launches took on a device, for :class:`TableEngine`: in the order of those of one stage and batch size.
 
-    A launch that did not happen on the device takes what the latency table says.
+    A launch that did not happen on the device takes what the latency table says, longer by as much as those that did.
     """
-    runs = outcome.replay.runs
+    replay = outcome.replay
+    runs = replay.runs
     assert runs is not None
+    slower = float(outcome.took_s.sum() / (replay.ran * replay.segments.time_s).sum())
     left: dict[tuple[int, int], list[float]] = {}
     for segment, batch, took_s in zip(runs.segment[::-1], runs.batch[::-1], outcome.took_s[::-1], strict=True):
         left.setdefault((int(segment), int(batch)), []).append(float(took_s))
 
     def taken(launch: Launch) -> float:
         seen = left.get((launch.segment, len(launch.members)))
-        return seen.pop() if seen else launch.end_s - launch.now_s
+        return seen.pop() if seen else slower * (launch.end_s - launch.now_s)
 
     return taken

@@ -22,6 +22,27 @@ except ImportError:
 VERSION: str = onnxruntime.__version__
 
 
+def start(model: Any, threads: int) -> Any:
+    """A model ready to run on this machine's processor.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+        The model.
+    threads : int
+        Threads of an operator; 0 for one on each core.
+
+    Returns
+    -------
+    onnxruntime.InferenceSession
+        Its ``run`` takes names of outputs and a dict of inputs.
+    """
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
 class Session:
     """The stages of a network, ready to run on this machine's processor.
 
@@ -41,17 +62,12 @@ class Session:
     """
 
     def __init__(self, parts: Parts, threads: int, path: Path) -> None:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-        options.log_severity_level = 3
         self.stages = parts.stages
         models = {f"stage {number}": stage.model for number, stage in enumerate(parts.stages, 1)} | {"all": parts.whole}
         found = []
         for name, model in models.items():
             try:
-                run = onnxruntime.InferenceSession(
-                    model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-                )
+                run = start(model, threads)
             except Exception as error:  # noqa: BLE001  whatever its C++ says
                 raise InputError(f"{path}: {name}: ONNX Runtime refuses it ({_line(error)})") from None
             found.append((run, [item.name for item in run.get_outputs()]))

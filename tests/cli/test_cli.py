@@ -102,6 +102,8 @@ the README and other tests do so for the other commands.
     [
         ("dse", ["dse", TINY, POCKET, "--b-max", 4]),
         ("dse-row", ["dse", TINY, POCKET, "--b-max", 2, "--batching", "row", "--no-stacking", "--top", 2]),
+        ("dse-cluster", ["dse", "alexnet_cifar10", "edgesp-a", "--devices", 3, "--rule", "optimal"]),
+        ("dse-devices", ["dse", "alexnet_cifar10", "edgesp-b", "--devices", "1..3", "--subsets"]),
         ("pareto", ["pareto", TINY, POCKET, "--b-max", 2, "--over", "dsp", "--max-dsp", "50%"]),
         (
             "exits",
@@ -113,9 +115,12 @@ the README and other tests do so for the other commands.
         ("dse-subgraphs", ["dse", "ofa_mobilenet_v3", "sushi-zcu104", "--columns", 2]),
         ("explain-subgraphs", ["explain", "kept", "--top", 5]),
         ("explain-layer", ["explain", "DESIGN", "--layer", "expand"]),
+        ("explain-partition", ["explain", "part"]),
+        ("pipeline", ["pipeline", "part"]),
         ("serve-sim", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--seed", 3]),
         ("serve-sim-serial", ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "400us", "--policy", "serial"]),
         ("thresholds", ["thresholds", "DESIGN", "--trace", "t.csv", "--samples", "s.csv", "--slo", "400us"]),
+        ("target", ["target", "DESIGN", "84us", "--samples", "s.csv"]),
         ("samples", ["samples", "generate", "glue", "--network", "bert_base", "--count", 500, "-o", "n.npz"]),
         ("samples-show", ["samples", "show", "log.npz", "--threshold", "0.6,0.9"]),
         ("trace-poisson", ["trace", "poisson", "--rate", 15, "--count", 500, "--seed", 1, "-o", "n.csv"]),
@@ -136,6 +141,7 @@ the README and other tests do so for the other commands.
         ("platforms", ["platforms"]),
         ("platform", ["platforms", "show", "zc706"]),
         ("platform-import", ["platforms", "import", DATA / "fpgaconvnet" / "zc706.toml", "-o", "n.toml"]),
+        ("platform-fit", ["platforms", "fit", "sweep.csv"]),
         ("platform-check", ["platforms", "check", "nvdla"]),
         ("help", ["--help"]),
     ],
@@ -150,6 +156,9 @@ def test_golden_output(
     (tmp_path / "tiny").symlink_to(tiny_design)
     write_trace(poisson(8000, 400, 5), tmp_path / "t.csv")
     (tmp_path / "s.csv").write_text(SAMPLES)
+    (tmp_path / "sweep.csv").symlink_to(DATA / "sweep.csv")
+    if "part" in arguments:
+        assert fluidb("dse", "alexnet_cifar10", "edgesp-a", "--devices", 2, "-o", "part").returncode == 0
     if "log.npz" in arguments:
         write_samples(draw_answers(PRESETS["glue"], 11, 4000, seed=1), tmp_path / "log.npz")
     if "kept" in arguments:

@@ -7,6 +7,7 @@ import functools
 import itertools
 import json
 from pathlib import Path
+from typing import Any
 
 import naive_exits as naive
 import numpy as np
@@ -21,7 +22,7 @@ from fluidb.tables import read_latency
 from fluidb.tables.exit_choice import Goal, choose_exits, log_of, replay_exits
 from fluidb.tables.exit_plan import InferenceTime, read_plan
 from fluidb.traffic import Samples, read_samples
-from fluidb.traffic.answers import PRESETS, draw_answers
+from fluidb.traffic.answers import PRESETS, as_entropies, draw_answers
 from fluidb.traffic.samples import write_samples
 from hypothesis import given
 from hypothesis import strategies as st
@@ -174,7 +175,7 @@ def test_the_reference_is_the_best_of_all_choices(seed: int) -> None:
 # faults
 
 
-def changed(samples: Samples, **parts: np.ndarray) -> Samples:
+def changed(samples: Samples, **parts: Any) -> Samples:
     return dataclasses.replace(samples, source=Path("log.npz"), **parts)
 
 
@@ -233,7 +234,43 @@ def test_a_target_of_another_kind_is_one_clear_line(tmp_path: Path, fluidb: Run,
     for target, fault in (
         (tiny_design, "expected times of the network with an exit at each of its 11 candidates, found those of "),
         ("zc706", "expected a device, found a board"),
-        ("numpy-x86", "expected the network it was measured for"),
+        ("numpy-x86", "expected the network whose times it has"),
     ):
         (line,) = lines(fluidb("exits", "bert_base", target, *common))
         assert fault in line
+
+
+def test_a_log_of_entropies_chooses_the_same_exits(fluidb: Run, tmp_path) -> None:
+    """The measure changes the thresholds of a plan and nothing else, also while exits are adapted."""
+    confidences = (0.6, 0.7, 0.8, 0.9, 0.99)
+    entropies = [float(-(p * np.log(p) + (1 - p) * np.log(1 - p))) for p in confidences]
+    by = [
+        plan_of(samples, Goal(16, confidences=tuple(levels)))
+        for samples, levels in ((drawn(), confidences), (as_entropies(drawn(), 2), entropies))
+    ]
+    first, second = (planned.plan for planned in by)
+    assert (first.measure, second.measure) == ("confidence", "entropy")
+    assert second.confidences == entropies
+    assert dict(zip(confidences, entropies, strict=True))[first.exits[0].confidence] == second.exits[0].confidence
+    without = {"inputs": True, "measure": True, "confidences": True, "exits": {"__all__": {"confidence"}},
+               "steps": {"__all__": {"candidates": {"__all__": {"confidence"}}}}}  # fmt: skip
+    assert first.model_dump(exclude=without) == second.model_dump(exclude=without)
+    with pytest.raises(
+        InputError, match="--thresholds: expected entropies from 0 to 25 nats, each smaller than the one"
+    ):
+        plan_of(as_entropies(drawn(), 2), Goal(16, confidences=(0.1, 0.5)))
+    for name, planned, samples in zip("ce", by, (drawn(), as_entropies(drawn(), 2)), strict=True):
+        write_plan(planned, tmp_path / name)
+        write_samples(samples, tmp_path / f"{name}.npz")
+    fluidb("trace", "poisson", "--rate", 500, "--count", 2000, "-o", "t.csv")
+    adapted = [
+        json.loads(fluidb("adapt", name, "--trace", "t.csv", "--samples", f"{name}.npz", "--window", 20,
+                          "--policy", "pame:timeout=10ms", "--json").stdout)
+        for name in "ce"
+    ]  # fmt: skip
+    changes = [found.pop("changes") for found in adapted]
+    assert adapted[0] | {"plan": "e"} == adapted[1]
+    assert len(changes[0]) == len(changes[1]) > 0
+    assert all(0 <= item["confidence"] <= 0.7 for change in changes[1] for item in change["exits"])
+    mixed = fluidb("adapt", "c", "--trace", "t.csv", "--samples", "e.npz", "--policy", "pame:timeout=10ms")
+    assert "e.npz: expected confidence, by which the plan was chosen, found entropy" in lines(mixed)[0]

@@ -422,6 +422,10 @@ def test_a_picture_of_arrays(tmp_path: Path):
         (["ofa_resnet50", "zc706"], "expected a network, found a SuperNet"),
         (["resnet50", "sushi-zcu104"], 'unknown SuperNet "resnet50"; did you mean ofa_resnet50'),
         (["ofa_mobilenet_v3", "sushi-zcu104", "--persistent", "3"], "--persistent: expected a unit"),
+        (
+            ["ofa_mobilenet_v3", "sushi-zcu104", "--persistent", "search", "--step", "0KiB"],
+            "expected at least 0.346 KiB",
+        ),
         (["ofa_resnet50", "sushi-zcu104,sushi-u50"], "expected one SuperNet and one accelerator, found several"),
     ],
 )
@@ -452,6 +456,12 @@ def test_a_buffer_too_small_for_a_tile_and_a_family_without_subnets():
             chip,
             SubGraphOptions(layers=Layers.PAPER),
         )
+
+
+def test_a_search_needs_other_buffers_to_divide_the_memory_with():
+    chip = accelerator("sushi-zcu104", distinct_kib=0.0, streaming_kib=0.0)
+    with pytest.raises(InputError, match="needs distinct_kib and streaming_kib"):
+        find_subgraphs(family("ofa_mobilenet_v3"), chip, SubGraphOptions(columns=1), step_kib=36.0)
 
 
 def test_uniform_cut_of_nothing_and_of_single_kernels():

@@ -174,7 +174,7 @@ def test_faults(made, tmp_path, monkeypatch):
     for wrong in ({"b_max": 0}, {"rounds": 1}):
         with pytest.raises(InputError, match="expected"):
             measure(network, **wrong)
-    monkeypatch.setattr("fluidb.serving.real.network.find_spec", lambda name: None)
+    monkeypatch.setattr("fluidb.serving.real.needs.find_spec", lambda name: None)
     assert fault(model) == (
         f"{model}: a real device needs onnx, which is not installed: pip install 'fluidb[onnx,runtime]'"
     )

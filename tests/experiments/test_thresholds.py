@@ -75,8 +75,10 @@ def test_the_mark_of_the_sweep_by_brute_force():
 def test_thresholds_are_the_numbers_a_file_means():
     assert spread(0.5, 0.95, 10) == [0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95]
     assert spread(0, 1, 2) == [0, 1]
-    for first, last, count in ((0.9, 0.5, 3), (0.5, 0.5, 3), (-0.1, 0.5, 3), (0.5, 1.1, 3), (float("nan"), 1, 3)):
-        with pytest.raises(InputError, match="thresholds: expected two confidences from 0 to 1, rising"):
+    for first, last, count in ((0.9, 0.5, 3), (0.5, 0.5, 3), (-0.1, 0.5, 3), (0.5, 25.1, 3), (float("nan"), 1, 3)):
+        with pytest.raises(
+            InputError, match="thresholds: expected two confidences from 0 to 1 or entropies from 0 to 25 nats, rising"
+        ):
             spread(first, last, count)
     with pytest.raises(InputError, match="at least 2 steps, found 1"):
         spread(0.5, 0.6, 1)

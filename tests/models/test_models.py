@@ -272,9 +272,9 @@ def test_a_name_beats_a_file_of_the_same_name_and_a_path_works(tmp_path, monkeyp
 
 def test_catalogue_lists_what_ships():
     assert NETWORKS.names() == [
-        "alexnet", "bert_base", "efficientnet_b0", "inception_v3", "mobilenet_v1", "mobilenet_v2", "mobilenet_v3_large",
-        "mobilenet_v3_small", "resnet101", "resnet152", "resnet18", "resnet34", "resnet50", "transformer_base", "vgg16",
-        "vit_b_16",
+        "alexnet", "alexnet_cifar10", "bert_base", "efficientnet_b0", "inception_v3", "mobilenet_v1", "mobilenet_v2",
+        "mobilenet_v3_large", "mobilenet_v3_small", "resnet101", "resnet152", "resnet18", "resnet34", "resnet50",
+        "resnet50_cifar10", "transformer_base", "vgg16", "vit_b_16",
     ]  # fmt: skip
 
 

@@ -261,8 +261,27 @@ def test_the_command_lists_draws_and_writes_subnets_that_other_commands_take(flu
     shown = fluidb("models", "show", f"mine.toml:{name}")
     assert f"ofa_mobilenet_v3:{name}" in shown.stdout
     assert fluidb("latency", f"mine.toml:{name}", "v100-tensorrt", "-o", "out").returncode == 0
+    (tmp_path / "sub").mkdir()
+    assert fluidb("models", "subnets", "mine.toml", "--draw", 2, "-o", "sub/two.toml").returncode == 0
+    assert load_family(str(tmp_path / "sub" / "two.toml")).file == MOBILENET.file
     again = fluidb("models", "subnets", "mine.toml")
     assert "30 drawn at random, seed 0; those nearest to 3.3MB,4MB" in again.stdout
+
+
+def test_subnets_are_written_with_their_accuracies_and_the_path_of_their_supernet(fluidb: Run, tmp_path: Path):
+    assert fluidb("models", "subnets", "ofa_mobilenet_v3", "-o", "all.toml").returncode == 0
+    again = load_family(str(tmp_path / "all.toml"))
+    assert (again.subnets, again.accuracies, again.source) == (
+        MOBILENET.subnets,
+        MOBILENET.accuracies,
+        MOBILENET.source,
+    )
+    own = (SUPERNETS.folder / "ofa_mobilenet_v3.toml").read_text().replace('name = "ofa_mobilenet_v3"', 'name = "own"')
+    (tmp_path / "own.toml").write_text(own)
+    (tmp_path / "sub").mkdir()
+    assert fluidb("models", "subnets", "own.toml", "--draw", 1, "-o", "sub/one.toml").returncode == 0
+    assert fluidb("models", "show", "sub/one.toml:r1").stdout.startswith("network ")
+    assert fluidb("models", "show", "own.toml:A").returncode == 0
 
 
 def test_a_subnet_with_commas_is_one_network_of_a_list(fluidb: Run):

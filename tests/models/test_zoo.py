@@ -52,6 +52,18 @@ def alexnet(widths: list[int], groups: int) -> int:
     return sum(macs) + 6 * 6 * 256 * 4096 + 4096 * 4096 + 4096 * 1000
 
 
+def resnet50_cifar10() -> int:
+    """ResNet-50 behind a 3x3 convolution at full size: every map has 32/56 of the rows and columns."""
+    whole, stem, end = resnet([3, 4, 6, 3], bottleneck=True), conv(112, 49, 3, 64), 2048 * 1000
+    return (whole - stem - end) * 32**2 // 56**2 + conv(32, 9, 3, 64) + 2048 * 10
+
+
+def alexnet_cifar10() -> int:
+    """Five 3x3 convolutions, pooled after the first, the second and the last."""
+    rows = zip([32, 16, 8, 8, 8], [3, 64, 192, 384, 256], [64, 192, 384, 256, 256], strict=True)
+    return sum(conv(size, 9, source, out) for size, source, out in rows) + 4 * 4 * 256 * 10
+
+
 def vgg16_convolutions() -> int:
     """Simonyan and Zisserman, Table 1, column D."""
     widths = [64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512]
@@ -192,6 +204,7 @@ def translation() -> int:
 
 COUNTED = {
     "alexnet": alexnet([64, 192, 384, 256, 256], 1),
+    "alexnet_cifar10": alexnet_cifar10(),
     "bert_base": 12 * (attention(128, 128, 768) + feed_forward(128, 768)) + 768 * 768,
     "ds_mobilenet": ds_mobilenet(13),
     "ee_bert": 12 * (attention(128, 128, 768) + feed_forward(128, 768)) + 768 * 768 + 3 * 768,
@@ -207,6 +220,7 @@ COUNTED = {
     "resnet50": resnet([3, 4, 6, 3], bottleneck=True),
     "resnet101": resnet([3, 4, 23, 3], bottleneck=True),
     "resnet152": resnet([3, 8, 36, 3], bottleneck=True),
+    "resnet50_cifar10": resnet50_cifar10(),
     "transformer_base": transformer_base() + 30 * 512 * 37_000,
     "transformer_seq2seq": translation(),
     "vgg16": vgg16_convolutions() + 7 * 7 * 512 * 4096 + 4096 * 4096 + 4096 * 1000,

@@ -39,12 +39,15 @@ def machine_of(table: LatencyTable) -> naive.Machine:
 
 @st.composite
 def tables(draw, widths: bool = True) -> LatencyTable:
-    """Times without any order among widths and batch sizes, some steps, gathers that are sometimes worth it."""
+    """Times without any order, or larger for larger batches and widths; some steps; gathers that may be worth it."""
     count, stages, b_max = draw(st.integers(1, 3)) if widths else 1, draw(st.integers(1, 3)), draw(st.integers(1, 5))
     plain = table_of([[1.0] * b_max] * stages).model_copy(update={"layers": [], "peak_macs_per_s": None})
     rows: list[LatencyRow] = []
+    ordered = draw(st.booleans())
     for variant in range(count):
         stage_s = np.array([draw(st.lists(ticks(1, 200), min_size=b_max, max_size=b_max)) for _ in range(stages)])
+        if ordered:
+            stage_s = stage_s.cumsum(axis=1) * 0.25**variant
         for row in plain.rows:
             time_s = stage_s[row.from_exit : row.to_exit].sum(axis=0).tolist()
             rows.append(row.model_copy(update={"variant": variant, "time_s": time_s}))
@@ -139,6 +142,25 @@ def test_fluid_lets_alike_requests_in_together(workload, data, more, patience):
     assert found.finish_s.tolist() == plain.finish_s
     assert found.preempted.tolist() == plain.preempted
     assert found.preemptions == plain.preemptions
+
+
+def test_a_batch_of_several_widths_is_cut_where_that_is_faster():
+    """Time by width and samples: padded, four take 32 s.  Two wide and two narrow ones take 16 s and 4 s, and 1 s each
+    to be gathered; the best cut is the same.  With gathers of 8 s the batch is padded."""
+    for gather_s, reorganise, finish_s in (
+        (1.0, "both", [17.0, 22.0, 17.0, 22.0]),
+        (1.0, "optimal", [17.0, 22.0, 17.0, 22.0]),
+        (1.0, "depth", [32.0] * 4),
+        (8.0, "width", [32.0] * 4),
+    ):
+        axes = {"widths": [8.0, 4.0, 2.0], "gather_s": [[0.0, *[gather_s] * 4]]}
+        table = with_variants([[8.0, 16.0, 24.0, 32.0]], **axes)
+        trace = replace(trace_of([0.0] * 4), width=np.array([8.0, 2.0, 5.0, 1.0]))
+        found = simulate(
+            table, traffic_of(trace, np.ones(4, int), 100.0), find_policy(f"batchcond:reorganise={reorganise}")
+        )
+        assert found.finish_s.tolist() == finish_s
+        assert found.overhead_s == (2 * gather_s if finish_s[0] < 32 else 0)
 
 
 # what is predicted changes times, and nothing else

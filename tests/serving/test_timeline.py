@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from builders import Run, scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.formats import InputError
+from fluidb.formats.trace_events import timeline_text
 from fluidb.serving import POLICIES, find_policy, simulate, timeline, write_timeline
 from fluidb.serving.event_loop import MERGES
 from fluidb.serving.timeline import check_timeline_size, timeline_events
@@ -112,7 +113,7 @@ def test_the_rules_of_the_format_hold_for_every_policy(workload, policy, call_s)
     replay = simulate(table, traffic_of(trace, exits), scheduler_named(policy, call_s), record=True)
     assert replay.runs is not None
     events = list(timeline_events(replay))
-    check_format(json.loads("".join(timeline._text({"schema": timeline.SCHEMA}, events))))
+    check_format(json.loads("".join(timeline_text({"schema": timeline.SCHEMA}, events))))
     left = {event["args"]["request"]: event for event in events if event["name"] == "exit"}
     assert sum(event["name"] == "exit" for event in events) == len(left) == len(trace)
     for request, event in left.items():

@@ -70,7 +70,7 @@ def test_a_count_threshold_asks_the_count_th_largest_value() -> None:
     assert trace.correct is not None
     assert set(trace.correct[:, 0]) <= {0.5, 0.25}
     with pytest.raises(
-        InputError, match="expected a confidence for each exit, found 3 principal values; `fluidb exits`"
+        InputError, match="expected one confidence for each exit, found 3 principal values; `fluidb exits`"
     ):
         draw_samples(trace_of([0.0]), samples, 0)
 

@@ -52,7 +52,7 @@ def test_what_was_written_is_read_back(tmp_path_factory, arrivals, exits, confid
     path = tmp_path_factory.getbasetemp() / "t.csv"
     write_trace(trace, path)
     back = read_trace(path)
-    for name in (item.name for item in fields(Trace) if item.name != "source"):
+    for name in (item.name for item in fields(Trace) if item.name not in ("source", "measure")):
         expected, found = getattr(trace, name), getattr(back, name)
         assert (expected is None) == (found is None)
         assert expected is None or expected.dtype == found.dtype
@@ -238,7 +238,7 @@ def test_confidences_and_answers_are_as_many_as_the_exits(confidences, answers):
         prepare(replace(trace, source=Path("t.csv")), RATES, slo_s=1.0)
     scores, right = caught.value.faults
     each = "one for each exit but the last, as the network has 3"
-    assert scores == f"t.csv: confidences: expected confidence_1 to confidence_2, {each}, found {confidences}"
+    assert scores == f"t.csv: confidence: expected confidence_1 to confidence_2, {each}, found {confidences}"
     assert (
         right == f"t.csv: answers: expected correct_1 to correct_3, one for each exit of the network, found {answers}"
     )
@@ -269,9 +269,13 @@ def test_one_threshold_for_each_exit():
         assert caught.value.faults == (expected,)
 
 
-@pytest.mark.parametrize("text", ["", "0.8,", "1.5", "-0.1", "nan", "inf", "0.5;0.6", "high", "0.5,0.6,7"])
+@pytest.mark.parametrize(
+    "text", ["", "0.8,", "25.5", "-0.1", "nan", "inf", "0.5;0.6", "high", "0.5,0.6,70", "never mind"]
+)
 def test_thresholds_that_are_none(text):
-    with pytest.raises(InputError, match="--threshold: expected a confidence from 0 to 1, or one for each exit"):
+    with pytest.raises(
+        InputError, match="--threshold: expected a confidence from 0 to 1 or an entropy from 0 to 25, or one"
+    ):
         parse_thresholds(text, "--threshold")
 
 

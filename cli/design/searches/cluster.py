@@ -1,0 +1,252 @@
+"""The search on a cluster: which device computes which rows of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+
+from ...options import Picture, Written, flag, option
+from ...render import facts, ms, percent, progress, show, table
+from .many import names
+
+if TYPE_CHECKING:
+    from ....dse.partition.study import Study
+    from ....platforms import Cluster
+    from ....tables.partition import BlockRows, PartitionTable, Range
+
+RULE = "How layers are fused into blocks: marginal, optimal, paper or layerwise (`fluidb docs edgesp`)."
+COUNTED = "What devices send, instead of the cluster's: eq3, once or halo."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSearch:
+    """The options of the search on a cluster, and the search."""
+
+    with_: ClassVar[str] = "a cluster"
+
+    rule: Annotated[str, option(RULE)] = "marginal"
+    zeta: Annotated[float, option("Share of the mean time by which devices may differ.", min=0, max=10)] = 0.1
+    devices: Annotated[str | None, option("The first N devices; or a sweep, e.g. 1..10.", "N|N..N")] = None
+    subsets: Annotated[bool, flag("Search all subsets of the devices, too: fewer can be faster.", "--subsets")] = False
+    all_shares: Annotated[bool, flag("Compare with the best of all blocks and shares.", "--all-shares")] = False
+    communication: Annotated[str | None, option(COUNTED)] = None
+    link_bandwidth: Annotated[str | None, option("Of every link, instead of the cluster's.", "QUANTITY")] = None
+    plot: Annotated[Path | None, option("Draw a sweep: .svg or .png (needs the extra plot).", "FILE")] = None
+
+    def run(self, network: str, platform: str, written: Written) -> None:
+        """Search the partition of a network over a cluster, write and print it."""
+        from ....dse.partition.study import study
+        from ....dse.partition.tabulate import check_folder, write_partition
+        from ....formats import InputError
+        from ....models.loader import read_network_file
+        from ....models.rows import cut_into_rows
+        from ....plots.devices import draw_devices
+        from ....tables.partition import PartitionOptions, Rule
+
+        for text, what in ((network, "NETWORK"), (platform, "PLATFORM")):
+            if len(names(text, what)) > 1:
+                raise InputError(
+                    f'{what}: expected one, as the search is on a cluster, found "{text}"; search each alone'
+                )
+        output = written.output
+        picture = Picture(plot=self.plot, force=written.force)
+        picture.check()
+        options = PartitionOptions(rule=_choice(Rule, self.rule, "--rule"), zeta=self.zeta)
+        cluster = self._cluster(platform)
+        counts = self._counts(cluster)
+        if len(counts) == 1 and self.plot is not None:
+            raise InputError("--plot: draws a sweep, found one number of devices; write e.g. --devices 1..10")
+        if len(counts) > 1 and output is not None:
+            raise InputError("--output: expected one number of devices, found a sweep; choose one with --devices")
+        if output is not None:
+            check_folder(output, replace=written.force)
+        cut = cut_into_rows(*read_network_file(network))
+        with progress("partitions") as report:
+            asked = {"subsets": self.subsets, "all_shares": self.all_shares}
+            found = study(cut, cluster, options, counts, **asked, progress=report)
+        if len(counts) > 1:
+            picture.write(lambda: draw_devices(found))
+            record = {"network": cut.name, "platform": cluster.name, "options": options}
+            record |= {"communication": cluster.communication, "devices": [_row(item) for item in found]}
+            show(written.as_json, "fluidb.dse-devices-output/1", record, _sweep(found), self.plot)
+            return
+        chosen = found[0].chosen
+        if output is not None:
+            write_partition(output, chosen, replace=written.force)
+        record = {"network": cut.name, "platform": cluster.name, "options": options, **_record(found[0])}
+        then = f"; next: fluidb serve-sim {output} --trace FILE --slo 200ms"
+        show(written.as_json, "fluidb.dse-cluster-output/1", record | {"output": output}, _text(found[0]), output, then)
+
+    def _cluster(self, name: str) -> Cluster:
+        """The cluster, with what the options change of it."""
+        from ....formats import parse_quantity
+        from ....platforms import Cluster, load_platform
+        from ....platforms.cluster import Communication
+
+        cluster = load_platform(name, kind=Cluster)
+        if self.communication is not None:
+            counted = _choice(Communication, self.communication, "--communication")
+            cluster = cluster.model_copy(update={"communication": counted})
+        if self.link_bandwidth is not None:
+            units = {"kb/s": 1e-3, "Mb/s": 1.0, "Gb/s": 1e3}
+            cluster = cluster.with_bandwidth(parse_quantity(self.link_bandwidth, units, "--link-bandwidth", "100Mb/s"))
+        return cluster
+
+    def _counts(self, cluster: Cluster) -> list[int]:
+        """The numbers of devices that the user asked for."""
+        from ....formats import InputError, read_number
+
+        least, dots, most = (self.devices or str(len(cluster.devices))).partition("..")
+        try:
+            first = read_number(least, int)
+            last = read_number(most, int) if dots else first
+        except ValueError:
+            raise InputError(
+                f'--devices: expected a number, or two with .. between, found "{self.devices}"; e.g. 1..10'
+            ) from None
+        if not 1 <= first <= last <= len(cluster.devices):
+            every = len(cluster.devices)
+            raise InputError(f"--devices: expected 1 to {every}, the devices of {cluster.name}, found {self.devices}")
+        return list(range(int(first), int(last) + 1))
+
+
+AnyChoice = TypeVar("AnyChoice", bound=StrEnum)
+
+
+def _choice(kind: type[AnyChoice], text: str, name: str) -> AnyChoice:
+    """The member of an enumeration that the user named."""
+    from ....formats import InputError
+
+    if text not in list(kind):
+        raise InputError(f'{name}: expected one of {", ".join(kind)}, found "{text}"')
+    return kind(text)
+
+
+def _exits(found: Study) -> list[dict[str, Any]]:
+    chosen, alone = found.chosen, found.alone
+    rows = zip(chosen.exits, chosen.exit_s, alone.exit_s if alone else [None] * len(chosen.exits), strict=True)
+    return [{"name": item.name, "rate": item.rate, "time_s": t, "alone_s": single} for item, t, single in rows]
+
+
+def _record(found: Study) -> dict[str, Any]:
+    chosen = found.chosen
+    return {
+        "communication": chosen.cluster.communication,
+        "devices": chosen.devices,
+        "idle": chosen.idle,
+        "average_s": chosen.average_s,
+        "alone_s": found.alone and found.alone.average_s,
+        "speedup": found.speedup,
+        "all_devices_s": found.every.average_s,
+        "best_s": found.best_s,
+        "communication_s": chosen.communication_s,
+        "communication_bytes": chosen.communication_bytes,
+        "exits": _exits(found),
+        "blocks": chosen.blocks,
+        "wholes": chosen.wholes,
+    }
+
+
+def _row(found: Study) -> dict[str, Any]:
+    every, chosen = found.every, found.chosen
+    return {
+        "count": len(every.devices),
+        "average_s": every.average_s,
+        "exit_s": every.exit_s,
+        "speedup": found.alone and found.alone.average_s / every.average_s,
+        "blocks": len(every.blocks),
+        "idle": every.idle,
+        "communication_s": every.communication_s,
+        "communication_bytes": every.communication_bytes,
+        "subset": None if found.subset is None else chosen.devices,
+        "subset_average_s": None if found.subset is None else chosen.average_s,
+        "best_s": found.best_s,
+    }
+
+
+def _text(found: Study) -> Iterator[str]:
+    chosen, cluster = found.chosen, found.chosen.cluster
+    idle, best = ", ".join(chosen.idle), None
+    if found.best_s is not None:
+        best = f"{ms(found.best_s)}; this partition takes {percent(chosen.average_s / found.best_s - 1)} longer"
+    every = f"{ms(found.every.average_s)}, average over the exits"
+    share = percent(chosen.communication_s / chosen.exit_s[-1], 1)
+    alone = f"{cluster.owner} cannot run it alone"
+    if found.alone is not None:
+        alone = f"{ms(found.alone.average_s)}; the speed-up is {found.speedup:.2f}"
+    yield facts(
+        {
+            "network": chosen.network,
+            "cluster": f"{cluster.title} ({cluster.name}), communication {cluster.communication}",
+            "devices": f"{len(chosen.devices)}: {', '.join(chosen.devices)}",
+            "idle": f"{idle}: no row of any block" if idle else None,
+            "blocks": f"{len(chosen.blocks)}, by the rule {chosen.options.rule}",
+            "time": f"{ms(chosen.average_s)}, average over the exits",
+            "on all devices": None if found.subset is None else every,
+            "on one device": alone,
+            "best possible": best,
+            "communication": f"{chosen.communication_bytes / 1e6:,.2f} MB, {share} of the time to the last exit",
+        }
+    )
+    rows = [
+        (item["name"], percent(item["rate"], 1), ms(item["time_s"]), _ms(item["alone_s"])) for item in _exits(found)
+    ]
+    yield table(["exit", "samples", "time", "on one device"], rows)
+    yield table(
+        ["block", "stage", *_columns(chosen.devices), "computes", "sends", "time", "others wait"], _blocks(chosen)
+    )
+
+
+def _ms(time_s: float | None) -> str:
+    return "-" if time_s is None else ms(time_s)
+
+
+def _columns(names: Sequence[str]) -> list[str]:
+    return [f"rows of\n{name}" for name in names]
+
+
+def _blocks(chosen: PartitionTable) -> Iterator[list[str]]:
+    """A line for each block, and one for the layers that need a whole map at the end of each stage."""
+    for stage, whole in enumerate(chosen.wholes, 1):
+        for block in chosen.blocks:
+            if block.stage == stage:
+                last = block.last
+                spent_s = [block.compute_s[last], block.transfer_s[last], block.time_s]
+                yield [_span(block), str(stage), *map(_width, block.shares), *map(ms, spent_s), ms(block.mean_wait_s)]
+        if whole.layers:
+            at = ["whole" if name == whole.device else "" for name in chosen.devices]
+            yield [_names(whole.layers), str(stage), *at, ms(whole.compute_s), ms(whole.gather_s), ms(whole.time_s), ""]
+
+
+def _width(share: Range) -> str:
+    return str(share.end - share.first) if share.end > share.first else ""
+
+
+def _span(block: BlockRows) -> str:
+    return _names([layer.name for layer in block.layers])
+
+
+def _names(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} .. {names[-1]}"
+
+
+def _sweep(found: Sequence[Study]) -> Iterator[str]:
+    first = found[0].every
+    yield facts({"network": first.network, "cluster": f"{first.cluster.title} ({first.cluster.name})"})
+    headers = ["devices", "time", "speed-up", "gain", "blocks", "idle", "MB sent", "sending"]
+    more = found[0].subset is not None
+    rows: list[list[str]] = []
+    before = None
+    for item in found:
+        every = item.every
+        gain = "" if before is None else percent(1 - every.average_s / before, 1)
+        before = every.average_s
+        sent, share = f"{every.communication_bytes / 1e6:.2f}", percent(every.communication_s / every.exit_s[-1], 1)
+        speedup = "-" if item.alone is None else f"{item.alone.average_s / every.average_s:.2f}"
+        row = [str(len(every.devices)), ms(every.average_s), speedup, gain, str(len(every.blocks))]
+        row += [str(len(every.idle)), sent, share]
+        rows.append([*row, ms(item.chosen.average_s), str(len(item.chosen.devices))] if more else row)
+    yield table([*headers, *(["best subset", "of"] if more else [])], rows)

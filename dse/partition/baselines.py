@@ -1,0 +1,80 @@
+"""What a partition over a cluster is held against: a network whose stages run on one place after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...formats import InputError
+from ...models.rows import RowNetwork
+
+
+class Place(NamedTuple):
+    """A machine that runs whole stages.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    gflop_s : float
+        Floating-point operations a second, in 1e9.
+    mbit_s : float
+        Bandwidth at which it receives maps.
+    layer_s, latency_s : float
+        Fixed time of a layer with weights, and of a transfer.
+    """
+
+    name: str
+    gflop_s: float
+    mbit_s: float
+    layer_s: float = 0.0
+    latency_s: float = 0.0
+
+
+def run_in_turn(network: RowNetwork, places: Sequence[Place], owner: str, word_bytes: float = 4) -> list[float]:
+    """Times to the exits if each stage runs on one place: Edgent, the triple partition network, or one device.
+
+    Where the place changes, the map at the exit is sent to the next one.
+
+    Parameters
+    ----------
+    network : RowNetwork
+        The network.
+    places : sequence of Place
+        The place of each stage.
+    owner : str
+        The name of the place that holds the input; another one receives it first.
+    word_bytes : float
+        Bytes of a value.
+
+    Returns
+    -------
+    list of float
+        Time from the input to each exit, in seconds.
+
+    Raises
+    ------
+    InputError
+        If there is not one place for each stage.
+    """
+    if len(places) != len(network.ends):
+        raise InputError(
+            f"{network.name}: expected a place for each of {len(network.ends)} stages, found {len(places)}"
+        )
+    found, total, at, first = [], 0.0, owner, 0
+    trunk = network.trunk.units
+    for number, (place, end) in enumerate(zip(places, network.ends, strict=True)):
+        if place.name != at:
+            source = trunk[first - 1].shape if first else trunk[0].source
+            total += place.latency_s + 8 * word_bytes * source.words / (1e6 * place.mbit_s)
+            at = place.name
+        units = [*trunk[first:end], *network.branch_units(number)]
+        layers = [layer for unit in units for layer in unit.layers]
+        flops = sum(layer.row_flops * layer.shape.height for layer in layers)
+        flops += sum(layer.flops for layer in network.chains[number].tail)
+        weights = [layer.weights for layer in layers] + [layer.weights for layer in network.chains[number].tail]
+        products = sum(words > 0 for words in weights)
+        total += flops / (1e9 * place.gflop_s) + products * place.layer_s
+        found.append(total)
+        first = end
+    return found

@@ -1,0 +1,281 @@
+"""What blocks cost a set of devices; every block and its shares are worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...formats import InputError
+from ...models.rows import RowNetwork, Unit, block_rows
+from ...platforms.cluster import Cluster, Communication
+from . import kernels
+
+Rows = NDArray[np.int64]
+"""Bounds of the devices' shares, (K + 1,): device k has the rows from ``rows[k]`` to ``rows[k + 1]``."""
+
+
+class Span(NamedTuple):
+    """A block: the units from ``first`` up to ``end`` of a chain.
+
+    Attributes
+    ----------
+    chain : int
+        Index in ``RowNetwork.chains``: a branch, or the trunk as the last.
+    first, end : int
+        Indices of its units.
+    """
+
+    chain: int
+    first: int
+    end: int
+
+
+class Spent(NamedTuple):
+    """What a block takes, by device.
+
+    Attributes
+    ----------
+    compute_s, link_bytes, time_s : (K,) ndarray of float64
+        Computation, bytes on the device's link, and the time of both.
+    """
+
+    compute_s: NDArray[np.float64]
+    link_bytes: NDArray[np.float64]
+    time_s: NDArray[np.float64]
+
+
+class Gather(NamedTuple):
+    """What the layers that need a whole map take.
+
+    Attributes
+    ----------
+    sent_bytes : (K,) ndarray of float64
+        What each device sends to the one that runs them.
+    gather_s, compute_s : float
+        Time to gather the map, and to compute.
+    """
+
+    sent_bytes: NDArray[np.float64]
+    gather_s: float
+    compute_s: float
+
+    @property
+    def time_s(self) -> float:
+        """Its time."""
+        return self.gather_s + self.compute_s
+
+
+class Blocks:
+    """The blocks of a network, for any devices.
+
+    Parameters
+    ----------
+    network : RowNetwork
+        The network.
+    word_bytes : float
+        Bytes of a value.
+    """
+
+    def __init__(self, network: RowNetwork, word_bytes: float) -> None:
+        self.network, self.word_bytes = network, word_bytes
+        self.fused = cache(self._fused)
+
+    def units(self, span: Span) -> Sequence[Unit]:
+        """The units of a block."""
+        return self.network.chains[span.chain].units[span.first : span.end]
+
+    def needs(self, span: Span) -> dict[str, tuple[Rows, Rows]]:
+        """The rows of every map that a share needs, as ``block_rows`` says."""
+        units = self.units(span)
+        return block_rows([layer for unit in units for layer in unit.layers], units[0].entry, units[0].source)
+
+    def _fused(self, span: Span) -> kernels.Block:
+        """The block of the same end without its first unit, and then that unit in front."""
+        chain, first, end = span
+        for later in range(end - 1, first, -1):
+            self.fused(Span(chain, later, end))
+        behind = self.fused(Span(chain, first + 1, end)) if first + 1 < end else None
+        unit, last = self.network.chains[chain].units[first], self.network.chains[chain].units[end - 1]
+        needs = block_rows(unit.layers, unit.entry, unit.source, behind and (behind.need_first, behind.need_end))
+        source_bytes = self.word_bytes * unit.source.width * unit.source.channels
+        source_rows = needs[unit.entry]
+        flops, maps = np.zeros((2, last.shape.height + 1)), source_bytes * np.array(source_rows, dtype=float)
+        layers = [layer for layer in unit.layers if layer.name in needs]
+        for layer in layers:
+            rows = np.array(needs[layer.name], dtype=float)
+            flops += layer.row_flops * rows
+            maps += self.word_bytes * layer.shape.width * layer.shape.channels * rows
+        products = sum(layer.has_product for layer in layers)
+        if behind is not None:
+            flops += (behind.flops_first, behind.flops_end)
+            products += behind.layers
+            # the map between the two was counted as the input of the one behind
+            between = self.word_bytes * unit.shape.width * unit.shape.channels
+            maps += np.array([behind.map_first, behind.map_end]) - between * np.array(needs[unit.name])
+        return kernels.Block(
+            need_first=source_rows[0],
+            need_end=source_rows[1],
+            flops_first=flops[0],
+            flops_end=flops[1],
+            map_first=maps[0],
+            map_end=maps[1],
+            layers=products,
+            source_height=unit.source.height,
+            source_bytes=source_bytes,
+            row_bytes=self.word_bytes * last.shape.width * last.shape.channels,
+            is_first=chain == len(self.network.branches) and first == 0,
+        )
+
+
+class Costs:
+    """What blocks cost a set of devices.
+
+    Parameters
+    ----------
+    blocks : Blocks
+        The network's blocks.
+    cluster : Cluster
+        The whole cluster.
+    names : sequence of str
+        The devices among which rows are shared, in the cluster's order.
+    zeta : float
+        Algorithm 1 ends when every device is within this share of the mean time.
+
+    Raises
+    ------
+    InputError
+        If no device has room for the weights.
+    """
+
+    def __init__(self, blocks: Blocks, cluster: Cluster, names: Sequence[str], zeta: float) -> None:
+        self.blocks, self.network, self.zeta = blocks, blocks.network, zeta
+        self.names = list(names)
+        members = [item for item in cluster.devices if item.name in names]
+        links = {link.device: link for link in cluster.links}
+        wires = [cluster.uplink or links[item.name] for item in members]
+        in_rows, in_wholes = _weights(self.network)
+        room = np.array([1e9 * item.memory_gb for item in members]) - in_rows * blocks.word_bytes
+        rate = np.array([1e9 * item.gflop_s for item in members])
+        rate[room < 0] = 0.0  # without room for the weights it computes no row
+        strength = np.where(room >= in_wholes * blocks.word_bytes, rate, 0.0)
+        self.host = int(strength.argmax())
+        if not strength[self.host]:
+            needed = (in_rows + in_wholes) * blocks.word_bytes
+            raise InputError(
+                f"{cluster.name}: expected a device with a rate above 0 and room for the weights of "
+                f"{self.network.name}, {needed / 1e9:.3g} GB, among {', '.join(names)}, found none"
+            )
+        room[self.host] -= in_wholes * blocks.word_bytes
+        self.devices = kernels.Devices(
+            rate,
+            np.array([item.layer_s for item in members]),
+            np.array([1e6 * wire.mbit_s / 8 for wire in wires]),
+            np.array([wire.latency_s for wire in wires]),
+            room,
+            names.index(cluster.owner) if cluster.owner in names else -1,
+            list(Communication).index(cluster.communication),
+            1e6 * cluster.uplink.mbit_s / 8 if cluster.uplink else 0.0,
+            cluster.owner_has_input,
+        )
+        self.shares = cache(self._shares)
+
+    @property
+    def by_halo(self) -> bool:
+        """Whether the time of a block depends on who holds its input."""
+        return self.devices.reading == kernels.HALO
+
+    def _shares(self, span: Span) -> Rows:
+        """The shares by Algorithm 1."""
+        rows = np.zeros(len(self.names) + 1, dtype=np.int64)
+        kernels.share(self.blocks.fused(span), self.devices, self.zeta, rows)
+        return rows
+
+    def choices(self, span: Span) -> list[Rows]:
+        """The shares to choose from: those by Algorithm 1."""
+        return [self.shares(span)]
+
+    def spent(self, span: Span, rows: Rows, held: Rows) -> Spent:
+        """What a block takes with these shares, if the devices hold these rows of its input."""
+        found = Spent(*np.zeros((3, len(self.names))))
+        kernels.spend(self.blocks.fused(span), self.devices, rows, held, *found)
+        return found
+
+    def time_s(self, span: Span, rows: Rows, held: Rows) -> float:
+        """Time of a block until the last device has finished."""
+        return float(self.spent(span, rows, held).time_s.max())
+
+    def held_at_start(self) -> Rows:
+        """Who holds the network's input: the owner, all of it."""
+        rows = np.zeros(len(self.names) + 1, dtype=np.int64)
+        if self.devices.owner >= 0:
+            rows[self.devices.owner + 1 :] = self.network.trunk.units[0].source.height
+        return rows
+
+    def gather(self, number: int, rows: Rows) -> Gather:
+        """What the layers before an exit take that need a whole map.
+
+        Parameters
+        ----------
+        number : int
+            The exit's index.
+        rows : (K + 1,) ndarray of int64
+            Who holds the map in front of them.
+
+        Returns
+        -------
+        Gather
+            All zero if there are none.
+        """
+        devices, chain = self.devices, self.network.chains[number]
+        units = self.network.branch_units(number) or self.network.trunk.units[: self.network.ends[number]]
+        shape = units[-1].shape
+        sent = np.diff(rows) * (self.blocks.word_bytes * shape.width * shape.channels * bool(chain.tail))
+        sent[self.host] = 0.0
+        if devices.reading == kernels.EQ3:  # Equation 3 counts the output of the last block already
+            sent[:] = 0.0
+        gather_s = 0.0
+        if sent.any():
+            bandwidth = devices.shared_bytes_s or devices.bytes_s[self.host]
+            gather_s = float(devices.latency_s[self.host] + sent.sum() / bandwidth)
+        flops = sum(layer.flops for layer in chain.tail)
+        products = sum(layer.weights > 0 for layer in chain.tail)
+        compute_s = flops / devices.flop_s[self.host] + products * devices.layer_s[self.host]
+        return Gather(sent, gather_s, float(compute_s))
+
+
+class AllShares(Costs):
+    """The same with every way to share the rows of a block, for small cases."""
+
+    most = 20_000
+    """Most ways to share the rows of a block."""
+
+    def choices(self, span: Span) -> list[Rows]:
+        """Every division of the rows."""
+        height, count = self.blocks.units(span)[-1].shape.height, len(self.names)
+        ways = 1
+        for k in range(1, count):
+            ways = ways * (height + k) // k
+        if ways > self.most:
+            raise InputError(
+                f"{self.network.name}: expected at most {self.most:,} ways to share the rows of a block among "
+                f"{count} devices, found {ways:,} for {height} rows; use fewer devices or a smaller network"
+            )
+        return list(_divisions(height, count))
+
+
+def _divisions(height: int, count: int) -> Iterator[Rows]:
+    """Every way to divide rows among devices: bars between them."""
+    for bars in combinations(range(height + count - 1), count - 1):
+        inner = [bar - i for i, bar in enumerate(bars)]
+        yield np.array([0, *inner, height])
+
+
+def _weights(network: RowNetwork) -> tuple[int, int]:
+    """Words of the weights of all layers that run in rows, and of those that need a whole map."""
+    rows = sum(layer.weights for chain in network.chains for unit in chain.units for layer in unit.layers)
+    return rows, sum(layer.weights for chain in network.chains for layer in chain.tail)

@@ -1,0 +1,176 @@
+"""What a partition makes its devices do: rows that are computed twice, waiting, bytes on the links."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...formats import InputError
+from ...tables.partition import BlockRows, LayerRows, PartitionTable, Range
+from ...tables.partition_schedule import busy_s
+
+
+class LayerTwice(NamedTuple):
+    """The rows of a layer that are computed.
+
+    Attributes
+    ----------
+    name : str
+        The layer.
+    height : int
+        Rows of its output.
+    rows : list of Range
+        By device.
+    computed, distinct : int
+        Rows that all devices compute together, and different ones among them.
+    """
+
+    name: str
+    height: int
+    rows: list[Range]
+    computed: int
+    distinct: int
+
+    @property
+    def twice(self) -> int:
+        """Rows that are computed once more than needed."""
+        return self.computed - self.distinct
+
+
+class BlockExplained(NamedTuple):
+    """A block, with what its devices do for nothing.
+
+    Attributes
+    ----------
+    block : BlockRows
+        The block.
+    layers : list of LayerTwice
+        Its layers.
+    twice_share : float
+        Rows that are computed once more than needed, as a share of those computed.
+    waits_for : str
+        The device that finishes last, for which the others wait.
+    wait_s : list of float
+        How long each device waits for it; one without rows waits all the time of the block.
+    """
+
+    block: BlockRows
+    layers: list[LayerTwice]
+    twice_share: float
+    waits_for: str
+    wait_s: list[float]
+
+
+class DeviceExplained(NamedTuple):
+    """What a device does for an image that runs to the end.
+
+    Attributes
+    ----------
+    name : str
+        The device.
+    compute_s, transfer_s : float
+        Time that it computes and communicates.
+    idle_s : float
+        The rest of the time of the image.
+    link_bytes, sent_bytes : float
+        Bytes on its link for blocks, as the cluster's ``communication`` counts them; and those that it sends where a
+        map is gathered.
+    """
+
+    name: str
+    compute_s: float
+    transfer_s: float
+    idle_s: float
+    link_bytes: float
+    sent_bytes: float
+
+
+class PartitionExplained(NamedTuple):
+    """A partition, explained.
+
+    Attributes
+    ----------
+    table : PartitionTable
+        The partition.
+    blocks : list of BlockExplained
+        In execution order.
+    devices : list of DeviceExplained
+        In the order of their rows.
+    """
+
+    table: PartitionTable
+    blocks: list[BlockExplained]
+    devices: list[DeviceExplained]
+
+    @property
+    def twice_share(self) -> float:
+        """Rows that are computed once more than needed, as a share of those computed."""
+        layers = [layer for item in self.blocks for layer in item.layers]
+        return sum(layer.twice for layer in layers) / sum(layer.computed for layer in layers)
+
+    def block(self, name: str) -> BlockExplained:
+        """The block with a layer.
+
+        Parameters
+        ----------
+        name : str
+            One of its layers.
+
+        Returns
+        -------
+        BlockExplained
+            The block.
+
+        Raises
+        ------
+        InputError
+            If no block has such a layer; then all names of blocks are told.
+        """
+        found = next((item for item in self.blocks if any(layer.name == name for layer in item.layers)), None)
+        if found is None:
+            known = ", ".join(item.block.name for item in self.blocks)
+            raise InputError(f'--block: expected a layer that runs in a block, e.g. {known}; found "{name}"')
+        return found
+
+
+def explain_partition(table: PartitionTable) -> PartitionExplained:
+    """Explain a partition.
+
+    Parameters
+    ----------
+    table : PartitionTable
+        The partition.
+
+    Returns
+    -------
+    PartitionExplained
+        Block by block, and device by device.
+    """
+    taken, end_s = busy_s(table), table.exit_s[-1]
+    devices = []
+    for k, name in enumerate(table.devices):
+        compute_s = taken[f"{name} processor"]
+        transfer_s = taken["uplink"] if table.cluster.uplink else taken[f"{name} link"]
+        devices.append(
+            DeviceExplained(
+                name, compute_s, transfer_s, max(0.0, end_s - compute_s - transfer_s),
+                sum(block.link_bytes[k] for block in table.blocks), sum(step.sent_bytes[k] for step in table.wholes),
+            )
+        )  # fmt: skip
+    return PartitionExplained(table, [_block(item, table.devices) for item in table.blocks], devices)
+
+
+def _block(block: BlockRows, names: list[str]) -> BlockExplained:
+    layers = [_layer(layer) for layer in block.layers]
+    spent_s = [a + b for a, b in zip(block.compute_s, block.transfer_s, strict=True)]
+    return BlockExplained(
+        block,
+        layers,
+        sum(layer.twice for layer in layers) / sum(layer.computed for layer in layers),
+        names[block.last],
+        [block.time_s - spent for spent in spent_s],
+    )
+
+
+def _layer(layer: LayerRows) -> LayerTwice:
+    rows = [set(range(first, end)) for first, end in layer.rows]
+    return LayerTwice(layer.name, layer.height, layer.rows, sum(map(len, rows)), len(set().union(*rows)))

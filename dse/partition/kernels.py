@@ -1,0 +1,186 @@
+"""The compiled part of the partition: what a block costs each device, and how its rows are shared.
+
+Arrays are indexed by k, the device in the order of its rows. ``rows`` (K + 1,) are the bounds of the devices' shares:
+device k computes the output rows from ``rows[k]`` to ``rows[k + 1]`` of a block.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...jit import compiled
+
+EQ3, ONCE, HALO = range(3)
+"""What a device communicates, as ``fluidb.platforms.cluster.Communication`` explains it."""
+
+NEVER = np.inf
+
+
+class Devices(NamedTuple):
+    """The devices that may take part.
+
+    Attributes
+    ----------
+    flop_s, layer_s : (K,) ndarray of float64
+        Floating-point operations a second, and fixed time of a layer with weights in seconds.
+    bytes_s, latency_s : (K,) ndarray of float64
+        Bandwidth and latency of the device's link.
+    memory : (K,) ndarray of float64
+        Bytes that are left for maps.
+    owner : int
+        The device that holds the input; -1 if it is none of these.
+    reading : int
+        ``EQ3``, ``ONCE`` or ``HALO``.
+    shared_bytes_s : float
+        Bandwidth of the uplink that all share; 0 if each has its own link.
+    owner_has_input : bool
+        Whether the owner receives no input.
+    """
+
+    flop_s: Any
+    layer_s: Any
+    bytes_s: Any
+    latency_s: Any
+    memory: Any
+    owner: int
+    reading: int
+    shared_bytes_s: float
+    owner_has_input: bool
+
+
+class Block(NamedTuple):
+    """Fused units. A share from row o0 to row o1 of its output takes ``end[o1] - first[o0]`` of each quantity.
+
+    Attributes
+    ----------
+    need_first, need_end : (H + 1,) ndarray of int64
+        Rows of the block's input.
+    flops_first, flops_end : (H + 1,) ndarray of float64
+        Floating-point operations.
+    map_first, map_end : (H + 1,) ndarray of float64
+        Bytes of all maps in the block.
+    layers : int
+        Layers with weights.
+    source_height : int
+        Rows of the input.
+    source_bytes, row_bytes : float
+        Bytes of a row of the input, and of the output.
+    is_first : bool
+        Whether the input is that of the network, which only the owner holds.
+    """
+
+    need_first: Any
+    need_end: Any
+    flops_first: Any
+    flops_end: Any
+    map_first: Any
+    map_end: Any
+    layers: int
+    source_height: int
+    source_bytes: float
+    row_bytes: float
+    is_first: bool
+
+
+@compiled()
+def spend(block, devices, rows, held, compute_s, link_bytes, time_s):
+    """Fill in what a block takes: computation, bytes on the link and time of each device.
+
+    ``held`` (K + 1,) are the bounds of the rows of the block's input that the devices hold.
+    """
+    count = len(devices.flop_s)
+    total = 0.0
+    for k in range(count):
+        compute_s[k] = link_bytes[k] = time_s[k] = 0.0
+        o0, o1 = rows[k], rows[k + 1]
+        if o1 == o0:
+            continue
+        if devices.flop_s[k] <= 0 or block.map_end[o1] - block.map_first[o0] > devices.memory[k]:
+            compute_s[k] = NEVER
+            continue
+        flops = block.flops_end[o1] - block.flops_first[o0]
+        compute_s[k] = flops / devices.flop_s[k] + block.layers * devices.layer_s[k]
+        i0, i1 = block.need_first[o0], block.need_end[o1]
+        needed = i1 - i0
+        at_owner = block.is_first and devices.owner == k and (devices.owner_has_input or count == 1)
+        if at_owner or (count == 1 and not block.is_first):  # one device communicates nothing
+            needed = 0
+        elif devices.reading == HALO and not block.is_first:
+            needed -= max(0, min(i1, held[k + 1]) - max(i0, held[k]))
+        link_bytes[k] = needed * block.source_bytes
+        if devices.reading == EQ3 and count > 1:
+            link_bytes[k] += (o1 - o0) * block.row_bytes  # Equation 3 counts the block's output, too
+        total += link_bytes[k]
+    for k in range(count):
+        time_s[k] = compute_s[k]
+        if link_bytes[k] > 0:
+            shared = devices.shared_bytes_s
+            time_s[k] += devices.latency_s[k] + (total / shared if shared > 0 else link_bytes[k] / devices.bytes_s[k])
+
+
+@compiled()
+def share(block, devices, zeta, rows):
+    """Algorithm 1, mended: fill in the bounds of the shares that let the devices finish together, and return the time.
+
+    One row at a time moves from the slowest device to the fastest, until all are within zeta of their mean or a
+    division returns; the best division that was seen counts.
+    """
+    count, height = len(devices.flop_s), len(block.need_first) - 1
+    width, rest = np.zeros(count, np.int64), np.zeros(count)
+    total = devices.flop_s.sum()
+    for k in range(count):  # largest remainders
+        exact = height * devices.flop_s[k] / total
+        width[k] = int(exact)
+        rest[k] = exact - width[k]
+    for _ in range(height - width.sum()):
+        k = int(np.argmax(rest))
+        width[k] += 1
+        rest[k] = -1.0
+    limit = 4 * height + 64
+    seen = np.zeros((limit, count), np.int64)
+    bounds, held = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
+    compute_s, link_bytes, time_s = np.zeros(count), np.zeros(count), np.zeros(count)
+    best = -1.0
+    for turn in range(limit):
+        for k in range(count):
+            bounds[k + 1] = bounds[k] + width[k]
+            held[k + 1] = bounds[k + 1] * block.source_height // height  # as if the block before had the same shares
+        spend(block, devices, bounds, held, compute_s, link_bytes, time_s)
+        slowest, fastest, active, mean = 0, -1, 0, 0.0
+        for k in range(count):
+            if devices.flop_s[k] <= 0:
+                continue
+            if time_s[k] > time_s[slowest]:
+                slowest = k
+            if fastest < 0 or time_s[k] < time_s[fastest]:
+                fastest = k
+            if width[k] > 0:
+                active += 1
+                mean += time_s[k]
+        mean /= active
+        worst = time_s[slowest]
+        if best < 0 or worst < best:
+            best = worst
+            rows[:] = bounds
+        near = worst < NEVER
+        for k in range(count):
+            if near and width[k] > 0 and abs(mean - time_s[k]) > zeta * mean:
+                near = False
+        repeated = False
+        for earlier in range(turn):
+            same = True
+            for k in range(count):
+                if seen[earlier, k] != width[k]:
+                    same = False
+                    break
+            if same:
+                repeated = True
+                break
+        if near or repeated or slowest == fastest:
+            break
+        seen[turn] = width
+        width[slowest] -= 1
+        width[fastest] += 1
+    return best

@@ -1,0 +1,197 @@
+"""The rules by which units are fused into blocks (paper 004, Algorithm 2, and others)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ...tables.partition import Rule
+from .blocks import Costs, Rows, Span
+
+
+class Step(NamedTuple):
+    """A block and the shares of its rows.
+
+    Attributes
+    ----------
+    span : Span
+        The block.
+    rows : (K + 1,) ndarray of int64
+        The bounds of the shares.
+    """
+
+    span: Span
+    rows: Rows
+
+
+class Plan(NamedTuple):
+    """The blocks of a network.
+
+    Attributes
+    ----------
+    trunk, branches : tuple of tuple of Step
+        By stage; a stage may have none.
+    """
+
+    trunk: tuple[tuple[Step, ...], ...]
+    branches: tuple[tuple[Step, ...], ...]
+
+
+def choose(costs: Costs, rule: Rule) -> Plan:
+    """The blocks by a rule; none crosses an exit.
+
+    Parameters
+    ----------
+    costs : Costs
+        What blocks cost.
+    rule : Rule
+        The rule.
+
+    Returns
+    -------
+    Plan
+        Every block with its shares.
+    """
+    if rule is Rule.OPTIMAL:
+        return _optimal(costs)
+    network, extends = costs.network, _EXTENDS[rule]
+    trunk, branches = [], []
+    first, held = 0, costs.held_at_start()
+    for number, end in enumerate(network.ends):
+        trunk.append(_greedy(costs, Span(len(network.branches), first, end), held, extends))
+        first, held = end, trunk[-1][-1].rows if trunk[-1] else held
+        units = network.branch_units(number)
+        branches.append(_greedy(costs, Span(number, 0, len(units)), held, extends))
+    return Plan(tuple(trunk), tuple(branches))
+
+
+Extends = Callable[[Costs, Span, Rows], bool]
+
+
+def _greedy(costs: Costs, whole: Span, held: Rows, extends: Extends) -> tuple[Step, ...]:
+    """Extend a block unit by unit until the rule closes it before the next one."""
+    steps, first = [], whole.first
+    while first < whole.end:
+        span = Span(whole.chain, first, first + 1)
+        while span.end < whole.end and extends(costs, span, held):
+            span = span._replace(end=span.end + 1)
+        steps.append(Step(span, costs.shares(span)))
+        first, held = span.end, steps[-1].rows
+    return tuple(steps)
+
+
+def _marginal(costs: Costs, span: Span, held: Rows) -> bool:
+    """Whether the block with the next unit takes no longer than the two one after the other."""
+    chain, first, end = span
+    following, both = Span(chain, end, end + 1), Span(chain, first, end + 1)
+    apart_s = costs.time_s(span, costs.shares(span), held)
+    apart_s += costs.time_s(following, costs.shares(following), costs.shares(span))
+    return costs.time_s(both, costs.shares(both), held) <= apart_s
+
+
+def _paper(costs: Costs, span: Span, held: Rows) -> bool:  # noqa: ARG001  (one signature for all rules)
+    """Algorithm 2, line 6: whether computing the overlap takes no longer than exchanging the maps between the units.
+
+    The sum begins with the first unit, as it would else be empty for two units; and the unit that violates the
+    condition stays outside the block.
+    """
+    span = span._replace(end=span.end + 1)
+    blocks, rows = costs.blocks, costs.shares(span)
+    units, needs = blocks.units(span), blocks.needs(span)
+    height = units[-1].shape.height
+    overlap, saved = np.zeros(len(costs.names)), np.zeros(len(costs.names))
+    for number, unit in enumerate(units):
+        for layer in unit.layers:
+            if layer.name in needs:
+                own = np.diff(rows) * layer.shape.height / height
+                overlap += layer.row_flops * (_computed(needs[layer.name], rows) - own)
+        if number < len(units) - 1:
+            row_bytes = blocks.word_bytes * unit.shape.width * unit.shape.channels
+            saved += row_bytes * _computed(needs[unit.name], rows)
+    busy = np.diff(rows) > 0
+    devices = costs.devices
+    return bool((overlap[busy] / devices.flop_s[busy]).max() <= (saved[busy] / devices.bytes_s[busy]).max())
+
+
+def _computed(need: tuple[Rows, Rows], rows: Rows) -> Rows:
+    """Rows of a map that each device computes; none without a share."""
+    first, end = need
+    return np.where(np.diff(rows) > 0, end[rows[1:]] - first[rows[:-1]], 0)
+
+
+_EXTENDS: dict[Rule, Extends] = {
+    Rule.MARGINAL: _marginal,
+    Rule.PAPER: _paper,
+    Rule.LAYERWISE: lambda costs, span, held: False,  # noqa: ARG005  (one signature for all rules)
+}
+
+
+class _State(NamedTuple):
+    """The best way to the end of a block: the time so far, who holds the map there, and the steps to it."""
+
+    cost_s: float
+    rows: Rows
+    step: Step | None = None
+    before: _State | None = None
+    branches: tuple[tuple[Step, ...], ...] = ()
+
+    @property
+    def steps(self) -> list[Step]:
+        """The steps, first to last."""
+        found = []
+        here: _State | None = self
+        while here is not None:
+            found += [here.step] if here.step is not None else []
+            here = here.before
+        return found[::-1]
+
+
+def _optimal(costs: Costs) -> Plan:
+    """The blocks with the least average time over the exits, by dynamic programming over the last block.
+
+    The time of a block depends on the blocks before it only by who holds its input, so that the last block and its
+    shares are all that there is to know.
+    """
+    network = costs.network
+    states, first, reach = [_State(0.0, costs.held_at_start())], 0, 1.0
+    for number, (end, item) in enumerate(zip(network.ends, network.exits, strict=True)):
+        weight = max(reach, 1e-9)  # of the samples that run the stage; where none does, the faster is still the better
+        states = _shortest(costs, Span(len(network.branches), first, end), states, weight)
+        states = [_with_branch(costs, number, state, weight) for state in states]
+        first, reach = end, reach - item.rate
+    best = min(states, key=_cost)
+    bounds = zip((0, *network.ends), network.ends, strict=False)
+    trunk = [tuple(step for step in best.steps if first < step.span.end <= end) for first, end in bounds]
+    return Plan(tuple(trunk), best.branches)
+
+
+def _shortest(costs: Costs, whole: Span, starts: list[_State], weight: float) -> list[_State]:
+    """The best state for every last block that ends where ``whole`` does."""
+    at = {whole.first: starts}
+    for end in range(whole.first + 1, whole.end + 1):
+        at[end] = []
+        for first in range(whole.first, end):
+            span = Span(whole.chain, first, end)
+            befores = at[first] if costs.by_halo else [min(at[first], key=_cost)]
+            for rows in costs.choices(span):
+                found = [(state.cost_s + weight * costs.time_s(span, rows, state.rows), state) for state in befores]
+                cost_s, before = min(found, key=lambda item: item[0])
+                at[end].append(_State(cost_s, rows, Step(span, rows), before, before.branches))
+    return at[whole.end]
+
+
+def _with_branch(costs: Costs, number: int, state: _State, weight: float) -> _State:
+    """The state with the cost and the steps of the branch of an exit, and of the layers that need a whole map."""
+    part = Span(number, 0, len(costs.network.branch_units(number)))
+    found = [
+        item._replace(cost_s=item.cost_s + weight * costs.gather(number, item.rows).time_s)
+        for item in _shortest(costs, part, [_State(state.cost_s, state.rows)], weight)
+    ]
+    best = min(found, key=_cost)
+    return state._replace(cost_s=best.cost_s, branches=(*state.branches, tuple(best.steps)))
+
+
+def _cost(state: _State) -> float:
+    return state.cost_s

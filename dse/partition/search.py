@@ -1,0 +1,163 @@
+"""The search of a partition: blocks by a rule, shares by Algorithm 1, over given devices or the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import numpy as np
+
+from ...formats import InputError
+from ...models.rows import RowNetwork
+from ...platforms.cluster import Cluster
+from ...tables.partition import PartitionOptions, PartitionTable, Rule
+from .blocks import AllShares, Blocks, Costs
+from .rules import Plan, choose
+from .tabulate import tabulate_partition
+
+MOST_SUBSETS = 4096
+"""Most subsets of devices that are compared."""
+
+
+class Partitioner:
+    """Searches partitions of one network over devices of one cluster.
+
+    Parameters
+    ----------
+    network : RowNetwork
+        The network.
+    cluster : Cluster
+        The cluster.
+    options : PartitionOptions
+        How to search.
+
+    Raises
+    ------
+    InputError
+        Every method: if the devices have no room for the weights or the maps.
+    """
+
+    def __init__(self, network: RowNetwork, cluster: Cluster, options: PartitionOptions) -> None:
+        self.network, self.cluster, self.options = network, cluster, options
+        self.blocks = Blocks(network, cluster.word_bits / 8)
+        self.names = [item.name for item in cluster.devices]
+
+    def partition(self, names: Sequence[str]) -> PartitionTable:
+        """The partition over these devices, which are in the cluster's order."""
+        return self._tabulated(*self._planned(names))
+
+    def first_devices(self, count: int) -> list[str]:
+        """The names of the first devices; the owner of the input must be among them."""
+        first, owner = self.names[:count], self.cluster.owner
+        if owner not in first:
+            raise InputError(
+                f"{self.cluster.name}: expected {owner}, which holds the input, among the first {count} devices, "
+                f"found {', '.join(first)}; put it first"
+            )
+        return first
+
+    def best_subset(self, names: Sequence[str]) -> PartitionTable:
+        """The partition over those of these devices that together are the fastest: more need not be faster.
+
+        Of equal devices the first ones are taken, and of equally fast subsets a smallest.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The devices to choose from.
+
+        Returns
+        -------
+        PartitionTable
+            The one with the least average time.
+
+        Raises
+        ------
+        InputError
+            If no subset has room, or there are too many.
+        """
+        best_s, best, fault = np.inf, None, None
+        for subset in self._subsets(names):
+            try:
+                costs, plan = self._planned(subset)
+            except InputError as error:  # too little memory in this subset
+                fault = error
+                continue
+            average_s = _average_s(costs, plan)
+            if average_s < best_s:
+                best_s, best = average_s, (costs, plan)
+        if best is None:
+            raise fault or self._no_room()
+        return self._tabulated(*best)
+
+    def best(self, names: Sequence[str]) -> PartitionTable:
+        """The best of all blocks with all ways to share their rows, for small cases.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The devices.
+
+        Returns
+        -------
+        PartitionTable
+            The partition with the least average time.
+
+        Raises
+        ------
+        InputError
+            If there are too many ways.
+        """
+        costs = AllShares(self.blocks, self.cluster, names, self.options.zeta)
+        return self._tabulated(costs, choose(costs, Rule.OPTIMAL))
+
+    def _planned(self, names: Sequence[str]) -> tuple[Costs, Plan]:
+        costs = Costs(self.blocks, self.cluster, names, self.options.zeta)
+        return costs, choose(costs, self.options.rule)
+
+    def _tabulated(self, costs: Costs, plan: Plan) -> PartitionTable:
+        if not _average_s(costs, plan) < np.inf:
+            raise self._no_room()
+        return tabulate_partition(costs, self.cluster, self.options, plan)
+
+    def _no_room(self) -> InputError:
+        return InputError(
+            f"{self.cluster.name}: expected room for the maps of {self.network.name} in the devices' memory, found "
+            "too little; use more devices, or the rule layerwise"
+        )
+
+    def _subsets(self, names: Sequence[str]) -> Iterator[list[str]]:
+        """Subsets of devices that differ in more than names, small ones first."""
+        links = {link.device: link.model_dump(exclude={"device"}) for link in self.cluster.links}
+        groups: dict[str, list[str]] = {}
+        for item in self.cluster.devices:
+            if item.name in names:
+                facts = (item.model_dump(exclude={"name"}), links.get(item.name), item.name == self.cluster.owner)
+                groups.setdefault(repr(facts), []).append(item.name)
+        sizes = [range(len(group) + 1) for group in groups.values()]
+        count = int(np.prod([len(size) for size in sizes], dtype=float))
+        if count > MOST_SUBSETS:
+            raise InputError(
+                f"--subsets: expected at most {MOST_SUBSETS:,} subsets of devices that differ, found {count:,}; "
+                "use fewer devices"
+            )
+        for counts in sorted(product(*sizes), key=sum):
+            taken = {name for group, n in zip(groups.values(), counts, strict=True) for name in group[:n]}
+            if taken:
+                yield [name for name in names if name in taken]
+
+
+def _average_s(costs: Costs, plan: Plan) -> float:
+    """Average time over the exits."""
+    held, reach, total = costs.held_at_start(), 1.0, 0.0
+    for number, item in enumerate(costs.network.exits):
+        for step in plan.trunk[number]:
+            total += reach * costs.time_s(*step, held)
+            held = step.rows
+        inside = held
+        for step in plan.branches[number]:
+            total += reach * costs.time_s(*step, inside)
+            inside = step.rows
+        total += reach * costs.gather(number, inside).time_s
+        reach -= item.rate
+    return total

@@ -1,0 +1,191 @@
+"""The tables of a partition: who computes what, and the latency table that serving reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ...formats import InputError, check_own_folder, table_text, write_directory
+from ...platforms.cluster import Cluster
+from ...tables.latency import LATENCY_FILE, MAX_S, PARTITION_FILE, LatencyTable, LayerUse, pair_rows
+from ...tables.partition import BlockRows, LayerRows, PartitionOptions, PartitionTable, Range, WholeStep
+from .blocks import Costs, Rows
+from .rules import Plan, Step
+
+
+def _block(costs: Costs, stage: int, step: Step, held: Rows) -> BlockRows:
+    """The record of a block; a branch reads the layer of its exit."""
+    span, rows = step
+    units, needs, spent = costs.blocks.units(span), costs.blocks.needs(span), costs.spent(span, rows, held)
+    in_branch = span.chain < len(costs.network.branches)
+    prefix, source = "", units[0].entry
+    if in_branch:
+        prefix = f"exit{stage}/"
+        source = costs.network.exits[stage - 1].name if source == "input" else prefix + source
+    needed = _ranges(needs[units[0].entry], rows)
+    owned = list(map(Range, held[:-1].tolist(), held[1:].tolist()))
+    return BlockRows(
+        stage=stage,
+        in_branch=in_branch,
+        source=source,
+        source_height=units[0].source.height,
+        layers=[
+            LayerRows(name=prefix + layer.name, height=layer.shape.height, rows=_ranges(needs[layer.name], rows))
+            for unit in units
+            for layer in unit.layers
+            if layer.name in needs
+        ],
+        held=owned,
+        needed=needed,
+        missing_rows=[
+            need.end - need.first - max(0, min(need.end, own.end) - max(need.first, own.first))
+            for need, own in zip(needed, owned, strict=True)
+        ],
+        link_bytes=spent.link_bytes.tolist(),
+        compute_s=spent.compute_s.tolist(),
+        transfer_s=(spent.time_s - spent.compute_s).tolist(),
+        time_s=float(spent.time_s.max()),
+    )
+
+
+def _whole(costs: Costs, number: int, rows: Rows) -> WholeStep:
+    """The record of the layers before an exit that need a whole map."""
+    found, in_branch = costs.gather(number, rows), number < len(costs.network.branches)
+    prefix = f"exit{number + 1}/" if in_branch else ""
+    return WholeStep(
+        stage=number + 1,
+        in_branch=in_branch,
+        device=costs.names[costs.host],
+        layers=[prefix + layer.name for layer in costs.network.chains[number].tail],
+        sent_bytes=found.sent_bytes.tolist(),
+        gather_s=found.gather_s,
+        compute_s=found.compute_s,
+    )
+
+
+def _ranges(need: tuple[Rows, Rows], rows: Rows) -> list[Range]:
+    """The rows of a map, by device; of a device without a share, none."""
+    first = need[0][rows[:-1]]
+    end = np.where(np.diff(rows) > 0, need[1][rows[1:]], first)
+    return list(map(Range, first.tolist(), end.tolist()))
+
+
+def tabulate_partition(costs: Costs, cluster: Cluster, options: PartitionOptions, plan: Plan) -> PartitionTable:
+    """The table of a partition.
+
+    Parameters
+    ----------
+    costs : Costs
+        What its blocks cost its devices.
+    cluster : Cluster
+        The whole cluster.
+    options : PartitionOptions
+        How it was searched.
+    plan : Plan
+        Its blocks.
+
+    Returns
+    -------
+    PartitionTable
+        Who computes what.
+    """
+    network = costs.network
+    blocks: list[BlockRows] = []
+    wholes = []
+    held = costs.held_at_start()
+    for number in range(len(network.exits)):
+        for step in plan.trunk[number]:
+            blocks.append(_block(costs, number + 1, step, held))
+            held = step.rows
+        inside = held
+        for step in plan.branches[number]:
+            blocks.append(_block(costs, number + 1, step, inside))
+            inside = step.rows
+        wholes.append(_whole(costs, number, inside))
+    return PartitionTable(
+        network=network.name,
+        exits=list(network.exits),
+        cluster=cluster,
+        options=options,
+        devices=costs.names,
+        blocks=blocks,
+        wholes=wholes,
+    )
+
+
+def tabulate_latency(table: PartitionTable) -> LatencyTable:
+    """The latency table of a partition, for one image at a time; its layers are the blocks.
+
+    Parameters
+    ----------
+    table : PartitionTable
+        The partition.
+
+    Returns
+    -------
+    LatencyTable
+        What every serving command reads.
+
+    Raises
+    ------
+    InputError
+        If a stage takes no time or centuries.
+    """
+    if not (min(table.stage_s) > 0 and sum(table.stage_s) <= MAX_S):
+        raise InputError(
+            f"{table.cluster.name}: expected every stage of {table.network} to take time, and a pass at most "
+            f"{MAX_S:g} s; found another: check gflop_s and mbit_s"
+        )
+    steps = [(block.name, block.stage, block.time_s) for block in table.blocks]
+    steps += [(step.layers[-1], step.stage, step.time_s) for step in table.wholes if step.layers]
+    steps.sort(key=lambda item: item[1])  # stable: what needs a whole map comes last in its stage
+    latency = LatencyTable(
+        network=table.network,
+        platform=table.cluster.name,
+        exits=table.exits,
+        b_max=1,
+        layers=[LayerUse(name=name, stage=stage, time_s=[time_s]) for name, stage, time_s in steps if time_s],
+        rows=pair_rows(np.array(table.stage_s)[:, None]),
+    )
+    return latency.derived_from(table)
+
+
+def write_partition(folder: Path, table: PartitionTable, *, replace: bool = False) -> LatencyTable:
+    """Write the folder of a partition, whole or not at all.
+
+    Parameters
+    ----------
+    folder : Path
+        Destination.
+    table : PartitionTable
+        The partition.
+    replace : bool
+        Whether an earlier partition may be replaced; nothing else is ever replaced.
+
+    Returns
+    -------
+    LatencyTable
+        Its latency table.
+
+    Raises
+    ------
+    InputError
+        If the folder holds something else, or the file system refuses.
+    """
+    check_folder(folder, replace=replace)
+    latency = tabulate_latency(table)
+    files = {PARTITION_FILE: table_text(table), LATENCY_FILE: table_text(latency)}
+    write_directory(folder, files, replace=replace)
+    return latency
+
+
+def check_folder(folder: Path, *, replace: bool) -> None:
+    """Refuse, before a search takes its time, an output folder that must not be written.
+
+    Raises
+    ------
+    InputError
+        If the folder exists and may not be replaced, or its parent does not.
+    """
+    check_own_folder(folder, replace, "a partition", PARTITION_FILE, {PARTITION_FILE, LATENCY_FILE})

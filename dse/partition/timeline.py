@@ -1,0 +1,67 @@
+"""The timeline of a partition: who sends and computes when, for Perfetto and Chrome's tracing page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...formats import write_file
+from ...formats.trace_events import Event, slice_event, timeline_text, track_names
+from ...tables.partition import PartitionTable
+from ...tables.partition_schedule import Choice, busy_s
+
+SCHEMA = "fluidb.partition-timeline/1"
+
+
+def timeline_events(table: PartitionTable, choice: Choice, images: int) -> Iterator[Event]:
+    """Events of images that follow each other; a track for each link and processor.
+
+    Parameters
+    ----------
+    table : PartitionTable
+        The partition.
+    choice : Choice
+        The schedule of an image.
+    images : int
+        How many there are.
+
+    Yields
+    ------
+    dict
+        An event; ``ts`` and ``dur`` are microseconds.
+    """
+    tracks = {name: number for number, name in enumerate(busy_s(table))}
+    yield from track_names(table.cluster.name, {number: name for name, number in tracks.items()})
+    for image in range(images):
+        start_s = image * choice.interval_s
+        for task in choice.tasks:
+            args: Event = {"image": image + 1, "stage": task.stage}
+            begin_s, end_s = start_s + task.begin_s, start_s + task.end_s
+            yield slice_event(f"{task.step} {image + 1}", begin_s, end_s, tracks[task.resource], args)
+
+
+def write_partition_timeline(
+    table: PartitionTable, choice: Choice, images: int, path: Path, *, replace: bool = True
+) -> None:
+    """Write a timeline (``docs/file-formats.md``), whole or not at all.
+
+    Parameters
+    ----------
+    table : PartitionTable
+        The partition.
+    choice : Choice
+        The schedule of an image.
+    images : int
+        Images that follow each other.
+    path : Path
+        Destination.
+    replace : bool
+        Whether an existing file may be replaced.
+
+    Raises
+    ------
+    InputError
+        If the file system refuses, or the file exists.
+    """
+    header = {"schema": SCHEMA, "network": table.network, "images": images, "interval_s": choice.interval_s}
+    write_file(path, timeline_text(header, timeline_events(table, choice, images)), replace=replace)

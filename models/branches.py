@@ -1,0 +1,73 @@
+"""EdgeSP's exits: two branches, at half and at three quarters of a network's work (paper 004, Section 3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+
+from ..formats import InputError, validate
+from .loader import layer_shapes
+from .rows import cut_into_rows
+from .schema import NetworkFile
+
+DEPTHS = (1 / 2, 3 / 4)
+"""Shares of the convolutions' operations after which an exit stands (paper 004, Section 3.4)."""
+
+RATES = (0.4, 0.4)
+"""Shares of samples that leave there (paper 004, Section 4.2)."""
+
+_REPLACED = ("rates", "heads", "candidates")
+"""Sources of what the branches take the place of."""
+
+
+def with_branches(file: NetworkFile, path: Path, rates: Sequence[float] = RATES) -> NetworkFile:
+    """A network with EdgeSP's exits instead of those that it has.
+
+    An exit stands after the unit whose cumulative share of the work is nearest to its depth, each after another unit
+    and none after the last.
+
+    Parameters
+    ----------
+    file : NetworkFile
+        A network that can be cut into rows.
+    path : Path
+        Where it came from, for faults.
+    rates : sequence of float
+        Share of samples that leave at each exit.
+
+    Returns
+    -------
+    NetworkFile
+        An ordinary network without candidates.
+
+    Raises
+    ------
+    InputError
+        If it cannot be cut, has too few units, or there is not one rate for each exit.
+    """
+    if len(rates) != len(DEPTHS):
+        raise InputError(f"{path}: rates: expected {len(DEPTHS)}, one for each exit but the last, found {len(rates)}")
+    plain = file.model_copy(update={"exits": [], "candidates": None})
+    units = cut_into_rows(plain, path).trunk.units
+    if len(units) <= len(DEPTHS):
+        raise InputError(f"{path}: expected more than {len(DEPTHS)} places where it can be cut, found {len(units)}")
+    done = list(accumulate(unit.flops for unit in units))
+    places: list[int] = []
+    for number, depth in enumerate(DEPTHS):
+        first = places[-1] + 1 if places else 0
+        free = range(first, len(units) - len(DEPTHS) + number)  # leaves a unit for every later exit, and one behind all
+        places.append(min(free, key=lambda i: abs(done[i] / done[-1] - depth)))
+    classes = layer_shapes(plain)[file.layers[-1].name].channels
+    exits = [
+        {"after": units[place].name, "rate": rate, "head": "edgesp", "classes": classes}
+        for place, rate in zip(places, rates, strict=True)
+    ]
+    content = file.model_dump(by_alias=True, exclude={"candidates"}) | {
+        "name": f"{file.name}-edgesp",
+        "title": f"{file.title}, with EdgeSP's exits",
+        "exits": exits,
+        "sources": {key: text for key, text in file.sources.items() if key not in _REPLACED}
+        | {"exits": "EdgeSP, Section 3.4: at 1/2 and 3/4; the rates are those of Section 4.2"},
+    }
+    return validate(NetworkFile, content, path)

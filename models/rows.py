@@ -1,0 +1,327 @@
+"""Networks as rows of maps: where a network can be cut, and which rows of an earlier map a share needs (paper 004)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError
+from .loader import build_network, head_of, lower_all
+from .network import Exit, Shape
+from .schema import Conv, Flatten, GlobalPool, Join, Linear, Memory, NetworkFile, Op, Pool, View
+
+
+class RowLayer(NamedTuple):
+    """A layer each of whose output rows needs only some rows of its inputs.
+
+    Attributes
+    ----------
+    name : str
+        The layer's name.
+    sources : tuple of str
+        The layers that it reads; ``"input"`` is what the network or the head reads.
+    reach, stride, pad : int
+        Rows that its window spans, rows between two windows, and rows of padding above the map.
+    shape : Shape
+        Its output.
+    row_flops : int
+        Floating-point operations of one output row (Equation 2).
+    weights : int
+        Words of its weights.
+    """
+
+    name: str
+    sources: tuple[str, ...]
+    reach: int
+    stride: int
+    pad: int
+    shape: Shape
+    row_flops: int
+    weights: int
+
+    @property
+    def has_product(self) -> bool:
+        """Whether it multiplies by weights: such layers have a fixed cost on a device."""
+        return self.weights > 0
+
+    def needs(self, first: NDArray[np.int64], end: NDArray[np.int64], height: int) -> Ranges:
+        """The rows of an input of this height that output rows need, of many ranges at once.
+
+        Parameters
+        ----------
+        first, end : (N,) ndarray of int64
+            First output row of each range, and the row behind its last.
+        height : int
+            Rows of the input.
+
+        Returns
+        -------
+        first, end : (N,) ndarray of int64
+            The same of the input.
+        """
+        lowest = np.clip(first * self.stride - self.pad, 0, height)
+        return lowest, np.minimum(height, (end - 1) * self.stride - self.pad + self.reach)
+
+
+class Unit(NamedTuple):
+    """Layers between two places where a network can be cut: one map enters, one leaves.
+
+    Attributes
+    ----------
+    source : Shape
+        The map that enters.
+    entry : str
+        The name by which layers read it.
+    layers : tuple of RowLayer
+        In execution order; the output of the last one leaves.
+    """
+
+    source: Shape
+    entry: str
+    layers: tuple[RowLayer, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of its last layer, after which the network can be cut."""
+        return self.layers[-1].name
+
+    @property
+    def shape(self) -> Shape:
+        """The map that leaves."""
+        return self.layers[-1].shape
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of its layers with weights (Equation 2)."""
+        return sum(layer.row_flops * layer.shape.height for layer in self.layers if layer.has_product)
+
+
+class WholeLayer(NamedTuple):
+    """A layer that needs a whole map: one device runs it.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    flops : int
+        Floating-point operations (Equation 2).
+    weights : int
+        Words of its weights.
+    """
+
+    name: str
+    flops: int
+    weights: int
+
+
+class Chain(NamedTuple):
+    """Units one behind the other, and the layers behind them that need a whole map.
+
+    Attributes
+    ----------
+    units : tuple of Unit
+        In execution order; empty if the first layer needs a whole map.
+    tail : tuple of WholeLayer
+        In execution order.
+    """
+
+    units: tuple[Unit, ...]
+    tail: tuple[WholeLayer, ...]
+
+
+class RowNetwork(NamedTuple):
+    """A network that can be cut into rows.
+
+    Attributes
+    ----------
+    name : str
+        The network's name.
+    exits : tuple of Exit
+        In order of depth; the last is the end.
+    trunk : Chain
+        The backbone.
+    ends : tuple of int
+        Units of the trunk that have run when each exit is reached; the last is all of them.
+    branches : tuple of Chain
+        What each exit but the last computes beside the backbone.
+    """
+
+    name: str
+    exits: tuple[Exit, ...]
+    trunk: Chain
+    ends: tuple[int, ...]
+    branches: tuple[Chain, ...]
+
+    @property
+    def chains(self) -> tuple[Chain, ...]:
+        """What ends at each exit: its branch, and the trunk at the end."""
+        return (*self.branches, self.trunk)
+
+    def branch_units(self, number: int) -> tuple[Unit, ...]:
+        """The units that an exit has beside the trunk; the last has none."""
+        return self.branches[number].units if number < len(self.branches) else ()
+
+
+def _row_layer(op: Op, sources: Sequence[Shape], names: tuple[str, ...], shape: Shape) -> RowLayer | None:
+    """The layer as rows; ``None`` if it needs a whole map, or if it is not known which rows it needs."""
+    source = sources[0]
+    reach, stride, pads, row_flops, weights = 1, 1, (0, 0), 0, 0
+    if isinstance(op, Conv):
+        reach, stride, pads = op.dilation[0] * (op.kernel[0] - 1) + 1, op.stride[0], (op.pad[0], op.pad[2])
+        weights = (op.kernel[0] * op.kernel[1] * (source.channels // op.groups) + 1) * op.out
+        row_flops = 2 * shape.width * weights  # Equation 2
+    elif isinstance(op, Pool):
+        reach, stride, pads = op.kernel[0], op.stride[0], (op.pad[0], op.pad[2])
+        row_flops = shape.width * shape.channels * op.kernel[0] * op.kernel[1]
+    elif isinstance(op, Linear) and source.height > 1:
+        weights = (source.channels + 1) * op.out
+        row_flops = 2 * shape.width * weights
+    elif not isinstance(op, Join) or len({item.height for item in sources}) > 1:
+        return None
+    if max(pads) >= reach:  # some windows would lie in the padding and need no row at all
+        return None
+    return RowLayer(op.name, names, reach, stride, pads[0], shape, row_flops, weights)
+
+
+def _whole_layer(op: Op, source: Shape) -> WholeLayer | None:
+    """The layer as one that a single device runs; ``None`` if it should run in rows."""
+    if isinstance(op, Linear | Conv) and source.positions == 1:
+        weights = (source.channels // getattr(op, "groups", 1) + 1) * op.out
+        return WholeLayer(op.name, 2 * weights, weights)
+    if isinstance(op, GlobalPool):
+        return WholeLayer(op.name, source.words, 0)
+    return WholeLayer(op.name, 0, 0) if isinstance(op, Flatten | View | Memory | Join) else None
+
+
+def _chain(ops: Sequence[Op], source: Shape, where: str) -> Chain:
+    """Divide layers into units and a tail.
+
+    Raises
+    ------
+    InputError
+        If layers that work on rows follow one that needs a whole map.
+    """
+    shapes, _, _ = lower_all(ops, source, [1] * len(ops), where)
+    order = {"input": -1} | {op.name: i for i, op in enumerate(ops)}
+    before = ["input", *(op.name for op in ops)]
+    names = [tuple(op.inputs or [before[i]]) for i, op in enumerate(ops)]
+    inputs = [[shapes[name] for name in read] for read in names]
+    found = [_row_layer(op, inputs[i], names[i], shapes[op.name]) for i, op in enumerate(ops)]
+    stop = next((i for i, layer in enumerate(found) if layer is None), len(ops))
+    rows = [layer for layer in found[:stop] if layer is not None]
+    tail = []
+    for op, (first, *_) in zip(ops[stop:], inputs[stop:], strict=True):
+        whole = _whole_layer(op, first)
+        if whole is None:
+            place = f'{where}: cannot be cut into rows at "{ops[stop].name}" ({ops[stop].op})'
+            if op is ops[stop]:
+                raise InputError(f"{place}: it is not known which rows of its input its rows need")
+            raise InputError(
+                f'{place}, whose rows may need its whole input, because "{op.name}" ({op.op}) behind it works on rows'
+            )
+        tail.append(whole)
+    # a place can be cut if no later layer reads anything before it
+    earliest = [min(order[name] for name in read) for read in names]
+    cuts = [i for i in range(stop) if min(earliest[i + 1 :], default=i) >= i]
+    if stop and (not cuts or cuts[-1] != stop - 1):
+        raise InputError(
+            f'{where}: cannot be cut into rows before "{ops[stop].name}" ({ops[stop].op}), because layers behind it '
+            f'read more than "{ops[stop - 1].name}"'
+        )
+    units, entry, shape = [], "input", source
+    for begin, end in zip([0, *(cut + 1 for cut in cuts)], cuts, strict=False):
+        units.append(Unit(shape, entry, tuple(rows[begin : end + 1])))
+        entry, shape = units[-1].name, units[-1].shape
+    return Chain(tuple(units), tuple(tail))
+
+
+def cut_into_rows(file: NetworkFile, path: Path) -> RowNetwork:
+    """Find where a network can be cut, and which rows every layer needs.
+
+    Units are as small as the network allows: a layer, or a residual block.
+
+    Parameters
+    ----------
+    file : NetworkFile
+        The network.
+    path : Path
+        Where it came from, for faults.
+
+    Returns
+    -------
+    RowNetwork
+        Its units, with those of its branches.
+
+    Raises
+    ------
+    InputError
+        If the file has faults, rows do not suffice for its layers, or an exit stands where nothing can be cut.
+    """
+    network = build_network(file, path)
+    trunk = _chain(file.layers, Shape(**dict(file.input)), f"{path}: layers")
+    if not trunk.units:
+        first = file.layers[0]
+        raise InputError(
+            f'{path}: layers: cannot be cut into rows: "{first.name}" ({first.op}), the first, needs a whole map'
+        )
+    places = {unit.name: number for number, unit in enumerate(trunk.units, 1)}
+    faults = [
+        f'{path}: exits[{i}].after: expected a place where the network can be cut, found "{item.after}"; '
+        f"these are {', '.join(places)}"
+        for i, item in enumerate(file.exits)
+        if item.after not in places
+    ]
+    if faults:
+        raise InputError(faults)
+    shapes = {unit.name: unit.shape for unit in trunk.units}
+    branches = [
+        _chain(head_of(item, shapes[item.after]), shapes[item.after], f"{path}: exits[{i}].layers")
+        for i, item in enumerate(file.exits)
+    ]
+    ends = [places[item.after] for item in file.exits]
+    return RowNetwork(file.name, tuple(network.exits), trunk, (*ends, len(trunk.units)), tuple(branches))
+
+
+Ranges = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""First rows, and the rows behind the last ones, of many ranges."""
+
+
+def block_rows(
+    layers: Sequence[RowLayer], entry: str, source: Shape, output: Ranges | None = None
+) -> dict[str, Ranges]:
+    """The rows of every map that a share of a block's output needs (paper 004, Section 3.2).
+
+    Parameters
+    ----------
+    layers : sequence of RowLayer
+        The block, of one or several units.
+    entry : str
+        The map that enters it.
+    source : Shape
+        Its shape.
+    output : (first, end), optional
+        The rows of the last layer's output that are needed; every share of it if not given.
+
+    Returns
+    -------
+    dict of str to (first, end)
+        For the output of every layer that counts and for ``entry``.  If ``output`` is not given, (H + 1,) arrays: the
+        first row that a share needs which begins with output row o, and the row behind the last that one needs which
+        ends before o.
+    """
+    rows = np.arange(layers[-1].shape.height + 1)
+    needs = {layers[-1].name: output or (rows, rows)}
+    heights = {entry: source.height} | {layer.name: layer.shape.height for layer in layers}
+    for layer in reversed(layers):
+        if layer.name not in needs:
+            continue  # nobody reads it
+        for name in layer.sources:
+            first, end = layer.needs(*needs[layer.name], heights[name])
+            if name in needs:
+                first, end = np.minimum(first, needs[name][0]), np.maximum(end, needs[name][1])
+            needs[name] = first, end
+    return needs

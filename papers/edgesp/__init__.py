@@ -1,0 +1,37 @@
+"""What the EdgeSP paper prints, and our figures beside it (``fluidb reproduce edgesp``)."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from ..paper import Paper
+
+PUBLISHED: dict[str, Any] = tomllib.loads((Path(__file__).parent / "published.toml").read_text(encoding="utf-8"))
+"""What the paper prints."""
+
+INTRODUCTION = """\
+Written by `fluidb reproduce edgesp -o results`; `fluidb reproduce NAME -o results` renews one item. The paper prints
+few figures: its curves have no numbers, its devices no rates, and its networks no layers, so that most of what follows
+stands beside a statement instead of a figure. Preset A (`edgesp-a`) is calibrated to AlexNet's milliseconds of Section
+4.4, preset B (`edgesp-b`) to the shape of Fig. 5 ([clusters](../../docs/edgesp.md)). The last column of a table says
+what a figure is worth: *calibrated*, a rate or an accuracy of ours was chosen by it; *predicted*, it was not. Only
+predictions are evidence. The paper has six devices; those beyond are ours. Its Algorithms 1 and 2 are mended: as
+printed, Algorithm 1 mixes K with M, expands no halo, jumps back behind the times that it should compute anew, and may
+run for ever; Algorithm 2 sums over nothing for two layers, so that no block ever has more, and keeps the layer that
+violates its condition. Equation 4 lacks its sign."""
+
+PAPER = Paper(
+    name="edgesp",
+    package=__name__,
+    title="# The EdgeSP paper, reproduced",
+    introduction=INTRODUCTION,
+    items={
+        "edgesp_fig5": "devices",
+        "edgesp_fig6": "communication",
+        "edgesp_fig7": "targets",
+        "edgesp_rules": "rules",
+        "edgesp_zeta": "rules",
+    },
+    exact=("edgesp_fig7",),
+    folder="edgesp",
+)

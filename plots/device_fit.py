@@ -1,0 +1,57 @@
+"""Picture of ``fluidb platforms fit``: measured times over work, the line, and what it leaves."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..experiments.device_fit import DeviceFit
+from .canvas import COLOURS, canvas, describe, durations, legible, round_ticks
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def draw_fit(found: DeviceFit, title: str) -> Figure:
+    """Draw measured times with the fitted line, and residuals, a colour for each size of the kernel.
+
+    Parameters
+    ----------
+    found : DeviceFit
+        What was fitted.
+    title : str
+        What was measured.
+
+    Returns
+    -------
+    Figure
+        Two panels over GFLOP.
+    """
+    points = found.points
+    work, measured_s = (np.array([getattr(item, key) for item in points]) for key in ("gflop", "measured_s"))
+    residual_s = np.array([item.residual_s for item in points])
+    kernels = np.array([item.convolution.kernel for item in points])
+    unit, per_s = durations(float(measured_s.max()))
+    line = np.geomspace(work.min(), work.max(), 200)
+    with canvas(9, 3.8) as figure:
+        times, left = figure.subplots(1, 2)
+        times.plot(line, per_s * (line / found.gflop_s + found.layer_s), color="0.3", linewidth=1, label="fit")
+        for colour, kernel in zip(itertools.cycle(COLOURS), np.unique(kernels)):
+            here = kernels == kernel
+            times.plot(
+                work[here], per_s * measured_s[here], "o", markersize=4, color=colour, label=f"{kernel} x {kernel}"
+            )
+            left.plot(work[here], per_s * residual_s[here], "o", markersize=4, color=colour)
+        left.axhline(0, color="0.3", linewidth=1)
+        times.set(xscale="log", yscale="log", ylabel=f"measured, {unit}")
+        left.set(xscale="log", ylabel=f"measured less fitted, {unit}")
+        for axes in (times, left):
+            axes.set_xlabel("GFLOP")
+            round_ticks(axes.xaxis)
+        round_ticks(times.yaxis)
+        times.legend(title="kernel", fontsize=7)
+        said = f"{found.gflop_s:.4g} GFLOP/s and {per_s * found.layer_s:.3g} {unit} a layer, R2 = {found.r2:.4f}"
+        figure.suptitle(f"{legible(title)}: {said}", fontsize=11)
+        return describe(figure, f"Times of {len(points)} convolutions of {legible(title)}", f"The line: {said}.")

@@ -1,0 +1,45 @@
+"""Picture of ``fluidb dse`` over a growing cluster: what each further device gains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..dse.partition.study import Study
+from .canvas import COLOURS, canvas, describe, durations
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def draw_devices(found: Sequence[Study]) -> Figure:
+    """Draw the average time and the data sent over the number of devices.
+
+    Parameters
+    ----------
+    found : sequence of Study
+        The partitions for every number of devices.
+
+    Returns
+    -------
+    Figure
+        Times above, data below.
+    """
+    counts, every = [len(item.every.devices) for item in found], [item.every for item in found]
+    name, scale = durations(max(item.average_s for item in every))
+    with canvas(6.0, 5.0) as figure:
+        above, below = figure.subplots(2, 1, sharex=True)
+        above.plot(counts, [scale * item.average_s for item in every], marker="o", label="all devices")
+        if found[0].subset is not None:
+            least = [scale * item.chosen.average_s for item in found]
+            above.plot(counts, least, marker="s", linestyle="--", label="best subset")
+        sent_s = [scale * item.communication_s for item in every]
+        above.plot(counts, sent_s, marker="^", color=COLOURS[3], label="communication, last exit")
+        above.set(ylabel=f"average time, {name}", ylim=(0, None))
+        above.legend()
+        below.plot(counts, [item.communication_bytes / 1e6 for item in every], marker="^", color=COLOURS[3])
+        below.set(xlabel="devices", ylabel="sent, MB", ylim=(0, None), xticks=counts)
+        figure.suptitle(f"{every[0].network} over {every[0].cluster.name}, rule {every[0].options.rule}")
+        best = min(every, key=lambda item: item.average_s)
+        said = f"The least average time is {1e3 * best.average_s:.4g} ms, with {len(best.devices)} devices."
+        return describe(figure, "Average time and data sent over the number of devices", said)

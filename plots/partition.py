@@ -1,0 +1,66 @@
+"""Picture of a partition: the rows of every map that each device computes, over the depth of the network (Fig. 3)."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+from ..dse.partition.explanation import PartitionExplained
+from .canvas import COLOURS, canvas, describe, legible
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAMED = 60
+"""Layers up to which each has its name below it, and bars side by side.  Of more, the last of every block has its name,
+and bars lie upon each other: rows that are computed twice have a mixed colour."""
+
+
+def draw_partition(found: PartitionExplained) -> Figure:
+    """Draw the rows of each device as bars, layer by layer; rows that two bars have are computed twice.
+
+    Parameters
+    ----------
+    found : PartitionExplained
+        The partition.
+
+    Returns
+    -------
+    Figure
+        A column for each layer, as high as its map; lines where blocks end, and devices exchange rows.
+    """
+    table = found.table
+    layers = [(item, layer) for item in found.blocks for layer in item.layers]
+    count, many = len(table.devices), len(layers) > NAMED
+    width = 1.0 if many else 0.8 / count
+    with canvas(min(16.0, max(7.0, 0.32 * len(layers) + 2)), 4.6) as figure:
+        axes = figure.subplots()
+        for k, colour in zip(range(count), itertools.cycle(COLOURS), strict=False):
+            here = [
+                (place, first / layer.height, (end - first) / layer.height)
+                for place, (_, layer) in enumerate(layers)
+                for first, end in [layer.rows[k]]
+                if end > first
+            ]
+            left = [place - 0.5 if many else place - 0.4 + k * width for place, _, _ in here]
+            axes.bar(
+                left, [share for *_, share in here], width, [start for _, start, _ in here], align="edge",
+                color=colour, alpha=0.6 if many or k >= len(COLOURS) else 1.0, linewidth=0,
+                label=legible(table.devices[k], 16),
+            )  # fmt: skip
+        edges = [place for place in range(1, len(layers)) if layers[place][0] is not layers[place - 1][0]]
+        for edge in edges:
+            axes.axvline(edge - 0.5, color="0.3", linewidth=1, linestyle=":")
+        last = {edge - 1 for edge in edges} | {len(layers) - 1}
+        named = [place for place in range(len(layers)) if not many or place in last]
+        axes.set_xticks(named, [legible(layers[place][1].name, 20) for place in named], rotation=90, fontsize=6)
+        axes.grid(visible=False)
+        axes.set(ylim=(1, 0), xlim=(-0.6, len(layers) - 0.4), ylabel="rows of the output, as shares of its height")
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=7, title="computed by")
+        title = f"{legible(table.network)} on {count} devices of {legible(table.cluster.name)}"
+        figure.suptitle(f"{title}; devices exchange rows at dotted lines", fontsize=11)
+        said = (
+            f"{len(layers)} layers in {len(found.blocks)} blocks; {100 * found.twice_share:.1f} % of the rows that are "
+            "computed were computed by another device, too."
+        )
+        return describe(figure, f"Rows by device: {title}", said)

@@ -1,0 +1,88 @@
+"""The compiled part of the partition: Equation 3 and Algorithm 1; also run as plain Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import naive_partition as naive
+import numpy as np
+import pytest
+from fluidb.dse.partition import kernels
+from fluidb.dse.partition.blocks import Blocks, Costs, Span
+from fluidb.models.rows import cut_into_rows
+
+
+def two_devices(**changes: Any) -> kernels.Devices:
+    ones = np.ones(2)
+    found = {
+        "flop_s": 10 * ones, "layer_s": 0.5 * ones, "bytes_s": 4 * ones, "latency_s": 0.25 * ones,
+        "memory": 1e9 * ones, "owner": 0, "reading": kernels.ONCE, "shared_bytes_s": 0.0, "owner_has_input": True,
+    }  # fmt: skip
+    return kernels.Devices(**found | changes)
+
+
+def block_of_four_rows(**changes: Any) -> kernels.Block:
+    """A 3x3 convolution on four rows: 10 operations, 8 bytes of input, 16 of output and 24 of maps a row."""
+    rows = np.arange(5)
+    found = {"need_first": np.array([0, 0, 1, 2, 3]), "need_end": np.array([0, 2, 3, 4, 4]),
+             "flops_first": 10.0 * rows, "flops_end": 10.0 * rows, "map_first": 24.0 * rows, "map_end": 24.0 * rows,
+             "layers": 1, "source_height": 4, "source_bytes": 8.0, "row_bytes": 16.0, "is_first": False}  # fmt: skip
+    return kernels.Block(**found | changes)
+
+
+def spend(block: kernels.Block, devices: kernels.Devices, rows: list[int]) -> list[list[float]]:
+    found = np.zeros((3, 2))
+    kernels.spend(block, devices, np.array(rows), np.array([0, 2, 4]), *found)
+    return found.tolist()
+
+
+@pytest.mark.parametrize(("reading", "sent"), [(kernels.EQ3, 3 * 8 + 2 * 16), (kernels.ONCE, 3 * 8), (kernels.HALO, 8)])
+def test_the_sums_are_those_of_equation_3(reading: int, sent: float):
+    compute_s, link_bytes, time_s = spend(block_of_four_rows(), two_devices(reading=reading), [0, 2, 4])
+    assert (compute_s, link_bytes) == ([2.5, 2.5], [sent, sent])
+    assert time_s == [2.5 + 0.25 + sent / 4] * 2
+    shared = spend(block_of_four_rows(), two_devices(reading=reading, shared_bytes_s=8.0), [0, 2, 4])
+    assert shared[2] == [2.5 + 0.25 + 2 * sent / 8] * 2
+
+
+def test_the_owner_receives_no_input_if_the_cluster_says_so():
+    first = block_of_four_rows(is_first=True)
+    assert spend(first, two_devices(), [0, 2, 4])[1] == [0, 24]
+    assert spend(first, two_devices(owner_has_input=False), [0, 2, 4])[1] == [24, 24]
+    assert spend(first, two_devices(reading=kernels.HALO, owner=-1), [0, 2, 4])[1] == [24, 24]
+    assert spend(first, two_devices(), [0, 0, 4]) == [[0, 4.5], [0, 32], [0, 4.5 + 0.25 + 32 / 4]]
+
+
+def test_rows_go_where_there_is_room():
+    """Three of four rows do not fit on the second device, though it is three times as fast."""
+    rows = np.zeros(3, np.int64)
+    devices = two_devices(flop_s=np.array([10.0, 30.0]), memory=np.array([1e9, 50.0]))
+    assert kernels.share(block_of_four_rows(), devices, 0.01, rows) < np.inf
+    assert rows.tolist() == [0, 2, 4]
+    tight = devices._replace(memory=np.array([30.0, 50.0]))
+    assert kernels.share(block_of_four_rows(), tight, 0.01, rows) == np.inf
+
+
+def proportional(costs: Costs, height: int) -> np.ndarray:
+    exact = height * costs.devices.flop_s / costs.devices.flop_s.sum()
+    width = np.floor(exact).astype(int)
+    for k in np.argsort(width - exact, kind="stable")[: height - width.sum()]:
+        width[k] += 1
+    return np.concatenate([[0], np.cumsum(width)])
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_algorithm_1_is_never_worse_than_proportional_shares(seed: int):
+    rng = np.random.default_rng(seed)
+    file, cluster = naive.draw_network(rng), naive.draw_cluster(rng, communication="once")
+    blocks = Blocks(cut_into_rows(file, naive.PATH), 4)
+    names = [item.name for item in cluster.devices]
+    costs = Costs(blocks, cluster, names, 0.1)
+    trunk = len(blocks.network.branches)
+    for first, end in [(0, 1), (0, len(blocks.network.trunk.units))]:
+        span = Span(trunk, first, end)
+        height = blocks.units(span)[-1].shape.height
+        even = proportional(costs, height)
+        found = costs.shares(span)
+        assert found[-1] == height
+        assert costs.time_s(span, found, found) <= costs.time_s(span, even, even) * (1 + 1e-12)

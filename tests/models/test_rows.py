@@ -1,0 +1,158 @@
+"""Where networks can be cut, which rows depend on which, and where EdgeSP's exits stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import naive_partition as naive
+import numpy as np
+import onnx
+import pytest
+from builders import TINY, Run, lines
+from fluidb.formats import InputError
+from fluidb.models import load_network
+from fluidb.models.branches import with_branches
+from fluidb.models.loader import layer_shapes, read_network_file
+from fluidb.models.rows import block_rows, cut_into_rows
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_halo_is_what_the_rows_depend_on(seed: int):
+    """Of every block, for every share of its output, against windows followed one by one."""
+    rng = np.random.default_rng(seed)
+    file = naive.draw_network(rng, exits=False)
+    shapes, units = layer_shapes(file), cut_into_rows(file, naive.PATH).trunk.units
+    first = int(rng.integers(len(units)))
+    last = int(rng.integers(first, len(units)))
+    layers = [layer for unit in units[first : last + 1] for layer in unit.layers]
+    needs = block_rows(layers, units[first].entry, units[first].source)
+    height, dilated = shapes[layers[-1].name].height, any(max(getattr(op, "dilation", [1])) > 1 for op in file.layers)
+    behind = [naive.rows_behind(file, shapes, layers[-1].name, row) for row in range(height)]
+    for name, (begins, ends) in needs.items():
+        for o0 in range(height):
+            for o1 in range(o0 + 1, height + 1):
+                rows = set().union(*(behind[row].get(name, set()) for row in range(o0, o1)))
+                if dilated:  # beside the padding a dilated window may skip the first row or the last
+                    assert rows <= set(range(begins[o0], ends[o1])), (name, o0, o1)
+                else:
+                    assert (begins[o0], ends[o1]) == (min(rows), max(rows) + 1), (name, o0, o1)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_place_can_be_cut_if_one_map_alone_passes(seed: int):
+    file = naive.draw_network(np.random.default_rng(1000 + seed), exits=False)
+    names, sources = [op.name for op in file.layers], naive.sources_of(file)
+    rows = len(file.layers) - 2  # a global pool and a classifier
+    passing = [
+        {name for read in sources[i + 1 :] for name in read if name == "input" or names.index(name) <= i}
+        for i in range(rows)
+    ]
+    expected = [names[i] for i in range(rows) if passing[i] == {names[i]}]
+    assert [unit.name for unit in cut_into_rows(file, naive.PATH).trunk.units] == expected
+
+
+def test_operations_are_those_of_equation_2():
+    file, path = read_network_file("alexnet_cifar10")
+    units = {unit.name: unit for unit in cut_into_rows(file, path).trunk.units}
+    assert units["conv2"].layers[0].row_flops * 16 == 2 * 16 * 16 * (64 * 9 + 1) * 192
+    assert units["pool2"].layers[0].row_flops * 8 == 8 * 8 * 192 * 4
+    assert sum(unit.flops for unit in units.values()) == pytest.approx(0.334e9, rel=1e-3)  # edgesp.md: .33 GFLOP
+
+
+@pytest.mark.parametrize(
+    ("name", "units", "exits"),
+    [
+        ("alexnet_cifar10", 8, ["conv3", "conv4", "fc"]),
+        ("resnet50_cifar10", 17, ["layer3.0", "layer3.4", "fc"]),
+        ("resnet50", 18, ["layer3.0", "layer3.4", "fc"]),
+        ("resnet101", 35, ["layer3.8", "layer3.17", "fc"]),
+        ("vgg16", 18, ["features.12", "features.19", "classifier.6"]),
+    ],
+)
+def test_exits_stand_at_half_and_at_three_quarters_of_the_work(name: str, units: int, exits: list[str]):
+    file, path = read_network_file(name)
+    found = cut_into_rows(with_branches(file, path), path)
+    assert (len(found.trunk.units), [item.name for item in found.exits]) == (units, exits)
+    assert [item.rate for item in found.exits] == pytest.approx([0.4, 0.4, 0.2])
+    for branch in found.branches:
+        (unit,), (flatten, linear) = branch.units, branch.tail
+        assert (unit.shape.channels, unit.layers[0].stride, flatten.flops) == (32, 2, 0)
+        assert linear.flops == 2 * (unit.shape.words + 1) * (1000 if "cifar" not in name else 10)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        (
+            "mobilenet_v3_small",
+            '"features.1.block.1.avgpool" (globalavgpool), whose rows may need its whole input, because ',
+        ),
+        ("bert_base", '"embedding" (memory), whose rows may need its whole input, because "block1.q" (linear) be'),
+    ],
+)
+def test_a_network_that_cannot_be_cut_is_refused_and_where(name: str, place: str, fluidb: Run):
+    (line,) = lines(fluidb("dse", name, "edgesp-a"))
+    assert f"{name}.toml: layers: cannot be cut into rows at {place}" in line
+
+
+@pytest.mark.parametrize(("model", "units", "tail"), [("resnet50", 19, 2), ("densenet121", 66, 2)])
+def test_an_onnx_model_is_cut_at_its_blocks(fluidb: Run, tmp_path: Path, model: str, units: int, tail: int):
+    """Their last pool is a unit, as it has a window; the classifier of DenseNet is a convolution of one position."""
+    light = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / f"light_{model}.onnx"
+    assert fluidb("models", "import", light, "-o", "n.toml").returncode == 0
+    trunk = cut_into_rows(*read_network_file(str(tmp_path / "n.toml"))).trunk
+    assert (len(trunk.units), len(trunk.tail)) == (units, tail)
+    done = fluidb("dse", "n.toml", "edgesp-a", "--devices", 6)
+    assert "the speed-up is" in done.stdout
+
+
+def test_an_exit_inside_a_unit_is_refused(tmp_path: Path):
+    file, path = read_network_file("resnet50_cifar10")
+    moved = with_branches(file, path)
+    exits = [moved.exits[0].model_copy(update={"after": "layer3.0.conv2"}), *moved.exits[1:]]
+    with pytest.raises(
+        InputError, match=r'exits\[0\].after: expected a place where .* found "layer3.0.conv2"; these are'
+    ):
+        cut_into_rows(moved.model_copy(update={"exits": exits}), path)
+
+
+@pytest.mark.parametrize(
+    ("layers", "place"),
+    [
+        ('{ name = "a", op = "conv", out = 4, kernel = 1 }, { name = "up", op = "convtranspose", out = 4, kernel = 2 }',
+         '"up" \\(convtranspose\\): it is not known which rows'),
+        ('{ name = "odd", op = "conv", out = 4, kernel = 1, pad = 1 }', '"odd" \\(conv\\): it is not known which rows'),
+        ('{ name = "flat", op = "flatten" }, { name = "fc", op = "linear", out = 2 }',
+         '"flat" \\(flatten\\), the first, needs a whole map'),
+    ],
+)  # fmt: skip
+def test_layers_whose_rows_are_not_known_are_refused(tmp_path: Path, layers: str, place: str):
+    text = Path(TINY).read_text()
+    (tmp_path / "n.toml").write_text(f"{text[: text.index('layers = [')]}layers = [{layers}]\n")
+    with pytest.raises(InputError, match=f"cannot be cut into rows.* {place}"):
+        cut_into_rows(*read_network_file(str(tmp_path / "n.toml")))
+
+
+def test_layers_behind_the_rows_must_read_the_last_of_them(tmp_path: Path):
+    text = Path(TINY).read_text()
+    head = text[: text.index("layers = [")]
+    rows = '{ name = "a", op = "conv", out = 4, kernel = 1 }, { name = "b", op = "conv", out = 4, kernel = 1 }'
+    ends = '{ name = "p", op = "globalavgpool" }, { name = "q", op = "globalavgpool", from = "a" }'
+    last = '{ name = "c", op = "add", from = ["p", "q"] }'
+    (tmp_path / "n.toml").write_text(f"{head}layers = [{rows}, {ends}, {last}]\n")
+    with pytest.raises(InputError, match='cannot be cut into rows before "p" .* read more than "b"'):
+        cut_into_rows(*read_network_file(str(tmp_path / "n.toml")))
+
+
+def test_the_command_writes_the_network_with_edgesp_s_exits(fluidb: Run, tmp_path: Path):
+    assert (
+        fluidb("models", "exits", "alexnet_cifar10", "--edgesp", "--rates", "0.3,0.2", "-o", "n.toml").returncode == 0
+    )
+    network = load_network(str(tmp_path / "n.toml"))
+    assert [(item.name, item.rate) for item in network.exits][:2] == [("conv3", 0.3), ("conv4", 0.2)]
+    for arguments, said in [
+        (["--edgesp", "--at", "H1"], "--at: --edgesp has its own places; leave one of the two out"),
+        (["--edgesp", "--rates", "0.3"], "rates: expected 2, one for each exit but the last, found 1"),
+    ]:
+        (line,) = lines(fluidb("models", "exits", "alexnet_cifar10", *arguments, "-o", "m.toml"))
+        assert said in line

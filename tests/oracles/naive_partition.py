@@ -1,0 +1,277 @@
+"""Networks as rows in plain loops: random ones, their numbers, which rows depend on which, what a partition costs."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fluidb.formats import InputError, validate
+from fluidb.models.loader import build_network
+from fluidb.models.rows import cut_into_rows
+from fluidb.models.schema import Conv, Join, NetworkFile, Pool
+from fluidb.platforms import Cluster
+from fluidb.tables.partition import PartitionTable
+
+PATH = Path("random.toml")
+
+
+# random networks and clusters
+
+
+def draw_network(rng: np.random.Generator, *, exits: bool = True, parts: int = 4, height: int = 14) -> NetworkFile:
+    """Convolutions, pools, residual blocks and parallel branches, with every stride, padding and dilation."""
+    layers: list[dict[str, Any]] = []
+    places: list[str] = []
+
+    def add(op: str, **keys: Any) -> str:
+        layers.append({"name": f"l{len(layers)}", "op": op, **keys})
+        return str(layers[-1]["name"])
+
+    def window(**keys: Any) -> dict[str, Any]:
+        kernel = int(rng.integers(1, 5))
+        dilation = int(rng.integers(1, 3)) if keys.pop("dilated", False) else 1
+        most = min(3, dilation * (kernel - 1))
+        found = {"kernel": [kernel, int(rng.integers(1, 3))], "stride": [int(rng.integers(1, 4)), 1], **keys}
+        found["pad"] = [int(rng.integers(most + 1)), 0, int(rng.integers(most + 1)), 0]
+        return found | ({"dilation": [dilation, 1]} if dilation > 1 else {})
+
+    def file() -> NetworkFile:
+        rate = round(float(rng.uniform(0.1, 0.6)), 3)
+        ends = [{"after": name, "rate": rate, "head": "edgesp", "classes": 3} for name in places[:1]]
+        tail = [{"name": "pool", "op": "globalavgpool"}, {"name": "fc", "op": "linear", "out": 3}]
+        content = {
+            "schema": "fluidb.network/1", "name": "random", "title": "random", "input": shape,
+            "layers": [*layers, *tail], "exits": ends,
+        }  # fmt: skip
+        return validate(NetworkFile, content, PATH)
+
+    shape = {"height": int(rng.integers(4, height)), "width": int(rng.integers(2, 5)), "channels": 2}
+    before = "input"
+    for _ in range(int(rng.integers(2, parts + 1))):
+        kept, kind, out = len(layers), rng.choice(["conv", "pool", "residual", "parallel"]), int(rng.integers(1, 4))
+        if kind == "conv":
+            last = add("conv", out=out, **{"from": before}, **window(dilated=True))
+        elif kind == "pool":
+            keys = window(ceil=bool(rng.integers(2)))
+            last = add(str(rng.choice(["maxpool", "avgpool"])), **{"from": before}, **keys)
+        elif kind == "residual":
+            stride = int(rng.integers(1, 3))
+            early = bool(rng.integers(2))
+            side = add("conv", out=out, kernel=1, stride=stride, **{"from": before}) if early else ""
+            inner = add("conv", out=2, kernel=1, **{"from": before})
+            inner = add("conv", out=out, kernel=3, pad=1, stride=stride, **{"from": inner})
+            side = side or add("conv", out=out, kernel=1, stride=stride, **{"from": before})
+            last = add("add", **{"from": [inner, side]})
+        else:
+            wide = add("conv", out=out, kernel=[5, 1], pad=[2, 0], **{"from": before})
+            last = add("concat", **{"from": [before, wide, add("conv", out=1, kernel=1, **{"from": before})]})
+        try:
+            build_network(file(), PATH)
+            before = last
+        except InputError:  # a window that does not fit into the map
+            del layers[kept:]
+    if not layers:
+        before = add("conv", out=2, kernel=1)
+    if exits and rng.integers(2):
+        places.append(str(rng.choice([unit.name for unit in cut_into_rows(file(), PATH).trunk.units])))
+    return file()
+
+
+def draw_cluster(rng: np.random.Generator, most: int = 5, **changes: Any) -> Cluster:
+    """Devices of unlike rates, one in five of rate zero, with links or an uplink."""
+    count = int(rng.integers(1, most + 1))
+    rates = [0.0 if rng.integers(5) == 0 and k else round(float(rng.uniform(1e-5, 1e-3)), 7) for k in range(count)]
+    devices = [
+        {"name": f"d{k}", "gflop_s": rate, "layer_s": float(rng.choice([0.0, 1e-4])), "memory_gb": 1.0}
+        for k, rate in enumerate(rates)
+    ]
+    shared = bool(rng.integers(4) == 0)
+    links = [
+        {
+            "device": f"d{k}",
+            "mbit_s": round(float(rng.uniform(0.1, 20)), 3),
+            "latency_s": float(rng.choice([0.0, 1e-3])),
+        }
+        for k in range(count)
+    ]
+    content = {
+        "schema": "fluidb.cluster/1", "name": "drawn", "title": "drawn", "devices": devices,
+        "owner": "d0", "owner_has_input": bool(rng.integers(2)),
+        "communication": str(rng.choice(["eq3", "once", "halo"])),
+        **({"uplink": {"mbit_s": 3.0, "latency_s": 1e-4}} if shared else {"links": links}),
+    }  # fmt: skip
+    return validate(Cluster, content | changes, PATH)
+
+
+# what a network computes
+
+
+def weights_of(file: NetworkFile, channels: dict[str, int], rng: np.random.Generator) -> dict[str, Any]:
+    """Random weights of every convolution."""
+    return {
+        op.name: rng.normal(size=(op.out, channels[source], *op.kernel))
+        for op, (source, *_) in zip(file.layers, sources_of(file), strict=True)
+        if isinstance(op, Conv)
+    }
+
+
+def sources_of(file: NetworkFile) -> list[tuple[str, ...]]:
+    before = ["input", *(op.name for op in file.layers)]
+    return [tuple(op.inputs or [before[i]]) for i, op in enumerate(file.layers)]
+
+
+def run_rows(op: Any, inputs: list[Any], weights: Any, first: int, end: int, width: int) -> Any:
+    """Output rows from ``first`` to ``end`` of a layer, as (rows, width, channels); rows not to be read are NaN."""
+    if isinstance(op, Join):
+        parts = [source[first:end] for source in inputs]
+        return sum(parts[1:], parts[0]) if op.op == "add" else np.concatenate(parts, axis=2)
+    (source,) = inputs
+    fill = -np.inf if op.op == "maxpool" else 0.0
+    below, right = (16, 16)  # more than any window reaches
+    padded = np.pad(source, ((op.pad[0], below), (op.pad[1], right), (0, 0)), constant_values=fill)
+    rows, dilation = end - first, getattr(op, "dilation", [1, 1])
+    found = None
+    for i, j in product(range(op.kernel[0]), range(op.kernel[1])):
+        at, over = first * op.stride[0] + i * dilation[0], j * dilation[1]
+        part = padded[at : at + rows * op.stride[0] : op.stride[0], over : over + width * op.stride[1] : op.stride[1]]
+        if isinstance(op, Conv):
+            part = part @ weights[:, :, i, j].T
+        found = part if found is None else np.maximum(found, part) if op.op == "maxpool" else found + part
+    return found
+
+
+def run_whole(file: NetworkFile, shapes: dict[str, Any], image: Any, weights: dict[str, Any]) -> dict[str, Any]:
+    """The map of every layer that works on rows."""
+    maps = {"input": image}
+    for op, sources in zip(file.layers, sources_of(file), strict=True):
+        if isinstance(op, Conv | Pool | Join):
+            shape, inputs = shapes[op.name], [maps[name] for name in sources]
+            maps[op.name] = run_rows(op, inputs, weights.get(op.name), 0, shape.height, shape.width)
+    return maps
+
+
+def run_shares(
+    file: NetworkFile, table: PartitionTable, shapes: dict[str, Any], image: Any, weights: dict[str, Any]
+) -> dict[str, Any]:
+    """The output of every block of the trunk, put together from the devices' shares.
+
+    A device sees the rows of the block's input that the record says it needs, and no others; in the block, the rows
+    that the record says it computes.
+    """
+    ops, sources = (
+        {op.name: op for op in file.layers},
+        dict(zip((o.name for o in file.layers), sources_of(file), strict=True)),
+    )
+    maps = {"input": image}
+    for block in table.blocks:
+        if block.in_branch:
+            continue
+        whole = np.full(shapes[block.name], np.nan)
+        for k, (first, end) in enumerate(block.shares):
+            if first == end:
+                continue
+            low, high = block.needed[k]
+            seen = np.full_like(maps[block.source], np.nan)
+            seen[low:high] = maps[block.source][low:high]
+            local = {block.source: seen}
+            for layer in block.layers:
+                shape, (a, b) = shapes[layer.name], layer.rows[k]
+                inputs = [local[name] for name in sources[layer.name]]
+                rows = np.full(shape, np.nan)
+                rows[a:b] = run_rows(ops[layer.name], inputs, weights.get(layer.name), a, b, shape.width)
+                local[layer.name] = rows
+            whole[first:end] = local[block.name][first:end]
+        maps[block.name] = whole
+    return maps
+
+
+def rows_behind(file: NetworkFile, shapes: dict[str, Any], output: str, row: int) -> dict[str, set[int]]:
+    """Every row of every map on which a row of ``output`` depends, window by window."""
+    behind: dict[str, set[int]] = {output: {row}}
+    names = [op.name for op in file.layers]
+    for op, sources in reversed(list(zip(file.layers, sources_of(file), strict=True))):
+        if names.index(op.name) > names.index(output):
+            continue
+        for o in behind.get(op.name, ()):
+            for name in sources:
+                if isinstance(op, Join):
+                    rows = [o]
+                else:
+                    gap = getattr(op, "dilation", [1, 1])[0]
+                    rows = [o * op.stride[0] - op.pad[0] + i * gap for i in range(op.kernel[0])]
+                behind.setdefault(name, set()).update(r for r in rows if 0 <= r < shapes[name].height)
+    return behind
+
+
+# what a partition costs
+
+
+def flops_of(file: NetworkFile, shapes: dict[str, Any]) -> dict[str, tuple[float, bool]]:
+    """Operations of a row of every layer (Equation 2), and whether it has weights."""
+    found = {}
+    for op, (source, *_) in zip(file.layers, sources_of(file), strict=True):
+        shape = shapes[op.name]
+        if isinstance(op, Conv):
+            taps = shapes[source].channels // op.groups * op.kernel[0] * op.kernel[1]
+            found[op.name] = 2.0 * shape.width * (taps + 1) * op.out, True
+        elif isinstance(op, Pool):
+            found[op.name] = float(shape.width * shape.channels * op.kernel[0] * op.kernel[1]), False
+        else:
+            found[op.name] = 0.0, False
+    return found
+
+
+def cost_of(
+    file: NetworkFile, shapes: dict[str, Any], table: PartitionTable
+) -> list[tuple[list[float], list[float], float]]:
+    """Computation and bytes by device, and the time, of every block of the trunk, from the rows of the record alone."""
+    cluster, flops = table.cluster, flops_of(file, shapes)
+    members = [item for item in cluster.devices if item.name in table.devices]
+    alone = len(members) == 1
+    found = []
+    holds = None
+    for block in table.blocks:
+        if block.in_branch:
+            continue
+        compute, sent = [], []
+        row_bytes = 4 * shapes[block.source].width * shapes[block.source].channels
+        for k, item in enumerate(members):
+            first, end = block.shares[k]
+            work = sum(flops[layer.name][0] * (layer.rows[k][1] - layer.rows[k][0]) for layer in block.layers)
+            products = sum(flops[layer.name][1] for layer in block.layers)
+            compute.append(work / (1e9 * item.gflop_s) + products * item.layer_s if end > first else 0.0)
+            needs = set(range(*block.needed[k])) if end > first else set()
+            if holds is None and item.name == cluster.owner and (cluster.owner_has_input or alone):
+                needs = set()
+            if alone and holds is not None:
+                needs = set()
+            if cluster.communication == "halo" and holds is not None:
+                needs -= set(range(*holds[k]))
+            out = shapes[block.name].width * shapes[block.name].channels * 4 * (end - first)
+            sent.append(row_bytes * len(needs) + (out if cluster.communication == "eq3" and not alone else 0))
+        holds = block.shares
+        times = []
+        for k, item in enumerate(members):
+            link = cluster.uplink or next(link for link in cluster.links if link.device == item.name)
+            carried = sum(sent) if cluster.uplink else sent[k]
+            times.append(compute[k] + (link.latency_s + 8e-6 * carried / link.mbit_s if sent[k] else 0.0))
+        found.append((compute, sent, max(times)))
+    return found
+
+
+def divisions(height: int, count: int) -> list[tuple[int, ...]]:
+    """Every way to give rows to devices."""
+    if count == 1:
+        return [(height,)]
+    return [(n, *rest) for n in range(height + 1) for rest in divisions(height - n, count - 1)]
+
+
+def cuttings(count: int) -> list[list[tuple[int, int]]]:
+    """Every way to cut units into blocks."""
+    found = []
+    for marks in product([0, 1], repeat=count - 1):
+        bounds = [0, *(i + 1 for i, mark in enumerate(marks) if mark), count]
+        found.append(list(pairwise(bounds)))
+    return found

@@ -1,0 +1,87 @@
+"""Measures of how sure an answer is: confidence, and entropy (paper 004, Equation 4).
+
+Files, options and screens hold the measure itself.  Arrays hold it with its :attr:`~Measure.sign`, so that surer is
+larger everywhere else: a sample leaves where the value reaches the least value of the exit, whatever the measure.  A
+sign is exact, so nothing is lost on the way in and out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .columns import Number
+
+Threshold = float | Literal["never", "always"]
+"""What an answer must reach so that its sample leaves: a value of the measure; or no answer does, or every one."""
+
+_WORDS: dict[Threshold, float] = {"never": math.inf, "always": -math.inf}
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A measure of how sure an answer is.
+
+    Attributes
+    ----------
+    name : str
+        Its name in files and on screen.
+    values : Number
+        What its values must be.
+    sign : int
+        1 if larger is surer, else -1.
+    reached : str
+        How a value that reaches a threshold compares with it.
+    plural : str
+        Its values, for faults.
+    usual : tuple of float
+        Thresholds that are looked at where a user names none, the surest last.
+    """
+
+    name: Literal["confidence", "entropy"]
+    values: Number
+    sign: Literal[1, -1]
+    reached: str
+    plural: str
+    usual: tuple[float, ...]
+
+    def fits(self, threshold: Threshold) -> bool:
+        """Whether it is a threshold of this measure."""
+        return threshold in _WORDS or not bool(self.values.outside(np.asarray(threshold)))
+
+    def least(self, threshold: Threshold) -> float:
+        """The least value, in an array where surer is larger, that reaches a threshold."""
+        return _WORDS[threshold] if isinstance(threshold, str) else self.sign * threshold
+
+    def threshold(self, least: float) -> Threshold:
+        """The threshold that :meth:`least` turns into a value."""
+        words: dict[float, Threshold] = {value: word for word, value in _WORDS.items()}
+        return words.get(least, self.sign * least + 0.0)  # without the sign of a zero
+
+    def signed(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """From values of the measure to an array where surer is larger; and back."""
+        kept = values.astype(np.float64, copy=False)
+        return kept if self.sign == 1 else -kept
+
+
+CONFIDENCE = Measure(
+    "confidence", Number(np.float64, 0, 1, "a confidence from 0 to 1"), 1, ">=", "confidences from 0 to 1",
+    (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99),
+)  # fmt: skip
+ENTROPY = Measure(
+    "entropy", Number(np.float64, 0, 25, "an entropy in nats, from 0 to 25"), -1, "<=", "entropies from 0 to 25 nats",
+    (1.5, 1.0, 0.7, 0.5, 0.3, 0.1, 0.03),
+)  # fmt: skip
+"""H = -sum y log y over the classes, with the sign that Equation (4) leaves out; at most the logarithm of their number,
+which is below 25 for all that fit a memory."""
+
+MEASURES: dict[str, Measure] = {measure.name: measure for measure in (CONFIDENCE, ENTROPY)}
+
+
+def show_threshold(threshold: Threshold) -> str:
+    """A threshold as a user writes it."""
+    return threshold if isinstance(threshold, str) else f"{threshold:g}"
