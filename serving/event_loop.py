@@ -434,6 +434,10 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
                 compact(lane, batch, gather_s)
             if merges or lane.samples == 0:
                 give_way(merges, clock, lane, batches, members, requests)
+                if merges:
+                    under = batches[lane.offset + lane.depth - 1]
+                    if under.places > b_max:  # no device runs a larger batch, so that the two are gathered
+                        compact(lane, under, gather_s)
             if merges and lane.run < runs.shape[0]:
                 runs[lane.run, 3] += MERGES
 

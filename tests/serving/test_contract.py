@@ -329,3 +329,18 @@ def test_what_comes_later_changes_nothing_before(policy):
     assert before.sum() > 100
     assert np.array_equal(first.finish_s[before], other.finish_s[before])
     assert np.array_equal(first.start_s[before], other.start_s[before])
+
+
+@compile_policy
+def fill_and_pad(view, data):
+    """Batches that keep the places of samples that have exited, although others take these places meanwhile."""
+    return Decision(min(view.waiting, view.b_max - view.in_flight), 0, 1, math.inf, False, 0, 0.0)
+
+
+def test_batches_whose_places_exceed_the_largest_batch_are_gathered_where_they_merge():
+    """Of three samples two exit; two others catch up with the third: five places, where three are the most."""
+    table = table_of([[1.0] * 3] * 3).model_copy(update={"gather_s": [[0.0, 0.25, 0.25, 0.25]] * 3})
+    traffic = traffic_of(trace_of([0.0] * 3 + [0.5] * 2), np.array([1, 1, 3, 3, 3]), 100.0)
+    found = simulate(table, traffic, scheduler_of(fill_and_pad))
+    assert found.finish_s.tolist() == [1.0, 1.0, 4.25, 4.25, 4.25]
+    assert found.launches[0].sum(axis=0).tolist() == [0, 0, 1, 3]

@@ -190,3 +190,23 @@ def test_a_device_that_was_idle_wakes_up_first():
     found = simulate(table, traffic_of(trace_of([0.0, 0.5, 10.0]), np.array([1, 1, 1]), 100.0), find_policy("serial"))
     assert found.finish_s.tolist() == [1.25, 2.25, 11.25]
     assert found.overhead_s == 0.5
+
+
+def test_places_that_were_not_given_up_are_padding_of_a_merged_batch():
+    """The second of three requests leaves at exit 1; two others catch up, and stage 2 runs at five places for four."""
+    seen = []
+
+    def run_stage(number, tensors):
+        seen.append((number, len(tensors["x" if number == 0 else "map"])))
+        return carrying(3)(number, tensors)
+
+    class Both(TableEngine):
+        def run(self, launch):
+            super().run(launch)
+            engine.run(launch)
+
+    engine = MapEngine(run_stage, {"x": np.arange(5.0)[:, None]}, np.arange(5), lambda _, found: np.zeros(len(found)))
+    traffic = traffic_of(trace_of([0.0, 0.0, 0.0, 0.5, 0.5]), np.array([3, 1, 2, 3, 2]), 100.0)
+    in_steps(table_of([[1.0] * 5] * 3), traffic, scheduler_of(keep), Both)
+    assert seen == [(0, 3), (0, 2), (1, 5), (2, 5)]
+    assert [float(answer[0]) for answer in engine.answers] == [0.0, 1.0, 2.0, 3.0, 4.0]
