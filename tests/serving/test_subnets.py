@@ -64,6 +64,11 @@ def test_who_did_not_return_has_missed_what_it_asked_for():
     assert (stopped.served_accuracy, stopped.accuracy_miss_rate) == (0.5, pytest.approx(4 / 6))
     assert stopped.off_chip_bytes == 4e6
     assert (none.served_accuracy, none.accuracy_miss_rate) == (None, None)
+    easy = replace(six_queries(), min_accuracy=np.full(6, 0.5))
+    traffic, policy = traffic_of(easy, np.ones(6, dtype=int)), find_policy("sushi:subnet=0,graph=0")
+    cut = summarise(simulate(two_subnets(**COSTS), traffic, policy, until_s=3.5)).subnets
+    assert cut
+    assert cut.accuracy_miss_rate == 0.5  # three are back, and have what they asked for
 
 
 def test_what_a_table_does_not_state_has_no_figure():
