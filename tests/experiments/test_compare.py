@@ -568,7 +568,7 @@ def test_near_miss_of_a_scenario(fluidb: Run) -> None:
 
 def test_shipped_scenarios_load_and_are_listed(fluidb: Run) -> None:
     paper = ["fig7", "fig8", "fig9", "table2"]
-    assert SCENARIOS.names() == [*paper[:3], "fluid-slack", "fluid-slack-parts", "table2"]
+    assert SCENARIOS.names() == [*paper[:3], "fluid-slack", "fluid-slack-parts", "similar", "table2"]
     told = " ".join(fluidb("compare", "--help").stdout.split())
     for name in SCENARIOS.names():
         scenario = load_scenario(name)
