@@ -16,7 +16,7 @@ from ..render import facts, note, progress, show, table
 if TYPE_CHECKING:
     from ...experiments.comparison import Against, Change, Comparison, PointResult
 
-_SHIPPED = "table2, fig7, fig8, fig9, fluid-slack, fluid-slack-parts, similar"
+_SHIPPED = "fluid-slack, fluid-slack-parts, similar, table2, fig7, fig8, fig9"
 NAMES = f"A scenario: {_SHIPPED}, or a TOML file (`fluidb docs compare`)."
 
 
