@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import platform
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..formats import InputError, check_own_folder, table_text, write_directory
 from ..models import Exit
+from ..platforms.described import NAME
 from ..platforms.device import MAX_BATCH
 from ..platforms.measured import Measured
 from ..platforms.writer import platform_text
@@ -156,6 +158,9 @@ def measure(
         raise InputError(f"--b-max: expected 1 to {MAX_BATCH}, found {b_max}")
     if rounds < 2:
         raise InputError(f"--rounds: expected at least 2, found {rounds}")
+    name = name or "this-machine"
+    if not re.fullmatch(NAME, name):
+        raise InputError(f'--name: expected up to 80 letters, digits, dots, "-" and "_", found "{name}"')
     stages, random = len(network.exits), np.random.default_rng(seed)
     seen = _Rounds([], [], [])
     blank = _blank_table(network, b_max)
@@ -184,7 +189,7 @@ def measure(
     drift = float(relative[len(relative) // 2 :].mean() / relative[: len(relative) // 2].mean() - 1.0)
     if abs(drift) > NOISY:
         noisy.append(f"drift: the second half of the rounds took {drift:+.1%}")
-    device = _device(network, cells, seen, name or "this-machine", f"{rounds} rounds after {warm_up} to warm up", drift)
+    device = _device(network, cells, seen, name, f"{rounds} rounds after {warm_up} to warm up", drift)
     return Measurement(device, _table(network, device), cells, relative, drift, noisy)
 
 

@@ -229,7 +229,9 @@ def validate_simulator(
     """
     faults = []
     if not loads or not all(0 < load <= 10 for load in loads) or len(set(loads)) < len(loads):
-        faults.append(f"--loads: expected different shares above 0, found {', '.join(f'{load:g}' for load in loads)}")
+        faults.append(
+            f"--loads: expected different shares above 0, up to 10, found {', '.join(f'{load:g}' for load in loads)}"
+        )
     if repeats < 1:
         faults.append(f"--repeats: expected at least 1, found {repeats}")
     if requests < 2:

@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
+from ...formats import InputError
+
 
 def chosen_cores(threads: int) -> list[int]:
     """A core for each thread of a stage: the last of those that this process may use; the first serve interrupts.
@@ -19,10 +21,18 @@ def chosen_cores(threads: int) -> list[int]:
     Returns
     -------
     list of int
-        Cores, counted from 0.  There are none if the system cannot pin, or has fewer cores than threads.
+        Cores, counted from 0; none if the system cannot pin.
+
+    Raises
+    ------
+    InputError
+        If there are fewer cores than threads, which would wait for each other.
     """
-    allowed = sorted(os.sched_getaffinity(0)) if sys.platform == "linux" else []
-    return allowed[-threads:] if threads <= len(allowed) else []
+    pins = sys.platform == "linux"
+    allowed = sorted(os.sched_getaffinity(0)) if pins else list(range(os.cpu_count() or 1))
+    if not 1 <= threads <= len(allowed):
+        raise InputError(f"--threads: expected 1 to {len(allowed)}, the cores that are free to use, found {threads}")
+    return allowed[-threads:] if pins else []
 
 
 def cores_text(cores: Sequence[int]) -> str:

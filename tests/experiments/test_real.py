@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -30,6 +31,7 @@ from onnx import helper, numpy_helper
 pytestmark = pytest.mark.skipif(not COMPILED, reason="runs in real time")
 
 CLASSES, SAMPLES = 5, 40
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def network_file(folder: Path, name: str = "net") -> Path:
@@ -93,6 +95,7 @@ def test_a_measured_network_is_an_ordinary_device(made):
     check_measured_folder(folder / "dev", replace=True)
 
 
+@pytest.mark.skipif(CORES < 2, reason="one core")
 def test_a_network_answers_the_same_on_two_pinned_threads(made):
     one, folder = made[0], made[-1]
     two = RealNetwork(str(one.path), folder / "in.npz", threads=2)
@@ -183,6 +186,8 @@ def test_faults(made, tmp_path, monkeypatch):
     for b_max, rounds in ((0, 20), (8, 1)):
         with pytest.raises(InputError, match="expected"):
             measure(network, b_max=b_max, rounds=rounds)
+    with pytest.raises(InputError, match='--name: expected up to 80 letters, .* found "a/b"'):
+        measure(network, b_max=1, rounds=2, name="a/b")
     monkeypatch.setattr("fluidb.serving.real.needs.find_spec", lambda name: None)
     assert fault(model) == (
         f"{model}: a real device needs onnx, which is not installed: pip install 'fluidb[onnx,runtime]'"
@@ -224,7 +229,8 @@ def test_a_verdict_is_refused_where_noise_explains_more_than_is_asked():
     assert judge_point([trial(1.5, 0.0), trial(1.5, 0.0), trial(1.5, 0.5)], 0.05).says == "refused"  # one wild repeat
     assert judge_point([trial(1.2, 0.01), trial(1.1, -0.01)], 0.05).says == "off"
     noisy = judge_point([trial(1.2, 0.03, 0.04), trial(1.1, -0.03, 0.04)], 0.05)  # without drift as large
-    assert (noisy.doubt, noisy.says) == (pytest.approx(0.1), "refused")
+    assert noisy.doubt == pytest.approx(0.1)
+    assert noisy.says == "refused"
 
 
 def test_the_interval_of_a_table_is_that_of_both_measurements(made):
