@@ -508,8 +508,9 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     "three traffics": ([("rates = [2000, 8000]", "rates = [1.0]\noffline = true")], "found rates and offline"),
     "no correlation": (
         [("rates = [2000, 8000]", "rates = [1.0]\npredict_depth = 2.0")],
-        ".predict_depth: expected at most 1, found 2.0",
+        ".predict_depth: expected a correlation from -1 to 1, 0 or at least 0.01 in size, found 2",
     ),
+    "hardly a correlation": ([("rates = [2000, 8000]", "rates = [1.0]\npredict_depth = 0.005")], "found 0.005"),
     "case twice": (
         [('name = "light and heavy"', 'name = "tiny on pocket at 0.8GB/s"')],
         "cases: expected every name (by default NETWORK on PLATFORM) once",
@@ -568,7 +569,7 @@ def test_near_miss_of_a_scenario(fluidb: Run) -> None:
 
 def test_shipped_scenarios_load_and_are_listed(fluidb: Run) -> None:
     paper = ["fig7", "fig8", "fig9", "table2"]
-    assert SCENARIOS.names() == [*paper[:3], "fluid-slack", "fluid-slack-parts", "table2"]
+    assert SCENARIOS.names() == [*paper[:3], "fluid-slack", "fluid-slack-parts", "similar", "table2"]
     told = " ".join(fluidb("compare", "--help").stdout.split())
     for name in SCENARIOS.names():
         scenario = load_scenario(name)
