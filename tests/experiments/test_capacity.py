@@ -230,6 +230,10 @@ def test_capacity_on_the_command_line(fluidb: Run, tmp_path: Path, tiny_design: 
     assert done.returncode == 0
     assert "none up to 100 /s, the highest rate searched" in done.stdout
 
+    similar = [*common, "--require", "mean <= 1s", "--high", 100, "--policy", "batchcond:similar=depth"]
+    assert "draw it, e.g. --predict-depth 0.7" in fluidb(*similar).stderr
+    assert json.loads(fluidb(*similar, "--predict-depth", 0.7, "--json").stdout)["predict_depth"] == 0.7
+
     done = fluidb("capacity", "nowhere", "--slo", "1s", "--require", "mean <= 1")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
     assert list(tmp_path.iterdir()) == []
