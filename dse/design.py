@@ -200,6 +200,11 @@ def read_design(folder: Path) -> tuple[DesignTable, FbcbTable]:
         raise InputError(
             f"{folder}: expected the folder of a design, found none; make it with `fluidb dse -o {folder}`"
         )
+    if (folder / LATENCY_FILE).exists() and not (folder / DESIGN_FILE).exists():
+        raise InputError(
+            f"{folder}: expected the folder of a design, found a latency table without one, as a device has; "
+            "search a design with `fluidb dse`"
+        )
     design = read_table(DesignTable, folder / DESIGN_FILE)
     fbcb = read_table(FbcbTable, folder / FBCB_FILE, design)
     names = [row.name for row in design.network.layers if row.gemm]
