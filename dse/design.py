@@ -12,7 +12,7 @@ from ..formats import InputError, Table, check_own_folder, read_table, table_tex
 from ..models import Network
 from ..models.network import Count
 from ..platforms import ENERGY_KEYS, LUT_KEYS, Platform
-from ..tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE
+from ..tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE, SUBGRAPHS_FILE
 from .fbcb import FbcbTable, encode
 from .search import Candidate, Evaluator, SearchOptions, SearchResult
 from .space import Tile, luts
@@ -200,6 +200,9 @@ def read_design(folder: Path) -> tuple[DesignTable, FbcbTable]:
         raise InputError(
             f"{folder}: expected the folder of a design, found none; make it with `fluidb dse -o {folder}`"
         )
+    for file, what in ((PARTITION_FILE, "a partition"), (SUBGRAPHS_FILE, "SubGraphs")):
+        if (folder / file).exists():
+            raise InputError(f"{folder}: expected the folder of a design for a board, found {what}")
     design = read_table(DesignTable, folder / DESIGN_FILE)
     fbcb = read_table(FbcbTable, folder / FBCB_FILE, design)
     names = [row.name for row in design.network.layers if row.gemm]

@@ -151,7 +151,9 @@ def tabulate_latency(table: PartitionTable) -> LatencyTable:
     return latency.derived_from(table)
 
 
-def write_partition(folder: Path, table: PartitionTable, *, replace: bool = False) -> LatencyTable:
+def write_partition(
+    folder: Path, table: PartitionTable, latency: LatencyTable | None = None, *, replace: bool = False
+) -> LatencyTable:
     """Write the folder of a partition, whole or not at all.
 
     Parameters
@@ -160,6 +162,8 @@ def write_partition(folder: Path, table: PartitionTable, *, replace: bool = Fals
         Destination.
     table : PartitionTable
         The partition.
+    latency : LatencyTable, optional
+        Its latency table; that for one image at a time if not given.
     replace : bool
         Whether an earlier partition may be replaced; nothing else is ever replaced.
 
@@ -174,7 +178,7 @@ def write_partition(folder: Path, table: PartitionTable, *, replace: bool = Fals
         If the folder holds something else, or the file system refuses.
     """
     check_folder(folder, replace=replace)
-    latency = tabulate_latency(table)
+    latency = latency or tabulate_latency(table)
     files = {PARTITION_FILE: table_text(table), LATENCY_FILE: table_text(latency)}
     write_directory(folder, files, replace=replace)
     return latency
