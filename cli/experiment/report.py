@@ -23,7 +23,7 @@ def command(
     slo: Slo = None,
     seed: Annotated[int | None, option("Seed of exits that are drawn.  [default: 0]")] = None,
     predict_depth: PredictDepth = None,
-    title: Annotated[str | None, option("Title of the page.  [default: network and board]")] = None,
+    title: Annotated[str | None, option("Title of the page.  [default: network and platform]")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -70,7 +70,7 @@ def _text(report: Report) -> Iterator[str]:
         rows += [(*about, policy, ms(p99.latency_s), percent(share)) for policy, p99, share in figures] or [about]
     if rows:
         yield table(
-            ["design", "network", "board", "<T_R,T_P,T_C>", "policy", "p99", "violations"][: len(rows[0])], rows
+            ["design", "network", "platform", "<T_R,T_P,T_C>", "policy", "p99", "violations"][: len(rows[0])], rows
         )
     if report.comparisons:
         yield facts((item.name, f"{item.found.title}, {len(item.found.points)} points") for item in report.comparisons)
