@@ -39,7 +39,7 @@ COMMANDS = {
     "reproduce": (".experiment", "Run the paper's experiments and compare every figure."),
     "report": (".experiment", "Write a search and its simulations as one HTML page."),
     "models": (".design", "List, show, check and import networks."),
-    "platforms": (".design", "List, show, check and import boards."),
+    "platforms": (".design", "List, show, check, import and measure platforms."),
     "docs": ("", "Show a page of the documentation."),
 }
 """In the order of ``--help``: the package of the command's module, and the first line of its help.

@@ -62,7 +62,8 @@ Inputs = Annotated[
 ]
 Ends = Annotated[str | None, option("Outputs or nodes that answer; all outputs if not given.", "NAME,NAME")]
 PredictDepth = Annotated[
-    float | None, option("Correlation of predicted with actual depth, -1 to 1, if the trace has no predictions.", "RHO")
+    float | None,
+    option("Correlation of predicted with actual depth, -1 to 1, where nothing states predictions.", "RHO"),
 ]
 Samples = Annotated[Path | None, option("Confidences or entropies, and answers, to draw from.", "FILE")]
 

@@ -12,7 +12,7 @@ from ..formats import InputError, Table, check_own_folder, read_table, table_tex
 from ..models import Network
 from ..models.network import Count
 from ..platforms import ENERGY_KEYS, LUT_KEYS, Platform
-from ..tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE
+from ..tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE, SUBGRAPHS_FILE
 from .fbcb import FbcbTable, encode
 from .search import Candidate, Evaluator, SearchOptions, SearchResult
 from .space import Tile, luts
@@ -199,6 +199,16 @@ def read_design(folder: Path) -> tuple[DesignTable, FbcbTable]:
     if not folder.is_dir():
         raise InputError(
             f"{folder}: expected the folder of a design, found none; make it with `fluidb dse -o {folder}`"
+        )
+    others = {
+        PARTITION_FILE: "a partition",
+        SUBGRAPHS_FILE: "SubGraphs",
+        LATENCY_FILE: "a latency table without one, as a device has",
+    }
+    held = next((what for file, what in others.items() if (folder / file).exists()), None)
+    if held is not None and not (folder / DESIGN_FILE).exists():
+        raise InputError(
+            f"{folder}: expected the folder of a design for a board, found {held}; search a design with `fluidb dse`"
         )
     design = read_table(DesignTable, folder / DESIGN_FILE)
     fbcb = read_table(FbcbTable, folder / FBCB_FILE, design)

@@ -102,7 +102,8 @@ def saturation_rate(table: LatencyTable, b_max: int | None = None) -> float:
     """Rate beyond which queues grow under any policy.
 
     A stage that runs with b samples takes at least b times its least time a
-    sample; a request needs every stage up to its exit.  Lanes side by side share
+    sample; a request needs every stage up to its exit.  Poisson arrivals have no widths and no steps of their own:
+    they run at the largest width, and a last stage that repeats runs as often as it can.  Lanes side by side share
     the device: together they are :attr:`LatencyTable.speedup` times as fast.
 
     Parameters
@@ -118,9 +119,11 @@ def saturation_rate(table: LatencyTable, b_max: int | None = None) -> float:
         Requests/s.
     """
     limit = min(b_max or table.b_max, table.b_max)
-    time_s = table.segments(by_layer=False).time_s[:, :, 1 : limit + 1].min(axis=0)  # of the fastest variant
+    widest = slice(None, None, len(table.widths or [None]))  # of every SubNet and state
+    time_s = table.segments(by_layer=False).time_s[widest, :, 1 : limit + 1].min(axis=0)  # of the fastest of them
     rates = np.array([row.rate for row in table.exits])
     reach = 1.0 - np.concatenate([[0.0], np.cumsum(rates)[:-1]])
+    reach[-1] *= table.exits[-1].steps
     return table.speedup / float(reach @ (time_s / np.arange(1, limit + 1)).min(axis=1))
 
 
@@ -216,6 +219,7 @@ class _Search:
     scheduler: Scheduler
     requirements: Sequence[Requirement]
     slo_s: float
+    predict_depth: float | None
     seeds: int
     requests: int
     max_requests: int
@@ -226,10 +230,13 @@ class _Search:
     simulated: int = 0
 
     def _draw(self, count: int) -> None:
-        """Draw what is missing; longer traffic begins with the shorter one."""
+        """Draw what is missing; longer traffic begins with the shorter one, but for the noise of predictions."""
         if not self.drawn or len(self.drawn[0]) < count:
             rates, seeds = [row.rate for row in self.table.exits], range(self.seeds)
-            self.drawn = [prepare(poisson(1.0, count, seed), rates, slo_s=self.slo_s, seed=seed) for seed in seeds]
+            self.drawn = [
+                prepare(poisson(1.0, count, seed), rates, slo_s=self.slo_s, seed=seed, predict_depth=self.predict_depth)
+                for seed in seeds
+            ]
 
     def _run(self, at: tuple[float, int], seed: int) -> _Ran:
         rate_per_s, count = at
@@ -264,6 +271,7 @@ def find_capacity(
     requirements: Sequence[Requirement],
     *,
     slo_s: float,
+    predict_depth: float | None = None,
     seeds: int = 5,
     requests: int = 20_000,
     max_requests: int | None = None,
@@ -285,6 +293,8 @@ def find_capacity(
         Upper bounds on figures that more traffic makes worse.
     slo_s : float
         Latency objective in seconds.
+    predict_depth : float, optional
+        Correlation of predicted with actual exits, for policies that use predictions; by default there are none.
     seeds : int
         Independent runs at each rate, with seeds 0..seeds - 1.
     requests : int
@@ -327,7 +337,7 @@ def find_capacity(
         raise InputError(f"requests: expected at least 1 and at most {cap:,}, the most of a run, found {requests:,}")
     check_monotone(requirements, seeds * cap)
     check_stated(requirements, mac_share=latency.peak_macs_per_s)
-    search = _Search(latency, scheduler, requirements, slo_s, seeds, requests, cap, threads, progress)
+    search = _Search(latency, scheduler, requirements, slo_s, predict_depth, seeds, requests, cap, threads, progress)
     _bracket(search, low, high, tolerance)
     probes = sorted(search.probes, key=lambda probe: probe.rate_per_s)
     failed = next((probe for probe in probes if probe.verdict == NOT_KEPT), None)

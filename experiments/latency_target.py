@@ -127,7 +127,7 @@ def meet_target(
     where = found.source or "samples"
     if found.exits != last or found.values > 1:
         raise InputError(
-            f"{where}: expected one {found.measure.name} at each of the {last} exits of {latency.network}, found "
+            f"{where}: expected one {found.measure.name} at each exit of {latency.network}, {last} in all, found "
             f"{found.exits} exits with {found.values} values each"
         )
     if not half:

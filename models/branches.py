@@ -17,6 +17,7 @@ DEPTHS = (1 / 2, 3 / 4)
 RATES = (0.4, 0.4)
 """Shares of samples that leave there (paper 004, Section 4.2)."""
 
+_NAME, _TITLE = "-edgesp", ", with EdgeSP's exits"
 _REPLACED = ("rates", "heads", "candidates")
 """Sources of what the branches take the place of."""
 
@@ -64,8 +65,8 @@ def with_branches(file: NetworkFile, path: Path, rates: Sequence[float] = RATES)
         for place, rate in zip(places, rates, strict=True)
     ]
     content = file.model_dump(by_alias=True, exclude={"candidates"}) | {
-        "name": f"{file.name}-edgesp",
-        "title": f"{file.title}, with EdgeSP's exits",
+        "name": file.name.removesuffix(_NAME) + _NAME,  # it may have been through this before
+        "title": file.title.removesuffix(_TITLE) + _TITLE,
         "exits": exits,
         "sources": {key: text for key, text in file.sources.items() if key not in _REPLACED}
         | {"exits": "EdgeSP, Section 3.4: at 1/2 and 3/4; the rates are those of Section 4.2"},

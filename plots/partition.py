@@ -32,20 +32,21 @@ def draw_partition(found: PartitionExplained) -> Figure:
     table = found.table
     layers = [(item, layer) for item in found.blocks for layer in item.layers]
     count, many = len(table.devices), len(layers) > NAMED
-    width = 1.0 if many else 0.8 / count
+    busy = [k for k, name in enumerate(table.devices) if name not in table.idle]
+    width = 1.0 if many else 0.8 / len(busy)
     with canvas(min(16.0, max(7.0, 0.32 * len(layers) + 2)), 4.6) as figure:
         axes = figure.subplots()
-        for k, colour in zip(range(count), itertools.cycle(COLOURS), strict=False):
+        for number, (k, colour) in enumerate(zip(busy, itertools.cycle(COLOURS), strict=False)):
             here = [
                 (place, first / layer.height, (end - first) / layer.height)
                 for place, (_, layer) in enumerate(layers)
                 for first, end in [layer.rows[k]]
                 if end > first
             ]
-            left = [place - 0.5 if many else place - 0.4 + k * width for place, _, _ in here]
+            left = [place - 0.5 if many else place - 0.4 + number * width for place, _, _ in here]
             axes.bar(
                 left, [share for *_, share in here], width, [start for _, start, _ in here], align="edge",
-                color=colour, alpha=0.6 if many or k >= len(COLOURS) else 1.0, linewidth=0,
+                color=colour, alpha=0.6 if many or number >= len(COLOURS) else 1.0, linewidth=0,
                 label=legible(table.devices[k], 16),
             )  # fmt: skip
         edges = [place for place in range(1, len(layers)) if layers[place][0] is not layers[place - 1][0]]
@@ -56,11 +57,13 @@ def draw_partition(found: PartitionExplained) -> Figure:
         axes.set_xticks(named, [legible(layers[place][1].name, 20) for place in named], rotation=90, fontsize=6)
         axes.grid(visible=False)
         axes.set(ylim=(1, 0), xlim=(-0.6, len(layers) - 0.4), ylabel="rows of the output, as shares of its height")
-        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=7, title="computed by")
+        columns = -(-len(busy) // 24)  # as many names as are one above the other on the height of the picture
+        axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=7, title="computed by", ncols=columns)
         title = f"{legible(table.network)} on {count} devices of {legible(table.cluster.name)}"
         figure.suptitle(f"{title}; devices exchange rows at dotted lines", fontsize=11)
         said = (
             f"{len(layers)} layers in {len(found.blocks)} blocks; {100 * found.twice_share:.1f} % of the rows that are "
             "computed were computed by another device, too."
+            + (f" No row for {', '.join(table.idle)}." if table.idle else "")
         )
         return describe(figure, f"Rows by device: {title}", said)

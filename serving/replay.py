@@ -338,7 +338,7 @@ def _levels(policy: Policy, traffic: Traffic, exits: int) -> int:
 
 
 def _check_columns(table: LatencyTable, trace: Trace) -> None:
-    """Refuse requests with more steps or a greater width than the table has, or that ask for no accuracy."""
+    """Refuse requests with more steps or a greater width than the table has, predictions of none, or no accuracy."""
     most, where, faults = table.exits[-1].steps, trace.source or "trace", []
     limits: list[tuple[str, NDArray[Any] | None, float, str]]
     limits = [("steps", trace.steps, most, f"at most {most}, how often the last stage runs")]
@@ -348,6 +348,11 @@ def _check_columns(table: LatencyTable, trace: Trace) -> None:
         if values is not None and (wrong := np.flatnonzero(values > limit)).size:
             row, found = wrong[0], values[wrong[0]]
             faults.append(f"{where}: row {row + 1}: {name}: expected {expected}, found {found:g}{more(wrong.size)}")
+    if most > 1 and trace.predicted_depth is not None and trace.steps is None:
+        faults.append(
+            f"{where}: predicted_depth: expected a trace with steps, which it predicts where the last stage repeats, "
+            "found none; draw them with `fluidb trace add --steps`"
+        )
     asked = trace.min_accuracy
     if asked is not None and (wrong := np.flatnonzero(~((asked >= 0) & (asked <= 1)))).size:
         row = wrong[0]

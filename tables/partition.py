@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, ClassVar, NamedTuple, Self
@@ -24,6 +25,11 @@ class Range(NamedTuple):
 
 
 Bytes = Annotated[float, Field(ge=0)]
+
+
+def first_to_last(names: Sequence[str]) -> str:
+    """Layers that follow each other, for people."""
+    return names[0] if len(names) == 1 else f"{names[0]} .. {names[-1]}"
 
 
 class Rule(StrEnum):
@@ -125,27 +131,31 @@ class BlockRows(Strict):
         return self.layers[-1].name
 
     @property
+    def title(self) -> str:
+        """Its first and its last layer, for people."""
+        return first_to_last([layer.name for layer in self.layers])
+
+    @property
     def shares(self) -> list[Range]:
         """The rows of its output, by device."""
         return self.layers[-1].rows
 
     @property
-    def last(self) -> int:
-        """Index of the device that finishes last."""
-        spent_s = [compute + transfer for compute, transfer in zip(self.compute_s, self.transfer_s, strict=True)]
-        return spent_s.index(max(spent_s))
+    def wait_s(self) -> list[float]:
+        """Time that each device waits for the last one; one without rows waits all the time."""
+        spent = zip(self.compute_s, self.transfer_s, strict=True)
+        return [self.time_s - compute - transfer for compute, transfer in spent]
 
     @property
-    def waiting_s(self) -> list[float]:
-        """Time that each device waits for the last one, of those with rows."""
-        busy = zip(self.compute_s, self.transfer_s, self.shares, strict=True)
-        return [self.time_s - compute - transfer if end > first else 0.0 for compute, transfer, (first, end) in busy]
+    def last(self) -> int:
+        """Index of the device that finishes last."""
+        return self.wait_s.index(min(self.wait_s))
 
     @property
     def mean_wait_s(self) -> float:
         """The same on average over the devices with rows, but for the last one."""
-        busy = sum(end > first for first, end in self.shares)
-        return sum(self.waiting_s) / max(1, busy - 1)
+        busy = [wait_s for wait_s, (first, end) in zip(self.wait_s, self.shares, strict=True) if end > first]
+        return sum(busy) / max(1, len(busy) - 1)
 
 
 class WholeStep(Strict):
@@ -174,6 +184,11 @@ class WholeStep(Strict):
     sent_bytes: list[Bytes]
     gather_s: SecondsOrNone
     compute_s: SecondsOrNone
+
+    @property
+    def title(self) -> str:
+        """Its first and its last layer, for people."""
+        return first_to_last(self.layers)
 
     @property
     def time_s(self) -> float:

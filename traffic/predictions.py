@@ -16,6 +16,19 @@ LEAST = 0.01
 """With a smaller correlation the noise would be a hundred times the deviation: every prediction would be a limit."""
 
 
+def check_correlation(rho: float, what: str = "") -> None:
+    """Refuse a correlation that no prediction can have, naming what states it.
+
+    Raises
+    ------
+    InputError
+        If it is not from -1 to 1, or so small that there would only be noise.
+    """
+    if not (rho == 0 or LEAST <= abs(rho) <= 1):
+        where = f"{what}: " if what else ""
+        raise InputError(f"{where}expected a correlation from -1 to 1, 0 or at least {LEAST:g} in size, found {rho:g}")
+
+
 def predict(
     actual: NDArray[np.int64] | NDArray[np.float64], rho: float, seed: int, column: str, low: float, high: float
 ) -> NDArray[np.float64]:
@@ -51,10 +64,7 @@ def predict(
     InputError
         If the correlation is out of range.
     """
-    if not (rho == 0 or LEAST <= abs(rho) <= 1):
-        raise InputError(
-            f"{column}: expected a correlation from -1 to 1, 0 or at least {LEAST:g} in size, found {rho:g}"
-        )
+    check_correlation(rho, column)
     if rho == 0:
         return np.full(len(actual), round(float(actual.mean())), dtype=np.float64)
     towards = actual if rho > 0 else low + high - actual

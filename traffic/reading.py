@@ -147,15 +147,15 @@ def read_columns(
     InputError
         If it is unreadable, no CSV or without a row, or its header is wrong.
     """
-    header, rows = records(tally)
-    members = _members(tally.path, header, known, needed)
-    numbers = {name: known[kept] for kept, names in members.items() for name in names}
-    plain = _read_plain(tally, {name: numbers[name] for name in header}, progress)
-    if plain is None:
-        columns = [Column(name, number.expected, number.parse) for name, number in numbers.items()]
-        found, _, _ = collect(select(rows, [header.index(name) for name in numbers]), columns, tally)
-    else:
-        found = [[piece[name] for piece in plain] for name in numbers]
+    with records(tally) as (header, rows):
+        members = _members(tally.path, header, known, needed)
+        numbers = {name: known[kept] for kept, names in members.items() for name in names}
+        plain = _read_plain(tally, {name: numbers[name] for name in header}, progress)
+        if plain is None:
+            columns = [Column(name, number.expected, number.parse) for name, number in numbers.items()]
+            found, _, _ = collect(select(rows, [header.index(name) for name in numbers]), columns, tally)
+        else:
+            found = [[piece[name] for piece in plain] for name in numbers]
     if not tally.faults:
         tally.check(sum(map(len, found[0])))
     values = {name: np.concatenate(parts or [np.zeros(0)]) for name, parts in zip(numbers, found, strict=True)}

@@ -8,7 +8,7 @@ import io
 import itertools
 import json
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -146,7 +146,7 @@ def opened(tally: Tally) -> Iterator[BinaryIO]:
         raise InputError(f"{path}: expected UTF-8 text, found byte 0x{error.object[error.start]:02x}") from error
 
 
-def lines(tally: Tally) -> Iterator[str]:
+def lines(tally: Tally) -> Generator[str]:
     """Lines of a text file, one after the other.
 
     Raises
@@ -162,49 +162,53 @@ def lines(tally: Tally) -> Iterator[str]:
             yield line
 
 
-def records(tally: Tally, delimiter: str = ",") -> tuple[list[str], Cells]:
-    """Header of a CSV file, and its rows with their numbers and lines; blank and ragged ones go to the tally."""
-    reader = csv.reader(lines(tally), delimiter=delimiter, skipinitialspace=True, strict=True)
+@contextlib.contextmanager
+def records(tally: Tally, delimiter: str = ",") -> Iterator[tuple[list[str], Cells]]:
+    """Header of a CSV file, and its rows with their numbers and lines; blank and ragged ones go to the tally.
 
-    def read() -> Iterator[list[str]]:
-        try:
-            yield from reader
-        except csv.Error as error:
-            raise InputError(f"{tally.path}: line {reader.line_num}: not valid CSV: {error}") from None
+    The file is closed at the end of the block, also where its header is refused.
+    """
+    with contextlib.closing(lines(tally)) as source:
+        reader = csv.reader(source, delimiter=delimiter, skipinitialspace=True, strict=True)
 
-    def rows() -> Cells:
-        for row, cells in enumerate(texts, 1):
-            tally.read = row
-            if tally.skip_blank and not any(cells):
-                tally.blank += 1
-            elif len(cells) != len(header):
-                tally.reject(row, reader.line_num, f"expected {len(header)} values, found {len(cells)}")
-            else:
-                yield row, reader.line_num, cells
+        def read() -> Iterator[list[str]]:
+            try:
+                yield from reader
+            except csv.Error as error:
+                raise InputError(f"{tally.path}: line {reader.line_num}: not valid CSV: {error}") from None
 
-    texts = read()
-    first = next(texts, None)
-    if first is None or not any(first):
-        raise InputError(
-            f"{tally.path}: expected a header, found {'an empty file' if first is None else 'a blank line'}"
-        )
-    header = [name.strip() for name in first]
-    return header, rows()
+        def rows() -> Cells:
+            for row, cells in enumerate(texts, 1):
+                tally.read = row
+                if tally.skip_blank and not any(cells):
+                    tally.blank += 1
+                elif len(cells) != len(header):
+                    tally.reject(row, reader.line_num, f"expected {len(header)} values, found {len(cells)}")
+                else:
+                    yield row, reader.line_num, cells
+
+        texts = read()
+        first = next(texts, None)
+        if first is None or not any(first):
+            found = "an empty file" if first is None else "a blank line"
+            raise InputError(f"{tally.path}: expected a header, found {found}")
+        header = [name.strip() for name in first]
+        yield header, rows()
 
 
 def table(tally: Tally, names: Sequence[str], delimiter: str = ",") -> Cells:
     """Named columns of a CSV file with a header."""
-    header, rows = records(tally, delimiter)
-    faults = []
-    for name in dict.fromkeys(names):
-        if name not in header:
-            found = ", ".join(header)
-            faults.append(f'{tally.path}: header: expected a column "{name}", found {found[:200]}')
-        elif header.count(name) > 1:
-            faults.append(f'{tally.path}: header: column "{name}" stands twice')
-    if faults:
-        raise InputError(faults)
-    yield from select(rows, [header.index(name) for name in names])
+    with records(tally, delimiter) as (header, rows):
+        faults = []
+        for name in dict.fromkeys(names):
+            if name not in header:
+                found = ", ".join(header)
+                faults.append(f'{tally.path}: header: expected a column "{name}", found {found[:200]}')
+            elif header.count(name) > 1:
+                faults.append(f'{tally.path}: header: column "{name}" stands twice')
+        if faults:
+            raise InputError(faults)
+        yield from select(rows, [header.index(name) for name in names])
 
 
 def select(rows: Cells, wanted: Sequence[int]) -> Cells:

@@ -20,7 +20,7 @@ def command(
     groups: Annotated[int, option(GROUPS, min=1, max=64)] = 1,
     output: Annotated[Path | None, written("Write the latency table of the schedule here, for serve-sim.")] = None,
     timeline: Annotated[Path | None, option("Write who works when, for ui.perfetto.dev (JSON).", "FILE")] = None,
-    images: Annotated[int, option("Images of the timeline.", min=1, max=1000)] = 8,
+    images: Annotated[int | None, option("Images of the timeline.  [default: 8]", min=1, max=1000)] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -30,17 +30,18 @@ def command(
     schedules: the more images a second, the longer each of them takes. The first
     that is within --latency is written (`fluidb docs edgesp`).
     """
-    from ...dse.partition.pipeline import write_pipelined
-    from ...dse.partition.tabulate import check_folder
+    from ...dse.partition.tabulate import check_folder, write_partition
     from ...dse.partition.timeline import write_partition_timeline
     from ...formats import InputError, check_free
     from ...tables.partition import read_partition
-    from ...tables.partition_schedule import pipelining
+    from ...tables.partition_schedule import pipelined_table, pipelining
 
     if output is not None:
         check_folder(output, replace=force)
     if timeline is not None:
         check_free(timeline, force)
+    elif images is not None:
+        raise InputError("--images: would change nothing without --timeline; add a timeline or leave it out")
     partition, most_s = read_partition(directory), duration(latency, "--latency")
     found = pipelining(partition)
     chosen = found.choices[0] if most_s is None else found.within(most_s)
@@ -48,9 +49,11 @@ def command(
         raise InputError(
             f"--latency: expected at least {ms(found.alone_s)}, the time of an image alone, found {latency}"
         )
-    lanes = None if output is None else write_pipelined(output, partition, chosen, groups=groups, replace=force).lanes
+    lanes = None
+    if output is not None:
+        lanes = write_partition(output, partition, pipelined_table(partition, chosen, groups), replace=force).lanes
     if timeline is not None:
-        write_partition_timeline(partition, chosen, images, timeline, replace=force)
+        write_partition_timeline(partition, chosen, images or 8, timeline, replace=force)
     exits = len(partition.exits) > 1
     about = facts(
         {

@@ -21,7 +21,7 @@ app = typer.Typer(invoke_without_command=True)
 
 @app.callback()
 def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """List, show, check and import boards."""
+    """List, show, check, import and measure platforms."""
     from ...platforms import KINDS, PLATFORMS, Described, load_platform
 
     if followed(ctx, as_json):

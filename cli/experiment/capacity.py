@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..options import AsJson, Picture, Policy, TableFolder, Threads, duration, option
+from ..options import AsJson, Picture, Policy, PredictDepth, TableFolder, Threads, duration, option
 from ..render import facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def command(
     slo: Annotated[str, option("Latency objective, e.g. 200ms.", "DURATION")],
     require: Annotated[list[str], option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")],
     policy: Policy = "fluid",
+    predict_depth: PredictDepth = None,
     seeds: Annotated[int, option("Independent runs at each rate.", min=2, max=1000)] = 5,
     requests: Annotated[int, option("Requests of each run, to begin with.", min=1, max=10**7)] = 20_000,
     max_requests: Annotated[
@@ -45,11 +46,17 @@ def command(
     picture.check()
     required = [parse_requirement(text, "--require") for text in require]
     settings: dict[str, Any] = {"slo_s": duration(slo, "--slo"), "seeds": seeds, "requests": requests}
-    settings |= {"max_requests": max_requests, "low_per_s": low, "high_per_s": high, "threads": threads}
+    settings |= {
+        "predict_depth": predict_depth,
+        "max_requests": max_requests,
+        "low_per_s": low,
+        "high_per_s": high,
+        "threads": threads,
+    }
     with progress("rates") as report:
         found = find_capacity(directory, policy, required, **settings, progress=report)
     picture.write(lambda: draw_capacity(found, required))
-    record = {"design": directory, "policy": policy, "slo_s": settings["slo_s"]}
+    record = {"design": directory, "policy": policy, "slo_s": settings["slo_s"], "predict_depth": predict_depth}
     record |= {"requirements": [item.text for item in required], **asdict(found)}
     record["probes"] = [asdict(probe) | {"estimates": _estimates(required, probe)} for probe in found.probes]
     if as_json or found.kept_per_s is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ..options import AsJson, Force, Policies, Slo, argument, duration, option, written
+from ..options import AsJson, Force, Policies, PredictDepth, Slo, argument, duration, option, written
 from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ def command(
     policy: Policies = None,
     slo: Slo = None,
     seed: Annotated[int | None, option("Seed of exits that are drawn.  [default: 0]")] = None,
-    title: Annotated[str | None, option("Title of the page.  [default: network and board]")] = None,
+    predict_depth: PredictDepth = None,
+    title: Annotated[str | None, option("Title of the page.  [default: network and platform]")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -41,7 +42,8 @@ def command(
 
     tables = [folder / name for folder in directories for name in (*TABLE_FILES, COMPARE_FILE)]
     check_picture(output, replace=force, suffixes=None, apart=[trace, *tables])
-    for name, given in (("--policy", policy), ("--slo", slo), ("--seed", seed)):
+    needing = {"--policy": policy, "--slo": slo, "--seed": seed, "--predict-depth": predict_depth}
+    for name, given in needing.items():
         if trace is None and given is not None:
             raise InputError(f"{name}: would change nothing without --trace; add a trace or leave it out")
     specs = policy or list(FOR_ONE_NETWORK)
@@ -50,7 +52,9 @@ def command(
             f"--policy: expected at most {MAX_SERIES} policies, as many as a reader tells apart, each once, "
             f"found {', '.join(specs)}"
         )
-    requests = None if trace is None else Requests(trace=trace, slo_s=duration(slo, "--slo"), seed=seed or 0)
+    requests = None
+    if trace is not None:
+        requests = Requests(trace=trace, slo_s=duration(slo, "--slo"), seed=seed or 0, predict_depth=predict_depth)
     report = make_report(directories, requests, specs)
     if trace is not None and not report.designs:
         raise InputError("--trace: would change nothing without a design; add a design's folder or leave it out")
@@ -66,7 +70,7 @@ def _text(report: Report) -> Iterator[str]:
         rows += [(*about, policy, ms(p99.latency_s), percent(share)) for policy, p99, share in figures] or [about]
     if rows:
         yield table(
-            ["design", "network", "board", "<T_R,T_P,T_C>", "policy", "p99", "violations"][: len(rows[0])], rows
+            ["design", "network", "platform", "<T_R,T_P,T_C>", "policy", "p99", "violations"][: len(rows[0])], rows
         )
     if report.comparisons:
         yield facts((item.name, f"{item.found.title}, {len(item.found.points)} points") for item in report.comparisons)

@@ -56,6 +56,8 @@ def generate(
         raise InputError(f'--measure: expected {" or ".join(MEASURES)}, found "{measure}"')
     file, path = read_network_file(network)
     exits = len(file.exits if file.candidates is None else find_candidates(file, path))
+    if not exits:
+        raise InputError(f"--network: expected a network with exits or candidates, found none in {path}")
     drawn = draw_answers(
         PRESETS[preset], exits, count, seed, values=values, difficulty=difficulty, overconfidence=overconfidence
     )

@@ -49,15 +49,12 @@ class BlockExplained(NamedTuple):
         Rows that are computed once more than needed, as a share of those computed.
     waits_for : str
         The device that finishes last, for which the others wait.
-    wait_s : list of float
-        How long each device waits for it; one without rows waits all the time of the block.
     """
 
     block: BlockRows
     layers: list[LayerTwice]
     twice_share: float
     waits_for: str
-    wait_s: list[float]
 
 
 class DeviceExplained(NamedTuple):
@@ -161,13 +158,11 @@ def explain_partition(table: PartitionTable) -> PartitionExplained:
 
 def _block(block: BlockRows, names: list[str]) -> BlockExplained:
     layers = [_layer(layer) for layer in block.layers]
-    spent_s = [a + b for a, b in zip(block.compute_s, block.transfer_s, strict=True)]
     return BlockExplained(
         block,
         layers,
         sum(layer.twice for layer in layers) / sum(layer.computed for layer in layers),
         names[block.last],
-        [block.time_s - spent for spent in spent_s],
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from ...formats import InputError
 from ...models.rows import RowNetwork
 from ...platforms.cluster import Cluster
+from ...tables.latency import MAX_S
 from ...tables.partition import PartitionOptions, PartitionTable, Rule
 from .blocks import AllShares, Blocks, Costs
 from .rules import Plan, choose
@@ -116,8 +117,14 @@ class Partitioner:
         return costs, choose(costs, self.options.rule)
 
     def _tabulated(self, costs: Costs, plan: Plan) -> PartitionTable:
-        if not _average_s(costs, plan) < np.inf:
+        end_s = _exit_s(costs, plan)[-1]
+        if end_s == np.inf:
             raise self._no_room()
+        if end_s > MAX_S:
+            raise InputError(
+                f"{self.cluster.name}: expected {self.network.name} to take at most {MAX_S:g} s, found {end_s:.3g} s; "
+                "check gflop_s and mbit_s"
+            )
         return tabulate_partition(costs, self.cluster, self.options, plan)
 
     def _no_room(self) -> InputError:
@@ -149,15 +156,20 @@ class Partitioner:
 
 def _average_s(costs: Costs, plan: Plan) -> float:
     """Average time over the exits."""
-    held, reach, total = costs.held_at_start(), 1.0, 0.0
-    for number, item in enumerate(costs.network.exits):
-        for step in plan.trunk[number]:
-            total += reach * costs.time_s(*step, held)
+    return float(np.dot([item.rate for item in costs.network.exits], _exit_s(costs, plan)))
+
+
+def _exit_s(costs: Costs, plan: Plan) -> list[float]:
+    """Time to each exit; infinite if a device has too little memory."""
+    held, total, found = costs.held_at_start(), 0.0, []
+    for number, (trunk, branch) in enumerate(zip(plan.trunk, plan.branches, strict=True)):
+        for step in trunk:
+            total += costs.time_s(*step, held)
             held = step.rows
         inside = held
-        for step in plan.branches[number]:
-            total += reach * costs.time_s(*step, inside)
+        for step in branch:
+            total += costs.time_s(*step, inside)
             inside = step.rows
-        total += reach * costs.gather(number, inside).time_s
-        reach -= item.rate
-    return total
+        total += costs.gather(number, inside).time_s
+        found.append(total)
+    return found

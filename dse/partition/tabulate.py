@@ -8,7 +8,7 @@ import numpy as np
 
 from ...formats import InputError, check_own_folder, table_text, write_directory
 from ...platforms.cluster import Cluster
-from ...tables.latency import LATENCY_FILE, MAX_S, PARTITION_FILE, LatencyTable, LayerUse, pair_rows
+from ...tables.latency import LATENCY_FILE, PARTITION_FILE, LatencyTable, LayerUse, pair_rows
 from ...tables.partition import BlockRows, LayerRows, PartitionOptions, PartitionTable, Range, WholeStep
 from .blocks import Costs, Rows
 from .rules import Plan, Step
@@ -130,13 +130,13 @@ def tabulate_latency(table: PartitionTable) -> LatencyTable:
     Raises
     ------
     InputError
-        If a stage takes no time or centuries.
+        If a stage takes no time.
     """
-    if not (min(table.stage_s) > 0 and sum(table.stage_s) <= MAX_S):
-        raise InputError(
-            f"{table.cluster.name}: expected every stage of {table.network} to take time, and a pass at most "
-            f"{MAX_S:g} s; found another: check gflop_s and mbit_s"
-        )
+    for item, time_s in zip(table.exits, table.stage_s, strict=True):
+        if not time_s > 0:
+            raise InputError(
+                f"{table.cluster.name}: expected the stage up to {item.name} of {table.network} to take time, found 0 s"
+            )
     steps = [(block.name, block.stage, block.time_s) for block in table.blocks]
     steps += [(step.layers[-1], step.stage, step.time_s) for step in table.wholes if step.layers]
     steps.sort(key=lambda item: item[1])  # stable: what needs a whole map comes last in its stage
@@ -151,7 +151,9 @@ def tabulate_latency(table: PartitionTable) -> LatencyTable:
     return latency.derived_from(table)
 
 
-def write_partition(folder: Path, table: PartitionTable, *, replace: bool = False) -> LatencyTable:
+def write_partition(
+    folder: Path, table: PartitionTable, latency: LatencyTable | None = None, *, replace: bool = False
+) -> LatencyTable:
     """Write the folder of a partition, whole or not at all.
 
     Parameters
@@ -160,6 +162,8 @@ def write_partition(folder: Path, table: PartitionTable, *, replace: bool = Fals
         Destination.
     table : PartitionTable
         The partition.
+    latency : LatencyTable, optional
+        Its latency table; that for one image at a time if not given.
     replace : bool
         Whether an earlier partition may be replaced; nothing else is ever replaced.
 
@@ -174,7 +178,7 @@ def write_partition(folder: Path, table: PartitionTable, *, replace: bool = Fals
         If the folder holds something else, or the file system refuses.
     """
     check_folder(folder, replace=replace)
-    latency = tabulate_latency(table)
+    latency = latency or tabulate_latency(table)
     files = {PARTITION_FILE: table_text(table), LATENCY_FILE: table_text(latency)}
     write_directory(folder, files, replace=replace)
     return latency

@@ -20,6 +20,7 @@ from ...platforms import PLATFORMS, Platform, load_platform
 from ...serving.scheduler import Scheduler, find_policy
 from ...traffic.arrivals.renewal import CVS
 from ...traffic.exits import check
+from ...traffic.predictions import check_correlation
 from ...traffic.reading import read_trace
 from ...traffic.trace import Trace
 
@@ -33,14 +34,14 @@ MAX_SEEDS = 1000
 """Most seeds: an interval has long been narrow enough."""
 
 
-def _checked(read: Callable[[str], object]) -> AfterValidator:
-    """A quantity as the file writes it, which must be readable."""
+def _checked(read: Callable[[Any], object]) -> AfterValidator:
+    """A value as the file writes it, which must be readable."""
 
-    def check_text(text: str) -> str:
-        read(text)
-        return text
+    def check_value(value: object) -> object:
+        read(value)
+        return value
 
-    return AfterValidator(check_text)
+    return AfterValidator(check_value)
 
 
 def _once(what: str, name: Callable[[Any], object] = lambda item: item) -> AfterValidator:
@@ -116,7 +117,7 @@ class CaseKeys(Strict):
     cv: Annotated[float, Field(ge=CVS[0], le=CVS[1])] | None = None
     trace: Name | None = None
     offline: bool = False
-    predict_depth: Annotated[float, Field(ge=-1, le=1)] | None = None
+    predict_depth: Annotated[float, _checked(check_correlation)] | None = None
     tiles: dict[str, Tile] = {}
 
     @model_validator(mode="after")

@@ -15,10 +15,8 @@ few figures: its curves have no numbers, its devices no rates, and its networks 
 stands beside a statement instead of a figure. Preset A (`edgesp-a`) is calibrated to AlexNet's milliseconds of Section
 4.4, preset B (`edgesp-b`) to the shape of Fig. 5 ([clusters](../../docs/edgesp.md)). The last column of a table says
 what a figure is worth: *calibrated*, a rate or an accuracy of ours was chosen by it; *predicted*, it was not. Only
-predictions are evidence. The paper has six devices; those beyond are ours. Its Algorithms 1 and 2 are mended: as
-printed, Algorithm 1 mixes K with M, expands no halo, jumps back behind the times that it should compute anew, and may
-run for ever; Algorithm 2 sums over nothing for two layers, so that no block ever has more, and keeps the layer that
-violates its condition. Equation 4 lacks its sign."""
+predictions are evidence. The paper has six devices; those beyond are ours. Its Algorithms 1 and 2
+and its Equation 4 are mended ([how](../../docs/edgesp.md#where-the-paper-is-open-or-mended))."""
 
 PAPER = Paper(
     name="edgesp",

@@ -100,7 +100,7 @@ def _served(report: Report) -> list[Node]:
 
 
 def _overview(designs: Sequence[Shown]) -> Element:
-    headers = ["design", "network", "board", "<T_R,T_P,T_C>", "GOP/s, b = 1", "GOP/s, b = b_max", "DSPs %", "RAM %"]
+    headers = ["design", "network", "platform", "<T_R,T_P,T_C>", "GOP/s, b = 1", "GOP/s, b = b_max", "DSPs %", "RAM %"]
     rows = [(shown.name, [shown.table.network, shown.table.platform, *_searched(shown.design)]) for shown in designs]
     return table("Designs", headers, rows)
 

@@ -30,6 +30,13 @@ def check(settings: NDArray[np.float64], table: LatencyTable, trace: Trace, b_ma
     faults, reorganise = check_window(settings, table, trace, b_max), int(settings[REORGANISE])
     if table.widths is None and reorganise in (OPTIMAL, BY_WIDTH):
         faults.append(f"reorganise={REORGANISED[reorganise]}: expected a latency table with widths, found none")
+    if settings[PREDICTOR] > 0 and settings[SIMILAR] == OFF:
+        faults.append("predictor: expected similar=depth or similar=width, which use predictions, found similar=off")
+    if settings[LOOKAHEAD] > 1 and reorganise > OPTIMAL:
+        faults.append(
+            f"lookahead: expected reorganise=depth, both or optimal, which split at exits, found "
+            f"reorganise={REORGANISED[reorganise]}"
+        )
     return faults
 
 
@@ -133,7 +140,7 @@ POLICY = Policy(
     (
         *PARAMETERS,
         Parameter("reorganise", "both", choice("reorganise", *REORGANISED)),
-        Parameter("lookahead", "1", at_least("lookahead", 1.0)),
+        Parameter("lookahead", "1", at_least("lookahead", 1.0, whole=True)),
         Parameter("predictor", "0", duration("predictor")),
         Parameter("timeout", "0", duration("timeout", {"S": 0.05, "M": 0.45, "L": 0.95})),
     ),

@@ -383,16 +383,17 @@ def choice(name: str, *options: str) -> ReadParameter:
     return read
 
 
-def at_least(name: str, least: float) -> ReadParameter:
-    """A reader of numbers from ``least`` on, infinity included."""
+def at_least(name: str, least: float, *, whole: bool = False) -> ReadParameter:
+    """A reader of numbers from ``least`` on, infinity included; only of whole ones, if asked for."""
+    kind = "a whole number" if whole else "a number"
 
     def read(text: str, _: float | None) -> float:
         try:
             value = read_number(text)
         except ValueError:
             value = math.nan
-        if not value >= least:
-            raise InputError(f'policy: {name}: expected a number >= {least:g} or inf, found "{text}"')
+        if not value >= least or (whole and value % 1 > 0):
+            raise InputError(f'policy: {name}: expected {kind} >= {least:g} or inf, found "{text}"')
         return value
 
     return read

@@ -24,8 +24,8 @@ OFF, DEPTH, WIDTH = range(3)
 
 PARAMETERS = (
     Parameter("similar", "off", choice("similar", "off", "depth", "width")),
-    Parameter("window", "512", at_least("window", 1.0)),
-    Parameter("patience", "4", at_least("patience", 0.0)),
+    Parameter("window", "512", at_least("window", 1.0, whole=True)),
+    Parameter("patience", "4", at_least("patience", 0.0, whole=True)),
 )
 """By what requests are alike; how many are sorted together; how often in a row a window is filled again."""
 
@@ -36,9 +36,13 @@ def check_window(settings: NDArray[np.float64], table: LatencyTable, trace: Trac
     if size < b_max and similar != OFF:
         faults.append(f"window: expected at least {b_max}, the largest batch, found {size:g}")
     if similar == DEPTH and trace.predicted_depth is None:
-        faults.append("similar=depth: expected a trace with predicted_depth, found none")
+        faults.append(
+            "similar=depth: expected a trace with predicted_depth, found none; draw it, e.g. --predict-depth 0.7"
+        )
     if similar == WIDTH and trace.predicted_width is None and trace.width is None:
-        faults.append("similar=width: expected a trace with predicted_width, or with width, found neither")
+        faults.append(
+            "similar=width: expected a trace with predicted_width or width, found neither; draw one: `trace add`"
+        )
     return faults
 
 

@@ -412,6 +412,7 @@ def test_a_sweep_prints_a_line_for_each_number_and_draws_it(fluidb: Run, tmp_pat
         (["edgesp-a", "--devices", "1..3", "-o", "d"], "--output: expected one number of devices, found a sweep"),
         (["edgesp-a", "--plot", "p.svg"], "--plot: draws a sweep, found one number of devices; write e.g. --devices"),
         (["edgesp-a", "--link-bandwidth", "9MB"], 'expected a unit (kb/s, Mb/s, Gb/s), found unit "MB" in "9MB"'),
+        (["edgesp-a", "--link-bandwidth", "1e-9kb/s"], "edgesp-a: expected alexnet_cifar10 to take at most 1e+09 s"),
         (["edgesp-a", "--all-shares"], "expected at most 20,000 ways to share the rows of a block among 10 devices"),
     ],
 )

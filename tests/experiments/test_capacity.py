@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import COMPILED, Run, table_of, traffic_of
+from builders import COMPILED, Run, repeating, table_of, traffic_of, with_variants
 from fluidb.experiments import find_capacity
 from fluidb.experiments.capacity import at_rate, saturation_rate
 from fluidb.formats import InputError
@@ -101,6 +101,23 @@ def test_nobody_is_faster_than_saturation(policy):
     trace, exits = poisson(1e6, count, 0), draw([0.4, 0.6], count, 0)
     replay = simulate(table, traffic_of(trace, exits, 1), find_policy(policy))
     assert count / replay.end_s < 1.05 * rate
+
+
+def test_saturation_counts_steps_and_the_largest_width():
+    """Requests that are drawn state neither."""
+    stage_s = [[0.02, 0.03], [0.03, 0.04]]
+    assert saturation_rate(repeating(stage_s, 5)) == pytest.approx(1 / (0.03 / 2 + 5 * 0.04 / 2))
+    assert saturation_rate(with_variants(stage_s, widths=[8.0, 4.0])) == saturation_rate(table_of(stage_s))
+
+
+def test_policies_that_need_predictions_have_them():
+    table = table_of([[0.02, 0.03], [0.03, 0.04]], [0.4, 0.6])
+    search: dict[str, Any] = {"table": table, "policy": "batchcond:similar=depth", "requests": 200}
+    with pytest.raises(InputError, match="expected a trace with predicted_depth, found none"):
+        capacity_of("p90 <= 150ms", **search)
+    found = capacity_of("p90 <= 150ms", predict_depth=0.7, **search)
+    assert found == capacity_of("p90 <= 150ms", predict_depth=0.7, threads=1, **search)
+    assert found.kept_per_s is not None
 
 
 def test_no_rate_at_all():
@@ -212,6 +229,10 @@ def test_capacity_on_the_command_line(fluidb: Run, tmp_path: Path, tiny_design: 
     done = fluidb(*common, "--require", "mean <= 1s", "--high", 100)
     assert done.returncode == 0
     assert "none up to 100 /s, the highest rate searched" in done.stdout
+
+    similar = [*common, "--require", "mean <= 1s", "--high", 100, "--policy", "batchcond:similar=depth"]
+    assert "draw it, e.g. --predict-depth 0.7" in fluidb(*similar).stderr
+    assert json.loads(fluidb(*similar, "--predict-depth", 0.7, "--json").stdout)["predict_depth"] == 0.7
 
     done = fluidb("capacity", "nowhere", "--slo", "1s", "--require", "mean <= 1")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)

@@ -508,8 +508,9 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     "three traffics": ([("rates = [2000, 8000]", "rates = [1.0]\noffline = true")], "found rates and offline"),
     "no correlation": (
         [("rates = [2000, 8000]", "rates = [1.0]\npredict_depth = 2.0")],
-        ".predict_depth: expected at most 1, found 2.0",
+        ".predict_depth: expected a correlation from -1 to 1, 0 or at least 0.01 in size, found 2",
     ),
+    "hardly a correlation": ([("rates = [2000, 8000]", "rates = [1.0]\npredict_depth = 0.005")], "found 0.005"),
     "case twice": (
         [('name = "light and heavy"', 'name = "tiny on pocket at 0.8GB/s"')],
         "cases: expected every name (by default NETWORK on PLATFORM) once",

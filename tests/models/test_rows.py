@@ -150,6 +150,8 @@ def test_the_command_writes_the_network_with_edgesp_s_exits(fluidb: Run, tmp_pat
     )
     network = load_network(str(tmp_path / "n.toml"))
     assert [(item.name, item.rate) for item in network.exits][:2] == [("conv3", 0.3), ("conv4", 0.2)]
+    assert fluidb("models", "exits", "n.toml", "--edgesp", "-o", "again.toml").returncode == 0
+    assert load_network(str(tmp_path / "again.toml")).name == network.name
     for arguments, said in [
         (["--edgesp", "--at", "H1"], "--at: --edgesp has its own places; leave one of the two out"),
         (["--edgesp", "--rates", "0.3"], "rates: expected 2, one for each exit but the last, found 1"),

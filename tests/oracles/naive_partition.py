@@ -191,6 +191,7 @@ def rows_behind(file: NetworkFile, shapes: dict[str, Any], output: str, row: int
     """Every row of every map on which a row of ``output`` depends, window by window."""
     behind: dict[str, set[int]] = {output: {row}}
     names = [op.name for op in file.layers]
+    op: Any
     for op, sources in reversed(list(zip(file.layers, sources_of(file), strict=True))):
         if names.index(op.name) > names.index(output):
             continue

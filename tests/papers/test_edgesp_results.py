@@ -6,13 +6,14 @@ import csv
 import json
 from pathlib import Path
 
+import naive_edgesp
 import numpy as np
 import pytest
 from fluidb.dse.partition.baselines import Place, run_in_turn
 from fluidb.dse.partition.search import Partitioner
 from fluidb.formats import InputError
 from fluidb.papers.edgesp import PAPER
-from fluidb.papers.edgesp.cluster import cluster, network, places
+from fluidb.papers.edgesp.cluster import NETWORKS, cluster, network, over_devices, places
 from fluidb.papers.lab import Lab
 from fluidb.papers.pictures import draw
 from fluidb.papers.report import page_text
@@ -77,6 +78,22 @@ def test_servers_in_turn_by_hand():
     assert sent == pytest.approx(32 * 32 * 32 * 3 / 1e8)
     with pytest.raises(InputError, match="expected a place for each of 3 stages, found 1"):
         run_in_turn(cut, (Place("a", 1.0, 1.0),), "a")
+
+
+@pytest.mark.parametrize(("preset", "reading"), [("A", "once"), ("B", "halo")])
+def test_a_program_written_from_the_paper_alone_finds_the_same_times(preset: str, reading: str):
+    for count in (1, 2, 6):
+        theirs = naive_edgesp.Cluster(naive_edgesp.RATES[preset][:count], reading)
+        ours = [over_devices(name, preset, counts=(count,))[0].every.average_s for name in NETWORKS.values()]
+        assert ours == pytest.approx([theirs.average(net) for net in naive_edgesp.networks()], rel=1e-9)
+
+
+def test_rows_that_change_their_device_are_what_preset_b_is_slower_by():
+    """docs/edgesp.md tells both rows of speed-ups; a device that holds its own share of every input is not real."""
+    told = Path(__file__).parents[2].joinpath("docs", "edgesp.md").read_text()
+    for own_share in (False, True):
+        found = naive_edgesp.speedups(naive_edgesp.RATES["B"], "halo", own_share=own_share)
+        assert "{:.2f}, {:.2f}, {:.2f} and {:.2f}".format(*found) in told
 
 
 @pytest.mark.parametrize("name", ["edgesp_fig6", "edgesp_fig7"])

@@ -86,3 +86,9 @@ def test_other_commands_say_how_a_cluster_gets_its_table(fluidb: Run):
     for command in (["pareto", "alexnet_cifar10", "edgesp-a"], ["latency", "alexnet_cifar10", "edgesp-a", "-o", "d"]):
         (line,) = lines(fluidb(*command))
         assert "found a cluster; make its table with `fluidb dse NETWORK edgesp-a -o DIR`" in line
+
+
+@pytest.mark.parametrize("command", ["fbcb", "latency"])
+def test_commands_on_designs_say_that_a_folder_holds_a_partition(fluidb: Run, command: str):
+    assert fluidb("dse", "alexnet_cifar10", "edgesp-a", "--devices", 1, "-o", "p").returncode == 0
+    assert lines(fluidb(command, "p")) == ["fluidb: p: expected the folder of a design for a board, found a partition"]

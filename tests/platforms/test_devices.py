@@ -114,7 +114,7 @@ BAD_GATHERS = {
         [f"gathers.csv: stage 2, batch {b}: expected a row, found none" for b in (1, 2)],
     ),
     "input in part": (GATHERS + "0,1,0.5\n", ["gathers.csv: stage 0, batch 2: expected a row, found none"]),
-    "empty cell": (GATHERS.replace("0.3", ""), ["gathers.csv: line 4: seconds: expected a number"]),
+    "empty cell": (GATHERS.replace("0.3", ""), ['gathers.csv: line 4: seconds: expected a number, found ""']),
     "behind the end": (GATHERS + "3,1,0.1\n", ["line 6: stage: expected at most the 2 that a gather can be behind"]),
     "too many samples": (
         GATHERS + "1,3,0.1\n",

@@ -440,6 +440,25 @@ def test_a_policy_that_waits_longer_than_the_thumbnail(fluidb: Run, tmp_path, ti
     assert found["Violations"]["adaptb:timeout=1s"] == ["0", "0.00", "400 more requests needed", ""]
 
 
+def test_a_policy_that_needs_predictions_has_them(fluidb: Run, tmp_path, tiny_design):
+    (tmp_path / "t.csv").write_text("request_id,arrival_s\n0,0\n1,0.5\n")
+    asked = [
+        "report",
+        tiny_design,
+        "-o",
+        "r.html",
+        "--trace",
+        "t.csv",
+        "--slo",
+        "2s",
+        "--policy",
+        "batchcond:similar=depth",
+    ]
+    (said,) = fluidb(*asked).stderr.splitlines()
+    assert "expected a trace with predicted_depth, found none" in said
+    assert fluidb(*asked, "--predict-depth", "0.5").returncode == 0
+
+
 def test_a_comparison_with_its_intervals(fluidb: Run, tmp_path):
     assert fluidb("compare", DATA / "duel.toml", "-o", "duel").returncode == 0
     done = fluidb("report", "duel", "-o", "r.html", "--json")
@@ -473,6 +492,7 @@ def test_a_comparison_with_its_intervals(fluidb: Run, tmp_path):
         (["tiny"], "r.html: output exists already"),
         (["tiny", "--force", "--slo", "1ms"], "--slo: would change nothing without --trace"),
         (["tiny", "--force", "--policy", "fluid"], "--policy: would change nothing without --trace"),
+        (["tiny", "--force", "--predict-depth", "0.5"], "--predict-depth: would change nothing without --trace"),
         (["tiny", "--force", "--trace", "no.csv", "--slo", "1ms"], "no.csv: expected a trace"),
         (["tiny", "--force", "--trace", "t.csv"], "slo: expected --slo"),
         (["tiny", "--force", "--trace", "t.csv", *(["--policy", "fluid"] * 2)], "--policy: expected at most 7"),

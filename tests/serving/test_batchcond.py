@@ -81,13 +81,15 @@ def cases(draw, widths: bool = True):
     )
     if draw(st.booleans()):
         trace = replace(trace, predicted_width=some(st.integers(1, 9)).astype(float))
+    similar = draw(st.sampled_from(["off", "depth", "width"]))
+    reorganise = draw(st.sampled_from(["depth", "both", *(["optimal", "width"] if table.widths else []), "off"]))
     words = {
-        "similar": draw(st.sampled_from(["off", "depth", "width"])),
-        "reorganise": draw(st.sampled_from(["depth", "both", *(["optimal", "width"] if table.widths else []), "off"])),
+        "similar": similar,
+        "reorganise": reorganise,
         "window": draw(st.sampled_from([table.b_max, table.b_max + 2, 2 * table.b_max, math.inf])),
         "patience": draw(st.sampled_from([0, 1, 3, math.inf])),
-        "lookahead": draw(st.sampled_from([1, 2, math.inf])),
-        "predictor": draw(ticks(0, 4)),
+        "lookahead": draw(st.sampled_from([1, 2, math.inf])) if reorganise not in ("width", "off") else 1,
+        "predictor": draw(ticks(0, 4)) if similar != "off" else 0.0,
         "timeout": draw(ticks(0, 200)),
     }
     return table, traffic_of(trace, exits, 100.0), words
@@ -344,8 +346,22 @@ def test_fluid_and_lazy_expect_the_predicted_steps_and_else_the_longest_rest():
     ("words", "fault"),
     [
         ("similar=depth,window=2", "window: expected at least 3, the largest batch, found 2"),
-        ("similar=depth", "similar=depth: expected a trace with predicted_depth, found none"),
-        ("similar=width", "similar=width: expected a trace with predicted_width, or with width, found neither"),
+        (
+            "similar=depth",
+            "similar=depth: expected a trace with predicted_depth, found none; draw it, e.g. --predict-depth 0.7",
+        ),
+        (
+            "similar=width",
+            "similar=width: expected a trace with predicted_width or width, found neither; draw one: `trace add`",
+        ),
+        (
+            "predictor=5us",
+            "predictor: expected similar=depth or similar=width, which use predictions, found similar=off",
+        ),
+        (
+            "reorganise=off,lookahead=2",
+            "lookahead: expected reorganise=depth, both or optimal, which split at exits, found reorganise=off",
+        ),
         ("reorganise=width", "reorganise=width: expected a latency table with widths, found none"),
         ("reorganise=optimal", "reorganise=optimal: expected a latency table with widths, found none"),
     ],
@@ -356,3 +372,19 @@ def test_parameters_that_do_not_fit_are_one_clear_line(words, fault):
     with pytest.raises(InputError) as refused:
         simulate(table_of([[1.0, 1.0, 1.0]]), traffic, find_policy(f"batchcond:{words}"))
     assert list(refused.value.faults) == [f"policy batchcond:{words}: {fault}"]
+
+
+@pytest.mark.parametrize(("name", "least"), [("window", 1), ("patience", 0), ("lookahead", 1)])
+def test_counts_are_whole_numbers_or_infinite(name, least):
+    assert find_policy(f"batchcond:{name}=inf").spec == f"batchcond:{name}=inf"
+    with pytest.raises(InputError, match=f'{name}: expected a whole number >= {least} or inf, found "1.5"'):
+        find_policy(f"batchcond:{name}=1.5")
+
+
+def test_predictions_of_steps_need_steps():
+    """Predictions of exits would be read as those of steps."""
+    table = repeating([[1.0], [1.0]], 3)
+    trace = replace(trace_of([0.0]), predicted_depth=np.ones(1))
+    fault = "predicted_depth: expected a trace with steps, which it predicts where the last stage repeats, found none"
+    with pytest.raises(InputError, match=fault):
+        simulate(table, traffic_of(trace, np.array([2]), 1.0), find_policy("fluid"))

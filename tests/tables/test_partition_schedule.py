@@ -209,6 +209,7 @@ def test_pipeline_through_the_command_line(fluidb: Run, tmp_path):
     for arguments, expected in (
         (["p", "--latency", "1us"], "--latency: expected at least"),
         (["p", "-o", "p"], "exists"),
+        (["p", "--images", 3], "--images: would change nothing without --timeline"),
         (["nowhere"], "nowhere: expected the folder of a partition"),
     ):
         assert expected in lines(fluidb("pipeline", *arguments))[0]

@@ -115,6 +115,10 @@ def test_a_fault_of_a_dense_log_is_one_clear_line(tmp_path: Path, arrays, fault:
 def test_faults_of_the_commands(fluidb: Run, tmp_path: Path) -> None:
     generate = ["samples", "generate", "glue", "--network", "bert_base", "-o", "log.npz"]
     for arguments, fault in (
+        (
+            ["samples", "generate", "glue", "--network", "alexnet_cifar10", "-o", "log.npz"],
+            "--network: expected a network with exits or candidates, found none in",
+        ),
         (["samples", "generate", "coco", *generate[3:]], 'preset: expected one of imagenet, glue, qnli, found "coco"'),
         ([*generate, "--count", 0], "count: expected 1 to 100,000,000, found 0"),
         ([*generate, "--values", 10**5], "count: expected at most 27 samples of 12 exits and 100000 values each"),

@@ -77,25 +77,26 @@ def functions_2019(tally: Tally, seed: int) -> Rows:
 
 def _counts(tally: Tally) -> NDArray[np.int64]:
     """Invocations of all functions by minute."""
-    header, rows = records(tally)
-    names = len(FUNCTIONS_2019_COLUMNS)
-    minutes = len(header) - names
-    wanted = [*FUNCTIONS_2019_COLUMNS, *(str(minute) for minute in range(1, minutes + 1))]
-    if header != wanted or not 1 <= minutes <= MINUTES:
-        other = next((name for name, want in zip(header, wanted, strict=False) if name != want), header[-1])
-        raise InputError(
-            f"{tally.path}: header: expected {', '.join(FUNCTIONS_2019_COLUMNS)} and the minutes 1 to {MINUTES} "
-            f"(or the first of them), found {quoted(other)} in column {header.index(other) + 1} of {len(header)}"
-        )
-    counts = np.zeros(minutes, dtype=np.int64)
-    for row, line, cells in rows:
-        texts = cells[names:]
-        wrong = next(
-            (i for i, text in enumerate(texts, 1) if not (text.isascii() and text.isdecimal() and len(text) < 10)), None
-        )
-        if wrong is None:
-            counts += np.array(list(map(int, texts)), dtype=np.int64)
-        else:
-            fault = f"{wrong}: expected a count of at most nine digits, found {quoted(texts[wrong - 1])}"
-            tally.reject(row, line, fault)
+    with records(tally) as (header, rows):
+        names = len(FUNCTIONS_2019_COLUMNS)
+        minutes = len(header) - names
+        wanted = [*FUNCTIONS_2019_COLUMNS, *(str(minute) for minute in range(1, minutes + 1))]
+        if header != wanted or not 1 <= minutes <= MINUTES:
+            other = next((name for name, want in zip(header, wanted, strict=False) if name != want), header[-1])
+            raise InputError(
+                f"{tally.path}: header: expected {', '.join(FUNCTIONS_2019_COLUMNS)} and the minutes 1 to {MINUTES} "
+                f"(or the first of them), found {quoted(other)} in column {header.index(other) + 1} of {len(header)}"
+            )
+        counts = np.zeros(minutes, dtype=np.int64)
+        for row, line, cells in rows:
+            texts = cells[names:]
+            wrong = next(
+                (i for i, text in enumerate(texts, 1) if not (text.isascii() and text.isdecimal() and len(text) < 10)),
+                None,
+            )
+            if wrong is None:
+                counts += np.array(list(map(int, texts)), dtype=np.int64)
+            else:
+                fault = f"{wrong}: expected a count of at most nine digits, found {quoted(texts[wrong - 1])}"
+                tally.reject(row, line, fault)
     return counts

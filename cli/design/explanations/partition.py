@@ -62,7 +62,7 @@ def _record(found: PartitionExplained, chosen: BlockExplained | None) -> dict[st
                 **item.block.model_dump(mode="json", exclude={"layers"}),
                 "twice_share": item.twice_share,
                 "waits_for": item.waits_for,
-                "wait_s": item.wait_s,
+                "wait_s": item.block.wait_s,
                 "layers": [layer._asdict() for layer in item.layers],
             }
             for item in blocks
@@ -84,18 +84,18 @@ def _text(found: PartitionExplained) -> Iterator[str]:
             "on the links": f"{sent / 1e6:,.3f} MB, as the communication {partition.cluster.communication} counts",
         }
     )
-    shares = [(_span(item), *map(_rows, item.block.shares), sum(item.block.missing_rows)) for item in found.blocks]
+    shares = [(item.block.title, *map(_rows, item.block.shares), sum(item.block.missing_rows)) for item in found.blocks]
     yield table(["rows of the\nblock's output", *headers, "halo\nrows"], shares)
     waits = [
         (
-            _span(item),
+            item.block.title,
             percent(item.twice_share, 1),
             f"{sum(item.block.link_bytes) / 1e3:,.1f}",
             ms(item.block.time_s),
             item.waits_for,
             *(
                 ms(wait_s) if end > first else "idle"
-                for wait_s, (first, end) in zip(item.wait_s, item.block.shares, strict=True)
+                for wait_s, (first, end) in zip(item.block.wait_s, item.block.shares, strict=True)
             ),
         )
         for item in found.blocks
@@ -122,7 +122,7 @@ def _layers(found: PartitionExplained, chosen: BlockExplained) -> Iterator[str]:
     block = chosen.block
     yield facts(
         {
-            "block": f"{_span(chosen)}, in stage {block.stage}{', in the branch' if block.in_branch else ''}",
+            "block": f"{block.title}, in stage {block.stage}{', in the branch' if block.in_branch else ''}",
             "reads": f"{block.source}, {block.source_height} rows",
             "time": f"{ms(block.time_s)}; all wait for {chosen.waits_for}",
         }
@@ -139,8 +139,3 @@ def _rows(rows: tuple[int, int]) -> str:
     """Rows as people write them, the last one included."""
     first, end = rows
     return "" if end <= first else str(first) if end == first + 1 else f"{first}-{end - 1}"
-
-
-def _span(item: BlockExplained) -> str:
-    first, last = item.block.layers[0].name, item.block.layers[-1].name
-    return first if first == last else f"{first} .. {last}"

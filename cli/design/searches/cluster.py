@@ -15,7 +15,7 @@ from .many import names
 if TYPE_CHECKING:
     from ....dse.partition.study import Study
     from ....platforms import Cluster
-    from ....tables.partition import BlockRows, PartitionTable, Range
+    from ....tables.partition import PartitionTable, Range
 
 RULE = "How layers are fused into blocks: marginal, optimal, paper or layerwise (`fluidb docs edgesp`)."
 COUNTED = "What devices send, instead of the cluster's: eq3, once or halo."
@@ -215,22 +215,14 @@ def _blocks(chosen: PartitionTable) -> Iterator[list[str]]:
             if block.stage == stage:
                 last = block.last
                 spent_s = [block.compute_s[last], block.transfer_s[last], block.time_s]
-                yield [_span(block), str(stage), *map(_width, block.shares), *map(ms, spent_s), ms(block.mean_wait_s)]
+                yield [block.title, str(stage), *map(_width, block.shares), *map(ms, spent_s), ms(block.mean_wait_s)]
         if whole.layers:
             at = ["whole" if name == whole.device else "" for name in chosen.devices]
-            yield [_names(whole.layers), str(stage), *at, ms(whole.compute_s), ms(whole.gather_s), ms(whole.time_s), ""]
+            yield [whole.title, str(stage), *at, ms(whole.compute_s), ms(whole.gather_s), ms(whole.time_s), ""]
 
 
 def _width(share: Range) -> str:
     return str(share.end - share.first) if share.end > share.first else ""
-
-
-def _span(block: BlockRows) -> str:
-    return _names([layer.name for layer in block.layers])
-
-
-def _names(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} .. {names[-1]}"
 
 
 def _sweep(found: Sequence[Study]) -> Iterator[str]:
