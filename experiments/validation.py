@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from statistics import median
+from statistics import fmean, median
 
 import numpy as np
 
@@ -119,7 +119,7 @@ class Verdict:
     errors : list of Error
         By figure.
     doubt : float
-        Drift times sensitivity: by how much the machine's own drift moves the mean latency.
+        Drift times sensitivity, on average: by how much the machine's own drift moves the mean latency.
     says : str
         ``within``, ``off``, or ``refused``, where the doubt is larger than what is asked.
     """
@@ -326,7 +326,7 @@ def judge_point(trials: Sequence[Trial], within: float) -> Verdict:
         off = [_off(item.name, trial.simulated, trial.real) for trial in trials]
         again = [abs(_off(item.name, trial.replayed, trial.real)) for trial in trials]
         errors.append(Error(item.name, median(off), min(off), max(off), median(map(abs, off)), median(again)))
-    doubt = median(abs(trial.drift * trial.sensitivity) for trial in trials)
+    doubt = fmean(abs(trial.drift * trial.sensitivity) for trial in trials)  # a median would hide one wild repeat
     says = "refused" if doubt > within else "within" if errors[0].size <= within else "off"
     return Verdict(trials[0].policy, trials[0].load, errors, doubt, says)
 

@@ -16,10 +16,8 @@ from ..render import facts, note, progress, show, table
 if TYPE_CHECKING:
     from ...experiments.comparison import Against, Change, Comparison, PointResult
 
-NAMES = (
-    "A scenario: fluid-slack, fluid-slack-parts, similar, table2, fig7, fig8, fig9, or a TOML file "
-    "(`fluidb docs compare`)."
-)
+_SHIPPED = "fluid-slack, fluid-slack-parts, similar, table2, fig7, fig8, fig9"
+NAMES = f"A scenario: {_SHIPPED}, or a TOML file (`fluidb docs compare`)."
 
 
 def command(

@@ -40,17 +40,16 @@ def decide(view, data):
         ``exact``: batched times from the table; ``coarse``: batch size times
         single-sample time, as LazyBatching has it.
     """
-    similar = data.settings[SIMILAR] != OFF
     if view.depth == 0:
         b_act = min(view.waiting, view.b_max)
-        if similar:
+        if data.settings[SIMILAR] != OFF:
             b_act = count_alike(view, data, b_act)
             data.memory[LEFT] -= b_act
         return launch(b_act, 1)  # line 2
     taken = view.size if data.settings[EXITS] == 0 else view.admitted
     b_incr = min(view.waiting, view.b_max - taken)  # lines 10-11
     if b_incr > 0:
-        if similar:
+        if data.settings[SIMILAR] != OFF:
             b_incr = count_alike(view, data, b_incr)
         # Equation (3): SLO less the time in queue and on the NPU, of the sample that is due first
         slack_s = view.deadline_s - view.now_s
@@ -58,7 +57,7 @@ def decide(view, data):
         end = expected_end(view, data, view.size, b_incr) if view.steps > 1 else view.stages
         more_s = overhead_s(view, data.latency_s, variant, end, b_incr, data.settings[ESTIMATE] == 1)
         if data.settings[CRITERION] == 1 or more_s < slack_s:  # line 12
-            if similar:
+            if data.settings[SIMILAR] != OFF:
                 data.memory[LEFT] -= b_incr
             return launch(b_incr, view.stage)
     return go_on(1)

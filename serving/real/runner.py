@@ -194,7 +194,7 @@ class _Service:
         )  # fmt: skip
         self.woke_s = np.zeros(count * places)
         self.now, self.lane, self.batches = (_fields(part) for part in self.state[:3])
-        self.step = stepper(case.scheduler, work, device, case.rules, self.state, self.record)
+        self.step = stepper(case.scheduler, work, device, case.rules, self.state, self.record, short=True)
         self.awaited_s = math.nan  # when what an idle device waited for was due; not a number if it was busy
 
     def members(self) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ from fluidb.models.loader import layer_shapes, read_network_file
 from fluidb.models.rows import RowNetwork, cut_into_rows
 from fluidb.platforms import Cluster, load_platform
 from fluidb.tables import read_latency
-from fluidb.tables.partition import PartitionOptions, PartitionTable, Rule, read_partition
+from fluidb.tables.partition import PartitionOptions, PartitionTable, Range, Rule, read_partition
 
 full_size = pytest.mark.skipif(not COMPILED, reason="searches hundreds of partitions; run compiled")
 FAST = PartitionOptions()
@@ -73,7 +73,7 @@ def test_a_row_less_than_the_halo_shows():
     weights = naive.weights_of(file, {name: shape.channels for name, shape in shapes.items()}, rng)
     block = next(item for item in table.blocks if item.needed[0][1] - item.needed[0][0] > 1)
     first, end = block.needed[0]
-    block.needed[0] = first, end - 1
+    block.needed[0] = Range(first, end - 1)
     rows = naive.run_shares(file, table, shapes, rng.normal(size=shapes["input"]), weights)
     assert np.isnan(rows[block.name]).any()
 

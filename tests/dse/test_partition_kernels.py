@@ -14,7 +14,7 @@ from fluidb.models.rows import cut_into_rows
 
 def two_devices(**changes: Any) -> kernels.Devices:
     ones = np.ones(2)
-    found = {
+    found: dict[str, Any] = {
         "flop_s": 10 * ones, "layer_s": 0.5 * ones, "bytes_s": 4 * ones, "latency_s": 0.25 * ones,
         "memory": 1e9 * ones, "owner": 0, "reading": kernels.ONCE, "shared_bytes_s": 0.0, "owner_has_input": True,
     }  # fmt: skip
@@ -24,9 +24,11 @@ def two_devices(**changes: Any) -> kernels.Devices:
 def block_of_four_rows(**changes: Any) -> kernels.Block:
     """A 3x3 convolution on four rows: 10 operations, 8 bytes of input, 16 of output and 24 of maps a row."""
     rows = np.arange(5)
-    found = {"need_first": np.array([0, 0, 1, 2, 3]), "need_end": np.array([0, 2, 3, 4, 4]),
-             "flops_first": 10.0 * rows, "flops_end": 10.0 * rows, "map_first": 24.0 * rows, "map_end": 24.0 * rows,
-             "layers": 1, "source_height": 4, "source_bytes": 8.0, "row_bytes": 16.0, "is_first": False}  # fmt: skip
+    found: dict[str, Any] = {
+        "need_first": np.array([0, 0, 1, 2, 3]), "need_end": np.array([0, 2, 3, 4, 4]),
+        "flops_first": 10.0 * rows, "flops_end": 10.0 * rows, "map_first": 24.0 * rows, "map_end": 24.0 * rows,
+        "layers": 1, "source_height": 4, "source_bytes": 8.0, "row_bytes": 16.0, "is_first": False,
+    }  # fmt: skip
     return kernels.Block(**found | changes)
 
 

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,15 +120,18 @@ def test_all_wait_at_time_0_and_depths_are_predicted(tmp_path: Path) -> None:
     found = traffic(scenario.points[0], 2)
     expected = prepare(offline(60), [0.25, 0.35, 0.4], slo_s=1.0, seed=2, predict_depth=0.6)
     assert found.trace.at_once
+    assert found.trace.predicted_depth is not None
+    assert expected.trace.predicted_depth is not None
     assert np.array_equal(found.trace.predicted_depth, expected.trace.predicted_depth)
     outcome, _ = compare(scenario)
     point = outcome.points[0]
     assert (point.rate_per_s, point.offline, point.predict_depth, point.arrivals) == (None, True, 0.6, "all at once")
     assert [item.metrics["depth_variance"].mean > 0 for item in point.contenders] == [False, True, True]
+    unused: Any = None  # no engine: a key does not depend on it
     keys = []
     for name, correlation in (("sure.toml", 1.0), ("unsure.toml", 0.6)):
         path = edited_scenario(tmp_path, (edits[0][0], f"offline = true\npredict_depth = {correlation}"), name=name)
-        keys.append(GridRun(load_scenario(str(path)).points[0], scenario.contenders[0], None, 0).key())
+        keys.append(GridRun(load_scenario(str(path)).points[0], scenario.contenders[0], unused, 0).key())
     assert {name for name in keys[0] if keys[0][name] != keys[1][name]} == {"predict_depth"}
 
 

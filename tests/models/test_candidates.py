@@ -102,7 +102,7 @@ def test_a_head_of_its_own_is_used_instead_of_the_network_s() -> None:
         (
             {"regions": REGIONS, "head": "great"},
             {},
-            'candidates.head: expected one of msdnet, pool-linear, token-linear, linear, none, found "',
+            'candidates.head: expected one of msdnet, pool-linear, token-linear, linear, edgesp, none, found "',
         ),
         ({"regions": REGIONS, "head": "msdnet"}, {}, "candidates.classes: expected how many classes"),
         ({"regions": REGIONS}, {"c": ["a"]}, 'layer "c" is copied for exits and reads "a", which is not in its block'),

@@ -58,7 +58,8 @@ CHANNELS = 3
 @st.composite
 def networks(draw):
     """A convolutional network of residual blocks with an exit after, or inside, some of them; any batch size."""
-    random, nodes, weights, ends = np.random.default_rng(draw(st.integers(0, 99))), [], {}, []
+    random, weights, ends = np.random.default_rng(draw(st.integers(0, 99))), {}, []
+    nodes: list[onnx.NodeProto] = []
 
     def add(op, *sources, sizes=None, **attributes):
         name = f"t{len(nodes)}"
@@ -100,7 +101,7 @@ def test_a_sample_has_the_same_answers_in_any_batch(tmp_path_factory, model, bat
     assert all(stage.probabilities for stage in stages)
     assert stages[-1].keeps == ()
     images = np.random.default_rng(1).normal(size=(batch, 2, 4, 4)).astype(np.float32)
-    alone = [ReferenceEvaluator(model).run(None, {"image": images[row : row + 1]}) for row in range(batch)]
+    alone = [list(ReferenceEvaluator(model).run(None, {"image": images[row : row + 1]})) for row in range(batch)]
     for place, answer in enumerate(chained(stages, {"image": images})):
         np.testing.assert_allclose(answer, np.concatenate([found[place] for found in alone]), rtol=1e-4, atol=1e-5)
 

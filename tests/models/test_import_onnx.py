@@ -730,7 +730,7 @@ def test_exits_that_cannot_be(tmp_path):
         assert (
             "--rates: expected shares from 0 to 1 that sum to at most 1" in faults_of(path, exits=two, rates=rates)[0]
         )
-    with pytest.raises(InputError, match=r"--head: expected msdnet, pool-linear, token-linear, linear or none"):
+    with pytest.raises(InputError, match=r"--head: expected msdnet, pool-linear, token-linear, linear, edgesp or none"):
         imported(path, exits=Placement(1, "big"))
     with pytest.raises(InputError, match=r"--classes: expected 1 to 16777216, found 33554432"):
         imported(path, exits=Placement(1, classes=2**25))

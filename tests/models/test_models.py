@@ -257,7 +257,7 @@ def test_shape_faults_are_reported_at_once_and_do_not_cascade(tmp_path):
 def test_near_misses_of_a_name():
     with pytest.raises(InputError, match=r'unknown network "resnet5"; did you mean resnet50'):
         load_network("resnet5")
-    with pytest.raises(InputError, match="known: alexnet, bert_base, .*, vit_b_16"):
+    with pytest.raises(InputError, match="known: alexnet, alexnet_cifar10, .*, vit_b_16"):
         load_network("zzz")
     with pytest.raises(InputError, match=r"no such file"):
         load_network("nowhere/net.toml")
@@ -272,9 +272,10 @@ def test_a_name_beats_a_file_of_the_same_name_and_a_path_works(tmp_path, monkeyp
 
 def test_catalogue_lists_what_ships():
     assert NETWORKS.names() == [
-        "alexnet", "alexnet_cifar10", "bert_base", "efficientnet_b0", "inception_v3", "mobilenet_v1", "mobilenet_v2",
-        "mobilenet_v3_large", "mobilenet_v3_small", "resnet101", "resnet152", "resnet18", "resnet34", "resnet50",
-        "resnet50_cifar10", "transformer_base", "vgg16", "vit_b_16",
+        "alexnet", "alexnet_cifar10", "bert_base", "ds_mobilenet", "ee_bert", "ee_resnet34", "efficientnet_b0",
+        "inception_v3", "mobilenet_v1", "mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3_small", "resnet101",
+        "resnet152", "resnet18", "resnet34", "resnet50", "resnet50_cifar10", "transformer_base", "transformer_seq2seq",
+        "vgg16", "vit_b_16",
     ]  # fmt: skip
 
 

@@ -199,6 +199,7 @@ def rows_behind(file: NetworkFile, shapes: dict[str, Any], output: str, row: int
                 if isinstance(op, Join):
                     rows = [o]
                 else:
+                    assert isinstance(op, Conv | Pool)
                     gap = getattr(op, "dilation", [1, 1])[0]
                     rows = [o * op.stride[0] - op.pad[0] + i * gap for i in range(op.kernel[0])]
                 behind.setdefault(name, set()).update(r for r in rows if 0 <= r < shapes[name].height)

@@ -137,8 +137,11 @@ def test_a_folder_of_something_else_is_left_alone(fluidb: Run, tmp_path: Path):
 def test_unknown_item(fluidb: Run):
     done = fluidb("reproduce", "table9")
     assert done.returncode == 2
-    names = ", ".join(", ".join([paper.name, *paper.items]) for paper in PAPERS)
-    assert done.stderr == f'fluidb: expected all, {names}, found "table9"\n'
+    papers = ", ".join(paper.name for paper in PAPERS)
+    expected = (
+        f"fluidb: expected all, a paper ({papers}) or one of its items, e.g. {next(iter(PAPERS[0].items))}, found "
+    )
+    assert done.stderr.startswith(f'{expected}"table9"; did you mean ')
 
 
 @full_size

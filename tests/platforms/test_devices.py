@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from builders import TINY, Run, edited, edits
 from fluidb.formats import InputError
@@ -154,7 +155,7 @@ def test_times_by_stage_worked_out_by_hand(tmp_path: Path):
     assert found.widest_first == [16.0, 4.0]
     assert found.times_s == [[pytest.approx(times)] * 2 + [pytest.approx(last)] for times in first]
     at_input, behind = [0.0, *[1e-3] * 4], [0.0, 1.01e-3, 1.02e-3, 1.03e-3, 1.04e-3]
-    assert found.gathers_s(3) == [pytest.approx(row) for row in (at_input, behind, behind)]
+    assert np.array(found.gathers_s(3)) == pytest.approx(np.array([at_input, behind, behind]))
     assert found.unsourced == [
         "gather_floor_s", "b_max", "widths", "floor_s", "slope_s_per_sample", "check_s", "check_s_per_sample",
         "gather_s_per_sample",

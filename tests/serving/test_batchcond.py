@@ -20,6 +20,7 @@ from fluidb.tables.latency import LatencyRow, LatencyTable
 from fluidb.traffic import prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from naive_serving import Outcome
 
 WIDTHS = [8.0, 4.0, 2.0]
 
@@ -98,7 +99,7 @@ def spec_of(words: dict[str, Any]) -> str:
     return "batchcond:" + ",".join(f"{key}={value}" for key, value in texts.items())
 
 
-def expected(table: LatencyTable, traffic, words: dict[str, Any]) -> naive.Outcome:
+def expected(table: LatencyTable, traffic, words: dict[str, Any]) -> Outcome:
     """What the plain loops do."""
     trace, last, steps = traffic.trace, len(table.exits), table.exits[-1].steps
     leaves_after = np.where(traffic.exits == last, last - 1 + trace.steps, traffic.exits)
@@ -212,7 +213,8 @@ def test_nobody_waits_longer_than_the_bound(gaps, patience, b_max, more, timeout
     window, table = b_max + more, table_of([[1.0] * b_max])
     arrival_s = np.cumsum(gaps) / 4
     predicted = -np.arange(len(gaps)) if oldest_last else np.random.default_rng(len(gaps)).permutation(len(gaps))
-    traffic = traffic_of(replace(trace_of(arrival_s), predicted_depth=predicted), np.ones(len(gaps), int), 100.0)
+    trace = replace(trace_of(arrival_s), predicted_depth=predicted.astype(float))
+    traffic = traffic_of(trace, np.ones(len(gaps), int), 100.0)
     words = f"similar=depth,window={window},patience={patience}" + (f",timeout={timeout_s}s" if timeout_s else "")
     found = simulate(table, traffic, find_policy(f"batchcond:{words}"))
     begins = np.unique(found.start_s)

@@ -94,7 +94,7 @@ def test_clairvoyance_over_all_requests_is_the_best_state_in_hindsight():
     times = (rng.integers(4, 12, (3, 5)) / 64).tolist()
     vectors = rng.integers(0, 9, (8, 4)).tolist()
     table = supernet_table(times, [0.5, 0.75, 1.0], vectors[:3], vectors[3:])
-    traffic = traffic_with(*(rng.integers(low, high, 60) / 64 for low, high in ((0, 20), (4, 30), (0, 60))))
+    traffic = traffic_with(*((rng.integers(low, high, 60) / 64).tolist() for low, high in ((0, 20), (4, 30), (0, 60))))
 
     def worth(spec: str) -> tuple[int, float]:
         found = simulate(table, traffic, find_policy(spec))

@@ -38,7 +38,9 @@ def test_streams_are_their_own_and_other_columns_stay():
     assert one.slo_s is not None
     assert both.slo_s.tolist() == one.slo_s.tolist()
     assert np.corrcoef(both.slo_s, both.min_accuracy)[0, 1] ** 2 < 0.1
-    assert not np.array_equal(one.slo_s, add_columns(trace, 4, slo_s=parse_slos("uniform:1s,2s")).slo_s)
+    other = add_columns(trace, 4, slo_s=parse_slos("uniform:1s,2s"))
+    assert other.slo_s is not None
+    assert not np.array_equal(one.slo_s, other.slo_s)
     assert one.min_accuracy is None
     assert np.array_equal(one.arrival_s, trace.arrival_s)
 

@@ -310,7 +310,7 @@ def test_what_else_is_known_of_a_sample_goes_with_it(tmp_path):
     """Widths and predictions are read from both kinds of file, kept by every selection, and drawn with the answers."""
     more = {"width": [8.0, 16.0, 24.0], "predicted_depth": [2.0, 1.0, 1.5], "predicted_width": [9.0, 9.0, 9.0]}
     confidences, correct = np.array([[0.1], [0.5], [0.9]]), np.ones((3, 2), dtype=bool)
-    arrays = {name: np.array(values) for name, values in more.items()}
+    arrays: dict[str, Any] = {name: np.array(values) for name, values in more.items()}
     write_samples(Samples(confidences, correct, **arrays), tmp_path / "s.npz")
     rows = zip(confidences[:, 0], *more.values(), strict=True)
     text = "\n".join(",".join(map(str, row)) + ",1,1" for row in rows)
@@ -318,9 +318,13 @@ def test_what_else_is_known_of_a_sample_goes_with_it(tmp_path):
     for name in ("s.npz", "s.csv"):
         found = read_samples(tmp_path / name)
         assert {key: values.tolist() for key, values in found.more().items()} == more
-        assert found[slice(1, 2)].width.tolist() == [16.0]
-        assert found.at_exits([1], [1]).predicted_depth.tolist() == more["predicted_depth"]
+        second, at_exits = found[slice(1, 2)], found.at_exits([1], [1])
+        assert second.width is not None
+        assert second.width.tolist() == [16.0]
+        assert at_exits.predicted_depth is not None
+        assert at_exits.predicted_depth.tolist() == more["predicted_depth"]
         trace = draw_samples(requests(40), found, 2)
+        assert trace.confidences is not None
         which = np.searchsorted(confidences[:, 0], trace.confidences[:, 0])
         for key, values in arrays.items():
             assert np.array_equal(getattr(trace, key), values[which])

@@ -133,6 +133,8 @@ def test_columns_are_added_and_read_back(fluidb: Run, tmp_path):
     found, follow = read_trace(tmp_path / "out.csv"), parse_steps("ratio=1.5,high=90")
     assert found.width is not None
     assert found.steps is not None
+    assert found.predicted_depth is not None
+    assert found.predicted_width is not None
     assert np.array_equal(found.width, draw_widths(parse_widths("lognormal:mean=33,sd=10,high=100"), 50, 7))
     assert np.array_equal(found.steps, draw_steps(follow, found.width, 7))
     low, high = found.steps.min(), found.steps.max()
@@ -172,6 +174,7 @@ def test_predictions_follow_the_exit_wherever_it_comes_from():
         for rho in (1.0, 0.6):
             served = prepare(trace, rates, slo_s=1.0, seed=3, predict_depth=rho)
             expected = predict(served.exits, rho, 3, "predicted_depth", 1, 3)
+            assert served.trace.predicted_depth is not None
             assert np.array_equal(served.trace.predicted_depth, expected)
             assert np.array_equal(served.exits, prepare(trace, rates, slo_s=1.0, seed=3).exits)
     with pytest.raises(InputError, match="has a column predicted_depth, so that --predict-depth would change nothing"):
