@@ -170,8 +170,8 @@ def _whole(name: str, least: int, **words: int) -> ReadParameter:
         except ValueError:
             value = least - 1
         if value < least:
-            known = "".join(f"{word}, " for word in words)
-            raise InputError(f'policy: {name}: expected {known}or a whole number >= {least}, found "{text}"')
+            known = " or ".join([*words, f"a whole number >= {least}"])
+            raise InputError(f'policy: {name}: expected {known}, found "{text}"')
         return float(value)
 
     return read

@@ -165,9 +165,19 @@ def test_a_constraint_that_is_no_accuracy_is_refused_with_its_row(asked):
     ]
 
 
-@pytest.mark.parametrize("text", ["q=0", "q=1.5", "q=two", "graph=-1", "graph=best", "subnet=-2", "mode=fast"])
-def test_parameters_out_of_range_are_refused(text):
-    with pytest.raises(InputError, match=f"policy: {text.partition('=')[0]}: expected"):
+WHOLE = "a whole number >= "
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("q=0", f"{WHOLE}1, found"), ("q=1.5", f"{WHOLE}1, found"), ("q=two", f"{WHOLE}1, found"),
+        ("graph=-1", f"follow or clairvoyant or {WHOLE}0"), ("graph=best", f"follow or clairvoyant or {WHOLE}0"),
+        ("subnet=-2", f"any or {WHOLE}0"), ("mode=fast", "accuracy"),
+    ],
+)  # fmt: skip
+def test_parameters_out_of_range_are_refused(text, expected):
+    with pytest.raises(InputError, match=f"policy: {text.partition('=')[0]}: expected {expected}"):
         find_policy(f"sushi:{text}")
 
 
