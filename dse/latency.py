@@ -93,6 +93,11 @@ def write_latency(folder: Path) -> LatencyTable:
     InputError
         If the design is missing, damaged or stale, or the file system refuses.
     """
+    if (folder / LATENCY_FILE).exists() and not (folder / DESIGN_FILE).exists():
+        raise InputError(
+            f"{folder}: expected the folder of a design, found one that has its latency table already, and no design; "
+            f"serve it with `fluidb serve-sim {folder}`"
+        )
     table = tabulate_latency(*read_design(folder))
     write_table(table, folder / LATENCY_FILE)
     return table

@@ -88,6 +88,10 @@ def test_runs_are_kept_until_the_table_changes(fluidb: Run, scenario: Path):
     assert "NPU" not in first.stdout
     for heading in ("SubNets' accuracy %", "less accurate %", "hits %", "off chip MB", "energy mJ"):
         assert heading in first.stdout
+    assert fluidb("report", "kept", "-o", "r.html").returncode == 0
+    page = (scenario.parent / "r.html").read_text()
+    for title in ("SubNets' accuracy, %", "Less accurate, %", "Hits, %", "Off chip, MB", "Energy, mJ"):
+        assert f">{title}<" in page
     folder = scenario.parent / "kept"
     assert compare(load_scenario(str(scenario)), folder)[1] == 4
     write_table(subnets(energy=2e-10), scenario.parent / "nets" / "latency.json")

@@ -240,6 +240,7 @@ BAD: dict[str, tuple[list[str], str]] = {
     "in the way": (["latency", TINY, "dev.toml", "-o", "mine"], "mine: output folder exists already"),
     "force spares strangers": (["latency", TINY, "dev.toml", "-o", "mine", "--force"], "holds no latency.json"),
     "no design": (["fbcb", "made"], "made/design.json: not there; make it with `fluidb dse`"),
+    "a table already": (["latency", "made"], "made: expected the folder of a design, found one that has its latency"),
     "no folder": (["serve-sim", "e", "--trace", "t", "--slo", "1s"], "e: expected a folder with a latency table"),
 }
 
