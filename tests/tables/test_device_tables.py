@@ -243,6 +243,7 @@ BAD: dict[str, tuple[list[str], str]] = {
         ["fbcb", "made"],
         "made: expected the folder of a design for a board, found a latency table without one",
     ),
+    "a table already": (["latency", "made"], "or serve what is there with `fluidb serve-sim made`"),
     "no folder": (["serve-sim", "e", "--trace", "t", "--slo", "1s"], "e: expected a folder with a latency table"),
 }
 
