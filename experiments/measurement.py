@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import platform
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,11 +16,13 @@ from numpy.typing import NDArray
 
 from ..formats import InputError, check_own_folder, table_text, write_directory
 from ..models import Exit
+from ..platforms.described import NAME
 from ..platforms.device import MAX_BATCH
 from ..platforms.measured import Measured
 from ..platforms.writer import platform_text
 from ..serving.policies.given_batches import POLICY
 from ..serving.real.clock import WallClock
+from ..serving.real.cores import pinned
 from ..serving.real.network import RealNetwork
 from ..serving.real.runner import Outcome, serve_in_steps
 from ..serving.replay import case_of
@@ -72,8 +75,8 @@ class Measurement:
         Its latency table.
     cells : list of Cell
         Times of the stages, with their spread.
-    rounds : int
-        Repetitions that were counted.
+    round_times : (R,) ndarray of float64
+        How long each round took for the stages, as a share of the mean of all.
     drift : float
         By how much the second half of the rounds was slower than the first.
     noisy : list of str
@@ -83,7 +86,7 @@ class Measurement:
     device: Measured
     table: LatencyTable
     cells: list[Cell]
-    rounds: int
+    round_times: Floats
     drift: float
     noisy: list[str]
 
@@ -155,6 +158,9 @@ def measure(
         raise InputError(f"--b-max: expected 1 to {MAX_BATCH}, found {b_max}")
     if rounds < 2:
         raise InputError(f"--rounds: expected at least 2, found {rounds}")
+    name = name or "this-machine"
+    if not re.fullmatch(NAME, name):
+        raise InputError(f'--name: expected up to 80 letters, digits, dots, "-" and "_", found "{name}"')
     stages, random = len(network.exits), np.random.default_rng(seed)
     seen = _Rounds([], [], [])
     blank = _blank_table(network, b_max)
@@ -183,8 +189,8 @@ def measure(
     drift = float(relative[len(relative) // 2 :].mean() / relative[: len(relative) // 2].mean() - 1.0)
     if abs(drift) > NOISY:
         noisy.append(f"drift: the second half of the rounds took {drift:+.1%}")
-    device = _device(network, cells, seen, name or "this-machine", f"{rounds} rounds after {warm_up} to warm up", drift)
-    return Measurement(device, _table(network, device), cells, rounds, drift, noisy)
+    device = _device(network, cells, seen, name, f"{rounds} rounds after {warm_up} to warm up", drift)
+    return Measurement(device, _table(network, device), cells, relative, drift, noisy)
 
 
 def _half_width(values: Floats) -> float:
@@ -205,7 +211,7 @@ def _serve(network: RealNetwork, table: LatencyTable, traffic: Traffic, random: 
     rows = random.integers(len(network), size=len(traffic))
     engine, clock = network.engine(rows), WallClock(traffic.trace.arrival_s, threading.Event())
     case = case_of(table, traffic, Scheduler("given-batches", POLICY, {}))
-    with clock.running():
+    with clock.running(), pinned(network.cores):
         outcome = serve_in_steps(case, clock, engine)
     if outcome.failure:
         raise InputError(f"{network.path}: {outcome.failure}")
@@ -253,10 +259,10 @@ def _device(network: RealNetwork, cells: list[Cell], seen: _Rounds, name: str, r
     spread = max(cell.half_width_s / cell.seconds for cell in cells)
     protocol = (
         f"{rounds}, each of every batch size once in random order through all stages, "
-        f"by the runner of `fluidb serve-real`; threads: {network.threads}; mean, with an interval of at most "
+        f"by the runner of `fluidb serve-real`; mean, with an interval of at most "
         f"+- {spread:.1%}; the second half of the rounds took {drift:+.1%}"
     )
-    sources = {"table": f"measured on {machine()}; {network.runtime}, Python {platform.python_version()}; {protocol}"}
+    sources = {"table": f"measured on {machine()}; {network.runs_on}; Python {platform.python_version()}; {protocol}"}
     content = {
         "name": name,
         "title": f"{network.name} on {machine()}"[:100],

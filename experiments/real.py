@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from ..formats import InputError
 from ..serving.bound import least_violations
 from ..serving.metrics import summarise
-from ..serving.real.clock import VirtualClock, WallClock
+from ..serving.real.clock import LiveClock, VirtualClock, WallClock
+from ..serving.real.cores import pinned
 from ..serving.real.network import RealNetwork
 from ..serving.real.runner import Outcome, TableEngine, serve_in_steps
 from ..serving.replay import case_of
@@ -81,11 +82,15 @@ def serve_traffic(
     rows: NDArray[np.int64],
     scheduler: Scheduler,
     threshold: Threshold | Sequence[Threshold] | None,
+    clock: LiveClock,
     *,
-    stop: threading.Event | None = None,
+    returned: Callable[[int], None] = lambda _: None,
     progress: Callable[[int, int], None] | None = None,
 ) -> ReallyServed:
     """Serve requests on this machine.
+
+    They arrive by the clock: a :class:`WallClock` follows the trace.  With a :class:`LiveClock` a client lets them
+    arrive; the trace then says only how many there are, and the client fills in ``rows`` before each arrives.
 
     Parameters
     ----------
@@ -101,8 +106,10 @@ def serve_traffic(
         Who decides.
     threshold : Threshold or sequence of Threshold, optional
         Confidence from which a sample leaves.
-    stop : Event, optional
-        Set from outside to stop after the run that is on the device.
+    clock : LiveClock
+        Lets requests arrive; its ``stop``, set from outside, stops serving after the run that is on the device.
+    returned : callable, optional
+        Called with the number of each request as soon as it has returned.
     progress : callable, optional
         Called with the requests that returned, and their number.
 
@@ -117,7 +124,7 @@ def serve_traffic(
         If the table is of another network, requests come faster than the clock, or the policy breaks its contract.
     """
     check_fits(network, table)
-    trace, stop = traffic.trace, stop or threading.Event()
+    trace = traffic.trace
     if trace.rate_per_s > MAX_RATE_PER_S:
         raise InputError(
             f"trace: expected at most {MAX_RATE_PER_S:,} requests/s, which is as fast as the clock, "
@@ -129,17 +136,17 @@ def serve_traffic(
     rehearsed = traffic.first(min(len(traffic), REHEARSAL))
     virtual = VirtualClock(rehearsed.trace.arrival_s)
     serve_in_steps(case_of(table, rehearsed, scheduler), virtual, TableEngine(virtual))
-    engine, clock, case = network.engine(rows), WallClock(trace.arrival_s, stop), case_of(table, traffic, scheduler)
-    with clock.running():
-        outcome = serve_in_steps(case, clock, engine, levels=least, stopped=stop.is_set, progress=progress)
+    engine, case = network.engine(rows, returned), case_of(table, traffic, scheduler)
+    with clock.running(), pinned(network.cores):
+        outcome = serve_in_steps(case, clock, engine, levels=least, stopped=clock.stop.is_set, progress=progress)
     replay = outcome.replay
-    returned = np.flatnonzero(np.isfinite(replay.finish_s))
-    answers = [answer for request in returned.tolist() if (answer := engine.answers[request]) is not None]
-    differing = network.differing(rows[returned], replay.traffic.exits[returned], answers)
+    done = np.flatnonzero(np.isfinite(replay.finish_s))
+    answers = [answer for request in done.tolist() if (answer := engine.answers[request]) is not None]
+    differing = network.differing(rows[done], replay.traffic.exits[done], answers)
     late_s = np.sort(clock.late_s[: len(replay.traffic)])
     return ReallyServed(
         Served(replay, summarise(replay), least_violations(replay), []), outcome,
-        differing + int((engine.answered[returned] != 1).sum()),
+        differing + int((engine.answered[done] != 1).sum()),
         float(late_s.mean()), float(late_s[int(0.99 * (len(late_s) - 1))]),
     )  # fmt: skip
 
@@ -171,8 +178,10 @@ def serve_real(
         Confidence from which a sample leaves.
     requirements : sequence of Requirement
         What must hold.
-    stop, progress
-        As :func:`serve_traffic` takes them.
+    stop : Event, optional
+        Set from outside to stop after the run that is on the device.
+    progress : callable, optional
+        Called with the requests that returned, and their number.
 
     Returns
     -------
@@ -190,6 +199,7 @@ def serve_real(
     trace = draw_samples(requests.read(), samples, requests.seed)
     traffic = requests.traffic(trace, [row.rate for row in latency.exits], threshold)
     rows = samples.drawn(len(trace), requests.seed)
-    found = serve_traffic(network, latency, traffic, rows, scheduler, threshold, stop=stop, progress=progress)
+    clock = WallClock(trace.arrival_s, stop or threading.Event())
+    found = serve_traffic(network, latency, traffic, rows, scheduler, threshold, clock, progress=progress)
     found.served.requirements.extend(judge(item, found.served.summary) for item in requirements)
     return found

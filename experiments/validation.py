@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from statistics import fmean, median
@@ -10,11 +12,12 @@ import numpy as np
 
 from ..formats import InputError
 from ..serving.metrics import Replay, summarise
-from ..serving.real.clock import VirtualClock
+from ..serving.real.clock import VirtualClock, WallClock
 from ..serving.real.network import RealNetwork
 from ..serving.real.runner import Outcome, TableEngine, as_measured, serve_in_steps
 from ..serving.replay import case_of, simulate
 from ..serving.scheduler import Scheduler, find_policy
+from ..serving.statistics import welch_interval
 from ..tables.latency import LatencyTable, pair_rows
 from ..traffic.arrivals import poisson
 from ..traffic.measures import Threshold
@@ -68,6 +71,9 @@ class Trial:
         with the time that each run took on the machine.
     drift : float
         By how much the table after the run is slower than the one before it.
+    half_width : float
+        Half-width of the 95 % interval of the times that the simulator gets, as a share of them: from the rounds of the
+        measurements before and after the run.
     sensitivity : float
         By how many per cent the simulated mean latency grows if the table does by one.
     answers_wrong : int
@@ -81,6 +87,7 @@ class Trial:
     simulated: Figures
     replayed: Figures
     drift: float
+    half_width: float
     sensitivity: float
     answers_wrong: int
 
@@ -119,7 +126,8 @@ class Verdict:
     errors : list of Error
         By figure.
     doubt : float
-        Drift times sensitivity, on average: by how much the machine's own drift moves the mean latency.
+        By how much the mean latency may be off because the machine was measured badly, on average: sensitivity times
+        drift and half-width, which are independent and so add as squares.
     says : str
         ``within``, ``off``, or ``refused``, where the doubt is larger than what is asked.
     """
@@ -221,7 +229,9 @@ def validate_simulator(
     """
     faults = []
     if not loads or not all(0 < load <= 10 for load in loads) or len(set(loads)) < len(loads):
-        faults.append(f"--loads: expected different shares above 0, found {', '.join(f'{load:g}' for load in loads)}")
+        faults.append(
+            f"--loads: expected different shares above 0, up to 10, found {', '.join(f'{load:g}' for load in loads)}"
+        )
     if repeats < 1:
         faults.append(f"--repeats: expected at least 1, found {repeats}")
     if requests < 2:
@@ -248,7 +258,8 @@ def validate_simulator(
         trace = draw_samples(poisson(load * one_by_one, requests, repeat), samples, repeat)
         traffic = prepare(trace, rates, slo_s=slo_s, threshold=threshold)
         rows = samples.drawn(requests, repeat)
-        found = serve_traffic(network, before.table, traffic, rows, schedulers[policy], threshold)
+        clock = WallClock(trace.arrival_s, threading.Event())
+        found = serve_traffic(network, before.table, traffic, rows, schedulers[policy], threshold, clock)
         if found.outcome.failure:
             raise InputError(f"{network.path}: {found.outcome.failure}")
         after = calibrate()
@@ -281,6 +292,13 @@ def between(before: Measurement, after: Measurement) -> LatencyTable:
     return one.model_copy(update=given)
 
 
+def half_width(before: Measurement, after: Measurement) -> float:
+    """Half-width of the 95 % interval of the times of :func:`between`, as a share of them."""
+    apart = welch_interval(before.round_times, after.round_times)
+    assert apart is not None, "a measurement has several rounds"
+    return (apart.high - apart.low) / 4  # the mean of two figures is known twice as well as their difference
+
+
 def slower(table: LatencyTable, share: float) -> LatencyTable:
     """A table with all times longer by a share."""
     rows = [row.model_copy(update={"time_s": [t * (1 + share) for t in row.time_s]}) for row in table.rows]
@@ -310,7 +328,7 @@ def _trial(
     drift = float((np.array(after.device.times_s[0]) / np.array(before.device.times_s[0])).mean() - 1.0)
     return Trial(
         policy, load, repeat, Figures.of(outcome.replay), simulated, Figures.of(replayed), drift,
-        (moved_s / simulated.mean_s - 1.0) / STEP, answers_wrong,
+        half_width(before, after), (moved_s / simulated.mean_s - 1.0) / STEP, answers_wrong,
     )  # fmt: skip
 
 
@@ -318,15 +336,16 @@ def judge_point(trials: Sequence[Trial], within: float) -> Verdict:
     """What the trials of a policy at a load say.
 
     A machine that drifts by a share between two calibrations moves the mean latency by that share times its
-    sensitivity.  Where this is more than the error that is asked for, no error of the simulator can be told from it,
-    and the verdict is refused.
+    sensitivity; so does an error of the calibrations, which their interval bounds.  Where the two together are more
+    than the error that is asked for, no error of the simulator can be told from them, and the verdict is refused.
     """
     errors = []
     for item in fields(Figures):
         off = [_off(item.name, trial.simulated, trial.real) for trial in trials]
         again = [abs(_off(item.name, trial.replayed, trial.real)) for trial in trials]
         errors.append(Error(item.name, median(off), min(off), max(off), median(map(abs, off)), median(again)))
-    doubt = fmean(abs(trial.drift * trial.sensitivity) for trial in trials)  # a median would hide one wild repeat
+    # a median would hide one wild repeat
+    doubt = fmean(math.hypot(trial.drift, trial.half_width) * abs(trial.sensitivity) for trial in trials)
     says = "refused" if doubt > within else "within" if errors[0].size <= within else "off"
     return Verdict(trials[0].policy, trials[0].load, errors, doubt, says)
 

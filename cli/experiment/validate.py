@@ -39,7 +39,7 @@ def command(
     Every policy serves the same traces on this machine and in the simulator,
     whose table is measured just before and after each run. The exit code is 1
     unless the error of the mean latency is as small as asked everywhere. Where
-    the machine drifts too much, the verdict is refused.
+    the machine is too noisy, the verdict is refused.
     """
     from ...experiments.measurement import machine
     from ...experiments.validation import validate_simulator
@@ -58,7 +58,7 @@ def command(
     wrong = sum(trial.answers_wrong for trial in found.trials)
     rates = ", ".join(f"{rate:.1f} /s" for rate in found.rates_per_s)
     about = {
-        "machine": f"{machine()}; {network.runtime}, threads: {threads}",
+        "machine": f"{machine()}; {network.runs_on}",
         "network": network.name,
         "traffic": f"{repeats} x {requests:,} requests at {rates}; SLO {ms(found.slo_s)}",
         "answers": "all as the network alone gives" if not wrong else f"{wrong:,} are wrong",
@@ -78,7 +78,7 @@ def command(
                     verdict.says if first else "",
                 )
             )
-    columns = ["load, policy", "figure", "simulator off by", "size", "with measured runs", "machine's drift", "verdict"]
+    columns = ["load, policy", "figure", "simulator off by", "size", "with measured runs", "machine's noise", "verdict"]
     ranks = [
         (f"{order.load:g}", " < ".join(order.real), " < ".join(order.simulated),
          "same" if order.real == order.simulated else "different")
@@ -91,7 +91,7 @@ def command(
     ]  # fmt: skip
     if refused:
         text.append(
-            f"{refused} of {len(found.verdicts)} verdicts are refused: the drift of this machine alone moves the mean "
+            f"{refused} of {len(found.verdicts)} verdicts are refused: the noise of this machine alone moves the mean "
             f"latency by more than {percent(within, 1)}; use an idle machine, or --within"
         )
     record = {"model": model, "machine": machine(), "runtime": network.runtime, "within": within, "validation": found}

@@ -43,8 +43,8 @@ def command(
     about = {
         "network": f"{network.name}, exits {', '.join(network.exits)}",
         "device": f"{device.name}: {device.title}",
-        "runtime": f"{network.runtime}, threads: {threads}",
-        "rounds": f"{found.rounds}, drift {percent(found.drift, 1)}",
+        "runtime": network.runs_on,
+        "rounds": f"{rounds}, drift {percent(found.drift, 1)}",
         "gather": None if device.gather_s_per_sample is None or device.gather_floor_s is None
         else f"{ms(device.gather_floor_s)} + {ms(device.gather_s_per_sample)} a sample",
         "wake-up": ms(device.wake_up_s or 0.0),
@@ -59,7 +59,7 @@ def command(
     text = [facts(about), table(["stage, time in ms", *(f"b={b}" for b in batches)], rows)]
     record = {
         "output": output, "network": network.name, "exits": network.exits, "device": device, "cells": found.cells,
-        "rounds": found.rounds, "drift": found.drift, "noisy": found.noisy,
+        "rounds": rounds, "drift": found.drift, "noisy": found.noisy,
     }  # fmt: skip
     then = f"; next: fluidb serve-real {model} {output} --trace FILE --slo 50ms"
     show(as_json, "fluidb.measure-output/1", record, text, output, then)

@@ -88,7 +88,7 @@ def command(
         **record_of(found, policy, slo_s), **({"requirements": found.requirements} if required else {}),
     }  # fmt: skip
     about = {
-        "machine": f"{machine()}; {network.runtime}, threads: {threads}",
+        "machine": f"{machine()}; {network.runs_on}",
         "answers": "all as the network alone gives" if not done.answers_wrong else f"{done.answers_wrong:,} are wrong",
         "arrivals late by": f"{ms(done.late_mean_s)} on average, p99 {ms(done.late_p99_s)}; counted in latencies",
     }

@@ -26,7 +26,15 @@ PRIORITY = -10
 
 
 class Clock(Protocol):
-    """What the time is, and who has arrived."""
+    """What the time is, and who has arrived.
+
+    Attributes
+    ----------
+    arrival_s : (N,) ndarray of float64
+        When each request arrives, in order; known at the latest once it has.
+    """
+
+    arrival_s: NDArray[np.float64]
 
     def now_s(self) -> float:
         """The time."""
@@ -67,8 +75,74 @@ class VirtualClock:
         self.time_s = max(self.time_s, min(until_s, next_s))
 
 
-class WallClock:
-    """The machine's clock, with a thread that lets requests arrive.
+class LiveClock:
+    """The machine's clock, with requests that arrive when a client calls :meth:`arrive`.
+
+    Parameters
+    ----------
+    count : int
+        How many requests will arrive.
+    stop : Event
+        Set from outside to end all waiting.
+
+    Attributes
+    ----------
+    arrival_s : (N,) ndarray of float64
+        When each request arrived; infinite before.
+    late_s : (N,) ndarray of float64
+        How much later than scheduled each was let in; 0 if its client's call is its arrival.
+    begun : Event
+        Set once requests may arrive.
+    """
+
+    def __init__(self, count: int, stop: threading.Event) -> None:
+        self.arrival_s, self.stop = np.full(count, math.inf), stop
+        self.late_s = np.zeros(count)
+        self.count, self.zero_s = 0, math.inf
+        self.news, self.begun = threading.Condition(), threading.Event()
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Let time begin, with garbage collection off."""
+        collects, switch_s = gc.isenabled(), sys.getswitchinterval()
+        gc.disable()
+        sys.setswitchinterval(SWITCH_S)
+        self.zero_s = time.perf_counter()
+        self.begun.set()
+        try:
+            yield
+        finally:
+            sys.setswitchinterval(switch_s)
+            if collects:
+                gc.enable()
+
+    def arrive(self, count: int) -> None:
+        """Let requests arrive now; from any thread, once serving has begun."""
+        with self.news:
+            self.arrival_s[self.count : self.count + count] = self.now_s()
+            self.count += count
+            self.news.notify()
+
+    def now_s(self) -> float:
+        """The time."""
+        return time.perf_counter() - self.zero_s
+
+    def arrived(self) -> int:
+        """How many requests have arrived."""
+        return self.count
+
+    def wait(self, until_s: float, seen: int) -> None:
+        """Sleep until a time, the next arrival, or the stop."""
+        with self.news:
+            while self.count == seen and not self.stop.is_set():
+                left_s = until_s - self.now_s()
+                if left_s <= 0:
+                    return
+                self.news.wait(min(left_s, START_S))
+
+
+class WallClock(LiveClock):
+    """The machine's clock, with a thread that lets the requests of a trace arrive.
 
     Parameters
     ----------
@@ -76,37 +150,25 @@ class WallClock:
         When each request arrives, in order.
     stop : Event
         Set from outside to end all waiting.
-
-    Attributes
-    ----------
-    late_s : (N,) ndarray of float64
-        How much later than scheduled the thread woke up for each request.
     """
 
     def __init__(self, arrival_s: NDArray[np.float64], stop: threading.Event) -> None:
-        self.arrival_s, self.stop = arrival_s, stop
-        self.late_s = np.zeros(len(arrival_s))
-        self.count, self.zero_s = 0, math.inf
-        self.news = threading.Condition()
+        super().__init__(len(arrival_s), stop)
+        self.arrival_s = arrival_s
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Let time begin, with garbage collection off; at the end no thread is left."""
-        collects, switch_s = gc.isenabled(), sys.getswitchinterval()
-        gc.disable()
-        sys.setswitchinterval(SWITCH_S)
         feeding = threading.Thread(target=self._feed, daemon=True)
-        self.zero_s = time.perf_counter() + START_S
-        feeding.start()
-        try:
-            yield
-        finally:
-            self.count, feeds = len(self.arrival_s), self.count  # the thread ends at its next look
-            feeding.join()
-            self.count = feeds
-            sys.setswitchinterval(switch_s)
-            if collects:
-                gc.enable()
+        with super().running():
+            self.zero_s += START_S
+            feeding.start()
+            try:
+                yield
+            finally:
+                self.count, feeds = len(self.arrival_s), self.count  # the thread ends at its next look
+                feeding.join()
+                self.count = feeds
 
     def _feed(self) -> None:
         """Let each request arrive at its time."""
@@ -122,20 +184,3 @@ class WallClock:
                 self.late_s[self.count : due] = self.now_s() - self.arrival_s[self.count : due]
                 self.count = max(due, self.count)
                 self.news.notify()
-
-    def now_s(self) -> float:
-        """The time."""
-        return time.perf_counter() - self.zero_s
-
-    def arrived(self) -> int:
-        """How many requests the thread has let arrive."""
-        return self.count
-
-    def wait(self, until_s: float, seen: int) -> None:
-        """Sleep until a time, the next arrival, or the stop."""
-        with self.news:
-            while self.count == seen and not self.stop.is_set():
-                left_s = until_s - self.now_s()
-                if left_s <= 0:
-                    return
-                self.news.wait(min(left_s, START_S))

@@ -32,6 +32,8 @@ class MapEngine:
         Which of these samples each request is.
     confidence : callable
         From a stage, counted from 0, and the answers of a batch to the confidence of each.
+    returned : callable, optional
+        Called with each request as soon as it has returned.
 
     Attributes
     ----------
@@ -49,8 +51,10 @@ class MapEngine:
         inputs: Tensors,
         rows: NDArray[np.int64],
         confidence: Callable[[int, NDArray[Any]], NDArray[np.float64]],
+        returned: Callable[[int], None] = lambda _: None,
     ) -> None:
         self.run_stage, self.inputs, self.rows, self.confidence = run_stage, inputs, rows, confidence
+        self.returned = returned
         self.held: list[tuple[Tensors, int] | None] = [None] * len(rows)  # the maps of its batch, and its row
         self.answers: list[NDArray[Any] | None] = [None] * len(rows)
         self.answered = np.zeros(len(rows), dtype=np.int64)
@@ -70,6 +74,7 @@ class MapEngine:
         """Forget the maps of a request, which has returned."""
         self.held[request] = None
         self.answered[request] += 1
+        self.returned(request)
 
     def _assemble(self, launch: Launch, members: Sequence[int]) -> tuple[Tensors, Sequence[int]]:
         """The maps of a batch, and the row of each of its samples; other rows are padding."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ...formats import InputError
 from ...models.importers.names import plain_name
 from ...traffic.samples import Samples
+from .cores import chosen_cores, cores_text
 from .maps import MapEngine
 from .needs import check_runtime
 
@@ -46,6 +47,10 @@ class RealNetwork:
     ----------
     name : str
         Its name.
+    runs_on : str
+        The runtime, its threads and their cores, for people.
+    cores : list of int
+        The core of each thread of a stage; none if the system leaves them no choice.
     answers : list of (S, C) ndarray
         The answers at each exit to every sample, which ran alone through the network as one model.
 
@@ -64,9 +69,12 @@ class RealNetwork:
 
         shipped = model == "digits" and not Path(model).exists()
         self.path = SHIPPED / "digits.onnx" if shipped else Path(model)
-        self.name, self.runtime, self.threads = plain_name(self.path.stem), f"onnxruntime {VERSION}", threads
+        self.name, self.runtime = plain_name(self.path.stem), f"onnxruntime {VERSION}"
+        self.cores = chosen_cores(threads)
+        self.runs_on = f"{self.runtime}, threads: {threads}, {cores_text(self.cores)}"
         parts = read_stages(self.path, exits)
-        self.session, self.exits = Session(parts, threads, self.path), [stage.answer for stage in parts.stages]
+        self.session = Session(parts, threads, self.cores, self.path)
+        self.exits = [stage.answer for stage in parts.stages]
         self.probabilities = [stage.probabilities for stage in parts.stages]
         file = SHIPPED / "inputs.npz" if shipped and inputs is None else inputs
         self.labels: NDArray[np.int64] | None = None
@@ -158,9 +166,9 @@ class RealNetwork:
         right = chosen[:, -1] if self.labels is None else self.labels
         return Samples(confidences, chosen == right[:, None], self.path)
 
-    def engine(self, rows: NDArray[np.int64]) -> MapEngine:
+    def engine(self, rows: NDArray[np.int64], returned: Callable[[int], None] = lambda _: None) -> MapEngine:
         """A device that runs the network for requests, each of which is one of the samples."""
-        return MapEngine(self.session.run_stage, self.inputs, rows, self.confidence)
+        return MapEngine(self.session.run_stage, self.inputs, rows, self.confidence, returned)
 
     def warm_up(self, b_max: int) -> None:
         """Run every stage at every batch size once."""

@@ -125,7 +125,7 @@ def serve_in_steps(
     Parameters
     ----------
     case : Case
-        Requests, latency table and policy (:func:`fluidb.serving.replay.case_of`).
+        Requests, latency table and policy (:func:`fluidb.serving.replay.case_of`).  When they arrive the clock says.
     clock : Clock
         The time.
     engine : Engine
@@ -183,7 +183,6 @@ class _Service:
         work, device = case.work, case.device
         count, places = len(work.requests), device.segment_at.size
         self.requests = _fields(work.requests)
-        self.scheduled_s = self.requests.arrival_s.copy()
         self.requests.arrival_s[:] = math.inf  # the event loop sees no request that has not arrived
         if levels is not None and not case.levels:
             work.exit_of[:] = device.stage_after[-1]
@@ -208,19 +207,20 @@ class _Service:
         if self.lane.running[0]:
             return
         arrived, wake_s = int(self.now.arrived[0]), float(self.lane.wake_s[0])
-        if wake_s == math.inf and arrived == len(self.scheduled_s):
+        if wake_s == math.inf and arrived == len(self.case.traffic):
             spec = self.case.scheduler.spec
             raise InputError(f"policy {spec}: {FAULTS[NO_PROGRESS]}; see `fluidb docs add-a-policy`")
         self.clock.wait(wake_s, arrived)
-        next_s = float(self.scheduled_s[arrived]) if self.clock.arrived() > arrived else math.inf
+        next_s = float(self.clock.arrival_s[arrived]) if self.clock.arrived() > arrived else math.inf
         self.awaited_s = min(wake_s, next_s)
 
     def take_arrivals(self) -> float:
         """Put who has arrived into the queue; the time of this."""
         before, after, time_s = int(self.now.arrived[0]), self.clock.arrived(), self.clock.now_s()
         if after > before:
-            tail = int(self.now.tail[0])
-            self.requests.arrival_s[before:after] = self.scheduled_s[before:after]
+            tail, arrival_s = int(self.now.tail[0]), self.clock.arrival_s[before:after]
+            self.requests.arrival_s[before:after] = arrival_s
+            self.requests.due_s[before:after] = arrival_s + self.case.traffic.slo_s[before:after]
             self.state.queue[tail : tail + after - before] = np.arange(before, after)
             self.now.tail[0], self.now.arrived[0] = tail + after - before, after
         (self.lane.end_s if self.lane.running[0] else self.lane.wake_s)[0] = time_s
@@ -265,6 +265,7 @@ class _Service:
         if not arrived:
             raise InputError("stopped before the first request arrived; nothing was served")
         traffic = traffic.first(arrived)
+        traffic = replace(traffic, trace=replace(traffic.trace, arrival_s=self.clock.arrival_s[:arrived]))
         if self.levels is not None and not self.case.levels:
             left = requests.exit[:arrived]
             traffic = replace(traffic, exits=np.where(left, left, len(self.case.table.exits)))

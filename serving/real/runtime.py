@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ except ImportError:
 VERSION: str = onnxruntime.__version__
 
 
-def start(model: Any, threads: int) -> Any:
+def start(model: Any, threads: int, cores: Sequence[int] = ()) -> Any:
     """A model ready to run on this machine's processor.
 
     Parameters
@@ -31,6 +31,8 @@ def start(model: Any, threads: int) -> Any:
         The model.
     threads : int
         Threads of an operator; 0 for one on each core.
+    cores : sequence of int, optional
+        The core of each thread; the first is that of the thread that runs the model, which its caller pins.
 
     Returns
     -------
@@ -40,6 +42,9 @@ def start(model: Any, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
+    if len(cores) > 1:
+        pool = ";".join(str(core + 1) for core in cores[1:])  # it counts processors from 1
+        options.add_session_config_entry("session.intra_op_thread_affinities", pool)
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
@@ -52,6 +57,8 @@ class Session:
         The network, cut.
     threads : int
         Threads of a stage.
+    cores : sequence of int
+        The core of each; none to leave it to the system.
     path : Path
         The model's file, for faults.
 
@@ -61,13 +68,13 @@ class Session:
         If the runtime refuses a stage.
     """
 
-    def __init__(self, parts: Parts, threads: int, path: Path) -> None:
+    def __init__(self, parts: Parts, threads: int, cores: Sequence[int], path: Path) -> None:
         self.stages = parts.stages
         models = {f"stage {number}": stage.model for number, stage in enumerate(parts.stages, 1)} | {"all": parts.whole}
         found = []
         for name, model in models.items():
             try:
-                run = start(model, threads)
+                run = start(model, threads, cores)
             except Exception as error:  # noqa: BLE001  whatever its C++ says
                 raise InputError(f"{path}: {name}: ONNX Runtime refuses it ({_line(error)})") from None
             found.append((run, [item.name for item in run.get_outputs()]))

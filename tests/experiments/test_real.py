@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
+from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
@@ -16,7 +18,7 @@ from fluidb.experiments import measurement
 from fluidb.experiments.inputs import Requests
 from fluidb.experiments.measurement import check_measured_folder, measure, write_measurement
 from fluidb.experiments.real import serve_real
-from fluidb.experiments.validation import Figures, Trial, judge_point, slower
+from fluidb.experiments.validation import Figures, Trial, half_width, judge_point, slower
 from fluidb.formats import InputError
 from fluidb.platforms import load_platform
 from fluidb.platforms.measured import Measured
@@ -29,6 +31,7 @@ from onnx import helper, numpy_helper
 pytestmark = pytest.mark.skipif(not COMPILED, reason="runs in real time")
 
 CLASSES, SAMPLES = 5, 40
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def network_file(folder: Path, name: str = "net") -> Path:
@@ -74,11 +77,11 @@ def made(tmp_path_factory):
 
 
 def test_a_measured_network_is_an_ordinary_device(made):
-    _, found, folder = made
+    network, found, folder = made
     assert [(cell.stage, cell.batch) for cell in found.cells] == [(s, b) for s in (1, 2, 3) for b in (1, 2, 3)]
     device = load_platform(str(folder / "dev" / "device.toml"), kind=Measured)
     assert device.times_s == [[[cell.seconds for cell in found.cells if cell.stage == s] for s in (1, 2, 3)]]
-    assert "onnxruntime" in device.sources["table"]
+    assert f"{network.runs_on}; Python" in device.sources["table"]
     assert "2 rounds after 2 to warm up" in device.sources["table"]
     table = read_latency(folder / "dev")
     assert table == found.table
@@ -90,6 +93,15 @@ def test_a_measured_network_is_an_ordinary_device(made):
     with pytest.raises(InputError, match="dev"):
         check_measured_folder(folder / "dev", replace=False)
     check_measured_folder(folder / "dev", replace=True)
+
+
+@pytest.mark.skipif(CORES < 2, reason="one core")
+def test_a_network_answers_the_same_on_two_pinned_threads(made):
+    one, folder = made[0], made[-1]
+    two = RealNetwork(str(one.path), folder / "in.npz", threads=2)
+    assert "threads: 2, " in two.runs_on
+    for answers, others in zip(one.answers, two.answers, strict=True):
+        np.testing.assert_allclose(answers, others, rtol=1e-5)
 
 
 def test_confidences_and_answers_are_those_of_onnx_itself(made):
@@ -174,6 +186,8 @@ def test_faults(made, tmp_path, monkeypatch):
     for b_max, rounds in ((0, 20), (8, 1)):
         with pytest.raises(InputError, match="expected"):
             measure(network, b_max=b_max, rounds=rounds)
+    with pytest.raises(InputError, match='--name: expected up to 80 letters, .* found "a/b"'):
+        measure(network, b_max=1, rounds=2, name="a/b")
     monkeypatch.setattr("fluidb.serving.real.needs.find_spec", lambda name: None)
     assert fault(model) == (
         f"{model}: a real device needs onnx, which is not installed: pip install 'fluidb[onnx,runtime]'"
@@ -198,11 +212,12 @@ def figures(mean_s):
     return Figures(mean_s, mean_s, 2 * mean_s, 4 * mean_s, 0.0)
 
 
-def trial(simulated, drift, replayed=1.01, sensitivity=2.0):
-    return Trial("fluid", 0.6, 0, figures(1.0), figures(simulated), figures(replayed), drift, sensitivity, 0)
+def trial(simulated, drift, half_width=0.0, replayed=1.01, sensitivity=2.0):
+    real, off, again = map(figures, (1.0, simulated, replayed))
+    return Trial("fluid", 0.6, 0, real, off, again, drift, half_width, sensitivity, 0)
 
 
-def test_a_verdict_is_refused_where_drift_explains_more_than_is_asked():
+def test_a_verdict_is_refused_where_noise_explains_more_than_is_asked():
     near = [trial(1.02, 0.01), trial(0.96, -0.02), trial(1.04, 0.03)]
     found = judge_point(near, 0.05)
     assert found.says == "within"
@@ -213,6 +228,17 @@ def test_a_verdict_is_refused_where_drift_explains_more_than_is_asked():
     assert judge_point(near, 0.03).says == "refused"
     assert judge_point([trial(1.5, 0.0), trial(1.5, 0.0), trial(1.5, 0.5)], 0.05).says == "refused"  # one wild repeat
     assert judge_point([trial(1.2, 0.01), trial(1.1, -0.01)], 0.05).says == "off"
+    noisy = judge_point([trial(1.2, 0.03, 0.04), trial(1.1, -0.03, 0.04)], 0.05)  # without drift as large
+    assert noisy.doubt == pytest.approx(0.1)
+    assert noisy.says == "refused"
+
+
+def test_the_interval_of_a_table_is_that_of_both_measurements(made):
+    """Rounds of 0.9, 1.1 and of 0.8, 1.2: the mean of the four has the error sqrt(0.01 + 0.04) / 2, with 1 degree."""
+    one, other = (replace(made[1], round_times=np.array(times)) for times in ([0.9, 1.1], [0.8, 1.2]))
+    assert half_width(one, other) == pytest.approx(12.706 * math.sqrt(0.05) / 2, rel=1e-3)
+    assert made[1].round_times.mean() == pytest.approx(1.0)
+    assert len(made[1].round_times) == 2
 
 
 def test_a_slower_table_is_slower_everywhere(made):

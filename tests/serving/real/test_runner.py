@@ -12,7 +12,7 @@ from builders import COMPILED, everybody, scheduler_named, scheduler_of, table_o
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate
 from fluidb.serving.policies import Decision, compile_policy, sleep
-from fluidb.serving.real.clock import VirtualClock, WallClock
+from fluidb.serving.real.clock import LiveClock, VirtualClock, WallClock
 from fluidb.serving.real.maps import MapEngine
 from fluidb.serving.real.runner import TableEngine, as_measured, serve_in_steps
 from fluidb.serving.replay import case_of
@@ -182,6 +182,31 @@ def test_the_wall_clock_lets_requests_arrive_and_stops():
         stop.set()
         clock.wait(math.inf, 2)
     assert clock.arrived() == 2
+
+
+def test_a_client_lets_requests_arrive_when_it_likes():
+    """Two at first, and another whenever one has returned; the trace says only that there will be seven."""
+    clock, stop = LiveClock(7, Event()), 7
+
+    class Answering:
+        def run(self, launch):
+            """Takes no time to speak of."""
+
+        def release(self, request):
+            if clock.arrived() < stop:
+                clock.arrive(1)
+
+    case = case_of(table_of([[1.0]]), everybody(7, 1), find_policy("serial"))
+    with clock.running():
+        clock.arrive(2)
+        found = serve_in_steps(case, clock, Answering()).replay
+    np.testing.assert_array_equal(found.traffic.trace.arrival_s, clock.arrival_s)
+    assert clock.arrival_s[0] == clock.arrival_s[1] > 0
+    assert (clock.arrival_s[2:] >= found.finish_s[:5]).all()
+    assert (np.diff(found.finish_s) > 0).all()
+    assert (found.latency_s > 0).all()
+    requests = case.work.requests
+    np.testing.assert_array_equal(requests["due_s"], clock.arrival_s + case.traffic.slo_s)
 
 
 def test_a_device_that_was_idle_wakes_up_first():

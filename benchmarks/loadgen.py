@@ -1,0 +1,199 @@
+"""MLPerf LoadGen, a client that is not ours, sends requests to the runner of ``fluidb serve-real``.
+
+Both take the time of every request: LoadGen from the call that it was scheduled for to the completion that it is told,
+we from the call that arrives to the end of the run.  So ours is the shorter by the cost of the calls between them.
+
+    python benchmarks/loadgen.py digits here --scenario Server --rate 60
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import mlperf_loadgen
+import numpy as np
+from fluidb.experiments.real import ReallyServed, serve_traffic
+from fluidb.serving import find_policy
+from fluidb.serving.real.clock import LiveClock
+from fluidb.serving.real.network import RealNetwork
+from fluidb.tables.latency import LatencyTable, read_latency
+from fluidb.traffic import prepare
+from fluidb.traffic.trace import Trace
+from numpy.typing import NDArray
+from tabulate import tabulate
+
+SCENARIOS = ("Offline", "Server", "SingleStream")
+
+
+@dataclass(frozen=True)
+class Driven:
+    """What LoadGen and the runner say of the same requests.
+
+    Attributes
+    ----------
+    ours : ReallyServed
+        What the runner says.
+    latency_s : (N,) ndarray of float64
+        What LoadGen says, in the order in which it sent them.
+    completed_s : (N,) ndarray of float64
+        When it was told that each is complete.
+    """
+
+    ours: ReallyServed
+    latency_s: NDArray[np.float64]
+    completed_s: NDArray[np.float64]
+
+
+class Client:
+    """LoadGen's side: its queries arrive on our clock, and what returns is completed."""
+
+    def __init__(self, samples: int, count: int, clock: LiveClock) -> None:
+        self.samples, self.count, self.clock = samples, count, clock
+        self.rows = np.zeros(count, dtype=np.int64)
+        self.ids: list[int] = []
+        self.open: set[int] = set()
+
+    def issue(self, queries: list[Any]) -> None:
+        """Requests arrive now."""
+        first = len(self.ids)
+        self.rows[first : first + len(queries)] = [query.index for query in queries]
+        self.ids += [query.id for query in queries]
+        self.open.update(range(first, len(self.ids)))
+        self.clock.arrive(len(queries))
+        if self.clock.stop.is_set():  # nobody serves any more
+            self.complete_rest()
+
+    def complete(self, request: int) -> None:
+        """A request has returned."""
+        self.open.discard(request)
+        self._tell(request)
+
+    def _tell(self, request: int) -> None:
+        mlperf_loadgen.QuerySamplesComplete([mlperf_loadgen.QuerySampleResponse(self.ids[request], 0, 0)])
+
+    def complete_rest(self) -> None:
+        """Complete what was not served: LoadGen waits for all that it has sent, also if the device has failed."""
+        with suppress(KeyError):  # nothing is left; both threads may come here at once
+            while True:
+                self._tell(self.open.pop())
+
+    def send(self, scenario: str, rate_per_s: float, folder: Path) -> None:
+        """Send requests until LoadGen has had enough."""
+        settings = mlperf_loadgen.TestSettings()
+        settings.scenario = getattr(mlperf_loadgen.TestScenario, scenario)
+        settings.mode = mlperf_loadgen.TestMode.PerformanceOnly
+        settings.min_query_count = settings.max_query_count = self.count
+        settings.min_duration_ms = 0
+        settings.offline_expected_qps = 1  # with this, Offline has as many samples as there are queries elsewhere
+        settings.server_target_qps = rate_per_s
+        log = mlperf_loadgen.LogSettings()
+        log.enable_trace, log.log_output.outdir, log.log_output.copy_summary_to_stdout = True, str(folder), False
+        system = mlperf_loadgen.ConstructSUT(self.issue, lambda: None)
+        library = mlperf_loadgen.ConstructQSL(self.samples, self.samples, lambda _: None, lambda _: None)
+        try:
+            mlperf_loadgen.StartTestWithLogSettings(system, library, settings, log)
+        finally:
+            mlperf_loadgen.DestroyQSL(library)
+            mlperf_loadgen.DestroySUT(system)
+
+
+def drive(
+    network: RealNetwork,
+    latency: LatencyTable,
+    policy: str,
+    scenario: str,
+    *,
+    count: int,
+    rate_per_s: float = 1.0,
+    slo_s: float = 1.0,
+) -> Driven:
+    """Let LoadGen send requests to the runner.
+
+    Parameters
+    ----------
+    network : RealNetwork
+        What answers.
+    latency : LatencyTable
+        What the policy knows of this machine.
+    policy : str
+        Who decides.
+    scenario : str
+        ``Offline`` (all at once), ``Server`` (Poisson arrivals) or ``SingleStream`` (each when the one before is
+        complete).
+    count : int
+        Requests.
+    rate_per_s : float
+        Mean arrival rate of ``Server``.
+    slo_s : float
+        Latency objective, which the policy knows.
+
+    Returns
+    -------
+    Driven
+        What both say.
+    """
+    clock, last = LiveClock(count, Event()), len(latency.exits)
+    client = Client(len(network), count, clock)
+    trace = Trace(np.arange(count), np.zeros(count), confidences=np.zeros((count, last)))
+    traffic = prepare(trace, [row.rate for row in latency.exits], slo_s=slo_s)
+    with tempfile.TemporaryDirectory() as folder:
+
+        def send() -> None:
+            clock.begun.wait()
+            if not clock.stop.is_set():
+                client.send(scenario, rate_per_s, Path(folder))
+
+        sending = Thread(target=send)
+        sending.start()
+        try:
+            served = serve_traffic(
+                network, latency, traffic, client.rows, find_policy(policy), None, clock, returned=client.complete
+            )
+        finally:
+            clock.stop.set()
+            clock.begun.set()
+            client.complete_rest()
+            sending.join()
+        lines = (Path(folder) / "mlperf_log_trace.json").read_text().splitlines()
+    # the file is no JSON, but these lines are; complete_ns counts from the time that a query was scheduled for
+    events = [json.loads(line.rstrip(",")) for line in lines if line.startswith('{"name":"Sample",')]
+    found = {event["args"]["sample_seq"]: event for event in events if "args" in event}
+    sent = [found[number] for number in sorted(found)]
+    latency_s = np.array([event["args"]["complete_ns"] for event in sent]) / 1e9
+    scheduled_s = np.array([event["ts"] for event in sent]) / 1e6
+    assert [event["args"]["sample_idx"] for event in sent] == client.rows.tolist(), "the order is that of sending"
+    return Driven(served, latency_s, scheduled_s + latency_s)
+
+
+def main() -> None:
+    """Drive every scenario that is asked for, and print what both say."""
+    parser = argparse.ArgumentParser(description="MLPerf LoadGen sends requests to the runner of fluidb serve-real.")
+    parser.add_argument("model", help="an ONNX file, or digits, which ships")
+    parser.add_argument("folder", type=Path, help="what `fluidb measure` wrote")
+    parser.add_argument("--scenario", choices=SCENARIOS, action="append", help="repeatable; all if not given")
+    parser.add_argument("--policy", default="fluid")
+    parser.add_argument("--count", type=int, default=300, help="requests")
+    parser.add_argument("--rate", type=float, default=60.0, help="requests/s of Server")
+    parser.add_argument("--slo", type=float, default=0.05, help="seconds")
+    given = parser.parse_args()
+    network, latency, rows = RealNetwork(given.model), read_latency(given.folder), []
+    for scenario in given.scenario or SCENARIOS:
+        found = drive(
+            network, latency, given.policy, scenario, count=given.count, rate_per_s=given.rate, slo_s=given.slo
+        )
+        for name, seconds in (("LoadGen", found.latency_s), ("fluidb", found.ours.served.replay.latency_s)):
+            figures = (seconds.mean(), *np.percentile(seconds, [50, 99], method="inverted_cdf"))
+            rows.append([scenario, name, str(len(seconds)), *(f"{1e3 * value:.3f}" for value in figures)])
+    heads = ["scenario", "measured by", "requests", "mean (ms)", "p50 (ms)", "p99 (ms)"]
+    print(tabulate(rows, heads, disable_numparse=True))
+
+
+if __name__ == "__main__":
+    main()
