@@ -208,7 +208,8 @@ def read_design(folder: Path) -> tuple[DesignTable, FbcbTable]:
     held = next((what for file, what in others.items() if (folder / file).exists()), None)
     if held is not None and not (folder / DESIGN_FILE).exists():
         raise InputError(
-            f"{folder}: expected the folder of a design for a board, found {held}; search a design with `fluidb dse`"
+            f"{folder}: expected the folder of a design for a board, found {held}; search a design with `fluidb dse`, "
+            f"or serve what is there with `fluidb serve-sim {folder}`"
         )
     design = read_table(DesignTable, folder / DESIGN_FILE)
     fbcb = read_table(FbcbTable, folder / FBCB_FILE, design)

@@ -18,6 +18,7 @@ from pydantic import PlainSerializer
 from .. import __version__
 from ..dse.space import Tile
 from ..formats import InputError, Printed, check_resumable, read_printed, write_file
+from ..tables.latency import LatencyTable
 from .designs import Asked
 from .estimates import Difference, Estimate
 from .scenarios import Contender, Point, Scenario
@@ -28,7 +29,10 @@ SCHEMA = "fluidb.compare-output/1"
 COMPARE_FILE = "compare.json"
 
 JUDGED = [item for item in COMPARED if item.better]
-"""Figures that have a good side: a change of these is better or worse."""
+"""Figures that have a good side: a change of these is better or worse, where both comparisons have them."""
+
+ALWAYS = [item.key for item in JUDGED if not item.part]
+"""Those of them that every run has."""
 
 Progress = Callable[[int, int], None]
 
@@ -38,10 +42,10 @@ Design = Annotated[Tile, PlainSerializer(Tile._asdict)]
 
 
 class Standing(Printed):
-    """A contender at a point: its NPU, its figures, and their differences to the baseline's (not for itself)."""
+    """A contender at a point: its NPU (on a table none), its figures, their differences to the baseline's."""
 
     name: str
-    design: Design
+    design: Design | None
     metrics: dict[str, Estimate]
     differences: dict[str, Difference] | None
 
@@ -52,13 +56,14 @@ class PointResult(Printed):
     case: str
     network: str
     platform: str
-    bandwidth_gb_s: float
+    bandwidth_gb_s: float | None
     slo_s: float
     rate_per_s: float | None
     cv: float | None = None
     trace: str | None
     trace_sha256: str | None
     offline: bool = False
+    min_accuracy: str | None = None
     predict_depth: float | None = None
     requests: int
     contenders: list[Standing]
@@ -66,8 +71,8 @@ class PointResult(Printed):
     @property
     def key(self) -> tuple[object, ...]:
         """What it is matched by."""
-        traffic = self.rate_per_s, self.cv, self.trace_sha256, self.offline, self.predict_depth
-        return self.case, self.slo_s, *traffic, self.requests
+        traffic = self.rate_per_s, self.cv, self.trace_sha256, self.offline, self.min_accuracy
+        return self.case, self.slo_s, *traffic, self.predict_depth, self.requests
 
     @property
     def arrivals(self) -> str:
@@ -81,11 +86,11 @@ class PointResult(Printed):
 
 
 class ContenderRow(Printed):
-    """A contender as the scenario has it: its policy, and what its NPU was searched for."""
+    """A contender as the scenario has it: its policy, and what its NPU was searched for, if any case searches one."""
 
     name: str
     policy: str
-    engine: dict[str, Any]
+    engine: dict[str, Any] | None
 
 
 class Comparison(Printed):
@@ -189,7 +194,9 @@ def compare(
     """
     seeds, store = scenario.file.seeds, Store(folder)
     grid = [(point, contender) for point in scenario.points for contender in scenario.contenders]
-    asked = {_npu(point, contender): _asked(point, contender) for point, contender in grid}  # each search once
+    tables = {point.site.keys.label: point.site.on for point in scenario.points}
+    given = {label: Engine.of(on) for label, on in tables.items() if isinstance(on, LatencyTable)}
+    asked = {_npu(*cell): _asked(*cell) for cell in grid if cell[0].site.keys.label not in given}  # each search once
     total = len(asked) + len(grid) * len(seeds)
     report = progress or (lambda _done, _total: None)
     with workers(scheduler, threads) as at:
@@ -198,13 +205,14 @@ def compare(
         for index, engine in find_engines(list(asked.values()), store, at):
             engines[names[index]] = engine
             report(len(engines), total)
-        runs = [Run(*cell, engines[_npu(*cell)], seed) for cell in grid for seed in seeds]
-        tables: dict[int, RunTable] = {}
+        serving = [given.get(cell[0].site.keys.label) or engines[_npu(*cell)] for cell in grid]
+        runs = [Run(*cell, engine, seed) for cell, engine in zip(grid, serving, strict=True) for seed in seeds]
+        finished: dict[int, RunTable] = {}
         reused = 0
         for index, table, kept in run_each(runs, store, at):
-            tables[index] = table
+            finished[index] = table
             reused += kept
-            report(len(engines) + len(tables), total)
+            report(len(engines) + len(finished), total)
     found = Comparison(
         title=scenario.file.title,
         scenario_sha256=scenario.sha256,
@@ -212,10 +220,12 @@ def compare(
         seeds=seeds,
         baseline=scenario.file.baseline,
         contenders=[
-            ContenderRow(name=item.name, policy=item.policy.spec, engine=item.options.model_dump(mode="json"))
+            ContenderRow(
+                name=item.name, policy=item.policy.spec, engine=item.options.model_dump(mode="json") if asked else None
+            )
             for item in scenario.contenders
         ],
-        points=_points(scenario, runs, tables),
+        points=_points(scenario, runs, finished),
     )
     if folder is not None:
         write_file(folder / COMPARE_FILE, found.text(), replace=True)
@@ -223,7 +233,7 @@ def compare(
 
 
 def _asked(point: Point, contender: Contender) -> Asked:
-    return point.site.network, point.site.platform, point.site.options(contender)
+    return *point.site.npu, point.site.options(contender)
 
 
 def _npu(point: Point, contender: Contender) -> str:
@@ -234,7 +244,7 @@ def _npu(point: Point, contender: Contender) -> str:
 def _points(scenario: Scenario, runs: list[Run], tables: dict[int, RunTable]) -> list[PointResult]:
     """Means, intervals and differences; runs are in the order of points, contenders and seeds."""
     seeds, baseline, found = scenario.file.seeds, scenario.file.baseline, []
-    made = ((run.engine.design.tile, tables[index]) for index, run in enumerate(runs))
+    made = ((run.engine.tile, tables[index]) for index, run in enumerate(runs))
     for point in scenario.points:
         tiles, metrics = {}, {}
         for contender in scenario.contenders:
@@ -245,6 +255,7 @@ def _points(scenario: Scenario, runs: list[Run], tables: dict[int, RunTable]) ->
                     [run.figures[item.key] for _, run in own], seeds, [run.intervals.get(item.key) for _, run in own]
                 )
                 for item in COMPARED
+                if all(item.key in run.figures for _, run in own)
             }
         base = metrics[baseline]
         standings = [
@@ -261,18 +272,19 @@ def _points(scenario: Scenario, runs: list[Run], tables: dict[int, RunTable]) ->
 
 
 def _described(point: Point, contenders: list[Standing]) -> PointResult:
-    site = point.site
+    site, on = point.site, point.site.on
     return PointResult(
         case=site.keys.label,
-        network=site.network.name,
-        platform=site.platform.name,
-        bandwidth_gb_s=site.platform.bandwidth_gb_s,
+        network=on.network if isinstance(on, LatencyTable) else on.network.name,
+        platform=on.platform if isinstance(on, LatencyTable) else on.platform.name,
+        bandwidth_gb_s=None if isinstance(on, LatencyTable) else on.platform.bandwidth_gb_s,
         slo_s=point.slo_s,
         rate_per_s=point.rate_per_s,
         cv=site.keys.cv,
         trace=site.keys.trace,
         trace_sha256=site.trace_sha256,
         offline=site.keys.offline,
+        min_accuracy=site.keys.min_accuracy,
         predict_depth=site.keys.predict_depth,
         requests=point.requests,
         contenders=contenders,
@@ -373,12 +385,11 @@ def check_match(scenario: Scenario, earlier: Comparison, path: Path) -> None:
         odd = names ^ {item.name for item in there[key].contenders}
         if odd:
             faults.append(f"{here[key]}: contender {', '.join(sorted(odd))} is in one of the two only")
-    judged = [item.key for item in JUDGED]
-    if not all(item.metrics.keys() >= set(judged) for point in earlier.points for item in point.contenders):
-        faults.append(f"expected the figures {', '.join(judged)} of every contender")
+    if not all(item.metrics.keys() >= set(ALWAYS) for point in earlier.points for item in point.contenders):
+        faults.append(f"expected the figures {', '.join(ALWAYS)} of every contender")
     if faults:
         raise InputError(f"{path}: does not match: {min(faults)}")
-    counts = [len(item.metrics[m].seeds) for p in earlier.points for item in p.contenders for m in judged]
+    counts = [len(item.metrics[m].seeds) for p in earlier.points for item in p.contenders for m in ALWAYS]
     if min([len(scenario.file.seeds), *counts]) < 2:
         raise InputError(f"{path}: expected two seeds or more, here and there, to tell a change from noise")
 
@@ -405,8 +416,11 @@ def against(now: Comparison, earlier: Comparison) -> Against:
     methods: list[str] = []
     for point in now.points:
         for item in point.contenders:
+            earlier_metrics = there[point.key, item.name].metrics
             for figure in JUDGED:
-                value, before = item.metrics[figure.key], there[point.key, item.name].metrics[figure.key]
+                value, before = item.metrics.get(figure.key), earlier_metrics.get(figure.key)
+                if value is None or before is None:
+                    continue
                 methods.append("paired" if value.paired(before) else "welch")
                 found = value.less(before)
                 if not found.beyond_noise:

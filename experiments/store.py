@@ -13,6 +13,7 @@ from pydantic import Field
 from ..dse.design import DesignTable, tabulate_design
 from ..dse.latency import tabulate_latency
 from ..dse.search import SearchResult
+from ..dse.space import Tile
 from ..formats import InputError, Table, make_folder, read_table, tidy, write_table
 from ..serving.bound import least_violations
 from ..serving.figures import FIGURES
@@ -20,7 +21,9 @@ from ..serving.metrics import summarise
 from ..serving.replay import simulate
 from ..serving.statistics import Interval
 from ..tables.latency import LatencyTable
+from ..traffic.additions import add_columns
 from ..traffic.arrivals import gamma, offline, poisson
+from ..traffic.constraints import parse_accuracies
 from ..traffic.traffic import Traffic, prepare
 from .designs import Asked, Found, find_each
 from .scenarios import Contender, Point
@@ -41,9 +44,14 @@ COMPARED = tuple(
         "busy_share",
         "mac_share",
         "depth_variance",
+        "served_accuracy",
+        "accuracy_misses",
+        "hit_ratio",
+        "off_chip",
+        "off_chip_energy",
     )
 )
-"""The figures of a run that are kept and compared."""
+"""The figures of a run that are kept and compared, where table and traffic state what they take."""
 
 
 class RunTable(Table):
@@ -135,11 +143,16 @@ def _design_key(asked: Asked) -> object:
 
 
 class Engine(NamedTuple):
-    """An NPU that was searched: its design, its latency table, and that table's digest as runs name it."""
+    """What serves: its latency table, that table's digest as runs name it, and the design if an NPU was searched."""
 
-    design: DesignTable
     table: LatencyTable
     inputs: dict[str, str]
+    tile: Tile | None
+
+    @classmethod
+    def of(cls, table: LatencyTable, tile: Tile | None = None) -> Engine:
+        """What serves by a latency table."""
+        return cls(table, {table.schema_name: table.digest()}, tile)
 
 
 def find_engines(asked: Sequence[Asked], store: Store, at: Workers) -> Iterator[tuple[int, Engine]]:
@@ -165,8 +178,7 @@ def find_engines(asked: Sequence[Asked], store: Store, at: Workers) -> Iterator[
         If no design fits a board, or the cluster or the file system refuses.
     """
     for index, found in in_order(find_each(asked, store.read_design, store.keep_design, at)):
-        table = tabulate_latency(found.design, found.fbcb)
-        yield index, Engine(found.design, table, {table.schema_name: table.digest()})
+        yield index, Engine.of(tabulate_latency(found.design, found.fbcb), found.design.tile)
 
 
 def traffic(point: Point, seed: int) -> Traffic:
@@ -177,7 +189,8 @@ def traffic(point: Point, seed: int) -> Traffic:
     point : Point
         The point of the grid.
     seed : int
-        Seed of arrivals, where they are drawn, of exits, where the trace decides none, and of predictions.
+        Seed of arrivals, where they are drawn, of exits, where the trace decides none, of accuracies, and of
+        predictions.
 
     Returns
     -------
@@ -193,12 +206,14 @@ def traffic(point: Point, seed: int) -> Traffic:
         trace = gamma(rate, site.keys.cv, point.requests, seed)
     else:
         trace = poisson(rate, point.requests, seed)
-    rates, rho = [item.rate for item in site.network.exits], site.keys.predict_depth
+    if site.keys.min_accuracy is not None:
+        trace = add_columns(trace, seed, min_accuracy=parse_accuracies(site.keys.min_accuracy))
+    rates, rho = [item.rate for item in site.exits], site.keys.predict_depth
     return prepare(trace, rates, slo_s=point.slo_s, seed=seed, predict_depth=rho)
 
 
 class Run(NamedTuple):
-    """A run of a grid: where, who, on which NPU, with which arrivals and exits."""
+    """A run of a grid: where, who, what serves, with which arrivals and exits."""
 
     point: Point
     contender: Contender
@@ -214,6 +229,7 @@ class Run(NamedTuple):
             "rate_per_s": self.point.rate_per_s,
             "cv": self.point.site.keys.cv,
             "offline": self.point.site.keys.offline,
+            "min_accuracy": self.point.site.keys.min_accuracy,
             "predict_depth": self.point.site.keys.predict_depth,
             "trace_sha256": self.point.site.trace_sha256,
             "requests": self.point.requests,
@@ -224,7 +240,11 @@ class Run(NamedTuple):
     def table(self) -> RunTable:
         """Simulate it; this touches no file."""
         served = traffic(self.point, self.seed)
-        replay = simulate(self.engine.table, served, self.contender.policy)
+        try:
+            replay = simulate(self.engine.table, served, self.contender.policy)
+        except InputError as error:
+            where = f'case "{self.point.site.keys.label}", contender "{self.contender.name}"'
+            raise InputError([f"{where}: {fault}" for fault in error.faults]) from None
         summary = summarise(replay)
         taken = {item.key: item.of(summary) for item in COMPARED}
         taken["unavoidable_rate"] = least_violations(replay) / summary.requests

@@ -80,7 +80,7 @@ class Lab:
 
     def engine(self, point: Point, contender: Contender) -> Engine:
         """The NPU that is searched for a contender at a point."""
-        asked = (point.site.network, point.site.platform, contender.options)
+        asked = (*point.site.npu, contender.options)
         ((_, engine),) = find_engines([asked], Store(self.folder), Workers(None))
         return engine
 

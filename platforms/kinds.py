@@ -83,7 +83,8 @@ def load_platform(name: str, bandwidth_gb_s: float | None = None, *, kind: type[
     data = parse_toml(path)
     found = _kind(data).read(data, path)
     if not isinstance(found, kind):
-        raise InputError(f"{name}: expected a {kind.kind}, found a {found.kind}; {found.table_made_by.format(name)}")
+        expected, other = (f"{'an' if text[0] in 'aeiou' else 'a'} {text}" for text in (kind.kind, found.kind))
+        raise InputError(f"{name}: expected {expected}, found {other}; {found.table_made_by.format(name)}")
     if bandwidth_gb_s is None or not isinstance(found, Platform | Accelerator):
         return found
     sources = found.sources | {"bandwidth_gb_s": "given by the user"}

@@ -32,10 +32,10 @@ def command(
 ) -> None:
     """Compare policies under the same traffic.
 
-    Each policy runs on the NPU that was searched for it. Prints each contender's
-    figures as the mean over seeds with its 95 % interval, and the differences to the
-    baseline, seed by seed. --force also replaces another scenario's comparison in
-    DIR; its runs stay.
+    Each policy runs on the NPU that was searched for it, or on a latency table that
+    the scenario names. Prints each contender's figures as the mean over seeds with its
+    95 % interval, and the differences to the baseline, seed by seed. --force also
+    replaces another scenario's comparison in DIR; its runs stay.
     """
     from ...experiments import comparison
     from ...experiments.scenarios import load_scenario
@@ -77,24 +77,25 @@ class _Column(NamedTuple):
         return self.number(value, sign) + half
 
 
-def _columns(longest_s: float, *, predicted: bool = False) -> dict[str, _Column]:
-    """How each figure is shown, by its name: in microseconds where no latency reaches 10 ms.
-
-    The variance within batches is shown where policies have predictions to make it small.
-    """
+def _columns(longest_s: float) -> dict[str, _Column]:
+    """How each figure is shown, by its name: in microseconds where no latency reaches 10 ms."""
     from ...experiments.store import COMPARED
 
     time = ("us", 1e6) if longest_s < 0.01 else ("ms", 1e3)
-    units = {"s": time, "share": ("%", 1e2), "/s": ("/s", 1.0), "squared": ("", 1.0)}
+    units = {
+        "s": time, "share": ("%", 1e2), "/s": ("/s", 1.0), "squared": ("", 1.0), "bytes": ("MB", 1e-6), "J": ("mJ", 1e3)
+    }  # fmt: skip
     return {
         item.key: _Column(f"{item.heading} {units[item.unit][0]}".strip(), units[item.unit][1], item.digits)
         for item in COMPARED
-        if predicted or item.unit != "squared"
     }
 
 
 def _text(found: Comparison, held: Against | None) -> Iterator[str]:
-    contenders = [(item.name, f"{item.policy} on {_engine(item.engine)}") for item in found.contenders]
+    contenders = [
+        (item.name, item.policy if item.engine is None else f"{item.policy} on {_engine(item.engine)}")
+        for item in found.contenders
+    ]
     seeds = ", ".join(map(str, found.seeds))
     yield facts([("scenario", found.title), ("seeds", seeds), ("baseline", found.baseline), *contenders])
     for _, group in itertools.groupby(found.points, key=lambda point: point.case):
@@ -132,16 +133,22 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
     where = f"{first.network} on {first.platform}"
     designs: dict[str, list[str]] = {}
     for item in first.contenders:
-        designs.setdefault(str(item.design), []).append(item.name)
+        if item.design is not None:
+            designs.setdefault(str(item.design), []).append(item.name)
     about = {
         "case": first.case if first.case == where else f"{first.case}: {where}",
-        "bandwidth": f"{first.bandwidth_gb_s:g} GB/s",
+        "bandwidth": None if first.bandwidth_gb_s is None else f"{first.bandwidth_gb_s:g} GB/s",
         "traffic": f"{traffic}, {first.requests:,} requests a run",
+        "accuracy asked for": first.min_accuracy,
         "predicted depth": f"correlation {first.predict_depth:g}" if predicted else None,
     }
     yield facts([*about.items(), *((tile, ", ".join(names)) for tile, names in designs.items())])
     standings = [(point, item) for point in points for item in point.contenders]
-    columns = _columns(max(item.metrics["p99_latency_s"].mean for _, item in standings), predicted=predicted)
+    columns = {
+        key: column
+        for key, column in _columns(max(item.metrics["p99_latency_s"].mean for _, item in standings)).items()
+        if key in first.contenders[0].metrics and (predicted or key != "depth_variance")  # small with predictions
+    }
     headings = ["SLO ms", "req/s", *(column.heading for column in columns.values())]
     figures, differences = [], []
     for point, item in standings:

@@ -15,10 +15,12 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from ...dse.search import SearchOptions
 from ...dse.space import Tile, check_fit
 from ...formats import Catalogue, InputError, Strict, parse_bandwidth, parse_duration, read_toml
-from ...models import NETWORKS, Network, load_network
+from ...models import NETWORKS, Exit, Network, load_network
 from ...platforms import PLATFORMS, Platform, load_platform
 from ...serving.scheduler import Scheduler, find_policy
+from ...tables.latency import LatencyTable, read_latency
 from ...traffic.arrivals.renewal import CVS
+from ...traffic.constraints import parse_accuracies
 from ...traffic.exits import check
 from ...traffic.predictions import check_correlation
 from ...traffic.reading import read_trace
@@ -88,7 +90,7 @@ class EngineKeys(SearchOptions):
 
 
 class ContenderKeys(Strict):
-    """A contender: a policy, as :func:`fluidb.serving.find_policy` reads it, on an NPU searched for it."""
+    """A contender: a policy, as :func:`fluidb.serving.find_policy` reads it, on an NPU searched for it, or a table."""
 
     name: Name
     policy: Name
@@ -98,15 +100,18 @@ class ContenderKeys(Strict):
 class CaseKeys(Strict):
     """A network on a board, its objectives and its traffic: ``rates`` in requests/s, a ``trace``, or ``offline``.
 
+    In place of network and board, ``table`` is the folder of a latency table, on which every contender runs.
     Arrivals are Poisson, or of the process ``gamma`` with a coefficient of variation ``cv``; offline, all wait at time
     0.
+    ``min_accuracy`` is the distribution of the accuracies that requests ask for, where a table has SubNets.
     ``predict_depth`` is the correlation of predicted with actual exits, where policies are to have predictions.
     ``tiles`` gives a contender's design <T_R,T_P,T_C> here, in place of a search.
     """
 
     name: Name | None = None
-    network: Name
-    platform: Name
+    network: Name | None = None
+    platform: Name | None = None
+    table: Name | None = None
     bandwidth: Annotated[str, _checked(parse_bandwidth)] | None = None
     slos: Annotated[
         list[Annotated[str, _checked(parse_duration)]],
@@ -117,8 +122,17 @@ class CaseKeys(Strict):
     cv: Annotated[float, Field(ge=CVS[0], le=CVS[1])] | None = None
     trace: Name | None = None
     offline: bool = False
+    min_accuracy: Annotated[str, _checked(parse_accuracies)] | None = None
     predict_depth: Annotated[float, _checked(check_correlation)] | None = None
     tiles: dict[str, Tile] = {}
+
+    @model_validator(mode="after")
+    def _board_or_table(self) -> CaseKeys:
+        given = [name for name in ("network", "platform", "bandwidth", "tiles", "table") if getattr(self, name)]
+        if given != ["table"] and (self.table is not None or given[:2] != ["network", "platform"]):
+            found = ", ".join(given) or "none of them"
+            raise ValueError(f"expected network and platform, or table alone, found {found}")
+        return self
 
     @model_validator(mode="after")
     def _one_traffic(self) -> CaseKeys:
@@ -132,9 +146,11 @@ class CaseKeys(Strict):
 
     @property
     def label(self) -> str:
-        """Its name, or what it runs on what."""
+        """Its name, or what it runs on what, or its table's folder."""
+        if self.name or self.network is None or self.platform is None:
+            return self.name or Path(str(self.table)).name
         at = f" at {self.bandwidth}" if self.bandwidth else ""
-        return self.name or f"{Path(self.network).stem} on {Path(self.platform).stem}{at}"
+        return f"{Path(self.network).stem} on {Path(self.platform).stem}{at}"
 
 
 class ScenarioFile(Strict):
@@ -167,7 +183,9 @@ class ScenarioFile(Strict):
     contenders: Annotated[list[ContenderKeys], Field(min_length=1), _once("name", lambda item: item.name)]
     baseline: str
     cases: Annotated[
-        list[CaseKeys], Field(min_length=1), _once("name (by default NETWORK on PLATFORM)", lambda item: item.label)
+        list[CaseKeys],
+        Field(min_length=1),
+        _once("name (by default NETWORK on PLATFORM, or the table's folder)", lambda item: item.label),
     ]
     sources: dict[str, str] = {}
 
@@ -189,6 +207,12 @@ class ScenarioFile(Strict):
         strangers = [name for item in value for name in item.tiles if names and name not in names]
         if strangers:
             raise ValueError(f'tiles: expected the names of contenders ({", ".join(names)}), found "{strangers[0]}"')
+        searched = [item.name for item in info.data.get("contenders", []) if "engine" in item.model_fields_set]
+        if searched and all(item.table is not None for item in value):
+            raise ValueError(
+                f'expected a case with network and platform for the key engine of contender "{searched[0]}", found '
+                "tables only"
+            )
         return value
 
 
@@ -216,15 +240,36 @@ class Contender:
         return None if self.policy.source is None else hashlib.sha256(self.policy.source).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A case of the file (``keys``), and what it names: network, board, and trace if there is one."""
+class Npu(NamedTuple):
+    """What an NPU is searched for: a network on a board."""
 
-    keys: CaseKeys
     network: Network
     platform: Platform
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A case of the file (``keys``), and what it names: network and board, or a table; and a trace if there is one."""
+
+    keys: CaseKeys
+    on: Npu | LatencyTable
     trace: Trace | None
     trace_sha256: str | None
+
+    @property
+    def npu(self) -> Npu:
+        """Network and board, of a case without a table."""
+        assert isinstance(self.on, Npu)
+        return self.on
+
+    def with_npu(self, **changes: Any) -> Site:
+        """The same with another network or board."""
+        return replace(self, on=self.npu._replace(**changes))
+
+    @property
+    def exits(self) -> list[Exit]:
+        """The exits of what it runs."""
+        return self.on.network.exits if isinstance(self.on, Npu) else self.on.exits
 
     def options(self, contender: Contender) -> SearchOptions:
         """What a contender's NPU is searched for here."""
@@ -238,7 +283,7 @@ class Point(NamedTuple):
     Attributes
     ----------
     site : Site
-        Network, board, and trace if there is one.
+        What runs there, and its trace if there is one.
     slo_s : float
         Latency objective in seconds.
     rate_per_s : float or None
@@ -306,12 +351,28 @@ def _policy(folder: Path, spec: str) -> Scheduler:
     return found
 
 
-def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | None:
+def _on(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Npu | LatencyTable | None:
+    """What a case runs on; ``None`` if that has faults."""
+    if keys.network is None or keys.platform is None:
+        table = faults.catch(f"{where}.table", lambda: read_latency(folder / str(keys.table)))
+        if table is not None and keys.min_accuracy is not None and table.subnets is None:
+            faults.append(f"{where}.min_accuracy: expected a table with SubNets, found one of {table.network} alone")
+        return table
+    named, board = _beside(folder, keys.network, NETWORKS), _beside(folder, keys.platform, PLATFORMS)
     bandwidth = None if keys.bandwidth is None else parse_bandwidth(keys.bandwidth)
-    network = faults.catch(f"{where}.network", lambda: load_network(_beside(folder, keys.network, NETWORKS)))
-    platform = faults.catch(
-        f"{where}.platform", lambda: load_platform(_beside(folder, keys.platform, PLATFORMS), bandwidth)
-    )
+    network = faults.catch(f"{where}.network", lambda: load_network(named))
+    platform = faults.catch(f"{where}.platform", lambda: load_platform(board, bandwidth))
+    if keys.min_accuracy is not None:
+        faults.append(f"{where}.min_accuracy: expected it with the key table, found it with network and platform")
+    if network is None or platform is None:
+        return None
+    for name, tile in keys.tiles.items():
+        faults.catch(f"{where}.tiles.{name}", partial(check_fit, platform, tile))
+    return Npu(network, platform)
+
+
+def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | None:
+    on = _on(keys, where, folder, faults)
     trace, digest = None, None
     if keys.trace is not None:
         file = folder / keys.trace
@@ -322,13 +383,14 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
         if trace.slo_s is not None:
             faults.append(f"{where}.trace: {file}: expected no column slo_s beside the key slos; remove one of them")
-        if network is not None:
-            faults.catch(f"{where}.trace", lambda: check(trace, len(network.exits)))
-    if network is None or platform is None:
+        if trace.min_accuracy is not None and keys.min_accuracy is not None:
+            faults.append(f"{where}.trace: {file}: expected no column min_accuracy beside that key; remove one of them")
+    if on is None:
         return None
-    for name, tile in keys.tiles.items():
-        faults.catch(f"{where}.tiles.{name}", partial(check_fit, platform, tile))
-    return Site(keys, network, platform, trace, digest)
+    site = Site(keys, on, trace, digest)
+    if trace is not None:
+        faults.catch(f"{where}.trace", lambda: check(trace, len(site.exits)))
+    return site
 
 
 def load_scenario(name: str) -> Scenario:
@@ -342,7 +404,7 @@ def load_scenario(name: str) -> Scenario:
     Returns
     -------
     Scenario
-        The scenario; policies, networks, boards and traces named by a path are
+        The scenario; policies, networks, boards, tables and traces named by a path are
         looked for from the file's folder.
 
     Raises

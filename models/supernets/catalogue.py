@@ -81,6 +81,9 @@ def load_family(name: str) -> Family:
     InputError
         If it is unknown, no SuperNet, or has faults; every fault has a line.
     """
+    family, colon, _ = name.partition(":")
+    if colon and not Path(name).exists():
+        raise InputError(f"{name}: expected a SuperNet, found one of its SubNets; name {family}")
     path = SUPERNETS.find(name)
     data = parse_toml(path)
     if data.get("schema") == "fluidb.subnets/1":

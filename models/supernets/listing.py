@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from ...formats import InputError, toml_inline, toml_lines
@@ -11,6 +12,9 @@ from .layout import subnet_file
 from .schema import SubNet, SubNetsFile
 from .sharing import Extents, extents_of, shared, slots_of, weights_in
 from .space import draw, nearest, smallest
+
+ROUNDED = 0.01
+"""How far beyond the smallest and the largest SubNet a size may be that is asked for: it may be a rounded one."""
 
 
 class Listed(NamedTuple):
@@ -113,7 +117,7 @@ def pick(family: Family, count: int, seed: int, weights: Sequence[float] = (), m
     Raises
     ------
     InputError
-        If more are to be picked than are drawn.
+        If more are to be picked than are drawn, or no SubNet can be near to a size.
     """
     drawn = draw(family.file, count, seed)
     goals = list(weights) or list(macs)
@@ -121,9 +125,15 @@ def pick(family: Family, count: int, seed: int, weights: Sequence[float] = (), m
         return list_subnets(family, drawn)
     if len(goals) > count:
         raise InputError(f"--draw: expected at least {len(goals)}, one for each size, found {count}")
-    sizes = {item.subnet.name: item for item in list_subnets(family, drawn).subnets}
-    picked = nearest(drawn, goals, lambda subnet: sizes[subnet.name].counted if weights else sizes[subnet.name].macs)
-    return list_subnets(family, picked)
+    listed = list_subnets(family, drawn)
+    size, unit = (attrgetter("counted"), "MB") if weights else (attrgetter("macs"), "MMAC")
+    low, high = map(size, listed.ends)
+    outside = [goal for goal in goals if not (1 - ROUNDED) * low <= goal <= (1 + ROUNDED) * high]
+    if outside:
+        known = f"{low / 1e6:.4g} to {high / 1e6:.4g} {unit}, from the smallest SubNet to the largest"
+        raise InputError(f"--near: expected {known}, found {outside[0] / 1e6:.4g} {unit}")
+    sizes = {item.subnet.name: size(item) for item in listed.subnets}
+    return list_subnets(family, nearest(drawn, goals, lambda subnet: sizes[subnet.name]))
 
 
 def subnets_text(file: SubNetsFile) -> str:

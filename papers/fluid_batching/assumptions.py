@@ -49,7 +49,7 @@ class Cell:
 
     def on(self, network: Network) -> Cell:
         """The same with another network."""
-        return replace(self, point=self.point._replace(site=replace(self.point.site, network=network)))
+        return replace(self, point=self.point._replace(site=self.point.site.with_npu(network=network)))
 
     def engine(self, **changes: object) -> Cell:
         """The same on another NPU."""
@@ -59,8 +59,8 @@ class Cell:
     def bandwidth(self, factor: float) -> Cell:
         """The same with another off-chip bandwidth."""
         site = self.point.site
-        board = site.platform.model_copy(update={"bandwidth_gb_s": factor * site.platform.bandwidth_gb_s})
-        return replace(self, point=self.point._replace(site=replace(site, platform=board)))
+        board = site.npu.platform.model_copy(update={"bandwidth_gb_s": factor * site.npu.platform.bandwidth_gb_s})
+        return replace(self, point=self.point._replace(site=site.with_npu(platform=board)))
 
     def call(self, microseconds: int) -> Cell:
         """The same with another time of a scheduler call."""
@@ -75,7 +75,7 @@ def _cells(lab: Lab, name: str) -> Iterator[Cell]:
     contender = next(item for item in scenario.contenders if item.name == name)
     for point in scenario.points:
         cell = Cell(point, contender).engine(tile=point.site.options(contender).tile)
-        yield cell.engine(tile=lab.engine(point, cell.contender).design.tile)
+        yield cell.engine(tile=lab.engine(point, cell.contender).tile)
 
 
 def _with_exits(network: Network, change: Callable[[ExitFile, int], ExitFile]) -> Network:
@@ -127,7 +127,7 @@ def _exit_rates(factor: float) -> Callable[[Network], Network]:
 
 
 def _on(change: Callable[[Network], Network]) -> Callable[[Cell], Cell]:
-    return lambda cell: cell.on(change(cell.point.site.network))
+    return lambda cell: cell.on(change(cell.point.site.npu.network))
 
 
 def _misprint(cell: Cell) -> Cell:

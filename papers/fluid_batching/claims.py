@@ -67,7 +67,7 @@ def _scheduler_calls(lab: Lab) -> Claim:
         table = lab.engine(point, replace(item, options=point.site.options(item))).table
         served = traffic(point, scenario.file.seeds[0])
         calls[item.name] = simulate(table, served, item.policy).scheduler_calls
-    products = len(point.site.network.gemms)
+    products = len(point.site.npu.network.gemms)
     return _near_claim("scheduler_calls", calls["LazyBatching"] / calls["FluidB"], products=products)
 
 

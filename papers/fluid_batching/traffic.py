@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -79,7 +77,7 @@ def fig1a(lab: Lab) -> Item:
     point = next(point for point in scenario.points if point.rate_per_s == RATE_PER_S)
     rows: list[Row] = []
     for board in ("zc706", "zcu104"):
-        for network, label in ((point.site.network.backbone(), "no exits"), (point.site.network, "4 exits")):
+        for network, label in ((point.site.npu.network.backbone(), "no exits"), (point.site.npu.network, "4 exits")):
             here = _at(point, network, board)
             for name in ("SERIAL", "R-AdaptB-M"):
                 found = lab.figures(here, contenders[name], scenario.file.seeds)
@@ -104,4 +102,4 @@ def fig1(lab: Lab) -> Item:
 
 def _at(point: Point, network: Network, board: str) -> Point:
     """The same point with another network and board."""
-    return point._replace(site=replace(point.site, network=network, platform=load_platform(board)))
+    return point._replace(site=point.site.with_npu(network=network, platform=load_platform(board)))

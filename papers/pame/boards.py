@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,7 +44,7 @@ def contestants(lab: Lab, point: Point, fluid: Contender) -> list[Contestant]:
     candidates = find_candidates(*read_network_file(NETWORK))
     names, after = [item.name for item in candidates], [item.after for item in candidates]
     every = load_with_exits(NETWORK)
-    stage_s = stage_times(lab.engine(point._replace(site=replace(point.site, network=every)), fluid).table)
+    stage_s = stage_times(lab.engine(point._replace(site=point.site.with_npu(network=every)), fluid).table)
     log = log_of(draw_answers(PRESETS["imagenet"], len(names), 2 * half(lab), 0))
     past, fresh = log.part(slice(0, half(lab))), log.part(slice(half(lab), 2 * half(lab)))
 
@@ -79,7 +78,7 @@ def pame_fluid(lab: Lab) -> Item:
     judged: dict[tuple[str, str], Floats] = {}
     for point in scenario.points:
         for entry in found:
-            here = point._replace(site=replace(point.site, network=entry.network))
+            here = point._replace(site=point.site.with_npu(network=entry.network))
             figures = lab.figures(here, fluid, scenario.file.seeds)
             for quantity, (key, scale, unit) in PANELS.items():
                 values, at = scale * figures[key], point.site.keys.label

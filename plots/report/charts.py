@@ -38,27 +38,27 @@ _MARGIN, _LEFT, _RIGHT = 8.0, 34.0, 352.0
 """Beside the plotting area; where it begins if numbers stand on its left; where it ends."""
 
 
-class TimeUnit(NamedTuple):
-    """A unit of time: its name, how many there are in a second, and digits behind the point."""
+class Unit(NamedTuple):
+    """A unit that values are read in: its name, how many there are in a second or byte, digits behind the point."""
 
     name: str
-    per_s: float
+    scale: float
     digits: int
 
-    def number(self, seconds: float) -> str:
-        """A duration, with the digits of the unit."""
-        return f"{self.per_s * seconds:,.{self.digits}f}"
+    def number(self, value: float) -> str:
+        """A value, with the digits of the unit."""
+        return f"{self.scale * value:,.{self.digits}f}"
 
-    def short(self, seconds: float) -> str:
-        """A duration beside a tick."""
-        return f"{self.per_s * seconds:,.6g}"
+    def short(self, value: float) -> str:
+        """A value beside a tick."""
+        return f"{self.scale * value:,.6g}"
 
 
-def time_unit(longest_s: float) -> TimeUnit:
+def time_unit(longest_s: float) -> Unit:
     """The unit in which durations up to ``longest_s`` are read: one for a whole table, so that columns align."""
     if longest_s < 1e-2:
-        return TimeUnit("us", 1e6, 1)
-    return TimeUnit("ms", 1e3, 2) if longest_s < 10 else TimeUnit("s", 1.0, 3)
+        return Unit("us", 1e6, 1)
+    return Unit("ms", 1e3, 2) if longest_s < 10 else Unit("s", 1.0, 3)
 
 
 class Point(NamedTuple):
@@ -232,14 +232,14 @@ def draw_strips(strips: Sequence[tuple[str, Busy]], begin_s: float, end_s: float
     """A strip for each series: when it ran, as high as its batch, with a mark where it preempted others."""
     bottom, unit = 60.0 * len(strips) + 4, time_unit(end_s - begin_s)
     with _sheet(bottom + 36) as sheet:
-        axes = _area(sheet, _MARGIN, 0, bottom, (0, unit.per_s * (end_s - begin_s)), "{:,.6g}".format)
+        axes = _area(sheet, _MARGIN, 0, bottom, (0, unit.scale * (end_s - begin_s)), "{:,.6g}".format)
         for index, (name, busy) in enumerate(strips):
             y = 60 * index + 54
             _write(sheet, 0, y - 40, shortened(name, 26))
             axes.axhline(y, gid=_tag("base"))
             for lane in np.unique(busy.lane):  # runs of several lanes overlap: the highest is seen
                 here = busy.lane == lane
-                edges = unit.per_s * (np.column_stack((busy.begin_s[here], busy.end_s[here])).ravel() - begin_s)
+                edges = unit.scale * (np.column_stack((busy.begin_s[here], busy.end_s[here])).ravel() - begin_s)
                 tops = np.column_stack((y - 34 * busy.batch[here] / b_max, np.full(here.sum(), y))).ravel()[:-1]
                 lasting = np.diff(edges) > 0  # no pause where a run begins as another ends
                 starts, tops = edges[:-1][lasting], tops[lasting]
@@ -247,7 +247,7 @@ def draw_strips(strips: Sequence[tuple[str, Busy]], begin_s: float, end_s: float
                 if changes.any():
                     steps = np.append(starts[changes], edges[-1])
                     axes.stairs(tops[changes], steps, baseline=y, fill=True, gid=_tag(f"fill s{index}"))
-            marked = unit.per_s * (busy.begin_s[busy.preempts] - begin_s)
+            marked = unit.scale * (busy.begin_s[busy.preempts] - begin_s)
             axes.plot(marked, np.full(len(marked), y + 3.5), "^", markersize=5, gid=_tag("ink"))
         _write(sheet, WIDTH, bottom + 30, f"{unit.name} after the first arrival", "tick", "end")
         return _picture(sheet, "; ".join(f"{name}: {len(busy.batch)} runs" for name, busy in strips))

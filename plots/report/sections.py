@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from xml.etree.ElementTree import Element
 
 import numpy as np
@@ -16,14 +16,14 @@ from ...experiments.estimates import Difference, Estimate
 from ...serving.figures import FIGURES
 from ...tables.latency import LatencyTable
 from . import charts
-from .charts import Point, TimeUnit, time_unit
+from .charts import Point, Unit, time_unit
 from .content import Served, Shown
 from .markup import Node, element, figure, figures, named, table
 
 _EVERY_BATCH = 8
 """Up to this b_max every batch size is shown, beyond it powers of two and b_max."""
 
-_PERCENT = TimeUnit("%", 1e2, 2)
+_PERCENT = Unit("%", 1e2, 2)
 
 
 def design_parts(ident: str, shown: Shown) -> list[Element]:
@@ -168,11 +168,11 @@ def policy_parts(ident: str, shown: Shown) -> list[Element]:
     return [element("h3", "Policies"), _policies(shown.served, unit), element("p", note, class_="note"), figures(drawn)]
 
 
-_SCALES = {"share": (1e2, "%"), "bytes": (1e-6, "MB"), "J": (1e3, "mJ")}
+_SCALES = {"share": ("%", 1e2), "bytes": ("MB", 1e-6), "J": ("mJ", 1e3)}
 """Of units in which the figures of SubNets are shown."""
 
 
-def _policies(served: Sequence[Served], unit: TimeUnit) -> Element:
+def _policies(served: Sequence[Served], unit: Unit) -> Element:
     known = [item for item in FIGURES.values() if item.part == "subnets" and item.of(served[0].summary) is not None]
     rows, waiting = [], served[0].replay.traffic.trace.at_once
     for item in served:
@@ -186,14 +186,14 @@ def _policies(served: Sequence[Served], unit: TimeUnit) -> Element:
             f"{found.goodput_per_s:,.3f}",
             f"{100 * found.busy_share:.1f}",
             *([f"{100 * found.utilisation.mac_share:.1f}"] if found.utilisation else []),
-            *(f"{_SCALES[figure.unit][0] * (figure.of(found) or 0.0):,.{figure.digits}f}" for figure in known),
+            *(f"{_SCALES[figure.unit][1] * (figure.of(found) or 0.0):,.{figure.digits}f}" for figure in known),
             f"{found.mean_batch:.2f}",
             f"{found.preemptions:,}",
         ]
         rows.append((item.policy, cells))
     headers = ["policy", f"mean {unit.name}", f"p50 {unit.name}", f"p99 {unit.name}", "violations %"]
     macs = ["MACs made %"] if served[0].summary.utilisation else []
-    subnets = [f"{figure.heading} {_SCALES[figure.unit][1]}" for figure in known]
+    subnets = [f"{figure.heading} {_SCALES[figure.unit][0]}" for figure in known]
     headers += ["makespan s"] if waiting else []
     headers += ["done /s", "in time /s", "busy %", *macs, *subnets, "samples", "preemptions"]
     return table("Policies under the same requests", headers, rows)
@@ -204,7 +204,7 @@ def _no_interval(more_requests_needed: int) -> tuple[str, str]:
     return (f"{more_requests_needed:,} more requests needed" if more_requests_needed else "none", "")
 
 
-def _tail(ident: str, served: Sequence[Served], unit: TimeUnit, slo_s: float | None) -> Element:
+def _tail(ident: str, served: Sequence[Served], unit: Unit, slo_s: float | None) -> Element:
     title = "99th percentile of latency"
     points, rows = [], []
     for index, item in enumerate(served):
@@ -236,7 +236,7 @@ def _violations(ident: str, served: Sequence[Served]) -> Element:
     )
 
 
-def _distribution(ident: str, served: Sequence[Served], unit: TimeUnit, slo_s: float | None) -> Element:
+def _distribution(ident: str, served: Sequence[Served], unit: Unit, slo_s: float | None) -> Element:
     title = "Distribution of latency"
     rows = []
     for item in served:
@@ -248,7 +248,7 @@ def _distribution(ident: str, served: Sequence[Served], unit: TimeUnit, slo_s: f
     return figure(f"{ident}-cdf", title, "Share of requests, %, that took no longer.", drawn, data)
 
 
-def _exits(ident: str, served: Sequence[Served], unit: TimeUnit) -> Element:
+def _exits(ident: str, served: Sequence[Served], unit: Unit) -> Element:
     title = "By exit"
     points, rows = [], []
     for index, item in enumerate(served):
@@ -302,16 +302,25 @@ def comparison_parts(ident: str, found: Comparison) -> list[Element]:
             figures([
                 _contenders(where, "Mean latency", point, "mean_latency_s", time_unit(longest_s), found.baseline),
                 _contenders(where, "Violations", point, "violation_rate", _PERCENT, found.baseline),
+                *(_contenders(where, *subnets, found.baseline) for subnets in _of_subnets(point)),
             ])
         )  # fmt: skip
     return parts
+
+
+def _of_subnets(point: PointResult) -> Iterator[tuple[str, PointResult, str, Unit]]:
+    """Of each figure of SubNets that a point has: title, point, key and unit."""
+    for item in FIGURES.values():
+        if item.part == "subnets" and item.key in point.contenders[0].metrics:
+            title = item.heading[0].upper() + item.heading[1:]
+            yield title, point, item.key, Unit(*_SCALES[item.unit], item.digits)
 
 
 def _estimates(point: PointResult, metric: str) -> list[Estimate]:
     return [item.metrics[metric] for item in point.contenders]
 
 
-def _contenders(ident: str, title: str, point: PointResult, metric: str, unit: TimeUnit, baseline: str) -> Element:
+def _contenders(ident: str, title: str, point: PointResult, metric: str, unit: Unit, baseline: str) -> Element:
     points, rows = [], []
     for item, value in zip(point.contenders, _estimates(point, metric), strict=True):
         bounds = None if value.low is None or value.high is None else (value.low, value.high)
@@ -328,5 +337,5 @@ def _contenders(ident: str, title: str, point: PointResult, metric: str, unit: T
     return figure(f"{ident}-{metric}", title, f"With its 95 % interval, {unit.name}.", drawn, data)
 
 
-def _numbers(unit: TimeUnit, found: Estimate | Difference) -> list[str]:
+def _numbers(unit: Unit, found: Estimate | Difference) -> list[str]:
     return ["" if value is None else unit.number(value) for value in (found.mean, found.low, found.high)]

@@ -170,8 +170,8 @@ def _whole(name: str, least: int, **words: int) -> ReadParameter:
         except ValueError:
             value = least - 1
         if value < least:
-            known = "".join(f"{word}, " for word in words)
-            raise InputError(f'policy: {name}: expected {known}or a whole number >= {least}, found "{text}"')
+            known = " or ".join([*words, f"a whole number >= {least}"])
+            raise InputError(f'policy: {name}: expected {known}, found "{text}"')
         return float(value)
 
     return read
@@ -193,7 +193,9 @@ def check(settings: NDArray[np.float64], table: LatencyTable, trace: Trace, b_ma
             f"latency table: expected the accuracy of every SubNet, by which sushi chooses, found none of "
             f"{unknown[0]}{rest}; state it, or serve one SubNet with sushi:subnet=N"
         )
-    if settings[MODE] == ACCURACY and subnets and trace.min_accuracy is None:
+    if settings[MODE] == ACCURACY and not subnets:
+        faults.append("latency table: expected SubNets, of which mode=accuracy chooses one, found none")
+    elif settings[MODE] == ACCURACY and trace.min_accuracy is None:
         faults.append(
             f"{trace.source or 'trace'}: expected the column min_accuracy, which mode=accuracy keeps to, found none; "
             "draw it with `fluidb trace add --min-accuracy`"

@@ -37,6 +37,7 @@ from fluidb.formats import InputError, read_table, write_table
 from fluidb.serving.one_run import LEAST
 from fluidb.traffic import gamma, offline, poisson, prepare
 
+OF_AN_NPU = [figure.key for figure in COMPARED if figure.part != "subnets"]
 FAST = {"one by one": "serial", "waits": "adaptb:timeout=M", "fluid": "fluid:call=1us"}
 
 
@@ -72,7 +73,7 @@ def test_the_grid_is_cases_then_slos_then_rates_then_contenders(outcome: Compari
     for point in outcome.points:
         assert [item.name for item in point.contenders] == list(FAST)
         for item in point.contenders:
-            assert list(item.metrics) == [figure.key for figure in COMPARED]
+            assert list(item.metrics) == OF_AN_NPU
             assert all(list(value.seeds) == ["3", "1", "2"] for value in item.metrics.values())
             assert (item.differences is None) == (item.name == "one by one")
     assert [point.bandwidth_gb_s for point in outcome.points] == [0.4] * 4 + [0.8]
@@ -513,7 +514,7 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     "hardly a correlation": ([("rates = [2000, 8000]", "rates = [1.0]\npredict_depth = 0.005")], "found 0.005"),
     "case twice": (
         [('name = "light and heavy"', 'name = "tiny on pocket at 0.8GB/s"')],
-        "cases: expected every name (by default NETWORK on PLATFORM) once",
+        "cases: expected every name (by default NETWORK on PLATFORM, or the table's folder) once",
     ),
     "trace": ([('"duel.csv"', '"no.csv"')], "cases[1].trace: "),
     "tile of nobody": (
@@ -607,11 +608,14 @@ def test_table_2_from_fewer_requests(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not COMPILED, reason="searches boards of the paper: minutes as plain Python")
 def test_the_page_prints_what_the_command_does(fluidb: Run, tmp_path: Path) -> None:
-    """docs/compare.md: its scenario runs."""
+    """docs/compare.md: its scenarios run."""
     page = (DATA.parent.parent / "docs" / "compare.md").read_text()
-    (text,) = re.findall(r"^```toml\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
-    (tmp_path / "mine.toml").write_text(text)
+    mine, buffer = re.findall(r"^```toml\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)
+    (tmp_path / "mine.toml").write_text(mine)
     assert fluidb("compare", "mine.toml", "-o", "mine").returncode == 0
+    (tmp_path / "buffer.toml").write_text(buffer)
+    assert fluidb("dse", "ofa_mobilenet_v3", "sushi-zcu104", "-o", "mbv3").returncode == 0
+    assert fluidb("compare", "buffer.toml", "-o", "buffer").returncode == 0
 
 
 def test_a_policy_that_breaks_its_contract_stops_the_comparison(fluidb: Run, tmp_path: Path) -> None:
@@ -628,9 +632,9 @@ def test_a_run_by_itself(tmp_path: Path) -> None:
     """The library's pieces: an engine, a run, kept nowhere."""
     scenario, nowhere, here = load_scenario(str(DUEL)), Store(None), Workers(1)
     point, contender = scenario.points[0], scenario.contenders[2]
-    asked = (point.site.network, point.site.platform, contender.options)
+    asked = (*point.site.npu, contender.options)
     ((_, engine),) = find_engines([asked], nowhere, here)
     ((_, table, reused),) = run_each([GridRun(point, contender, engine, 3)], nowhere, here)
     assert not reused
-    assert list(table.figures) == [figure.key for figure in COMPARED]
+    assert list(table.figures) == OF_AN_NPU
     assert table.inputs == {"fluidb.latency/1": engine.table.digest()}

@@ -194,6 +194,13 @@ def test_the_nearest_are_picked_each_once():
     assert abs(work.macs - 2e9) == min(abs(item.macs - 2e9) for item in every)
     with pytest.raises(InputError, match="at least 3, one for each size, found 2"):
         pick(RESNET, 2, 0, weights=[1, 2, 3])
+    for goals, expected in (
+        ({"weights": [12e6, 60e6]}, "6.515 to 48.04 MB, from the smallest SubNet to the largest, found 60 MB"),
+        ({"macs": [8e8]}, "962.2 to 7492 MMAC, from the smallest SubNet to the largest, found 800 MMAC"),
+    ):
+        with pytest.raises(InputError) as caught:
+            pick(RESNET, 40, 0, **goals)
+        assert str(caught.value) == f"--near: expected {expected}"
 
 
 def test_a_subnet_is_an_ordinary_network():
@@ -288,6 +295,12 @@ def test_a_subnet_with_commas_is_one_network_of_a_list(fluidb: Run):
     done = fluidb("dse", "ofa_mobilenet_v3:d=2,e=3,k=9,ofa_mobilenet_v3:A", "zc706", "--b-max", 1)
     (line,) = lines(done)
     assert "k: expected 3, 5 or 7, found 9" in line
+
+
+def test_a_subnet_in_place_of_its_supernet_is_told(fluidb: Run):
+    assert lines(fluidb("dse", "ofa_mobilenet_v3:A", "sushi-zcu104")) == [
+        "fluidb: ofa_mobilenet_v3:A: expected a SuperNet, found one of its SubNets; name ofa_mobilenet_v3"
+    ]
 
 
 @pytest.mark.parametrize("near", ["3", "3GB", "3MB,1GMAC", "x"])

@@ -11,13 +11,11 @@ import pytest
 from builders import COMPILED, Run
 from fluidb.papers.lab import Lab
 from fluidb.papers.pictures import draw
-from fluidb.papers.report import page_text
 from fluidb.papers.rows import Item
 from fluidb.papers.sushi import PAPER
 from fluidb.plots import save
 
 RESULTS = Path(__file__).parents[2] / "results" / "sushi"
-BASES = {"calibrated", "given", "predicted"}
 REDUCED = Lab(requests=1500, seeds=2)
 
 Bands = dict[tuple[str, str, str, str], tuple[float, float]]
@@ -49,17 +47,6 @@ def reduced(name: str) -> Item:
 def kept(name: str) -> list[dict[str, str]]:
     with (RESULTS / f"{name}.csv").open() as file:
         return list(csv.DictReader(file))
-
-
-def test_the_page_is_made_of_the_tables_beside_it():
-    assert page_text(RESULTS, PAPER) == (RESULTS / "README.md").read_text()
-
-
-@pytest.mark.parametrize("name", PAPER.items)
-def test_every_figure_beside_the_paper_s_says_what_it_is_worth(name):
-    record = json.loads((RESULTS / f"{name}.json").read_text())
-    assert (RESULTS / f"{name}.svg").exists() == bool(record["rows"])
-    assert all(row["basis"] in BASES for row in record["rows"] if row["paper"] is not None)
 
 
 def test_what_cannot_come_out_stands_first():

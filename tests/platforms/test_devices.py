@@ -296,6 +296,7 @@ def test_what_is_shown_of_groups_are_their_values_one_by_one(fluidb: Run, tmp_pa
             "mine.toml: expected a board, found a device; make its",
         ),
         (["pareto", TINY, "mine.toml"], "mine.toml: expected a board, found a device"),
+        (["pareto", TINY, "sushi-zcu104"], "sushi-zcu104: expected a board, found an accelerator; search its"),
         (["codesign", TINY, "mine.toml", "--trace", "t.csv"], "mine.toml: expected a board, found a device"),
         (["compare", "s.toml"], "cases[0].platform: mine.toml: expected a board, found a device"),
         (["platforms", "import", "times.csv", "-o", "n.toml"], "import: expected --network with measured times"),

@@ -134,6 +134,10 @@ def test_the_buffer_changes_after_every_q_requests_and_the_next_one_waits_for_it
             "`fluidb trace add --min-accuracy`"),
         ),
         (
+            "sushi:mode=accuracy", {"subnets": None, "states": None, "reuse": None},
+            "latency table: expected SubNets, of which mode=accuracy chooses one, found none",
+        ),
+        (
             "sushi", {"reuse": None},
             ("latency table: expected the vectors of SubNets and states, by which sushi chooses what to keep, found "
             "none; use sushi:distance=latency"),
@@ -146,7 +150,7 @@ def test_the_buffer_changes_after_every_q_requests_and_the_next_one_waits_for_it
 )  # fmt: skip
 def test_what_it_cannot_serve_is_refused_in_a_line(spec, change, expected):
     table = supernet_table([[1.0, 0.5, 0.5]] * 2, [0.5, 1.0], [[1], [2]], [[0], [1], [2]])
-    if "subnets" in change:
+    if change.get("subnets") == "unknown":
         assert table.subnets is not None
         change = {"subnets": [net.model_copy(update={"accuracy": None}) for net in table.subnets]}
     with pytest.raises(InputError) as refused:
@@ -165,9 +169,19 @@ def test_a_constraint_that_is_no_accuracy_is_refused_with_its_row(asked):
     ]
 
 
-@pytest.mark.parametrize("text", ["q=0", "q=1.5", "q=two", "graph=-1", "graph=best", "subnet=-2", "mode=fast"])
-def test_parameters_out_of_range_are_refused(text):
-    with pytest.raises(InputError, match=f"policy: {text.partition('=')[0]}: expected"):
+WHOLE = "a whole number >= "
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("q=0", f"{WHOLE}1, found"), ("q=1.5", f"{WHOLE}1, found"), ("q=two", f"{WHOLE}1, found"),
+        ("graph=-1", f"follow or clairvoyant or {WHOLE}0"), ("graph=best", f"follow or clairvoyant or {WHOLE}0"),
+        ("subnet=-2", f"any or {WHOLE}0"), ("mode=fast", "accuracy"),
+    ],
+)  # fmt: skip
+def test_parameters_out_of_range_are_refused(text, expected):
+    with pytest.raises(InputError, match=f"policy: {text.partition('=')[0]}: expected {expected}"):
         find_policy(f"sushi:{text}")
 
 

@@ -239,7 +239,11 @@ BAD: dict[str, tuple[list[str], str]] = {
     ),
     "in the way": (["latency", TINY, "dev.toml", "-o", "mine"], "mine: output folder exists already"),
     "force spares strangers": (["latency", TINY, "dev.toml", "-o", "mine", "--force"], "holds no latency.json"),
-    "no design": (["fbcb", "made"], "made: expected the folder of a design, found a latency table without one"),
+    "no design": (
+        ["fbcb", "made"],
+        "made: expected the folder of a design for a board, found a latency table without one",
+    ),
+    "a table already": (["latency", "made"], "or serve what is there with `fluidb serve-sim made`"),
     "no folder": (["serve-sim", "e", "--trace", "t", "--slo", "1s"], "e: expected a folder with a latency table"),
 }
 
