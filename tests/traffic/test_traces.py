@@ -15,7 +15,7 @@ from fluidb.traffic import Trace, parse_thresholds, poisson, prepare, read_trace
 from fluidb.traffic import trace as traces
 from fluidb.traffic.exits import decide, draw
 from fluidb.traffic.trace import MORE_COLUMNS
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 HEADER = "request_id,arrival_s"
@@ -27,7 +27,6 @@ def read_text(tmp_path, text: str) -> Trace:
     return read_trace(path)
 
 
-@settings(max_examples=50)
 @given(
     st.lists(st.floats(0, 1e9), min_size=1, max_size=20),
     st.booleans(),
