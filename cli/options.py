@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 import typer
 
@@ -151,8 +151,9 @@ def numbers(text: str | None, option: str, kind: type[float], example: str) -> l
         raise InputError(f'{option}: expected {what} with commas between, found "{text}"; e.g. {example}') from None
 
 
-class OfKind(Protocol):
-    """Options that a command has with one kind of input only: a dataclass that says which."""
+@dataclass(frozen=True, kw_only=True)
+class OfKind:
+    """Options that a command has with one kind of input only."""
 
     with_: ClassVar[str]
     """The kind, as in ``a board``."""
@@ -168,8 +169,8 @@ def refuse_others(ctx: typer.Context, chosen: OfKind, kinds: Iterable[OfKind], f
     """
     from ..formats import InputError
 
-    own = {field.name for field in fields(chosen)}  # type: ignore[arg-type]
-    others = {field.name: kind for kind in kinds for field in fields(kind) if field.name not in own}  # type: ignore[arg-type]
+    own = {field.name for field in fields(chosen)}
+    others = {field.name: kind for kind in kinds for field in fields(kind) if field.name not in own}
     typed = [name for name in others if getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"]
     names = {parameter.name: parameter.opts[0] for parameter in ctx.command.params}
     if typed:
@@ -203,7 +204,7 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
             groups[name] = kind, list(members)
             for member, field in members.items():
                 parameters.setdefault(member, field.replace(annotation=hints[member]))
-                kinds.setdefault(member, []).extend([kind.with_] if hasattr(kind, "with_") else [])
+                kinds.setdefault(member, []).extend([kind.with_] if issubclass(kind, OfKind) else [])
         else:
             parameters[name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
 
@@ -214,5 +215,5 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]  # typer reads the options here
     sections = {member: f"Options with {' or '.join(names)}" for member, names in kinds.items() if names}
-    run.sections = sections  # type: ignore[attr-defined]
+    run.sections = sections  # type: ignore[attr-defined]  # the help reads its headings here
     return run

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ...options import Picture, option
+from ...options import OfKind, Picture, option
 from ...render import facts, ms, percent, percents, show, table
 from ..problem import board_of
 from ..searches.board import ranking
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DesignExplanation:
+class DesignExplanation(OfKind):
     """The options of the explanation of a design, and the explanation."""
 
     with_: ClassVar[str] = "a design"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ...options import Picture, option
+from ...options import OfKind, Picture, option
 from ...render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubGraphExplanation:
+class SubGraphExplanation(OfKind):
     """The options of the explanation of a SubNet on an accelerator, and the explanation."""
 
     with_: ClassVar[str] = "SubGraphs"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ....tables.choices import Cut, Goal, Layers, Maps, StageB
-from ...options import Written, kibibytes, numbers, option
+from ...options import OfKind, Written, kibibytes, numbers, option
 from ...render import facts, ms, percent, progress, show, table
 from ..problem import SEARCH, Bandwidth, Persistent
 from .many import names
@@ -21,7 +21,7 @@ SHOWN = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class AcceleratorSearch:
+class AcceleratorSearch(OfKind):
     """The options of the search on an accelerator, and the search."""
 
     with_: ClassVar[str] = "an accelerator"

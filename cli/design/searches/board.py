@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ...options import Cluster, Threads, Written, flag, numbers, option
+from ...options import Cluster, OfKind, Threads, Written, flag, numbers, option
 from ...render import facts, percent, progress, show, table
 from ..problem import SEARCH, Persistent, Problem, Search, board_of, limit
 from . import many
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoardSearch(Search):
+class BoardSearch(Search, OfKind):
     """The options of the search on a board, and the search."""
 
     with_: ClassVar[str] = "a board"

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
-from ...options import Picture, Written, flag, option
+from ...options import OfKind, Picture, Written, flag, option
 from ...render import facts, ms, percent, progress, show, table
 from .many import names
 
@@ -22,7 +22,7 @@ COUNTED = "What devices send, instead of the cluster's: eq3, once or halo."
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterSearch:
+class ClusterSearch(OfKind):
     """The options of the search on a cluster, and the search."""
 
     with_: ClassVar[str] = "a cluster"
