@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..models import Network
 from ..platforms import Platform
 from .objectives import OBJECTIVES
@@ -50,6 +52,5 @@ def search_persistent(
         found.append((size, search(network, platform, size, **settings)))
         if progress:
             progress(step + 1, STEPS)
-    goal = OBJECTIVES[options.objective]
-    losses = [float(goal.losses(result.best.objective)) for _, result in found]  # type: ignore[arg-type]
-    return found, losses.index(min(losses))
+    best = np.array([result.best.objective for _, result in found])
+    return found, int(OBJECTIVES[options.objective].losses(best).argmin())
