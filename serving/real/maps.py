@@ -41,8 +41,8 @@ class MapEngine:
         What the network answered to each request at the last exit that it reached.
     answered : (N,) ndarray of int64
         How often each request returned.
-    gathers : list of (int, float)
-        Samples, and seconds, of every time that a batch had to be copied together.
+    gathers : list of (int, int, float)
+        Run, samples, and seconds, of every time that a batch had to be copied together.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class MapEngine:
         self.held: list[tuple[Tensors, int] | None] = [None] * len(rows)  # the maps of its batch, and its row
         self.answers: list[NDArray[Any] | None] = [None] * len(rows)
         self.answered = np.zeros(len(rows), dtype=np.int64)
-        self.gathers: list[tuple[int, float]] = []
+        self.gathers: list[tuple[int, int, float]] = []
 
     def run(self, launch: Launch) -> NDArray[np.float64]:
         """Run a stage for a batch; the confidences of its samples."""
@@ -92,10 +92,14 @@ class MapEngine:
         if len(sources) == 1 and len(next(iter(first.values()))) == launch.places:
             return first, [item[1] for item in held if item is not None]
         begin_s = time.perf_counter()
-        padding = [taken[next(iter(taken))][0]] * (launch.places - len(members))  # any row will do
-        taken[next(iter(taken))] = padding + taken[next(iter(taken))]
-        tensors = {
-            name: np.concatenate([source[name][taken[key]] for key, source in sources.items()]) for name in first
-        }
-        self.gathers.append((launch.places, time.perf_counter() - begin_s))
+        padding = [taken[id(first)][0]] * (launch.places - len(members))  # any row will do
+        taken[id(first)] = padding + taken[id(first)]
+        tensors = {name: np.empty((launch.places, *values.shape[1:]), values.dtype) for name, values in first.items()}
+        filled = 0
+        for key, source in sources.items():
+            rows = taken[key]
+            for name, whole in tensors.items():
+                source[name].take(rows, axis=0, out=whole[filled : filled + len(rows)], mode="clip")
+            filled += len(rows)
+        self.gathers.append((launch.number, launch.places, time.perf_counter() - begin_s))
         return tensors, range(len(padding), launch.places)
