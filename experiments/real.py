@@ -47,7 +47,7 @@ class ReallyServed:
     answers_wrong : int
         Answers that are not those of the network run alone, and requests that were answered more than once.
     late_mean_s, late_p99_s : float
-        How much later than scheduled the thread of arrivals woke up; latency counts from the scheduled arrival.
+        How much later than the request that an idle device waited for its run began; latency counts from the arrival.
     """
 
     served: Served
@@ -143,11 +143,12 @@ def serve_traffic(
     done = np.flatnonzero(np.isfinite(replay.finish_s))
     answers = [answer for request in done.tolist() if (answer := engine.answers[request]) is not None]
     differing = network.differing(rows[done], replay.traffic.exits[done], answers)
-    late_s = np.sort(clock.late_s[: len(replay.traffic)])
+    late_s = outcome.woke_s[outcome.woke_s > 0]
     return ReallyServed(
         Served(replay, summarise(replay), least_violations(replay), []), outcome,
         differing + int((engine.answered[done] != 1).sum()),
-        float(late_s.mean()), float(late_s[int(0.99 * (len(late_s) - 1))]),
+        float(late_s.mean()) if len(late_s) else 0.0,
+        float(np.quantile(late_s, 0.99, method="inverted_cdf")) if len(late_s) else 0.0,
     )  # fmt: skip
 
 

@@ -90,7 +90,7 @@ def command(
     about = {
         "machine": f"{machine()}; {network.runs_on}",
         "answers": "all as the network alone gives" if not done.answers_wrong else f"{done.answers_wrong:,} are wrong",
-        "arrivals late by": f"{ms(done.late_mean_s)} on average, p99 {ms(done.late_p99_s)}; counted in latencies",
+        "idle device late by": f"{ms(done.late_mean_s)} on average, p99 {ms(done.late_p99_s)}; counted in latencies",
     }
     text = [facts(about), *text_of(found, policy)]
     if required:

@@ -102,12 +102,15 @@ class Outcome:
         What happened to each, with every run.
     took_s : (M,) ndarray of float64
         Time of each run: from the end of the one before it, or from what an idle device waited for, to its own end.
+    woke_s : (M,) ndarray of float64
+        How much later than what an idle device waited for each run began; 0 if the device was busy.
     failure : str
         Why serving ended early, if the device failed.
     """
 
     replay: Replay
     took_s: NDArray[np.float64]
+    woke_s: NDArray[np.float64]
     failure: str = ""
 
 
@@ -194,6 +197,7 @@ class _Service:
         self.woke_s = np.zeros(count * places)
         self.now, self.lane, self.batches = (_fields(part) for part in self.state[:3])
         self.step = stepper(case.scheduler, work, device, case.rules, self.state, self.record, short=True)
+        self.seen = 0  # who had arrived when an idle device ended its wait
         self.awaited_s = math.nan  # when what an idle device waited for was due; not a number if it was busy
 
     def members(self) -> NDArray[np.int64]:
@@ -211,12 +215,17 @@ class _Service:
             spec = self.case.scheduler.spec
             raise InputError(f"policy {spec}: {FAULTS[NO_PROGRESS]}; see `fluidb docs add-a-policy`")
         self.clock.wait(wake_s, arrived)
-        next_s = float(self.clock.arrival_s[arrived]) if self.clock.arrived() > arrived else math.inf
+        self.seen = self.clock.arrived()
+        next_s = float(self.clock.arrival_s[arrived]) if self.seen > arrived else math.inf
         self.awaited_s = min(wake_s, next_s)
 
     def take_arrivals(self) -> float:
-        """Put who has arrived into the queue; the time of this."""
-        before, after, time_s = int(self.now.arrived[0]), self.clock.arrived(), self.clock.now_s()
+        """Put who has arrived into the queue; the time of this.
+
+        Who arrives just after the request that an idle device waited for is left for later, as in the simulator.
+        """
+        before, time_s = int(self.now.arrived[0]), self.clock.now_s()
+        after = self.clock.arrived() if self.lane.running[0] else self.seen
         if after > before:
             tail, arrival_s = int(self.now.tail[0]), self.clock.arrival_s[before:after]
             self.requests.arrival_s[before:after] = arrival_s
@@ -272,9 +281,10 @@ class _Service:
         record = self.record._replace(run_s=self.record.run_s[:runs], runs=self.record.runs[:runs])
         run = Run(clock, self.state, requests[:arrived], record)
         replay = replace(self.case, traffic=traffic).replay(run, until_s, recorded=True)
-        took_s = record.run_s[:, 1] - record.run_s[:, 0] + self.woke_s[:runs]
+        woke_s = self.woke_s[:runs]
+        took_s = record.run_s[:, 1] - record.run_s[:, 0] + woke_s
         overhead_s = float(took_s.sum() - (replay.ran * replay.segments.time_s).sum())
-        return Outcome(replace(replay, overhead_s=overhead_s), took_s, failure)
+        return Outcome(replace(replay, overhead_s=overhead_s), took_s, woke_s, failure)
 
 
 def as_measured(outcome: Outcome) -> Callable[[Launch], float]:

@@ -177,7 +177,6 @@ def test_the_wall_clock_lets_requests_arrive_and_stops():
         while clock.arrived() < 2:
             clock.wait(math.inf, clock.arrived())
         assert clock.now_s() >= 0.001
-        assert (clock.late_s[:2] >= 0).all()
         clock.wait(clock.now_s() + 1e-4, 2)
         stop.set()
         clock.wait(math.inf, 2)
