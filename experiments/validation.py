@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from statistics import fmean, median
+from statistics import median
 
 import numpy as np
 
@@ -126,8 +126,8 @@ class Verdict:
     errors : list of Error
         By figure.
     doubt : float
-        By how much the mean latency may be off because the machine was measured badly, on average: sensitivity times
-        drift and half-width, which are independent and so add as squares.
+        By how much the mean latency may be off because the machine was measured badly: sensitivity times drift and
+        half-width, which are independent and so add as squares.  The median over the repeats, as of the errors.
     says : str
         ``within``, ``off``, or ``refused``, where the doubt is larger than what is asked.
     """
@@ -323,7 +323,8 @@ def _trial(
     simulated = Figures.of(simulate(table, traffic, scheduler))
     clock = VirtualClock(traffic.trace.arrival_s)
     engine = TableEngine(clock, as_measured(outcome))
-    replayed = serve_in_steps(case_of(table, traffic, scheduler), clock, engine).replay
+    # the policy knew the table of the measurement before
+    replayed = serve_in_steps(case_of(before.table, traffic, scheduler), clock, engine).replay
     moved_s = Figures.of(simulate(slower(table, STEP), traffic, scheduler)).mean_s
     drift = float((np.array(after.device.times_s[0]) / np.array(before.device.times_s[0])).mean() - 1.0)
     return Trial(
@@ -344,8 +345,7 @@ def judge_point(trials: Sequence[Trial], within: float) -> Verdict:
         off = [_off(item.name, trial.simulated, trial.real) for trial in trials]
         again = [abs(_off(item.name, trial.replayed, trial.real)) for trial in trials]
         errors.append(Error(item.name, median(off), min(off), max(off), median(map(abs, off)), median(again)))
-    # a median would hide one wild repeat
-    doubt = fmean(math.hypot(trial.drift, trial.half_width) * abs(trial.sensitivity) for trial in trials)
+    doubt = median(math.hypot(trial.drift, trial.half_width) * abs(trial.sensitivity) for trial in trials)
     says = "refused" if doubt > within else "within" if errors[0].size <= within else "off"
     return Verdict(trials[0].policy, trials[0].load, errors, doubt, says)
 

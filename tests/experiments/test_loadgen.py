@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from builders import COMPILED
-from fluidb.experiments.measurement import _blank_table
+from fluidb.experiments.measuring_protocol import blank_table
 from fluidb.serving.real.network import RealNetwork
 
 pytest.importorskip("mlperf_loadgen", reason="needs MLPerf LoadGen: pip install --group exporters")
@@ -25,7 +25,7 @@ def network():
 @pytest.mark.parametrize("scenario", loadgen.SCENARIOS)
 def test_both_clocks_agree_on_every_request(network, scenario):
     """What is asserted of times is order, which no noise changes, and a gap that no machine needs."""
-    found = loadgen.drive(network, _blank_table(network, 4), "fluid", scenario, count=COUNT, rate_per_s=200.0)
+    found = loadgen.drive(network, blank_table(network, 4), "fluid", scenario, count=COUNT, rate_per_s=200.0)
     replay, theirs_s = found.ours.served.replay, found.latency_s
     arrival_s, finish_s, ours_s = replay.traffic.trace.arrival_s, replay.finish_s, replay.latency_s
     assert (len(theirs_s), len(ours_s), found.ours.answers_wrong) == (COUNT, COUNT, 0)
@@ -53,7 +53,7 @@ def test_loadgen_ends_if_the_device_fails(network, monkeypatch):
         return run_stage(number, tensors)
 
     monkeypatch.setattr(network.session, "run_stage", fails)
-    found = loadgen.drive(network, _blank_table(network, 4), "serial", "SingleStream", count=COUNT)
+    found = loadgen.drive(network, blank_table(network, 4), "serial", "SingleStream", count=COUNT)
     assert found.ours.outcome.failure == "stage 2 failed: out of memory"
     assert len(found.latency_s) == COUNT
     assert 0 < np.isfinite(found.ours.served.replay.finish_s).sum() < COUNT
