@@ -151,9 +151,13 @@ def save(figure: Figure, path: Path, *, replace: bool) -> None:
     InputError
         If the file system refuses, or a file is in the way.
     """
-    kind = path.suffix.lower().lstrip(".")
+    write_file(path, picture_bytes(figure, path.suffix.lower().lstrip(".")), replace=replace)
+
+
+def picture_bytes(figure: Figure, kind: str) -> bytes:
+    """A figure as the content of a file of this ``kind``, ``svg`` or ``png``; see :func:`save`."""
     held = io.BytesIO()
     told = {"Title": figure.get_label()} if figure.get_label() else {}
     with _style():
         figure.savefig(held, format=kind, metadata=told | {"Date" if kind == "svg" else "Software": None})
-    write_file(path, held.getvalue(), replace=replace)
+    return held.getvalue()
