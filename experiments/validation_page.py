@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import NamedTuple
-
-from tabulate import tabulate
 
 from ..formats import check_own_folder, write_directory
 from .sources import made_with
@@ -18,13 +15,6 @@ from .validation import Figures, Trial, Validation
 PAGE, PICTURE, RUNS = "README.md", "validation.svg", "runs.csv"
 
 KINDS = ("real", "simulated", "replayed")
-
-
-class Table(NamedTuple):
-    """Headings, and rows of text."""
-
-    headings: Sequence[str]
-    rows: Sequence[Sequence[str]]
 
 
 def check_validation_folder(folder: Path, replace: bool) -> None:
@@ -36,7 +26,7 @@ def write_validation(
     found: Validation,
     network: str,
     about: Mapping[str, str],
-    tables: Iterable[Table],
+    tables: Iterable[str],
     command: str,
     picture: bytes,
     folder: Path,
@@ -53,8 +43,8 @@ def write_validation(
         What ran.
     about : mapping of str to str
         The machine, the traffic, the answers.
-    tables : iterable of Table
-        What is printed.
+    tables : iterable of str
+        What is printed, in Markdown.
     command : str
         What the user typed.
     picture : bytes
@@ -78,7 +68,7 @@ def write_validation(
         *(f"- {name}: {value}" for name, value in facts.items()), "",
     ]  # fmt: skip
     for table in tables:
-        lines += [tabulate(table.rows, table.headings, tablefmt="github", disable_numparse=True), ""]
+        lines += [table, ""]
     lines += [f"![Latencies of the simulator over those of the machine]({PICTURE})", ""]
     write_directory(folder, {PAGE: "\n".join(lines), PICTURE: picture, RUNS: runs_text(found.trials)}, replace=replace)
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ..options import AsJson, Ends, Inputs, Model, Picture, Slo, StageThreads, duration, names, numbers, option, written
-from ..render import facts, ms, note, percent, progress, show, table
+from ..render import facts, markdown_table, ms, note, percent, progress, show, table
 
 DEFAULT_POLICIES = ("serial", "adaptb", "fluid")
 
@@ -47,7 +47,7 @@ def command(
     """
     from ...experiments.measurement import machine
     from ...experiments.validation import validate_simulator
-    from ...experiments.validation_page import Table, check_validation_folder, write_validation
+    from ...experiments.validation_page import check_validation_folder, write_validation
     from ...plots import check_picture, picture_bytes
     from ...plots.validation import draw_validation
     from ...serving.real.network import RealNetwork
@@ -87,26 +87,21 @@ def command(
                     verdict.says if first else "",
                 )
             )
-    headings = [
-        "load, policy",
-        "figure",
-        "simulator off by",
-        "size",
-        "with measured runs",
-        "machine's noise",
-        "verdict",
-    ]
+    headings = (
+        "load, policy", "figure", "simulator off by", "size", "with measured runs", "machine's noise", "verdict",
+    )  # fmt: skip
     ranks = [
         (f"{order.load:g}", " < ".join(order.real), " < ".join(order.simulated),
          "same" if order.real == order.simulated else "different")
         for order in found.orders
     ]  # fmt: skip
     refused = sum(verdict.says == "refused" for verdict in found.verdicts)
-    tables = Table(headings, rows), Table(["load", "order on the machine", "in the simulator", ""], ranks)
+    tables = (headings, rows), (["load", "order on the machine", "in the simulator", ""], ranks)
     if output is not None:
         command_line, drawn = shlex.join(["fluidb", *sys.argv[1:]]), picture_bytes(draw_validation(found), "svg")
-        write_validation(found, network.name, about, tables, command_line, drawn, output, replace=picture.force)
-    text = [facts(about), *(table(*found, text=True) for found in tables)]
+        pages = [markdown_table(*item) for item in tables]
+        write_validation(found, network.name, about, pages, command_line, drawn, output, replace=picture.force)
+    text = [facts(about), *(table(*item, text=True) for item in tables)]
     if refused:
         text.append(
             f"{refused} of {len(found.verdicts)} verdicts are refused: the noise of this machine alone moves the mean "
