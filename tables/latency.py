@@ -317,16 +317,16 @@ class LatencyTable(Table, Stated):
             table[:, row.from_exit, row.to_exit, 1:] = times[:, place]
         return table
 
-    def pass_s(self, variant: int = 0) -> NDArray[np.float64]:
-        """Times in seconds from the input to the end by b, of a variant, with all steps of a stage that repeats.
+    def pass_s(self) -> NDArray[np.float64]:
+        """Times in seconds from the input to the end, with all steps of a stage that repeats.
 
         Returns
         -------
-        (b_max + 1,) ndarray of float64
-            Zero at b = 0.
+        (V, b_max + 1) ndarray of float64
+            By variant and batch size; zero at b = 0.
         """
-        table = self.array(variant)
-        whole_s: NDArray[np.float64] = table[0, -1] + (self.exits[-1].steps - 1) * table[-2, -1]
+        times_s = self.arrays()
+        whole_s: NDArray[np.float64] = times_s[:, 0, -1] + (self.exits[-1].steps - 1) * times_s[:, -2, -1]
         return whole_s
 
     def gather_array(self) -> NDArray[np.float64]:

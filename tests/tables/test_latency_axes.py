@@ -26,7 +26,7 @@ def test_every_step_is_a_place_between_which_times_add_up(stage_s, steps):
     assert table.places == len(unrolled)
     latency_s = np.stack([table.array()])
     assert latency_s.shape == (1, len(stage_s) + 1, len(stage_s) + 1, 4)
-    assert table.pass_s().tolist() == [0, *(sum(column) for column in zip(*unrolled, strict=True))]
+    assert table.pass_s().tolist() == [[0, *(sum(column) for column in zip(*unrolled, strict=True))]]
     for i in range(len(unrolled) + 1):
         for j in range(i, len(unrolled) + 1):
             expected = [0, *(sum(column) for column in zip(*unrolled[i:j], [0, 0, 0], strict=True))]
