@@ -293,7 +293,7 @@ def pipelining(table: PartitionTable) -> Pipelining:
         tasks = schedule(table, interval_s)
         if tasks is None:
             continue
-        found = _choice(table, interval_s, interval_s, tasks)
+        found = Choice(interval_s, interval_s, _exit_s(table, tasks), tasks)
         if found.latency_s < (choices[-1].latency_s if choices else math.inf) * (1 - NEARLY):
             choices.append(found)
     most = max(busy_s(table, to_end=False).values())
@@ -315,14 +315,14 @@ def alone(table: PartitionTable) -> Choice:
     """
     tasks = schedule(table)
     assert tasks is not None
-    found = _choice(table, max(task.end_s for task in tasks), 0.0, tasks)
-    return found._replace(mean_interval_s=_average_s(table, found.exit_s))
+    exit_s = _exit_s(table, tasks)
+    return Choice(exit_s[-1], _average_s(table, exit_s), exit_s, tasks)
 
 
-def _choice(table: PartitionTable, interval_s: float, mean_interval_s: float, tasks: list[Task]) -> Choice:
+def _exit_s(table: PartitionTable, tasks: list[Task]) -> list[float]:
+    """Time from the begin of an image to each exit."""
     stages = range(1, len(table.exits) + 1)
-    exit_s = [max(task.end_s for task in tasks if task.stage <= stage) for stage in stages]
-    return Choice(interval_s, mean_interval_s, exit_s, tasks)
+    return [max(task.end_s for task in tasks if task.stage <= stage) for stage in stages]
 
 
 def _average_s(table: PartitionTable, exit_s: list[float]) -> float:
