@@ -161,15 +161,10 @@ def _average_s(costs: Costs, plan: Plan) -> float:
 
 def _exit_s(costs: Costs, plan: Plan) -> list[float]:
     """Time to each exit; infinite if a device has too little memory."""
-    held, total, found = costs.held_at_start(), 0.0, []
-    for number, (trunk, branch) in enumerate(zip(plan.trunk, plan.branches, strict=True)):
-        for step in trunk:
+    total, found = 0.0, []
+    for number, (steps, end) in enumerate(plan.stages(costs.held_at_start())):
+        for step, held in steps:
             total += costs.time_s(*step, held)
-            held = step.rows
-        inside = held
-        for step in branch:
-            total += costs.time_s(*step, inside)
-            inside = step.rows
-        total += costs.gather(number, inside).time_s
+        total += costs.gather(number, end).time_s
         found.append(total)
     return found
