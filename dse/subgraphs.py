@@ -68,22 +68,18 @@ def make_recipes(subnets: Whole, names: Sequence[str], cuts: Sequence[Cut], coun
         if box.any():
             sources.setdefault(box.tobytes(), (group, box))
     layers, source = subnets.shape[2], random.Random(f"SubGraphs, seed {seed}")  # noqa: S311  (no secret)
-    boxes: list[Whole] = []
-    orders: list[list[int]] = []
-    made: list[Cut] = []
-    of: list[list[str]] = []
+    made: list[tuple[Cut, tuple[int, ...], Whole, list[int]]] = []
     ways = [cut for cut in Cut if cut in cuts]
-    while ways and sources and len(boxes) < count:
-        for cut in ways:
-            for group, box in sources.values():
-                boxes.append(box)
-                orders.append(_order(cut, layers, source))
-                made.append(cut)
-                of.append([names[i] for i in group])
+    while ways and sources and len(made) < count:
+        made += [(cut, group, box, _order(cut, layers, source)) for cut in ways for group, box in sources.values()]
         ways = [cut for cut in ways if cut in (Cut.RUN, Cut.RANDOM)]
-    if not boxes:
-        return Recipes(np.zeros((0, 3, layers), np.int64), np.zeros((0, layers), np.int64), [], [])
-    return Recipes(np.array(boxes[:count]), np.array(orders[:count]), made[:count], of[:count])
+    del made[count:]
+    return Recipes(
+        np.array([box for _, _, box, _ in made], dtype=np.int64).reshape(-1, 3, layers),
+        np.array([order for *_, order in made], dtype=np.int64).reshape(-1, layers),
+        [cut for cut, *_ in made],
+        [[names[i] for i in group] for _, group, *_ in made],
+    )
 
 
 def _order(cut: Cut, layers: int, source: random.Random) -> list[int]:
