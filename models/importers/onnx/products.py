@@ -32,7 +32,7 @@ class Product:
     source: Shape | None = None
 
 
-def raw_product(operands: tuple[str, ...], rows: int, inner: int, columns: int, groups: int = 1) -> Product:
+def raw_product(operands: tuple[str, ...], rows: int, inner: int, columns: int, groups: int) -> Product:
     """``groups`` products of rows x inner by inner x columns, one after the other."""
     layer: dict[str, Any] = {"op": "gemm", "rows": rows, "inner": inner, "columns": columns, "groups": groups}
     return Product(operands, layer | {"per_sample": len(operands) > 1}, Shape(rows, 1, groups * columns))
