@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import product
 
@@ -142,7 +143,7 @@ class Partitioner:
                 facts = (item.model_dump(exclude={"name"}), links.get(item.name), item.name == self.cluster.owner)
                 groups.setdefault(repr(facts), []).append(item.name)
         sizes = [range(len(group) + 1) for group in groups.values()]
-        count = int(np.prod([len(size) for size in sizes], dtype=float))
+        count = math.prod(map(len, sizes))
         if count > MOST_SUBSETS:
             raise InputError(
                 f"--subsets: expected at most {MOST_SUBSETS:,} subsets of devices that differ, found {count:,}; "
