@@ -246,11 +246,11 @@ def sum_up(table: LatencyTable, decisions: DecisionTable) -> list[Point]:
     found = []
     for row in decisions.points:
         point = after.index(row.after_exits[0])
-        times = time_s[row.variants[0], point], gather_s[point]
         split = row.map()
-        rules, never = (least_rule(split), nearest_rule(split)), np.zeros_like(split)
-        tried = [rule.map(len(split)) if rule else never for rule in (rules[1], ALWAYS_SPLIT)]
-        found.append(Point(row, *rules, *(judge(each, split, *times) for each in (*tried, never))))
+        nearest, never = nearest_rule(split), np.zeros_like(split)
+        tried = nearest.map(len(split)) if nearest else never, ALWAYS_SPLIT.map(len(split)), never
+        judged = (judge(each, split, time_s[row.variants[0], point], gather_s[point]) for each in tried)
+        found.append(Point(row, least_rule(split), nearest, *judged))
     return found
 
 

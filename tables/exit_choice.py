@@ -328,16 +328,16 @@ def find_setting(
     gained = (scores - settled)[alive]
     before = settled - goal.searched * end  # by sample, what must stay positive on average
     spread = (before[alive] + gained) ** 2 - before[alive] ** 2 if goal.guard == "bound" else None
+
+    def leaving(level: NDArray[np.uint8], weights: Floats | None = None) -> Floats:
+        """By threshold, the sum over samples that leave."""
+        return np.bincount(level, weights, number + 1)[::-1].cumsum()[::-1][1:]
+
     best: tuple[tuple[float, ...], Setting, bool] | None = None
     for column in range(levels.shape[2]):
         level = levels[:, candidate - 1, column][alive]
-
-        def leaving(weights: Floats | None = None, level: NDArray[np.uint8] = level) -> Floats:
-            """By threshold, the sum over samples that leave."""
-            return np.bincount(level, weights, number + 1)[::-1].cumsum()[::-1][1:]
-
-        exits, total = leaving(), settled.sum() + leaving(gained)
-        squares = None if spread is None else (before**2).sum() + leaving(spread)
+        exits, total = leaving(level), settled.sum() + leaving(level, gained)
+        squares = None if spread is None else (before**2).sum() + leaving(level, spread)
         margin = precision_margin(total, squares, end, goal)
         for at, confidence in enumerate(goal.confidences):
             if not exits[at]:
