@@ -198,11 +198,7 @@ def find_subgraphs(
     members = members_of(family, options.layers)
     recipes = make_recipes(members.work.boxes, members.names, options.cuts, options.columns, options.seed)
     arrays = list(arrays) or [(accelerator.K_P, accelerator.C_P)]
-    if step_kib is not None and accelerator.shared_kib > MAX_SIZES * step_kib:
-        least = accelerator.shared_kib / MAX_SIZES
-        raise InputError(f"--step: expected at least {least:.3g} KiB, for {MAX_SIZES:,} sizes, found {step_kib:g} KiB")
-    steps = 0 if step_kib is None else int(accelerator.shared_kib // step_kib)
-    sizes = [accelerator] if step_kib is None else [split(accelerator, step_kib * i) for i in range(steps + 1)]
+    sizes = [accelerator] if step_kib is None else _sizes(accelerator, step_kib)
     rated: list[list[Sized]] = []
     for done, size in enumerate(sizes, 1):
         fitting = [pair for pair in arrays if _tile_kib(size, pair) <= size.distinct_kib]
@@ -225,6 +221,15 @@ def find_subgraphs(
     chosen = accelerator.model_copy(update={key: getattr(best, key) for key in sides})
     listed = found if step_kib is not None else rated[0]
     return _table(family, chosen, options, members, recipes, listed if len(listed) > 1 else [])
+
+
+def _sizes(accelerator: Accelerator, step_kib: float) -> list[Accelerator]:
+    """The accelerator with every size of its persistent buffer."""
+    shared_kib = accelerator.shared_kib
+    if shared_kib > MAX_SIZES * step_kib:
+        least = shared_kib / MAX_SIZES
+        raise InputError(f"--step: expected at least {least:.3g} KiB, for {MAX_SIZES:,} sizes, found {step_kib:g} KiB")
+    return [split(accelerator, step_kib * number) for number in range(int(shared_kib // step_kib) + 1)]
 
 
 def _tile_kib(accelerator: Accelerator, array: Array) -> float:
