@@ -23,15 +23,14 @@ class Place(NamedTuple):
         Floating-point operations a second, in 1e9.
     mbit_s : float
         Bandwidth at which it receives maps.
-    layer_s, latency_s : float
-        Fixed time of a layer with weights, and of a transfer.
+    layer_s : float
+        Fixed time of a layer with weights.
     """
 
     name: str
     gflop_s: float
     mbit_s: float
     layer_s: float = 0.0
-    latency_s: float = 0.0
 
 
 def run_in_turn(network: RowNetwork, places: Sequence[Place], owner: str) -> list[float]:
@@ -67,7 +66,7 @@ def run_in_turn(network: RowNetwork, places: Sequence[Place], owner: str) -> lis
     for number, (place, end) in enumerate(zip(places, network.ends, strict=True)):
         if place.name != at:
             source = trunk[first - 1].shape if first else trunk[0].source
-            total += place.latency_s + WORD_BITS * source.words / (1e6 * place.mbit_s)
+            total += WORD_BITS * source.words / (1e6 * place.mbit_s)
             at = place.name
         units = [*trunk[first:end], *network.branch_units(number)]
         rows, tail = [layer for unit in units for layer in unit.layers], network.chains[number].tail

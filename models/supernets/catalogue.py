@@ -37,9 +37,9 @@ class Family(NamedTuple):
     file: SuperNetFile
     subnets: list[SubNet]
     path: Path
-    accuracies: Accuracies | None = None
-    source: str = ""
-    supernet: Path = Path()
+    accuracies: Accuracies | None
+    source: str
+    supernet: Path
 
     def key(self, folder: Path) -> str:
         """How a file in a folder names the SuperNet: by its name if it ships, else by its path from there."""
