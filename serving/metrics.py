@@ -112,12 +112,12 @@ class Replay:
     @property
     def subnet(self) -> NDArray[np.int64]:
         """The SubNet that served each request; 0 if the latency table has none, or it has not started."""
-        return self.variant // len(self.table.widths or [None]) % len(self.table.subnets or [None])
+        return np.unravel_index(self.variant, self.table.axes)[1]
 
     @property
     def state(self) -> NDArray[np.int64]:
         """The state of the device in which each request was served."""
-        return self.variant // (self.table.variants // len(self.table.states or [None]))
+        return np.unravel_index(self.variant, self.table.axes)[0]
 
     @property
     def begun(self) -> NDArray[np.int64]:

@@ -179,7 +179,7 @@ def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case
     settings, levels = scheduler.settings(traffic.objective_s), _levels(policy, traffic, len(table.exits))
     if policy.check is not None and (faults := policy.check(settings, table, traffic.trace, b_max)):
         raise InputError([f"policy {scheduler.spec}: {fault}" for fault in faults])
-    kept = policy.memory + policy.memory_by_subnet * len(table.subnets or [None])
+    kept = policy.memory + policy.memory_by_subnet * table.axes[1]
     memory = np.zeros(levels * table.variants + kept)
     rules = Rules(settings, memory, memory[: levels * table.variants], b_max, scheduler.call_s)
     _check_columns(table, traffic.trace)
@@ -412,10 +412,8 @@ def variants_of(table: LatencyTable) -> NDArray[np.void]:
     widths = np.array(table.widths or [math.inf])
     known = [net.accuracy for net in table.subnets or [SubNet(name="")]]
     accuracy = np.array([math.nan if value is None else value for value in known])
-    number = np.arange(table.variants)
-    found.width = widths[number % len(widths)]
-    found.subnet = number // len(widths) % len(accuracy)
-    found.state = number // (len(widths) * len(accuracy))
+    found.state, found.subnet, width = np.unravel_index(np.arange(table.variants), table.axes)
+    found.width = widths[width]
     found.accuracy = accuracy[found.subnet]
     if table.reuse is not None:
         found.refill_s = np.array(table.reuse.refill_s)[found.state]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -258,16 +259,18 @@ class LatencyTable(Table, Stated):
         return self
 
     @property
+    def axes(self) -> tuple[int, int, int]:
+        """How many states, SubNets and widths there are: 1 each if the table states none."""
+        return len(self.states or [None]), len(self.subnets or [None]), len(self.widths or [None])
+
+    @property
     def variants(self) -> int:
-        """Forms in which a batch can run: every state with every SubNet and every width, of which width varies first.
+        """Forms in which a batch can run: every state with every SubNet and every width, in the order of :attr:`axes`.
 
-        A policy that knows none of them runs the first: the widest, the first SubNet, the first state.
+        The width varies first: variant v has the places ``np.unravel_index(v, axes)``.  A policy that knows of no
+        variants runs the first: the widest, the first SubNet, the first state.
         """
-        return len(self.states or [None]) * len(self.subnets or [None]) * len(self.widths or [None])
-
-    def variant_of(self, *, state: int = 0, subnet: int = 0, width: int = 0) -> int:
-        """The number of a variant, from its places in the lists of states, SubNets and widths."""
-        return (state * len(self.subnets or [None]) + subnet) * len(self.widths or [None]) + width
+        return math.prod(self.axes)
 
     @property
     def places(self) -> int:

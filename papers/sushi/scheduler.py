@@ -59,7 +59,7 @@ class Ran(NamedTuple):
 
 def times_of(table: LatencyTable) -> NDArray[np.float64]:
     """L[state, SubNet], seconds."""
-    return np.array([row.time_s[0] for row in table.rows]).reshape(len(table.states or [None]), -1)
+    return np.array([row.time_s[0] for row in table.rows]).reshape(table.axes[:2])
 
 
 def with_constraints(table: LatencyTable, trace: Trace, seed: int, slack: float = 1.0) -> Traffic:
