@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple
@@ -159,8 +160,5 @@ def uniform_cut(box: Whole, budget: int) -> Whole:
     def cut(share: float) -> Whole:
         return _with_kernels(box, np.floor(K * share + 1e-9).astype(np.int64))
 
-    low, high = -1, len(shares)  # the share at `low` fits, that at `high` does not
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if weights_in(cut(shares[middle])) <= budget else (low, middle)
-    return cut(shares[low]) if low >= 0 else np.zeros_like(box)
+    fitting = bisect_right(shares, budget, key=lambda share: weights_in(cut(share)))
+    return cut(shares[fitting - 1]) if fitting else np.zeros_like(box)
