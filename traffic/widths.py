@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,13 +158,13 @@ def _filled(kind: type[Kind], text: str, what: str, example: str) -> Kind:
     missing = [name for name in ("mean", "sd") if name in names and name not in pairs]
     if missing:
         raise InputError(f"{what}: expected the parameter {missing[0]}, found none; write e.g. {example}")
-    found: Any = kind(**pairs)
+    found = kind(**pairs)
     limits = {"mean": 1e-3, "low": 1.0, "high": getattr(found, "low", 1.0), "multiple": 1.0}
     for name, value in pairs.items():
         least = limits.get(name, 0.0)
         if not least <= value <= MAX_WIDTH or (name == "multiple" and value % 1):
             raise InputError(f"{what}: {name}: expected {least:g} to {MAX_WIDTH:,}, found {value:g}")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 Key = TypeVar("Key")
