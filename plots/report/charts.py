@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ...serving.event_loop import PREEMPTS
 from ...serving.metrics import Runs
-from ..canvas import COLOURS, canvas
+from ..canvas import COLOURS, canvas, durations
 from .markup import element, shortened
 
 if TYPE_CHECKING:
@@ -56,9 +56,8 @@ class Unit(NamedTuple):
 
 def time_unit(longest_s: float) -> Unit:
     """The unit in which durations up to ``longest_s`` are read: one for a whole table, so that columns align."""
-    if longest_s < 1e-2:
-        return Unit("us", 1e6, 1)
-    return Unit("ms", 1e3, 2) if longest_s < 10 else Unit("s", 1.0, 3)
+    name, per_s = durations(longest_s)
+    return Unit(name, per_s, {"us": 1, "ms": 2, "s": 3}[name])
 
 
 class Point(NamedTuple):

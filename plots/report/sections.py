@@ -199,20 +199,23 @@ def _policies(served: Sequence[Served], unit: Unit) -> Element:
     return table("Policies under the same requests", headers, rows)
 
 
-def _no_interval(more_requests_needed: int) -> tuple[str, str]:
-    """What stands in place of the ends of an interval."""
-    return (f"{more_requests_needed:,} more requests needed" if more_requests_needed else "none", "")
+def _with_intervals(name: str, served: Sequence[Served], unit: Unit) -> tuple[list[Point], list[tuple[str, list[str]]]]:
+    """A figure of every policy with its 95 % interval: the points of a picture, and the rows of a table."""
+    points, rows = [], []
+    for index, item in enumerate(served):
+        found, (interval, needed) = FIGURES[name].of(item.summary), FIGURES[name].told(item.summary)
+        assert found is not None  # every replay has these figures
+        value, *bounds = map(unit.number, (found, *(interval or ())))
+        text = f"{value} {unit.name}" + (f", {bounds[0]} to {bounds[1]}" if bounds else "")
+        points.append(Point(item.policy, found, text, interval, index))
+        missing = (f"{needed:,} more requests needed" if needed else "none", "")
+        rows.append((item.policy, [value, *(bounds or missing)]))
+    return points, rows
 
 
 def _tail(ident: str, served: Sequence[Served], unit: Unit, slo_s: float | None) -> Element:
     title = "99th percentile of latency"
-    points, rows = [], []
-    for index, item in enumerate(served):
-        p99 = item.summary.percentile("p99")
-        value, *bounds = map(unit.number, (p99.latency_s, *(p99.interval_s or ())))
-        text = f"{value} {unit.name}" + (f", {bounds[0]} to {bounds[1]}" if bounds else "")
-        points.append(Point(item.policy, p99.latency_s, text, p99.interval_s, index))
-        rows.append((item.policy, [value, *(bounds or _no_interval(p99.more_requests_needed))]))
+    points, rows = _with_intervals("p99", served, unit)
     mark = None if slo_s is None else (slo_s, f"SLO {unit.short(slo_s)} {unit.name}")
     data = table(f"{title}, {unit.name}", ["policy", "p99", "95 % from", "to"], rows)
     drawn = charts.draw_intervals(points, unit.short, mark)
@@ -221,19 +224,13 @@ def _tail(ident: str, served: Sequence[Served], unit: Unit, slo_s: float | None)
 
 def _violations(ident: str, served: Sequence[Served]) -> Element:
     title = "Violations"
-    points, rows = [], []
-    for index, item in enumerate(served):
-        found, (rate, interval) = item.summary, (item.summary.violation_rate, item.summary.violation_interval)
-        value, *bounds = (f"{100 * share:.2f}" for share in (rate, *(interval or ())))
-        text = f"{value} %" + (f", {bounds[0]} to {bounds[1]}" if bounds else "")
-        points.append(Point(item.policy, rate, text, interval, index))
-        missing = _no_interval(found.more_requests_needed)
-        rows.append((item.policy, [f"{found.violations:,}", value, *(bounds or missing)]))
+    points, rows = _with_intervals("violation_rate", served, _PERCENT)
+    counts = [f"{item.summary.violations:,}" for item in served]
+    rows = [(policy, [count, *cells]) for (policy, cells), count in zip(rows, counts, strict=True)]
     data = table(title, ["policy", "requests", "%", "95 % from", "to"], rows)
     drawn = charts.draw_intervals(points, _PERCENT.short, None)
-    return figure(
-        f"{ident}-violations", title, "Share of requests later than their SLO, with its 95 % interval, %.", drawn, data
-    )
+    remark = "Share of requests later than their SLO, with its 95 % interval, %."
+    return figure(f"{ident}-violations", title, remark, drawn, data)
 
 
 def _distribution(ident: str, served: Sequence[Served], unit: Unit, slo_s: float | None) -> Element:
