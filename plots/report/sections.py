@@ -13,7 +13,7 @@ from ...dse.fbcb import FbcbTable
 from ...dse.objectives import OBJECTIVES
 from ...experiments.comparison import Comparison, PointResult
 from ...experiments.estimates import Difference, Estimate
-from ...serving.figures import FIGURES
+from ...serving.figures import FIGURES, SHOWN_IN
 from ...tables.latency import LatencyTable
 from . import charts
 from .charts import Point, Unit, time_unit
@@ -168,10 +168,6 @@ def policy_parts(ident: str, shown: Shown) -> list[Element]:
     return [element("h3", "Policies"), _policies(shown.served, unit), element("p", note, class_="note"), figures(drawn)]
 
 
-_SCALES = {"share": ("%", 1e2), "bytes": ("MB", 1e-6), "J": ("mJ", 1e3)}
-"""Of units in which the figures of SubNets are shown."""
-
-
 def _policies(served: Sequence[Served], unit: Unit) -> Element:
     known = [item for item in FIGURES.values() if item.part == "subnets" and item.of(served[0].summary) is not None]
     rows, waiting = [], served[0].replay.traffic.trace.at_once
@@ -186,14 +182,14 @@ def _policies(served: Sequence[Served], unit: Unit) -> Element:
             f"{found.goodput_per_s:,.3f}",
             f"{100 * found.busy_share:.1f}",
             *([f"{100 * found.utilisation.mac_share:.1f}"] if found.utilisation else []),
-            *(f"{_SCALES[figure.unit][1] * (figure.of(found) or 0.0):,.{figure.digits}f}" for figure in known),
+            *(f"{SHOWN_IN[figure.unit][1] * (figure.of(found) or 0.0):,.{figure.digits}f}" for figure in known),
             f"{found.mean_batch:.2f}",
             f"{found.preemptions:,}",
         ]
         rows.append((item.policy, cells))
     headers = ["policy", f"mean {unit.name}", f"p50 {unit.name}", f"p99 {unit.name}", "violations %"]
     macs = ["MACs made %"] if served[0].summary.utilisation else []
-    subnets = [f"{figure.heading} {_SCALES[figure.unit][0]}" for figure in known]
+    subnets = [f"{figure.heading} {SHOWN_IN[figure.unit][0]}" for figure in known]
     headers += ["makespan s"] if waiting else []
     headers += ["done /s", "in time /s", "busy %", *macs, *subnets, "samples", "preemptions"]
     return table("Policies under the same requests", headers, rows)
@@ -310,7 +306,7 @@ def _of_subnets(point: PointResult) -> Iterator[tuple[str, PointResult, str, Uni
     for item in FIGURES.values():
         if item.part == "subnets" and item.key in point.contenders[0].metrics:
             title = item.heading[0].upper() + item.heading[1:]
-            yield title, point, item.key, Unit(*_SCALES[item.unit], item.digits)
+            yield title, point, item.key, Unit(*SHOWN_IN[item.unit], item.digits)
 
 
 def _estimates(point: PointResult, metric: str) -> list[Estimate]:
