@@ -9,11 +9,10 @@ import numpy as np
 
 from ...tables.exit_choice import Goal, Log, Verdict, average_latency, bin_sizes, replay_exits, time_row
 from ..lab import Lab, row
-from ..rows import Claim, Item, Row
+from ..rows import CALIBRATED, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
 from .rehearsal import GLUE, IMAGENET, QNLI, SIZES, TASKS, Rehearsal, Task, rehearse, seeds
 
-CALIBRATED, PREDICTED = "calibrated", "predicted"
 MEDIUM = 32
 
 
