@@ -269,7 +269,8 @@ def _opening(ident: str, served: Sequence[Served], latency: LatencyTable) -> Ele
         times_s = busy.end_s - busy.begin_s
         mean = f"{(times_s * busy.batch).sum() / times_s.sum():.2f}" if len(times_s) else ""
         strips.append((item.policy, busy))
-        rows.append((item.policy, [unit.number(times_s.sum()), mean, f"{busy.preempts.sum():,}"]))
+        busy_s = times_s.sum() / item.opening.lanes
+        rows.append((item.policy, [unit.number(busy_s), mean, f"{busy.preempts.sum():,}"]))
     headers = ["policy", f"busy {unit.name}", "samples", "preemptions"]
     data = table(f"The first {unit.number(end_s - begin_s)} {unit.name}", headers, rows)
     drawn = charts.draw_strips(strips, begin_s, end_s, latency.b_max)
