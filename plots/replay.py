@@ -94,8 +94,8 @@ def _tail(axes: Axes, replay: Replay) -> None:
     if replay.traffic.objective_s is not None:
         slo = per_s * replay.traffic.objective_s
         axes.axvline(slo, color="black", linestyle="--", linewidth=1, label=f"SLO {slo:,g} {unit}")
-    axes.set(
-        xscale="log", yscale="log", ylim=(100 / len(latency_s), 110), xlabel=f"latency, {unit}",
+    axes.set(  # the limits first: of a single request no share is positive, from which a scale could follow
+        ylim=(100 / len(latency_s), 110), xscale="log", yscale="log", xlabel=f"latency, {unit}",
         ylabel="% of requests that take longer", title="distribution of latency",
     )  # fmt: skip
     for axis in (axes.xaxis, axes.yaxis):
