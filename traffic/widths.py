@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, read_number
-from .randomness import STEPS, WIDTHS, stream
 
 MAX_WIDTH = 10**6
 """A width beyond is no length of a sequence."""
@@ -193,43 +192,3 @@ def _positive(text: str, what: str, example: str, *, zero: bool = False) -> floa
     if not 0 <= value < math.inf or (value == 0 and not zero):
         raise InputError(f'{what}: expected a number {">=" if zero else ">"} 0, found "{text}"; write e.g. {example}')
     return value
-
-
-def draw_widths(distribution: LogNormal | Shares, count: int, seed: int) -> NDArray[np.float64]:
-    """Draw widths from a random stream of their own.
-
-    Parameters
-    ----------
-    distribution : LogNormal or Shares
-        Where from.
-    count : int
-        Requests.
-    seed : int
-        Same seed, same widths.
-
-    Returns
-    -------
-    (count,) ndarray of float64
-        Widths.
-    """
-    return distribution.draw(stream(seed, WIDTHS), count)
-
-
-def draw_steps(follow: Follow, widths: NDArray[np.float64], seed: int) -> NDArray[np.int64]:
-    """Draw the steps of requests from a random stream of their own.
-
-    Parameters
-    ----------
-    follow : Follow
-        How steps follow from widths.
-    widths : (N,) ndarray of float64
-        The width of each request.
-    seed : int
-        Same seed, same steps.
-
-    Returns
-    -------
-    (N,) ndarray of int64
-        Steps, at least 1.
-    """
-    return follow.draw(stream(seed, STEPS), widths)
