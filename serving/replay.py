@@ -365,16 +365,21 @@ def _check_columns(table: LatencyTable, trace: Trace) -> None:
         raise InputError(faults)
 
 
+def requests_of(arrival_s: NDArray[np.float64], slo_s: NDArray[np.float64] | float) -> Any:
+    """Requests that have not begun, as records of ``REQUEST``."""
+    requests = np.zeros(len(arrival_s), REQUEST).view(np.recarray)
+    requests.arrival_s, requests.due_s = arrival_s, arrival_s + slo_s
+    requests.start_s = requests.finish_s = math.inf
+    return requests
+
+
 def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> Work:
     """Traffic as the event loop takes it, for a network with so many exits, and so many steps of its last stage.
 
     With ``levels`` thresholds of the policy these decide the exits.
     """
     trace = traffic.trace
-    requests = np.zeros(len(traffic), REQUEST).view(np.recarray)
-    requests.arrival_s = trace.arrival_s
-    requests.due_s = trace.arrival_s + traffic.slo_s
-    requests.start_s = requests.finish_s = math.inf
+    requests = requests_of(trace.arrival_s, traffic.slo_s)
     for name in KNOWN:
         if (values := getattr(trace, name)) is not None:
             requests[name] = values
