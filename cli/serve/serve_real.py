@@ -71,7 +71,8 @@ def command(
     levels = None if threshold is None else parse_thresholds(threshold, "--threshold")
     slo_s = duration(slo, "--slo")
     table = read_measured(directory)
-    network = RealNetwork(model, inputs, names(exits), threads)
+    with progress("samples answered alone") as report:
+        network = RealNetwork(model, inputs, names(exits), threads, report)
     with progress("serving") as report, stopping() as stop:
         done = serve_real(
             network, table, Requests(trace=trace, slo_s=slo_s, seed=seed), policy, threshold=levels,

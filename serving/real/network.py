@@ -45,6 +45,8 @@ class RealNetwork:
         Outputs or nodes that answer; all outputs if not given.
     threads : int
         Threads of a stage.
+    progress : callable, optional
+        Called with the samples that the network has answered alone, and their number.
 
     Attributes
     ----------
@@ -64,7 +66,12 @@ class RealNetwork:
     """
 
     def __init__(
-        self, model: str, inputs: Path | None = None, exits: Sequence[str] | None = None, threads: int = 1
+        self,
+        model: str,
+        inputs: Path | None = None,
+        exits: Sequence[str] | None = None,
+        threads: int = 1,
+        progress: Callable[[int, int], None] | None = None,
     ) -> None:
         check_runtime(model)
         from ...models.importers.onnx.cut import read_stages
@@ -84,7 +91,7 @@ class RealNetwork:
             self.inputs = self._random()
         else:
             self._read(file)
-        self.answers = self._alone(file or self.path)
+        self.answers = self._alone(file or self.path, progress)
         self.probabilities = [stage.probabilities or _shares(answers)
                               for stage, answers in zip(parts.stages, self.answers, strict=True)]  # fmt: skip
 
@@ -139,7 +146,7 @@ class RealNetwork:
         self.inputs = {name: values if wanted[name][1] is None else values.astype(wanted[name][1])
                        for name, values in held.items()}  # fmt: skip
 
-    def _alone(self, file: Path) -> list[NDArray[Any]]:
+    def _alone(self, file: Path, progress: Callable[[int, int], None] | None) -> list[NDArray[Any]]:
         """The answers to every sample alone."""
         rows: list[list[NDArray[Any]]] = []
         for row in range(len(self)):
@@ -147,6 +154,8 @@ class RealNetwork:
                 rows.append(self.session.run_whole({name: v[row : row + 1] for name, v in self.inputs.items()}))
             except Exception as error:  # noqa: BLE001  whatever the runtime's C++ says
                 raise InputError(f"{file}: row {row + 1}: {' '.join(str(error).split())[:150]}") from None
+            if progress is not None:
+                progress(row + 1, len(self))
         for name, answer in zip(self.exits, rows[0], strict=True):
             sizes = answer.shape if isinstance(answer, np.ndarray) else ()
             if len(sizes) != 2 or sizes[0] != 1 or sizes[1] < 2:

@@ -121,7 +121,8 @@ def save(path, nodes, sizes=("n", 2), outputs=("y",), weights=()):
         nodes, "g", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, sizes)],
         [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in outputs], list(weights),
     )  # fmt: skip
-    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("one.runtime", 1)]
+    path.write_bytes(helper.make_model(graph, opset_imports=opsets).SerializeToString())
     return path
 
 
@@ -196,6 +197,10 @@ def test_faults(tmp_path):
     assert fault([total, both, scaled], outputs=("y", "z")) == (
         f'{path}: stage 1: tensor "s": expected a row for each sample of the batch, found a scalar; export the '
         "model with a batch size that is not fixed, or place the exit elsewhere"
+    )
+    own = helper.make_node("Own", ["x"], ["y"], domain="one.runtime")
+    assert fault([own, NEG], outputs=("z",), exits=["y", "z"]).startswith(
+        f'{path}: tensor "y": its type does not come out; give the model as it was exported'
     )
     body = helper.make_graph([], "b", [], [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 2])])
     test = numpy_helper.from_array(np.array(True), "c")

@@ -208,8 +208,8 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[Stage]:
         here = {name for place in own[number] for name in graph.node[place].output}
         reads = tuple(name for name in active if name in part.reads)
         makes = [end, *(name for name in keeps if name in here and name != end)]
-        faults = [f'{path}: tensor "{name}": its type does not come out' for name in [*reads, *makes]
-                  if name not in types]  # fmt: skip
+        faults = [f'{path}: tensor "{name}": its type does not come out; give the model as it was exported, without '
+                  "operators that only one runtime has" for name in [*reads, *makes] if name not in types]  # fmt: skip
         if faults:
             raise InputError(faults)
         probabilities = _answers_with_probabilities(graph, maker, end)

@@ -56,7 +56,9 @@ MEAN = [node("ReduceMean", ["x"], ["m"], axes=[0]), node("Sub", ["x", "m"], ["y"
 
 def test_a_network_that_mixes_its_samples_is_refused(tmp_path):
     """Alone, a sample less the mean over its batch is nothing."""
-    network = real(tmp_path, MEAN, ["y"])
+    answered: list[tuple[int, int]] = []
+    network = real(tmp_path, MEAN, ["y"], progress=lambda done, of: answered.append((done, of)))
+    assert answered[::255] == [(1, 256), (256, 256)]
     network.warm_up(1)
     with pytest.raises(InputError, match=r"stage 1, batch of 2: a sample is answered otherwise than alone; .*eval"):
         network.warm_up(2)
