@@ -1,38 +1,23 @@
-"""Networks that PyTorch exports here and now, cut at their exits; and the page's script, which times one in PyTorch."""
+"""Networks that PyTorch exports here and now, cut at their exits; and the page's script, which times one in PyTorch.
+
+PyTorch comes with ``pip install --group exporters``.
+"""
 
 from __future__ import annotations
 
-import importlib
-import os
-import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from builders import COMPILED, blocks, call_fluidb, run_shell
+from builders import COMPILED, blocks, call_fluidb, library, run_shell
 from fluidb.serving.real.network import RealNetwork
-
-REQUIRED = "FLUIDB_REQUIRE_EXPORTERS" in os.environ
-"""Set by `.ci/run`, which installs them: none may be missing there."""
 
 pytestmark = [
     pytest.mark.skipif(not COMPILED, reason="nothing here runs a kernel; once is enough"),
     pytest.mark.filterwarnings("ignore"),  # each exporter warns of the other
 ]
-
-
-def library(name: str):
-    """An exporter, or a reason to skip."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return importlib.import_module(name)
-    except ModuleNotFoundError:
-        if REQUIRED:
-            raise
-        pytest.skip(f"{name} is not installed: pip install --group exporters")
 
 
 def network(forward, **parts):
