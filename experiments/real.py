@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from ..serving.real.runner import Outcome, TableEngine, serve_in_steps
 from ..serving.replay import case_of
 from ..serving.requirements import Requirement, check_stated, judge
 from ..serving.scheduler import Scheduler
-from ..tables.latency import LatencyTable
+from ..tables.latency import LATENCY_FILE, LatencyTable, read_latency
 from ..traffic.exits import levels
 from ..traffic.measures import Threshold
 from ..traffic.samples import draw_samples
@@ -73,6 +74,20 @@ def check_fits(network: RealNetwork, table: LatencyTable) -> None:
         )
     if table.variants > 1 or table.exits[-1].steps > 1 or table.lanes > 1:
         raise InputError("expected a latency table with one lane, one variant and no stage that repeats")
+
+
+def read_measured(folder: Path) -> LatencyTable:
+    """The latency table that `fluidb measure` wrote.
+
+    Raises
+    ------
+    InputError
+        If it is missing or damaged.
+    """
+    if not (folder / LATENCY_FILE).is_file():
+        raise InputError(f"{folder}: expected the folder of a measured device, found no {LATENCY_FILE} there; "
+                         "make one with `fluidb measure`")  # fmt: skip
+    return read_latency(folder)
 
 
 def serve_traffic(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import replace
@@ -37,6 +39,18 @@ DUEL = DATA / "duel.toml"
 COMPILED = os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
 """False when the kernels run as plain Python, a thousand times slower."""
 FLUIDB = str(Path(sys.executable).with_name("fluidb"))
+
+
+def library(name: str):
+    """A library of the group ``exporters``, or a reason to skip; `.ci/run` installs all of them."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return importlib.import_module(name)
+    except ModuleNotFoundError:
+        if "FLUIDB_REQUIRE_EXPORTERS" in os.environ:
+            raise
+        pytest.skip(f"{name} is not installed: pip install --group exporters")
 
 
 # the installed command

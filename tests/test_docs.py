@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from runpy import run_path
 
@@ -15,6 +16,8 @@ import onnx
 import pytest
 from builders import COMPILED, FLUIDB, ROOT, blocks, call_fluidb, run_fluidb, run_shell
 from fluidb.cli.app import COMMANDS
+from fluidb.platforms import load_platform
+from fluidb.platforms.measured import Measured
 
 needs_speed = pytest.mark.skipif(not COMPILED, reason="searches a board of the paper: minutes as plain Python")
 
@@ -264,11 +267,42 @@ def test_every_command_is_in_the_docs():
 def test_a_real_device_is_measured_and_served_as_the_page_says(tmp_path, monkeypatch):
     """The verdict is that of the machine that runs the test; what is printed with it is not."""
     monkeypatch.setattr("fluidb.experiments.measuring_protocol.ALONE", 3)
-    commands, validate = blocks("docs/real-device.md", "sh")
+    commands, validate, _ = blocks("docs/real-device.md", "sh")
     printed = run_shell(commands, tmp_path)
     assert "all as the network alone gives" in printed
     assert len((tmp_path / "real.csv").read_text().splitlines()) == 201
     done = call_fluidb(*shlex.split(validate)[1:], cwd=tmp_path)
     assert re.search(r"^0\.3 fluid +mean +.*(within|off|refused)$", done.stdout, flags=re.MULTILINE), done.stderr
     assert done.returncode in (0, 1)
-    compile(blocks("docs/real-device.md", "python")[0], "page", "exec")
+
+
+def timed_run(start_ms: float, compute_ms: float) -> dict[str, float]:
+    """An entry of what `trtexec --exportTimes` writes, with the keys of TensorRT's own sources."""
+    host_ms, begin = 0.25, start_ms - 0.25
+    return {
+        "startEnqMs": begin, "endEnqMs": begin + 0.1, "startH2dMs": begin, "endH2dMs": start_ms,
+        "startComputeMs": start_ms, "endComputeMs": start_ms + compute_ms,
+        "startD2hMs": start_ms + compute_ms, "endD2hMs": start_ms + compute_ms + host_ms,
+        "h2dMs": host_ms, "computeMs": compute_ms, "d2hMs": host_ms, "latencyMs": compute_ms + 2 * host_ms,
+    }  # fmt: skip
+
+
+@needs_speed
+def test_times_of_tensorrt_become_a_device(tmp_path, monkeypatch, capsys):
+    """The page's scripts cut a network into files and read what trtexec says of them; its commands serve with that."""
+    monkeypatch.chdir(tmp_path)
+    model = onnx.load(ROOT / "models" / "digits" / "digits.onnx")
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
+    onnx.save(model, "net.onnx")
+    _, _, cut, read = blocks("docs/real-device.md", "python")
+    exec(cut, {})
+    assert len(list(tmp_path.glob("stage*.onnx"))) == 4
+    assert "stage 2 reads block1: batch 32 64 64\n" in capsys.readouterr().out
+    for stage, batch in product((1, 2, 3, 4), (1, 2)):
+        runs = [timed_run(100.0, 50.0), timed_run(200.0, stage + batch), timed_run(210.0, stage + batch + 1)]
+        Path(f"s{stage}b{batch}.json").write_text(json.dumps(runs))
+    exec(read, {})
+    assert call_fluidb("trace", "poisson", "--rate", 20, "--count", 50, "-o", "t.csv", cwd=tmp_path).returncode == 0
+    run_shell(blocks("docs/real-device.md", "sh")[2], tmp_path)
+    times_s = load_platform("gpu.toml", kind=Measured).times_s
+    assert times_s == [[[(stage + batch + 0.5) / 1000 for batch in (1, 2)] for stage in (1, 2, 3, 4)]]

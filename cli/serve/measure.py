@@ -34,7 +34,8 @@ def command(
     from ...serving.real.network import RealNetwork
 
     check_measured_folder(output, force)
-    network = RealNetwork(model, inputs, names(exits), threads)
+    with progress("samples answered alone") as report:
+        network = RealNetwork(model, inputs, names(exits), threads, report)
     with progress("measuring") as report:
         found = measure(network, b_max=b_max, rounds=rounds, name=name, seed=seed, progress=report)
     write_measurement(network, found, output, replace=force)

@@ -54,7 +54,7 @@ def command(
     """
     from ...experiments.inputs import Requests
     from ...experiments.measurement import machine
-    from ...experiments.real import serve_real
+    from ...experiments.real import read_measured, serve_real
     from ...formats import InputError, check_free
     from ...plots.replay import draw_replay
     from ...serving import parse_requirement, write_requests, write_timeline
@@ -70,10 +70,12 @@ def command(
     required = [parse_requirement(text, "--require") for text in require or []]
     levels = None if threshold is None else parse_thresholds(threshold, "--threshold")
     slo_s = duration(slo, "--slo")
-    network = RealNetwork(model, inputs, names(exits), threads)
+    table = read_measured(directory)
+    with progress("samples answered alone") as report:
+        network = RealNetwork(model, inputs, names(exits), threads, report)
     with progress("serving") as report, stopping() as stop:
         done = serve_real(
-            network, directory, Requests(trace=trace, slo_s=slo_s, seed=seed), policy, threshold=levels,
+            network, table, Requests(trace=trace, slo_s=slo_s, seed=seed), policy, threshold=levels,
             requirements=required, stop=stop, progress=report,
         )  # fmt: skip
         found = done.served

@@ -27,6 +27,9 @@ DRAWN = 256
 TOLERANCE = 1e-3
 """Largest difference of two answers that rounding explains, as a share of the largest value."""
 
+HALF_TOLERANCE = 1e-2
+"""The same for answers of 16 bits, which have three decimal places."""
+
 
 class RealNetwork:
     """An ONNX network, cut at its exits, and the samples of a data set.
@@ -42,6 +45,8 @@ class RealNetwork:
         Outputs or nodes that answer; all outputs if not given.
     threads : int
         Threads of a stage.
+    progress : callable, optional
+        Called with the samples that the network has answered alone, and their number.
 
     Attributes
     ----------
@@ -61,7 +66,12 @@ class RealNetwork:
     """
 
     def __init__(
-        self, model: str, inputs: Path | None = None, exits: Sequence[str] | None = None, threads: int = 1
+        self,
+        model: str,
+        inputs: Path | None = None,
+        exits: Sequence[str] | None = None,
+        threads: int = 1,
+        progress: Callable[[int, int], None] | None = None,
     ) -> None:
         check_runtime(model)
         from ...models.importers.onnx.cut import read_stages
@@ -75,14 +85,15 @@ class RealNetwork:
         parts = read_stages(self.path, exits)
         self.session = Session(parts, threads, self.cores, self.path)
         self.exits = [stage.answer for stage in parts.stages]
-        self.probabilities = [stage.probabilities for stage in parts.stages]
         file = SHIPPED / "inputs.npz" if shipped and inputs is None else inputs
         self.labels: NDArray[np.int64] | None = None
         if file is None:
             self.inputs = self._random()
         else:
             self._read(file)
-        self.answers = self._alone(file or self.path)
+        self.answers = self._alone(file or self.path, progress)
+        self.probabilities = [stage.probabilities or _shares(answers)
+                              for stage, answers in zip(parts.stages, self.answers, strict=True)]  # fmt: skip
 
     def __len__(self) -> int:
         return len(next(iter(self.inputs.values())))
@@ -135,7 +146,7 @@ class RealNetwork:
         self.inputs = {name: values if wanted[name][1] is None else values.astype(wanted[name][1])
                        for name, values in held.items()}  # fmt: skip
 
-    def _alone(self, file: Path) -> list[NDArray[Any]]:
+    def _alone(self, file: Path, progress: Callable[[int, int], None] | None) -> list[NDArray[Any]]:
         """The answers to every sample alone."""
         rows: list[list[NDArray[Any]]] = []
         for row in range(len(self)):
@@ -143,13 +154,22 @@ class RealNetwork:
                 rows.append(self.session.run_whole({name: v[row : row + 1] for name, v in self.inputs.items()}))
             except Exception as error:  # noqa: BLE001  whatever the runtime's C++ says
                 raise InputError(f"{file}: row {row + 1}: {' '.join(str(error).split())[:150]}") from None
+            if progress is not None:
+                progress(row + 1, len(self))
         for name, answer in zip(self.exits, rows[0], strict=True):
-            if answer.ndim != 2 or len(answer) != 1:
-                size = " x ".join(map(str, answer.shape))
+            sizes = answer.shape if isinstance(answer, np.ndarray) else ()
+            if len(sizes) != 2 or sizes[0] != 1 or sizes[1] < 2:
+                size = " x ".join(map(str, sizes)) or "a list or a map"
                 raise InputError(
-                    f'{self.path}: exit "{name}": expected an answer of 1 x classes to one sample, found {size}'
+                    f'{self.path}: exit "{name}": expected an answer of 1 x classes, two or more, to one sample, found '
+                    f"{size}; name outputs of classifiers with --exits"
                 )
-        return [np.concatenate(answers) for answers in zip(*rows, strict=True)]
+        found = [np.concatenate(answers) for answers in zip(*rows, strict=True)]
+        for name, values in zip(self.exits, found, strict=True):
+            if np.isnan(values).any():
+                row = int(np.isnan(values).any(axis=1).argmax())
+                raise InputError(f'{file}: row {row + 1}: exit "{name}": expected scores, found NaN')
+        return found
 
     def confidence(self, stage: int, answers: NDArray[Any]) -> NDArray[np.float64]:
         """The largest probability in each answer of a stage, counted from 0; other answers go through a softmax."""
@@ -171,11 +191,31 @@ class RealNetwork:
         return MapEngine(self.session.run_stage, self.inputs, rows, self.confidence, returned)
 
     def warm_up(self, b_max: int) -> None:
-        """Run every stage at every batch size once."""
+        """Run every stage at every batch size once.
+
+        Raises
+        ------
+        InputError
+            If a stage fails, or a sample is answered otherwise in a batch than alone.
+        """
         for batch in range(b_max, 0, -1):
-            tensors = {name: np.resize(values, (batch, *values.shape[1:])) for name, values in self.inputs.items()}
+            rows = np.arange(batch) % len(self)
+            tensors = {name: values[rows] for name, values in self.inputs.items()}
             for stage in range(len(self.exits)):
-                _, tensors = self.session.run_stage(stage, tensors)
+                where = f"{self.path}: stage {stage + 1}, batch of {batch}"
+                try:
+                    answers, tensors = self.session.run_stage(stage, tensors)
+                except RuntimeError as error:
+                    raise InputError(f"{where}: {error}; is the batch size fixed inside the model?") from None
+                for name, values in {self.exits[stage]: answers, **tensors}.items():
+                    if len(values) != batch:
+                        raise InputError(f'{where}: tensor "{name}": expected a row for each sample, found '
+                                         f"{len(values)} rows: the model cannot be cut there")  # fmt: skip
+                if self.differing(rows, np.full(batch, stage + 1), list(answers)):
+                    raise InputError(
+                        f"{where}: a sample is answered otherwise than alone; export the model for inference (PyTorch: "
+                        "model.eval()), so that no Dropout draws and no normalisation takes the mean over a batch"
+                    )
 
     def differing(self, rows: NDArray[np.int64], exits: NDArray[np.int64], answers: Sequence[NDArray[Any]]) -> int:
         """How many answers are not those of the network run alone, beyond rounding.
@@ -193,7 +233,15 @@ class RealNetwork:
             Answers that differ.
         """
         alone = [self.answers[exit_ - 1][row] for row, exit_ in zip(rows.tolist(), exits.tolist(), strict=True)]
-        return sum(
-            not np.allclose(one, other, rtol=TOLERANCE, atol=TOLERANCE * float(np.abs(other).max()))
-            for one, other in zip(answers, alone, strict=True)
-        )
+        return sum(not _same(one, other) for one, other in zip(answers, alone, strict=True))
+
+
+def _shares(answers: NDArray[Any]) -> bool:
+    """Whether every answer is a row of probabilities."""
+    return bool((answers >= 0).all()) and np.allclose(answers.sum(axis=1), 1.0, atol=TOLERANCE)
+
+
+def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Whether two answers are the same but for rounding."""
+    share = HALF_TOLERANCE if one.dtype == np.float16 else TOLERANCE
+    return np.allclose(one, other, rtol=share, atol=share * float(np.abs(other).max()))

@@ -79,6 +79,7 @@ class Session:
                 raise InputError(f"{path}: {name}: ONNX Runtime refuses it ({_line(error)})") from None
             found.append((run, [item.name for item in run.get_outputs()]))
         *self.runs, (self.whole, _) = found
+        self.axes = {name: axis for stage in parts.stages for name, axis in stage.axes.items()}
 
     @property
     def inputs(self) -> dict[str, tuple[list[Any], Any]]:
@@ -115,10 +116,15 @@ class Session:
             If it fails.
         """
         stage, (run, names) = self.stages[number], self.runs[number]
+        given = {name: tensors[name] for name in stage.reads}
+        for name in given.keys() & self.axes.keys():
+            given[name] = np.moveaxis(given[name], 0, self.axes[name])
         try:
-            found = dict(zip(names, run.run(names, {name: tensors[name] for name in stage.reads}), strict=True))
+            found = dict(zip(names, run.run(names, given), strict=True))
         except Exception as error:
             raise RuntimeError(f"stage {number + 1} failed: {_line(error)}") from error
+        for name in found.keys() & self.axes.keys():
+            found[name] = np.moveaxis(found[name], self.axes[name], 0)
         return found[stage.answer], {name: found[name] if name in found else tensors[name] for name in stage.keeps}
 
 

@@ -57,8 +57,12 @@ CHANNELS = 3
 
 @st.composite
 def networks(draw):
-    """A convolutional network of residual blocks with an exit after, or inside, some of them; any batch size."""
-    random, weights, ends = np.random.default_rng(draw(st.integers(0, 99))), {}, []
+    """A convolutional network of residual blocks with an exit after, or inside, some of them; any batch size.
+
+    Heads flatten, or reshape by a batch size that was read once, as exporters write ``x.view(x.shape[0], -1)``.
+    """
+    random, ends = np.random.default_rng(draw(st.integers(0, 99))), list[str]()
+    weights: dict[str, np.ndarray] = {}
     nodes: list[onnx.NodeProto] = []
 
     def add(op, *sources, sizes=None, **attributes):
@@ -70,9 +74,14 @@ def networks(draw):
         return name
 
     def exit_(source):
-        flat = add("Flatten", add("GlobalAveragePool", source))
+        pooled = add("GlobalAveragePool", source)
+        flat = add("Reshape", pooled, size) if size else add("Flatten", pooled)
         ends.append(add("Softmax", add("Gemm", flat, sizes=(CHANNELS, 4)), axis=1))
 
+    size = None
+    if draw(st.booleans()):
+        weights |= {"first": np.array([0]), "rest": np.array([-1])}
+        size = add("Concat", add("Gather", add("Shape", "image"), "first"), "rest", axis=0)
     x = add("Conv", "image", sizes=(CHANNELS, 2, 3, 3), pads=[1, 1, 1, 1])
     for _ in range(draw(st.integers(1, 3))):
         inside = add("Relu", add("Conv", x, sizes=(CHANNELS, CHANNELS, 3, 3), pads=[1, 1, 1, 1]))
@@ -100,6 +109,7 @@ def test_a_sample_has_the_same_answers_in_any_batch(tmp_path_factory, model, bat
     assert [stage.answer for stage in stages] == ends
     assert all(stage.probabilities for stage in stages)
     assert stages[-1].keeps == ()
+    assert not any("image" in stage.keeps for stage in stages)  # only its size is needed
     images = np.random.default_rng(1).normal(size=(batch, 2, 4, 4)).astype(np.float32)
     alone = [list(ReferenceEvaluator(model).run(None, {"image": images[row : row + 1]})) for row in range(batch)]
     for place, answer in enumerate(chained(stages, {"image": images})):
@@ -111,7 +121,8 @@ def save(path, nodes, sizes=("n", 2), outputs=("y",), weights=()):
         nodes, "g", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, sizes)],
         [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in outputs], list(weights),
     )  # fmt: skip
-    path.write_bytes(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString())
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("one.runtime", 1)]
+    path.write_bytes(helper.make_model(graph, opset_imports=opsets).SerializeToString())
     return path
 
 
@@ -132,6 +143,31 @@ def test_an_exit_inside_a_block_keeps_several_tensors(tmp_path):
     assert read_stages(save(tmp_path / "m.onnx", [RELU, add], outputs=("y", "z"))).stages[0].keeps == ("x", "y")
 
 
+def test_a_tensor_of_open_sizes_is_kept_for_its_sizes(tmp_path):
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"]),
+        helper.make_node("Shape", ["a"], ["sizes"]),
+        helper.make_node("Flatten", ["a"], ["y"]),
+        helper.make_node("Neg", ["y"], ["b"]),
+        helper.make_node("Reshape", ["b", "sizes"], ["c"]),
+        helper.make_node("Flatten", ["c"], ["z"]),
+    ]
+    stages = read_stages(save(tmp_path / "m.onnx", nodes, ("n", "m", 2), outputs=("y", "z"))).stages
+    assert [stage.keeps for stage in stages] == [("a", "y"), ()]
+    inputs = np.arange(-6.0, 6.0, dtype=np.float32).reshape(2, 3, 2)
+    np.testing.assert_array_equal(chained(stages, {"x": inputs})[1], -np.maximum(inputs, 0).reshape(2, 6))
+
+
+@pytest.mark.parametrize(("after", "found"), [([], True), (["Flatten", "Identity"], True), (["Relu"], False)])
+def test_probabilities_are_those_of_a_softmax(tmp_path, after, found):
+    nodes, name = [helper.make_node("Softmax", ["x"], ["p"], axis=1)], "p"
+    for op in after:
+        nodes.append(helper.make_node(op, [name], [name + "p"]))
+        name += "p"
+    (stage,) = read_stages(save(tmp_path / "m.onnx", nodes, outputs=(name,))).stages
+    assert stage.probabilities is found
+
+
 def test_faults(tmp_path):
     path = tmp_path / "m.onnx"
 
@@ -148,6 +184,9 @@ def test_faults(tmp_path):
     assert fault([RELU], exits=["frist"]) == (
         f'{path}: --exits: expected names of outputs or nodes, found "frist"; did you mean first?'
     )
+    assert fault([RELU], exits=["f"]).endswith('found "f"; did you mean first?')
+    turned = helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])
+    assert 'tensor "y": expected a row for each sample of the batch, found 2 x batch; ' in fault([turned])
     same = helper.make_node("Sum", ["x"], ["y"])
     assert "nothing is computed between the exit before and it" in fault(
         [helper.make_node("Split", ["x"], ["y", "z"], axis=1)], outputs=("y", "z")
@@ -156,14 +195,23 @@ def test_faults(tmp_path):
     scaled = helper.make_node("Mul", ["y", "s"], ["z"])
     both = helper.make_node("Add", ["x", "s"], ["y"])
     assert fault([total, both, scaled], outputs=("y", "z")) == (
-        f'{path}: stage 1: tensor "s": expected the batch as first dimension, found none: the model cannot be cut there'
+        f'{path}: stage 1: tensor "s": expected a row for each sample of the batch, found a scalar; export the '
+        "model with a batch size that is not fixed, or place the exit elsewhere"
+    )
+    own = helper.make_node("Own", ["x"], ["y"], domain="one.runtime")
+    assert fault([own, NEG], outputs=("z",), exits=["y", "z"]).startswith(
+        f'{path}: tensor "y": its type does not come out; give the model as it was exported'
     )
     body = helper.make_graph([], "b", [], [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 2])])
     test = numpy_helper.from_array(np.array(True), "c")
     branches = helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)
-    assert "(If): cannot be cut, as it has graphs of its own" in fault([same, branches][1:], weights=[test])
+    assert "(If): cannot be cut, as it has graphs of its own; export the model without" in fault(
+        [same, branches][1:], weights=[test]
+    )
     path.write_bytes(b"nothing")
     with pytest.raises(InputError, match="expected an ONNX model"):
         read_stages(path)
     with pytest.raises(InputError, match="found no such file"):
         read_stages(tmp_path / "other.onnx")
+    with pytest.raises(InputError, match="expected an ONNX model, found a folder"):
+        read_stages(tmp_path)

@@ -1,9 +1,10 @@
-"""Models that PyTorch and scikit-learn export here and now, against what these libraries count themselves."""
+"""Models that PyTorch and scikit-learn export here and now, against what these libraries count themselves.
+
+They come with ``pip install --group exporters``.
+"""
 
 from __future__ import annotations
 
-import importlib
-import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from builders import COMPILED
+from builders import COMPILED, library
 from fluidb.formats import InputError
 from fluidb.models import Network, load_network
 from fluidb.models.importers import Placement, import_network
@@ -20,22 +21,7 @@ from fluidb.models.schema import NetworkFile
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-REQUIRED = "FLUIDB_REQUIRE_EXPORTERS" in os.environ
-"""Set by `.ci/run`, which installs them: none may be missing there."""
-
 pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing here runs a kernel; once is enough")
-
-
-def library(name: str):
-    """An exporter, or a reason to skip."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return importlib.import_module(name)
-    except ModuleNotFoundError:
-        if REQUIRED:
-            raise
-        pytest.skip(f"{name} is not installed: pip install --group exporters")
 
 
 def imported(path: Path, **options) -> tuple[NetworkFile, Network]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -13,9 +13,10 @@ from onnx import AttributeProto, external_data_helper, helper, shape_inference
 
 from ....formats import InputError
 from .graph import inline_functions, load_model
+from .sizes import BATCH, SIZES, batch_axis, known_sizes, size_nodes
 
-BATCH = "batch"
-"""Name of the batch dimension in the stages."""
+CONVERSIONS = {"Cast", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze"}
+"""Operators behind a Softmax that leave probabilities what they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class Stage:
         stands inside a block; some may have been made by earlier stages.
     probabilities : bool
         Whether the answer is one, because a Softmax makes it.
+    axes : dict of str to int
+        Axis of the batch of each tensor that it keeps whose first axis is another, e.g. the places of a sentence.
     """
 
     model: onnx.ModelProto
@@ -42,6 +45,7 @@ class Stage:
     answer: str
     keeps: tuple[str, ...]
     probabilities: bool
+    axes: dict[str, int]
 
 
 class Parts(NamedTuple):
@@ -80,7 +84,7 @@ def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
         If the model is damaged, has no batch dimension, or cannot be cut there.
     """
     if not path.is_file():
-        raise InputError(f"{path}: expected an ONNX model, found no such file")
+        raise InputError(f"{path}: expected an ONNX model, found {'a folder' if path.is_dir() else 'no such file'}")
     model = load_model(path)
     try:
         external_data_helper.load_external_data_for_model(model, str(path.parent))
@@ -93,7 +97,7 @@ def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
     except Exception as error:  # noqa: BLE001  whatever its C++ says
         raise InputError(f"{path}: its shapes do not come out ({' '.join(str(error).split())[:100]})") from None
     stages = cut(model, _ends(model, exits, path), path)
-    _check_batch(stages, path)
+    _check_batches(stages, path)
     answers = [next(item for item in stage.model.graph.output if item.name == stage.answer) for stage in stages]
     del model.graph.output[:]
     model.graph.output.extend(answers)
@@ -107,8 +111,8 @@ def _given(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 
 
 def _open_batch(model: onnx.ModelProto, path: Path) -> None:
-    """Give the first dimension of every input one name; a fixed one is a fault."""
-    faults = []
+    """Give the first dimension of every input one name, wherever its own name stands; a fixed one is a fault."""
+    faults, names = [], set()
     for item in _given(model.graph):
         sizes = item.type.tensor_type.shape.dim
         if not sizes or sizes[0].HasField("dim_value"):
@@ -118,9 +122,14 @@ def _open_batch(model: onnx.ModelProto, path: Path) -> None:
                 "export the model with a batch size that is not fixed"
             )
         else:
+            names.add(sizes[0].dim_param)
             sizes[0].dim_param = BATCH
     if faults:
         raise InputError(faults)
+    for item in [*model.graph.value_info, *model.graph.output]:
+        for size in item.type.tensor_type.shape.dim:
+            if size.dim_param and size.dim_param in names:
+                size.dim_param = BATCH
 
 
 def _ends(model: onnx.ModelProto, exits: Sequence[str] | None, path: Path) -> list[str]:
@@ -132,7 +141,7 @@ def _ends(model: onnx.ModelProto, exits: Sequence[str] | None, path: Path) -> li
     faults = []
     for name in exits:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=3)
+            near = difflib.get_close_matches(name, known, n=3) or [other for other in known if name in other][-3:]
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
             faults.append(f'{path}: --exits: expected names of outputs or nodes, found "{name}"{hint}')
     if faults:
@@ -144,7 +153,8 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[Stage]:
     """Cut a model into stages, each of which ends with an answer.
 
     The trunk of an exit is what it and a later exit need.  A stage computes what its exit needs and no stage before
-    it has computed.  What depends on no input is copied into every stage that reads it.
+    it has computed.  What depends on no values of the inputs is computed in every stage that reads it: constants, and
+    sizes, e.g. the batch size that a Reshape takes.  A size has no row for each sample, so it cannot be kept.
 
     Parameters
     ----------
@@ -168,98 +178,125 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[Stage]:
     graph = model.graph
     for node in graph.node:
         if any(item.type in {AttributeProto.GRAPH, AttributeProto.GRAPHS} for item in node.attribute):
-            label = f'node "{node.name or node.output[0]}" ({node.op_type})'
-            raise InputError(f"{path}: {label}: cannot be cut, as it has graphs of its own")
+            raise InputError(f'{path}: node "{node.name or node.output[0]}" ({node.op_type}): cannot be cut, as it has '
+                             "graphs of its own; export the model without branches and loops")  # fmt: skip
     maker = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
     active = [item.name for item in _given(graph)]  # tensors that depend on inputs, in the order of their making
     known = set(active)
     for node in graph.node:
-        if known & set(node.input):
+        if known & set(node.input) and node.op_type != SIZES:
             made = [name for name in node.output if name]
             active += made
             known |= set(made)
-    running = {place for place, node in enumerate(graph.node) if known & set(node.output)}
-    needs = {end: running & _needed(graph, maker, [end]) for end in ends}
-    own: dict[str, set[int]] = {}
+    needs = {end: {place for place in _needed(graph, maker, [end]) if known & set(graph.node[place].output)}
+             for end in ends}  # fmt: skip
+    order = sorted(needs, key=lambda end: len(needs[end]))
+    own: list[set[int]] = []
     done: set[int] = set()
-    for end in sorted(needs, key=lambda end: len(needs[end])):
-        own[end] = needs[end] - done
-        if not own[end]:
+    for end in order:
+        own.append(needs[end] - done)
+        if not own[-1]:
             raise InputError(f'{path}: exit "{end}": cannot be cut: nothing is computed between the exit before and it')
-        done |= own[end]
-    stages, behind = [], done
-    for end, here in own.items():
-        behind = behind - here
-        outputs = _made(graph, here)
-        wanted = _read(graph, here) - outputs, _read(graph, behind) - _made(graph, behind)
-        reads, keeps = (tuple(name for name in active if name in names) for names in wanted)
-        makes = [end, *(name for name in keeps if name in outputs and name != end)]
-        part = _part(model, maker, here, known, reads, makes, path)
-        stages.append(Stage(part, reads, end, keeps, graph.node[maker[end]].op_type == "Softmax"))
+        done |= own[-1]
+    types = {item.name: item.type for item in [*graph.input, *graph.value_info, *graph.output]}
+    parts = [_part(graph, maker, places, known, types) for places in own]
+    stages = []
+    for number, (end, part) in enumerate(zip(order, parts, strict=True)):
+        later = {name for other in parts[number + 1 :] for name in other.reads}
+        to_come = {name for places in own[number + 1 :] for place in places for name in graph.node[place].output}
+        keeps = tuple(name for name in active if name in later - to_come)
+        here = {name for place in own[number] for name in graph.node[place].output}
+        reads = tuple(name for name in active if name in part.reads)
+        makes = [end, *(name for name in keeps if name in here and name != end)]
+        faults = [f'{path}: tensor "{name}": its type does not come out; give the model as it was exported, without '
+                  "operators that only one runtime has" for name in [*reads, *makes] if name not in types]  # fmt: skip
+        if faults:
+            raise InputError(faults)
+        probabilities = _answers_with_probabilities(graph, maker, end)
+        axes = {name: axis for name in keeps if (axis := batch_axis(types[name]))}
+        used = {name for node in part.nodes for name in node.input}
+        made = helper.make_graph(
+            part.nodes,
+            graph.name or "stage",
+            [helper.make_value_info(name, types[name]) for name in reads],
+            [helper.make_value_info(name, types[name]) for name in makes],
+            [item for item in graph.initializer if item.name in used],
+            sparse_initializer=[item for item in graph.sparse_initializer if item.values.name in used],
+        )
+        proto = helper.make_model(made, opset_imports=model.opset_import, ir_version=model.ir_version)
+        stages.append(Stage(proto, reads, end, keeps, probabilities, axes))
     return stages
 
 
-def _read(graph: onnx.GraphProto, places: Iterable[int]) -> set[str]:
-    """Tensors that nodes read."""
-    return {name for place in places for name in graph.node[place].input if name}
-
-
-def _made(graph: onnx.GraphProto, places: Iterable[int]) -> set[str]:
-    """Tensors that nodes make."""
-    return {name for place in places for name in graph.node[place].output if name}
-
-
-def _needed(graph: onnx.GraphProto, maker: dict[str, int], names: Iterable[str]) -> set[int]:
-    """Places of the nodes that tensors depend on."""
+def _needed(
+    graph: onnx.GraphProto, maker: dict[str, int], names: Iterable[str], there: Collection[str] = ()
+) -> set[int]:
+    """Places of the nodes that tensors depend on, up to tensors that are there already."""
     found: set[int] = set()
     left = list(names)
     while left:
-        place = maker.get(left.pop())
-        if place is not None and place not in found:
+        name = left.pop()
+        place = maker.get(name)
+        if place is not None and place not in found and name not in there:
             found.add(place)
             left += graph.node[place].input
     return found
 
 
+class _Part(NamedTuple):
+    """Nodes of a stage, and the tensors that it reads of those that depend on inputs."""
+
+    nodes: list[onnx.NodeProto]
+    reads: set[str]
+
+
 def _part(
-    model: onnx.ModelProto,
+    graph: onnx.GraphProto,
     maker: dict[str, int],
     own: set[int],
     active: set[str],
-    reads: Sequence[str],
-    makes: Sequence[str],
-    path: Path,
-) -> onnx.ModelProto:
-    """A model of some nodes, with the constants that they read."""
-    graph = model.graph
-    places = sorted(own | _needed(graph, maker, _read(graph, own) - active))
-    used = _read(graph, places)
-    types = {item.name: item.type for item in [*graph.input, *graph.value_info, *graph.output]}
-    faults = [f'{path}: tensor "{name}": its type does not come out' for name in [*reads, *makes] if name not in types]
-    if faults:
-        raise InputError(faults)
-    part = helper.make_graph(
-        [graph.node[place] for place in places],
-        graph.name or "stage",
-        [helper.make_value_info(name, types[name]) for name in reads],
-        [helper.make_value_info(name, types[name]) for name in makes],
-        [item for item in graph.initializer if item.name in used],
-        sparse_initializer=[item for item in graph.sparse_initializer if item.values.name in used],
-    )
-    return helper.make_model(part, opset_imports=model.opset_import, ir_version=model.ir_version)
+    types: dict[str, onnx.TypeProto],
+) -> _Part:
+    """A stage of some nodes, with the constants and sizes that they read."""
+    here = {name for place in own for name in graph.node[place].output}
+    read = {name for place in own for name in graph.node[place].input if name}
+    reads = (read & active) - here
+    places = own | _needed(graph, maker, read - active, active)
+    nodes: list[onnx.NodeProto] = []
+    first = min(reads)
+    for place in sorted(places):
+        node = graph.node[place]
+        source = node.input[0] if node.op_type == SIZES else ""
+        if source in active - here - reads:  # the tensor is gone: its size is that of the batch that is here
+            sizes = known_sizes(node, types.get(source))
+            if sizes is not None:
+                nodes += size_nodes(node, sizes, first, batch_axis(types.get(first, onnx.TypeProto())) or 0)
+                continue
+            reads.add(source)
+        nodes.append(node)
+    return _Part(nodes, reads)
 
 
-def _check_batch(stages: Sequence[Stage], path: Path) -> None:
-    """Refuse a cut through a tensor that has no row for each sample: samples could not leave."""
+def _check_batches(stages: Sequence[Stage], path: Path) -> None:
+    """Refuse a tensor that has no row for each sample: samples could not leave."""
     faults = []
     for number, stage in enumerate(stages, 1):
         for item in stage.model.graph.output:
-            kind = item.type.tensor_type
-            fixed = kind.HasField("shape") and (not kind.shape.dim or kind.shape.dim[0].HasField("dim_value"))
-            if fixed:
+            axis = batch_axis(item.type)
+            if axis is None or (axis and item.name == stage.answer):
+                sizes = [dim.dim_param or str(dim.dim_value or "?") for dim in item.type.tensor_type.shape.dim]
                 faults.append(
-                    f'{path}: stage {number}: tensor "{item.name}": expected the batch as first dimension, found none: '
-                    "the model cannot be cut there"
+                    f'{path}: stage {number}: tensor "{item.name}": expected a row for each sample of the batch, found '
+                    f"{' x '.join(sizes) or 'a scalar'}; export the model with a batch size that is not fixed, or "
+                    "place the exit elsewhere"
                 )
     if faults:
         raise InputError(faults)
+
+
+def _answers_with_probabilities(graph: onnx.GraphProto, maker: dict[str, int], end: str) -> bool:
+    """Whether a Softmax makes an answer, which may have been converted afterwards."""
+    node = graph.node[maker[end]]
+    while node.op_type in CONVERSIONS and node.input[0] in maker:
+        node = graph.node[maker[node.input[0]]]
+    return str(node.op_type) == "Softmax"
