@@ -319,6 +319,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
         ["dse", TINY, POCKET, "--weights", "1,2", "--b-max", "2", "--objective", "latency"],
         ["--weights: the objective latency", "leave them out"],
     ),
+    "page as a picture": (["report", "DESIGN", "-o", "n.pdf"], ["n.pdf: expected a page that ends in .html"]),
     "seed of no traffic": (["report", "DESIGN", "-o", "n.html", "--seed", "3"], ["--seed: would change nothing"]),
     "tile of halves": (["dse", TINY, POCKET, "--tile", "8,2,0.5"], ["--tile", "whole numbers", '"8,2,0.5"']),
     "tile of too many DSPs": (["dse", TINY, POCKET, "--tile", "2,99,99"], ["<2,99,99>", "DSPs of pocket", "9,801"]),
