@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +20,7 @@ def command(page: Annotated[str | None, argument("A page; without one, all are l
     Help and messages name the pages, e.g. `fluidb docs policies`. To a terminal a page is printed laid out, elsewhere
     as the Markdown that it is.
     """
-    from ..formats import InputError
+    from ..formats import InputError, did_you_mean
 
     pages = {path.stem: path for path in sorted(PAGES.glob("*.md"))}
     if page is None:
@@ -29,8 +28,7 @@ def command(page: Annotated[str | None, argument("A page; without one, all are l
         return
     name = Path(page).name.removesuffix(".md")
     if name not in pages:
-        near = difflib.get_close_matches(name, pages, n=1)
-        hint = f"did you mean {near[0]}?" if near else "`fluidb docs` lists them"
+        hint = did_you_mean(name, pages, "`fluidb docs` lists them")
         raise InputError(f'docs: expected a page of the documentation, found "{page}"; {hint}')
     text = pages[name].read_text("utf-8")
     if not sys.stdout.isatty():

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import Field
 
-from ..formats import InputError, Table, check_own_folder, read_table, table_text, write_directory
+from ..formats import InputError, Table, check_folder, check_own_folder, read_table, table_text, write_directory
 from ..models import Network
 from ..models.network import Count
 from ..platforms import ENERGY_KEYS, LUT_KEYS, Platform
@@ -196,10 +196,7 @@ def read_design(folder: Path) -> tuple[DesignTable, FbcbTable]:
     InputError
         If it is missing, damaged or stale.
     """
-    if not folder.is_dir():
-        raise InputError(
-            f"{folder}: expected the folder of a design, found none; make it with `fluidb dse -o {folder}`"
-        )
+    check_folder(folder, "the folder of a design", "make it with `fluidb dse NETWORK BOARD -o DIR`")
     others = {
         PARTITION_FILE: "a partition",
         SUBGRAPHS_FILE: "SubGraphs",

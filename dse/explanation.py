@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError
+from ..formats import InputError, did_you_mean
 from ..models import Layer
 from . import kernels
 from .choices import Batching
@@ -115,10 +115,7 @@ class Explanation:
         names = [layer.name for layer in self.layers]
         if name in names:
             return names.index(name)
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, names, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"the first are {', '.join(names[:5])}"
+        hint = did_you_mean(name, names, f"the first are {', '.join(names[:5])}")
         raise InputError(f'unknown layer "{name}" of {self.design.network.name}; {hint}')
 
 

@@ -329,7 +329,8 @@ def find_capacity(
     if seeds < 2:
         raise InputError(f"seeds: expected at least 2, whose spread makes an interval, found {seeds}")
     if not (math.isfinite(high) and 0 < low < high):
-        raise InputError(f"rates: expected 0 < low < high, found {low:g} /s and {high:g} /s")
+        found = f"a highest rate of {high:g} /s" if low_per_s is None else f"{low:g} /s and {high:g} /s"
+        raise InputError(f"rates: expected 0 < low < high, found {found}")
     if low < _LEAST_RATE * saturation:
         least = f"{_LEAST_RATE * saturation:g} /s, a millionth of the saturation rate"
         raise InputError(f"rates: expected at least {least}, found {low:g} /s")

@@ -1,6 +1,11 @@
 from .catalogue import Catalogue as Catalogue
 from .errors import InputError as InputError
-from .files import read_bytes as read_bytes, read_text as read_text
+from .near import did_you_mean as did_you_mean
+from .files import (
+    check_folder as check_folder,
+    read_bytes as read_bytes,
+    read_text as read_text,
+)
 from .outputs import (
     check_free as check_free,
     check_own_folder as check_own_folder,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import InputError
+from .near import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +21,14 @@ class Catalogue:
         Where the shipped files lie.
     command : str
         The command that lists them.
+    imported : tuple of str
+        Endings of files that are not read, but that the command's ``import`` makes such a file of.
     """
 
     kind: str
     folder: Path
     command: str
+    imported: tuple[str, ...] = ()
 
     def names(self) -> list[str]:
         """Names of the shipped files, sorted."""
@@ -51,14 +55,21 @@ class Catalogue:
         if name in self.names():
             return self.folder / f"{name}.toml"
         path = Path(name)
+        if path.suffix in self.imported and path.is_file():
+            raise InputError(
+                f"{name}: expected the TOML file of a {self.kind}; make it with "
+                f"`{self.command} import {name} -o {path.stem}.toml`"
+            )
         if path.is_file():
             return path
+        if path.is_dir():
+            raise InputError(
+                f"{name}: expected a name of `{self.command}` or the TOML file of a {self.kind}, found a folder"
+            )
         if path.suffix == ".toml" or "/" in name:
             raise InputError(f"{name}: expected the TOML file of a {self.kind}, found no such file")
-        from difflib import get_close_matches
-
-        near = get_close_matches(name.lower(), self.names(), n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(self.names())}"
+        files = [item.name for item in sorted(Path().glob("*.toml"))]
+        hint = did_you_mean(name, [*self.names(), *files], f"known: {', '.join(self.names())}")
         raise InputError(
             f'unknown {self.kind} "{name}"; {hint} (see `{self.command}`, or give the path of a TOML file)'
         )

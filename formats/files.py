@@ -71,3 +71,24 @@ def read_text(path: Path) -> str:
         raise InputError(
             f"{path}: expected UTF-8 text, found byte 0x{raw[error.start]:02x} at {error.start}"
         ) from error
+
+
+def check_folder(folder: Path, expected: str, otherwise: str) -> None:
+    """Refuse a folder to read that is none.
+
+    Parameters
+    ----------
+    folder : Path
+        What the user named.
+    expected : str
+        What it should be.
+    otherwise : str
+        How to make one.
+
+    Raises
+    ------
+    InputError
+        If it is a file, or not there.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: expected {expected}, found {'a file' if folder.exists() else 'none'}; {otherwise}")

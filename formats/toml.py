@@ -14,6 +14,7 @@ from pydantic._internal._model_construction import ModelMetaclass  # it has no p
 
 from .errors import InputError
 from .files import read_text
+from .near import did_you_mean
 
 
 class _Checked(ModelMetaclass):
@@ -97,10 +98,10 @@ def _fault(error: Any, data: object, known: set[str]) -> str:
     if error["type"] == "missing":
         return f"{where}: expected this key, found none"
     if error["type"] == "extra_forbidden":
-        from difflib import get_close_matches
-
-        near = get_close_matches(str(error["loc"][-1]), known, n=1)
-        return f"{where}: unknown key" + (f"; did you mean {near[0]}?" if near else "; remove it")
+        return f"{where}: unknown key; {did_you_mean(str(error['loc'][-1]), sorted(known), 'remove it')}"
+    if error["type"] == "union_tag_invalid":
+        tags, key = error["ctx"]["expected_tags"].replace("'", ""), error["ctx"]["discriminator"].strip("'")
+        return f"{where}.{key}: expected one of {tags}, found {shown(error['ctx']['tag'])}"
     message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
     for theirs, ours in _WORDS.items():
         message = message.replace(theirs, ours)

@@ -12,7 +12,7 @@ from .lowering import lower
 from .network import Exit, Layer, Network, Shape
 from .schema import Candidates, ExitFile, NetworkFile, Op
 
-NETWORKS = Catalogue("network", Path(__file__).parent, "fluidb models")
+NETWORKS = Catalogue("network", Path(__file__).parent, "fluidb models", imported=(".onnx", ".csv"))
 
 
 def lower_all(
@@ -42,12 +42,14 @@ def lower_all(
     """
     shapes, layers, faults = {"input": source}, [], []
     before: Shape | None = source
+    named = {"input"}  # the layers so far, also those that have a fault and therefore no shape
     for index, (op, stage) in enumerate(zip(ops, stages or repeat(1), strict=False)):
         label = f'{where}[{index}] ("{op.name}")'
-        if op.name in shapes:
+        if op.name in named:
             faults.append(f'{label}: expected a new name, found "{op.name}" again')
             continue
-        unknown = [name for name in op.inputs or () if name not in shapes]
+        named.add(op.name)
+        unknown = [name for name in op.inputs or () if name not in named]
         faults += [f'{label}.from: expected an earlier layer, found "{name}"' for name in unknown]
         sources = [before] if op.inputs is None else [shapes.get(name) for name in op.inputs]
         known = [shape for shape in sources if shape]

@@ -1,11 +1,11 @@
 """One folder a paper: its experiments, its printed figures, its statements beside ours (docs/add-a-paper.md)."""
 
-import difflib
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
 from ..formats.errors import InputError
+from ..formats.near import did_you_mean
 from .paper import Paper
 
 PAPERS: tuple[Paper, ...] = tuple(
@@ -41,11 +41,10 @@ def select(words: Sequence[str]) -> list[tuple[Paper, list[str]]]:
         raise InputError(f'papers: expected every name of a paper or item once, found "{twice[0]}" twice; rename one')
     strangers = [word for word in words if word not in ("all", *known)]
     if strangers:
-        near = difflib.get_close_matches(strangers[0], known, 1)
         raise InputError(
             f"expected all, a paper ({', '.join(paper.name for paper in PAPERS)}) or one of its items, e.g. "
-            f'{next(iter(PAPERS[0].items))}, found "{strangers[0]}"'
-            + (f"; did you mean {near[0]}?" if near else "; see fluidb reproduce --help")
+            f'{next(iter(PAPERS[0].items))}, found "{strangers[0]}"; '
+            + did_you_mean(strangers[0], known, "see fluidb reproduce --help")
         )
     wanted = {"all"} if not words else set(words)
     chosen = [

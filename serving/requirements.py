@@ -155,6 +155,8 @@ def parse_requirement(text: str, what: str = "requirement") -> Requirement:
         raise InputError(f'{what}: unknown metric "{name}" in "{text}"; known: {", ".join(METRICS)}')
     units, example = _UNITS[METRICS[name]]
     bound = parse_quantity(quantity, units, f"{what}: {name}", example, zero=True)
+    if METRICS[name] == "share" and bound > 100:
+        raise InputError(f'{what}: {name}: expected a share of at most 100 %, found "{quantity}"; write e.g. {example}')
     # divided, not multiplied by 0.01: 35 % is then the same float as 7 of 20
     return Requirement(text.strip(), name, comparator, bound / 100 if METRICS[name] == "share" else bound)
 

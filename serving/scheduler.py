@@ -78,7 +78,7 @@ def _from_file(path: Path, name: str) -> Policy:
     try:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        raise InputError(f"policy: {path}: could not be loaded: {type(error).__name__}: {error}") from error
+        raise InputError(f"policy: {path}: could not be loaded: {type(error).__name__}: {_brief(error)}") from error
     found = getattr(module, name, None)
     if isinstance(found, Policy):
         return found
@@ -89,6 +89,14 @@ def _from_file(path: Path, name: str) -> Policy:
         f'policy: {path}: expected a Policy or a decide function named "{name}", found none'
         + (f"; it has {', '.join(names)}" if names else "")
     )
+
+
+def _brief(error: BaseException) -> str:
+    """What an exception says, on one line: of numba's pages of colour, the cause and the line of the policy."""
+    said = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).splitlines()
+    told = [line for line in said if line.strip() and not line.startswith("Failed in nopython mode")]
+    place = [f"({line.rstrip(':')})" for line in told[1:] if line.startswith("File ")]
+    return " ".join([*told[:1], *place[:1]])
 
 
 def _remade(spec: str, source: bytes | None) -> Scheduler:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ..formats import InputError, Strict, Table, check_beside, read_table
+from ..formats import Strict, Table, check_beside, check_folder, read_table
 from ..traffic.measures import ENTROPY, MEASURES
 from .exit_choice import Choice, Goal, Log, Outcome, Replayed, Step, Verdict
 from .latency import LATENCY_FILE, MAX_BATCH, MAX_S, LatencyTable
@@ -343,8 +343,7 @@ def read_plan(folder: Path) -> ExitPlan:
     InputError
         If it is missing or damaged, or a matrix that it was made from has changed.
     """
-    if not folder.is_dir():
-        raise InputError(f"{folder}: expected a folder with a plan of exits, found none; make one with `fluidb exits`")
+    check_folder(folder, "a folder with a plan of exits", "make one with `fluidb exits`")
     path = folder / EXITS_FILE
     plan = read_table(ExitPlan, path)
     files = {

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ..formats import InputError, Stated, Table, check_beside, read_table
+from ..formats import Stated, Table, check_beside, check_folder, read_table
 from ..models import MAX_WORK, Exit, Layer
 from ..platforms import device
 
@@ -439,10 +439,7 @@ def read_latency(folder: Path) -> LatencyTable:
     InputError
         If it is missing or damaged, or if a table in the folder that it was made from has changed.
     """
-    if not folder.is_dir():
-        raise InputError(
-            f"{folder}: expected a folder with a latency table, found none; make one with `fluidb latency`"
-        )
+    check_folder(folder, "a folder with a latency table", "make one with `fluidb latency`")
     path = folder / LATENCY_FILE
     table = read_table(LatencyTable, path)
     check_beside(table, path, MADE_FROM)

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from ..formats import InputError, Strict, Table, read_table
+from ..formats import Strict, Table, check_folder, read_table
 from ..models import Exit
 from ..platforms.cluster import MAX_MEMBERS, Cluster
 from .latency import PARTITION_FILE, SecondsOrNone
@@ -303,6 +303,5 @@ def read_partition(folder: Path) -> PartitionTable:
     InputError
         If it is missing or damaged.
     """
-    if not folder.is_dir():
-        raise InputError(f"{folder}: expected the folder of a partition, found none; make it with `fluidb dse`")
+    check_folder(folder, "the folder of a partition", "make it with `fluidb dse NETWORK CLUSTER -o DIR`")
     return read_table(PartitionTable, folder / PARTITION_FILE)

@@ -52,8 +52,10 @@ def test_the_tutorial_followed_literally_prints_what_it_says(tmp_path):
     printed = run_shell("".join(commands), tmp_path, call_fluidb)
     for line in "".join(blocks("docs/tutorial.md", "text")).splitlines():
         assert line in printed.splitlines()
-    serial, slack = (float(rate) for rate in re.findall(r"^highest rate kept +([\d.]+) /s$", printed, re.MULTILINE))
-    assert slack > serial
+    serial, slack, larger = (
+        float(rate) for rate in re.findall(r"^highest rate kept +([\d.]+) /s$", printed, re.MULTILINE)
+    )
+    assert serial < slack < 200 < larger  # the page's decision
     assert {path.name for path in tmp_path.glob("*.svg")} == {"explain.svg", "fluid.svg", "capacity.svg"}
     assert "Conclusion" in (tmp_path / "net.html").read_text()
 

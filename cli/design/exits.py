@@ -63,7 +63,7 @@ def command(
     tried, log = numbers(thresholds, "--thresholds", float, "0.5,0.7,0.9"), read_samples(samples)
     usual = CONFIDENCES if log.measure is CONFIDENCE else log.measure.usual
     goal = Goal(
-        batch, _share(precision, "--precision"), _share(slow, "--slow"), width, _share(gain, "--gain"),
+        batch, _share(precision, "--precision"), _share(slow, "--slow", "2%"), width, _share(gain, "--gain", "2%"),
         "observed" if posterior == "observed" else "literal",
         "bound" if guard == "bound" else _share(guard, "--guard"), tuple(tried) or usual,
     )  # fmt: skip
@@ -74,14 +74,16 @@ def command(
         write_plan(planned, output, replace=force)
     names = {item.after: item.name for item in find_candidates(file, path)}
     text = _text(planned, best, names, file.title)
-    then = f"; next: fluidb serve-sim {output} --samples {output}/samples.npz --trace FILE --slo 200ms"
+    levels = ",".join(f"{item.confidence:g}" for item in planned.plan.exits)
+    served = f"--samples {output}/samples.npz --threshold {levels}"
+    then = f"; next: fluidb serve-sim {output} {served} --trace FILE --slo 200ms"
     show(as_json, "fluidb.exits-output/1", _record(planned, best, output), text, output, then)
 
 
-def _share(text: str | None, name: str) -> Any:
+def _share(text: str | None, name: str, example: str = "99%") -> Any:
     from ...formats.quantities import parse_quantity
 
-    return None if text is None else parse_quantity(text, {"%": 1.0}, name, "99%", zero=True) / 100
+    return None if text is None else parse_quantity(text, {"%": 1.0}, name, example, zero=True) / 100
 
 
 def _record(planned: Planned, best: Reference | None, output: Path | None) -> dict[str, Any]:

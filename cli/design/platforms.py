@@ -80,8 +80,12 @@ def import_(
     from ...platforms.writer import platform_text
 
     check_free(output, force, apart=[file, gathers, None if network is None else Path(network)])
-    if (file.suffix == ".csv") != (network is not None) or (gathers and network is None):
-        raise InputError("import: expected --network with measured times, FILE.csv, and with nothing else")
+    measured_times = file.suffix == ".csv"
+    if measured_times and network is None:
+        raise InputError(f"{file}: expected --network, whose stages these times are of, found none; add --network NAME")
+    for option_name, given in {"--network": network, "--gathers": gathers}.items():
+        if given is not None and not measured_times:
+            raise InputError(f"{option_name}: expected it with measured times, FILE.csv, found {file}; leave it out")
     board: Described
     if network is not None:
         from ...models import load_network

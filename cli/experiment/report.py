@@ -42,6 +42,8 @@ def command(
 
     tables = [folder / name for folder in directories for name in (*TABLE_FILES, COMPARE_FILE)]
     check_picture(output, replace=force, suffixes=None, apart=[trace, *tables])
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{output}: expected a page that ends in .html, found {output.name}")
     needing = {"--policy": policy, "--slo": slo, "--seed": seed, "--predict-depth": predict_depth}
     for name, given in needing.items():
         if trace is None and given is not None:

@@ -111,7 +111,7 @@ def import_network(
     if name is not None and not re.fullmatch(NAME, name):
         raise InputError(f'--name: expected at most {NAME_LENGTH} letters, digits and any of _ . : -, found "{name}"')
     if not path.is_file():
-        raise InputError(f"{path}: expected a file to import, found none")
+        raise InputError(f"{path}: expected a file to import, found {'a folder' if path.is_dir() else 'none'}")
     made = IMPORTERS[format_name].read(path, name or plain_name(path.stem), dims or {})
     file = made.file if title is None else made.file.model_copy(update={"title": title})
     if exits is not None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...formats import InputError, validate
+from ...formats import InputError, did_you_mean, validate
 from ..heads import HEADS
 from ..loader import build_network, layer_shapes
 from ..network import Shape
@@ -180,6 +179,8 @@ def with_rates(file: NetworkFile, path: Path, rates: Sequence[float]) -> Network
     InputError
         If there is not one share for each exit, one is no share, or they sum to more than 1.
     """
+    if not file.exits:
+        raise InputError(f"{path}: --rates: expected a network with exits, found one without; add --exits")
     if len(rates) != len(file.exits):
         raise InputError(
             f"{path}: --rates: expected {len(file.exits)}, one for each exit but the last, found {len(rates)}"
@@ -201,9 +202,8 @@ def _named(path: Path, file: NetworkFile, names: Sequence[str], layer_of: Mappin
     for name in names:
         layer = next((item for item in (name, layer_of.get(name, name), plain_name(name)) if item in order), None)
         if layer is None:
-            near = difflib.get_close_matches(name, [*order, *layer_of], n=3)
-            hint = f"did you mean {' or '.join(near)}?" if near else "`fluidb models show` lists them"
-            faults.append(f'{path}: --exits: expected names of layers, found "{name}"; {hint}')
+            hint = did_you_mean(name, [*order, *layer_of], f"the first are {', '.join([*order][:5])}")
+            faults.append(f'{path}: --exits: expected how many, or names of layers, found "{name}"; {hint}')
         else:
             places.append(order[layer])
     if faults:

@@ -273,7 +273,17 @@ def test_backbone_bandwidth_and_weights_reach_the_search(fluidb: Run) -> None:
 BAD: dict[str, tuple[list[object], list[str]]] = {
     "near miss of a network": (["dse", "resnet5", "zc706"], ['unknown network "resnet5"; did you mean resnet50']),
     "near miss of a board": (["dse", TINY, "zcu10"], ['unknown platform "zcu10"; did you mean zcu104']),
-    "folder that is none": (["latency", "nowhere"], ["nowhere: expected the folder of a design", "fluidb dse -o"]),
+    "model that is not imported": (
+        ["dse", "net.onnx", POCKET],
+        ["net.onnx: expected the TOML file of a network; make it with `fluidb models import net.onnx -o net.toml`"],
+    ),
+    "folder that is no network": (["dse", "DESIGN", POCKET], ["TOML file of a network, found a folder"]),
+    "beginning of a file's name": (["dse", TINY, "mybo"], ['unknown platform "mybo"; did you mean myboard.toml?']),
+    "file that is no design": (["latency", "t.csv"], ["t.csv: expected the folder of a design, found a file"]),
+    "folder that is none": (
+        ["latency", "nowhere"],
+        ["nowhere: expected the folder of a design", "fluidb dse NETWORK BOARD -o DIR"],
+    ),
     "trace that is none": (["serve-sim", "DESIGN", "--trace", "no.csv", "--slo", "1s"], ["no.csv", "no such file"]),
     "objective without a unit": (["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "200"], ["--slo", "no unit"]),
     "no objective": (["serve-sim", "DESIGN", "--trace", "t.csv"], ["--slo 200ms"]),
@@ -309,6 +319,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
         ["dse", TINY, POCKET, "--weights", "1,2", "--b-max", "2", "--objective", "latency"],
         ["--weights: the objective latency", "leave them out"],
     ),
+    "page as a picture": (["report", "DESIGN", "-o", "n.pdf"], ["n.pdf: expected a page that ends in .html"]),
     "seed of no traffic": (["report", "DESIGN", "-o", "n.html", "--seed", "3"], ["--seed: would change nothing"]),
     "tile of halves": (["dse", TINY, POCKET, "--tile", "8,2,0.5"], ["--tile", "whole numbers", '"8,2,0.5"']),
     "tile of too many DSPs": (["dse", TINY, POCKET, "--tile", "2,99,99"], ["<2,99,99>", "DSPs of pocket", "9,801"]),
@@ -368,6 +379,8 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_clear_line(fluidb: Run, tmp_path: Path, tiny_design: Path, case: str) -> None:
     (tmp_path / "t.csv").write_text("request_id,arrival_s\n1,0.0\n")
+    (tmp_path / "net.onnx").write_bytes(b"\xad")
+    (tmp_path / "myboard.toml").write_text("")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     before = sorted(tmp_path.rglob("*"))

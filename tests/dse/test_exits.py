@@ -219,6 +219,8 @@ def test_without_a_candidate_the_nearest_miss_is_told(tmp_path: Path, fluidb: Ru
     (line,) = lines(fluidb(*common, "--thresholds", "0.5", "--precision", "100%"))
     assert "--precision: no candidate is left; the nearest, after block" in line
     assert "of the precision, more than 100.00% must be kept" in line
+    (line,) = lines(fluidb(*common, "--slow", "2"))
+    assert line.endswith('--slow: expected a unit (%), found no unit in "2"; write e.g. 2%')
     slow = Path("slow.toml")
     text = Path(read_network_file("bert_base")[1]).parent.parent / "platforms" / "v100-tensorrt-bert.toml"
     (tmp_path / slow).write_text(text.read_text().replace("restart_s = 223.5e-6", "restart_s = 1.0"))

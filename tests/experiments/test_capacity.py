@@ -195,6 +195,7 @@ def test_intervals_of_shares_end_at_0_and_at_100_percent():
         ),
         (["mean <= 1s"], {"high_per_s": 1e-305}, "expected at least 2e-05 /s"),
         (["mean <= 1s"], {"high_per_s": float("nan")}, "expected 0 < low < high"),
+        (["mean <= 1s"], {"high_per_s": -3.0}, "expected 0 < low < high, found a highest rate of -3 /s"),
         (["mean <= 1s"], {"max_requests": 10}, "expected at least 1 and at most 10"),
     ],
 )

@@ -722,6 +722,9 @@ def test_exits_that_cannot_be(tmp_path):
     assert faults_of(path, exits=Placement(4)) == ["--exits: expected 1 to 3, for it has 3 block boundaries, found 4"]
     assert "found 0" in faults_of(path, exits=Placement(0))[0]
     assert 'found "ab"; did you mean' in faults_of(path, exits=Placement(("ab", "a")))[0]
+    assert faults_of(path, exits=Placement(("-2",)))[0].startswith(
+        "--exits: expected how many, or names of layers, found"
+    )
     assert 'nothing is computed after "y"' in faults_of(path, exits=Placement(("y",), "none"))[0]
     assert '"c" is named twice' in faults_of(path, exits=Placement(("c", "d"), "none"))[0]
     two = Placement(2, "none")

@@ -166,7 +166,10 @@ def exit_after(layer: str, rate: float = 0.1, head: str = 'head = "msdnet"\nclas
 
 
 FAULTS = {
-    "unknown operator": (layers('name = "c", op = "conv3d", out = 8'), ["layers[0]", "conv3d", "'conv'"]),
+    "unknown operator": (
+        layers('name = "c", op = "conv3d", out = 8'),
+        ['layers[0] ("c").op: expected one of conv, ', 'found "conv3d"'],
+    ),
     "unknown key": (layers(CONV + ", strides = 2"), ['layers[0] ("c").strides', "did you mean stride"]),
     "text for a number": (layers(CONV.replace("8", '"fast"')), ['layers[0] ("c").out', "expected", '"fast"']),
     "fraction for a count": (layers(CONV.replace("8", "8.5")), ['layers[0] ("c").out', "8.5"]),
@@ -248,7 +251,8 @@ def test_every_fault_is_reported_at_once(tmp_path):
 
 
 def test_shape_faults_are_reported_at_once_and_do_not_cascade(tmp_path):
-    text = layers(CONV + ", groups = 3", CONV.replace('"c"', '"d"'), CONV.replace('"c"', '"e", from = "x"'))
+    named = [CONV.replace('"c"', name) for name in ('"d"', '"e", from = "x"', '"f", from = "c"')]
+    text = layers(CONV + ", groups = 3", *named)
     with pytest.raises(InputError) as caught:
         load_text(tmp_path, text)
     assert len(caught.value.faults) == 2
@@ -257,6 +261,8 @@ def test_shape_faults_are_reported_at_once_and_do_not_cascade(tmp_path):
 def test_near_misses_of_a_name():
     with pytest.raises(InputError, match=r'unknown network "resnet5"; did you mean resnet50'):
         load_network("resnet5")
+    with pytest.raises(InputError, match=r"did you mean vit_b_16\?"):
+        load_network("vit")
     with pytest.raises(InputError, match="known: alexnet, alexnet_cifar10, .*, vit_b_16"):
         load_network("zzz")
     with pytest.raises(InputError, match=r"no such file"):

@@ -406,7 +406,11 @@ def test_same_table_same_bytes(fluidb: Run, tmp_path: Path) -> None:
         (["bad.csv"], 'bad.csv: line 1 ("a"): Strides: expected a whole number'),
         (["net.bin"], "net.bin: expected a name that ends in .onnx (onnx), .csv (scalesim)"),
         (["nowhere.csv"], "nowhere.csv: expected a file to import, found none"),
-        ([".", "--format", "scalesim"], ".: expected a file to import"),
+        ([".", "--format", "scalesim"], ".: expected a file to import, found a folder"),
+        (
+            ["one.csv", "--rates", "0.5"],
+            "one.csv: --rates: expected a network with exits, found one without; add --exits",
+        ),
         (["bad.csv", "--format", "yaml"], "--format: expected auto, onnx, scalesim"),
         (["bad.csv", "--name", "a b"], "--name: expected at most 80 letters"),
         (["bad.csv", "-o", "there.toml"], "there.toml: output exists already"),
@@ -414,6 +418,7 @@ def test_same_table_same_bytes(fluidb: Run, tmp_path: Path) -> None:
 )
 def test_a_refused_import_leaves_nothing(fluidb: Run, tmp_path: Path, arguments: list[str], expected: str) -> None:
     (tmp_path / "bad.csv").write_text("a,8,8,3,3,4,6,0,\n")
+    (tmp_path / "one.csv").write_text("a,8,8,3,3,4,6,1,\n")
     (tmp_path / "net.bin").write_text("")
     (tmp_path / "there.toml").write_text("mine")
     before = sorted(tmp_path.iterdir())

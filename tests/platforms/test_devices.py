@@ -299,8 +299,11 @@ def test_what_is_shown_of_groups_are_their_values_one_by_one(fluidb: Run, tmp_pa
         (["pareto", TINY, "sushi-zcu104"], "sushi-zcu104: expected a board, found an accelerator; search its"),
         (["codesign", TINY, "mine.toml", "--trace", "t.csv"], "mine.toml: expected a board, found a device"),
         (["compare", "s.toml"], "cases[0].platform: mine.toml: expected a board, found a device"),
-        (["platforms", "import", "times.csv", "-o", "n.toml"], "import: expected --network with measured times"),
-        (["platforms", "import", "b.txt", "--gathers", "times.csv", "-o", "n.toml"], "import: expected --network with"),
+        (["platforms", "import", "times.csv", "-o", "n.toml"], "times.csv: expected --network, whose stages"),
+        (
+            ["platforms", "import", "b.txt", "--gathers", "times.csv", "-o", "n.toml"],
+            "--gathers: expected it with measured times, FILE.csv, found b.txt; leave it out",
+        ),
         (
             ["platforms", "import", "times.csv", "--network", "resnet50", "-o", "n.toml"],
             "times.csv: stage 4, batch 1: expected a row, found none",

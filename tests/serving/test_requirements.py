@@ -61,6 +61,7 @@ def test_what_a_requirement_says(text, name, comparator, bound):
         ("p99 <= fast", "expected a number >= 0 and a unit"),
         ("violation_rate <= 0.05", r"expected a unit \(%\), found no unit"),
         ("goodput >= 15", r"expected a unit \(/s\)"),
+        ("violation_rate <= 500 %", 'expected a share of at most 100 %, found "500 %"'),
         ("unfinished <= 5 %", 'expected no unit, found unit "%"'),
         ("unfinished <= ", "expected a number >= 0 without a unit"),
         ("p99 <= -5ms", "expected a number >= 0"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from builders import COMPILED
 from fluidb.formats import InputError
 from fluidb.serving import find_policy
 
@@ -44,3 +45,20 @@ def test_a_policy_that_cannot_be_read_is_one_clear_line(tmp_path, monkeypatch, s
     assert len(caught.value.faults) == 1
     assert len(str(caught.value)) < 700
     assert find_policy("good.py:mine").spec == "good.py:mine"
+
+
+@pytest.mark.skipif(not COMPILED, reason="plain Python finds the fault when the policy is called")
+def test_a_policy_that_numba_cannot_type_is_told_by_cause_and_line(tmp_path, monkeypatch):
+    (tmp_path / "untyped.py").write_text(
+        "from fluidb.serving.policies import compile_policy, launch\n\n\n@compile_policy\n"
+        "def decide(view, data):\n    return launch(view.nofield, 1)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as caught:
+        find_policy("untyped.py:decide")
+    (line,) = caught.value.faults
+    assert line.startswith(
+        "policy: untyped.py: could not be loaded: TypingError: Unknown attribute 'nofield' of type View"
+    )
+    assert line.endswith('(File "untyped.py", line 6)')
+    assert line.isprintable()

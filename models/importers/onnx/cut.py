@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import NamedTuple
 import onnx
 from onnx import AttributeProto, external_data_helper, helper, shape_inference
 
-from ....formats import InputError
+from ....formats import InputError, did_you_mean
 from .graph import inline_functions, load_model
 from .sizes import BATCH, SIZES, batch_axis, known_sizes, size_nodes
 
@@ -141,9 +140,8 @@ def _ends(model: onnx.ModelProto, exits: Sequence[str] | None, path: Path) -> li
     faults = []
     for name in exits:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=3) or [other for other in known if name in other][-3:]
-            hint = f"; did you mean {' or '.join(near)}?" if near else ""
-            faults.append(f'{path}: --exits: expected names of outputs or nodes, found "{name}"{hint}')
+            hint = did_you_mean(name, known, f"the outputs are {', '.join(item.name for item in model.graph.output)}")
+            faults.append(f'{path}: --exits: expected names of outputs or nodes, found "{name}"; {hint}')
     if faults:
         raise InputError(faults)
     return [known[name] for name in exits]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from google.protobuf.message import Message
 from onnx import inliner, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
-from ....formats import InputError, read_bytes
+from ....formats import InputError, did_you_mean, read_bytes
 from ...lowering import windows
 from .operators import KNOWN, SHAPES, WINDOWS
 
@@ -358,8 +357,7 @@ class _Reader:
             self._size(item.name, onnx.helper.make_tensor_type_proto(item.type.tensor_type.elem_type, sizes))
             self.graph.inputs.append(item.name)
         for name in self.dims.keys() - asked:
-            near = difflib.get_close_matches(name, asked, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(map(_brief, asked)))}"
+            hint = did_you_mean(name, sorted(asked), f"known: {', '.join(sorted(map(_brief, asked)))}")
             faults.append(f"{self.path}: --dim {name}: no input has such a dimension; {hint}")
         if faults:
             raise InputError(sorted(faults))

@@ -25,8 +25,8 @@ MULTIPLYING = frozenset({"conv", "convtranspose", "gemm", "linear"})
 KINDS = {
     "products": "multiply",
     "traffic": "only move data",
-    "fused": "combine a product with what was there before, as it is written",
-    "free": "ride along with a product or pass, or only rearrange",
+    "fused": "combine a product with other tensors while it is written",
+    "free": "cost nothing: they work on one value at a time, or only rearrange values",
 }
 """What a node can become, and how the network file's sources describe it."""
 

@@ -1,0 +1,36 @@
+"""What a mistyped name may have meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """The end of a fault about an unknown name: the known names that are like it.
+
+    Parameters
+    ----------
+    name : str
+        What the user wrote.
+    known : iterable of str
+        What could stand there.
+    otherwise : str
+        What to say if no known name is like it.
+
+    Returns
+    -------
+    str
+        At most three names, those that begin with ``name`` first; else ``otherwise``.
+
+    Examples
+    --------
+    >>> did_you_mean("v100", ["zc706", "v100-tensorrt"], "known: both")
+    'did you mean v100-tensorrt?'
+    """
+    from difflib import get_close_matches
+
+    names = list(dict.fromkeys(known))
+    longer = [item for item in names if name and item.startswith(name)]
+    alike = dict.fromkeys(get_close_matches(name.lower(), names) + get_close_matches(name, names) + longer)
+    first = sorted(alike, key=lambda item: item not in longer)[:3]
+    return f"did you mean {' or '.join(first)}?" if first else otherwise
