@@ -21,9 +21,8 @@ from ..serving.metrics import summarise
 from ..serving.replay import simulate
 from ..serving.statistics import Interval
 from ..tables.latency import LatencyTable
-from ..traffic.additions import add_columns
+from ..traffic.additions import add_columns, parse_columns
 from ..traffic.arrivals import gamma, offline, poisson
-from ..traffic.constraints import parse_accuracies
 from ..traffic.traffic import Traffic, prepare
 from .designs import Asked, Found, find_each
 from .scenarios import Contender, Point
@@ -206,8 +205,7 @@ def traffic(point: Point, seed: int) -> Traffic:
         trace = gamma(rate, site.keys.cv, point.requests, seed)
     else:
         trace = poisson(rate, point.requests, seed)
-    if site.keys.min_accuracy is not None:
-        trace = add_columns(trace, seed, min_accuracy=parse_accuracies(site.keys.min_accuracy))
+    trace = add_columns(trace, seed, parse_columns(min_accuracy=site.keys.min_accuracy))
     rates, rho = [item.rate for item in site.exits], site.keys.predict_depth
     return prepare(trace, rates, slo_s=point.slo_s, seed=seed, predict_depth=rho)
 
