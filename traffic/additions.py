@@ -38,6 +38,30 @@ class Columns:
     min_accuracy: Constraint | None = None
     slo_s: Constraint | None = None
 
+    def useless(self, *, widths: object | None, steps: int, subnets: object | None) -> list[str]:
+        """Columns that change nothing where they are served.
+
+        Parameters
+        ----------
+        widths, subnets : object, optional
+            Those of the latency table, ``None`` if it has none.
+        steps : int
+            How often its last stage runs at most.
+
+        Returns
+        -------
+        list of str
+            A fault for each such column, which begins with its name.
+        """
+        faults = []
+        if self.width is not None and self.steps is None and widths is None:
+            faults.append("width: expected a table with widths, or steps that follow from them, found neither")
+        if self.steps is not None and steps == 1:
+            faults.append("steps: expected a network whose last stage repeats, found one that runs each stage once")
+        if self.min_accuracy is not None and subnets is None:
+            faults.append("min_accuracy: expected a table with SubNets, found one network alone")
+        return faults
+
 
 def parse_columns(
     *,

@@ -11,7 +11,7 @@ import typer
 
 from ..interrupt import resumable
 from ..options import AsJson, Cluster, Picture, Threads, argument, option, written
-from ..render import facts, note, progress, show, table
+from ..render import drawn, facts, note, progress, show, table
 
 if TYPE_CHECKING:
     from ...experiments.comparison import Against, Change, Comparison, PointResult
@@ -127,9 +127,8 @@ def _engine(options: dict[str, object]) -> str:
 
 def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
     first = points[0]
-    drawn = "Poisson arrivals" if first.cv is None else f"gamma arrivals, CV {first.cv:g}"
-    traffic = f"trace {first.trace}" if first.trace else "all wait at time 0" if first.offline else drawn
-    predicted = first.predict_depth is not None
+    process = "Poisson arrivals" if first.cv is None else f"gamma arrivals, CV {first.cv:g}"
+    traffic = f"trace {first.trace}" if first.trace else "all wait at time 0" if first.offline else process
     where = f"{first.network} on {first.platform}"
     designs: dict[str, list[str]] = {}
     for item in first.contenders:
@@ -139,15 +138,15 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
         "case": first.case if first.case == where else f"{first.case}: {where}",
         "bandwidth": None if first.bandwidth_gb_s is None else f"{first.bandwidth_gb_s:g} GB/s",
         "traffic": f"{traffic}, {first.requests:,} requests a run",
-        "accuracy asked for": first.min_accuracy,
-        "predicted depth": f"correlation {first.predict_depth:g}" if predicted else None,
+        **drawn(vars(first)),
     }
     yield facts([*about.items(), *((tile, ", ".join(names)) for tile, names in designs.items())])
     standings = [(point, item) for point in points for item in point.contenders]
     columns = {
         key: column
         for key, column in _columns(max(item.metrics["p99_latency_s"].mean for _, item in standings)).items()
-        if key in first.contenders[0].metrics and (predicted or key != "depth_variance")  # small with predictions
+        if key in first.contenders[0].metrics
+        and (first.predict_depth is not None or key != "depth_variance")  # small with predictions
     }
     headings = ["SLO ms", "req/s", *(column.heading for column in columns.values())]
     figures, differences = [], []
