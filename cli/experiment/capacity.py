@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..options import AsJson, Picture, Policy, PredictDepth, TableFolder, Threads, duration, option
-from ..render import facts, fail, percent, progress, quantity, show, table
+from ..options import AsJson, Drawn, Picture, Policy, PredictDepth, TableFolder, Threads, duration, option
+from ..render import drawn, facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
     from ...experiments.capacity import Capacity, Estimated, Probe
@@ -23,6 +23,8 @@ def command(
     require: Annotated[list[str], option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")],
     policy: Policy = "fluid",
     predict_depth: PredictDepth = None,
+    *,
+    columns: Drawn,
     seeds: Annotated[int, option("Independent runs at each rate.", min=2, max=1000)] = 5,
     requests: Annotated[int, option("Requests of each run, to begin with.", min=1, max=10**7)] = 20_000,
     max_requests: Annotated[
@@ -31,13 +33,13 @@ def command(
     low: Annotated[float | None, option("Lowest rate to search.", "REQUESTS/S")] = None,
     high: Annotated[float | None, option("Highest rate to search.", "REQUESTS/S")] = None,
     threads: Threads = None,
-    *,
     picture: Picture,
     as_json: AsJson = False,
 ) -> None:
     """Find the highest arrival rate that keeps requirements.
 
-    Arrivals are Poisson. Exit code 1 if the policy keeps the requirements at no rate.
+    Arrivals are Poisson; widths, steps, accuracies asked for and predictions can be drawn
+    too. Exit code 1 if the policy keeps the requirements at no rate.
     """
     from ...experiments.capacity import find_capacity
     from ...plots.capacity import draw_capacity
@@ -47,6 +49,7 @@ def command(
     required = [parse_requirement(text, "--require") for text in require]
     settings: dict[str, Any] = {"slo_s": duration(slo, "--slo"), "seeds": seeds, "requests": requests}
     settings |= {
+        "columns": columns.columns(),
         "predict_depth": predict_depth,
         "max_requests": max_requests,
         "low_per_s": low,
@@ -56,11 +59,12 @@ def command(
     with progress("rates") as report:
         found = find_capacity(directory, policy, required, **settings, progress=report)
     picture.write(lambda: draw_capacity(found, required))
-    record = {"design": directory, "policy": policy, "slo_s": settings["slo_s"], "predict_depth": predict_depth}
+    asked = vars(columns) | {"predict_depth": predict_depth}
+    record = {"design": directory, "policy": policy, "slo_s": settings["slo_s"], **asked}
     record |= {"requirements": [item.text for item in required], **asdict(found)}
     record["probes"] = [asdict(probe) | {"estimates": _estimates(required, probe)} for probe in found.probes]
     if as_json or found.kept_per_s is not None:
-        show(as_json, "fluidb.capacity-output/1", record, _text(found, policy, required), picture.plot)
+        show(as_json, "fluidb.capacity-output/1", record, _text(found, policy, asked, required), picture.plot)
     if found.kept_per_s is None:
         lowest = found.probes[0]
         pairs = list(zip(required, lowest.estimates, strict=True))
@@ -90,7 +94,7 @@ def _shown(item: Requirement, found: Estimated) -> tuple[str, str]:
     return quantity(found.value, item.unit), within
 
 
-def _text(found: Capacity, policy: str, required: Sequence[Requirement]) -> Iterator[str]:
+def _text(found: Capacity, policy: str, asked: Mapping[str, Any], required: Sequence[Requirement]) -> Iterator[str]:
     assert found.kept_per_s is not None
     undecided = "" if found.kept_per_s == found.high_per_s else "; undecided"
     not_kept, band = f"none{undecided} up to {_rate(found.high_per_s)}, the highest rate searched", None
@@ -99,6 +103,7 @@ def _text(found: Capacity, policy: str, required: Sequence[Requirement]) -> Iter
         band = f"{percent(found.not_kept_per_s / found.kept_per_s - 1)} of the rate"
     about = {
         "policy": policy,
+        **drawn(asked),
         "highest rate kept": _rate(found.kept_per_s),
         "lowest not kept": not_kept,
         "undecided between": band,
