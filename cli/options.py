@@ -93,7 +93,9 @@ class Simulation:
 
 _WIDTH = "Draw widths: lognormal:mean=39,sd=19,low=6,high=256,multiple=8 or shares:64=0.3,96=0.7."
 _STEPS = "Draw steps from widths: ratio=1.08,relative=0.205,absolute=1.5,high=103."
-CONSTRAINT = "{}: a value, uniform:LOW,HIGH, normal:MEAN,DEVIATION,LOW,HIGH (clipped) or list:VALUE,..."
+CONSTRAINT = (
+    "{}: a value, uniform:LOW,HIGH, normal:MEAN,DEVIATION,LOW,HIGH (clipped), list:VALUE,... or shares:VALUE=SHARE,..."
+)
 PREDICT = "Predict {}, with this correlation, -1 to 1."
 
 

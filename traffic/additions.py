@@ -12,8 +12,9 @@ from ..formats import InputError
 from .constraints import Constraint, parse_accuracies, parse_slos
 from .predictions import predict
 from .randomness import ACCURACIES, SLOS, stream
+from .shares import Shares
 from .trace import Trace
-from .widths import Follow, LogNormal, Shares, draw_steps, draw_widths, parse_steps, parse_widths
+from .widths import Follow, LogNormal, draw_steps, draw_widths, parse_steps, parse_widths
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,15 +29,15 @@ class Columns:
         How steps follow from widths.
     predict_width : float, optional
         Correlation (:func:`.predictions.predict`) of predictions with widths.
-    min_accuracy, slo_s : Constraint, optional
+    min_accuracy, slo_s : Constraint or Shares, optional
         Where the accuracies that requests ask for, and their latency objectives, are drawn from.
     """
 
     width: LogNormal | Shares | None = None
     steps: Follow | None = None
     predict_width: float | None = None
-    min_accuracy: Constraint | None = None
-    slo_s: Constraint | None = None
+    min_accuracy: Constraint | Shares | None = None
+    slo_s: Constraint | Shares | None = None
 
     def useless(self, *, widths: object | None, steps: int, subnets: object | None) -> list[str]:
         """Columns that change nothing where they are served.

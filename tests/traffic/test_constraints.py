@@ -26,6 +26,10 @@ def test_each_distribution_stays_within_its_values():
     assert listed is not None
     assert np.unique(listed).tolist() == [0.01, 0.02]
     assert np.mean(listed == 0.01) == pytest.approx(0.5, abs=0.02)
+    classes = add_columns(trace, 0, parse_columns(slo="shares:10ms=0.8,20ms=0.2")).slo_s
+    assert classes is not None
+    assert np.unique(classes).tolist() == [0.01, 0.02]
+    assert np.mean(classes == 0.01) == pytest.approx(0.8, abs=0.015)
     assert set(add_columns(trace, 0, parse_columns(slo="15ms")).slo_s.tolist()) == {0.015}  # type: ignore[union-attr]
 
 
@@ -48,7 +52,11 @@ def test_streams_are_their_own_and_other_columns_stay():
 @pytest.mark.parametrize(
     ("parse", "text", "expected"),
     [
-        (parse_accuracies, "gamma:1,2", "expected uniform:LOW,HIGH, normal:MEAN,DEVIATION,LOW,HIGH, list:VALUE,... or"),
+        (
+            parse_accuracies,
+            "gamma:1,2",
+            "expected uniform:LOW,HIGH, normal:MEAN,DEVIATION,LOW,HIGH, list:VALUE,..., shares:VALUE=SHARE,... or",
+        ),
         (parse_accuracies, "uniform:0.5", "expected uniform:LOW,HIGH"),
         (parse_accuracies, "normal:0.5,0.1", "expected uniform:LOW,HIGH"),
         (parse_accuracies, "uniform:0.8,0.7", "expected LOW <= HIGH, found 0.8 and 0.7"),
@@ -57,6 +65,10 @@ def test_streams_are_their_own_and_other_columns_stay():
         (parse_accuracies, "nan", "expected .*, found .*nan"),
         (parse_accuracies, "normal:0.5,-1,0,1", "expected a mean and a deviation >= 0, found 0.5 and -1"),
         (parse_accuracies, "high", 'expected numbers from 0 to 1, found "high"'),
+        (parse_accuracies, "shares:0.5=0.4,0.7=0.5", "expected shares that sum to 1, found a sum of 0.9"),
+        (parse_accuracies, "shares:0.5=0.4,70=0.6", "expected values from 0 to 1, found 70"),
+        (parse_accuracies, "shares:0.5", 'expected key=number, found "0.5"'),
+        (parse_slos, "shares:20=1", "no unit"),
         (parse_slos, "20", "no unit"),
         (parse_slos, "list:20ms,0", "expected values from 1e-12"),
     ],
