@@ -88,6 +88,7 @@ def drawn(given: Mapping[str, Any]) -> dict[str, str | None]:
     """The columns that were drawn for requests, as facts."""
     predicted = {name: given[f"predict_{name}"] for name in ("depth", "width")}
     return {
+        "SLOs": given["slo"],
         "widths": given["width"],
         "steps": given["steps"],
         "accuracy asked for": given["min_accuracy"],

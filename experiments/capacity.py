@@ -237,7 +237,7 @@ class _Search:
     table: LatencyTable
     scheduler: Scheduler
     requirements: Sequence[Requirement]
-    slo_s: float
+    slo_s: float | None
     columns: Columns
     predict_depth: float | None
     seeds: int
@@ -291,7 +291,7 @@ def find_capacity(
     policy: AnyPolicy,
     requirements: Sequence[Requirement],
     *,
-    slo_s: float,
+    slo_s: float | None = None,
     columns: Columns = NO_COLUMNS,
     predict_depth: float | None = None,
     seeds: int = 5,
@@ -313,10 +313,10 @@ def find_capacity(
         Who decides.
     requirements : sequence of Requirement
         Upper bounds on figures that more traffic makes worse.
-    slo_s : float
-        Latency objective in seconds.
+    slo_s : float, optional
+        Latency objective in seconds, if requests have none of their own.
     columns : Columns
-        Columns that are drawn for requests; by default they state nothing.
+        Columns that are drawn for requests, e.g. objectives of their own; by default they state nothing.
     predict_depth : float, optional
         Correlation of predicted with actual exits, or steps, for policies that use predictions; by default there are
         none.

@@ -57,7 +57,8 @@ class PointResult(Printed):
     network: str
     platform: str
     bandwidth_gb_s: float | None
-    slo_s: float
+    slo_s: float | None
+    slo: str | None = None
     rate_per_s: float | None
     cv: float | None = None
     trace: str | None
@@ -78,6 +79,13 @@ class PointResult(Printed):
         return self.case, self.slo_s, self.rate_per_s, self.trace_sha256, self.requests, *drawn
 
     @property
+    def objective(self) -> str:
+        """Its latency objective, in few words."""
+        if self.slo_s is not None:
+            return f"SLO {1e3 * self.slo_s:g} ms"
+        return f"SLOs {self.slo}" if self.slo else "SLOs of its trace"
+
+    @property
     def arrivals(self) -> str:
         """What arrives, in few words."""
         if self.rate_per_s is not None:
@@ -85,7 +93,7 @@ class PointResult(Printed):
         return "all at once" if self.offline else "its trace"
 
     def __str__(self) -> str:
-        return f'case "{self.case}", SLO {1e3 * self.slo_s:g} ms, {self.arrivals}, {self.requests:,} requests'
+        return f'case "{self.case}", {self.objective}, {self.arrivals}, {self.requests:,} requests'
 
 
 class ContenderRow(Printed):
@@ -328,7 +336,7 @@ class Change(Printed):
     """
 
     case: str
-    slo_s: float
+    slo_s: float | None
     rate_per_s: float | None
     offline: bool = False
     contender: str

@@ -38,6 +38,11 @@ class Constraint:
     form: str
     values: tuple[float, ...]
 
+    @property
+    def single(self) -> float | None:
+        """The value that all requests have, if there is only one."""
+        return self.values[0] if self.form == "list" and len(set(self.values)) == 1 else None
+
     def draw(self, generator: np.random.Generator, count: int) -> NDArray[np.float64]:
         """So many values.
 

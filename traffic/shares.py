@@ -25,6 +25,11 @@ class Shares:
     values: tuple[float, ...]
     shares: tuple[float, ...]
 
+    @property
+    def single(self) -> float | None:
+        """The value that all requests have, if there is only one."""
+        return self.values[0] if len(self.values) == 1 else None
+
     def draw(self, random: np.random.Generator, count: int) -> NDArray[np.float64]:
         """Draw so many values."""
         below = np.cumsum(self.shares)[:-1]

@@ -167,7 +167,8 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
 
 def _where(point: PointResult | Change) -> tuple[str, str]:
     without = "at once" if point.offline else "trace"
-    return f"{1e3 * point.slo_s:g}", without if point.rate_per_s is None else f"{point.rate_per_s:g}"
+    slo = "own" if point.slo_s is None else f"{1e3 * point.slo_s:g}"
+    return slo, without if point.rate_per_s is None else f"{point.rate_per_s:g}"
 
 
 def _worse(item: Change) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from ...tables.latency import LatencyTable, read_latency
 from ...traffic.additions import Columns, add_columns, parse_columns
 from ...traffic.arrivals import offline
 from ...traffic.arrivals.renewal import CVS
-from ...traffic.constraints import parse_accuracies
+from ...traffic.constraints import parse_accuracies, parse_slos
 from ...traffic.exits import check
 from ...traffic.predictions import check_correlation
 from ...traffic.reading import read_trace
@@ -39,7 +39,7 @@ MAX_SEEDS = 1000
 """Most seeds: an interval has long been narrow enough."""
 
 
-DRAWN = ("cv", "offline", "width", "steps", "min_accuracy", "predict_depth", "predict_width")
+DRAWN = ("cv", "offline", "slo", "width", "steps", "min_accuracy", "predict_depth", "predict_width")
 """Keys of a case that say how its arrivals and columns are drawn, beside the rate."""
 
 
@@ -110,6 +110,8 @@ class CaseKeys(Strict):
     In place of network and board, ``table`` is the folder of a latency table, on which every contender runs.
     Arrivals are Poisson, or of the process ``gamma`` with a coefficient of variation ``cv``; offline, all wait at time
     0.
+    ``slos`` are objectives that all requests of a run share, a point of the grid each; in their place ``slo`` is the
+    distribution of objectives that requests have of their own, or the trace states them.
     ``width``, ``steps`` and ``min_accuracy`` are the distributions of what requests state, as ``trace add`` takes them;
     ``predict_depth`` and ``predict_width`` are the correlations of predicted with actual exits, or steps, and widths.
     ``tiles`` gives a contender's design <T_R,T_P,T_C> here, in place of a search.
@@ -120,11 +122,15 @@ class CaseKeys(Strict):
     platform: Name | None = None
     table: Name | None = None
     bandwidth: Annotated[str, _checked(parse_bandwidth)] | None = None
-    slos: Annotated[
-        list[Annotated[str, _checked(parse_duration)]],
-        Field(min_length=1),
-        _once("SLO", lambda text: f"{parse_duration(text):.9g}"),  # 400us and 0.4ms differ in the last bit
-    ]
+    slos: (
+        Annotated[
+            list[Annotated[str, _checked(parse_duration)]],
+            Field(min_length=1),
+            _once("SLO", lambda text: f"{parse_duration(text):.9g}"),  # 400us and 0.4ms differ in the last bit
+        ]
+        | None
+    ) = None
+    slo: Annotated[str, _checked(parse_slos)] | None = None
     rates: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1), _once("rate")] | None = None
     cv: Annotated[float, Field(ge=CVS[0], le=CVS[1])] | None = None
     trace: Name | None = None
@@ -154,12 +160,22 @@ class CaseKeys(Strict):
             raise ValueError(f"expected cv with rates only, found it with {found[0]}")
         return self
 
+    @model_validator(mode="after")
+    def _one_kind_of_objectives(self) -> CaseKeys:
+        given = [name for name in ("slos", "slo") if getattr(self, name) is not None]
+        if len(given) == 2 or not (given or self.trace):
+            raise ValueError(
+                f"expected slos, slo or a trace with a column slo_s, found {' and '.join(given) or 'none'}"
+            )
+        return self
+
     @property
     def columns(self) -> Columns:
         """Columns that are drawn, beside predicted exits or steps."""
         return parse_columns(
-            width=self.width, steps=self.steps, predict_width=self.predict_width, min_accuracy=self.min_accuracy
-        )
+            width=self.width, steps=self.steps, predict_width=self.predict_width, min_accuracy=self.min_accuracy,
+            slo=self.slo,
+        )  # fmt: skip
 
     @property
     def drawn(self) -> dict[str, Any]:
@@ -306,8 +322,8 @@ class Point(NamedTuple):
     ----------
     site : Site
         What runs there, and its trace if there is one.
-    slo_s : float
-        Latency objective in seconds.
+    slo_s : float or None
+        Latency objective in seconds of all requests; ``None`` where each has its own.
     rate_per_s : float or None
         Rate of the drawn arrivals; ``None`` where a trace is replayed, or all wait at time 0.
     requests : int
@@ -315,7 +331,7 @@ class Point(NamedTuple):
     """
 
     site: Site
-    slo_s: float
+    slo_s: float | None
     rate_per_s: float | None
     requests: int
 
@@ -398,8 +414,10 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
             return None
         with file.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        if trace.slo_s is not None:
+        if trace.slo_s is not None and keys.slos is not None:
             faults.append(f"{where}.trace: {file}: expected no column slo_s beside the key slos; remove one of them")
+        if trace.slo_s is None and keys.slos is None and keys.slo is None:
+            faults.append(f"{where}.trace: {file}: expected a column slo_s, or the key slos or slo, found none of them")
     faults.catch(where, lambda: add_columns(offline(1) if trace is None else trace, 0, keys.columns))
     if on is None:
         return None
@@ -454,7 +472,8 @@ def load_scenario(name: str) -> Scenario:
         count = file.requests if site.trace is None else len(site.trace)
         assert count is not None  # the file's schema asks for it where there are rates
         rates: Sequence[float | None] = case.rates or [None]
-        points += [Point(site, parse_duration(text), rate, count) for text in case.slos for rate in rates]
+        slos_s = [None] if case.slos is None else [parse_duration(text) for text in case.slos]
+        points += [Point(site, slo_s, rate, count) for slo_s in slos_s for rate in rates]
     if faults:
         raise InputError(faults)
     return Scenario(file, tuple(contenders), tuple(points))

@@ -304,31 +304,40 @@ def test_capacity_on_the_command_line(fluidb: Run, tmp_path: Path, tiny_design: 
 def test_requests_are_those_of_the_single_commands(fluidb: Run, tmp_path: Path) -> None:
     """A figure at a rate is the mean of those of ``serve-sim`` over ``trace poisson`` and ``trace add``."""
     stage_s = [[0.02, 0.03], [0.03, 0.04]]
-    write_table(
-        with_variants(stage_s, widths=[9.0, 3.0], exits=repeating_exits(stage_s, [0.4, 0.6], 5)),
-        tmp_path / "latency.json",
-    )
-    columns = ["--width", "shares:2=0.5,9=0.5", "--steps", "ratio=1,absolute=1,high=5", "--predict-width", 0.6]
-    serving = ["--slo", "400ms", "--policy", "batchcond:similar=width"]
-    search = ["--high", 12, "--seeds", 2, "--requests", 200, "--max-requests", 200, "--require", "busy_share <= 99 %"]
-    done = fluidb("capacity", tmp_path, *serving, *search, *columns, "--json")
-    content = json.loads(done.stdout)
-    assert [content[key] for key in ("width", "steps", "predict_width", "min_accuracy", "predict_depth")] == [
-        *columns[1::2],
-        None,
-        None,
-    ]
-    busy = []
+    table = with_variants(stage_s, widths=[9.0, 3.0], exits=repeating_exits(stage_s, [0.4, 0.6], 5))
+    write_table(table, tmp_path / "latency.json")
+    drawn = {"width": "shares:2=0.5,9=0.5", "steps": "ratio=1,absolute=1,high=5", "predict_width": 0.6}
+    drawn["slo"] = "shares:250ms=0.7,2s=0.3"
+    columns = [word for name, value in drawn.items() for word in (f"--{name.replace('_', '-')}", value)]
+    policy = ["--policy", "batchcond:similar=width"]
+    search = ["--high", 8, "--seeds", 2, "--requests", 200, "--max-requests", 200]
+    search += ["--require", "busy_share <= 99.9 %", "--require", "violation_rate <= 99.9 %"]
+    content = json.loads(fluidb("capacity", tmp_path, *policy, *search, *columns, "--json").stdout)
+    assert {name: content[name] for name in drawn} == drawn
+    assert [content[name] for name in ("slo_s", "min_accuracy", "predict_depth")] == [None] * 3
+    figures = []
     for seed in (0, 1):
-        fluidb("trace", "poisson", "--rate", 12, "--count", 200, "--seed", seed, "-o", "p.csv", "--force")
+        fluidb("trace", "poisson", "--rate", 8, "--count", 200, "--seed", seed, "-o", "p.csv", "--force")
         fluidb("trace", "add", "p.csv", *columns, "--seed", seed, "-o", "c.csv", "--force")
-        alone = fluidb("serve-sim", tmp_path, "--trace", "c.csv", *serving, "--seed", seed, "--json")
-        busy.append(json.loads(alone.stdout)["busy_share"])
-    assert content["probes"][-1]["rate_per_s"] == 12
-    assert content["probes"][-1]["estimates"][0]["value"] == pytest.approx(np.mean(busy), rel=1e-9)
-    text = fluidb("capacity", tmp_path, *serving, *search, *columns).stdout
-    for line in ("widths", "shares:2=0.5,9=0.5"), ("predicted width", "correlation 0.6"):
-        assert re.search(r" {2,}".join(line), text)
+        alone = json.loads(fluidb("serve-sim", tmp_path, "--trace", "c.csv", *policy, "--seed", seed, "--json").stdout)
+        figures.append((alone["busy_share"], alone["violation_rate"]))
+    assert 0 < figures[0][1] < 1
+    highest = content["probes"][-1]
+    assert highest["rate_per_s"] == 8
+    assert [item["value"] for item in highest["estimates"]] == pytest.approx(np.mean(figures, axis=0), rel=1e-9)
+    text = fluidb("capacity", tmp_path, *policy, *search, *columns).stdout
+    for line in ("widths +shares:2=0.5,9=0.5", "predicted width +correlation 0.6", "SLOs +shares:250ms=0.7,2s=0.3"):
+        assert re.search(f"^{line}$", text, re.MULTILINE)
+
+
+def test_an_objective_that_all_share_is_one_however_it_is_written(fluidb: Run, tiny_design: Path) -> None:
+    """A policy may then have parameters that are shares of it."""
+    common = ["capacity", tiny_design, "--policy", "adaptb:timeout=S", "--require", "mean <= 1s", "--requests", 100]
+    found = [json.loads(fluidb(*common, "--slo", slo, "--json").stdout) for slo in ("1ms", "list:1ms", "shares:1ms=1")]
+    assert found[0] == found[1] == found[2]
+    assert (found[0]["slo_s"], found[0]["slo"]) == (0.001, None)
+    (line,) = lines(fluidb(*common, "--slo", "list:1ms,2ms"))
+    assert line.startswith("fluidb: policy: timeout=S is a share of the SLO, and the trace has one for each request")
 
 
 @pytest.mark.parametrize(

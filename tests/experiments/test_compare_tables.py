@@ -119,11 +119,37 @@ def test_requests_have_the_columns_that_trace_add_draws(fluidb: Run, tmp_path: P
         assert re.search(f"^{line}$", text, re.MULTILINE)
 
 
+def test_requests_may_have_objectives_of_their_own(fluidb: Run, scenario: Path):
+    """Drawn with shares, or those of the trace: the violations are those of a single replay."""
+    edited(scenario, ('slos = ["9s"]', 'slo = "shares:2s=0.75,40s=0.25"'))
+    (point,) = json.loads(fluidb("compare", "mine.toml", "--json").stdout)["points"]
+    assert (point["slo_s"], point["slo"]) == (None, "shares:2s=0.75,40s=0.25")
+    fluidb("trace", "poisson", "--rate", 0.3, "--count", 60, "--seed", 1, "-o", "p.csv")
+    columns = ["--slo", point["slo"], "--min-accuracy", point["min_accuracy"]]
+    fluidb("trace", "add", "p.csv", *columns, "--seed", 1, "-o", "q.csv")
+    command = ["serve-sim", "nets", "--trace", "q.csv", "--policy", "sushi:mode=accuracy,q=2", "--json"]
+    alone = json.loads(fluidb(*command).stdout)["violation_rate"]
+    assert 0 < alone < 1
+    assert point["contenders"][1]["metrics"]["violation_rate"]["seeds"]["1"] == alone
+    text = fluidb("compare", "mine.toml", "-o", "kept", "--plot", "c.svg").stdout
+    assert re.search(r"^SLOs +shares:2s=0.75,40s=0.25$", text, re.MULTILINE)
+    assert re.search(r"^sushi +own +0.3 ", text, re.MULTILINE)
+    assert fluidb("report", "kept", "-o", "r.html").returncode == 0
+    assert "SLOs shares:2s=0.75,40s=0.25, 0.3 /s" in (scenario.parent / "r.html").read_text()
+    asked = 'rates = [0.3]\nmin_accuracy = "uniform:0.4,1.0"'
+    edited(scenario, ('slo = "shares:2s=0.75,40s=0.25"\n', ""), (asked, 'trace = "q.csv"'))
+    (point,) = json.loads(fluidb("compare", "mine.toml", "--json").stdout)["points"]
+    assert (point["slo_s"], point["slo"]) == (None, None)
+    assert set(point["contenders"][1]["metrics"]["violation_rate"]["seeds"].values()) == {alone}
+    assert fluidb("compare", "mine.toml", "--plot", "t.svg").returncode == 0
+    assert "SLOs of its trace" in (scenario.parent / "t.svg").read_text()
+
+
 def test_a_run_depends_on_every_key_that_says_what_is_drawn(scenario: Path):
     keys = load_scenario(str(scenario)).points[0].site.keys
     other = {
-        "cv": 2.0, "offline": True, "width": "shares:1=1", "steps": "ratio=2", "min_accuracy": "0.5",
-        "predict_depth": 0.5, "predict_width": 0.5,
+        "cv": 2.0, "offline": True, "slo": "uniform:1s,2s", "width": "shares:1=1", "steps": "ratio=2",
+        "min_accuracy": "0.5", "predict_depth": 0.5, "predict_width": 0.5,
     }  # fmt: skip
     assert set(other) == set(DRAWN)
     for name, value in other.items():
@@ -189,6 +215,18 @@ FAULTS = {
     "steps of no width": ("rates", 'steps = "ratio=1"\nrates', "cases[0]: steps: expected widths, which steps follow"),
     "steps of each stage": ("rates", f"{BOTH}\nrates", "cases[0].steps: expected a network whose last stage repeats"),
     "width of one width": ("rates", f"{WIDTH}\nrates", "cases[0].width: expected a table with widths, or steps"),
+    "SLOs twice": (
+        "rates",
+        'slo = "list:1s,2s"\nrates',
+        "expected slos, slo or a trace with a column slo_s, found slos",
+    ),
+    "no SLOs": ('slos = ["9s"]\n', "", "expected slos, slo or a trace with a column slo_s, found none"),
+    "no SLOs in a trace": (
+        'slos = ["9s"]\nrates = [0.3]\nmin_accuracy = "uniform:0.4,1.0"',
+        'trace = "q.csv"',
+        "expected a column slo_s, or the key slos or slo, found none of them",
+    ),
+    "no SLO": ('slos = ["9s"]', 'slo = "shares:1s"', 'slo: expected key=number, found "1s"'),
     "no widths": ("rates", 'width = "64"\nrates', "width: expected lognormal:... or shares:..., found"),
     "engine of a table": (
         'q=2" }',
