@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from ..formats import InputError
 from .constraints import Constraint, parse_accuracies, parse_slos
 from .predictions import predict
-from .randomness import ACCURACIES, SLOS, stream
+from .randomness import ACCURACIES, SLOS, STEPS, WIDTHS, stream
 from .shares import Shares
 from .trace import Trace
-from .widths import Follow, LogNormal, draw_steps, draw_widths, parse_steps, parse_widths
+from .widths import Follow, LogNormal, parse_steps, parse_widths
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -154,10 +154,10 @@ def add_columns(trace: Trace, seed: int, columns: Columns, *, predict_depth: flo
     if columns.slo_s is not None:
         trace = replace(trace, slo_s=columns.slo_s.draw(stream(seed, SLOS), len(trace)))
     if columns.width is not None:
-        trace = replace(trace, width=draw_widths(columns.width, len(trace), seed))
+        trace = replace(trace, width=columns.width.draw(stream(seed, WIDTHS), len(trace)))
     if columns.steps is not None:
         assert trace.width is not None  # a fault above
-        trace = replace(trace, steps=draw_steps(columns.steps, trace.width, seed))
+        trace = replace(trace, steps=columns.steps.draw(stream(seed, STEPS), trace.width))
     depths = trace.exits if trace.steps is None else trace.steps
     if predict_depth is not None and depths is not None:
         trace = replace(trace, predicted_depth=_predicted("predicted_depth", depths, predict_depth, seed))
