@@ -11,8 +11,7 @@ from fluidb.platforms import Accelerator, load_platform
 from fluidb.serving import find_policy, simulate
 from fluidb.tables.subgraphs import SubGraphOptions
 from fluidb.traffic import poisson, prepare
-from fluidb.traffic.additions import add_columns
-from fluidb.traffic.constraints import parse_accuracies, parse_slos
+from fluidb.traffic.additions import add_columns, parse_columns
 from rounds import Contestant, Table, take_turns, timed
 
 RATE_PER_S = 150.0
@@ -28,8 +27,8 @@ def measure(rounds: int, count: int) -> Table:
     accelerator = load_platform("sushi-zcu104", kind=Accelerator)
     options = SubGraphOptions(columns=STATES)
     table = latency_table(find_subgraphs(load_family("ofa_mobilenet_v3"), accelerator, options))
-    accuracies, slos = parse_accuracies("uniform:0.704,0.766"), parse_slos("uniform:5ms,20ms")
-    traffic = prepare(add_columns(poisson(RATE_PER_S, count, 1), 1, min_accuracy=accuracies, slo_s=slos), [1.0])
+    columns = parse_columns(min_accuracy="uniform:0.704,0.766", slo="uniform:5ms,20ms")
+    traffic = prepare(add_columns(poisson(RATE_PER_S, count, 1), 1, columns), [1.0])
     contestants = []
     for policy in POLICIES:
         run = partial(simulate, table, traffic, find_policy(policy))

@@ -12,6 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from ..experiments.inputs import Requests
+    from ..traffic.additions import Columns
 
 
 def option(text: str, metavar: str | None = None, *names: str, **more: Any) -> Any:
@@ -88,6 +89,30 @@ class Simulation:
         return Requests(
             trace=self.trace, samples=self.samples, slo_s=slo_s, seed=self.seed, predict_depth=self.predict_depth
         )
+
+
+_WIDTH = "Draw widths: lognormal:mean=39,sd=19,low=6,high=256,multiple=8 or shares:64=0.3,96=0.7."
+_STEPS = "Draw steps from widths: ratio=1.08,relative=0.205,absolute=1.5,high=103."
+CONSTRAINT = (
+    "{}: a value, uniform:LOW,HIGH, normal:MEAN,DEVIATION,LOW,HIGH (clipped), list:VALUE,... or shares:VALUE=SHARE,..."
+)
+PREDICT = "Predict {}, with this correlation, -1 to 1."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """Columns that are drawn for requests: the options of every command that draws some."""
+
+    width: Annotated[str | None, option(_WIDTH, "lognormal:...|shares:...")] = None
+    steps: Annotated[str | None, option(_STEPS, "KEY=VALUE,...")] = None
+    predict_width: Annotated[float | None, option(PREDICT.format("widths"), "RHO")] = None
+    min_accuracy: Annotated[str | None, option(CONSTRAINT.format("Accuracy asked for"), "DISTRIBUTION")] = None
+
+    def columns(self, slo: str | None = None) -> Columns:
+        """The columns as the library takes them, with objectives if they are drawn too."""
+        from ..traffic.additions import parse_columns
+
+        return parse_columns(**vars(self), slo=slo, named=lambda name: f"--{name.replace('_', '-')}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -84,6 +84,18 @@ def show(
         note(f"wrote {wrote}{then}")
 
 
+def drawn(given: Mapping[str, Any]) -> dict[str, str | None]:
+    """The columns that were drawn for requests, as facts."""
+    predicted = {name: given[f"predict_{name}"] for name in ("depth", "width")}
+    return {
+        "SLOs": given["slo"],
+        "widths": given["width"],
+        "steps": given["steps"],
+        "accuracy asked for": given["min_accuracy"],
+        **{f"predicted {name}": None if rho is None else f"correlation {rho:g}" for name, rho in predicted.items()},
+    }
+
+
 def facts(found: Mapping[str, str | None] | Iterable[tuple[str, str | None]]) -> str:
     """Names and values, aligned; a fact whose value is ``None`` is left out."""
     given = found.items() if isinstance(found, Mapping) else found

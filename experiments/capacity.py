@@ -19,7 +19,8 @@ from ..serving.requirements import Requirement, check_stated
 from ..serving.scheduler import Scheduler
 from ..serving.statistics import Interval, mean_interval
 from ..tables.latency import LatencyTable
-from ..traffic.arrivals import poisson
+from ..traffic.additions import Columns, add_columns
+from ..traffic.arrivals import offline, poisson
 from ..traffic.traffic import Traffic, prepare
 from .inputs import AnyPolicy, AnyTable, as_scheduler, as_table
 from .workers import Workers, in_order
@@ -33,6 +34,13 @@ _FLOOR = 2.0**-10
 
 _LEAST_RATE = 1e-6
 """Lowest rate that may be asked for, as a share of the saturation rate: below, times have too few digits."""
+
+
+_SAMPLE = 2**16
+"""Requests whose widths and steps the saturation rate is the mean of."""
+
+NO_COLUMNS = Columns()
+"""Requests that state nothing."""
 
 
 class Estimated(NamedTuple):
@@ -98,13 +106,13 @@ class Capacity:
     probes: list[Probe]
 
 
-def saturation_rate(table: LatencyTable, b_max: int | None = None) -> float:
+def saturation_rate(table: LatencyTable, b_max: int | None = None, columns: Columns = NO_COLUMNS) -> float:
     """Rate beyond which queues grow under any policy.
 
-    A stage that runs with b samples takes at least b times its least time a
-    sample; a request needs every stage up to its exit.  Poisson arrivals have no widths and no steps of their own:
-    they run at the largest width, and a last stage that repeats runs as often as it can.  Lanes side by side share
-    the device: together they are :attr:`LatencyTable.speedup` times as fast.
+    A stage that runs with b samples takes at least b times its least time a sample, in the fastest SubNet and state,
+    at the width of the sample or a wider one; a request needs every stage up to its exit.  Without widths of their own
+    requests run at the largest width, and without steps a last stage that repeats runs as often as it can.  Lanes side
+    by side share the device: together they are :attr:`LatencyTable.speedup` times as fast.
 
     Parameters
     ----------
@@ -112,19 +120,30 @@ def saturation_rate(table: LatencyTable, b_max: int | None = None) -> float:
         Times, and the exits' rates.
     b_max : int, optional
         Largest batch, if smaller than the table's.
+    columns : Columns
+        How widths and steps of requests are drawn; the mean is taken over 65,536 of them.
 
     Returns
     -------
     float
         Requests/s.
+
+    Raises
+    ------
+    InputError
+        If there is a column without that which it follows from.
     """
+    sample, widths = add_columns(offline(_SAMPLE), 0, columns), table.widths or [math.inf]
     limit = min(b_max or table.b_max, table.b_max)
-    widest = slice(None, None, table.axes[2])  # of every SubNet and state
-    time_s = table.segments(by_layer=False).time_s[widest, :, 1 : limit + 1].min(axis=0)  # of the fastest of them
+    time_s = table.segments(by_layer=False).time_s[:, :, 1 : limit + 1]
+    fastest_s = time_s.reshape(-1, len(widths), *time_s.shape[1:]).min(axis=0)  # of every SubNet and state
+    least_s = np.minimum.accumulate((fastest_s / np.arange(1, limit + 1)).min(axis=2))  # at a width or a wider one
     rates = np.array([row.rate for row in table.exits])
     reach = 1.0 - np.concatenate([[0.0], np.cumsum(rates)[:-1]])
-    reach[-1] *= table.exits[-1].steps
-    return table.speedup / float(reach @ (time_s / np.arange(1, limit + 1)).min(axis=1))
+    own = [0] if sample.width is None else np.searchsorted(-np.array(widths), -sample.width, side="right") - 1
+    repeats = (table.exits[-1].steps if sample.steps is None else sample.steps) - 1
+    work_s = (least_s @ reach)[own] + repeats * (reach[-1] * least_s[:, -1])[own]
+    return table.speedup / float(work_s.mean())
 
 
 def check_monotone(requirements: Sequence[Requirement], requests: int) -> None:
@@ -218,7 +237,8 @@ class _Search:
     table: LatencyTable
     scheduler: Scheduler
     requirements: Sequence[Requirement]
-    slo_s: float
+    slo_s: float | None
+    columns: Columns
     predict_depth: float | None
     seeds: int
     requests: int
@@ -230,12 +250,13 @@ class _Search:
     simulated: int = 0
 
     def _draw(self, count: int) -> None:
-        """Draw what is missing; longer traffic begins with the shorter one, but for the noise of predictions."""
+        """Draw what is missing; longer traffic begins with the shorter one, but for noise of steps and predictions."""
         if not self.drawn or len(self.drawn[0]) < count:
-            rates, seeds = [row.rate for row in self.table.exits], range(self.seeds)
+            rates, rho = [row.rate for row in self.table.exits], self.predict_depth
+            traces = [add_columns(poisson(1.0, count, seed), seed, self.columns) for seed in range(self.seeds)]
             self.drawn = [
-                prepare(poisson(1.0, count, seed), rates, slo_s=self.slo_s, seed=seed, predict_depth=self.predict_depth)
-                for seed in seeds
+                prepare(trace, rates, slo_s=self.slo_s, seed=seed, predict_depth=rho)
+                for seed, trace in enumerate(traces)
             ]
 
     def _run(self, at: tuple[float, int], seed: int) -> _Ran:
@@ -270,7 +291,8 @@ def find_capacity(
     policy: AnyPolicy,
     requirements: Sequence[Requirement],
     *,
-    slo_s: float,
+    slo_s: float | None = None,
+    columns: Columns = NO_COLUMNS,
     predict_depth: float | None = None,
     seeds: int = 5,
     requests: int = 20_000,
@@ -291,10 +313,13 @@ def find_capacity(
         Who decides.
     requirements : sequence of Requirement
         Upper bounds on figures that more traffic makes worse.
-    slo_s : float
-        Latency objective in seconds.
+    slo_s : float, optional
+        Latency objective in seconds, if requests have none of their own.
+    columns : Columns
+        Columns that are drawn for requests, e.g. objectives of their own; by default they state nothing.
     predict_depth : float, optional
-        Correlation of predicted with actual exits, for policies that use predictions; by default there are none.
+        Correlation of predicted with actual exits, or steps, for policies that use predictions; by default there are
+        none.
     seeds : int
         Independent runs at each rate, with seeds 0..seeds - 1.
     requests : int
@@ -318,11 +343,14 @@ def find_capacity(
     Raises
     ------
     InputError
-        If the table cannot be read, a requirement cannot be decided so, a number is out of range, or the policy breaks
-        its contract.
+        If the table cannot be read or does not use a column, a requirement cannot be decided so, a number is out of
+        range, or the policy breaks its contract.
     """
     scheduler, latency = as_scheduler(policy), as_table(table)
-    saturation = saturation_rate(latency, scheduler.b_max)
+    useless = columns.useless(widths=latency.widths, steps=latency.exits[-1].steps, subnets=latency.subnets)
+    if useless:
+        raise InputError(useless)
+    saturation = saturation_rate(latency, scheduler.b_max, columns)
     high = saturation if high_per_s is None else high_per_s
     low = _FLOOR * min(saturation, high) if low_per_s is None else low_per_s
     cap = 16 * requests if max_requests is None else max_requests
@@ -338,7 +366,9 @@ def find_capacity(
         raise InputError(f"requests: expected at least 1 and at most {cap:,}, the most of a run, found {requests:,}")
     check_monotone(requirements, seeds * cap)
     check_stated(requirements, mac_share=latency.peak_macs_per_s)
-    search = _Search(latency, scheduler, requirements, slo_s, predict_depth, seeds, requests, cap, threads, progress)
+    search = _Search(
+        latency, scheduler, requirements, slo_s, columns, predict_depth, seeds, requests, cap, threads, progress
+    )
     _bracket(search, low, high, tolerance)
     probes = sorted(search.probes, key=lambda probe: probe.rate_per_s)
     failed = next((probe for probe in probes if probe.verdict == NOT_KEPT), None)

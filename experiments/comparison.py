@@ -21,7 +21,7 @@ from ..formats import InputError, Printed, check_resumable, read_printed, write_
 from ..tables.latency import LatencyTable
 from .designs import Asked
 from .estimates import Difference, Estimate
-from .scenarios import Contender, Point, Scenario
+from .scenarios import DRAWN, Contender, Point, Scenario
 from .store import COMPARED, DESIGNS, RUNS, Engine, Run, RunTable, Store, find_engines, run_each
 from .workers import workers
 
@@ -57,22 +57,33 @@ class PointResult(Printed):
     network: str
     platform: str
     bandwidth_gb_s: float | None
-    slo_s: float
+    slo_s: float | None
+    slo: str | None = None
     rate_per_s: float | None
     cv: float | None = None
     trace: str | None
     trace_sha256: str | None
     offline: bool = False
+    width: str | None = None
+    steps: str | None = None
     min_accuracy: str | None = None
     predict_depth: float | None = None
+    predict_width: float | None = None
     requests: int
     contenders: list[Standing]
 
     @property
     def key(self) -> tuple[object, ...]:
         """What it is matched by."""
-        traffic = self.rate_per_s, self.cv, self.trace_sha256, self.offline, self.min_accuracy
-        return self.case, self.slo_s, *traffic, self.predict_depth, self.requests
+        drawn = (getattr(self, name) for name in DRAWN)
+        return self.case, self.slo_s, self.rate_per_s, self.trace_sha256, self.requests, *drawn
+
+    @property
+    def objective(self) -> str:
+        """Its latency objective, in few words."""
+        if self.slo_s is not None:
+            return f"SLO {1e3 * self.slo_s:g} ms"
+        return f"SLOs {self.slo}" if self.slo else "SLOs of its trace"
 
     @property
     def arrivals(self) -> str:
@@ -82,7 +93,7 @@ class PointResult(Printed):
         return "all at once" if self.offline else "its trace"
 
     def __str__(self) -> str:
-        return f'case "{self.case}", SLO {1e3 * self.slo_s:g} ms, {self.arrivals}, {self.requests:,} requests'
+        return f'case "{self.case}", {self.objective}, {self.arrivals}, {self.requests:,} requests'
 
 
 class ContenderRow(Printed):
@@ -280,13 +291,10 @@ def _described(point: Point, contenders: list[Standing]) -> PointResult:
         bandwidth_gb_s=None if isinstance(on, LatencyTable) else on.platform.bandwidth_gb_s,
         slo_s=point.slo_s,
         rate_per_s=point.rate_per_s,
-        cv=site.keys.cv,
         trace=site.keys.trace,
         trace_sha256=site.trace_sha256,
-        offline=site.keys.offline,
-        min_accuracy=site.keys.min_accuracy,
-        predict_depth=site.keys.predict_depth,
         requests=point.requests,
+        **site.keys.drawn,
         contenders=contenders,
     )
 
@@ -328,7 +336,7 @@ class Change(Printed):
     """
 
     case: str
-    slo_s: float
+    slo_s: float | None
     rate_per_s: float | None
     offline: bool = False
     contender: str

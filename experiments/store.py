@@ -23,7 +23,6 @@ from ..serving.statistics import Interval
 from ..tables.latency import LatencyTable
 from ..traffic.additions import add_columns
 from ..traffic.arrivals import gamma, offline, poisson
-from ..traffic.constraints import parse_accuracies
 from ..traffic.traffic import Traffic, prepare
 from .designs import Asked, Found, find_each
 from .scenarios import Contender, Point
@@ -189,8 +188,7 @@ def traffic(point: Point, seed: int) -> Traffic:
     point : Point
         The point of the grid.
     seed : int
-        Seed of arrivals, where they are drawn, of exits, where the trace decides none, of accuracies, and of
-        predictions.
+        Seed of arrivals, where they are drawn, of exits, where the trace decides none, and of columns that are drawn.
 
     Returns
     -------
@@ -206,8 +204,7 @@ def traffic(point: Point, seed: int) -> Traffic:
         trace = gamma(rate, site.keys.cv, point.requests, seed)
     else:
         trace = poisson(rate, point.requests, seed)
-    if site.keys.min_accuracy is not None:
-        trace = add_columns(trace, seed, min_accuracy=parse_accuracies(site.keys.min_accuracy))
+    trace = add_columns(trace, seed, site.keys.columns)
     rates, rho = [item.rate for item in site.exits], site.keys.predict_depth
     return prepare(trace, rates, slo_s=point.slo_s, seed=seed, predict_depth=rho)
 
@@ -227,10 +224,7 @@ class Run(NamedTuple):
             "policy_sha256": self.contender.source_sha256,
             "slo_s": self.point.slo_s,
             "rate_per_s": self.point.rate_per_s,
-            "cv": self.point.site.keys.cv,
-            "offline": self.point.site.keys.offline,
-            "min_accuracy": self.point.site.keys.min_accuracy,
-            "predict_depth": self.point.site.keys.predict_depth,
+            **self.point.site.keys.drawn,
             "trace_sha256": self.point.site.trace_sha256,
             "requests": self.point.requests,
             "seed": self.seed,

@@ -71,7 +71,7 @@ def _title(points: Sequence[PointResult]) -> str:
     rates = {point.rate_per_s for point in points}
     shared = [legible(first.case)]
     if len(slos) == 1:
-        shared.append(f"SLO {1e3 * first.slo_s:g} ms")
+        shared.append(legible(first.objective))
     if len(rates) == 1:
         shared.append(first.arrivals if first.rate_per_s is None else f"{first.rate_per_s:g} requests/s")
     return f"{shared[0]}\n{', '.join(shared[1:])}"
@@ -88,7 +88,7 @@ def _panel(axes: Axes, points: Sequence[PointResult], metric: str, label: str, s
         spread = np.nan_to_num(np.maximum(np.abs(scale * ends - mean), 0.0))
         x: Sequence[float] = [index]
         if len(points) > 1:
-            x = [point.rate_per_s or 0.0 if over_rate else 1e3 * point.slo_s for point in points]
+            x = [point.rate_per_s or 0.0 if over_rate else 1e3 * (point.slo_s or 0.0) for point in points]
             aside = 0.012 * (max(x) - min(x)) * (index - (len(contenders) - 1) / 2)  # intervals do not hide each other
             x = [value + aside for value in x]
         axes.errorbar(

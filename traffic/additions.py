@@ -2,30 +2,107 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
-from .constraints import Constraint
+from .constraints import Constraint, parse_accuracies, parse_slos
 from .predictions import predict
 from .randomness import ACCURACIES, SLOS, STEPS, WIDTHS, stream
+from .shares import Shares
 from .trace import Trace
-from .widths import Follow, LogNormal, Shares
+from .widths import Follow, LogNormal, parse_steps, parse_widths
 
 
-def add_columns(
-    trace: Trace,
-    seed: int,
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Columns:
+    """Columns to be drawn, each by where its values come from; ``None`` where a column is not drawn.
+
+    Attributes
+    ----------
+    width : LogNormal or Shares, optional
+        Where widths are drawn from.
+    steps : Follow, optional
+        How steps follow from widths.
+    predict_width : float, optional
+        Correlation (:func:`.predictions.predict`) of predictions with widths.
+    min_accuracy, slo_s : Constraint or Shares, optional
+        Where the accuracies that requests ask for, and their latency objectives, are drawn from.
+    """
+
+    width: LogNormal | Shares | None = None
+    steps: Follow | None = None
+    predict_width: float | None = None
+    min_accuracy: Constraint | Shares | None = None
+    slo_s: Constraint | Shares | None = None
+
+    def useless(self, *, widths: object | None, steps: int, subnets: object | None) -> list[str]:
+        """Columns that change nothing where they are served.
+
+        Parameters
+        ----------
+        widths, subnets : object, optional
+            Those of the latency table, ``None`` if it has none.
+        steps : int
+            How often its last stage runs at most.
+
+        Returns
+        -------
+        list of str
+            A fault for each such column, which begins with its name.
+        """
+        faults = []
+        if self.width is not None and self.steps is None and widths is None:
+            faults.append("width: expected a table with widths, or steps that follow from them, found neither")
+        if self.steps is not None and steps == 1:
+            faults.append("steps: expected a network whose last stage repeats, found one that runs each stage once")
+        if self.min_accuracy is not None and subnets is None:
+            faults.append("min_accuracy: expected a table with SubNets, found one network alone")
+        return faults
+
+
+def parse_columns(
     *,
-    width: LogNormal | Shares | None = None,
-    steps: Follow | None = None,
-    predict_depth: float | None = None,
+    width: str | None = None,
+    steps: str | None = None,
     predict_width: float | None = None,
-    min_accuracy: Constraint | None = None,
-    slo_s: Constraint | None = None,
-) -> Trace:
+    min_accuracy: str | None = None,
+    slo: str | None = None,
+    named: Callable[[str], str] = str,
+) -> Columns:
+    """Read which columns are to be drawn.
+
+    Parameters
+    ----------
+    width, steps, predict_width, min_accuracy, slo
+        What a user wrote, in the forms of :func:`.widths.parse_widths`, :func:`.widths.parse_steps`,
+        :func:`.constraints.parse_accuracies` and :func:`.constraints.parse_slos`; by default a column is not drawn.
+    named : callable
+        How a fault names the parameter, e.g. as an option.
+
+    Returns
+    -------
+    Columns
+        The columns.
+
+    Raises
+    ------
+    InputError
+        If a text is none of these forms.
+    """
+    return Columns(
+        width=None if width is None else parse_widths(width, named("width")),
+        steps=None if steps is None else parse_steps(steps, named("steps")),
+        predict_width=predict_width,
+        min_accuracy=None if min_accuracy is None else parse_accuracies(min_accuracy, named("min_accuracy")),
+        slo_s=None if slo is None else parse_slos(slo, named("slo")),
+    )
+
+
+def add_columns(trace: Trace, seed: int, columns: Columns, *, predict_depth: float | None = None) -> Trace:
     """Draw columns that a trace does not have, each from a random stream of its own.
 
     Parameters
@@ -34,17 +111,11 @@ def add_columns(
         Requests.
     seed : int
         Same seed, same columns.
-    width : LogNormal or Shares, optional
-        Where widths are drawn from.
-    steps : Follow, optional
-        How steps follow from widths.
+    columns : Columns
+        Which ones.
     predict_depth : float, optional
         Correlation (:func:`.predictions.predict`) of predictions with the steps of the trace, or with its exits if it
-        has none.
-    predict_width : float, optional
-        Correlation of predictions with its widths.
-    min_accuracy, slo_s : Constraint, optional
-        Where the accuracies that requests ask for, and their latency objectives, are drawn from.
+        has none.  Where exits are drawn later, :func:`.traffic.prepare` predicts them.
 
     Returns
     -------
@@ -54,46 +125,44 @@ def add_columns(
     Raises
     ------
     InputError
-        If a column is there already, what it follows from is not, or nothing is to be added.
+        If a column is there already, or what it follows from is not.
     """
     asked = {
-        "width": width, "steps": steps, "predicted_depth": predict_depth, "predicted_width": predict_width,
-        "min_accuracy": min_accuracy, "slo_s": slo_s,
+        "width": columns.width, "steps": columns.steps, "predicted_depth": predict_depth,
+        "predicted_width": columns.predict_width, "min_accuracy": columns.min_accuracy, "slo_s": columns.slo_s,
     }  # fmt: skip
-    wanted = [name for name, value in asked.items() if value is not None]
-    if not wanted:
-        raise InputError(f"add: expected at least one of the columns {', '.join(asked)}, found none; add e.g. --width")
-    where = trace.source or "trace"
+    where = trace.source or "the trace"
     faults = [
-        f"{where}: expected no column {name}, which is to be drawn; leave out one of the two"
-        for name in wanted
-        if getattr(trace, name) is not None
+        f"{name}: expected no such column in {where}, as it is to be drawn; leave out one of the two"
+        for name, value in asked.items()
+        if value is not None and getattr(trace, name) is not None
     ]
-    if steps is not None and width is None and trace.width is None:
-        faults.append(f"{where}: expected a column width, which steps follow from, found none; draw one with --width")
-    if predict_depth is not None and trace.exits is None and trace.steps is None and steps is None:
+    if columns.width is None and trace.width is None:
+        if columns.steps is not None:
+            faults.append("steps: expected widths, which steps follow from, found none; draw the column width too")
+        if columns.predict_width is not None:
+            faults.append("predict_width: expected widths to predict, found none; draw the column width too")
+    if predict_depth is not None and trace.exits is None and trace.steps is None and columns.steps is None:
         faults.append(
-            f"{where}: expected a column exit or steps to predict, found neither; where exits are drawn later, "
-            "`fluidb serve-sim --predict-depth` predicts them"
+            f"predict_depth: expected a column exit or steps in {where} to predict, found neither; where exits are "
+            "drawn later, `fluidb serve-sim --predict-depth` predicts them"
         )
-    if predict_width is not None and width is None and trace.width is None:
-        faults.append(f"{where}: expected a column width to predict, found none; draw one with --width")
     if faults:
         raise InputError(faults)
-    if min_accuracy is not None:
-        trace = replace(trace, min_accuracy=min_accuracy.draw(stream(seed, ACCURACIES), len(trace)))
-    if slo_s is not None:
-        trace = replace(trace, slo_s=slo_s.draw(stream(seed, SLOS), len(trace)))
-    if width is not None:
-        trace = replace(trace, width=width.draw(stream(seed, WIDTHS), len(trace)))
-    if steps is not None:
+    if columns.min_accuracy is not None:
+        trace = replace(trace, min_accuracy=columns.min_accuracy.draw(stream(seed, ACCURACIES), len(trace)))
+    if columns.slo_s is not None:
+        trace = replace(trace, slo_s=columns.slo_s.draw(stream(seed, SLOS), len(trace)))
+    if columns.width is not None:
+        trace = replace(trace, width=columns.width.draw(stream(seed, WIDTHS), len(trace)))
+    if columns.steps is not None:
         assert trace.width is not None  # a fault above
-        trace = replace(trace, steps=steps.draw(stream(seed, STEPS), trace.width))
+        trace = replace(trace, steps=columns.steps.draw(stream(seed, STEPS), trace.width))
     depths = trace.exits if trace.steps is None else trace.steps
     if predict_depth is not None and depths is not None:
         trace = replace(trace, predicted_depth=_predicted("predicted_depth", depths, predict_depth, seed))
-    if predict_width is not None and trace.width is not None:
-        trace = replace(trace, predicted_width=_predicted("predicted_width", trace.width, predict_width, seed))
+    if columns.predict_width is not None and trace.width is not None:
+        trace = replace(trace, predicted_width=_predicted("predicted_width", trace.width, columns.predict_width, seed))
     return trace
 
 

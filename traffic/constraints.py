@@ -10,14 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, parse_duration, read_number
+from .shares import Shares, read_shares
 from .trace import MAX_ARRIVAL_S
 
 FORMS = {
     "uniform": ("LOW,HIGH", 2),
     "normal": ("MEAN,DEVIATION,LOW,HIGH", 4),
     "list": ("VALUE,...", None),
+    "shares": ("VALUE=SHARE,...", None),
 }
-"""Distributions: how their values are written, and how many there are."""
+"""Distributions: how their values are written, and how many there are; ``shares`` are :class:`.shares.Shares`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,11 @@ class Constraint:
 
     form: str
     values: tuple[float, ...]
+
+    @property
+    def single(self) -> float | None:
+        """The value that all requests have, if there is only one."""
+        return self.values[0] if self.form == "list" and len(set(self.values)) == 1 else None
 
     def draw(self, generator: np.random.Generator, count: int) -> NDArray[np.float64]:
         """So many values.
@@ -60,7 +67,9 @@ class Constraint:
         return np.clip(generator.normal(mean, deviation, count), low, high)
 
 
-def _parse(text: str, option: str, read: Callable[[str], float], low: float, high: float, example: str) -> Constraint:
+def _parse(
+    text: str, option: str, read: Callable[[str], float], low: float, high: float, example: str
+) -> Constraint | Shares:
     """A distribution of values that ``read`` reads, all of them within bounds."""
     match = re.fullmatch(r"\s*(?:(\w+):)?(.*)", text, re.DOTALL)
     assert match is not None
@@ -69,19 +78,23 @@ def _parse(text: str, option: str, read: Callable[[str], float], low: float, hig
     if form not in FORMS or (count is not None and len(listed) != count):
         known = ", ".join(f"{name}:{shape}" for name, (shape, _) in FORMS.items())
         raise InputError(f'{option}: expected {known} or a value, found "{text}"; e.g. {example}')
-    values = tuple(read(item.strip()) for item in listed)
+    if form == "shares":
+        found: Constraint | Shares = read_shares(match[2], option, example, lambda item: read(item.strip()))
+    else:
+        found = Constraint(form, tuple(read(item.strip()) for item in listed))
+    values = found.values
     bounds = values if form != "normal" else values[2:]
     wrong = [value for value in bounds if not low <= value <= high]
     if wrong:
         raise InputError(f"{option}: expected values from {low:g} to {high:g}, found {wrong[0]:g}")
-    if form != "list" and bounds[0] > bounds[1]:
+    if form in ("uniform", "normal") and bounds[0] > bounds[1]:
         raise InputError(f"{option}: expected LOW <= HIGH, found {bounds[0]:g} and {bounds[1]:g}")
     if form == "normal" and not (np.isfinite(values[0]) and 0 <= values[1] < np.inf):
         raise InputError(f"{option}: expected a mean and a deviation >= 0, found {values[0]:g} and {values[1]:g}")
-    return Constraint(form, values)
+    return found
 
 
-def parse_accuracies(text: str, option: str = "min_accuracy") -> Constraint:
+def parse_accuracies(text: str, option: str = "min_accuracy") -> Constraint | Shares:
     """A distribution of accuracies.
 
     Parameters
@@ -93,7 +106,7 @@ def parse_accuracies(text: str, option: str = "min_accuracy") -> Constraint:
 
     Returns
     -------
-    Constraint
+    Constraint or Shares
         The distribution.
 
     Raises
@@ -116,7 +129,7 @@ def parse_accuracies(text: str, option: str = "min_accuracy") -> Constraint:
     return _parse(text, option, read, 0.0, 1.0, "uniform:0.75,0.79")
 
 
-def parse_slos(text: str, option: str = "slo") -> Constraint:
+def parse_slos(text: str, option: str = "slo") -> Constraint | Shares:
     """A distribution of latency objectives in seconds, written as durations.
 
     Parameters
@@ -128,7 +141,7 @@ def parse_slos(text: str, option: str = "slo") -> Constraint:
 
     Returns
     -------
-    Constraint
+    Constraint or Shares
         The distribution.
 
     Raises

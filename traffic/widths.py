@@ -7,20 +7,17 @@ those of a decoder that runs until the output of the request is complete.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError, read_number
+from ..formats import InputError
+from .shares import Shares, read_pairs, read_positive, read_shares
 
 MAX_WIDTH = 10**6
 """A width beyond is no length of a sequence."""
-
-SHARES_SUM = 1e-6
-"""Shares may miss a sum of 1 by so much, as they are written with few digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +46,6 @@ class LogNormal:
         drawn = np.exp(math.log(self.mean) - spread / 2 + math.sqrt(spread) * random.standard_normal(count))
         whole = np.clip(np.rint(drawn), self.low, self.high)
         return np.asarray(np.ceil(whole / self.multiple) * self.multiple)
-
-
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """A few widths, each with its share of the requests; shares sum to 1."""
-
-    widths: tuple[float, ...]
-    shares: tuple[float, ...]
-
-    def draw(self, random: np.random.Generator, count: int) -> NDArray[np.float64]:
-        """Draw so many widths."""
-        below = np.cumsum(self.shares)[:-1]
-        return np.array(self.widths)[np.searchsorted(below, random.random(count), side="right")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +103,7 @@ def parse_widths(text: str, what: str = "width") -> LogNormal | Shares:
 
     Examples
     --------
-    >>> parse_widths("shares:64=0.3,96=0.7").widths
+    >>> parse_widths("shares:64=0.3,96=0.7").values
     (64.0, 96.0)
     """
     name, _, rest = text.partition(":")
@@ -127,13 +111,10 @@ def parse_widths(text: str, what: str = "width") -> LogNormal | Shares:
         return _filled(LogNormal, rest, what, _LOGNORMAL)
     if name != "shares":
         raise InputError(f'{what}: expected lognormal:... or shares:..., found "{text}"; write e.g. {_LOGNORMAL}')
-    pairs = _pairs(rest, what, _SHARES, lambda key: _positive(key, what, _SHARES))
-    if not math.isclose(sum(pairs.values()), 1.0, abs_tol=SHARES_SUM) or max(pairs) > MAX_WIDTH:
-        raise InputError(
-            f"{what}: expected widths up to {MAX_WIDTH:,} with shares that sum to 1, found a sum of "
-            f"{sum(pairs.values()):g} and widths up to {max(pairs):g}; write e.g. {_SHARES}"
-        )
-    return Shares(tuple(pairs), tuple(pairs.values()))
+    found = read_shares(rest, what, _SHARES, lambda key: read_positive(key, what, _SHARES))
+    if max(found.values) > MAX_WIDTH:
+        raise InputError(f"{what}: expected widths up to {MAX_WIDTH:,}, found {max(found.values):g}")
+    return found
 
 
 def parse_steps(text: str, what: str = "steps") -> Follow:
@@ -150,7 +131,7 @@ def parse_steps(text: str, what: str = "steps") -> Follow:
 def _filled(kind: type[Kind], text: str, what: str, example: str) -> Kind:
     """A distribution from the parameters that a user wrote."""
     names = [field.name for field in fields(kind)]
-    pairs = _pairs(text, what, example, str)
+    pairs = read_pairs(text, what, example, str)
     unknown = sorted(set(pairs) - set(names))
     if unknown:
         raise InputError(f'{what}: unknown parameter "{unknown[0]}"; known: {", ".join(names)}')
@@ -164,31 +145,3 @@ def _filled(kind: type[Kind], text: str, what: str, example: str) -> Kind:
         if not least <= value <= MAX_WIDTH or (name == "multiple" and value % 1):
             raise InputError(f"{what}: {name}: expected {least:g} to {MAX_WIDTH:,}, found {value:g}")
     return found
-
-
-Key = TypeVar("Key")
-
-
-def _pairs(text: str, what: str, example: str, read: Callable[[str], Key]) -> dict[Key, float]:
-    """Keys and numbers >= 0 from ``key=number,...``."""
-    found: dict[Key, float] = {}
-    for item in text.split(","):
-        key, equals, value = item.partition("=")
-        if not equals or not key:
-            raise InputError(f'{what}: expected key=number, found "{item}"; write e.g. {example}')
-        name = read(key)
-        if name in found:
-            raise InputError(f"{what}: expected every key once, found {key} twice")
-        found[name] = _positive(value, what, example, zero=True)
-    return found
-
-
-def _positive(text: str, what: str, example: str, *, zero: bool = False) -> float:
-    """A finite number above 0, or also 0."""
-    try:
-        value = read_number(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf or (value == 0 and not zero):
-        raise InputError(f'{what}: expected a number {">=" if zero else ">"} 0, found "{text}"; write e.g. {example}')
-    return value

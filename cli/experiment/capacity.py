@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..options import AsJson, Picture, Policy, PredictDepth, TableFolder, Threads, duration, option
-from ..render import facts, fail, percent, progress, quantity, show, table
+from ..options import CONSTRAINT, AsJson, Drawn, Picture, Policy, PredictDepth, TableFolder, Threads, option
+from ..render import drawn, facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
     from ...experiments.capacity import Capacity, Estimated, Probe
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 def command(
     directory: TableFolder,
-    slo: Annotated[str, option("Latency objective, e.g. 200ms.", "DURATION")],
+    slo: Annotated[str, option(CONSTRAINT.format("Latency objective"), "DISTRIBUTION")],
     require: Annotated[list[str], option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")],
     policy: Policy = "fluid",
     predict_depth: PredictDepth = None,
+    *,
+    columns: Drawn,
     seeds: Annotated[int, option("Independent runs at each rate.", min=2, max=1000)] = 5,
     requests: Annotated[int, option("Requests of each run, to begin with.", min=1, max=10**7)] = 20_000,
     max_requests: Annotated[
@@ -31,13 +33,13 @@ def command(
     low: Annotated[float | None, option("Lowest rate to search.", "REQUESTS/S")] = None,
     high: Annotated[float | None, option("Highest rate to search.", "REQUESTS/S")] = None,
     threads: Threads = None,
-    *,
     picture: Picture,
     as_json: AsJson = False,
 ) -> None:
     """Find the highest arrival rate that keeps requirements.
 
-    Arrivals are Poisson. Exit code 1 if the policy keeps the requirements at no rate.
+    Arrivals are Poisson; widths, steps, accuracies asked for and predictions can be drawn
+    too. Exit code 1 if the policy keeps the requirements at no rate.
     """
     from ...experiments.capacity import find_capacity
     from ...plots.capacity import draw_capacity
@@ -45,8 +47,13 @@ def command(
 
     picture.check()
     required = [parse_requirement(text, "--require") for text in require]
-    settings: dict[str, Any] = {"slo_s": duration(slo, "--slo"), "seeds": seeds, "requests": requests}
-    settings |= {
+    asked = columns.columns(slo)
+    slo_s = asked.slo_s and asked.slo_s.single
+    settings: dict[str, Any] = {
+        "slo_s": slo_s,
+        "columns": asked if slo_s is None else replace(asked, slo_s=None),
+        "seeds": seeds,
+        "requests": requests,
         "predict_depth": predict_depth,
         "max_requests": max_requests,
         "low_per_s": low,
@@ -56,11 +63,12 @@ def command(
     with progress("rates") as report:
         found = find_capacity(directory, policy, required, **settings, progress=report)
     picture.write(lambda: draw_capacity(found, required))
-    record = {"design": directory, "policy": policy, "slo_s": settings["slo_s"], "predict_depth": predict_depth}
+    stated = vars(columns) | {"slo": slo if slo_s is None else None, "predict_depth": predict_depth}
+    record = {"design": directory, "policy": policy, "slo_s": slo_s, **stated}
     record |= {"requirements": [item.text for item in required], **asdict(found)}
     record["probes"] = [asdict(probe) | {"estimates": _estimates(required, probe)} for probe in found.probes]
     if as_json or found.kept_per_s is not None:
-        show(as_json, "fluidb.capacity-output/1", record, _text(found, policy, required), picture.plot)
+        show(as_json, "fluidb.capacity-output/1", record, _text(found, policy, stated, required), picture.plot)
     if found.kept_per_s is None:
         lowest = found.probes[0]
         pairs = list(zip(required, lowest.estimates, strict=True))
@@ -90,7 +98,7 @@ def _shown(item: Requirement, found: Estimated) -> tuple[str, str]:
     return quantity(found.value, item.unit), within
 
 
-def _text(found: Capacity, policy: str, required: Sequence[Requirement]) -> Iterator[str]:
+def _text(found: Capacity, policy: str, stated: Mapping[str, Any], required: Sequence[Requirement]) -> Iterator[str]:
     assert found.kept_per_s is not None
     undecided = "" if found.kept_per_s == found.high_per_s else "; undecided"
     not_kept, band = f"none{undecided} up to {_rate(found.high_per_s)}, the highest rate searched", None
@@ -99,6 +107,7 @@ def _text(found: Capacity, policy: str, required: Sequence[Requirement]) -> Iter
         band = f"{percent(found.not_kept_per_s / found.kept_per_s - 1)} of the rate"
     about = {
         "policy": policy,
+        **drawn(stated),
         "highest rate kept": _rate(found.kept_per_s),
         "lowest not kept": not_kept,
         "undecided between": band,

@@ -11,7 +11,7 @@ import typer
 
 from ..interrupt import resumable
 from ..options import AsJson, Cluster, Picture, Threads, argument, option, written
-from ..render import facts, note, progress, show, table
+from ..render import drawn, facts, note, progress, show, table
 
 if TYPE_CHECKING:
     from ...experiments.comparison import Against, Change, Comparison, PointResult
@@ -125,9 +125,8 @@ def _engine(options: dict[str, object]) -> str:
 
 def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
     first = points[0]
-    drawn = "Poisson arrivals" if first.cv is None else f"gamma arrivals, CV {first.cv:g}"
-    traffic = f"trace {first.trace}" if first.trace else "all wait at time 0" if first.offline else drawn
-    predicted = first.predict_depth is not None
+    process = "Poisson arrivals" if first.cv is None else f"gamma arrivals, CV {first.cv:g}"
+    traffic = f"trace {first.trace}" if first.trace else "all wait at time 0" if first.offline else process
     where = f"{first.network} on {first.platform}"
     designs: dict[str, list[str]] = {}
     for item in first.contenders:
@@ -137,15 +136,15 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
         "case": first.case if first.case == where else f"{first.case}: {where}",
         "bandwidth": None if first.bandwidth_gb_s is None else f"{first.bandwidth_gb_s:g} GB/s",
         "traffic": f"{traffic}, {first.requests:,} requests a run",
-        "accuracy asked for": first.min_accuracy,
-        "predicted depth": f"correlation {first.predict_depth:g}" if predicted else None,
+        **drawn(vars(first)),
     }
     yield facts([*about.items(), *((tile, ", ".join(names)) for tile, names in designs.items())])
     standings = [(point, item) for point in points for item in point.contenders]
     columns = {
         key: column
         for key, column in _columns(max(item.metrics["p99_latency_s"].mean for _, item in standings)).items()
-        if key in first.contenders[0].metrics and (predicted or key != "depth_variance")  # small with predictions
+        if key in first.contenders[0].metrics
+        and (first.predict_depth is not None or key != "depth_variance")  # small with predictions
     }
     headings = ["SLO ms", "req/s", *(column.heading for column in columns.values())]
     figures, differences = [], []
@@ -166,7 +165,8 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
 
 def _where(point: PointResult | Change) -> tuple[str, str]:
     without = "at once" if point.offline else "trace"
-    return f"{1e3 * point.slo_s:g}", without if point.rate_per_s is None else f"{point.rate_per_s:g}"
+    slo = "own" if point.slo_s is None else f"{1e3 * point.slo_s:g}"
+    return slo, without if point.rate_per_s is None else f"{point.rate_per_s:g}"
 
 
 def _worse(item: Change) -> tuple[str, ...]:

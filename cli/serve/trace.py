@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, Force, Output, argument, duration, flat, option
+from ..options import CONSTRAINT, PREDICT, AsJson, Drawn, Force, Output, argument, duration, flat, option
 from ..render import facts, show
 from . import trace_import
 
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Make request traces.")
 
 Rate = Annotated[float, option("Mean arrival rate in requests a second.", "REQUESTS/S")]
-
-
-WIDTH = "Draw widths: lognormal:mean=39,sd=19,low=6,high=256,multiple=8 or shares:64=0.3,96=0.7."
-STEPS = "Draw steps from widths: ratio=1.08,relative=0.205,absolute=1.5,high=103."
-CONSTRAINT = "{}: a value, uniform:LOW,HIGH, normal:MEAN,DEVIATION,LOW,HIGH (clipped) or list:VALUE,..."
-PREDICT = "Predict {}, with this correlation, -1 to 1."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +61,7 @@ class Made:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawn(Made):
+class Process(Made):
     """How many requests are drawn, and where their trace goes."""
 
     count: Annotated[int, option("Requests.")]
@@ -81,7 +75,7 @@ class Drawn(Made):
         self.write(process, lambda: draw(*parameters, self.count, self.seed, **more), self.seed)
 
 
-def poisson(rate: Rate, drawn: Drawn) -> None:
+def poisson(rate: Rate, drawn: Process) -> None:
     """Write a trace of Poisson arrivals."""
     drawn.draw("poisson", rate)
 
@@ -89,7 +83,7 @@ def poisson(rate: Rate, drawn: Drawn) -> None:
 def gamma(
     rate: Rate,
     cv: Annotated[float, option("Standard deviation/mean of the gaps, 0.001 to 20; 1 is Poisson.", "RATIO")],
-    drawn: Drawn,
+    drawn: Process,
 ) -> None:
     """Write a trace with gamma gaps: regular to bursty."""
     drawn.draw("gamma", rate, cv)
@@ -100,7 +94,7 @@ def mmpp(
     burst_rate: Annotated[float, option("Arrival rate during a burst.", "REQUESTS/S")],
     quiet_dwell: Annotated[str, option("Mean time between bursts, e.g. 10s.", "DURATION")],
     burst_dwell: Annotated[str, option("Mean duration of a burst, e.g. 500ms.", "DURATION")],
-    drawn: Drawn,
+    drawn: Process,
 ) -> None:
     """Write a trace of a two-state MMPP: bursts that last."""
     quiet_s, burst_s = duration(quiet_dwell, "--quiet-dwell"), duration(burst_dwell, "--burst-dwell")
@@ -113,7 +107,7 @@ def cameras(
     *,
     jitter: Annotated[str | None, option("Standard deviation of a frame's arrival, e.g. 5ms.", "DURATION")] = None,
     drop: Annotated[float, option("Probability that a frame is lost, 0 to 0.99.", "SHARE")] = 0.0,
-    drawn: Drawn,
+    drawn: Process,
 ) -> None:
     """Write a trace of the frames of periodic cameras.
 
@@ -126,7 +120,7 @@ def daily(
     rate: Rate,
     peak_to_mean: Annotated[float, option("Rate at the peak/mean rate, 1 to 24.", "RATIO")],
     peak_hour: Annotated[float, option("Hour of the peak, 0 to 24; time zero is midnight.", "HOUR")],
-    drawn: Drawn,
+    drawn: Process,
 ) -> None:
     """Write a trace that follows a smooth daily curve."""
     drawn.draw("daily", rate, peak_to_mean, peak_hour)
@@ -175,11 +169,8 @@ def rescale(
 def add(
     trace: Annotated[Path, argument("The trace to add columns to.", "FILE")],
     *,
-    width: Annotated[str | None, option(WIDTH, "lognormal:...|shares:...")] = None,
-    steps: Annotated[str | None, option(STEPS, "KEY=VALUE,...")] = None,
+    drawn: Drawn,
     predict_depth: Annotated[float | None, option(PREDICT.format("steps or exits"), "RHO")] = None,
-    predict_width: Annotated[float | None, option(PREDICT.format("widths"), "RHO")] = None,
-    min_accuracy: Annotated[str | None, option(CONSTRAINT.format("Accuracy asked for"), "DISTRIBUTION")] = None,
     slo: Annotated[str | None, option(CONSTRAINT.format("Latency objective"), "DISTRIBUTION")] = None,
     seed: Annotated[int, option("Same seed, same columns.")] = 0,
     made: Made,
@@ -188,23 +179,14 @@ def add(
 
     Each column is drawn independently of all else that is drawn with the seed.
     """
+    from ...formats import InputError
     from ...traffic import read_trace
-    from ...traffic.additions import add_columns
-    from ...traffic.constraints import parse_accuracies, parse_slos
-    from ...traffic.widths import parse_steps, parse_widths
+    from ...traffic.additions import Columns, add_columns
 
-    widths = None if width is None else parse_widths(width, "--width")
-    follow = None if steps is None else parse_steps(steps, "--steps")
-    accuracies = None if min_accuracy is None else parse_accuracies(min_accuracy, "--min-accuracy")
-    slos = None if slo is None else parse_slos(slo, "--slo")
-
-    def make() -> Trace:
-        return add_columns(
-            read_trace(trace), seed, width=widths, steps=follow,
-            predict_depth=predict_depth, predict_width=predict_width, min_accuracy=accuracies, slo_s=slos,
-        )  # fmt: skip
-
-    made.write("add", make, seed, [trace])
+    columns = drawn.columns(slo)
+    if columns == Columns() and predict_depth is None:
+        raise InputError("add: expected at least one column to draw, found none; add e.g. --width")
+    made.write("add", lambda: add_columns(read_trace(trace), seed, columns, predict_depth=predict_depth), seed, [trace])
 
 
 for _command in (poisson, gamma, mmpp, cameras, daily, offline, merge, rescale, add):

@@ -19,12 +19,15 @@ from ...models import NETWORKS, Exit, Network, load_network
 from ...platforms import PLATFORMS, Platform, load_platform
 from ...serving.scheduler import Scheduler, find_policy
 from ...tables.latency import LatencyTable, read_latency
+from ...traffic.additions import Columns, add_columns, parse_columns
+from ...traffic.arrivals import offline
 from ...traffic.arrivals.renewal import CVS
-from ...traffic.constraints import parse_accuracies
+from ...traffic.constraints import parse_accuracies, parse_slos
 from ...traffic.exits import check
 from ...traffic.predictions import check_correlation
 from ...traffic.reading import read_trace
 from ...traffic.trace import Trace
+from ...traffic.widths import parse_steps, parse_widths
 
 SCENARIOS = Catalogue("scenario", Path(__file__).parent, "fluidb compare --help")
 """The scenarios that ship."""
@@ -34,6 +37,10 @@ MAX_REQUESTS = 10**7
 
 MAX_SEEDS = 1000
 """Most seeds: an interval has long been narrow enough."""
+
+
+DRAWN = ("cv", "offline", "slo", "width", "steps", "min_accuracy", "predict_depth", "predict_width")
+"""Keys of a case that say how its arrivals and columns are drawn, beside the rate."""
 
 
 def _checked(read: Callable[[Any], object]) -> AfterValidator:
@@ -103,8 +110,10 @@ class CaseKeys(Strict):
     In place of network and board, ``table`` is the folder of a latency table, on which every contender runs.
     Arrivals are Poisson, or of the process ``gamma`` with a coefficient of variation ``cv``; offline, all wait at time
     0.
-    ``min_accuracy`` is the distribution of the accuracies that requests ask for, where a table has SubNets.
-    ``predict_depth`` is the correlation of predicted with actual exits, where policies are to have predictions.
+    ``slos`` are objectives that all requests of a run share, a point of the grid each; in their place ``slo`` is the
+    distribution of objectives that requests have of their own, or the trace states them.
+    ``width``, ``steps`` and ``min_accuracy`` are the distributions of what requests state, as ``trace add`` takes them;
+    ``predict_depth`` and ``predict_width`` are the correlations of predicted with actual exits, or steps, and widths.
     ``tiles`` gives a contender's design <T_R,T_P,T_C> here, in place of a search.
     """
 
@@ -113,17 +122,24 @@ class CaseKeys(Strict):
     platform: Name | None = None
     table: Name | None = None
     bandwidth: Annotated[str, _checked(parse_bandwidth)] | None = None
-    slos: Annotated[
-        list[Annotated[str, _checked(parse_duration)]],
-        Field(min_length=1),
-        _once("SLO", lambda text: f"{parse_duration(text):.9g}"),  # 400us and 0.4ms differ in the last bit
-    ]
+    slos: (
+        Annotated[
+            list[Annotated[str, _checked(parse_duration)]],
+            Field(min_length=1),
+            _once("SLO", lambda text: f"{parse_duration(text):.9g}"),  # 400us and 0.4ms differ in the last bit
+        ]
+        | None
+    ) = None
+    slo: Annotated[str, _checked(parse_slos)] | None = None
     rates: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1), _once("rate")] | None = None
     cv: Annotated[float, Field(ge=CVS[0], le=CVS[1])] | None = None
     trace: Name | None = None
     offline: bool = False
+    width: Annotated[str, _checked(parse_widths)] | None = None
+    steps: Annotated[str, _checked(parse_steps)] | None = None
     min_accuracy: Annotated[str, _checked(parse_accuracies)] | None = None
     predict_depth: Annotated[float, _checked(check_correlation)] | None = None
+    predict_width: Annotated[float, _checked(check_correlation)] | None = None
     tiles: dict[str, Tile] = {}
 
     @model_validator(mode="after")
@@ -143,6 +159,28 @@ class CaseKeys(Strict):
         if self.cv is not None and self.rates is None:
             raise ValueError(f"expected cv with rates only, found it with {found[0]}")
         return self
+
+    @model_validator(mode="after")
+    def _one_kind_of_objectives(self) -> CaseKeys:
+        given = [name for name in ("slos", "slo") if getattr(self, name) is not None]
+        if len(given) == 2 or not (given or self.trace):
+            raise ValueError(
+                f"expected slos, slo or a trace with a column slo_s, found {' and '.join(given) or 'none'}"
+            )
+        return self
+
+    @property
+    def columns(self) -> Columns:
+        """Columns that are drawn, beside predicted exits or steps."""
+        return parse_columns(
+            width=self.width, steps=self.steps, predict_width=self.predict_width, min_accuracy=self.min_accuracy,
+            slo=self.slo,
+        )  # fmt: skip
+
+    @property
+    def drawn(self) -> dict[str, Any]:
+        """How arrivals and columns are drawn, as the file says it."""
+        return self.model_dump(include=set(DRAWN))
 
     @property
     def label(self) -> str:
@@ -284,8 +322,8 @@ class Point(NamedTuple):
     ----------
     site : Site
         What runs there, and its trace if there is one.
-    slo_s : float
-        Latency objective in seconds.
+    slo_s : float or None
+        Latency objective in seconds of all requests; ``None`` where each has its own.
     rate_per_s : float or None
         Rate of the drawn arrivals; ``None`` where a trace is replayed, or all wait at time 0.
     requests : int
@@ -293,7 +331,7 @@ class Point(NamedTuple):
     """
 
     site: Site
-    slo_s: float
+    slo_s: float | None
     rate_per_s: float | None
     requests: int
 
@@ -354,16 +392,11 @@ def _policy(folder: Path, spec: str) -> Scheduler:
 def _on(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Npu | LatencyTable | None:
     """What a case runs on; ``None`` if that has faults."""
     if keys.network is None or keys.platform is None:
-        table = faults.catch(f"{where}.table", lambda: read_latency(folder / str(keys.table)))
-        if table is not None and keys.min_accuracy is not None and table.subnets is None:
-            faults.append(f"{where}.min_accuracy: expected a table with SubNets, found one of {table.network} alone")
-        return table
+        return faults.catch(f"{where}.table", lambda: read_latency(folder / str(keys.table)))
     named, board = _beside(folder, keys.network, NETWORKS), _beside(folder, keys.platform, PLATFORMS)
     bandwidth = None if keys.bandwidth is None else parse_bandwidth(keys.bandwidth)
     network = faults.catch(f"{where}.network", lambda: load_network(named))
     platform = faults.catch(f"{where}.platform", lambda: load_platform(board, bandwidth))
-    if keys.min_accuracy is not None:
-        faults.append(f"{where}.min_accuracy: expected it with the key table, found it with network and platform")
     if network is None or platform is None:
         return None
     for name, tile in keys.tiles.items():
@@ -381,13 +414,17 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
             return None
         with file.open("rb") as stream:
             digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        if trace.slo_s is not None:
+        if trace.slo_s is not None and keys.slos is not None:
             faults.append(f"{where}.trace: {file}: expected no column slo_s beside the key slos; remove one of them")
-        if trace.min_accuracy is not None and keys.min_accuracy is not None:
-            faults.append(f"{where}.trace: {file}: expected no column min_accuracy beside that key; remove one of them")
+        if trace.slo_s is None and keys.slos is None and keys.slo is None:
+            faults.append(f"{where}.trace: {file}: expected a column slo_s, or the key slos or slo, found none of them")
+    faults.catch(where, lambda: add_columns(offline(1) if trace is None else trace, 0, keys.columns))
     if on is None:
         return None
     site = Site(keys, on, trace, digest)
+    widths, subnets = (on.widths, on.subnets) if isinstance(on, LatencyTable) else (None, None)  # an NPU has neither
+    useless = keys.columns.useless(widths=widths, steps=site.exits[-1].steps, subnets=subnets)
+    faults += [f"{where}.{fault}" for fault in useless]
     if trace is not None:
         faults.catch(f"{where}.trace", lambda: check(trace, len(site.exits)))
     return site
@@ -435,7 +472,8 @@ def load_scenario(name: str) -> Scenario:
         count = file.requests if site.trace is None else len(site.trace)
         assert count is not None  # the file's schema asks for it where there are rates
         rates: Sequence[float | None] = case.rates or [None]
-        points += [Point(site, parse_duration(text), rate, count) for text in case.slos for rate in rates]
+        slos_s = [None] if case.slos is None else [parse_duration(text) for text in case.slos]
+        points += [Point(site, slo_s, rate, count) for slo_s in slos_s for rate in rates]
     if faults:
         raise InputError(faults)
     return Scenario(file, tuple(contenders), tuple(points))

@@ -17,8 +17,7 @@ from ...serving.metrics import Replay
 from ...tables.device import tabulate_device
 from ...tables.latency import LatencyTable
 from ...traffic import Traffic, offline, prepare
-from ...traffic.additions import add_columns
-from ...traffic.widths import parse_steps, parse_widths
+from ...traffic.additions import add_columns, parse_columns
 from ..lab import Lab
 
 Floats = NDArray[np.float64]
@@ -159,13 +158,13 @@ def count_of(benchmark: Benchmark, lab: Lab) -> int:
 @cache
 def traffic(name: str, count: int, seed: int) -> Traffic:
     """Inputs of a benchmark, all waiting, with what is predicted of them."""
-    benchmark, trace = NAMES[name], offline(count)
-    if benchmark.widths is not None:
-        steps = None if benchmark.steps is None else parse_steps(benchmark.steps)
-        widths, rho = parse_widths(benchmark.widths), benchmark.predict_width
-        trace = add_columns(trace, seed, width=widths, steps=steps, predict_width=rho)
+    benchmark = NAMES[name]
+    columns = parse_columns(width=benchmark.widths, steps=benchmark.steps, predict_width=benchmark.predict_width)
     rates = [item.rate for item in table(name).exits]
-    return prepare(trace, rates, slo_s=OBJECTIVE_S, seed=seed, predict_depth=benchmark.predict_depth)
+    return prepare(
+        add_columns(offline(count), seed, columns), rates, slo_s=OBJECTIVE_S, seed=seed,
+        predict_depth=benchmark.predict_depth,
+    )  # fmt: skip
 
 
 def replayed(benchmark: Benchmark, way: Way, lab: Lab, seed: int, floors: float = 1.0, policy: str = "") -> Replay:

@@ -63,7 +63,14 @@ def fig9(lab: Lab) -> Item:
     rows = []
     for point in lab.compare("fig9").points:
         rows += [
-            row("violations", item.name, point.case, "%", by_seed(item, "violation_rate", 100.0), x=1e3 * point.slo_s)
+            row(
+                "violations",
+                item.name,
+                point.case,
+                "%",
+                by_seed(item, "violation_rate", 100.0),
+                x=1e3 * (point.slo_s or 0.0),
+            )
             for item in point.contenders
         ]
     title = "Fig. 9: violations by SLO, 15 /s on ZC706 and 35 /s on ZCU104"

@@ -289,7 +289,7 @@ def comparison_parts(ident: str, found: Comparison) -> list[Element]:
         note = f"Seed {found.seeds[0]}, with the 95 % interval of the run if it is long enough for one."
     parts = [element("p", named(found.title), class_="lead"), element("p", note, class_="note")]
     for number, point in enumerate(found.points, 1):
-        parts.append(element("h3", named(point.case), f", SLO {1e3 * point.slo_s:g} ms, {point.arrivals}"))
+        parts.append(element("h3", named(point.case), f", {point.objective}, {point.arrivals}"))
         where = f"{ident}-{number}"
         longest_s = max(value.high or value.mean for value in _estimates(point, "mean_latency_s"))
         parts.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
@@ -10,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import COMPILED, Run, repeating, table_of, traffic_of, with_variants
+from builders import COMPILED, Run, lines, repeating, supernet_table, table_of, traffic_of, with_variants
 from fluidb.experiments import find_capacity
 from fluidb.experiments.capacity import at_rate, saturation_rate
-from fluidb.formats import InputError
+from fluidb.formats import InputError, write_table
 from fluidb.serving import find_policy, parse_requirement, simulate
 from fluidb.traffic import poisson
+from fluidb.traffic.additions import add_columns, parse_columns
 from fluidb.traffic.exits import draw
 from fluidb.traffic.traffic import prepare
 
@@ -43,6 +45,34 @@ def test_capacity_of_an_M_D_1_queue(mean_ms):
         5 * sum(min(COUNT * 2**i, 16 * COUNT) for i in range(int(np.log2(probe.requests / COUNT)) + 1))
         for probe in found.probes
     )
+
+
+NETS = supernet_table([[0.08], [0.02], [0.04]], [0.9, 0.5, 0.7], [[0]] * 3, [[0]])
+
+OWN_TIMES = {
+    "width": (
+        "serial",
+        with_variants([[0.08]], widths=[8.0, 4.0, 2.0]),
+        parse_columns(width="shares:7=0.3,4=0.5,1=0.2"),
+    ),
+    "steps": ("serial", repeating([[0.02]], 4), parse_columns(width="shares:4=0.3,2=0.5,1=0.2", steps="ratio=1")),
+    "SubNet": ("sushi:mode=accuracy", NETS, parse_columns(min_accuracy="list:0.8,0.8,0.8,0.6,0.6,0.6,0.6,0.6,0.3,0.4")),
+}
+"""Tables on which 30 % of the requests take 80 ms, 50 % 40 ms and 20 % 20 ms, if they are served one by one."""
+
+
+@pytest.mark.parametrize("column", OWN_TIMES)
+def test_capacity_of_an_M_G_1_queue(column):
+    """Pollaczek and Khinchine: W = E[S] + rate * E[S^2] / (2 * (1 - rate * E[S])), solved for the rate."""
+    policy, table, columns = OWN_TIMES[column]
+    first, second = (sum(share * time**n for share, time in ((0.3, 0.08), (0.5, 0.04), (0.2, 0.02))) for n in (1, 2))
+    queued = 0.1 - first
+    exact = 2 * queued / (second + 2 * queued * first)
+    found = capacity_of("mean <= 100ms", table=table, policy=policy, columns=columns)
+    assert found.kept_per_s < exact < found.not_kept_per_s
+    assert found.not_kept_per_s / found.kept_per_s < (1.2 if COMPILED else 1.6)
+    fastest = 0.02 if column == "SubNet" else first  # no policy need keep to the accuracy that is asked for
+    assert found.saturation_per_s == pytest.approx(1 / fastest, rel=0.01)
 
 
 def test_verdicts_follow_the_intervals_and_the_rate():
@@ -103,11 +133,43 @@ def test_nobody_is_faster_than_saturation(policy):
     assert count / replay.end_s < 1.05 * rate
 
 
+@pytest.mark.parametrize("policy", ["serial", "lazy", "fluid", "batchcond:similar=width"])
+def test_nobody_is_faster_than_saturation_at_widths_and_steps_of_their_own(policy):
+    stage_s, rates, count = [[0.02, 0.03, 0.05], [0.03, 0.04, 0.06]], [0.4, 0.6], 2000
+    table = with_variants(stage_s, widths=[9.0, 6.0, 3.0], exits=repeating_exits(stage_s, rates, 5))
+    columns = parse_columns(width="shares:2=0.3,3=0.2,5=0.3,9=0.2", steps="ratio=0.5,absolute=1,high=5")
+    trace = add_columns(poisson(1e6, count, 0), 0, columns)
+    rate = saturation_rate(table, columns=columns)
+    assert rate > 1.5 * saturation_rate(table)
+    replay = simulate(table, prepare(trace, rates, slo_s=1.0), find_policy(policy))
+    assert count / replay.end_s < 1.05 * rate
+
+
+def test_saturation_is_that_of_each_request_by_itself():
+    """A stage is cheapest at any width from the request's own up, and in any of the batch sizes."""
+    widths, rates = [9.0, 6.0, 3.0], [0.4, 0.6]
+    table = with_variants([[0.02, 0.03], [0.03, 0.05]], widths=widths, exits=repeating_exits([[1], [1]], rates, 5))
+    table.rows[-1].time_s[:] = 9.0, 9.0  # from the first exit to the last, at the least width: slower than at a wider
+    columns = parse_columns(width="shares:2=0.3,3=0.2,5=0.3,9=0.2", steps="ratio=0.5,high=5")
+    steps_of, mean_s = {2: 1, 3: 2, 5: 2, 9: 4}, 0.0
+    for width, share in ((2, 0.3), (3, 0.2), (5, 0.3), (9, 0.2)):
+        wide = [variant for variant, limit in enumerate(widths) if limit >= width]
+        least_s = [min(table.array(v)[stage, stage + 1, b] / b for v in wide for b in (1, 2)) for stage in range(2)]
+        mean_s += share * (least_s[0] + 0.6 * steps_of[width] * least_s[1])
+    assert saturation_rate(table, columns=columns) == pytest.approx(1 / mean_s, rel=0.01)
+
+
 def test_saturation_counts_steps_and_the_largest_width():
-    """Requests that are drawn state neither."""
+    """Requests without columns state neither."""
     stage_s = [[0.02, 0.03], [0.03, 0.04]]
     assert saturation_rate(repeating(stage_s, 5)) == pytest.approx(1 / (0.03 / 2 + 5 * 0.04 / 2))
     assert saturation_rate(with_variants(stage_s, widths=[8.0, 4.0])) == saturation_rate(table_of(stage_s))
+
+
+def repeating_exits(stage_s, rates, steps):
+    """The exits of a network with these rates, whose last stage runs up to so many times."""
+    *before, last = table_of(stage_s, rates).exits
+    return [*before, last.model_copy(update={"steps": steps})]
 
 
 def test_policies_that_need_predictions_have_them():
@@ -238,3 +300,59 @@ def test_capacity_on_the_command_line(fluidb: Run, tmp_path: Path, tiny_design: 
     done = fluidb("capacity", "nowhere", "--slo", "1s", "--require", "mean <= 1")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_requests_are_those_of_the_single_commands(fluidb: Run, tmp_path: Path) -> None:
+    """A figure at a rate is the mean of those of ``serve-sim`` over ``trace poisson`` and ``trace add``."""
+    stage_s = [[0.02, 0.03], [0.03, 0.04]]
+    table = with_variants(stage_s, widths=[9.0, 3.0], exits=repeating_exits(stage_s, [0.4, 0.6], 5))
+    write_table(table, tmp_path / "latency.json")
+    drawn = {"width": "shares:2=0.5,9=0.5", "steps": "ratio=1,absolute=1,high=5", "predict_width": 0.6}
+    drawn["slo"] = "shares:250ms=0.7,2s=0.3"
+    columns = [word for name, value in drawn.items() for word in (f"--{name.replace('_', '-')}", value)]
+    policy = ["--policy", "batchcond:similar=width"]
+    search = ["--high", 8, "--seeds", 2, "--requests", 200, "--max-requests", 200]
+    search += ["--require", "busy_share <= 99.9 %", "--require", "violation_rate <= 99.9 %"]
+    content = json.loads(fluidb("capacity", tmp_path, *policy, *search, *columns, "--json").stdout)
+    assert {name: content[name] for name in drawn} == drawn
+    assert [content[name] for name in ("slo_s", "min_accuracy", "predict_depth")] == [None] * 3
+    figures = []
+    for seed in (0, 1):
+        fluidb("trace", "poisson", "--rate", 8, "--count", 200, "--seed", seed, "-o", "p.csv", "--force")
+        fluidb("trace", "add", "p.csv", *columns, "--seed", seed, "-o", "c.csv", "--force")
+        alone = json.loads(fluidb("serve-sim", tmp_path, "--trace", "c.csv", *policy, "--seed", seed, "--json").stdout)
+        figures.append((alone["busy_share"], alone["violation_rate"]))
+    assert 0 < figures[0][1] < 1
+    highest = content["probes"][-1]
+    assert highest["rate_per_s"] == 8
+    assert [item["value"] for item in highest["estimates"]] == pytest.approx(np.mean(figures, axis=0), rel=1e-9)
+    text = fluidb("capacity", tmp_path, *policy, *search, *columns).stdout
+    for line in ("widths +shares:2=0.5,9=0.5", "predicted width +correlation 0.6", "SLOs +shares:250ms=0.7,2s=0.3"):
+        assert re.search(f"^{line}$", text, re.MULTILINE)
+
+
+def test_an_objective_that_all_share_is_one_however_it_is_written(fluidb: Run, tiny_design: Path) -> None:
+    """A policy may then have parameters that are shares of it."""
+    common = ["capacity", tiny_design, "--policy", "adaptb:timeout=S", "--require", "mean <= 1s", "--requests", 100]
+    found = [json.loads(fluidb(*common, "--slo", slo, "--json").stdout) for slo in ("1ms", "list:1ms", "shares:1ms=1")]
+    assert found[0] == found[1] == found[2]
+    assert (found[0]["slo_s"], found[0]["slo"]) == (0.001, None)
+    (line,) = lines(fluidb(*common, "--slo", "list:1ms,2ms"))
+    assert line.startswith("fluidb: policy: timeout=S is a share of the SLO, and the trace has one for each request")
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (["--width", "shares:1=1"], "width: expected a table with widths, or steps that follow from them, found neith"),
+        (["--width", "shares:1=1", "--steps", "ratio=1"], "steps: expected a network whose last stage repeats, found"),
+        (["--min-accuracy", "0.5"], "min_accuracy: expected a table with SubNets, found one network alone"),
+        (["--predict-width", "0.5"], "predict_width: expected widths to predict, found none"),
+        (["--width", "shares:1"], '--width: expected key=number, found "1"'),
+    ],
+)
+def test_columns_that_change_nothing_are_refused(fluidb: Run, tiny_design: Path, options, fault) -> None:
+    done = fluidb("capacity", tiny_design, "--slo", "1s", "--require", "mean <= 1s", *options)
+    assert done.returncode == 2
+    (line,) = lines(done)
+    assert line.startswith(f"fluidb: {fault}")

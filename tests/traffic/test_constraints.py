@@ -7,38 +7,42 @@ import pytest
 from builders import Run, lines
 from fluidb.formats import InputError
 from fluidb.traffic import poisson, read_trace, write_trace
-from fluidb.traffic.additions import add_columns
+from fluidb.traffic.additions import add_columns, parse_columns
 from fluidb.traffic.constraints import parse_accuracies, parse_slos
 
 
 def test_each_distribution_stays_within_its_values():
     trace = poisson(10.0, 20_000, 1)
-    uniform = add_columns(trace, 2, min_accuracy=parse_accuracies("uniform:0.7,0.8")).min_accuracy
+    uniform = add_columns(trace, 2, parse_columns(min_accuracy="uniform:0.7,0.8")).min_accuracy
     assert uniform is not None
     assert 0.7 <= uniform.min() < 0.7001
     assert 0.7999 < uniform.max() <= 0.8
     assert uniform.mean() == pytest.approx(0.75, abs=1e-3)
-    normal = add_columns(trace, 0, slo_s=parse_slos("normal:20ms,10ms,10ms,30ms")).slo_s
+    normal = add_columns(trace, 0, parse_columns(slo="normal:20ms,10ms,10ms,30ms")).slo_s
     assert normal is not None
     assert (normal.min(), normal.max()) == (0.01, 0.03)
     assert np.mean(normal == 0.01) == pytest.approx(0.1587, abs=0.01)  # one deviation below the mean
-    listed = add_columns(trace, 0, slo_s=parse_slos("list:10ms,20ms")).slo_s
+    listed = add_columns(trace, 0, parse_columns(slo="list:10ms,20ms")).slo_s
     assert listed is not None
     assert np.unique(listed).tolist() == [0.01, 0.02]
     assert np.mean(listed == 0.01) == pytest.approx(0.5, abs=0.02)
-    assert set(add_columns(trace, 0, slo_s=parse_slos("15ms")).slo_s.tolist()) == {0.015}  # type: ignore[union-attr]
+    classes = add_columns(trace, 0, parse_columns(slo="shares:10ms=0.8,20ms=0.2")).slo_s
+    assert classes is not None
+    assert np.unique(classes).tolist() == [0.01, 0.02]
+    assert np.mean(classes == 0.01) == pytest.approx(0.8, abs=0.015)
+    assert set(add_columns(trace, 0, parse_columns(slo="15ms")).slo_s.tolist()) == {0.015}  # type: ignore[union-attr]
 
 
 def test_streams_are_their_own_and_other_columns_stay():
     trace = poisson(10.0, 100, 1)
-    both = add_columns(trace, 3, min_accuracy=parse_accuracies("uniform:0,1"), slo_s=parse_slos("uniform:1s,2s"))
-    one = add_columns(trace, 3, slo_s=parse_slos("uniform:1s,2s"))
+    both = add_columns(trace, 3, parse_columns(min_accuracy="uniform:0,1", slo="uniform:1s,2s"))
+    one = add_columns(trace, 3, parse_columns(slo="uniform:1s,2s"))
     assert both.slo_s is not None
     assert both.min_accuracy is not None
     assert one.slo_s is not None
     assert both.slo_s.tolist() == one.slo_s.tolist()
     assert np.corrcoef(both.slo_s, both.min_accuracy)[0, 1] ** 2 < 0.1
-    other = add_columns(trace, 4, slo_s=parse_slos("uniform:1s,2s"))
+    other = add_columns(trace, 4, parse_columns(slo="uniform:1s,2s"))
     assert other.slo_s is not None
     assert not np.array_equal(one.slo_s, other.slo_s)
     assert one.min_accuracy is None
@@ -48,7 +52,11 @@ def test_streams_are_their_own_and_other_columns_stay():
 @pytest.mark.parametrize(
     ("parse", "text", "expected"),
     [
-        (parse_accuracies, "gamma:1,2", "expected uniform:LOW,HIGH, normal:MEAN,DEVIATION,LOW,HIGH, list:VALUE,... or"),
+        (
+            parse_accuracies,
+            "gamma:1,2",
+            "expected uniform:LOW,HIGH, normal:MEAN,DEVIATION,LOW,HIGH, list:VALUE,..., shares:VALUE=SHARE,... or",
+        ),
         (parse_accuracies, "uniform:0.5", "expected uniform:LOW,HIGH"),
         (parse_accuracies, "normal:0.5,0.1", "expected uniform:LOW,HIGH"),
         (parse_accuracies, "uniform:0.8,0.7", "expected LOW <= HIGH, found 0.8 and 0.7"),
@@ -57,6 +65,10 @@ def test_streams_are_their_own_and_other_columns_stay():
         (parse_accuracies, "nan", "expected .*, found .*nan"),
         (parse_accuracies, "normal:0.5,-1,0,1", "expected a mean and a deviation >= 0, found 0.5 and -1"),
         (parse_accuracies, "high", 'expected numbers from 0 to 1, found "high"'),
+        (parse_accuracies, "shares:0.5=0.4,0.7=0.5", "expected shares that sum to 1, found a sum of 0.9"),
+        (parse_accuracies, "shares:0.5=0.4,70=0.6", "expected values from 0 to 1, found 70"),
+        (parse_accuracies, "shares:0.5", 'expected key=number, found "0.5"'),
+        (parse_slos, "shares:20=1", "no unit"),
         (parse_slos, "20", "no unit"),
         (parse_slos, "list:20ms,0", "expected values from 1e-12"),
     ],
@@ -74,9 +86,7 @@ def test_the_command_writes_columns_that_are_read_back(fluidb: Run, tmp_path):
         "trace", "add", "t.csv", "--min-accuracy", "uniform:0.7,0.8", "--slo", "20ms", "--seed", 2, "-o", "c.csv"
     )
     assert (done.returncode, done.stderr) == (0, "")
-    expected = add_columns(
-        read_trace(tmp_path / "t.csv"), 2, min_accuracy=parse_accuracies("uniform:0.7,0.8"), slo_s=parse_slos("20ms")
-    )
+    expected = add_columns(read_trace(tmp_path / "t.csv"), 2, parse_columns(min_accuracy="uniform:0.7,0.8", slo="20ms"))
     found = read_trace(tmp_path / "c.csv")
     assert found.min_accuracy is not None
     assert expected.min_accuracy is not None
@@ -84,7 +94,7 @@ def test_the_command_writes_columns_that_are_read_back(fluidb: Run, tmp_path):
     assert found.slo_s is not None
     assert set(found.slo_s.tolist()) == {0.02}
     assert lines(fluidb("trace", "add", "c.csv", "--slo", "20ms", "-o", "n.csv")) == [
-        "fluidb: c.csv: expected no column slo_s, which is to be drawn; leave out one of the two"
+        "fluidb: slo_s: expected no such column in c.csv, as it is to be drawn; leave out one of the two"
     ]
 
 

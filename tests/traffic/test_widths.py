@@ -9,7 +9,7 @@ import pytest
 from builders import Run, lines
 from fluidb.formats import InputError
 from fluidb.traffic import Trace, offline, prepare, read_trace, write_trace
-from fluidb.traffic.additions import add_columns
+from fluidb.traffic.additions import Columns, add_columns
 from fluidb.traffic.predictions import predict
 from fluidb.traffic.randomness import PREDICTED_DEPTHS, STEPS, WIDTHS, stream
 from fluidb.traffic.widths import parse_steps, parse_widths
@@ -143,27 +143,31 @@ def test_columns_are_added_and_read_back(fluidb: Run, tmp_path):
     assert np.array_equal(found.predicted_depth, predict(found.steps, 0.9, 7, "predicted_depth", low, high))
     assert np.array_equal(found.predicted_width, found.width.min() + found.width.max() - found.width)
     twice = lines(fluidb("trace", "add", "out.csv", "--width", "shares:3=1", "--steps", "ratio=1", "-o", "again.csv"))
-    assert [line.split(": expected ")[1] for line in twice] == [
-        f"no column {name}, which is to be drawn; leave out one of the two" for name in ("width", "steps")
+    assert twice == [
+        f"fluidb: {name}: expected no such column in out.csv, as it is to be drawn; leave out one of the two"
+        for name in ("width", "steps")
     ]
+    (nothing,) = lines(fluidb("trace", "add", "out.csv", "-o", "again.csv"))
+    assert nothing == "fluidb: add: expected at least one column to draw, found none; add e.g. --width"
     assert not (tmp_path / "again.csv").exists()
 
 
 @pytest.mark.parametrize(
-    ("options", "fault"),
+    ("columns", "predict_depth", "fault"),
     [
-        (
-            {},
-            "add: expected at least one of the columns width, steps, .*min_accuracy, slo_s, found none",
-        ),
-        ({"steps": parse_steps("ratio=1")}, "trace: expected a column width, which steps follow from, found none"),
-        ({"predict_depth": 0.5}, "trace: expected a column exit or steps to predict, found neither"),
-        ({"predict_width": 0.5}, "trace: expected a column width to predict, found none"),
+        (Columns(steps=parse_steps("ratio=1")), None, "steps: expected widths, which steps follow from, found none"),
+        (Columns(), 0.5, "predict_depth: expected a column exit or steps in the trace to predict, found neither"),
+        (Columns(predict_width=0.5), None, "predict_width: expected widths to predict, found none"),
     ],
 )
-def test_what_a_column_follows_from_must_be_there(options, fault):
+def test_what_a_column_follows_from_must_be_there(columns, predict_depth, fault):
     with pytest.raises(InputError, match=fault):
-        add_columns(offline(3), 0, **options)
+        add_columns(offline(3), 0, columns, predict_depth=predict_depth)
+
+
+def test_no_columns_leave_a_trace_as_it_is():
+    trace = offline(3)
+    assert add_columns(trace, 0, Columns()) is trace
 
 
 def test_predictions_follow_the_exit_wherever_it_comes_from():
