@@ -241,6 +241,20 @@ def test_links_between_pages_lead_somewhere():
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def test_every_row_is_part_of_a_table():
+    """A row behind an empty line is shown as text with bars."""
+    for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+        for rows in re.findall(r"(?:^\|.*\n)+", page.read_text(), re.MULTILINE):
+            assert re.search(r"\A.*\n\|[-:| ]+\|\n", rows), f"{page.name}: {rows[:60]}"
+
+
+def test_a_word_has_one_meaning():
+    """But for `interval`: the row of the pipeline's tells it from a confidence interval."""
+    words = re.findall(r"^\| (.+?) \|", (ROOT / "docs" / "glossary.md").read_text(), re.MULTILINE)
+    twice = {word for word in words if words.count(word) > 1}
+    assert twice == {"word", "interval"}
+
+
 def test_every_page_leads_to_the_glossary():
     for page in {ROOT / "README.md", *ROOT.glob("docs/*.md")} - {ROOT / "docs" / "glossary.md"}:
         assert "glossary.md)" in page.read_text(), page.name
