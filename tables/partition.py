@@ -218,7 +218,7 @@ class PartitionTable(Table):
     """
 
     schema_name: ClassVar[str] = "fluidb.partition/1"
-    made_by: ClassVar[str] = "fluidb dse"
+    made_by: ClassVar[str] = "fluidb dse NETWORK CLUSTER -o DIR"
 
     network: str
     exits: Annotated[list[Exit], Field(min_length=1)]
@@ -303,5 +303,7 @@ def read_partition(folder: Path) -> PartitionTable:
         If it is missing or damaged.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder}: expected the folder of a partition, found none; make it with `fluidb dse`")
+        raise InputError(
+            f"{folder}: expected the folder of a partition, found none; make it with `{PartitionTable.made_by}`"
+        )
     return read_table(PartitionTable, folder / PARTITION_FILE)
