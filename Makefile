@@ -13,7 +13,7 @@ UNTYPED := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --
 COMPILED := tests/dse/test_kernels.py tests/dse/test_partition_kernels.py tests/dse/test_subgraphs.py tests/serving/test_bound.py \
   tests/serving/test_contract.py
 
-.PHONY: demo test check bench bench-compare coverage reproduce docs pictures clean
+.PHONY: demo test check bench bench-compare coverage reproduce real-device docs pictures clean
 
 # the environment, made once and again when the project's requirements change
 $(VENV)/ready: pyproject.toml
@@ -74,6 +74,10 @@ $(PEERS_VENV)/ready:
 # the paper's tables and figures beside ours, into results/
 reproduce: $(VENV)/ready
 	$(BIN)/fluidb reproduce all -o results
+
+# the simulator against this machine, which must be idle: six minutes, into results/
+real-device: $(VENV)/ready
+	$(BIN)/fluidb validate digits --loads 0.3,0.6,0.85 -o results/real-device --force
 
 # the site, in build/site, from docs/, README, CONTRIBUTING and results/; a link that leads nowhere fails
 docs: $(VENV)/ready

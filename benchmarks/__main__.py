@@ -23,13 +23,13 @@ import scale
 import simulator
 import subgraphs
 import subnets
+from pages import write_part
 from rounds import HERE, Table
 
 from tables import highlights, machine_text, markdown, read_results, write_results
 
 ROOT = HERE.parent
 RESULTS = HERE / "results.json"
-BEGIN, END = "<!-- benchmarks: begin -->\n", "<!-- benchmarks: end -->\n"
 
 
 def full(requests: int, peers_python: Path | None) -> Iterator[Table]:
@@ -65,18 +65,12 @@ def smoke() -> Iterator[Table]:
     yield peers.measure(None)
 
 
-def replace_between_markers(page: Path, text: str) -> None:
-    """Put generated text into a page."""
-    before, rest = page.read_text().split(BEGIN)
-    page.write_text(before + BEGIN + text + END + rest.split(END)[1])
-
-
 def write_pages(results: Path) -> None:
     """Put the tables of a run into the pages."""
     machine, tables = read_results(results)
     where = machine_text(machine)
-    replace_between_markers(ROOT / "docs" / "performance.md", "\n".join([where, *map(markdown, tables)]))
-    replace_between_markers(ROOT / "README.md", highlights(tables) + "\n" + where)
+    write_part(ROOT / "docs" / "performance.md", "benchmarks", "\n".join([where, *map(markdown, tables)]))
+    write_part(ROOT / "README.md", "benchmarks", highlights(tables) + "\n" + where)
 
 
 def main() -> None:

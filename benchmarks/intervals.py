@@ -32,11 +32,11 @@ from fluidb.serving.statistics import Interval, mean_interval
 from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import poisson, prepare
 from numpy.typing import NDArray
+from pages import write_part
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "intervals.json"
 PAGE = HERE.parent / "docs" / "intervals.md"
-BEGIN, END = "<!-- coverage: begin -->\n", "<!-- coverage: end -->\n"
 SCHEMA = "fluidb.coverage/1"
 
 NETWORKS = {"resnet50": 0.2, "alexnet": 0.12}
@@ -186,12 +186,6 @@ def _truth(point: dict[str, Any], name: str) -> str:
     return f"{scale * point['truth'][name]:.3f} ±{scale * point['standard_error'][name]:.3f} {unit}"
 
 
-def write_page(run: dict[str, Any]) -> None:
-    """Put the tables into the page."""
-    before, rest = PAGE.read_text().split(BEGIN)
-    PAGE.write_text(before + BEGIN + tables(run) + END + rest.split(END)[1])
-
-
 def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(prog="make coverage", description=__doc__)
@@ -203,7 +197,7 @@ def main() -> None:
     parser.add_argument("--render", action="store_true", help="measure nothing; write the page from intervals.json")
     options = parser.parse_args()
     if options.render:
-        write_page(json.loads(RESULTS.read_text()))
+        write_part(PAGE, "coverage", tables(json.loads(RESULTS.read_text())))
         return
     points = []
     begin = time.perf_counter()
@@ -219,7 +213,7 @@ def main() -> None:
     (options.out or RESULTS).write_text(json.dumps(run, indent=1) + "\n")
     print(tables(run))
     if options.out is None:
-        write_page(run)
+        write_part(PAGE, "coverage", tables(run))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import csv
 import itertools
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +28,7 @@ from fluidb.tables import LatencyTable
 from fluidb.traffic import Trace, prepare
 from fluidb.traffic.arrivals import gamma, poisson
 from fluidb.traffic.importers import import_trace
+from pages import write_part
 from rounds import HERE
 
 LOADS = (0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -187,9 +187,7 @@ def render() -> None:
     """Draw the picture and put the table into the page."""
     grids = {kind: read(kind) for kind in TRAFFIC}
     draw(grids)
-    begin, end = "<!-- grid: begin -->\n", "<!-- grid: end -->\n"
-    text = re.sub(f"(?<={begin}).*?(?={end})", lambda _: table_text(grids), PAGE.read_text(), flags=re.DOTALL)
-    PAGE.write_text(text)
+    write_part(PAGE, "grid", table_text(grids))
 
 
 def main() -> None:

@@ -212,8 +212,10 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
         made = {name: kind(**{member: given[member] for member in members}) for name, (kind, members) in groups.items()}
         command(**{name: value for name, value in given.items() if name not in kinds}, **made)
 
-    run.__name__, run.__doc__ = command.__name__, command.__doc__
-    run.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]  # typer reads the options here
-    sections = {member: f"Options with {' or '.join(names)}" for member, names in kinds.items() if names}
-    run.sections = sections  # type: ignore[attr-defined]  # the help reads its headings here
+    flattened: Any = run
+    flattened.__name__, flattened.__doc__ = command.__name__, command.__doc__
+    flattened.__signature__ = inspect.Signature(list(parameters.values()))  # typer reads the options here
+    flattened.sections = {  # the help reads its headings here
+        member: f"Options with {' or '.join(names)}" for member, names in kinds.items() if names
+    }
     return run

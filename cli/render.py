@@ -108,6 +108,13 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, text: boo
     return "\n\n".join(_table([[row[k] for k in (0, *part)] for row in cells], text=text) for part in parts)
 
 
+def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of text for a page."""
+    from tabulate import tabulate
+
+    return str(tabulate(list(rows), headers, tablefmt="github", disable_numparse=True))
+
+
 _GAP = "  "
 """What tabulate puts between columns."""
 

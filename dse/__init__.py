@@ -1,7 +1,7 @@
 """Design time: the cost model, the search, and the tables it leaves for the hardware and the scheduler."""
 
 if __name__ != "fluidb.dse":
-    # numba's disk cache remembers a module's name: imported under two, it breaks later
+    # compiled functions are kept by the names of their modules: under a second name all would be compiled again
     raise ImportError(f"import this package as fluidb.dse, not as {__name__}")
 
 import lazy_loader

@@ -63,16 +63,14 @@ def best_exits(log: Log, stage_s: Floats, goal: Goal) -> Reference | None:
         The choice with the smallest average latency; ``None`` if none keeps the goal.
     """
     levels = levels_of(log, goal.confidences)
-    columns = range(levels.shape[2])
-    best: _Found | None = None
-    for candidate in range(1, log.candidates + 1):
-        for column in columns:
-            found = _best_thresholds(log, levels, stage_s, goal, (candidate,), (column,))
-            best = found if found and (best is None or found.average_s < best.average_s) else best
-    for pair in combinations(range(1, log.candidates + 1), 2):
-        for chosen in product(columns, repeat=2):
-            found = _best_thresholds(log, levels, stage_s, goal, pair, chosen)
-            best = found if found and (best is None or found.average_s < best.average_s) else best
+    candidates, columns = range(1, log.candidates + 1), range(levels.shape[2])
+    every = (
+        _best_thresholds(log, levels, stage_s, goal, exits, chosen)
+        for number in (1, 2)
+        for exits in combinations(candidates, number)
+        for chosen in product(columns, repeat=number)
+    )
+    best = min(filter(None, every), key=lambda found: found.average_s, default=None)
     if best is None:
         return None
     settings = [Setting(goal.confidences[at], column, 0, 0.0) for column, at in best.thresholds]
@@ -97,11 +95,11 @@ def _best_thresholds(
     Samples are counted by the levels that they reach at the exits; sums over ranges of levels then give every
     threshold at once.  One exit is treated as two of which nobody leaves at the first.
     """
-    number = len(goal.confidences)
+    one, number = len(exits) == 1, len(goal.confidences)
     end = log.scores[:, -1]
-    first = np.zeros(len(end), dtype=np.int64) if len(exits) == 1 else levels[:, exits[0] - 1, columns[0]].astype(int)
+    first = np.zeros(len(end), dtype=np.int64) if one else levels[:, exits[0] - 1, columns[0]].astype(np.int64)
     last = levels[:, exits[-1] - 1, columns[-1]].astype(np.int64)
-    before = -(goal.searched - 1) * end
+    before = (1 - goal.searched) * end
     cells = first * (number + 1) + last
 
     def leaving(scores_first: Floats, scores_last: Floats) -> Floats:
@@ -124,7 +122,6 @@ def _best_thresholds(
     np.add.at(counts, (rows, first[: len(rows)], last[: len(rows)]), 1)
     stay_first = counts.sum(axis=2).cumsum(axis=1)[:, :-1]
     stay_last = counts.cumsum(axis=1).cumsum(axis=2)[:, :-1, :-1]
-    one = len(exits) == 1
     first_s = 0.0 if one else stage_s[0, exits[0], goal.batch]
     middle_s = stage_s[0 if one else exits[0], exits[-1], stay_first][:, :, None]
     end_s = stage_s[exits[-1], -1, stay_last]

@@ -13,7 +13,7 @@ from ..models.schema import NetworkFile
 from ..models.writer import network_text
 from ..platforms import Device, load_platform
 from ..tables.device import tabulate_device
-from ..tables.exit_choice import Choice, Goal, Log, Step, choose_exits, log_of, replay_exits
+from ..tables.exit_choice import Floats, Goal, Log, Step, choose_exits, log_of, replay_exits
 from ..tables.exit_plan import (
     EXITS_FILE,
     NETWORK_FILE,
@@ -173,16 +173,16 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
         latency=keep_exits(table, network.name, choice.exits, rates),
         samples=rest.at_exits(choice.exits, counts),
         log=log,
-        unguarded=None
-        if goal.guard is None
-        else _expected(choose_exits(log, stage_s, goal.unguarded), log, times, goal),
+        unguarded=None if goal.guard is None else _unguarded(log, stage_s, goal),
     )
 
 
-def _expected(choice: Choice, log: Log, times: InferenceTime, goal: Goal) -> Expected | None:
+def _unguarded(log: Log, stage_s: Floats, goal: Goal) -> Expected | None:
+    """What is expected without the guard."""
+    choice = choose_exits(log, stage_s, goal.unguarded)
     if not choice.exits:
         return None
-    return Expected.of(replay_exits(log, times.array(), goal.batch, choice.exits, choice.settings))
+    return Expected.of(replay_exits(log, stage_s, goal.batch, choice.exits, choice.settings))
 
 
 def _check(names: list[str], table: LatencyTable, samples: Samples, goal: Goal) -> None:

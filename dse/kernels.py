@@ -1,8 +1,7 @@
 """The cost model, compiled: cycles and off-chip words of one layer, and the search over designs.
 
 Everything here is numba and numpy; the typed face is in ``space``, ``search``
-and ``costs``.  All kernels live in this one file because numba's disk cache
-notices an edit in the file it caches, and in no other.
+and ``costs``.
 
 Cycles, words and accesses of a layer are written once, as formulas.  The kernels
 compile them; the bound of the search, the energy and the explanation call them

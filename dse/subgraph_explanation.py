@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..formats import InputError
+from ..models.supernets.sharing import shared
 from ..tables.choices import StageB
 from ..tables.subgraphs import SubGraphTable
 from .subgraph_costs import Values, Work, compute_s, map_bytes
@@ -92,8 +93,8 @@ def explain_pair(table: SubGraphTable, subnet: str | None = None, state: str | N
         np.array([layer.depthwise for layer in table.layers]),
     )
     chip, size = table.accelerator, table.accelerator.word_bits / 8
-    common = np.minimum(boxes, np.array([graph.K, graph.C, graph.R]))
-    resident = np.where(common.min(axis=0) > 0, common[0] * common[1] * common[2] ** 2, 0) * size
+    K, C, R = shared([boxes, np.array([graph.K, graph.C, graph.R])])
+    resident = K * C * R**2 * size
     whole = work.weights[0] * size + map_bytes(work, chip, table.options.maps)[0]
     present = work.weights[0] > 0
     times = compute_s(work, chip)[0, 0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,8 @@ MAX_SIZES = 10_000
 
 Array = tuple[int, int]
 """K_P and C_P."""
+
+Mean = TypeVar("Mean", float, Values)
 
 
 class Members(NamedTuple):
@@ -196,11 +198,7 @@ def find_subgraphs(
     members = members_of(family, options.layers)
     recipes = make_recipes(members.work.boxes, members.names, options.cuts, options.columns, options.seed)
     arrays = list(arrays) or [(accelerator.K_P, accelerator.C_P)]
-    if step_kib is not None and accelerator.shared_kib > MAX_SIZES * step_kib:
-        least = accelerator.shared_kib / MAX_SIZES
-        raise InputError(f"--step: expected at least {least:.3g} KiB, for {MAX_SIZES:,} sizes, found {step_kib:g} KiB")
-    steps = 0 if step_kib is None else int(accelerator.shared_kib // step_kib)
-    sizes = [accelerator] if step_kib is None else [split(accelerator, step_kib * i) for i in range(steps + 1)]
+    sizes = [accelerator] if step_kib is None else _sizes(accelerator, step_kib)
     rated: list[list[Sized]] = []
     for done, size in enumerate(sizes, 1):
         fitting = [pair for pair in arrays if _tile_kib(size, pair) <= size.distinct_kib]
@@ -213,12 +211,25 @@ def find_subgraphs(
             f"{accelerator.name}: distinct_kib: expected room for a tile of {arrays[0][0]} x {arrays[0][1]} DPEs, "
             f"{_tile_kib(accelerator, arrays[0]):.3g} KiB, found {accelerator.distinct_kib:g} KiB"
         )
-    found = [min(row, key=lambda item: _loss(item, options.goal)) for row in rated]
-    best = min(found, key=lambda item: _loss(item, options.goal))
+
+    def loss(item: Sized) -> tuple[float, float]:
+        return _losses(item.time_s, item.off_chip_bytes, item.hit_ratio, options.goal)
+
+    found = [min(row, key=loss) for row in rated]
+    best = min(found, key=loss)
     sides = ("K_P", "C_P", "persistent_kib", "streaming_kib", "distinct_kib")
     chosen = accelerator.model_copy(update={key: getattr(best, key) for key in sides})
     listed = found if step_kib is not None else rated[0]
     return _table(family, chosen, options, members, recipes, listed if len(listed) > 1 else [])
+
+
+def _sizes(accelerator: Accelerator, step_kib: float) -> list[Accelerator]:
+    """The accelerator with every size of its persistent buffer."""
+    shared_kib = accelerator.shared_kib
+    if shared_kib > MAX_SIZES * step_kib:
+        least = shared_kib / MAX_SIZES
+        raise InputError(f"--step: expected at least {least:.3g} KiB, for {MAX_SIZES:,} sizes, found {step_kib:g} KiB")
+    return [split(accelerator, step_kib * number) for number in range(int(shared_kib // step_kib) + 1)]
 
 
 def _tile_kib(accelerator: Accelerator, array: Array) -> float:
@@ -231,17 +242,15 @@ def _means(pairs: Pairs) -> tuple[Values, Values, Values]:
     return pairs.time_s.mean(axis=1), pairs.off_chip_bytes.mean(axis=0), pairs.hit_ratio.mean(axis=0)
 
 
-def _losses(pairs: Pairs, goal: Goal) -> tuple[Values, Values]:
-    """What is minimised, and the time, which decides among equals, by array and SubGraph."""
-    time_s, moved, hits = _means(pairs)
-    first = {Goal.LATENCY: time_s, Goal.ENERGY: moved, Goal.HIT_RATIO: -hits}[goal]
-    return np.broadcast_to(first, time_s.shape), time_s
+def _losses(time_s: Mean, moved: Mean, hits: Mean, goal: Goal) -> tuple[Mean, Mean]:
+    """What is minimised, and the time, which decides among equals."""
+    return {Goal.LATENCY: time_s, Goal.ENERGY: moved, Goal.HIT_RATIO: -hits}[goal], time_s
 
 
-def _best(pairs: Pairs, goal: Goal, array: int = 0) -> int:
-    """The best SubGraph on an array; the empty one only if there is no other."""
-    first, time_s = _losses(pairs, goal)
-    order = np.lexsort((time_s[array, 1:], first[array, 1:]))
+def _best(time_s: Values, moved: Values, hits: Values, goal: Goal) -> int:
+    """The best SubGraph by its means on an array; the empty one only if there is no other."""
+    first, second = _losses(time_s[1:], moved[1:], hits[1:], goal)
+    order = np.lexsort((second, first))
     return 1 + int(order[0]) if len(order) else 0
 
 
@@ -254,7 +263,7 @@ def _rate(
     time_s, moved, hits = _means(pairs)
     rated = []
     for array, (K_P, C_P) in enumerate(arrays):
-        j = _best(pairs, options.goal, array)
+        j = _best(time_s[array], moved, hits, options.goal)
         rated.append(
             Sized(
                 K_P=K_P,
@@ -271,11 +280,6 @@ def _rate(
     return rated
 
 
-def _loss(item: Sized, goal: Goal) -> tuple[float, float]:
-    first = {Goal.LATENCY: item.time_s, Goal.ENERGY: item.off_chip_bytes, Goal.HIT_RATIO: -item.hit_ratio}
-    return first[goal], item.time_s
-
-
 def _table(
     family: Family,
     accelerator: Accelerator,
@@ -290,6 +294,7 @@ def _table(
     kept = sorted(distinct.values())
     size = accelerator.word_bits / 8
     pairs = tabulate(members.work, accelerator, cut[kept], options.maps, options.stage_b)
+    time_s, moved, hits = _means(pairs)
     empty = SubGraph(name=EMPTY, bytes=0.0, **_lists(np.zeros_like(members.work.boxes[0])))
     subgraphs = [
         SubGraph(
@@ -319,7 +324,7 @@ def _table(
         resident_bytes=pairs.resident_bytes.tolist(),
         hit_ratio=pairs.hit_ratio.tolist(),
         refill_s=[item.bytes / accelerator.bytes_per_s for item in (empty, *subgraphs)],
-        best=_best(pairs, options.goal),
+        best=_best(time_s[0], moved, hits, options.goal),
         sizes=sizes,
     )
 

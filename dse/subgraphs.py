@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple
@@ -68,22 +69,18 @@ def make_recipes(subnets: Whole, names: Sequence[str], cuts: Sequence[Cut], coun
         if box.any():
             sources.setdefault(box.tobytes(), (group, box))
     layers, source = subnets.shape[2], random.Random(f"SubGraphs, seed {seed}")  # noqa: S311  (no secret)
-    boxes: list[Whole] = []
-    orders: list[list[int]] = []
-    made: list[Cut] = []
-    of: list[list[str]] = []
+    made: list[tuple[Cut, tuple[int, ...], Whole, list[int]]] = []
     ways = [cut for cut in Cut if cut in cuts]
-    while ways and sources and len(boxes) < count:
-        for cut in ways:
-            for group, box in sources.values():
-                boxes.append(box)
-                orders.append(_order(cut, layers, source))
-                made.append(cut)
-                of.append([names[i] for i in group])
+    while ways and sources and len(made) < count:
+        made += [(cut, group, box, _order(cut, layers, source)) for cut in ways for group, box in sources.values()]
         ways = [cut for cut in ways if cut in (Cut.RUN, Cut.RANDOM)]
-    if not boxes:
-        return Recipes(np.zeros((0, 3, layers), np.int64), np.zeros((0, layers), np.int64), [], [])
-    return Recipes(np.array(boxes[:count]), np.array(orders[:count]), made[:count], of[:count])
+    del made[count:]
+    return Recipes(
+        np.array([box for _, _, box, _ in made], dtype=np.int64).reshape(-1, 3, layers),
+        np.array([order for *_, order in made], dtype=np.int64).reshape(-1, layers),
+        [cut for cut, *_ in made],
+        [[names[i] for i in group] for _, group, *_ in made],
+    )
 
 
 def _order(cut: Cut, layers: int, source: random.Random) -> list[int]:
@@ -163,8 +160,5 @@ def uniform_cut(box: Whole, budget: int) -> Whole:
     def cut(share: float) -> Whole:
         return _with_kernels(box, np.floor(K * share + 1e-9).astype(np.int64))
 
-    low, high = -1, len(shares)  # the share at `low` fits, that at `high` does not
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if weights_in(cut(shares[middle])) <= budget else (low, middle)
-    return cut(shares[low]) if low >= 0 else np.zeros_like(box)
+    fitting = bisect_right(shares, budget, key=lambda share: weights_in(cut(share)))
+    return cut(shares[fitting - 1]) if fitting else np.zeros_like(box)

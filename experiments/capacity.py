@@ -119,7 +119,7 @@ def saturation_rate(table: LatencyTable, b_max: int | None = None) -> float:
         Requests/s.
     """
     limit = min(b_max or table.b_max, table.b_max)
-    widest = slice(None, None, len(table.widths or [None]))  # of every SubNet and state
+    widest = slice(None, None, table.axes[2])  # of every SubNet and state
     time_s = table.segments(by_layer=False).time_s[widest, :, 1 : limit + 1].min(axis=0)  # of the fastest of them
     rates = np.array([row.rate for row in table.exits])
     reach = 1.0 - np.concatenate([[0.0], np.cumsum(rates)[:-1]])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from ..dse.design import (
     SEARCH_FILE,
@@ -99,8 +99,8 @@ def find_each(
         yield index, found
 
 
-def _search(arguments: dict[str, int | bool | None], asked: Asked) -> SearchResult:
-    return search(*asked, **arguments)  # type: ignore[arg-type]
+def _search(arguments: dict[str, Any], asked: Asked) -> SearchResult:
+    return search(*asked, **arguments)
 
 
 def name_of(asked: Asked) -> str:

@@ -22,7 +22,8 @@ from ..tables.latency import LatencyTable, pair_rows
 from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic
 
-Floats, Integers = NDArray[np.float64], NDArray[np.int64]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 ALONE = 20
 """Requests that find the device idle, in every round."""

@@ -32,7 +32,7 @@ STEP = 0.01
 SLO_PASSES = 20
 """The SLO if none is given, in passes of one sample through the whole network."""
 
-CALIBRATION = 3
+CALIBRATION = 5
 """Rounds of each calibration, after one to warm up."""
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..formats import InputError, validate
 from .loader import build_network, head_of, lower_all, read_network_file
-from .network import BRIDGE, Network, Shape
+from .network import BRIDGE, Network
 from .schema import NAME_LENGTH, Candidates, NetworkFile, Op
 
 
@@ -98,7 +98,7 @@ def _head(file: NetworkFile, stated: Candidates, path: Path) -> Sequence[Op]:
         if end == len(file.layers) - 1:
             raise InputError(f"{path}: candidates: expected a head, as no layer follows the last block; add head")
         return file.layers[end + 1 :]
-    shapes, _, faults = lower_all(file.layers, Shape(**dict(file.input)), [1] * len(file.layers), f"{path}: layers")
+    shapes, _, faults = lower_all(file.layers, file.input.shape, f"{path}: layers")
     if faults:
         raise InputError(faults)
     try:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from pathlib import Path
 
 from ..formats import Catalogue, InputError, parse_toml, validate
@@ -15,7 +16,7 @@ NETWORKS = Catalogue("network", Path(__file__).parent, "fluidb models")
 
 
 def lower_all(
-    ops: Sequence[Op], source: Shape, stages: Sequence[int], where: str, prefix: str = ""
+    ops: Sequence[Op], source: Shape, where: str, prefix: str = "", stages: Iterable[int] | None = None
 ) -> tuple[dict[str, Shape], list[Layer], list[str]]:
     """Lower a chain of operators in execution order.
 
@@ -25,10 +26,10 @@ def lower_all(
         The operators.
     source : Shape
         What the first of them reads.
-    stages : sequence of int
-        The stage of each.
     where, prefix : str
         The key of the chain, for faults; and what is put before the names of its layers.
+    stages : iterable of int, optional
+        The stage of each; 1 if not given.
 
     Returns
     -------
@@ -41,7 +42,7 @@ def lower_all(
     """
     shapes, layers, faults = {"input": source}, [], []
     before: Shape | None = source
-    for index, (op, stage) in enumerate(zip(ops, stages, strict=True)):
+    for index, (op, stage) in enumerate(zip(ops, stages or repeat(1), strict=False)):
         label = f'{where}[{index}] ("{op.name}")'
         if op.name in shapes:
             faults.append(f'{label}: expected a new name, found "{op.name}" again')
@@ -98,7 +99,7 @@ def _exit_positions(file: NetworkFile, path: Path) -> tuple[list[int], list[str]
 
 def layer_shapes(file: NetworkFile) -> dict[str, Shape]:
     """Return the output of every layer of a file without faults, and of ``input``, by name."""
-    return lower_all(file.layers, Shape(**dict(file.input)), [1] * len(file.layers), "")[0]
+    return lower_all(file.layers, file.input.shape, "")[0]
 
 
 def build_network(file: NetworkFile, path: Path) -> Network:
@@ -123,7 +124,7 @@ def build_network(file: NetworkFile, path: Path) -> Network:
     """
     positions, wrong = _exit_positions(file, path)
     stages = [1 + sum(position < index for position in positions) for index in range(len(file.layers))]
-    shapes, layers, faults = lower_all(file.layers, Shape(**dict(file.input)), stages, f"{path}: layers")
+    shapes, layers, faults = lower_all(file.layers, file.input.shape, f"{path}: layers", stages=stages)
     faults += wrong
     for index, item in enumerate(file.exits):
         if item.after not in shapes:
@@ -134,7 +135,7 @@ def build_network(file: NetworkFile, path: Path) -> Network:
             faults.append(f"{path}: exits[{index}].{error}")
             continue
         where, prefix = f"{path}: exits[{index}].layers", f"exit{index + 1}/"
-        _, added, wrong = lower_all(ops, shapes[item.after], [index + 1] * len(ops), where, prefix)
+        _, added, wrong = lower_all(ops, shapes[item.after], where, prefix, repeat(index + 1))
         layers += added
         faults += wrong
     if faults:

@@ -205,7 +205,7 @@ def _chain(ops: Sequence[Op], source: Shape, where: str) -> Chain:
     InputError
         If layers that work on rows follow one that needs a whole map.
     """
-    shapes, _, _ = lower_all(ops, source, [1] * len(ops), where)
+    shapes, _, _ = lower_all(ops, source, where)
     order = {"input": -1} | {op.name: i for i, op in enumerate(ops)}
     before = ["input", *(op.name for op in ops)]
     names = [tuple(op.inputs or [before[i]]) for i, op in enumerate(ops)]
@@ -262,7 +262,7 @@ def cut_into_rows(file: NetworkFile, path: Path) -> RowNetwork:
         If the file has faults, rows do not suffice for its layers, or an exit stands where nothing can be cut.
     """
     network = build_network(file, path)
-    trunk = _chain(file.layers, Shape(**dict(file.input)), f"{path}: layers")
+    trunk = _chain(file.layers, file.input.shape, f"{path}: layers")
     if not trunk.units:
         first = file.layers[0]
         raise InputError(

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from ..formats import Strict
-from .network import MAX_STEPS, MAX_WORK
+from .network import MAX_STEPS, MAX_WORK, Shape
 
 MAX_EXITS = 64
 MAX_SIZE = 2**24
@@ -223,6 +223,11 @@ class InputShape(Strict):
     height: Positive
     width: Positive
     channels: Positive
+
+    @property
+    def shape(self) -> Shape:
+        """The sample as a map."""
+        return Shape(self.height, self.width, self.channels)
 
 
 class NetworkFile(Strict):

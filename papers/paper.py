@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .lab import Lab
     from .rows import Item
+
+
+def read_published(package: str) -> dict[str, Any]:
+    """What a paper prints: ``published.toml`` beside the file of its package."""
+    return tomllib.loads(Path(package).with_name("published.toml").read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True, slots=True)

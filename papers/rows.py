@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 NEAR = 0.10
 """Within this share of the paper's figure, or as many hundred percentage points, ours counts as near."""
 
+CALIBRATED, GIVEN, PREDICTED = "calibrated", "given", "predicted"
+"""What our figure is worth beside the paper's: a parameter of ours was chosen by the paper's figure; the paper states
+what we set; or neither."""
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -31,8 +35,7 @@ class Row:
     x : float or None
         Place on a figure's horizontal axis; ``None`` in a table.
     basis : str
-        ``"calibrated"`` where a parameter of ours was chosen by the paper's figure, ``"given"`` where the paper states
-        what we set, ``"predicted"`` else; empty in a paper that does not tell them apart.
+        :data:`CALIBRATED`, :data:`GIVEN` or :data:`PREDICTED`; empty in a paper that does not tell them apart.
     """
 
     quantity: str

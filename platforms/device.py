@@ -156,7 +156,7 @@ class Analytic(Device):
             raise ValueError("bandwidth_gb_s, word_bits: expected both or neither")
         return self
 
-    def product_s(self, macs: int, batch: int, *, in_bridge: bool = False) -> float:
+    def product_s(self, macs: int, batch: int, *, in_bridge: bool) -> float:
         """Time of a matrix product with this many MACs for each sample."""
         samples = math.ceil(batch / self.batch_multiple) * self.batch_multiple + self.launch_samples
         return max(self.floor_s, self.slope_s_per_mac * macs * samples * (self.bridge_factor if in_bridge else 1.0))

@@ -14,6 +14,7 @@ from ..formats import InputError, check_free, write_file
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator
 
 SUFFIXES = (".svg", ".png")
 
@@ -124,12 +125,18 @@ def durations(longest_s: float) -> tuple[str, float]:
     return ("us", 1e6) if longest_s < 1e-2 else ("ms", 1e3) if longest_s < 10 else ("s", 1.0)
 
 
-def round_ticks(axis: Axis) -> None:
-    """Ticks of a logarithmic axis, written out: 1, 2, 5, 10, and so on; over many decades only 1, 10, 100."""
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+def round_places(low: float, high: float) -> LogLocator:
+    """Ticks of a logarithmic axis with these ends: 1, 2, 5, 10, and so on; over three decades only 1, 10, 100."""
+    from matplotlib.ticker import LogLocator
 
-    low, high = axis.get_view_interval()
-    axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 1e3 * low else (1,), numticks=99))
+    return LogLocator(subs=(1, 2, 5) if high < 1e3 * low else (1,), numticks=99)
+
+
+def round_ticks(axis: Axis) -> None:
+    """Ticks of a logarithmic axis, at round places and written out."""
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
+    axis.set_major_locator(round_places(*axis.get_view_interval()))
     axis.set_major_formatter(StrMethodFormatter("{x:,g}"))
     axis.set_minor_formatter(NullFormatter())
 
@@ -151,9 +158,13 @@ def save(figure: Figure, path: Path, *, replace: bool) -> None:
     InputError
         If the file system refuses, or a file is in the way.
     """
-    kind = path.suffix.lower().lstrip(".")
+    write_file(path, picture_bytes(figure, path.suffix.lower().lstrip(".")), replace=replace)
+
+
+def picture_bytes(figure: Figure, kind: str) -> bytes:
+    """A figure as the content of a file of this ``kind``, ``svg`` or ``png``; see :func:`save`."""
     held = io.BytesIO()
     told = {"Title": figure.get_label()} if figure.get_label() else {}
     with _style():
         figure.savefig(held, format=kind, metadata=told | {"Date" if kind == "svg" else "Software": None})
-    write_file(path, held.getvalue(), replace=replace)
+    return held.getvalue()

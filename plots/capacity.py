@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..experiments.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity
+from ..serving.figures import SHOWN_IN
 from ..serving.requirements import Requirement
 from .canvas import COLOURS, canvas, describe, durations
 
@@ -56,7 +57,7 @@ def _panel(axes: Axes, found: Capacity, item: Requirement, index: int) -> None:
     """One required figure; a bound below, the verdict on all requirements as the marker."""
     values = [probe.estimates[index] for probe in found.probes]
     longest = max(item.bound, *(value.value for value in values))
-    name, scale = {"s": durations(longest), "share": ("%", 100.0)}.get(item.unit, (item.unit, 1.0))
+    name, scale = durations(longest) if item.unit == "s" else SHOWN_IN[item.unit]
     ends_at = [value.interval.high for value in values if np.isfinite(value.interval.high)]
     top = 1.3 * scale * max([longest, *ends_at])
     for verdict, (colour, marker) in VERDICTS.items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..tables import LatencyTable
-from ..tables.decisions import DecisionTable, PointRow, pass_times, spans
+from ..tables.decisions import DecisionTable, PointRow, spans
 from .canvas import COLOURS, canvas, describe, legible
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _map(axes: Axes, *, found: DecisionTable, row: PointRow) -> None:
 def _throughput(axes: Axes, *, table: LatencyTable, found: DecisionTable) -> None:
     """Samples a second by batch size, with the ideal batch of each curve."""
     batches = np.arange(1, found.b_max + 1)
-    times_s = pass_times(table)
+    times_s = table.pass_s()
     for variant in _some(len(found.variants)):
         row = found.variants[variant]
         (line,) = axes.plot(batches, batches / times_s[variant, 1:], label=f"width {found.width_names[variant]}")

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..serving.metrics import QUANTILES, Replay
+from ..serving.one_run import nearest_rank
 from .canvas import COLOURS, canvas, describe, durations, legible, round_ticks
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def draw_replay(replay: Replay, title: str = "") -> Figure:
         heading = f"{legible(replay.table.network)} on {legible(replay.table.platform)}"
         figure.suptitle(f"{heading}, {legible(title)}" if title else heading, fontsize=11)
         latency_s, violations = np.sort(replay.latency_s), float(replay.violated.mean())
-        p50, p99 = (latency_s[int(np.ceil(QUANTILES[name] * len(latency_s))) - 1] for name in ("p50", "p99"))
+        p50, p99 = (nearest_rank(latency_s, QUANTILES[name]) for name in ("p50", "p99"))
         said = (
             f"{len(latency_s):,} requests; half take up to {1e3 * p50:,.4g} ms, 99 % up to {1e3 * p99:,.4g} ms; "
             f"{100 * violations:.2f} % are later than their SLO."
@@ -93,8 +94,8 @@ def _tail(axes: Axes, replay: Replay) -> None:
     if replay.traffic.objective_s is not None:
         slo = per_s * replay.traffic.objective_s
         axes.axvline(slo, color="black", linestyle="--", linewidth=1, label=f"SLO {slo:,g} {unit}")
-    axes.set(
-        xscale="log", yscale="log", ylim=(100 / len(latency_s), 110), xlabel=f"latency, {unit}",
+    axes.set(  # the limits first: of a single request no share is positive, from which a scale could follow
+        ylim=(100 / len(latency_s), 110), xscale="log", yscale="log", xlabel=f"latency, {unit}",
         ylabel="% of requests that take longer", title="distribution of latency",
     )  # fmt: skip
     for axis in (axes.xaxis, axes.yaxis):

@@ -18,8 +18,8 @@ import numpy as np
 from ..formats import InputError
 from ..tables.exit_choice import NEARLY, Choice, Floats, Goal, Ints, Log, choose_exits
 from .event_loop import Device, Rules, Work
-from .policies.interface import REQUEST, VARIANT
-from .replay import play
+from .policies.interface import VARIANT
+from .replay import play, requests_of
 from .scheduler import Scheduler
 
 EVENTS = 256
@@ -354,10 +354,7 @@ def adapt(
         raise InputError(f"samples: expected confidences at {len(stage_s) - 2} candidates, found {candidates}")
     policy = replace(scheduler.policy, thresholds=True)
     count = len(arrival_s)
-    requests = np.zeros(count, REQUEST).view(np.recarray)
-    requests.arrival_s = arrival_s
-    requests.due_s = arrival_s + (math.inf if slo_s is None else slo_s)
-    requests.start_s = requests.finish_s = math.inf
+    requests = requests_of(arrival_s, math.inf if slo_s is None else slo_s)
     work = Work(requests, np.full(count, candidates + 1), np.zeros((count, candidates)))
     device = Device(
         time_s=np.zeros((VARIANTS, candidates + 1, most + 1)),

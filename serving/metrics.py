@@ -112,12 +112,12 @@ class Replay:
     @property
     def subnet(self) -> NDArray[np.int64]:
         """The SubNet that served each request; 0 if the latency table has none, or it has not started."""
-        return self.variant // len(self.table.widths or [None]) % len(self.table.subnets or [None])
+        return np.unravel_index(self.variant, self.table.axes)[1]
 
     @property
     def state(self) -> NDArray[np.int64]:
         """The state of the device in which each request was served."""
-        return self.variant // (self.table.variants // len(self.table.states or [None]))
+        return np.unravel_index(self.variant, self.table.axes)[0]
 
     @property
     def begun(self) -> NDArray[np.int64]:
@@ -198,7 +198,8 @@ class Percentile:
 class StageSummary:
     """Use of a stage: the share of the span in which it ran, its runs, their mean batch, and runs by b = 1..b_max.
 
-    ``segments`` is the number of its segments: one, or its layers for a policy that decides after each layer.
+    The share is the mean over the lanes, and counts no gathers, delays and slowdowns.  ``segments`` is the number of
+    its segments: one, or its layers for a policy that decides after each layer.
     """
 
     stage: int
@@ -276,7 +277,7 @@ class Summary:
     warm_up_requests : int
         Requests of the start-up transient, by MSER-5; all other figures include them.
     busy_share : float
-        Share of the span in which the NPU ran.
+        Share of the span in which the NPU ran; of several lanes the mean.
     utilisation : Utilisation or None
         Use of its MAC units; ``None`` if the latency table states no causes.
     mean_batch : float
@@ -347,7 +348,8 @@ def _stage(replay: Replay, stage: int, run_s: NDArray[np.float64], span_s: float
     by_batch = replay.launches[:, here].sum(axis=(0, 1))
     runs = int(by_batch.sum())
     mean = float(by_batch @ np.arange(len(by_batch))) / runs if runs else 0.0
-    return StageSummary(stage, int(here.sum()), float(run_s[:, here].sum()) / span_s, runs, mean, by_batch[1:].tolist())
+    busy_share = float(run_s[:, here].sum()) / replay.lanes / span_s
+    return StageSummary(stage, int(here.sum()), busy_share, runs, mean, by_batch[1:].tolist())
 
 
 def _exit(

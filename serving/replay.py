@@ -179,7 +179,7 @@ def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case
     settings, levels = scheduler.settings(traffic.objective_s), _levels(policy, traffic, len(table.exits))
     if policy.check is not None and (faults := policy.check(settings, table, traffic.trace, b_max)):
         raise InputError([f"policy {scheduler.spec}: {fault}" for fault in faults])
-    kept = policy.memory + policy.memory_by_subnet * len(table.subnets or [None])
+    kept = policy.memory + policy.memory_by_subnet * table.axes[1]
     memory = np.zeros(levels * table.variants + kept)
     rules = Rules(settings, memory, memory[: levels * table.variants], b_max, scheduler.call_s)
     _check_columns(table, traffic.trace)
@@ -365,16 +365,21 @@ def _check_columns(table: LatencyTable, trace: Trace) -> None:
         raise InputError(faults)
 
 
+def requests_of(arrival_s: NDArray[np.float64], slo_s: NDArray[np.float64] | float) -> Any:
+    """Requests that have not begun, as records of ``REQUEST``."""
+    requests = np.zeros(len(arrival_s), REQUEST).view(np.recarray)
+    requests.arrival_s, requests.due_s = arrival_s, arrival_s + slo_s
+    requests.start_s = requests.finish_s = math.inf
+    return requests
+
+
 def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> Work:
     """Traffic as the event loop takes it, for a network with so many exits, and so many steps of its last stage.
 
     With ``levels`` thresholds of the policy these decide the exits.
     """
     trace = traffic.trace
-    requests = np.zeros(len(traffic), REQUEST).view(np.recarray)
-    requests.arrival_s = trace.arrival_s
-    requests.due_s = trace.arrival_s + traffic.slo_s
-    requests.start_s = requests.finish_s = math.inf
+    requests = requests_of(trace.arrival_s, traffic.slo_s)
     for name in KNOWN:
         if (values := getattr(trace, name)) is not None:
             requests[name] = values
@@ -412,10 +417,8 @@ def variants_of(table: LatencyTable) -> NDArray[np.void]:
     widths = np.array(table.widths or [math.inf])
     known = [net.accuracy for net in table.subnets or [SubNet(name="")]]
     accuracy = np.array([math.nan if value is None else value for value in known])
-    number = np.arange(table.variants)
-    found.width = widths[number % len(widths)]
-    found.subnet = number // len(widths) % len(accuracy)
-    found.state = number // (len(widths) * len(accuracy))
+    found.state, found.subnet, width = np.unravel_index(np.arange(table.variants), table.axes)
+    found.width = widths[width]
     found.accuracy = accuracy[found.subnet]
     if table.reuse is not None:
         found.refill_s = np.array(table.reuse.refill_s)[found.state]

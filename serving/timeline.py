@@ -22,7 +22,7 @@ MAX_EVENTS = 2_000_000
 """A longer timeline is refused: at about 100 bytes an event, viewers fail to open it."""
 
 QUEUE = 0
-"""The track of the queue.  Each stage has the track of its number."""
+"""The track of the queue.  Those of the stages follow, lane by lane."""
 
 
 def check_timeline_size(replay: Replay) -> None:
@@ -51,55 +51,57 @@ def check_timeline_size(replay: Replay) -> None:
         )
 
 
-def _instant(name: str, at_s: float, lane: int, args: Event) -> Event:
-    return {"name": name, "ph": "i", "s": "t", "ts": microseconds(at_s), "pid": PROCESS, "tid": lane, "args": args}
+def _instant(name: str, at_s: float, track: int, args: Event) -> Event:
+    return {"name": name, "ph": "i", "s": "t", "ts": microseconds(at_s), "pid": PROCESS, "tid": track, "args": args}
 
 
-def _metadata(table: LatencyTable) -> Iterator[Event]:
-    """Names of the process and its lanes, from the queue down to the last stage."""
-    names = ["queue", *(f"stage {number}: {row.name}" for number, row in enumerate(table.exits, 1))]
-    yield from track_names(table.machine, dict(enumerate(names, QUEUE)))
+def _metadata(table: LatencyTable, lanes: int) -> Iterator[Event]:
+    """Names of the process and its tracks, from the queue down to the last stage of the last lane."""
+    stages = [f"stage {number}: {row.name}" for number, row in enumerate(table.exits, 1)]
+    if lanes > 1:
+        stages = [f"lane {lane}, {stage}" for lane in range(1, lanes + 1) for stage in stages]
+    yield from track_names(table.machine, dict(enumerate(["queue", *stages], QUEUE)))
 
 
-def _runs(replay: Replay, runs: Runs) -> Iterator[Event]:
-    """A slice for each run, and the events at its ends; the stack of batches is rebuilt from levels and flags."""
+def _runs(replay: Replay, runs: Runs, lane: int) -> Iterator[Event]:
+    """A slice for each run of a lane, and the events at its ends; the stack is rebuilt from levels and flags."""
     stages = replay.segments.stage.tolist()
     by_layer = len(stages) > len(replay.table.exits)
     names = [layer.name for layer in replay.table.layers] if by_layer else [f"stage {number}" for number in stages]
     ids = replay.traffic.trace.request_id
     levels: list[list[int]] = [[]]  # requests of each sub-batch, bottom first
     table, subnets, states, held = replay.table, replay.subnet, replay.state, 0
-    first = 0
-    for begin_s, end_s, segment, batch, level, flags in zip(
-        runs.begin_s.tolist(), runs.end_s.tolist(), runs.segment.tolist(), runs.batch.tolist(), runs.level.tolist(),
-        runs.flags.tolist(), strict=True,
-    ):  # fmt: skip
-        members = runs.members[first : first + batch]
-        first += batch
+    here, behind = runs.lane == lane, np.cumsum(runs.batch)
+    columns = (runs.begin_s, runs.end_s, runs.segment, runs.batch, runs.level, runs.flags, behind)
+    for begin_s, end_s, segment, batch, level, flags, end in zip(
+        *(column[here].tolist() for column in columns), strict=True
+    ):
+        members = runs.members[end - batch : end]
         if begin_s >= replay.until_s:
             return  # decided before the simulation was stopped, but it would run after
-        lane = stages[segment]
+        stage = stages[segment]
+        track = QUEUE + lane * len(table.exits) + stage
         if flags & PREEMPTS:
             below = ids[levels[level - 1]].tolist()
-            yield _instant("preemption", float(replay.start_s[members[0]]), lane, {"preempted": below})
+            yield _instant("preemption", float(replay.start_s[members[0]]), track, {"preempted": below})
         state = int(states[members[0]])
         if table.states is not None and state != held:
             swap = {"from": table.states[held], "to": table.states[state]}
-            yield _instant("swap", float(replay.start_s[members[0]]), lane, swap)
+            yield _instant("swap", float(replay.start_s[members[0]]), track, swap)
             held = state
         ran = {} if table.subnets is None else {"subnet": table.subnets[subnets[members[0]]].name}
         args = {"batch": batch, "level": level, "requests": ids[members].tolist()} | ran
-        yield slice_event(names[segment], begin_s, min(end_s, replay.until_s), lane, args)
+        yield slice_event(names[segment], begin_s, min(end_s, replay.until_s), track, args)
         if end_s > replay.until_s:
             return
-        left = (replay.finish_s[members] == end_s) & (replay.traffic.exits[members] == lane)
+        left = (replay.finish_s[members] == end_s) & (replay.traffic.exits[members] == stage)
         for request in ids[members[left]].tolist():
-            yield _instant("exit", end_s, lane, {"request": request, "exit": lane})
+            yield _instant("exit", end_s, track, {"request": request, "exit": stage})
         del levels[level:]
         levels.append(members[~left].tolist())
         if flags & MERGES:
             levels[level - 1] += levels.pop()
-            yield _instant("merge", end_s, lane, {"requests": ids[levels[level - 1]].tolist()})
+            yield _instant("merge", end_s, track, {"requests": ids[levels[level - 1]].tolist()})
 
 
 def _counter(name: str, unit: str, up_s: NDArray[np.float64], down_s: NDArray[np.float64]) -> Iterator[Event]:
@@ -138,14 +140,14 @@ def timeline_events(replay: Replay) -> Iterator[Event]:
     """
     if replay.runs is None:
         raise InputError("timeline: expected a replay with its runs, found none; simulate with record=True")
-    yield from _metadata(replay.table)
+    yield from _metadata(replay.table, replay.lanes)
     trace = replay.traffic.trace
     arrived = zip(trace.request_id.tolist(), trace.arrival_s.tolist(), strict=True)
     arrivals = (_instant("arrival", at_s, QUEUE, {"request": request}) for request, at_s in arrived)
     queue = _counter("queue", "requests", trace.arrival_s, replay.start_s)
     in_flight = _counter(f"on the {replay.table.machine}", "samples", replay.start_s, replay.finish_s)
-    parts = (arrivals, _runs(replay, replay.runs), queue, in_flight)
-    yield from heapq.merge(*parts, key=lambda event: float(event["ts"]))
+    ran = (_runs(replay, replay.runs, lane) for lane in range(replay.lanes))
+    yield from heapq.merge(arrivals, *ran, queue, in_flight, key=lambda event: float(event["ts"]))
 
 
 def write_timeline(replay: Replay, path: Path, *, replace: bool = True) -> None:

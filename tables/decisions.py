@@ -163,29 +163,13 @@ class Point(NamedTuple):
     always_pad: Judged
 
 
-def pass_times(table: LatencyTable) -> Floats:
-    """Times from the input to the end, with all steps of a stage that repeats.
-
-    Sub-batches of different widths stay apart until the end; therefore these are the times by which a batch is cut into
-    widths.  (Section III-B names the layers up to the next decision point, which is the end in its networks of a width
-    and no exits.)
-
-    Returns
-    -------
-    (V, b_max + 1) ndarray of float64
-        Seconds by variant and batch size.
-    """
-    return np.stack([table.pass_s(variant) for variant in range(table.variants)])
-
-
 def _points(table: LatencyTable) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64]]:
     """The exits with a decision point; by variant the times of the stages behind; and those of the gathers there."""
     last = len(table.exits)
     after = [*range(1, last), *([last] if table.exits[-1].steps > 1 else [])]
     place = np.minimum(after, last - 1).astype(np.int64)
     time_s = table.segments(by_layer=False).time_s[:, place]
-    gather_s = np.zeros((last, table.b_max + 1)) if table.gather_s is None else np.array(table.gather_s)
-    return after, time_s, gather_s[place]
+    return after, time_s, table.gather_array()[place]
 
 
 def tabulate_decisions(table: LatencyTable) -> DecisionTable:
@@ -211,7 +195,9 @@ def tabulate_decisions(table: LatencyTable) -> DecisionTable:
     for (exits, split), variants in alike.items():
         ranges = _ranges(np.frombuffer(split, np.bool_).reshape(table.b_max + 1, -1))
         points.append(PointRow(variants=variants, after_exits=list(exits), split=ranges))
-    passes_s = pass_times(table)
+    # Sub-batches of different widths stay apart until the end, so that whole passes decide.  Section III-B names the
+    # layers up to the next decision point, which is the end in its networks of several widths: they have no exits.
+    passes_s = table.pass_s()
     ideal = ideal_batch_sizes(passes_s)
     found = DecisionTable(
         network=table.network,
@@ -260,11 +246,11 @@ def sum_up(table: LatencyTable, decisions: DecisionTable) -> list[Point]:
     found = []
     for row in decisions.points:
         point = after.index(row.after_exits[0])
-        times = time_s[row.variants[0], point], gather_s[point]
         split = row.map()
-        rules, never = (least_rule(split), nearest_rule(split)), np.zeros_like(split)
-        tried = [rule.map(len(split)) if rule else never for rule in (rules[1], ALWAYS_SPLIT)]
-        found.append(Point(row, *rules, *(judge(each, split, *times) for each in (*tried, never))))
+        nearest, never = nearest_rule(split), np.zeros_like(split)
+        tried = nearest.map(len(split)) if nearest else never, ALWAYS_SPLIT.map(len(split)), never
+        judged = (judge(each, split, time_s[row.variants[0], point], gather_s[point]) for each in tried)
+        found.append(Point(row, least_rule(split), nearest, *judged))
     return found
 
 

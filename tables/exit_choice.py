@@ -209,7 +209,7 @@ class Choice:
     settings : tuple of Setting
         Thresholds of each.
     steps : tuple of Step
-        All rounds; in the last one nothing was taken, unless ``ended`` is ``"all leave"``.
+        All rounds; in the last one nothing was taken, unless no batch may move on behind what it took.
     ended : {"none left", "all leave"}
         Which of the two terminations of Section 6.4 ended the choice.
     """
@@ -288,9 +288,8 @@ def levels_of(log: Log, confidences: Sequence[float]) -> NDArray[np.uint8]:
         From 0 to the number of thresholds.
     """
     samples, candidates, columns = log.confidences.shape
-    levels = np.empty(
-        (candidates, columns, samples), dtype=np.uint8
-    )  # samples last: they are read candidate by candidate
+    # samples last: they are read candidate by candidate
+    levels = np.empty((candidates, columns, samples), dtype=np.uint8)
     for at, column in np.ndindex(candidates, columns):
         levels[at, column] = np.searchsorted(confidences, log.confidences[:, at, column], side="right")
     return levels.transpose(2, 0, 1)
@@ -329,16 +328,16 @@ def find_setting(
     gained = (scores - settled)[alive]
     before = settled - goal.searched * end  # by sample, what must stay positive on average
     spread = (before[alive] + gained) ** 2 - before[alive] ** 2 if goal.guard == "bound" else None
+
+    def leaving(level: NDArray[np.uint8], weights: Floats | None = None) -> Floats:
+        """By threshold, the sum over samples that leave."""
+        return np.bincount(level, weights, number + 1)[::-1].cumsum()[::-1][1:]
+
     best: tuple[tuple[float, ...], Setting, bool] | None = None
     for column in range(levels.shape[2]):
         level = levels[:, candidate - 1, column][alive]
-
-        def leaving(weights: Floats | None = None, level: NDArray[np.uint8] = level) -> Floats:
-            """By threshold, the sum over samples that leave."""
-            return np.bincount(level, weights, number + 1)[::-1].cumsum()[::-1][1:]
-
-        exits, total = leaving(), settled.sum() + leaving(gained)
-        squares = None if spread is None else (before**2).sum() + leaving(spread)
+        exits, total = leaving(level), settled.sum() + leaving(level, gained)
+        squares = None if spread is None else (before**2).sum() + leaving(level, spread)
         margin = precision_margin(total, squares, end, goal)
         for at, confidence in enumerate(goal.confidences):
             if not exits[at]:
@@ -509,12 +508,13 @@ def choose_exits(log: Log, stage_s: Floats, goal: Goal, allowed: Collection[int]
     steps: list[Step] = []
     taken: list[Verdict] = []
     after, batch = 0, goal.batch
-    while True:
+    ended: Literal["none left", "all leave"] = "none left"
+    while batch:
         step = _step(log, levels, stage_s, goal, alive, settled, after, batch, allowed)
         steps.append(step)
         found = step.taken
         if found is None:
-            return _choice(taken, steps, "none left")
+            break
         taken.append(found)
         after = found.candidate
         leaves = alive & (levels[:, after - 1, found.setting.column] > goal.confidences.index(found.setting.confidence))
@@ -522,13 +522,9 @@ def choose_exits(log: Log, stage_s: Floats, goal: Goal, allowed: Collection[int]
         alive &= ~leaves
         reaching = moving_on(alive, goal.batch)
         if not reaching.any():
-            return _choice(taken, steps, "all leave")
+            ended = "all leave"
+            break
         batch = exceeded_by(reaching, goal.slow) if goal.posterior == "observed" else _largest(found, step, goal)
-        if not batch:
-            return _choice(taken, steps, "none left")
-
-
-def _choice(taken: list[Verdict], steps: list[Step], ended: Literal["none left", "all leave"]) -> Choice:
     exits, settings = tuple(found.candidate for found in taken), tuple(found.setting for found in taken)
     return Choice(exits, settings, tuple(steps), ended)
 

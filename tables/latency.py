@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -258,16 +259,18 @@ class LatencyTable(Table, Stated):
         return self
 
     @property
+    def axes(self) -> tuple[int, int, int]:
+        """How many states, SubNets and widths there are: 1 each if the table states none."""
+        return len(self.states or [None]), len(self.subnets or [None]), len(self.widths or [None])
+
+    @property
     def variants(self) -> int:
-        """Forms in which a batch can run: every state with every SubNet and every width, of which width varies first.
+        """Forms in which a batch can run: every state with every SubNet and every width, in the order of :attr:`axes`.
 
-        A policy that knows none of them runs the first: the widest, the first SubNet, the first state.
+        The width varies first: variant v has the places ``np.unravel_index(v, axes)``.  A policy that knows of no
+        variants runs the first: the widest, the first SubNet, the first state.
         """
-        return len(self.states or [None]) * len(self.subnets or [None]) * len(self.widths or [None])
-
-    def variant_of(self, *, state: int = 0, subnet: int = 0, width: int = 0) -> int:
-        """The number of a variant, from its places in the lists of states, SubNets and widths."""
-        return (state * len(self.subnets or [None]) + subnet) * len(self.widths or [None]) + width
+        return math.prod(self.axes)
 
     @property
     def places(self) -> int:
@@ -317,16 +320,16 @@ class LatencyTable(Table, Stated):
             table[:, row.from_exit, row.to_exit, 1:] = times[:, place]
         return table
 
-    def pass_s(self, variant: int = 0) -> NDArray[np.float64]:
-        """Times in seconds from the input to the end by b, of a variant, with all steps of a stage that repeats.
+    def pass_s(self) -> NDArray[np.float64]:
+        """Times in seconds from the input to the end, with all steps of a stage that repeats.
 
         Returns
         -------
-        (b_max + 1,) ndarray of float64
-            Zero at b = 0.
+        (V, b_max + 1) ndarray of float64
+            By variant and batch size; zero at b = 0.
         """
-        table = self.array(variant)
-        whole_s: NDArray[np.float64] = table[0, -1] + (self.exits[-1].steps - 1) * table[-2, -1]
+        times_s = self.arrays()
+        whole_s: NDArray[np.float64] = times_s[:, 0, -1] + (self.exits[-1].steps - 1) * times_s[:, -2, -1]
         return whole_s
 
     def gather_array(self) -> NDArray[np.float64]:

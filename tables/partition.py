@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, ClassVar, NamedTuple, Self
 
@@ -266,7 +267,7 @@ class PartitionTable(Table):
     @property
     def exit_s(self) -> list[float]:
         """Time from the input to each exit, T_n."""
-        return [sum(self.stage_s[: n + 1]) for n in range(len(self.exits))]
+        return list(accumulate(self.stage_s))
 
     @property
     def average_s(self) -> float:

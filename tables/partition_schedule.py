@@ -56,16 +56,14 @@ class Step(NamedTuple):
         Last layer of the block, or the first of the layers that need a whole map.
     stage : int
         1-based stage.
-    transfer_s : dict of str to float
-        Time of the transfers, by link.
-    compute_s : dict of str to tuple of float and str
-        Time to compute, by processor, and the link that brings its rows before.
+    taken : dict of str to tuple of float and str
+        Time for which it takes each link and then each processor; and what a processor waits for: the link that brings
+        its rows.
     """
 
     name: str
     stage: int
-    transfer_s: dict[str, float]
-    compute_s: dict[str, tuple[float, str]]
+    taken: dict[str, tuple[float, str]]
 
 
 def steps_of(table: PartitionTable) -> list[Step]:
@@ -93,18 +91,17 @@ def _step(table: PartitionTable, item: BlockRows | WholeStep) -> Step:
     if isinstance(item, BlockRows):
         name, transfers_s, computes_s = item.name, item.transfer_s, item.compute_s
     else:
-        taken = [sent > 0 or name == item.device for name, sent in zip(names, item.sent_bytes, strict=True)]
-        name, transfers_s = item.layers[0], [item.gather_s * takes for takes in taken]
-        computes_s = [item.compute_s * (name == item.device) for name in names]
+        sends = zip(names, item.sent_bytes, strict=True)
+        name, transfers_s = item.layers[0], [item.gather_s * (sent > 0 or who == item.device) for who, sent in sends]
+        computes_s = [item.compute_s * (who == item.device) for who in names]
     transfer_s: dict[str, float] = {}
     for link, time_s in zip(links, transfers_s, strict=True):
         transfer_s[link] = max(time_s, transfer_s.get(link, 0.0))
-    compute_s = {
-        f"{device} processor": (time_s, link)
-        for device, link, time_s in zip(names, links, computes_s, strict=True)
-        if time_s
+    taken = {link: (time_s, "") for link, time_s in transfer_s.items()}
+    taken |= {
+        f"{device} processor": (time_s, link) for device, time_s, link in zip(names, computes_s, links, strict=True)
     }
-    return Step(name, item.stage, {link: time_s for link, time_s in transfer_s.items() if time_s}, compute_s)
+    return Step(name, item.stage, {resource: pair for resource, pair in taken.items() if pair[0]})
 
 
 class _Calendar:
@@ -162,8 +159,7 @@ def schedule(table: PartitionTable, interval_s: float = math.inf) -> list[Task] 
     ready_s = 0.0
     for step in steps_of(table):
         ends_s: dict[str, float] = {}
-        transfers = {link: (time_s, "") for link, time_s in step.transfer_s.items()}
-        for resource, (time_s, link) in [*transfers.items(), *step.compute_s.items()]:
+        for resource, (time_s, link) in step.taken.items():
             begin_s = calendars[resource].place(ends_s.get(link, ready_s), time_s)
             if begin_s is None:
                 return None
@@ -194,8 +190,7 @@ def busy_s(table: PartitionTable, *, to_end: bool = True) -> dict[str, float]:
         found = {"uplink": 0.0} | {name: 0.0 for name in found if name.endswith("processor")}
     for step in steps_of(table):
         share = 1.0 if to_end else float(reach[step.stage - 1])
-        parts = {**step.transfer_s, **{name: time_s for name, (time_s, _) in step.compute_s.items()}}
-        for name, time_s in parts.items():
+        for name, (time_s, _) in step.taken.items():
             found[name] += share * time_s
     return found
 
@@ -293,7 +288,7 @@ def pipelining(table: PartitionTable) -> Pipelining:
         tasks = schedule(table, interval_s)
         if tasks is None:
             continue
-        found = _choice(table, interval_s, interval_s, tasks)
+        found = Choice(interval_s, interval_s, _exit_s(table, tasks), tasks)
         if found.latency_s < (choices[-1].latency_s if choices else math.inf) * (1 - NEARLY):
             choices.append(found)
     most = max(busy_s(table, to_end=False).values())
@@ -315,14 +310,14 @@ def alone(table: PartitionTable) -> Choice:
     """
     tasks = schedule(table)
     assert tasks is not None
-    found = _choice(table, max(task.end_s for task in tasks), 0.0, tasks)
-    return found._replace(mean_interval_s=_average_s(table, found.exit_s))
+    exit_s = _exit_s(table, tasks)
+    return Choice(exit_s[-1], _average_s(table, exit_s), exit_s, tasks)
 
 
-def _choice(table: PartitionTable, interval_s: float, mean_interval_s: float, tasks: list[Task]) -> Choice:
+def _exit_s(table: PartitionTable, tasks: list[Task]) -> list[float]:
+    """Time from the begin of an image to each exit."""
     stages = range(1, len(table.exits) + 1)
-    exit_s = [max(task.end_s for task in tasks if task.stage <= stage) for stage in stages]
-    return Choice(interval_s, mean_interval_s, exit_s, tasks)
+    return [max(task.end_s for task in tasks if task.stage <= stage) for stage in stages]
 
 
 def _average_s(table: PartitionTable, exit_s: list[float]) -> float:

@@ -137,7 +137,7 @@ def reorganise_widths(sizes: Ints, time_s: Floats, gather_s: Floats, ideal: Ints
         Samples of each width, at least one in all; their sum is at most b_max.
     time_s : (W, b_max + 1) ndarray of float64
         Time by width and batch size for as long as the sub-batches stay apart, e.g. from the input to the end
-        (:func:`fluidb.tables.decisions.pass_times`).
+        (:meth:`fluidb.tables.latency.LatencyTable.pass_s`).
     gather_s : (b_max + 1,) ndarray of float64
         Time to gather a sub-batch, by its size; zeros for Equation (2) as printed, which omits it.
     ideal : (W,) ndarray of int64

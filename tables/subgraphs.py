@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ..formats import InputError, Strict, Table, read_table
+from ..formats import Strict, Table, read_table
 from ..models.supernets.schema import Accuracies
 from ..platforms import Accelerator
 from .choices import Cut, Goal, Layers, Maps, StageB
@@ -182,32 +182,6 @@ class SubGraphTable(Table):
         ]
         subnets, subgraphs = (item.transpose(0, 2, 1).reshape(len(item), -1) for item in both)
         return subnets, subgraphs
-
-    def require_accuracies(self, wanted_by: str) -> list[float]:
-        """The accuracy of each SubNet.
-
-        Parameters
-        ----------
-        wanted_by : str
-            What needs them, for the fault.
-
-        Returns
-        -------
-        list of float
-            One for each SubNet.
-
-        Raises
-        ------
-        InputError
-            If a SubNet has none; the line names all of them.
-        """
-        missing = [item.name for item in self.subnets if item.accuracy is None]
-        if missing:
-            raise InputError(
-                f"{self.supernet}: {wanted_by} needs the accuracy of every SubNet, found none of {', '.join(missing)}; "
-                "state them in a file of SubNets, with their source (`fluidb docs sushi`)"
-            )
-        return [item.accuracy for item in self.subnets if item.accuracy is not None]
 
 
 def read_subgraphs(folder: Path) -> SubGraphTable:

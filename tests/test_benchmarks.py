@@ -14,6 +14,7 @@ import pytest
 from builders import table_of
 from compare import Verdict
 from fluidb.serving.statistics import Interval
+from pages import write_part
 from rounds import Contestant as Entrant
 from rounds import Row, Sample, Table, take_turns
 
@@ -114,6 +115,16 @@ def test_results_read_back(tmp_path):
     assert [dataclasses.asdict(table) for table in tables] == json.loads((tmp_path / "run.json").read_text())["tables"]
 
 
+def test_only_the_part_between_the_comments_is_written_again(tmp_path):
+    page, form = (
+        tmp_path / "page.md",
+        "# Page\n<!-- a: begin -->\n{}<!-- a: end -->\n<!-- b: begin -->\n<!-- b: end -->\n",
+    )
+    page.write_text(form.format("old\n"))
+    write_part(page, "a", "new\nlines\n")
+    assert page.read_text() == form.format("new\nlines\n")
+
+
 def test_everybody_takes_turns_and_every_other_round_is_reversed():
     order = []
 
@@ -145,7 +156,8 @@ def test_quantities(value, unit, text):
 
 def test_the_page_of_intervals_shows_its_file():
     run = json.loads(measured.RESULTS.read_text())
-    assert measured.BEGIN + measured.tables(run) + measured.END in measured.PAGE.read_text()
+    part = f"<!-- coverage: begin -->\n{measured.tables(run)}<!-- coverage: end -->\n"
+    assert part in measured.PAGE.read_text()
     shares = [
         found["covered"]
         for point in run["points"] for row in point["runs"] for kind in ("one", "joined") if kind in row

@@ -110,7 +110,7 @@ def test_examples_in_docstrings(name):
 
 
 def test_kernels_refuse_a_second_name():
-    """numba's cache would break later, and elsewhere (dse/__init__.py says why)."""
+    """Its compiled functions would be kept a second time (dse/__init__.py says so)."""
     code = "import dse"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode != 0

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from ..formats import InputError
 from .constraints import Constraint
 from .predictions import predict
-from .randomness import ACCURACIES, SLOS, stream
+from .randomness import ACCURACIES, SLOS, STEPS, WIDTHS, stream
 from .trace import Trace
-from .widths import Follow, LogNormal, Shares, draw_steps, draw_widths
+from .widths import Follow, LogNormal, Shares
 
 
 def add_columns(
@@ -85,10 +85,10 @@ def add_columns(
     if slo_s is not None:
         trace = replace(trace, slo_s=slo_s.draw(stream(seed, SLOS), len(trace)))
     if width is not None:
-        trace = replace(trace, width=draw_widths(width, len(trace), seed))
+        trace = replace(trace, width=width.draw(stream(seed, WIDTHS), len(trace)))
     if steps is not None:
         assert trace.width is not None  # a fault above
-        trace = replace(trace, steps=draw_steps(steps, trace.width, seed))
+        trace = replace(trace, steps=steps.draw(stream(seed, STEPS), trace.width))
     depths = trace.exits if trace.steps is None else trace.steps
     if predict_depth is not None and depths is not None:
         trace = replace(trace, predicted_depth=_predicted("predicted_depth", depths, predict_depth, seed))

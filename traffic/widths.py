@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError, read_number
-from .randomness import STEPS, WIDTHS, stream
 
 MAX_WIDTH = 10**6
 """A width beyond is no length of a sequence."""
@@ -158,13 +157,13 @@ def _filled(kind: type[Kind], text: str, what: str, example: str) -> Kind:
     missing = [name for name in ("mean", "sd") if name in names and name not in pairs]
     if missing:
         raise InputError(f"{what}: expected the parameter {missing[0]}, found none; write e.g. {example}")
-    found: Any = kind(**pairs)
+    found = kind(**pairs)
     limits = {"mean": 1e-3, "low": 1.0, "high": getattr(found, "low", 1.0), "multiple": 1.0}
     for name, value in pairs.items():
         least = limits.get(name, 0.0)
         if not least <= value <= MAX_WIDTH or (name == "multiple" and value % 1):
             raise InputError(f"{what}: {name}: expected {least:g} to {MAX_WIDTH:,}, found {value:g}")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 Key = TypeVar("Key")
@@ -193,43 +192,3 @@ def _positive(text: str, what: str, example: str, *, zero: bool = False) -> floa
     if not 0 <= value < math.inf or (value == 0 and not zero):
         raise InputError(f'{what}: expected a number {">=" if zero else ">"} 0, found "{text}"; write e.g. {example}')
     return value
-
-
-def draw_widths(distribution: LogNormal | Shares, count: int, seed: int) -> NDArray[np.float64]:
-    """Draw widths from a random stream of their own.
-
-    Parameters
-    ----------
-    distribution : LogNormal or Shares
-        Where from.
-    count : int
-        Requests.
-    seed : int
-        Same seed, same widths.
-
-    Returns
-    -------
-    (count,) ndarray of float64
-        Widths.
-    """
-    return distribution.draw(stream(seed, WIDTHS), count)
-
-
-def draw_steps(follow: Follow, widths: NDArray[np.float64], seed: int) -> NDArray[np.int64]:
-    """Draw the steps of requests from a random stream of their own.
-
-    Parameters
-    ----------
-    follow : Follow
-        How steps follow from widths.
-    widths : (N,) ndarray of float64
-        The width of each request.
-    seed : int
-        Same seed, same steps.
-
-    Returns
-    -------
-    (N,) ndarray of int64
-        Steps, at least 1.
-    """
-    return follow.draw(stream(seed, STEPS), widths)

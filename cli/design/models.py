@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, Force, argument, flag, followed, numbers, option, written
+from ..options import AsJson, Force, argument, flag, followed, names, numbers, option, written
 from ..render import every_fault, facts, percent, printable, show, table
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def import_(
 
 @app.command("exits")
 def exits_(
-    network: Annotated[str, argument("A network: a name, or a TOML file.")],
+    network: NetworkName,
     output: Annotated[Path, written("The network file to write.", "OUT.toml")],
     at: Annotated[str | None, option("Candidates, as H13 or as layers; all if not given.", "H1,H4,..")] = None,
     rates: Annotated[str | None, option("Share of samples that leave at each; 0 if not given.", "R1,R2,..")] = None,
@@ -264,9 +264,8 @@ def exits_(
     check_free(output, force, apart=[path])
     if edgesp and at is not None:
         raise InputError("--at: --edgesp has its own places; leave one of the two out")
-    names = None if at is None else [name.strip() for name in at.split(",")]
     shares = numbers(rates, "--rates", float, "0.3,0.3")
-    made = with_branches(file, path, shares or RATES) if edgesp else with_exits(file, path, names, shares or None)
+    made = with_branches(file, path, shares or RATES) if edgesp else with_exits(file, path, names(at), shares or None)
     net = build_network(made, path)
     write_file(output, network_text(made), replace=force)
     record = {"output": output, **_record(net)}

@@ -77,10 +77,10 @@ def command(
         )
         for item in found.choices
     ]
-    least_s = max(found.busy_s.values())
+    longest_s = max(found.busy_s.values())
     busy = [
         (name, ms(time_s), *(percent(time_s / whole_s, 1) for whole_s in (found.alone_s, chosen.interval_s)),
-         "*" if time_s == least_s else "")
+         "*" if time_s == longest_s else "")
         for name, time_s in found.busy_s.items()
     ]  # fmt: skip
     text = [

@@ -80,11 +80,9 @@ class _Column(NamedTuple):
 def _columns(longest_s: float) -> dict[str, _Column]:
     """How each figure is shown, by its name: in microseconds where no latency reaches 10 ms."""
     from ...experiments.store import COMPARED
+    from ...serving.figures import SHOWN_IN
 
-    time = ("us", 1e6) if longest_s < 0.01 else ("ms", 1e3)
-    units = {
-        "s": time, "share": ("%", 1e2), "/s": ("/s", 1.0), "squared": ("", 1.0), "bytes": ("MB", 1e-6), "J": ("mJ", 1e3)
-    }  # fmt: skip
+    units = {"s": ("us", 1e6) if longest_s < 0.01 else ("ms", 1e3)} | SHOWN_IN
     return {
         item.key: _Column(f"{item.heading} {units[item.unit][0]}".strip(), units[item.unit][1], item.digits)
         for item in COMPARED

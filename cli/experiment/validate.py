@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..options import AsJson, Ends, Inputs, Model, Picture, Slo, StageThreads, duration, names, numbers, option
-from ..render import facts, ms, percent, progress, show, table
+from ..options import AsJson, Ends, Inputs, Model, Picture, Slo, StageThreads, duration, names, numbers, option, written
+from ..render import facts, markdown_table, ms, note, percent, progress, show, table
 
 DEFAULT_POLICIES = ("serial", "adaptb", "fluid")
 
@@ -30,6 +33,7 @@ def command(
     slo: Slo = None,
     threads: StageThreads = 1,
     seed: Annotated[int, option("Seed of the order of the runs.")] = 0,
+    output: Annotated[Path | None, written("The folder to write: a page, its picture, every run.")] = None,
     *,
     picture: Picture,
     as_json: AsJson = False,
@@ -43,10 +47,15 @@ def command(
     """
     from ...experiments.measurement import machine
     from ...experiments.validation import validate_simulator
+    from ...experiments.validation_page import check_validation_folder, write_validation
+    from ...plots import check_picture, picture_bytes
     from ...plots.validation import draw_validation
     from ...serving.real.network import RealNetwork
 
     picture.check([inputs])
+    if output is not None:
+        check_validation_folder(output, picture.force)
+        check_picture(output, replace=picture.force, suffixes=None)
     network = RealNetwork(model, inputs, names(exits), threads)
     with progress("runs") as report:
         found = validate_simulator(
@@ -78,23 +87,29 @@ def command(
                     verdict.says if first else "",
                 )
             )
-    columns = ["load, policy", "figure", "simulator off by", "size", "with measured runs", "machine's noise", "verdict"]
+    headings = (
+        "load, policy", "figure", "simulator off by", "size", "with measured runs", "machine's noise", "verdict",
+    )  # fmt: skip
     ranks = [
         (f"{order.load:g}", " < ".join(order.real), " < ".join(order.simulated),
          "same" if order.real == order.simulated else "different")
         for order in found.orders
     ]  # fmt: skip
     refused = sum(verdict.says == "refused" for verdict in found.verdicts)
-    text = [
-        facts(about), table(columns, rows, text=True),
-        table(["load", "order on the machine", "in the simulator", ""], ranks, text=True),
-    ]  # fmt: skip
+    tables = (headings, rows), (["load", "order on the machine", "in the simulator", ""], ranks)
+    if output is not None:
+        command_line, drawn = shlex.join(["fluidb", *sys.argv[1:]]), picture_bytes(draw_validation(found), "svg")
+        pages = [markdown_table(*item) for item in tables]
+        write_validation(found, network.name, about, pages, command_line, drawn, output, replace=picture.force)
+    text = [facts(about), *(table(*item, text=True) for item in tables)]
     if refused:
         text.append(
             f"{refused} of {len(found.verdicts)} verdicts are refused: the noise of this machine alone moves the mean "
             f"latency by more than {percent(within, 1)}; use an idle machine, or --within"
         )
     record = {"model": model, "machine": machine(), "runtime": network.runtime, "within": within, "validation": found}
-    show(as_json, "fluidb.validate-output/1", record, text, picture.plot)
+    show(as_json, "fluidb.validate-output/1", record, text, output)
+    if picture.plot is not None:
+        note(f"wrote {picture.plot}")
     if wrong or any(verdict.says != "within" for verdict in found.verdicts):
         raise typer.Exit(1)

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Draw or describe what a network answers at its exits.")
 
 MEASURE = "What is drawn at each exit: confidence or entropy."
-PRESETS = "Which model: imagenet, glue or qnli (`fluidb docs exits`)."
+PRESET = "Which model: imagenet, glue or qnli (`fluidb docs exits`)."
 
 
 @app.command()
 def generate(
-    preset: Annotated[str, argument(PRESETS)],
+    preset: Annotated[str, argument(PRESET)],
     output: Annotated[Path, written("The file to write.", "FILE.npz")],
     network: Annotated[str, option("Its candidates, or its exits if it has none, are those that answer.", "NETWORK")],
     count: Annotated[int, option("Samples.")] = 50_000,

@@ -8,6 +8,9 @@ from typing import NamedTuple
 from ...formats import InputError
 from ...models.rows import RowNetwork
 
+WORD_BITS = 32
+"""Width of a value of a map."""
+
 
 class Place(NamedTuple):
     """A machine that runs whole stages.
@@ -20,18 +23,17 @@ class Place(NamedTuple):
         Floating-point operations a second, in 1e9.
     mbit_s : float
         Bandwidth at which it receives maps.
-    layer_s, latency_s : float
-        Fixed time of a layer with weights, and of a transfer.
+    layer_s : float
+        Fixed time of a layer with weights.
     """
 
     name: str
     gflop_s: float
     mbit_s: float
     layer_s: float = 0.0
-    latency_s: float = 0.0
 
 
-def run_in_turn(network: RowNetwork, places: Sequence[Place], owner: str, word_bytes: float = 4) -> list[float]:
+def run_in_turn(network: RowNetwork, places: Sequence[Place], owner: str) -> list[float]:
     """Times to the exits if each stage runs on one place: Edgent, the triple partition network, or one device.
 
     Where the place changes, the map at the exit is sent to the next one.
@@ -44,8 +46,6 @@ def run_in_turn(network: RowNetwork, places: Sequence[Place], owner: str, word_b
         The place of each stage.
     owner : str
         The name of the place that holds the input; another one receives it first.
-    word_bytes : float
-        Bytes of a value.
 
     Returns
     -------
@@ -66,14 +66,12 @@ def run_in_turn(network: RowNetwork, places: Sequence[Place], owner: str, word_b
     for number, (place, end) in enumerate(zip(places, network.ends, strict=True)):
         if place.name != at:
             source = trunk[first - 1].shape if first else trunk[0].source
-            total += place.latency_s + 8 * word_bytes * source.words / (1e6 * place.mbit_s)
+            total += WORD_BITS * source.words / (1e6 * place.mbit_s)
             at = place.name
         units = [*trunk[first:end], *network.branch_units(number)]
-        layers = [layer for unit in units for layer in unit.layers]
-        flops = sum(layer.row_flops * layer.shape.height for layer in layers)
-        flops += sum(layer.flops for layer in network.chains[number].tail)
-        weights = [layer.weights for layer in layers] + [layer.weights for layer in network.chains[number].tail]
-        products = sum(words > 0 for words in weights)
+        rows, tail = [layer for unit in units for layer in unit.layers], network.chains[number].tail
+        flops = sum(layer.row_flops * layer.shape.height for layer in rows) + sum(layer.flops for layer in tail)
+        products = sum(layer.has_product for layer in rows) + sum(layer.weights > 0 for layer in tail)
         total += flops / (1e9 * place.gflop_s) + products * place.layer_s
         found.append(total)
         first = end

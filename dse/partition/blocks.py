@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import combinations
@@ -257,9 +258,7 @@ class AllShares(Costs):
     def choices(self, span: Span) -> list[Rows]:
         """Every division of the rows."""
         height, count = self.blocks.units(span)[-1].shape.height, len(self.names)
-        ways = 1
-        for k in range(1, count):
-            ways = ways * (height + k) // k
+        ways = math.comb(height + count - 1, count - 1)
         if ways > self.most:
             raise InputError(
                 f"{self.network.name}: expected at most {self.most:,} ways to share the rows of a block among "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -37,6 +37,17 @@ class Plan(NamedTuple):
 
     trunk: tuple[tuple[Step, ...], ...]
     branches: tuple[tuple[Step, ...], ...]
+
+    def stages(self, held: Rows) -> Iterator[tuple[list[tuple[Step, Rows]], Rows]]:
+        """By stage: its blocks, each with who holds its input; and who holds the map behind the last of them.
+
+        A branch reads what the trunk has at its exit.  ``held`` says who holds the network's input.
+        """
+        for trunk, branch in zip(self.trunk, self.branches, strict=True):
+            steps = (*trunk, *branch)
+            holds = [held, *(step.rows for step in steps)]
+            held = holds[len(trunk)]
+            yield list(zip(steps, holds, strict=False)), holds[-1]
 
 
 def choose(costs: Costs, rule: Rule) -> Plan:

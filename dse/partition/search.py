@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import product
 
@@ -142,7 +143,7 @@ class Partitioner:
                 facts = (item.model_dump(exclude={"name"}), links.get(item.name), item.name == self.cluster.owner)
                 groups.setdefault(repr(facts), []).append(item.name)
         sizes = [range(len(group) + 1) for group in groups.values()]
-        count = int(np.prod([len(size) for size in sizes], dtype=float))
+        count = math.prod(map(len, sizes))
         if count > MOST_SUBSETS:
             raise InputError(
                 f"--subsets: expected at most {MOST_SUBSETS:,} subsets of devices that differ, found {count:,}; "
@@ -161,15 +162,10 @@ def _average_s(costs: Costs, plan: Plan) -> float:
 
 def _exit_s(costs: Costs, plan: Plan) -> list[float]:
     """Time to each exit; infinite if a device has too little memory."""
-    held, total, found = costs.held_at_start(), 0.0, []
-    for number, (trunk, branch) in enumerate(zip(plan.trunk, plan.branches, strict=True)):
-        for step in trunk:
+    total, found = 0.0, []
+    for number, (steps, end) in enumerate(plan.stages(costs.held_at_start())):
+        for step, held in steps:
             total += costs.time_s(*step, held)
-            held = step.rows
-        inside = held
-        for step in branch:
-            total += costs.time_s(*step, inside)
-            inside = step.rows
-        total += costs.gather(number, inside).time_s
+        total += costs.gather(number, end).time_s
         found.append(total)
     return found

@@ -93,16 +93,9 @@ def tabulate_partition(costs: Costs, cluster: Cluster, options: PartitionOptions
     network = costs.network
     blocks: list[BlockRows] = []
     wholes = []
-    held = costs.held_at_start()
-    for number in range(len(network.exits)):
-        for step in plan.trunk[number]:
-            blocks.append(_block(costs, number + 1, step, held))
-            held = step.rows
-        inside = held
-        for step in plan.branches[number]:
-            blocks.append(_block(costs, number + 1, step, inside))
-            inside = step.rows
-        wholes.append(_whole(costs, number, inside))
+    for number, (steps, end) in enumerate(plan.stages(costs.held_at_start())):
+        blocks += [_block(costs, number + 1, step, held) for step, held in steps]
+        wholes.append(_whole(costs, number, end))
     return PartitionTable(
         network=network.name,
         exits=list(network.exits),

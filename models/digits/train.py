@@ -90,8 +90,7 @@ def learn(weights: dict[str, Array], images: Array, labels: Array) -> dict[str, 
         gradients[f"a{stage}"] = first.reshape(len(flat), -1).T @ flat
         gradients[f"a{stage}_bias"] = flat.sum(axis=0)
         back = back + scatter(inner @ weights[f"a{stage}"].T, CHANNELS)
-        if stage == 1:
-            flat = (back * (stem @ weights["stem"] + weights["stem_bias"] > 0)).reshape(-1, CHANNELS)
+    flat = (back * (stem @ weights["stem"] + weights["stem_bias"] > 0)).reshape(-1, CHANNELS)
     gradients["stem"], gradients["stem_bias"] = stem.reshape(len(flat), -1).T @ flat, flat.sum(axis=0)
     return gradients
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...formats import InputError
-from ..schema import NAME, NetworkFile
+from ..schema import NAME, NAME_LENGTH, NetworkFile
 from . import scalesim
 from .candidates import place_candidates
 from .exits import Placement, place_exits, with_rates
@@ -109,7 +109,7 @@ def import_network(
     if format_name not in IMPORTERS:
         raise InputError(f'--format: expected auto, {", ".join(IMPORTERS)}, found "{format_name}"')
     if name is not None and not re.fullmatch(NAME, name):
-        raise InputError(f'--name: expected at most 80 letters, digits and any of _ . : -, found "{name}"')
+        raise InputError(f'--name: expected at most {NAME_LENGTH} letters, digits and any of _ . : -, found "{name}"')
     if not path.is_file():
         raise InputError(f"{path}: expected a file to import, found none")
     made = IMPORTERS[format_name].read(path, name or plain_name(path.stem), dims or {})

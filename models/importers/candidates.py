@@ -8,7 +8,6 @@ from pathlib import Path
 from ...formats import InputError, validate
 from ..candidates import find_candidates
 from ..loader import lower_all
-from ..network import Shape
 from ..schema import MAX_EXITS, NetworkFile
 from .exits import block_boundaries
 from .imported import Imported
@@ -39,9 +38,7 @@ def place_candidates(made: Imported, path: Path) -> NetworkFile:
         If it has fewer than two blocks, or a block reads more than the block before it.
     """
     file = made.file
-    shapes, layers, faults = lower_all(file.layers, Shape(**dict(file.input)), [1] * len(file.layers), str(path))
-    if faults:
-        raise InputError(faults)
+    shapes, layers, _ = lower_all(file.layers, file.input.shape, str(path))  # `checked` found no faults
     products = {layer.name for layer in layers if layer.gemm}
     spans, start = [], 0
     for end in block_boundaries(file.layers, made.aside):

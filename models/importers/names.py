@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-MAX_NAME = 80
+from ..schema import NAME_LENGTH
 
 
 def plain_name(text: str) -> str:
@@ -15,7 +15,7 @@ def plain_name(text: str) -> str:
     >>> plain_name("Test 1/conv")
     'Test_1_conv'
     """
-    return re.sub(r"[^A-Za-z0-9_.:-]", "_", text)[:MAX_NAME] or "_"
+    return re.sub(r"[^A-Za-z0-9_.:-]", "_", text)[:NAME_LENGTH] or "_"
 
 
 class LayerNames:
@@ -31,6 +31,6 @@ class LayerNames:
         while name in self._taken:
             self._count[plain] = self._count.get(plain, 1) + 1
             ending = f".{self._count[plain]}"
-            name = plain[: MAX_NAME - len(ending)] + ending
+            name = plain[: NAME_LENGTH - len(ending)] + ending
         self._taken.add(name)
         return name

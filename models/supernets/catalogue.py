@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from ...formats import Catalogue, InputError, parse_toml, validate
+from ...formats import Catalogue, InputError, parse_toml, read_toml, validate
 from ..schema import NetworkFile
 from .layout import subnet_file
 from .schema import Accuracies, SubNet, SubNetsFile, SuperNetFile
@@ -37,9 +37,9 @@ class Family(NamedTuple):
     file: SuperNetFile
     subnets: list[SubNet]
     path: Path
-    accuracies: Accuracies | None = None
-    source: str = ""
-    supernet: Path = Path()
+    accuracies: Accuracies | None
+    source: str
+    supernet: Path
 
     def key(self, folder: Path) -> str:
         """How a file in a folder names the SuperNet: by its name if it ships, else by its path from there."""
@@ -90,9 +90,8 @@ def load_family(name: str) -> Family:
         listed = validate(SubNetsFile, data, path)
         of = listed.supernet
         inside = "/" in of or of.endswith(".toml")
-        whole = validate(
-            SuperNetFile, parse_toml(found := SUPERNETS.find(str(path.parent / of) if inside else of)), found
-        )
+        found = SUPERNETS.find(str(path.parent / of) if inside else of)
+        whole = read_toml(SuperNetFile, found)
         return Family(whole, listed.subnets, path, listed.accuracies, listed.sources.get("subnets", ""), found)
     if data.get("schema") == "fluidb.network/1":
         raise InputError(f"{name}: expected a SuperNet, found a network; see `fluidb models subnets --help`")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from ...formats import Strict
 from ..schema import InputShape, Name, Positive
@@ -15,10 +15,13 @@ Side = Annotated[int, Field(ge=1, le=63)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-def _ascending(value: list[float], what: str) -> list[float]:
+def _ascending(value: list[float]) -> list[float]:
     if value != sorted(set(value)):
-        raise ValueError(f"{what}: expected values from small to large, each once")
+        raise ValueError("choices: expected values from small to large, each once")
     return value
+
+
+ASCENDING, SOME = AfterValidator(_ascending), Field(min_length=1)
 
 
 class FixedPart(Strict):
@@ -67,20 +70,15 @@ class Stage(Strict):
     width: bool = False
     stride: Side = 1
     base: Annotated[int, Field(ge=-8, le=64)] = 0
-    depth: Annotated[list[Depth], Field(min_length=1)] = [0]
-    expand: Annotated[list[Ratio], Field(min_length=1)] = [1.0]
-    kernel: Annotated[list[Side], Field(min_length=1)] = [3]
+    depth: Annotated[list[Depth], SOME, ASCENDING] = [0]
+    expand: Annotated[list[Ratio], SOME, ASCENDING] = [1.0]
+    kernel: Annotated[list[Side], SOME, ASCENDING] = [3]
     se: bool = False
 
     @property
     def slots(self) -> int:
         """Blocks of the largest SubNet."""
         return max(0, self.base + self.depth[-1])
-
-    @field_validator("depth", "expand", "kernel")
-    @classmethod
-    def _in_order(cls, value: list[float]) -> list[float]:
-        return _ascending(value, "choices")
 
     @model_validator(mode="after")
     def _fits(self) -> Stage:
@@ -168,9 +166,9 @@ class SuperNetFile(_WithSubNets):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,40}$")]
     title: str
     input: InputShape
-    resolutions: list[Positive] = []
+    resolutions: Annotated[list[Positive], ASCENDING] = []
     divisor: Positive = 8
-    width: Annotated[list[Ratio], Field(min_length=1)] = [1.0]
+    width: Annotated[list[Ratio], SOME, ASCENDING] = [1.0]
     parts: Annotated[
         list[Annotated[FixedPart | Stage, Field(discriminator="part")]], Field(min_length=1, max_length=1000)
     ]
@@ -180,11 +178,6 @@ class SuperNetFile(_WithSubNets):
     def stages(self) -> list[Stage]:
         """The parts that are stages."""
         return [part for part in self.parts if isinstance(part, Stage)]
-
-    @field_validator("width", "resolutions")
-    @classmethod
-    def _in_order(cls, value: list[float]) -> list[float]:
-        return _ascending(value, "choices")
 
 
 class SubNetsFile(_WithSubNets):

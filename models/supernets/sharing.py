@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..loader import lower_all
-from ..network import Shape
 from ..schema import Conv, Linear, NetworkFile
 from .layout import subnet_file
 from .schema import SubNet, SuperNetFile
@@ -128,8 +127,7 @@ def extents_of(network: NetworkFile, slots: Sequence[Slot]) -> Extents:
 
 def _layers(network: NetworkFile) -> dict[str, tuple[int, ...]]:
     """Of each layer with weights: K, C, R, Q, values of its input and its output map, and whether it is depthwise."""
-    source = Shape(**dict(network.input))
-    shapes, layers, _ = lower_all(network.layers, source, [1] * len(network.layers), network.name)
+    shapes, layers, _ = lower_all(network.layers, network.input.shape, network.name)
     products = {layer.name: layer.gemm for layer in layers if layer.gemm}
     found: dict[str, tuple[int, ...]] = {}
     before = "input"

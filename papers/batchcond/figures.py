@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..lab import Lab, row
-from ..rows import Claim, Item, Row
+from ..rows import CALIBRATED, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
 from .benchmarks import (
     ALONE,
@@ -23,7 +23,6 @@ from .benchmarks import (
     table,
     variances,
 )
-from .tables import CALIBRATED, PREDICTED
 
 SIZES = (4, 32, 128)
 """Batches of Fig. 5."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ..lab import Lab, by_seed, row
-from ..rows import Claim, Item, Row
-from .tables import PREDICTED
+from ..rows import PREDICTED, Claim, Item, Row
 
 FLUID, SIMILAR = "FluidB", "FluidB, similar"
 PANELS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..lab import Lab, row
-from ..rows import Claim, Item, Row
+from ..rows import CALIBRATED, GIVEN, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
 from .benchmarks import (
     ALONE,
@@ -25,7 +25,6 @@ from .benchmarks import (
     variances,
 )
 
-CALIBRATED, GIVEN, PREDICTED = "calibrated", "given", "predicted"
 HERE, ALL = "RTX 2080 Ti", "geometric mean"
 OVER = {"gain over batch size 1": ALONE, "gain over padding": PADDED}
 STALLED = 32

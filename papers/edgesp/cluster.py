@@ -12,8 +12,6 @@ from ...models.rows import RowNetwork, cut_into_rows
 from ...platforms import Cluster, load_platform
 from ...tables.partition import PartitionOptions, Rule
 
-CALIBRATED, PREDICTED = "calibrated", "predicted"
-
 NETWORKS = {
     "AlexNet-32": "alexnet_cifar10",
     "ResNet-50-32": "resnet50_cifar10",

@@ -7,8 +7,8 @@ from itertools import pairwise
 from ...dse.partition.study import study
 from ...tables.partition import PartitionOptions
 from ..lab import Lab
-from ..rows import Claim, Item, Row
-from .cluster import PREDICTED, cluster, network
+from ..rows import PREDICTED, Claim, Item, Row
+from .cluster import cluster, network
 
 COUNTS = tuple(range(1, 7))
 BANDWIDTHS = (25, 50, 75, 100, 125, 150)

@@ -7,15 +7,13 @@ import numpy as np
 from ...dse.partition.baselines import run_in_turn
 from ...tables.partition import Rule
 from ..lab import Lab
-from ..rows import Claim, Item, Row
+from ..rows import CALIBRATED, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
 from .cluster import (
     ALL,
-    CALIBRATED,
     CLOUD_GFLOP_S,
     EDGE_GFLOP_S,
     NETWORKS,
-    PREDICTED,
     PRESETS,
     WAN_MBIT_S,
     cluster,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...dse.partition.study import study
 from ...tables.partition import PartitionOptions, Rule
 from ..lab import Lab
-from ..rows import Claim, Item, Row
+from ..rows import PREDICTED, Claim, Item, Row
 from . import PUBLISHED
-from .cluster import NETWORKS, PREDICTED, PRESETS, cluster, network, over_devices
+from .cluster import NETWORKS, PRESETS, cluster, network, over_devices
 
 ZETAS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
 DEEP = "ResNet-101-224"

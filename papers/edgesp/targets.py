@@ -6,9 +6,9 @@ import numpy as np
 
 from ...tables.exit_shares import shares_of_latest
 from ..lab import Lab
-from ..rows import Claim, Item, Row
+from ..rows import CALIBRATED, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
-from .cluster import CALIBRATED, PREDICTED, over_devices
+from .cluster import over_devices
 
 ACCURACY = (76.6, 78.5, 79.2)
 """Of AlexNet's exits, in %. The first and the last are what the paper prints where all samples leave there; nothing

@@ -1,13 +1,9 @@
 """What the Fluid Batching paper prints, and our figures beside it (``fluidb reproduce fluid-batching``)."""
 
-import tomllib
-from pathlib import Path
-from typing import Any
-
 from ...plots import COLOURS
-from ..paper import Paper
+from ..paper import Paper, read_published
 
-PUBLISHED: dict[str, Any] = tomllib.loads((Path(__file__).parent / "published.toml").read_text(encoding="utf-8"))
+PUBLISHED = read_published(__file__)
 """What the paper prints."""
 
 INTRODUCTION = """\

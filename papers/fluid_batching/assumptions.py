@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import methodcaller
 from typing import TypeVar
 
@@ -208,7 +209,7 @@ def calls(lab: Lab) -> Item:
         own = [item.difference or 0.0 for item in rows if (item.quantity, item.x) == (quantity, us)]
         return float(np.sqrt(np.mean(np.square(own))))
 
-    best = [min(CALLS_US, key=lambda us, what=what: error(what, us)) for what in ("mean latency", "violations")]  # type: ignore[misc]
+    best = [min(CALLS_US, key=partial(error, quantity)) for quantity in ("mean latency", "violations")]
     lazy = next(item for item in lab.scenario("table2").contenders if item.name == "LazyBatching")
     taken = round(1e6 * lazy.policy.call_s)
     note = (

@@ -21,8 +21,9 @@ def without_heads(network: Network) -> Network:
     return network.model_copy(update={"layers": [layer for layer in network.layers if not layer.in_head]})
 
 
-def fig1b(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)
+def fig1b(lab: Lab) -> Item:
     """Throughput of four groups of layers under uniform strategies."""
+    del lab  # nothing is drawn
     network, platform = without_heads(load_network("resnet50")), load_platform("zc706")
     weights = [float(b == BATCH) for b in range(1, BATCH + 1)]
     rows = []
@@ -42,8 +43,9 @@ def fig1b(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)
     return Item("fig1b", "Fig. 1b: ResNet-50 on ZC706, throughput of four subnets at a batch of 8", [note], rows)
 
 
-def fig10(lab: Lab) -> Item:  # noqa: ARG001  (one signature for all items)
+def fig10(lab: Lab) -> Item:
     """Throughput by batch size: uniform strategies, Fluid Batching, Stackable PEs."""
+    del lab  # nothing is drawn
     rows, alike = [], []
     strategies = {name: (batching, False) for name, batching in UNIFORM.items()}
     strategies |= {"Fluid Batching": (Batching.FLUID, False), "with Stackable PEs": (Batching.FLUID, True)}

@@ -1,12 +1,8 @@
 """What the PAME paper prints, and our figures beside it (``fluidb reproduce pame``)."""
 
-import tomllib
-from pathlib import Path
-from typing import Any
+from ..paper import Paper, read_published
 
-from ..paper import Paper
-
-PUBLISHED: dict[str, Any] = tomllib.loads((Path(__file__).parent / "published.toml").read_text(encoding="utf-8"))
+PUBLISHED = read_published(__file__)
 """What the paper prints."""
 
 INTRODUCTION = """\

@@ -17,7 +17,7 @@ from ...tables.stage_times import stage_times
 from ...traffic.answers import PRESETS, draw_answers
 from ...traffic.exits import PAPER_THRESHOLD
 from ..lab import Lab, row
-from ..rows import Claim, Item
+from ..rows import PREDICTED, Claim, Item
 from .rehearsal import half
 
 NETWORK = "resnet50"
@@ -82,7 +82,7 @@ def pame_fluid(lab: Lab) -> Item:
             figures = lab.figures(here, fluid, scenario.file.seeds)
             for quantity, (key, scale, unit) in PANELS.items():
                 values, at = scale * figures[key], point.site.keys.label
-                rows.append(row(quantity, entry.name, at, unit, values, x=point.rate_per_s, basis="predicted"))
+                rows.append(row(quantity, entry.name, at, unit, values, x=point.rate_per_s, basis=PREDICTED))
                 if point is middle:
                     judged[entry.name, quantity] = values
     pame, precision = found[-1].name, {entry.name: entry.precision for entry in found}

@@ -9,11 +9,10 @@ import numpy as np
 
 from ...tables.exit_choice import Goal, Log, Verdict, average_latency, bin_sizes, replay_exits, time_row
 from ..lab import Lab, row
-from ..rows import Claim, Item, Row
+from ..rows import CALIBRATED, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
 from .rehearsal import GLUE, IMAGENET, QNLI, SIZES, TASKS, Rehearsal, Task, rehearse, seeds
 
-CALIBRATED, PREDICTED = "calibrated", "predicted"
 MEDIUM = 32
 
 
@@ -289,7 +288,7 @@ def pame_fig17(lab: Lab) -> Item:
         row(label, "H13", "ImageNet", "%", np.array(shares[key]), printed[key], basis=CALIBRATED)
         for key, label in (("exit", "bridge and head"), ("check", "exit check"), ("movement", "data movement"))
     ]
-    rows += _bert(lab)
+    rows += _bert()
     notes = [
         "Batches of 32 of which samples reach the end. Data movement includes the start of the second stage.",
         "MPII's 27.9 % is left out: what the layers of its head cost is not stated.",
@@ -311,9 +310,8 @@ def _parts(task: Task, place: int) -> dict[str, np.ndarray]:
     return parts
 
 
-def _bert(lab: Lab) -> list[Row]:
+def _bert() -> list[Row]:
     """Section 3.2: eleven exits make BERT-base slower."""
-    del lab
     printed, batch = PUBLISHED["bert_ms"], 16
     stage_s = GLUE.stage_s
     places = range(len(stage_s) - 1)

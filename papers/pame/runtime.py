@@ -13,9 +13,8 @@ from ...serving import find_policy
 from ...serving.adaptation import Exits, Observed, adapt
 from ...tables.exit_choice import NEARLY, Goal, Log, choose_exits, replay_exits
 from ..lab import Lab, row
-from ..rows import Claim, Item, Row
+from ..rows import GIVEN, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
-from .design import PREDICTED
 from .rehearsal import IMAGENET, SIZES, half, halves, rehearse, seeds
 
 WINDOW = 400
@@ -104,7 +103,7 @@ def _case(lab: Lab, case: str, key: str, label: str) -> tuple[list[Row], list[_O
     found = [_outcome(lab, key, shift, seed) for seed in seeds(lab)]
     rows = [
         row(f"{label}, {when}", case, "ImageNet", "%", np.array([getattr(item, when) for item in found]),
-            printed[when], basis="given" if when == "changed" else PREDICTED)
+            printed[when], basis=GIVEN if when == "changed" else PREDICTED)
         for when in ("before", "changed", "adapted")
     ]  # fmt: skip
     curves = {"precision": ("precision", 100, "%"), "slow batches": ("slow_share", 100, "%"),

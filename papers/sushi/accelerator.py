@@ -16,11 +16,11 @@ from ...platforms import Accelerator, load_platform
 from ...tables.choices import Cut, Layers, Maps, StageB
 from ...tables.subgraphs import SubGraphOptions
 from ..lab import Lab
-from ..rows import Claim, Item, Row
+from ..rows import CALIBRATED, GIVEN, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
 from .readings import (
     BOARD_MB,
-    CALIBRATED,
+    BY_FIG10,
     MOBILENET,
     MOBILENET_224,
     MOBILENET_BOARD,
@@ -30,7 +30,6 @@ from .readings import (
     SHARED_MB,
     Reading,
     saved,
-    saved_off_chip,
 )
 
 BOARDS = {"ZCU104": "sushi-zcu104", "U50": "sushi-u50"}
@@ -90,13 +89,13 @@ def sushi_table3(lab: Lab) -> Item:
             "together": found.shared_kib,
             "block_ram": found.output_kib + found.other_kib,
         }
-        basis = "given" if of == "with" else "predicted"
+        basis = GIVEN if of == "with" else PREDICTED
         for name, size in sizes.items():
             paper = printed[name][column]
             same = paper or None  # no ratio to a buffer of 0
             rows.append(Row(name.replace("_", " "), f"{of} PB", "ZCU104", "KB", size, paper=same, basis=basis))
     for name, paper in PUBLISHED["peak"].items():
-        rows.append(Row("peak", name, "100 MHz", "GFLOP/s", _chip(name).peak_gop_s, paper=paper, basis="calibrated"))
+        rows.append(Row("peak", name, "100 MHz", "GFLOP/s", _chip(name).peak_gop_s, paper=paper, basis=CALIBRATED))
     notes = [
         "Without the persistent buffer the other two share its memory in the proportion that they have with it.",
         "K_P C_P of ZCU104 and of Fig. 10 follow from the peak; U50's 16 x 32 are printed.",
@@ -109,12 +108,13 @@ def sushi_fig10(lab: Lab) -> Item:
     del lab
     rows = []
     for reading in (RESNET, RESNET_WIDE, RESNET_BOARD, MOBILENET, MOBILENET_224, MOBILENET_BOARD):
-        basis = "calibrated" if reading in CALIBRATED else "predicted"
-        found = saved(reading.subgraphs())
+        basis = CALIBRATED if reading in BY_FIG10 else PREDICTED
+        found = saved(reading.subgraphs().time_s)
         rows += _ends("latency saved", reading.name, reading.net, found, PUBLISHED["fig10"][reading.net], basis)
     claims = []
     for reading in (RESNET, MOBILENET):
-        table, found = reading.subgraphs(), saved(reading.subgraphs())
+        table = reading.subgraphs()
+        found = saved(table.time_s)
         least = min(range(len(found)), key=lambda i: table.subnets[i].bytes)
         claims.append(
             Claim(f"A small {reading.net} saves relatively more", "5.2", "the first bar saves most",
@@ -180,7 +180,7 @@ def sushi_fig12(lab: Lab) -> Item:
             for values, bandwidth in zip(by_bandwidth, bandwidths, strict=True):
                 name = f"{K_P} x {C_P}, {bandwidth:g} GB/s"
                 rows += [
-                    Row("time saved", name, start.net, "%", float(value), x=size, basis="predicted")
+                    Row("time saved", name, start.net, "%", float(value), x=size, basis=PREDICTED)
                     for size, value in zip(sizes, values, strict=True)
                 ]
         most[start.net] = float(found.max())
@@ -224,13 +224,14 @@ def sushi_fig13(lab: Lab) -> Item:
         printed = PUBLISHED["fig13"][board]
         ratios = [with_ / without for with_, without in zip(printed["with"], printed["without"], strict=True)]
         found = [row[0] / row[1] for row in table.time_s]
-        rows += _ends("speed-up by the buffer", "ResNet-50, 3x3 layers", board, found, sorted(ratios), "predicted", "x")
-        rows += _ends("off-chip energy saved", "ResNet-50, 3x3 layers", board, saved_off_chip(table),
-                      PUBLISHED["energy"]["ResNet-50"], "calibrated")  # fmt: skip
+        rows += _ends("speed-up by the buffer", "ResNet-50, 3x3 layers", board, found, sorted(ratios), PREDICTED, "x")
+        # the share of the energy is that of the bytes: the energy of a byte cancels
+        rows += _ends("off-chip energy saved", "ResNet-50, 3x3 layers", board, saved(table.off_chip_bytes),
+                      PUBLISHED["energy"]["ResNet-50"], CALIBRATED)  # fmt: skip
         least_s[board] = min(row[1] for row in table.time_s)
     potential = Reading("potential", "MobileNet-V3", SHARED_MB["MobileNet-V3"], layers=Layers.PAPER, maps=Maps.ONCE)
-    rows += _ends("off-chip energy saved", "MobileNet-V3", "potential", saved_off_chip(potential.subgraphs()),
-                  PUBLISHED["energy"]["MobileNet-V3"], "calibrated")  # fmt: skip
+    rows += _ends("off-chip energy saved", "MobileNet-V3", "potential", saved(potential.subgraphs().off_chip_bytes),
+                  PUBLISHED["energy"]["MobileNet-V3"], CALIBRATED)  # fmt: skip
     claims = [
         Claim("The smallest SubNet is slower on U50 than on ZCU104", "5.4.2", "slower",
               f"{1e3 * least_s['U50']:.2f} and {1e3 * least_s['ZCU104']:.2f} ms", least_s["U50"] > least_s["ZCU104"],

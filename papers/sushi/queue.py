@@ -6,9 +6,9 @@ import numpy as np
 
 from ...traffic import poisson
 from ..lab import Lab, row
-from ..rows import Claim, Item
+from ..rows import PREDICTED, Claim, Item
 from .readings import Reading
-from .scheduler import COLUMNS, PREDICTED, QUERIES, Q, Ran, seeds, serve, times_of, with_constraints
+from .scheduler import COLUMNS, QUERIES, Q, Ran, seeds, serve, times_of, with_constraints
 
 CONTENDERS = {
     "largest SubNet": "subnet={last},graph=0",

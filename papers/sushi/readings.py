@@ -79,12 +79,12 @@ class Reading:
             changed |= zip(("K_P", "C_P"), self.engines, strict=True)
         return resize(chip, **changed) if changed else chip
 
-    def subgraphs(self, columns: int = 1) -> SubGraphTable:
-        """Every SubNet with every SubGraph; the first column is what all SubNets share, cut to the buffer."""
-        return _subgraphs(self, columns)
+    def subgraphs(self) -> SubGraphTable:
+        """Every SubNet with nothing resident, and with what all SubNets share, cut to the buffer."""
+        return _subgraphs(self, 1)
 
     def latency(self, columns: int) -> LatencyTable:
-        """The latency table of the same."""
+        """Every SubNet with so many SubGraphs; the first is what all SubNets share, cut to the buffer."""
         return _latency(self, columns)
 
 
@@ -111,15 +111,10 @@ MOBILENET_BOARD = Reading(
     "board, 80 x 9, smallest at 160", "MobileNet-V3", BOARD_MB, engines=(80, 9), layers=Layers.PAPER, smallest=160
 )
 
-CALIBRATED = {RESNET, RESNET_WIDE, MOBILENET}
+BY_FIG10 = {RESNET, RESNET_WIDE, MOBILENET}
 """Readings whose array or input was chosen by Fig. 10."""
 
 
-def saved(table: SubGraphTable, state: int = 1) -> list[float]:
-    """By what each SubNet is faster with a SubGraph, in %."""
-    return [100 * (1 - row[state] / row[0]) for row in table.time_s]
-
-
-def saved_off_chip(table: SubGraphTable, state: int = 1) -> list[float]:
-    """What each SubNet moves less off chip with a SubGraph, in %; the energy of a byte cancels."""
-    return [100 * (1 - row[state] / row[0]) for row in table.off_chip_bytes]
+def saved(figures: list[list[float]]) -> list[float]:
+    """By what a figure of each SubNet, time or bytes off chip, is less with the first SubGraph than with none, in %."""
+    return [100 * (1 - row[1] / row[0]) for row in figures]

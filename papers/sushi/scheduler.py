@@ -15,12 +15,11 @@ from ...traffic import Trace, Traffic, prepare
 from ...traffic.additions import add_columns
 from ...traffic.constraints import Constraint
 from ..lab import Lab, row
-from ..rows import NEAR, Claim, Item, Row
+from ..rows import NEAR, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
 from .readings import MOBILENET, MOBILENET_BOARD, RESNET, RESNET_BOARD, Reading
 
 SEEDS, QUERIES, COLUMNS, Q = 5, 20_000, 100, 8
-PREDICTED = "predicted"
 
 WITHOUT, UNAWARE, SHARED, SUSHI = "no buffer", "any SubGraph", "shared SubGraph", "SUSHI"
 BY_TABLE, CLAIRVOYANT = "SUSHI by table", "clairvoyant"
@@ -59,7 +58,7 @@ class Ran(NamedTuple):
 
 def times_of(table: LatencyTable) -> NDArray[np.float64]:
     """L[state, SubNet], seconds."""
-    return np.array([row.time_s[0] for row in table.rows]).reshape(len(table.states or [None]), -1)
+    return np.array([row.time_s[0] for row in table.rows]).reshape(table.axes[:2])
 
 
 def with_constraints(table: LatencyTable, trace: Trace, seed: int, slack: float = 1.0) -> Traffic:
@@ -127,11 +126,11 @@ def sushi_fig15(lab: Lab) -> Item:
     """Whether each mode keeps to its constraint."""
     rows, claims = [], []
     for reading in (RESNET, MOBILENET):
-        late = all_seeds(reading, lab, f"mode=latency,q={Q}")
-        less = all_seeds(reading, lab, f"mode=accuracy,q={Q}")
+        timely = all_seeds(reading, lab, f"mode=latency,q={Q}")
+        accurate = all_seeds(reading, lab, f"mode=accuracy,q={Q}")
         for name, kept in (
-            ("latency", np.array([100 * (1 - run.summary.violation_rate) for run in late])),
-            ("accuracy", np.array([100 * (1 - (run.subnets.accuracy_miss_rate or 0.0)) for run in less])),
+            ("latency", np.array([100 * (1 - run.summary.violation_rate) for run in timely])),
+            ("accuracy", np.array([100 * (1 - (run.subnets.accuracy_miss_rate or 0.0)) for run in accurate])),
         ):
             rows.append(row(f"constraint on {name} met", f"STRICT_{name.upper()}", reading.net, "%", kept))
             claims.append(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ...serving.event_loop import PREEMPTS
 from ...serving.metrics import Runs
-from ..canvas import COLOURS, canvas
+from ..canvas import COLOURS, canvas, durations, round_places
 from .markup import element, shortened
 
 if TYPE_CHECKING:
@@ -56,9 +56,8 @@ class Unit(NamedTuple):
 
 def time_unit(longest_s: float) -> Unit:
     """The unit in which durations up to ``longest_s`` are read: one for a whole table, so that columns align."""
-    if longest_s < 1e-2:
-        return Unit("us", 1e6, 1)
-    return Unit("ms", 1e3, 2) if longest_s < 10 else Unit("s", 1.0, 3)
+    name, per_s = durations(longest_s)
+    return Unit(name, per_s, {"us": 1, "ms": 2, "s": 3}[name])
 
 
 class Point(NamedTuple):
@@ -153,9 +152,8 @@ def draw_roofline(
 
     with _sheet(bottom + 38) as sheet:
         axes = _area(sheet, _LEFT, 8, bottom, (left, right), "{:,g}".format, scale="log")
-        ticks = _round_between(low, high)
+        ticks = [value for value in round_places(low, high).tick_values(low, high) if low < value < high]
         axes.set_yticks([height(value) for value in ticks], [f"{value:,g}" for value in ticks])
-        axes.set_xticks(_round_between(left, right))
         start = max(left, low / roof.bandwidth_gb_s)
         ends = [height(roof.bandwidth_gb_s * start), height(roof.peak_gop_s), height(roof.peak_gop_s)]
         axes.plot([start, ridge, right], ends, gid=_tag("base"))
@@ -169,13 +167,6 @@ def draw_roofline(
         return _picture(sheet, f"{len(layers)} layers, {bound} of them left of the ridge, where memory is the roof.")
 
 
-def _round_between(low: float, high: float) -> list[float]:
-    """1, 2, 5, 10 and so on between two values; over three decades 1, 10, 100."""
-    steps = (1, 2, 5) if high < 1e3 * low else (1,)
-    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    return [value for power in powers for step in steps if low < (value := step * 10.0**power) < high]
-
-
 def thinned(latency_s: NDArray[np.float64], grid_s: NDArray[np.float64]) -> NDArray[np.float64]:
     """Share of the latencies that are no longer than each of ``grid_s``, exactly."""
     return np.searchsorted(np.sort(latency_s), grid_s, side="right") / len(latency_s)
@@ -183,8 +174,6 @@ def thinned(latency_s: NDArray[np.float64], grid_s: NDArray[np.float64]) -> NDAr
 
 def draw_cdf(latencies: Sequence[tuple[str, NDArray[np.float64]]], slo_s: float | None) -> Element:
     """A distribution function of each series, a step for each point of width; ``slo_s`` is marked if all have it."""
-    from matplotlib.ticker import LogLocator
-
     bottom = 178.0
     shortest, longest = (float(pick([pick(values) for _, values in latencies])) for pick in (np.min, np.max))
     low, high = 0.9 * shortest, 1.1 * longest
@@ -192,7 +181,6 @@ def draw_cdf(latencies: Sequence[tuple[str, NDArray[np.float64]]], slo_s: float 
     with _sheet(bottom + 38 + 18 * ((len(latencies) + 1) // 2)) as sheet:
         axes = _area(sheet, _LEFT, 8, bottom, (low, high), unit.short, scale="log")
         axes.set(ylim=(0, 100), yticks=range(0, 101, 25))
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low <= 1e3 else (1,), numticks=99))
         if slo_s is not None and low < slo_s < high:
             axes.axvline(slo_s, gid=_tag("mark"))
         grid_s = np.geomspace(low, high, int(_RIGHT - _LEFT) + 1)
@@ -275,7 +263,8 @@ def _area(
     axes = sheet.figure.add_axes(box, frame_on=False, axisbelow=True, xscale=scale, xlim=limits, ylim=(bottom, top))
     axes.tick_params(length=0, labelsize=10, pad=6)
     axes.set_yticks([])
-    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    linear = MaxNLocator(6, steps=[1, 2, 5, 10])
+    axes.xaxis.set_major_locator(round_places(*limits) if scale == "log" else linear)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda value, _: tick(value))
     return axes

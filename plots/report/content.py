@@ -184,7 +184,7 @@ def _read_section(folder: Path) -> Shown | Compared:
 def serve(table: LatencyTable, traffic: Traffic, policies: Sequence[Scheduler]) -> list[Served]:
     """Serve the same traffic under several policies, one after another."""
     # no policy sees the future: stopped early, it does at first what it does in the whole
-    opening_s = float(traffic.trace.arrival_s[0]) + OPENING_PASSES * float(table.pass_s()[1])
+    opening_s = float(traffic.trace.arrival_s[0]) + OPENING_PASSES * float(table.pass_s()[0, 1])
     found = []
     for policy in policies:
         replay = simulate(table, traffic, policy)

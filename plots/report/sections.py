@@ -13,7 +13,7 @@ from ...dse.fbcb import FbcbTable
 from ...dse.objectives import OBJECTIVES
 from ...experiments.comparison import Comparison, PointResult
 from ...experiments.estimates import Difference, Estimate
-from ...serving.figures import FIGURES
+from ...serving.figures import FIGURES, SHOWN_IN
 from ...tables.latency import LatencyTable
 from . import charts
 from .charts import Point, Unit, time_unit
@@ -168,10 +168,6 @@ def policy_parts(ident: str, shown: Shown) -> list[Element]:
     return [element("h3", "Policies"), _policies(shown.served, unit), element("p", note, class_="note"), figures(drawn)]
 
 
-_SCALES = {"share": ("%", 1e2), "bytes": ("MB", 1e-6), "J": ("mJ", 1e3)}
-"""Of units in which the figures of SubNets are shown."""
-
-
 def _policies(served: Sequence[Served], unit: Unit) -> Element:
     known = [item for item in FIGURES.values() if item.part == "subnets" and item.of(served[0].summary) is not None]
     rows, waiting = [], served[0].replay.traffic.trace.at_once
@@ -186,33 +182,36 @@ def _policies(served: Sequence[Served], unit: Unit) -> Element:
             f"{found.goodput_per_s:,.3f}",
             f"{100 * found.busy_share:.1f}",
             *([f"{100 * found.utilisation.mac_share:.1f}"] if found.utilisation else []),
-            *(f"{_SCALES[figure.unit][1] * (figure.of(found) or 0.0):,.{figure.digits}f}" for figure in known),
+            *(f"{SHOWN_IN[figure.unit][1] * (figure.of(found) or 0.0):,.{figure.digits}f}" for figure in known),
             f"{found.mean_batch:.2f}",
             f"{found.preemptions:,}",
         ]
         rows.append((item.policy, cells))
     headers = ["policy", f"mean {unit.name}", f"p50 {unit.name}", f"p99 {unit.name}", "violations %"]
     macs = ["MACs made %"] if served[0].summary.utilisation else []
-    subnets = [f"{figure.heading} {_SCALES[figure.unit][0]}" for figure in known]
+    subnets = [f"{figure.heading} {SHOWN_IN[figure.unit][0]}" for figure in known]
     headers += ["makespan s"] if waiting else []
     headers += ["done /s", "in time /s", "busy %", *macs, *subnets, "samples", "preemptions"]
     return table("Policies under the same requests", headers, rows)
 
 
-def _no_interval(more_requests_needed: int) -> tuple[str, str]:
-    """What stands in place of the ends of an interval."""
-    return (f"{more_requests_needed:,} more requests needed" if more_requests_needed else "none", "")
+def _with_intervals(name: str, served: Sequence[Served], unit: Unit) -> tuple[list[Point], list[tuple[str, list[str]]]]:
+    """A figure of every policy with its 95 % interval: the points of a picture, and the rows of a table."""
+    points, rows = [], []
+    for index, item in enumerate(served):
+        found, (interval, needed) = FIGURES[name].of(item.summary), FIGURES[name].told(item.summary)
+        assert found is not None  # every replay has these figures
+        value, *bounds = map(unit.number, (found, *(interval or ())))
+        text = f"{value} {unit.name}" + (f", {bounds[0]} to {bounds[1]}" if bounds else "")
+        points.append(Point(item.policy, found, text, interval, index))
+        missing = (f"{needed:,} more requests needed" if needed else "none", "")
+        rows.append((item.policy, [value, *(bounds or missing)]))
+    return points, rows
 
 
 def _tail(ident: str, served: Sequence[Served], unit: Unit, slo_s: float | None) -> Element:
     title = "99th percentile of latency"
-    points, rows = [], []
-    for index, item in enumerate(served):
-        p99 = item.summary.percentile("p99")
-        value, *bounds = map(unit.number, (p99.latency_s, *(p99.interval_s or ())))
-        text = f"{value} {unit.name}" + (f", {bounds[0]} to {bounds[1]}" if bounds else "")
-        points.append(Point(item.policy, p99.latency_s, text, p99.interval_s, index))
-        rows.append((item.policy, [value, *(bounds or _no_interval(p99.more_requests_needed))]))
+    points, rows = _with_intervals("p99", served, unit)
     mark = None if slo_s is None else (slo_s, f"SLO {unit.short(slo_s)} {unit.name}")
     data = table(f"{title}, {unit.name}", ["policy", "p99", "95 % from", "to"], rows)
     drawn = charts.draw_intervals(points, unit.short, mark)
@@ -221,19 +220,13 @@ def _tail(ident: str, served: Sequence[Served], unit: Unit, slo_s: float | None)
 
 def _violations(ident: str, served: Sequence[Served]) -> Element:
     title = "Violations"
-    points, rows = [], []
-    for index, item in enumerate(served):
-        found, (rate, interval) = item.summary, (item.summary.violation_rate, item.summary.violation_interval)
-        value, *bounds = (f"{100 * share:.2f}" for share in (rate, *(interval or ())))
-        text = f"{value} %" + (f", {bounds[0]} to {bounds[1]}" if bounds else "")
-        points.append(Point(item.policy, rate, text, interval, index))
-        missing = _no_interval(found.more_requests_needed)
-        rows.append((item.policy, [f"{found.violations:,}", value, *(bounds or missing)]))
+    points, rows = _with_intervals("violation_rate", served, _PERCENT)
+    counts = [f"{item.summary.violations:,}" for item in served]
+    rows = [(policy, [count, *cells]) for (policy, cells), count in zip(rows, counts, strict=True)]
     data = table(title, ["policy", "requests", "%", "95 % from", "to"], rows)
     drawn = charts.draw_intervals(points, _PERCENT.short, None)
-    return figure(
-        f"{ident}-violations", title, "Share of requests later than their SLO, with its 95 % interval, %.", drawn, data
-    )
+    remark = "Share of requests later than their SLO, with its 95 % interval, %."
+    return figure(f"{ident}-violations", title, remark, drawn, data)
 
 
 def _distribution(ident: str, served: Sequence[Served], unit: Unit, slo_s: float | None) -> Element:
@@ -276,7 +269,8 @@ def _opening(ident: str, served: Sequence[Served], latency: LatencyTable) -> Ele
         times_s = busy.end_s - busy.begin_s
         mean = f"{(times_s * busy.batch).sum() / times_s.sum():.2f}" if len(times_s) else ""
         strips.append((item.policy, busy))
-        rows.append((item.policy, [unit.number(times_s.sum()), mean, f"{busy.preempts.sum():,}"]))
+        busy_s = times_s.sum() / item.opening.lanes
+        rows.append((item.policy, [unit.number(busy_s), mean, f"{busy.preempts.sum():,}"]))
     headers = ["policy", f"busy {unit.name}", "samples", "preemptions"]
     data = table(f"The first {unit.number(end_s - begin_s)} {unit.name}", headers, rows)
     drawn = charts.draw_strips(strips, begin_s, end_s, latency.b_max)
@@ -313,7 +307,7 @@ def _of_subnets(point: PointResult) -> Iterator[tuple[str, PointResult, str, Uni
     for item in FIGURES.values():
         if item.part == "subnets" and item.key in point.contenders[0].metrics:
             title = item.heading[0].upper() + item.heading[1:]
-            yield title, point, item.key, Unit(*_SCALES[item.unit], item.digits)
+            yield title, point, item.key, Unit(*SHOWN_IN[item.unit], item.digits)
 
 
 def _estimates(point: PointResult, metric: str) -> list[Estimate]:

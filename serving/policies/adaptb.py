@@ -1,6 +1,6 @@
 """AdaptB: adaptive batching with a timeout."""
 
-from .interface import Parameter, Policy, compile_policy, duration, go_on, launch, sleep
+from .interface import Parameter, Policy, compile_policy, go_on, launch, sleep, timeout
 
 TIMEOUT = 0  # place in settings
 
@@ -25,6 +25,6 @@ def decide(view, data):
 
 POLICY = Policy(
     decide,
-    (Parameter("timeout", "S", duration("timeout", {"S": 0.05, "M": 0.45, "L": 0.95})),),
+    (Parameter("timeout", "S", timeout),),
     work_conserving=False,
 )

@@ -12,7 +12,7 @@ from ...jit import compiled
 from ...tables.latency import MAX_BATCH
 from ...tables.reorganisation import ideal_batch_sizes, partition, reorganise_widths, split_pays
 from .estimates import between_s, expected_end, narrowest
-from .interface import Decision, Parameter, Policy, at_least, choice, compile_policy, duration, sleep
+from .interface import Decision, Parameter, Policy, at_least, choice, compile_policy, duration, sleep, timeout
 from .window import LEFT, OFF, PARAMETERS, SIMILAR, check_window, count_alike
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ POLICY = Policy(
         Parameter("reorganise", "both", choice("reorganise", *REORGANISED)),
         Parameter("lookahead", "1", at_least("lookahead", 1.0, whole=True)),
         Parameter("predictor", "0", duration("predictor")),
-        Parameter("timeout", "0", duration("timeout", {"S": 0.05, "M": 0.45, "L": 0.95})),
+        Parameter("timeout", "0", timeout),
     ),
     work_conserving=False,
     memory=SIZES + MAX_BATCH,

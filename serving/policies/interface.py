@@ -372,6 +372,10 @@ def duration(name: str, shares: Mapping[str, float] | None = None) -> ReadParame
     return read
 
 
+timeout = duration("timeout", {"S": 0.05, "M": 0.45, "L": 0.95})
+"""Reader of the parameter ``timeout``: a duration, or a letter for a share of the SLO (paper 000, Section IV)."""
+
+
 def choice(name: str, *options: str) -> ReadParameter:
     """A reader of one of several words, as its index."""
 

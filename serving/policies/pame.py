@@ -2,7 +2,7 @@
 
 import math
 
-from .interface import Decision, Parameter, Policy, at_least, compile_policy, duration, go_on, sleep
+from .interface import Decision, Parameter, Policy, at_least, compile_policy, go_on, sleep, timeout
 
 TIMEOUT, TAU_B = 0, 1  # places in settings
 
@@ -45,7 +45,7 @@ def decide(view, data):
 POLICY = Policy(
     decide,
     (
-        Parameter("timeout", "S", duration("timeout", {"S": 0.05, "M": 0.45, "L": 0.95})),
+        Parameter("timeout", "S", timeout),
         Parameter("tau_b", "4", at_least("tau_b", 0.0)),
     ),
     work_conserving=False,

@@ -97,9 +97,9 @@ class MapEngine:
         tensors = {name: np.empty((launch.places, *values.shape[1:]), values.dtype) for name, values in first.items()}
         filled = 0
         for key, source in sources.items():
-            rows = taken[key]
+            end = filled + len(taken[key])
             for name, whole in tensors.items():
-                source[name].take(rows, axis=0, out=whole[filled : filled + len(rows)], mode="clip")
-            filled += len(rows)
+                source[name].take(taken[key], axis=0, out=whole[filled:end], mode="clip")
+            filled = end
         self.gathers.append((launch.number, launch.places, time.perf_counter() - begin_s))
         return tensors, range(len(padding), launch.places)

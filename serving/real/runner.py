@@ -154,9 +154,9 @@ def serve_in_steps(
     count, until_s, failure = len(case.traffic), math.inf, ""
     while service.now.returned[0] < count:
         service.wait()
-        time_s = service.take_arrivals()
+        now_s = service.take_arrivals()
         if stopped():
-            until_s = time_s
+            until_s = now_s
         service.decide(until_s)
         if progress is not None:
             progress(int(service.now.returned[0]), count)
@@ -164,7 +164,7 @@ def serve_in_steps(
             break
         if service.lane.running[0]:
             try:
-                service.launch(time_s)
+                service.launch(now_s)
             except RuntimeError as error:
                 failure, until_s = " ".join(str(error).split()), clock.now_s()
                 service.lane.end_s[0] = max(service.lane.end_s[0], until_s)
@@ -197,8 +197,8 @@ class _Service:
         self.woke_s = np.zeros(count * places)
         self.now, self.lane, self.batches = (_fields(part) for part in self.state[:3])
         self.step = stepper(case.scheduler, work, device, case.rules, self.state, self.record, short=True)
-        self.seen = 0  # who had arrived when an idle device ended its wait
-        self.awaited_s = math.nan  # when what an idle device waited for was due; not a number if it was busy
+        self.awaited_s = math.inf  # when what an idle device waited for was due; infinite if it was busy
+        self.instant_s = 0.0  # what is decided on now
 
     def members(self) -> NDArray[np.int64]:
         """The requests of the top batch."""
@@ -207,7 +207,7 @@ class _Service:
 
     def wait(self) -> None:
         """Let an idle device wait for the policy's time, or for a request."""
-        self.awaited_s = math.nan
+        self.awaited_s = math.inf
         if self.lane.running[0]:
             return
         arrived, wake_s = int(self.now.arrived[0]), float(self.lane.wake_s[0])
@@ -215,25 +215,26 @@ class _Service:
             spec = self.case.scheduler.spec
             raise InputError(f"policy {spec}: {FAULTS[NO_PROGRESS]}; see `fluidb docs add-a-policy`")
         self.clock.wait(wake_s, arrived)
-        self.seen = self.clock.arrived()
-        next_s = float(self.clock.arrival_s[arrived]) if self.seen > arrived else math.inf
+        next_s = float(self.clock.arrival_s[arrived]) if self.clock.arrived() > arrived else math.inf
         self.awaited_s = min(wake_s, next_s)
 
     def take_arrivals(self) -> float:
-        """Put who has arrived into the queue; the time of this.
+        """Put who has arrived into the queue; the time.
 
-        Who arrives just after the request that an idle device waited for is left for later, as in the simulator.
+        A device that was idle decides on the instant for which it waited, however late it noticed it: who came after
+        this is left for later, as in the simulator.
         """
-        before, time_s = int(self.now.arrived[0]), self.clock.now_s()
-        after = self.clock.arrived() if self.lane.running[0] else self.seen
+        before, now_s = int(self.now.arrived[0]), self.clock.now_s()
+        self.instant_s = min(self.awaited_s, now_s)
+        after = int(np.searchsorted(self.clock.arrival_s[: self.clock.arrived()], self.instant_s, side="right"))
         if after > before:
             tail, arrival_s = int(self.now.tail[0]), self.clock.arrival_s[before:after]
             self.requests.arrival_s[before:after] = arrival_s
             self.requests.due_s[before:after] = arrival_s + self.case.traffic.slo_s[before:after]
             self.state.queue[tail : tail + after - before] = np.arange(before, after)
             self.now.tail[0], self.now.arrived[0] = tail + after - before, after
-        (self.lane.end_s if self.lane.running[0] else self.lane.wake_s)[0] = time_s
-        return time_s
+        (self.lane.end_s if self.lane.running[0] else self.lane.wake_s)[0] = self.instant_s
+        return now_s
 
     def decide(self, until_s: float) -> None:
         """Let the event loop do all that is due at this instant, and forget who has returned."""
@@ -246,16 +247,16 @@ class _Service:
             if self.requests.exit[request]:
                 self.engine.release(request)
 
-    def launch(self, time_s: float) -> None:
+    def launch(self, now_s: float) -> None:
         """Run the segment that the event loop has begun."""
         run, top, device = int(self.lane.run[0]), self.lane.depth[0] - 1, self.case.device
-        self.record.run_s[run, 0] = time_s
-        self.woke_s[run] = 0.0 if math.isnan(self.awaited_s) else time_s - self.awaited_s
+        self.record.run_s[run, 0] = now_s
+        self.woke_s[run] = now_s - self.instant_s
         place, members = self.batches.segment[top], self.members()
         stage = int(device.stage_after[place])
         found = self.engine.run(
             Launch(
-                run, int(device.segment_at[place]), stage, members.copy(), int(self.batches.places[top]), time_s,
+                run, int(device.segment_at[place]), stage, members.copy(), int(self.batches.places[top]), now_s,
                 float(self.lane.end_s[0]),
             )
         )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ WAKE_UP_S = 0.25 / 1024
 class Clock(VirtualClock):
     """A virtual clock in the place of the machine's."""
 
-    made: ClassVar[list] = []
+    made: ClassVar[list[VirtualClock]] = []
 
     def __init__(self, arrival_s, stop):
         super().__init__(arrival_s)
@@ -68,7 +68,7 @@ class Network:
 @pytest.mark.parametrize("shares", [(0.75, 0.25), (1.0, 0.0), (0.0, 1.0)])
 def test_the_protocol_reads_the_times_of_a_known_device(monkeypatch, shares):
     monkeypatch.setattr(measuring_protocol, "WallClock", Clock)
-    network = Network()
+    network: Any = Network()
     seen = run_protocol(network, np.array(shares), 3, 4, np.random.default_rng(5))
     np.testing.assert_allclose(seen.stage_s[:, :, 1:], np.broadcast_to(TIMES_S, (4, 2, 3)), rtol=1e-9)
     np.testing.assert_allclose(seen.wake_up_s, WAKE_UP_S, rtol=1e-9)

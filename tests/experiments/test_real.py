@@ -22,8 +22,11 @@ from fluidb.experiments.validation import Figures, Trial, half_width, judge_poin
 from fluidb.formats import InputError
 from fluidb.platforms import load_platform
 from fluidb.platforms.measured import Measured
-from fluidb.serving import POLICIES, parse_requirement
+from fluidb.serving import POLICIES, find_policy, parse_requirement
+from fluidb.serving.real.clock import VirtualClock
 from fluidb.serving.real.network import RealNetwork
+from fluidb.serving.real.runner import TableEngine, as_measured, serve_in_steps
+from fluidb.serving.replay import case_of
 from fluidb.tables.latency import read_latency
 from fluidb.traffic import poisson, read_samples
 from onnx import helper, numpy_helper
@@ -135,6 +138,10 @@ def test_every_request_is_answered_once_as_the_network_answers_alone(made, polic
     assert (replay.traffic.exits == sure.argmax(axis=1) + 1).all()
     took_s = done.served.summary.busy_share * done.served.summary.span_s
     assert took_s == pytest.approx(done.outcome.took_s.sum())
+    clock = VirtualClock(replay.traffic.trace.arrival_s)
+    engine = TableEngine(clock, as_measured(done.outcome))
+    again = serve_in_steps(case_of(found.table, replay.traffic, find_policy(policy)), clock, engine).replay
+    np.testing.assert_allclose(again.finish_s, replay.finish_s, rtol=0, atol=1e-9, err_msg="with its own durations")
 
 
 def test_a_stop_and_a_stage_that_raises_keep_what_was_served(made, monkeypatch):
@@ -271,10 +278,40 @@ def test_commands_print_records(made, monkeypatch):
     assert len(rows) == 60
     assert all(float(row["finish_s"]) > float(row["arrival_s"]) for row in rows)
     assert json.loads((folder / "t.json").read_text())["traceEvents"]
-    small = "--policy", "serial", "--loads", 0.3, "--repeats", 1, "--requests", 30, "--b-max", 2, "--plot", "v.svg"
+    small = (
+        "--policy",
+        "serial",
+        "--loads",
+        0.3,
+        "--repeats",
+        1,
+        "--requests",
+        30,
+        "--b-max",
+        2,
+        "--plot",
+        "v.svg",
+        "-o",
+        "page",
+    )
     done = call_fluidb("validate", *common, *small, cwd=folder)
-    (verdict,) = json.loads(done.stdout)["validation"]["verdicts"]
+    found = json.loads(done.stdout)["validation"]
+    (verdict,), (trial,) = found["verdicts"], found["trials"]
     assert done.returncode == (verdict["says"] != "within")
+    assert trial["replayed"]["mean_s"] == pytest.approx(trial["real"]["mean_s"])
     assert (folder / "v.svg").exists()
+    with (folder / "page" / "runs.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert (row["policy"], float(row["real_p99_s"]), float(row["drift"])) == (
+        "serial", trial["real"]["p99_s"], trial["drift"],
+    )  # fmt: skip
+    page = (folder / "page" / "README.md").read_text()
+    assert f"| {verdict['says']} " in page
+    assert json.loads(done.stdout)["machine"] in page
+    assert "(validation.svg)" in page
+    assert (folder / "page" / "validation.svg").read_bytes() == (folder / "v.svg").read_bytes()
+    done = call_fluidb("validate", *common, "-o", "again", "--force", cwd=folder)
+    assert done.returncode == 2
+    assert "again: --force replaces a page of `fluidb validate` only, and this holds no runs.csv" in done.stderr
     wrong = "--loads", "0.3,0.3", "--repeats", 0, "--requests", 1, "--within", 1
     assert len(lines(call_fluidb("validate", "net.onnx", *wrong, cwd=folder))) == 4

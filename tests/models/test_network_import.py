@@ -12,9 +12,9 @@ from builders import DATA, TINY, Run, edited, edits
 from fluidb.formats import InputError, read_toml
 from fluidb.models import NETWORKS, Network, load_network
 from fluidb.models.importers import import_network
-from fluidb.models.importers.names import MAX_NAME, LayerNames
+from fluidb.models.importers.names import LayerNames
 from fluidb.models.loader import build_network
-from fluidb.models.schema import NetworkFile
+from fluidb.models.schema import NAME_LENGTH, NetworkFile
 from fluidb.models.writer import network_text
 from hypothesis import given
 from hypothesis import strategies as st
@@ -202,7 +202,7 @@ def test_any_names_can_be_given(texts):
     names = LayerNames()
     given_names = [names.give(text) for text in texts]
     assert len({*given_names, "input"}) == len(texts) + 1
-    assert all(0 < len(name) <= MAX_NAME for name in given_names)
+    assert all(0 < len(name) <= NAME_LENGTH for name in given_names)
 
 
 FAULTS = {

@@ -111,6 +111,12 @@ def test_a_replay_shows_its_tail_by_exit_and_its_queue():
     assert "25.00 % are later than their SLO" in str(figure.get_label())
 
 
+def test_a_single_request_is_drawn_without_a_warning():
+    """No share of requests takes longer, so that no logarithmic scale follows from what is drawn."""
+    figure: Any = draw_replay(served_at([0.5], [2.0], [0.5], [2]))
+    assert figure.axes[0].get_ylim() == (100, 110)
+
+
 def test_requests_that_did_not_return_take_longer_than_all_others():
     x, longer = tail_of(np.array([3.0, np.inf, 1.0, 2.0]))
     assert (x.tolist(), longer.tolist()) == ([1, 2, 3], [0.75, 0.5, 0.25])

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import DATA, POCKET, TINY, Run, call_fluidb, tool
+from builders import DATA, POCKET, TINY, Run, call_fluidb, everybody, table_of, tool
 from chromium import Page
 from fluidb.dse import read_design
 from fluidb.dse.design import DesignTable, write_design
 from fluidb.dse.fbcb import FbcbTable
-from fluidb.plots.report import serve
+from fluidb.plots.report import Report, Shown, report_text, serve
 from fluidb.plots.report.charts import Busy, Point, busy_until, draw_intervals, draw_strips, thinned
 from fluidb.serving import find_policy, simulate
 from fluidb.serving.policies import FOR_ONE_NETWORK
@@ -376,6 +376,14 @@ def test_runs_of_several_lanes_overlap():
     places = [np.array([[float(x), float(y)] for x, y in re.findall(r"[ML]([-\d.]+) ([-\d.]+)", d)]) for d in paths]
     sizes = [np.ptp(points, axis=0).tolist() for points in places]
     assert sizes == [pytest.approx([172, 17], abs=0.11), pytest.approx([172, 34], abs=0.11)]
+
+
+def test_a_device_is_busy_as_long_as_its_lanes_are_on_average():
+    """Four samples of 1 s each, two on either lane."""
+    table = table_of([[1.0]]).model_copy(update={"lanes": 2, "load": [0.0, 0.5]})
+    shown = Shown("device", table, served=serve(table, everybody(4, 1), [find_policy("serial:lanes=2")]))
+    found = tables(Reader(report_text(Report([shown]))).root)
+    assert found["The first 20.000 s"]["serial:lanes=2"] == ["2.000", "1.00", "0"]
 
 
 @pytest.mark.parametrize("high", [3e-6, 0.037, 1.0, 12.3, 98765.0])

@@ -36,7 +36,9 @@ def test_batches_on_two_lanes_slow_each_other():
     assert two.runs is not None
     assert two.runs.lane.tolist() == [0, 1, 0]
     assert two.runs.end_s.tolist() == [1.5, 1.5, 2.5]
-    assert summarise(two).busy_share == pytest.approx((1.5 + 1.5 + 1.0) / 2 / 2.5)
+    summary = summarise(two)
+    assert summary.busy_share == pytest.approx((1.5 + 1.5 + 1.0) / 2 / 2.5)
+    assert summary.stages[0].busy_share == pytest.approx((1.0 + 1.0 + 1.0) / 2 / 2.5)
 
 
 @pytest.mark.parametrize("key", ["lanes", "b_max"])

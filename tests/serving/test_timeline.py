@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,17 +108,20 @@ def check_format(content: dict[str, Any]) -> None:
 
 
 @settings(max_examples=100)
-@given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(0, 16))
-def test_the_rules_of_the_format_hold_for_every_policy(workload, policy, call_s):
+@given(workloads(), st.sampled_from(sorted(POLICIES)), ticks(0, 16), st.integers(1, 3))
+def test_the_rules_of_the_format_hold_for_every_policy(workload, policy, call_s, lanes):
     table, trace, exits = workload
-    replay = simulate(table, traffic_of(trace, exits), scheduler_named(policy, call_s), record=True)
+    table = table.model_copy(update={"lanes": 3, "load": [0.0] + [0.5] * table.b_max})
+    scheduler = replace(scheduler_named(policy, call_s), lanes=lanes)
+    replay = simulate(table, traffic_of(trace, exits), scheduler, record=True)
     assert replay.runs is not None
     events = list(timeline_events(replay))
     check_format(json.loads("".join(timeline_text({"schema": timeline.SCHEMA}, events))))
     left = {event["args"]["request"]: event for event in events if event["name"] == "exit"}
     assert sum(event["name"] == "exit" for event in events) == len(left) == len(trace)
     for request, event in left.items():
-        assert (event["tid"], event["ts"]) == (exits[request], pytest.approx(1e6 * replay.finish_s[request], rel=1e-12))
+        assert event["args"]["exit"] == exits[request] == 1 + (event["tid"] - 1) % len(table.exits)
+        assert event["ts"] == pytest.approx(1e6 * replay.finish_s[request], rel=1e-12)
     for name in ("queue", "on the NPU"):
         values = [
             next(iter(event["args"].values())) for event in events if event["name"] == name and event["ph"] == "C"
@@ -130,7 +134,8 @@ def test_the_rules_of_the_format_hold_for_every_policy(workload, policy, call_s)
         replay.preempted
     )
     assert sum(event["ph"] == "X" for event in events) == replay.launches.sum()
-    assert len(events) <= replay.launches.sum() + 6 * len(trace) + 2 * replay.preemptions + 2 * len(table.exits) + 3
+    tracks = 1 + lanes * len(table.exits)
+    assert len(events) <= replay.launches.sum() + 6 * len(trace) + 2 * replay.preemptions + 1 + 2 * tracks
 
 
 def test_a_layerwise_policy_has_a_slice_for_each_layer_in_the_lane_of_its_stage():
@@ -160,6 +165,23 @@ def test_a_batch_that_preempts_may_take_several_runs_to_merge():
         (1e6, "preemption", {"preempted": [0]}),
         (2e6, "merge", {"requests": [0, 1]}),
     ]
+
+
+def test_each_lane_has_a_stack_and_tracks_of_its_own():
+    """Two requests begin half a second apart, each on a lane of its own; each is preempted by a later one."""
+    table = table_of([[1.0] * 2] * 3).model_copy(update={"lanes": 2})
+    traffic = traffic_of(trace_of([0.0, 0.5, 0.75, 1.25]), np.array([3, 3, 1, 1]), 20)
+    found = simulate(table, traffic, find_policy("fluid:lanes=2"), record=True)
+    events = list(timeline_events(found))
+    names = [event["args"]["name"] for event in events if event["name"] == "thread_name"]
+    assert names == ["queue", *(f"lane {lane}, stage {n}: e{n}" for lane in (1, 2) for n in (1, 2, 3))]
+    ran = [(event["tid"], event["ts"], event["args"]["requests"]) for event in events if event["ph"] == "X"]
+    assert ran == [
+        (1, 0.0, [0]), (4, 0.5e6, [1]), (1, 1e6, [2]), (4, 1.5e6, [3]),
+        (2, 2e6, [0]), (5, 2.5e6, [1]), (3, 3e6, [0]), (6, 3.5e6, [1]),
+    ]  # fmt: skip
+    preempted = [(event["tid"], event["args"]) for event in events if event["name"] == "preemption"]
+    assert preempted == [(1, {"preempted": [0]}), (4, {"preempted": [1]})]
 
 
 def test_what_stops_early_is_cut_there():

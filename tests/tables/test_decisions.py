@@ -25,7 +25,6 @@ from fluidb.tables.decisions import (
     judge,
     least_rule,
     nearest_rule,
-    pass_times,
     sum_up,
     tabulate_decisions,
 )
@@ -179,7 +178,7 @@ def gates(rng: np.random.Generator, count: int) -> np.ndarray:
 def test_sorted_samples_are_cut_almost_as_well_as_they_can_be(device, draw, batch):
     """Algorithm 1 is never slower than padding, and within 3 % of the least time of all cuts."""
     table = preset(device)
-    widths, time_s, gather_s = np.array(table.widths), pass_times(table), np.array(table.gather_s)[0]
+    widths, time_s, gather_s = np.array(table.widths), table.pass_s(), np.array(table.gather_s)[0]
     ideal = np.array([row.ideal_batch for row in tabulate_decisions(table).variants])
     samples = np.sort(draw(np.random.default_rng(1), 20 * batch))[::-1]
     algorithm_s = least_s = 0.0

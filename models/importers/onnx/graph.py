@@ -6,6 +6,7 @@ import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -181,27 +182,17 @@ def _pool_sizes(attributes: Mapping[str, Any], sizes: tuple[int, ...]) -> list[i
     The onnx package follows the formula of the model's opset. Before opset 22 that counts windows that start in the
     padding behind the map, if ``ceil_mode`` is set; no runtime does so, and the current formula does not either.
     """
-    axes = range(len(sizes) - 2)
-    strides = attributes.get("strides", [1 for _ in axes])
+    count = len(sizes) - 2
+    strides = attributes.get("strides", [1] * count)
     auto = attributes.get("auto_pad", b"NOTSET")
     if auto.startswith(b"SAME"):
-        return [*sizes[:2], *(math.ceil(sizes[2 + axis] / strides[axis]) for axis in axes)]
-    dilations = attributes.get("dilations", [1 for _ in axes])
-    pads = attributes.get("pads", [0 for _ in axes] * 2) if auto == b"NOTSET" else [0 for _ in axes] * 2
-    ceil = bool(attributes.get("ceil_mode"))
-    return [
-        *sizes[:2],
-        *(
-            windows(
-                sizes[2 + axis],
-                dilations[axis] * (attributes["kernel_shape"][axis] - 1) + 1,
-                strides[axis],
-                (pads[axis], pads[axis + len(axes)]),
-                ceil=ceil,
-            )
-            for axis in axes
-        ),
-    ]
+        return [*sizes[:2], *(math.ceil(size / stride) for size, stride in zip(sizes[2:], strides, strict=True))]
+    dilations = attributes.get("dilations", [1] * count)
+    pads = attributes.get("pads", [0] * 2 * count) if auto == b"NOTSET" else [0] * 2 * count
+    reach = [apart * (taps - 1) + 1 for apart, taps in zip(dilations, attributes["kernel_shape"], strict=True)]
+    sides = zip(pads[:count], pads[count:], strict=True)
+    counted = partial(windows, ceil=bool(attributes.get("ceil_mode")))
+    return [*sizes[:2], *map(counted, sizes[2:], reach, strides, sides)]
 
 
 def _messages(message: Message) -> Iterator[Message]:

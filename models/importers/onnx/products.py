@@ -32,7 +32,7 @@ class Product:
     source: Shape | None = None
 
 
-def raw_product(operands: tuple[str, ...], rows: int, inner: int, columns: int, groups: int = 1) -> Product:
+def raw_product(operands: tuple[str, ...], rows: int, inner: int, columns: int, groups: int) -> Product:
     """``groups`` products of rows x inner by inner x columns, one after the other."""
     layer: dict[str, Any] = {"op": "gemm", "rows": rows, "inner": inner, "columns": columns, "groups": groups}
     return Product(operands, layer | {"per_sample": len(operands) > 1}, Shape(rows, 1, groups * columns))
@@ -135,22 +135,22 @@ def window(node: Node, kernel: tuple[int, ...], source: tuple[int, ...], out: tu
     dict
         Keys of a network file.
     """
-    axes = range(len(kernel))
-    stride = node.attributes.get("strides", [1 for _ in axes])
-    dilation = node.attributes.get("dilations", [1 for _ in axes])
-    pads = node.attributes.get("pads", [0 for _ in axes] * 2)
+    count = len(kernel)
+    stride = node.attributes.get("strides", [1] * count)
+    dilation = node.attributes.get("dilations", [1] * count)
+    pads = node.attributes.get("pads", [0] * 2 * count)
     auto = node.attributes.get("auto_pad", b"NOTSET").decode()
     if auto.startswith("SAME"):
         total = [
-            max(0, (out[axis] - 1) * stride[axis] + dilation[axis] * (kernel[axis] - 1) + 1 - source[axis])
-            for axis in axes
+            max(0, (made - 1) * step + apart * (taps - 1) + 1 - read)
+            for made, step, apart, taps, read in zip(out, stride, dilation, kernel, source, strict=True)
         ]
         less, more = [size // 2 for size in total], [size - size // 2 for size in total]
         pads = less + more if auto == "SAME_UPPER" else more + less
     elif auto == "VALID":
-        pads = [0 for _ in axes] * 2
-    fill = [1] * (2 - len(kernel))
-    before, after = (list(side) + [0] * len(fill) for side in (pads[: len(kernel)], pads[len(kernel) :]))
+        pads = [0] * 2 * count
+    fill = [1] * (2 - count)
+    before, after = (list(side) + [0] * len(fill) for side in (pads[:count], pads[count:]))
     sizes = {"kernel": kernel, "stride": stride, "dilation": dilation}
     return {key: [*value, *fill] for key, value in sizes.items()} | {"pad": before + after}
 
