@@ -98,7 +98,10 @@ def _fault(error: Any, data: object, known: set[str]) -> str:
     if error["type"] == "missing":
         return f"{where}: expected this key, found none"
     if error["type"] == "extra_forbidden":
-        return f"{where}: unknown key; {did_you_mean(str(error['loc'][-1]), sorted(known), 'remove it')}"
+        key = str(error["loc"][-1])
+        if key in known:
+            return f"{where}: unknown key in this place; move it to the table that it belongs to, or remove it"
+        return f"{where}: unknown key; {did_you_mean(key, sorted(known), 'remove it')}"
     if error["type"] == "union_tag_invalid":
         tags, key = error["ctx"]["expected_tags"].replace("'", ""), error["ctx"]["discriminator"].strip("'")
         return f"{where}.{key}: expected one of {tags}, found {shown(error['ctx']['tag'])}"
@@ -120,8 +123,20 @@ def _known_keys(model: type[pydantic.BaseModel]) -> set[str]:
 def _faults(
     error: pydantic.ValidationError, model: type[pydantic.BaseModel], data: object, where: object
 ) -> InputError:
+    found = error.errors(include_url=False)
+    for item in found:
+        wrong = item["loc"] == ("schema",) and item["type"] == "literal_error"
+        if wrong and _kind(item["input"]) not in (None, _kind(item["ctx"]["expected"])):
+            # a file of another kind, e.g. two arguments exchanged: its keys are no faults
+            return InputError(f"{where}: {_fault(item, data, set())}; give a file of the expected kind")
     known = _known_keys(model)
-    return InputError(f"{where}: {_fault(item, data, known)}" for item in error.errors(include_url=False))
+    return InputError(f"{where}: {_fault(item, data, known)}" for item in found)
+
+
+def _kind(schema: object) -> str | None:
+    """What a schema describes, ``fluidb.network`` of ``fluidb.network/1``; ``None`` if it is no name of ours."""
+    found = re.search(r"fluidb\.[a-z-]+(?=/)", str(schema))
+    return found and found[0]
 
 
 def validate(model: type[Model], data: object, path: Path) -> Model:

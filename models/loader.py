@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import repeat
 from pathlib import Path
 
-from ..formats import Catalogue, InputError, read_toml, validate
+from ..formats import Catalogue, InputError, parse_toml, validate
 from .heads import HEADS
 from .lowering import lower
 from .network import Exit, Layer, Network, Shape
@@ -170,13 +170,16 @@ def read_network_file(name: str) -> tuple[NetworkFile, Path]:
     InputError
         If it is unknown or its file breaks the schema.
     """
-    from .supernets.catalogue import find_subnet  # here, because most networks are no SubNets
+    from .supernets.catalogue import find_subnet, not_a_network  # here, because most networks are no SubNets
 
     found = find_subnet(name)
     if found is not None:
         return found
     path = NETWORKS.find(name)
-    return read_toml(NetworkFile, path), path
+    data = parse_toml(path)
+    if data.get("schema") in ("fluidb.supernet/1", "fluidb.subnets/1"):
+        raise not_a_network(name)
+    return validate(NetworkFile, data, path), path
 
 
 def load_network(name: str) -> Network:

@@ -57,7 +57,8 @@ class Described(Strict):
     def _sources_name_keys(cls, value: dict[str, str]) -> dict[str, str]:
         strangers = sorted(set(value) - cls.source_keys())
         if strangers:
-            raise ValueError(f"expected the keys of this file, found {', '.join(strangers)}")
+            example = min(cls.source_keys() - cls.no_numbers)
+            raise ValueError(f"expected keys of this file, e.g. {example}, found {', '.join(strangers)}")
         return value
 
     @classmethod

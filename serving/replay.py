@@ -170,12 +170,12 @@ def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case
             f"trace: arrivals as late as {last_s:g} s leave too few digits for a segment of {least_s:g} s; "
             "start the trace near 0"
         )
-    lanes = scheduler.lanes
-    if lanes > table.lanes:
-        raise InputError(
-            f"policy {scheduler.spec}: lanes: expected at most {table.lanes} on {table.platform}, found {lanes}"
-        )
-    b_max = table.b_max if scheduler.b_max is None else min(scheduler.b_max, table.b_max)
+    lanes, b_max = scheduler.lanes, scheduler.b_max or table.b_max
+    for key, asked, most in (("lanes", lanes, table.lanes), ("b_max", b_max, table.b_max)):
+        if asked > most:
+            raise InputError(
+                f"policy {scheduler.spec}: {key}: expected at most {most} on {table.platform}, found {asked}"
+            )
     settings, levels = scheduler.settings(traffic.objective_s), _levels(policy, traffic, len(table.exits))
     if policy.check is not None and (faults := policy.check(settings, table, traffic.trace, b_max)):
         raise InputError([f"policy {scheduler.spec}: {fault}" for fault in faults])

@@ -302,7 +302,7 @@ def nearest_rule(split: Bools) -> Rule | None:
     # for every rule: cells that split and that pad among those where it splits
     right, wrong = (np.cumsum(np.cumsum((cells & kind)[::-1, ::-1], 0), 1)[::-1, ::-1] for kind in (split, ~split))
     score = right / right[0, 0] - wrong / wrong[0, 0]
-    places, terminated = (int(number) for number in np.unravel_index(score.argmax(), score.shape))
+    places, terminated = (max(int(number), 1) for number in np.unravel_index(score.argmax(), score.shape))
     return Rule(terminated, max(places, terminated + 1))
 
 

@@ -219,7 +219,7 @@ class PartitionTable(Table):
     """
 
     schema_name: ClassVar[str] = "fluidb.partition/1"
-    made_by: ClassVar[str] = "fluidb dse"
+    made_by: ClassVar[str] = "fluidb dse NETWORK CLUSTER -o DIR"
 
     network: str
     exits: Annotated[list[Exit], Field(min_length=1)]
@@ -303,5 +303,5 @@ def read_partition(folder: Path) -> PartitionTable:
     InputError
         If it is missing or damaged.
     """
-    check_folder(folder, "the folder of a partition", "make it with `fluidb dse NETWORK CLUSTER -o DIR`")
+    check_folder(folder, "the folder of a partition", f"make it with `{PartitionTable.made_by}`")
     return read_table(PartitionTable, folder / PARTITION_FILE)

@@ -156,7 +156,8 @@ def read_samples(path: Path) -> Samples:
         If it cannot be read, arrays or columns do not fit each other, or a
         value is out of range; each fault names its row.
     """
-    read = _read_npz if path.suffix.lower() == ".npz" else _read_csv
+    numpys = path.suffix.lower() in (".npz", ".npy")  # one array alone is refused, as such
+    read = _read_npz if numpys else _read_csv
     confidences, correct, measure, more = read(path)
     if len(confidences) != len(correct) or not len(correct):
         raise InputError(

@@ -158,7 +158,7 @@ def _step(step: PlanStep, planned: Planned, names: dict[str, str], dense: bool) 
     plan = planned.plan
     reasons = {
         "taken": "taken: the smallest",
-        "imprecise": f"no thresholds keep {percent(plan.goal.searched)}",
+        "imprecise": f"no thresholds keep more than {percent(plan.goal.searched)}",
         "slow": f"more than {percent(plan.slow)} of the batches would be slower",
         "no gain": f"saves less than {percent(plan.gain)}",
         "longer": "another is faster",

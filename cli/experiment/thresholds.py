@@ -11,8 +11,10 @@ from ..render import facts, ms, percent, progress, show, table
 def command(
     directory: TableFolder,
     simulated: Simulation,
-    first: Annotated[float, option("The lowest threshold.", "THRESHOLD", "--from")] = 0.5,
-    last: Annotated[float, option("The highest threshold.", "THRESHOLD", "--to")] = 0.95,
+    first: Annotated[
+        float, option("The lowest threshold; the default suits confidences.", "THRESHOLD", "--from")
+    ] = 0.5,
+    last: Annotated[float, option("The highest threshold; of entropies e.g. 3.", "THRESHOLD", "--to")] = 0.95,
     steps: Annotated[int, option("Thresholds, at equal distances.", min=2, max=1000)] = 10,
     *,
     picture: Picture,

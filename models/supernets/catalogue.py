@@ -99,6 +99,13 @@ def load_family(name: str) -> Family:
     return Family(file, file.subnets, path, file.accuracies, file.sources.get("subnets", ""), path)
 
 
+def not_a_network(name: str) -> InputError:
+    """What to tell a user who names a SuperNet, or a file of SubNets, in place of a network."""
+    return InputError(
+        f"{name}: expected a network, found a SuperNet; name a SubNet of it (`fluidb models subnets {name}`)"
+    )
+
+
 def find_subnet(name: str) -> tuple[NetworkFile, Path] | None:
     """The network behind a name such as ``ofa_resnet50:A``; ``None`` if that is no name of a SubNet.
 
@@ -123,8 +130,6 @@ def find_subnet(name: str) -> tuple[NetworkFile, Path] | None:
     if Path(name).is_file() or not (colon or family in SUPERNETS.names()):
         return None
     if not colon:
-        raise InputError(
-            f"{name}: expected a network, found a SuperNet; name a SubNet of it (`fluidb models subnets {name}`)"
-        )
+        raise not_a_network(name)
     found = load_family(family)
     return subnet_file(found.file, found.subnet(text), found.path), found.path

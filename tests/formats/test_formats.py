@@ -222,3 +222,12 @@ def test_a_record_called_with_bad_values_raises_what_a_bad_file_raises():
         'Shelf: items[1] ("b").size: expected this key, found none',
         "Shelf: item: unknown key; did you mean items?",
     )
+
+
+def test_a_key_of_another_table_is_not_suggested_in_its_own_place():
+    values: dict[str, Any] = {"items": [], "size": 2}
+    with pytest.raises(InputError) as caught:
+        Shelf(**values)
+    assert caught.value.faults == (
+        "Shelf: size: unknown key in this place; move it to the table that it belongs to, or remove it",
+    )

@@ -303,6 +303,13 @@ def test_a_subnet_in_place_of_its_supernet_is_told(fluidb: Run):
     ]
 
 
+def test_a_supernet_in_place_of_a_network_is_told(fluidb: Run, tmp_path):
+    assert fluidb("models", "subnets", "ofa_resnet50", "--draw", 2, "-o", "mine.toml").returncode == 0
+    for name in ("ofa_resnet50", "mine.toml"):
+        (line,) = lines(fluidb("models", "check", name))
+        assert line.startswith(f"fluidb: {name}: expected a network, found a SuperNet; name a SubNet of it (`")
+
+
 @pytest.mark.parametrize("near", ["3", "3GB", "3MB,1GMAC", "x"])
 def test_a_size_without_its_unit_is_one_line(fluidb: Run, near):
     done = fluidb("models", "subnets", "ofa_resnet50", "--near", near)

@@ -178,7 +178,7 @@ def test_times_by_stage_worked_out_by_hand(tmp_path: Path):
         ),
         (
             ("gather_floor_s = 9.0", 'gather_floor_s = 9.0\n[sources]\nfloor = "a"'),
-            "sources: expected the keys of this",
+            "sources: expected keys of this",
         ),
     ],
 )

@@ -97,7 +97,7 @@ def test_every_fault_at_once_with_its_key(tmp_path):
         "clock_mhz: expected a finite number",
         "bandwidth_gb_s: expected this key, found none",
         "bandwith_gb_s: unknown key; did you mean bandwidth_gb_s?",
-        "sources: expected the keys of this file, found colour",
+        "sources: expected keys of this file, e.g. bandwidth_gb_s, found colour",
     ):
         assert f"{path}: {part}" in text
     assert len(caught.value.faults) == 7
@@ -221,6 +221,16 @@ def test_what_is_written_reads_back(tmp_path, name):
     (tmp_path / "numpy-x86.csv").write_bytes((PLATFORMS.folder / "numpy-x86.csv").read_bytes())
     path.write_text(platform_text(load_platform(name, kind=Described)))
     assert load_platform(str(path), kind=Described) == load_platform(name, kind=Described)
+
+
+def test_a_file_of_another_kind_is_one_fault(fluidb):
+    """A network in place of a board, as when the two are exchanged: that its keys differ is no fault of the user."""
+    done = fluidb("dse", POCKET, TINY)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"fluidb: {POCKET}: schema: expected 'fluidb.network/1', found \"fluidb.platform/1\"; "
+        "give a file of the expected kind\n"
+    )
 
 
 def test_check(fluidb, tmp_path):

@@ -39,8 +39,13 @@ def test_batches_on_two_lanes_slow_each_other():
     summary = summarise(two)
     assert summary.busy_share == pytest.approx((1.5 + 1.5 + 1.0) / 2 / 2.5)
     assert summary.stages[0].busy_share == pytest.approx((1.0 + 1.0 + 1.0) / 2 / 2.5)
-    with pytest.raises(InputError, match="lanes: expected at most 2 on .*, found 3"):
-        simulate(table, everybody(6, 1), scheduler_of(side_by_side, lanes=3))
+
+
+@pytest.mark.parametrize("key", ["lanes", "b_max"])
+def test_more_than_the_table_has_is_refused(key):
+    table = table_of([[1.0, 1.0]]).model_copy(update={"lanes": 2, "load": [0.0, 0.75, 0.75]})
+    with pytest.raises(InputError, match=f"policy fluid:{key}=3: {key}: expected at most 2 on .*, found 3"):
+        simulate(table, everybody(6, 1), find_policy(f"fluid:{key}=3"))
 
 
 @compile_policy

@@ -102,6 +102,7 @@ def test_rules_are_judged_as_in_plain_loops(stage_s, gather):
         return
     assert least == (min(e for _, e in pays), min(b for b, _ in pays))
     assert nearest is not None
+    assert nearest.terminated >= 1, "where nobody has terminated there is no choice"
     found = judge(nearest.map(6), split, time_s, gather_s)
     if not pads:
         assert (nearest, found) == (ALWAYS_SPLIT, (1.0, None, 0.0))

@@ -284,6 +284,12 @@ def test_a_good_file_is_good(tmp_path):
     assert read_samples(tmp_path / "s.npz").confidences.shape == (4, 2)
 
 
+def test_an_array_by_numpy_save_is_no_csv(tmp_path):
+    (tmp_path / "one.npy").write_bytes(ONE)
+    with pytest.raises(InputError, match=r"one\.npy: expected an \.npz file \(numpy\.savez\)"):
+        read_samples(tmp_path / "one.npy")
+
+
 def test_not_there_and_not_a_file(tmp_path):
     for name in ("s.npz", "s.csv"):
         with pytest.raises(InputError, match=r"expected samples \(.npz or CSV\), found no such file"):
