@@ -191,8 +191,8 @@ def _device(
     """The device, with the source of every number."""
     spread = max(cell.half_width_s / cell.seconds for cell in cells)
     protocol = (
-        f"{rounds}, each of every batch size once in random order through all stages, "
-        f"by the runner of `fluidb serve-real`; mean, with an interval of at most "
+        f"{rounds}, each of every batch size some times in a row, the sizes in random order, by the runner of "
+        f"`fluidb serve-real`; mean, with an interval of at most "
         f"+- {spread:.1%}; the second half of the rounds took {drift:+.1%}"
     )
     sources = {"table": f"measured on {machine()}; {network.runs_on}; Python {platform.python_version()}; {protocol}"}

@@ -56,7 +56,8 @@ def command(
     if output is not None:
         check_validation_folder(output, picture.force)
         check_picture(output, replace=picture.force, suffixes=None)
-    network = RealNetwork(model, inputs, names(exits), threads)
+    with progress("samples answered alone") as report:
+        network = RealNetwork(model, inputs, names(exits), threads, report)
     with progress("runs") as report:
         found = validate_simulator(
             network, list(dict.fromkeys(policy or DEFAULT_POLICIES)), numbers(loads, "--loads", float, "0.3,0.6"),
