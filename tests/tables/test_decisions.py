@@ -78,6 +78,7 @@ def test_a_table_is_equation_1_at_every_exit_and_reads_back(tmp_path_factory, st
             for b, e in cells(5):
                 decided = naive_batchcond.depth_decision(stage.__getitem__, moved.__getitem__, b, e)
                 assert split[b, e] == (decided == "split")
+        assert all(1 <= first <= last < b for b, ranges in enumerate(row.split, 1) for first, last in ranges)
     path = tmp_path_factory.mktemp("tables") / "decisions.json"
     path.write_text(table_text(found))
     assert read_table(DecisionTable, path) == found
