@@ -92,6 +92,15 @@ def test_a_kill_between_two_renames_is_taken_back_by_the_next_command(tmp_path):
     assert files(tmp_path) == {"d/a": b"old"}
 
 
+def test_what_was_moved_aside_goes_to_nobody_s_place(tmp_path):
+    path = tmp_path / "d"
+    write_directory(path, OLD)
+    subprocess.run([sys.executable, "-c", KILLED_BETWEEN, str(path)], check=False)
+    write_directory(path, NEW)  # the name is free
+    check_free(tmp_path / "other", force=False)
+    assert files(tmp_path) == {"d/b": b"new", "d/c": b"new"}
+
+
 KILLED_WRITER = """
 import os, signal
 from pathlib import Path
@@ -116,6 +125,22 @@ def test_what_a_living_command_writes_stays(tmp_path):
     with outputs._unfinished(tmp_path) as (partial, _):
         check_free(tmp_path / "f", force=False)
         assert names(tmp_path) == [partial.name]
+
+
+def test_what_another_command_removes_before_it_is_locked_is_made_anew(tmp_path, monkeypatch):
+    lock, removed = outputs.fcntl.flock, []
+
+    def late(descriptor: int, how: int) -> None:
+        if not removed:
+            (path,) = tmp_path.iterdir()
+            path.unlink()
+            removed.append(path)
+        lock(descriptor, how)
+
+    monkeypatch.setattr(outputs.fcntl, "flock", late)
+    write_file(tmp_path / "f", "x", replace=False)
+    assert removed
+    assert files(tmp_path) == {"f": b"x"}
 
 
 def test_a_design_with_something_left_in_it_is_replaced(fluidb: Run, tmp_path: Path):
@@ -144,8 +169,10 @@ def test_a_folder_is_replaced_from_within(fluidb: Run, tmp_path: Path, output: s
 def test_an_output_is_no_input_and_no_other_output(fluidb: Run, tmp_path: Path, tiny_design: Path):
     fluidb("trace", "poisson", "--rate", 5, "--count", 9, "-o", "t.csv")
     (tmp_path / "link").symlink_to(".")
+    (tmp_path / "same.csv").symlink_to("t.csv")
     kept = files(tmp_path)
     for command in (
+        ["trace", "merge", "same.csv", "-o", "t.csv", "--force"],
         ["trace", "merge", "t.csv", "-o", "link/t.csv", "--force"],
         ["trace", "rescale", "t.csv", "--rate", 3, "-o", "t.csv", "--force"],
         ["trace", "import", "vidur", "t.csv", "-o", "t.csv", "--force"],
@@ -200,6 +227,11 @@ def test_an_output_that_cannot_be_written_is_refused_early(tmp_path):
     with pytest.raises(InputError, match=r"exists already.*--force"):
         check_free(tmp_path / "there", force=False)
     check_free(tmp_path / "there", force=True)
+    (tmp_path / "link").symlink_to("there")
+    with pytest.raises(InputError, match="found a link"):
+        check_free(tmp_path / "link", force=True)
+    with pytest.raises(InputError, match="exists already and is no folder of `fluidb compare`"):
+        check_resumable(tmp_path, "fluidb compare", ours=False)
     with pytest.raises(InputError, match="expected the folder"):
         check_free(tmp_path / "no" / "where", force=False)
     with pytest.raises(InputError, match="found a folder"):
