@@ -10,7 +10,7 @@ import pytest
 from builders import COMPILED, any_gemm, board_of, modes, network_of
 from fluidb.dse import Batching, SearchOptions, Tile, configure, search, tabulate_design
 from fluidb.dse.search import Candidate, Evaluator, SearchResult
-from fluidb.dse.space import check_fit, designs
+from fluidb.dse.space import Limits, check_fit, designs
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
@@ -129,6 +129,8 @@ def test_a_given_design_may_fill_a_board():
     tile, board = Tile(6, 2, 4), board_of(8)
     full = board.model_copy(update={"on_chip_mbit": tile.buffer_bits(16) / 2**20})
     check_fit(full, tile)
+    with_luts = full.model_copy(update={"luts_fixed": 10.0, "luts_per_adder": 5.0})
+    check_fit(with_luts, tile, Limits(max_luts=10 + 5 * 4 * (2 - 1)))
     with pytest.raises(InputError, match="Mb on chip of b, found"):
         check_fit(full, Tile(7, 2, 4))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import subprocess
@@ -128,7 +129,8 @@ def test_what_a_living_command_writes_stays(tmp_path):
 
 
 def test_what_another_command_removes_before_it_is_locked_is_made_anew(tmp_path, monkeypatch):
-    lock, removed = outputs.fcntl.flock, []
+    lock = fcntl.flock
+    removed: list[Path] = []
 
     def late(descriptor: int, how: int) -> None:
         if not removed:
@@ -137,7 +139,7 @@ def test_what_another_command_removes_before_it_is_locked_is_made_anew(tmp_path,
             removed.append(path)
         lock(descriptor, how)
 
-    monkeypatch.setattr(outputs.fcntl, "flock", late)
+    monkeypatch.setattr(fcntl, "flock", late)
     write_file(tmp_path / "f", "x", replace=False)
     assert removed
     assert files(tmp_path) == {"f": b"x"}
@@ -208,6 +210,17 @@ def test_an_output_that_appeared_meanwhile_stays(fluidb: Run, tmp_path: Path, co
     (line,) = lines(fluidb(*command, "-o", "o.toml"))
     assert line == "fluidb: o.toml: came to exist meanwhile; nothing was changed, choose another name"
     assert theirs.read_text() == "theirs"
+
+
+def test_without_hard_links_a_file_in_the_way_stays(tmp_path, monkeypatch):
+    def none(*_: object) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", none)
+    write_file(tmp_path / "f", "old", replace=False)
+    with pytest.raises(InputError, match="came to exist meanwhile"):
+        write_file(tmp_path / "f", "new", replace=False)
+    assert files(tmp_path) == {"f": b"old"}
 
 
 def test_files_get_the_permissions_the_user_asked_for(tmp_path):

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 from builders import scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
-from fluidb.serving import POLICIES, least_violations, simulate
+from fluidb.serving import POLICIES, find_policy, least_violations, simulate
 from fluidb.serving.bound import least_tardy, least_tardy_at_once, least_work
 from fluidb.traffic import poisson
 from hypothesis import given, settings
@@ -77,6 +77,12 @@ def test_sums_that_are_rounded_differently_cost_no_violation():
     assert 0.1 + 0.2 > 0.3
     assert not found.violated.any()
     assert least_violations(found) == 0
+
+
+def test_lanes_do_as_much_more_work_as_they_run_side_by_side():
+    table = table_of([[1.0]]).model_copy(update={"lanes": 2, "load": [0.0, 0.5]})
+    found = simulate(table, traffic_of(trace_of([0.0] * 4, 1.0), np.ones(4, dtype=int)), find_policy("serial:lanes=2"))
+    assert found.violated.sum() == least_violations(found) == 2
 
 
 @st.composite

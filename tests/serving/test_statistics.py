@@ -20,7 +20,7 @@ def test_student_s_t_leaves_five_percent_outside(degrees):
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("rising", [0, 40, 200])
+@pytest.mark.parametrize("rising", [0, 40, 200, 300])
 def test_the_warm_up_ends_where_the_rest_has_the_least_standard_error(seed, rising):
     """MSER-5: means of five observations, of which the first are left out; at most half of them."""
     values = np.random.default_rng(seed).random(504) + np.minimum(np.arange(504), rising)
@@ -31,6 +31,7 @@ def test_the_warm_up_ends_where_the_rest_has_the_least_standard_error(seed, risi
 
 def test_few_observations_and_endless_ones_have_no_warm_up():
     assert warm_up(np.arange(19.0)) == 0
+    assert warm_up(np.repeat([9.0, 1.0, 1.0, 1.0], 5)) == 5  # four groups are enough
     assert warm_up(np.append(np.arange(99.0), np.inf)) == 0
 
 

@@ -120,6 +120,13 @@ def test_rules_are_judged_as_in_plain_loops(stage_s, gather):
     assert found.right == pytest.approx(right / len([*cells(5)]))
 
 
+def test_a_map_that_splits_everywhere_has_no_balanced_accuracy():
+    time_s, gather_s = np.arange(4.0), np.zeros(4)
+    split = np.ones((4, 4), dtype=bool)
+    assert judge(ALWAYS_SPLIT.map(4), split, time_s, gather_s) == (1.0, None, 0.0)
+    assert judge(~split, split, time_s, gather_s).balanced is None
+
+
 def test_a_step_that_repeats_has_one_point_whatever_its_number():
     """The gather behind the encoder is that behind every step; the widths of an input change no step."""
     table = preset("rtx-2080-ti-seq2seq")

@@ -140,6 +140,12 @@ def test_schedules_keep_every_rule(table):
     assert schedule(table, 0.9 * bound) is None
 
 
+def test_the_slowest_device_of_a_block_and_every_gather_communicate():
+    """The first device, which takes 4 s, receives for 1 s; then the map is gathered in 0.5 s."""
+    table = partition_of([(1, [(1, 3), (2, 1)])], [(0.5, 1)])
+    assert (table.communication_s, table.communication_bytes) == (1.5, 3e6 + 1)
+
+
 def test_an_image_that_ends_with_an_interval_is_not_in_the_next_one():
     assert 0.1 + 0.2 > 0.3  # by rounding
     assert Choice(0.1, 0.1, [0.1 + 0.2], []).in_flight == 3
@@ -148,7 +154,8 @@ def test_an_image_that_ends_with_an_interval_is_not_in_the_next_one():
 @given(st.integers(1, 12), st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=6))
 def test_a_task_takes_the_earliest_time_that_is_free(interval, tasks):
     """Against a list of the moments that are taken, in whole numbers."""
-    calendar, taken = _Calendar(interval), set()
+    calendar = _Calendar(interval)
+    taken: set[int] = set()
     for ready, time in tasks:
         found = calendar.place(ready, time)
         begins = [at for at in range(ready, ready + interval) if time <= interval]
