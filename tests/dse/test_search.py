@@ -125,6 +125,12 @@ def test_designs_are_those_that_fit(dsps, kibit, word_bits):
             designs(board)
 
 
+def test_of_equal_cycles_fewer_words_win():
+    """k = 1 takes 4 x 2 tiles and k = 1/2 takes 8 x 1, which read the input once instead of twice."""
+    found = configure(network_of([(8, 8, 8, 1)]), board_of(8, 60, 6.4), Tile(64, 2, 4), SearchOptions(b_max=1))
+    assert [table[0, 0] for table in (found.codes, found.cycles, found.words)] == [2, 64, 8 * 8 + 8 * 8 + 8 * 8]
+
+
 def test_a_given_design_may_fill_a_board():
     tile, board = Tile(6, 2, 4), board_of(8)
     full = board.model_copy(update={"on_chip_mbit": tile.buffer_bits(16) / 2**20})
