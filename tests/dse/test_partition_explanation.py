@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 
+import numpy as np
 import pytest
 from builders import Run, lines
 from fluidb.dse.partition.explanation import explain_partition
@@ -34,6 +35,8 @@ def test_rows_waits_and_bytes_add_up(folder):
         assert item.waits_for == table.devices[spent.index(max(spent))]
         assert block.wait_s == pytest.approx([block.time_s - own for own in spent])
         assert min(block.wait_s) == pytest.approx(0, abs=1e-12)
+        waits = sorted(wait for wait, (first, end) in zip(block.wait_s, block.shares, strict=True) if end > first)
+        assert block.mean_wait_s == pytest.approx(np.mean(waits[1:]) if waits[1:] else 0, abs=1e-12)
         assert item.layers[-1].twice == 0  # shares tile the block's output
         for layer, rows in zip(item.layers, block.layers, strict=True):
             every = [row for first, end in rows.rows for row in range(first, end)]

@@ -9,10 +9,10 @@ import naive
 import numpy as np
 import pytest
 from builders import POCKET, TINY, Run, board_of, lines, modes, network_of, tiles, words_per_cycle
-from fluidb.dse import read_design, search
-from fluidb.dse.costs import layer_costs
+from fluidb.dse import Tile, read_design, search, tabulate_design
+from fluidb.dse.costs import Cause, layer_costs
 from fluidb.dse.persistent import STEPS, search_persistent
-from fluidb.dse.search import Evaluator, SearchOptions
+from fluidb.dse.search import Candidate, Evaluator, SearchOptions, SearchResult
 from fluidb.dse.workload import fetched_shares
 from fluidb.formats import InputError
 from fluidb.models import load_network
@@ -41,6 +41,15 @@ def stays_of(layers: list[tuple[int, int, int, int]], room: int) -> list[float]:
         room -= kept
         found.append(kept / (P * C * groups))
     return found
+
+
+def test_weights_that_stay_wait_for_no_rows():
+    """Two equal layers of few rows: the first reads its weights on the chip, the second waits for them."""
+    network, options = network_of([(4, 32, 32, 1)] * 2), SearchOptions(b_max=1, persistent_mbit=32 * 32 * 16 / 2**20)
+    found = SearchResult([Candidate.of(Tile(64, 8, 8), 1.0)], 1)
+    costs = layer_costs(*tabulate_design(network, board(1.0), options, found))
+    first, second = costs.parts_s[Cause.FEW_ROWS][:, 0]
+    assert (first, second > 0) == (0, True)
 
 
 @settings(max_examples=40)

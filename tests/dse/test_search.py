@@ -10,11 +10,11 @@ import pytest
 from builders import COMPILED, any_gemm, board_of, modes, network_of
 from fluidb.dse import Batching, SearchOptions, Tile, configure, search, tabulate_design
 from fluidb.dse.search import Candidate, Evaluator, SearchResult
-from fluidb.dse.space import designs
+from fluidb.dse.space import Limits, check_fit, designs
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 search_module = sys.modules["fluidb.dse.search"]  # the package has a function of that name
@@ -59,6 +59,7 @@ layer_of_either_kind = st.builds(lambda gemm, per_sample: (*gemm, per_sample), a
     st.lists(layer_of_either_kind, min_size=1, max_size=3), st.integers(0, 500), boards, st.integers(1, 5), modes,
     st.booleans(),
 )  # fmt: skip
+@example([(8, 17, 8, 1, False)], 0, board_of(4, 60, 6.4), 4, "eq1", False)  # 4 samples: 18 tiles of 4, not 4 ceil(17/4)
 def test_no_design_costs_less_than_its_bound(gemms, memory_words, board, b_max, mode, stacking):
     """In time, in words and in accesses, for every batch (docs/model.md, Pruning)."""
     evaluator = Evaluator(
@@ -122,6 +123,22 @@ def test_designs_are_those_that_fit(dsps, kibit, word_bits):
     else:
         with pytest.raises(InputError, match="no design fits"):
             designs(board)
+
+
+def test_of_equal_cycles_fewer_words_win():
+    """k = 1 takes 4 x 2 tiles and k = 1/2 takes 8 x 1, which read the input once instead of twice."""
+    found = configure(network_of([(8, 8, 8, 1)]), board_of(8, 60, 6.4), Tile(64, 2, 4), SearchOptions(b_max=1))
+    assert [table[0, 0] for table in (found.codes, found.cycles, found.words)] == [2, 64, 8 * 8 + 8 * 8 + 8 * 8]
+
+
+def test_a_given_design_may_fill_a_board():
+    tile, board = Tile(6, 2, 4), board_of(8)
+    full = board.model_copy(update={"on_chip_mbit": tile.buffer_bits(16) / 2**20})
+    check_fit(full, tile)
+    with_luts = full.model_copy(update={"luts_fixed": 10.0, "luts_per_adder": 5.0})
+    check_fit(with_luts, tile, Limits(max_luts=10 + 5 * 4 * (2 - 1)))
+    with pytest.raises(InputError, match="Mb on chip of b, found"):
+        check_fit(full, Tile(7, 2, 4))
 
 
 @settings(max_examples=20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import subprocess
@@ -92,6 +93,15 @@ def test_a_kill_between_two_renames_is_taken_back_by_the_next_command(tmp_path):
     assert files(tmp_path) == {"d/a": b"old"}
 
 
+def test_what_was_moved_aside_goes_to_nobody_s_place(tmp_path):
+    path = tmp_path / "d"
+    write_directory(path, OLD)
+    subprocess.run([sys.executable, "-c", KILLED_BETWEEN, str(path)], check=False)
+    write_directory(path, NEW)  # the name is free
+    check_free(tmp_path / "other", force=False)
+    assert files(tmp_path) == {"d/b": b"new", "d/c": b"new"}
+
+
 KILLED_WRITER = """
 import os, signal
 from pathlib import Path
@@ -116,6 +126,23 @@ def test_what_a_living_command_writes_stays(tmp_path):
     with outputs._unfinished(tmp_path) as (partial, _):
         check_free(tmp_path / "f", force=False)
         assert names(tmp_path) == [partial.name]
+
+
+def test_what_another_command_removes_before_it_is_locked_is_made_anew(tmp_path, monkeypatch):
+    lock = fcntl.flock
+    removed: list[Path] = []
+
+    def late(descriptor: int, how: int) -> None:
+        if not removed:
+            (path,) = tmp_path.iterdir()
+            path.unlink()
+            removed.append(path)
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    write_file(tmp_path / "f", "x", replace=False)
+    assert removed
+    assert files(tmp_path) == {"f": b"x"}
 
 
 def test_a_design_with_something_left_in_it_is_replaced(fluidb: Run, tmp_path: Path):
@@ -144,8 +171,10 @@ def test_a_folder_is_replaced_from_within(fluidb: Run, tmp_path: Path, output: s
 def test_an_output_is_no_input_and_no_other_output(fluidb: Run, tmp_path: Path, tiny_design: Path):
     fluidb("trace", "poisson", "--rate", 5, "--count", 9, "-o", "t.csv")
     (tmp_path / "link").symlink_to(".")
+    (tmp_path / "same.csv").symlink_to("t.csv")
     kept = files(tmp_path)
     for command in (
+        ["trace", "merge", "same.csv", "-o", "t.csv", "--force"],
         ["trace", "merge", "t.csv", "-o", "link/t.csv", "--force"],
         ["trace", "rescale", "t.csv", "--rate", 3, "-o", "t.csv", "--force"],
         ["trace", "import", "vidur", "t.csv", "-o", "t.csv", "--force"],
@@ -183,6 +212,17 @@ def test_an_output_that_appeared_meanwhile_stays(fluidb: Run, tmp_path: Path, co
     assert theirs.read_text() == "theirs"
 
 
+def test_without_hard_links_a_file_in_the_way_stays(tmp_path, monkeypatch):
+    def none(*_: object) -> None:
+        raise OSError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", none)
+    write_file(tmp_path / "f", "old", replace=False)
+    with pytest.raises(InputError, match="came to exist meanwhile"):
+        write_file(tmp_path / "f", "new", replace=False)
+    assert files(tmp_path) == {"f": b"old"}
+
+
 def test_files_get_the_permissions_the_user_asked_for(tmp_path):
     old = os.umask(0o027)
     try:
@@ -200,6 +240,11 @@ def test_an_output_that_cannot_be_written_is_refused_early(tmp_path):
     with pytest.raises(InputError, match=r"exists already.*--force"):
         check_free(tmp_path / "there", force=False)
     check_free(tmp_path / "there", force=True)
+    (tmp_path / "link").symlink_to("there")
+    with pytest.raises(InputError, match="found a link"):
+        check_free(tmp_path / "link", force=True)
+    with pytest.raises(InputError, match="exists already and is no folder of `fluidb compare`"):
+        check_resumable(tmp_path, "fluidb compare", ours=False)
     with pytest.raises(InputError, match="expected the folder"):
         check_free(tmp_path / "no" / "where", force=False)
     with pytest.raises(InputError, match="found a folder"):

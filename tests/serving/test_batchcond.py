@@ -388,3 +388,12 @@ def test_predictions_of_steps_need_steps():
     fault = "predicted_depth: expected a trace with steps, which it predicts where the last stage repeats, found none"
     with pytest.raises(InputError, match=fault):
         simulate(table, traffic_of(trace, np.array([2]), 1.0), find_policy("fluid"))
+
+
+def test_the_oldest_of_a_window_ends_the_timeout_though_it_is_not_the_first():
+    """Three shallow requests go first; of the two that are left the deeper one, behind in the window, came earlier."""
+    arrivals, depths = [0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 3.0, 3.0], [1.0, 1.0, 1.0, 5.0, 4.0, 1.0, 1.0, 1.0]
+    trace = replace(trace_of(arrivals), predicted_depth=np.array(depths))
+    traffic = traffic_of(trace, np.ones(8, dtype=int), 100.0)
+    found = simulate(table_of([[4.0] * 3]), traffic, find_policy("batchcond:similar=depth,window=8,timeout=9s"))
+    assert found.start_s.tolist() == [0.0, 0.0, 0.0, 10.0, 10.0, 4.0, 4.0, 4.0]

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 from builders import scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
-from fluidb.serving import POLICIES, least_violations, simulate
+from fluidb.serving import POLICIES, find_policy, least_violations, simulate
 from fluidb.serving.bound import least_tardy, least_tardy_at_once, least_work
 from fluidb.traffic import poisson
 from hypothesis import given, settings
@@ -68,6 +68,21 @@ def test_an_urgent_request_may_go_before_a_patient_one():
     )
     assert found.violated.tolist() == [False, True]
     assert least_violations(found) == 0
+
+
+def test_sums_that_are_rounded_differently_cost_no_violation():
+    """A request takes 0.1 s and 0.2 s: more than 0.3 s as a sum, but not on a clock that begins at 1 s."""
+    traffic = traffic_of(trace_of([1.0, 9.0], 0.3), np.full(2, 2))
+    found = simulate(table_of([[0.1], [0.2]]), traffic, scheduler_named("serial"))
+    assert 0.1 + 0.2 > 0.3
+    assert not found.violated.any()
+    assert least_violations(found) == 0
+
+
+def test_lanes_do_as_much_more_work_as_they_run_side_by_side():
+    table = table_of([[1.0]]).model_copy(update={"lanes": 2, "load": [0.0, 0.5]})
+    found = simulate(table, traffic_of(trace_of([0.0] * 4, 1.0), np.ones(4, dtype=int)), find_policy("serial:lanes=2"))
+    assert found.violated.sum() == least_violations(found) == 2
 
 
 @st.composite

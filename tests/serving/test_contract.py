@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import everybody, scheduler_of, table_of, trace_of, traffic_of, with_variants
+from builders import FASTER, everybody, scheduler_of, table_of, trace_of, traffic_of, with_variants
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
 from fluidb.serving.event_loop import Device, Rules
 from fluidb.serving.policies import Decision, compile_policy, go_on, launch, sleep
 from fluidb.serving.policies.interface import VARIANT
 from fluidb.serving.replay import play, work_of
+from fluidb.tables.latency import SubNet
 from fluidb.traffic import Trace, Traffic
 
 # PAME: several batches in flight that slow each other, compaction at chosen exits, thresholds that change
@@ -351,3 +352,22 @@ def test_batches_whose_places_exceed_the_largest_batch_are_gathered_where_they_m
     found = simulate(table, traffic, scheduler_of(fill_and_pad))
     assert found.finish_s.tolist() == [1.0, 1.0, 4.25, 4.25, 4.25]
     assert found.launches[0].sum(axis=0).tolist() == [0, 0, 1, 3]
+
+
+@compile_policy
+def variant_as_predicted(view, data):
+    """One request after the other preempts, in the variant that its predicted depth names."""
+    if view.waiting == 0:
+        return go_on(1)
+    variant = int(data.requests[data.queue[view.first]].predicted_depth)
+    return Decision(1, 0, 1, math.inf, True, variant, 0.0)
+
+
+@pytest.mark.parametrize("variant", [1, 2])
+def test_batches_of_other_subnets_or_states_do_not_merge(variant):
+    """The second, in another SubNet or another state, runs to its end before the first goes on."""
+    axes = {"subnets": [SubNet(name="a"), SubNet(name="b")], "states": ["x", "y"]}
+    trace = replace(trace_of([0.0, 0.5]), predicted_depth=np.array([0.0, variant]))
+    traffic = traffic_of(trace, np.array([2, 2]), 100.0)
+    found = simulate(with_variants([[1.0, 1.0]] * 2, **axes), traffic, scheduler_of(variant_as_predicted))
+    assert found.finish_s.tolist() == [2.0 + 2 * FASTER**variant, 1.0 + 2 * FASTER**variant]

@@ -8,12 +8,14 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from builders import scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
+from builders import everybody, scheduler_named, table_of, ticks, trace_of, traffic_of, with_variants, workloads
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, summarise, write_requests
 from fluidb.serving.metrics import variance_within
 from fluidb.serving.one_run import OneRun
+from fluidb.serving.replay import variants_of
 from fluidb.serving.requirements import judge, parse_requirement
+from fluidb.tables.latency import SubNet
 from fluidb.traffic import Trace, offline, prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -115,10 +117,24 @@ def test_percentiles_are_over_all_requests_by_nearest_rank():
 
 def test_who_finds_the_system_empty():
     table = table_of([[1.0, 1.5], [1.0, 1.5]])
-    found = simulate(table, traffic_of(trace_of([0.0, 0.5, 3.5, 7.0, 7.0]), np.full(5, 2), 9), find_policy("serial"))
-    # the third waits for the second until 4 s; the fourth and the fifth come together, a second after the third left
-    assert found.finish_s.tolist() == [2.0, 4.0, 6.0, 9.0, 11.0]
+    found = simulate(table, traffic_of(trace_of([0.0, 0.5, 3.5, 6.0, 6.0]), np.full(5, 2), 9), find_policy("serial"))
+    # the third waits for the second until 4 s; the fourth and the fifth come together, when the third leaves
+    assert found.finish_s.tolist() == [2.0, 4.0, 6.0, 8.0, 10.0]
     assert found.fresh.tolist() == [True, False, False, True, False]
+    # the second preempts the first and leaves before it, which the third therefore meets
+    found = simulate(table, traffic_of(trace_of([0.0, 0.5, 2.5]), np.array([2, 1, 1]), 9), find_policy("fluid"))
+    assert found.finish_s.tolist() == [3.0, 2.0, 4.0]
+    assert found.fresh.tolist() == [True, False, False]
+
+
+def test_a_variant_tells_subnet_and_state():
+    """Of three axes, of which the width varies first."""
+    axes = {"widths": [8.0, 4.0], "subnets": [SubNet(name=name) for name in "abc"], "states": ["empty", "full"]}
+    found = simulate(with_variants([[1.0]], **axes), everybody(12, 1), find_policy("serial"))
+    assert found.table.variants == 12
+    numbered, known = replace(found, variant=np.arange(12)), variants_of(found.table)
+    assert numbered.subnet.tolist() == known["subnet"].tolist() == [0, 0, 1, 1, 2, 2] * 2
+    assert numbered.state.tolist() == known["state"].tolist() == [0] * 6 + [1] * 6
 
 
 def test_a_summary_has_the_intervals_of_its_latencies():
@@ -148,6 +164,7 @@ def test_requests_unfinished_at_the_end_are_late_and_stay():
     assert found.finish_s.tolist() == [2.0, 4.0, math.inf, math.inf]  # the fifth has not arrived by then
     assert (summary.requests, summary.unfinished, summary.violations) == (4, 2, 3)
     assert summary.span_s == 5.0
+    assert summary.mean_wait_s == (0.0 + 1.5 + 2.5 + 2.5) / 4  # the fourth has waited until the stop
     assert summary.percentile("p50").latency_s == 3.5
     assert summary.max_latency_s == math.inf
     with pytest.raises(InputError, match="after the first arrival"):

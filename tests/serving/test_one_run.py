@@ -150,4 +150,6 @@ def test_the_interval_of_a_share_by_hand():
     for bound in share_interval(0.3, 50.0, 2.0):
         assert abs(bound - 0.3) == pytest.approx(2.0 * math.sqrt(bound * (1 - bound) / 50.0))
     assert share_interval(0.0, 50.0, 2.0).low == 0.0
+    assert share_interval(0.0, 1.0, 1.96).low == 0.0  # by rounding below 0
+    assert share_interval(1.0, 9.0, 2.5).high == 1.0  # and above 1
     assert PARTS > 2  # else Student's t has no variance

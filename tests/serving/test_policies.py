@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import naive_baselines
 import naive_batchcond_serving
 import naive_pame
 import naive_serving
 import naive_slack
 import numpy as np
-from builders import scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
+import pytest
+from builders import scheduler_named, table_of, ticks, trace_of, traffic_of, with_variants, workloads
 from fluidb.serving import POLICIES, find_policy, simulate
 from fluidb.tables import LatencyTable
 from fluidb.traffic import Trace
@@ -92,12 +95,41 @@ def test_the_criterion_is_strict_and_uses_the_batched_times():
         assert found.preemptions == preemptions
 
 
+def test_the_criterion_knows_that_a_merged_batch_runs_at_the_larger_width():
+    """A narrow request takes half the time up to exit 1; then both run at the width of the first."""
+    table = with_variants([[1.0, 1.5], [2.0, 3.0]], widths=[8.0, 4.0])
+    trace = replace(trace_of([0.0, 0.5]), width=np.array([8.0, 4.0]))
+    overhead = 0.5 + 3.0
+    for slack, finish_s in ((overhead, [3.0, 4.5]), (overhead + 0.25, [4.5, 4.5])):
+        found = simulate(table, traffic_of(trace, np.array([2, 2]), 1.0 + slack), find_policy("fluid"))
+        assert found.finish_s.tolist() == finish_s
+
+
 def test_fluid_with_batches_of_one_is_serial():
     table = table_of([[0.3], [0.4], [0.5]])
     rng = np.random.default_rng(0)
     trace, exits = trace_of(np.cumsum(rng.exponential(1.0, 500)), 2.0), rng.integers(1, 4, 500)
     serial, fluid = (simulate(table, traffic_of(trace, exits), find_policy(name)) for name in ("serial", "fluid"))
     assert np.array_equal(serial.finish_s, fluid.finish_s)
+
+
+@pytest.mark.parametrize(("second", "third", "end_s"), [(3.5, 4.5, 12.0), (4.5, 8.5, 13.0)])
+def test_lazy_keeps_the_slack_of_batches_below_the_preempted_one(second, third, end_s):
+    """Layers take 1 s and 3 s.  The first has slack for the second, who preempts it, but not for the third."""
+    table, exits = table_of([[4.0] * 3] * 2), np.array([2, 2, 2])
+    traffic = traffic_of(trace_of([0.0, second, third], [25.0, 100.0, 100.0]), exits)
+    found = simulate(table, traffic, find_policy("lazy"))
+    assert found.finish_s.tolist() == [end_s, end_s, end_s + 8.0]
+    assert found.preempted.tolist() == [1, 0, 0]
+
+
+def test_a_request_is_preempted_once_however_many_come_above():
+    """The third preempts the second at its second layer; both meet the first, which stands still, at its third."""
+    table, exits = table_of([[4.0] * 3] * 2), np.array([2, 2, 2])
+    found = simulate(table, traffic_of(trace_of([0.0, 3.5, 4.5], 100.0), exits), find_policy("lazy"))
+    assert found.finish_s.tolist() == [13.0] * 3
+    assert found.preempted.tolist() == [1, 1, 0]
+    assert found.stalled_s.tolist() == [5.0, 1.0, 0.0]
 
 
 def test_lazy_admits_nobody_who_would_have_no_slack_itself():

@@ -12,6 +12,7 @@ import pytest
 from builders import Run, table_of, trace_of, traffic_of
 from fluidb.formats import InputError
 from fluidb.serving import find_policy, judge, parse_requirement, simulate, summarise
+from fluidb.serving.figures import FIGURES
 from fluidb.serving.requirements import COMPARATORS, METRICS, check_stated
 from fluidb.serving.statistics import Interval
 from fluidb.serving.subnets import SubNetSummary
@@ -19,6 +20,16 @@ from fluidb.serving.subnets import SubNetSummary
 BOUND = {
     "s": "1s", "share": "50 %", "/s": "2 /s", "requests": "3", "squared": "0.5", "bytes": "3kB", "J": "2mJ",
 }  # fmt: skip
+
+
+def test_which_figures_get_better_as_they_grow():
+    """By this sign `compare --against` tells what got worse."""
+    sides: dict[int, set[str]] = {-1: set(), 0: set(), 1: set()}
+    for figure in FIGURES.values():
+        sides[figure.better].add(figure.name)
+    assert sides[1] == {"mac_share", "accuracy", "served_accuracy", "hit_ratio", "processing_rate", "goodput"}
+    assert sides[0] == {"unavoidable_rate", "busy_share", "depth_variance", "width_variance"}
+    assert sides[-1] > {"mean", "p99.9", "violation_rate", "accuracy_misses", "off_chip_energy", "unfinished"}
 
 
 @pytest.mark.parametrize(

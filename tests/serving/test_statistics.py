@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
-from fluidb.serving.statistics import mean_interval, warm_up, welch_interval
+from fluidb.serving.statistics import mean_interval, student_t, warm_up, welch_interval
+
+
+@pytest.mark.parametrize("degrees", [*range(1, 36), 100, 10_000])
+def test_student_s_t_leaves_five_percent_outside(degrees):
+    """The printed table against the density, summed up from 0 to t."""
+    steps = np.linspace(0.0, student_t(degrees), 20_001)
+    density = (1 + steps**2 / degrees) ** (-(degrees + 1) / 2)
+    scale = math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2)) / math.sqrt(degrees * math.pi)
+    inside = 2 * scale * np.sum((density[1:] + density[:-1]) / 2) * steps[1]
+    assert inside == pytest.approx(0.95, abs=2e-4)
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("rising", [0, 40, 200])
+@pytest.mark.parametrize("rising", [0, 40, 200, 300])
 def test_the_warm_up_ends_where_the_rest_has_the_least_standard_error(seed, rising):
     """MSER-5: means of five observations, of which the first are left out; at most half of them."""
     values = np.random.default_rng(seed).random(504) + np.minimum(np.arange(504), rising)
@@ -19,6 +31,7 @@ def test_the_warm_up_ends_where_the_rest_has_the_least_standard_error(seed, risi
 
 def test_few_observations_and_endless_ones_have_no_warm_up():
     assert warm_up(np.arange(19.0)) == 0
+    assert warm_up(np.repeat([9.0, 1.0, 1.0, 1.0], 5)) == 5  # four groups are enough
     assert warm_up(np.append(np.arange(99.0), np.inf)) == 0
 
 
@@ -36,6 +49,13 @@ def test_welch_interval_against_a_published_example() -> None:
     same = welch_interval(np.array(a), np.array(a) + 3.0)
     assert same is not None
     assert same.low < -3.0 < same.high
+
+
+def test_degrees_of_freedom_are_rounded_down() -> None:
+    """Two runs each: 2 degrees if they vary alike, and 1.47 if one varies by half as much as the other."""
+    a = np.array([0.0, 2.0])
+    assert welch_interval(a, a) == pytest.approx((-4.303 * math.sqrt(2), 4.303 * math.sqrt(2)))
+    assert welch_interval(a, a / 2) == pytest.approx((0.5 - 12.706 * math.sqrt(1.25), 0.5 + 12.706 * math.sqrt(1.25)))
 
 
 def test_welch_interval_covers_as_often_as_it_says() -> None:

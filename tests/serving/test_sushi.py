@@ -196,3 +196,12 @@ def test_parameters_out_of_range_are_refused(text, expected):
 def test_what_the_states_keep_must_fit_the_table(change, expected):
     with pytest.raises(InputError, match=expected):
         supernet_table([[1.0, 0.5]], [0.5], [[1]], [[0], [1]], **change)
+
+
+@pytest.mark.parametrize(
+    ("mode", "times_s", "accuracies"), [("accuracy", (1.0, 1.0), (0.5, 0.75)), ("latency", (2.0, 1.0), (0.5, 0.5))]
+)
+def test_of_equally_fast_subnets_the_more_accurate_and_of_equally_accurate_ones_the_faster(mode, times_s, accuracies):
+    table = supernet_table([[time_s] for time_s in times_s], list(accuracies), [[1], [1]], [[0]])
+    found = simulate(table, traffic_with([0.0], [9.0], [0.25]), find_policy(f"sushi:mode={mode}"))
+    assert found.subnet.tolist() == [1]

@@ -77,6 +77,7 @@ def test_a_table_is_equation_1_at_every_exit_and_reads_back(tmp_path_factory, st
             for b, e in cells(5):
                 decided = naive_batchcond.depth_decision(stage.__getitem__, moved.__getitem__, b, e)
                 assert split[b, e] == (decided == "split")
+        assert all(1 <= first <= last < b for b, ranges in enumerate(row.split, 1) for first, last in ranges)
     path = tmp_path_factory.mktemp("tables") / "decisions.json"
     path.write_text(table_text(found))
     assert read_table(DecisionTable, path) == found
@@ -117,6 +118,13 @@ def test_rules_are_judged_as_in_plain_loops(stage_s, gather):
     assert found.lost == pytest.approx(ours_s / best_s - 1)
     right = sum((e >= nearest.terminated and b >= nearest.places) == split[b, e] for b, e in cells(5))
     assert found.right == pytest.approx(right / len([*cells(5)]))
+
+
+def test_a_map_that_splits_everywhere_has_no_balanced_accuracy():
+    time_s, gather_s = np.arange(4.0), np.zeros(4)
+    split = np.ones((4, 4), dtype=bool)
+    assert judge(ALWAYS_SPLIT.map(4), split, time_s, gather_s) == (1.0, None, 0.0)
+    assert judge(~split, split, time_s, gather_s).balanced is None
 
 
 def test_a_step_that_repeats_has_one_point_whatever_its_number():

@@ -150,6 +150,26 @@ def test_count_thresholds_are_tenths_and_at_least_one() -> None:
     assert count_thresholds(3).tolist() == [1, 2, 3]
 
 
+def test_of_equal_exit_rates_the_higher_precision_wins() -> None:
+    """The first sample leaves if one value reaches 0.75, the second if both reach 0.25; both together lose too much."""
+    confidences = np.array([[[0.75, 0.125]], [[0.25, 0.25]], [[0.0, 0.0]], [[0.0, 0.0]]])
+    log = log_of(Samples(confidences, np.array([[0.5, 1.0], [0.75, 1.0], [0.0, 1.0], [0.0, 1.0]])))
+    goal, settled = Goal(1, precision=0.8125, confidences=GRID), log.scores[:, -1].copy()
+    found, kept = find_setting(log, 1, levels_of(log, GRID), np.ones(4, dtype=bool), goal, settled)
+    assert kept
+    assert (found.confidence, log.counts[found.column], found.exits, found.precision) == (0.25, 2, 1, 3.75 / 4)
+
+
+def test_a_batch_that_takes_just_as_long_is_not_slow() -> None:
+    """Of a batch of two one moves on: 2 s + 2 s, as long as without the exit.  Fig. 7's green area ends there."""
+    log = log_of(Samples(np.array([[0.75], [0.0]] * 2), np.ones((4, 2))))
+    times = np.zeros((3, 3, 3))
+    times[0, 1, 1:], times[0, 2, 1:], times[1, 2, 1:] = (1, 2), (3, 4), (2, 3)
+    found = choose_exits(log, times, Goal(2, posterior="literal", confidences=GRID))
+    assert found.exits == (1,)
+    assert [step.batch for step in found.steps] == [2, 1]
+
+
 # what must hold of any choice
 
 

@@ -27,6 +27,7 @@ def test_shares_by_hand():
         assert shares_of_best(time_s, np.array([0.6, 0.75, 0.8]), target_s).tolist() == pytest.approx(best)
     assert shares_of_latest(np.array([3.0]), 1.0).tolist() == [1.0]
     assert shares_of_best(time_s, np.array([0.8, 0.8, 0.8]), 99.0).tolist() == [1, 0, 0]  # of equal ones the fastest
+    assert shares_of_best(np.array([2.0, 1.0]), np.array([0.5, 0.9]), 0.5).tolist() == [0, 1]  # none is in time
 
 
 @settings(max_examples=40)

@@ -17,7 +17,16 @@ from fluidb.platforms.cluster import Link, Member, Uplink
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
 from fluidb.tables.latency import LatencyTable, pair_rows
 from fluidb.tables.partition import BlockRows, LayerRows, PartitionOptions, PartitionTable, Range, WholeStep
-from fluidb.tables.partition_schedule import alone, busy_s, pipelined_table, pipelining, schedule, steps_of
+from fluidb.tables.partition_schedule import (
+    Choice,
+    _Calendar,
+    alone,
+    busy_s,
+    pipelined_table,
+    pipelining,
+    schedule,
+    steps_of,
+)
 from fluidb.traffic import prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -129,6 +138,30 @@ def test_schedules_keep_every_rule(table):
             for (_, end), (begin, _) in itertools.pairwise(taken):
                 assert begin >= end - 1e-6
     assert schedule(table, 0.9 * bound) is None
+
+
+def test_the_slowest_device_of_a_block_and_every_gather_communicate():
+    """The first device, which takes 4 s, receives for 1 s; then the map is gathered in 0.5 s."""
+    table = partition_of([(1, [(1, 3), (2, 1)])], [(0.5, 1)])
+    assert (table.communication_s, table.communication_bytes) == (1.5, 3e6 + 1)
+
+
+def test_an_image_that_ends_with_an_interval_is_not_in_the_next_one():
+    assert 0.1 + 0.2 > 0.3  # by rounding
+    assert Choice(0.1, 0.1, [0.1 + 0.2], []).in_flight == 3
+
+
+@given(st.integers(1, 12), st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=6))
+def test_a_task_takes_the_earliest_time_that_is_free(interval, tasks):
+    """Against a list of the moments that are taken, in whole numbers."""
+    calendar = _Calendar(interval)
+    taken: set[int] = set()
+    for ready, time in tasks:
+        found = calendar.place(ready, time)
+        begins = [at for at in range(ready, ready + interval) if time <= interval]
+        free = [at for at in begins if not taken & {(at + i) % interval for i in range(time)}]
+        assert found == (free[0] if free else None)
+        taken |= {(free[0] + i) % interval for i in range(time)} if free else set()
 
 
 def test_busy_on_average_counts_those_that_get_there():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from builders import table_of
+from builders import layer_of, table_of
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
 from fluidb.tables.device import tabulate_device
+from fluidb.tables.latency import layer_groups
 from fluidb.tables.stage_times import keep_exits, stage_times
 
 
@@ -35,6 +36,18 @@ def test_the_exit_part_of_resnet101_is_that_of_figure_17() -> None:
     )
     exit_s = 1.65e-13 * exit_macs * (16 + 4.5) + 30e-6
     assert exit_s / (times[0, 5, 16] + times[5, 12, 6]) == pytest.approx(0.089, abs=0.01)
+
+
+def test_a_head_that_begins_without_a_product_is_a_row_of_its_own() -> None:
+    """What moves data only goes to the product before it, but neither from a head to the backbone nor to a stage."""
+    one = layer_of((1, 1, 1, 1))
+    moves = one.model_copy(update={"gemm": None, "memory_words": 1})
+    steps = [
+        (one, "a", 1), (moves, "pool", 1), (moves, "exit1/pool", 1), (one, "exit1/fc", 1), (moves, "exit1/view", 1),
+        (moves, "shuffle", 2), (one, "b", 2),
+    ]  # fmt: skip
+    layers = [layer.model_copy(update={"name": name, "stage": stage}) for layer, name, stage in steps]
+    assert list(layer_groups(layers)) == [[0, 1], [2], [3, 4], [5], [6]]
 
 
 def test_a_stage_counts_the_exits_at_its_ends_only() -> None:

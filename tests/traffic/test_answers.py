@@ -66,6 +66,8 @@ def test_a_count_threshold_asks_the_count_th_largest_value() -> None:
     left = samples.at_exits([1], [2])
     assert left.confidences.tolist() == [[0.5], [0.3]]
     assert left.correct.tolist() == [[0.5, 1.0], [0.25, 0.75]]
+    middle = Samples(np.array([[0.1, 0.2, 0.3]]), np.array([[0.0, 0.25, 0.5, 1.0]])).at_exits([2], [1])
+    assert (middle.confidences.tolist(), middle.correct.tolist()) == ([[0.2]], [[0.25, 1.0]])
     trace = draw_samples(trace_of([0.0, 1.0, 2.0]), left, 0)
     assert trace.correct is not None
     assert set(trace.correct[:, 0]) <= {0.5, 0.25}

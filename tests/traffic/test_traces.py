@@ -13,7 +13,7 @@ from builders import Run, lines
 from fluidb.formats import InputError
 from fluidb.traffic import Trace, parse_thresholds, poisson, prepare, read_trace, write_trace
 from fluidb.traffic import trace as traces
-from fluidb.traffic.exits import decide, draw
+from fluidb.traffic.exits import chosen_thresholds, decide, draw
 from fluidb.traffic.trace import MORE_COLUMNS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -267,6 +267,8 @@ def test_one_threshold_for_each_exit():
         with pytest.raises(InputError) as caught:
             prepare(trace, RATES, slo_s=1.0, threshold=wrong)
         assert caught.value.faults == (expected,)
+    with pytest.raises(InputError, match="expected 1 value, or 3, one for each exit but the last, found 2"):
+        chosen_thresholds([0.5, 0.5], 4)
 
 
 @pytest.mark.parametrize(
