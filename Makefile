@@ -75,9 +75,9 @@ $(PEERS_VENV)/ready:
 reproduce: $(VENV)/ready
 	$(BIN)/fluidb reproduce all -o results
 
-# the simulator against this machine, which must be idle: six minutes, into results/
+# the simulator against this machine, which must be idle: twelve minutes, into results/; 1 says that not all is within 5 %
 real-device: $(VENV)/ready
-	$(BIN)/fluidb validate digits --loads 0.3,0.6,0.85 -o results/real-device --force
+	$(BIN)/fluidb validate digits --loads 0.3,0.6,0.85 -o results/real-device --force || test $$? = 1
 
 # the site, in build/site, from docs/, README, CONTRIBUTING and results/; a link that leads nowhere fails
 docs: $(VENV)/ready

@@ -24,8 +24,8 @@ def command(
     loads: Annotated[str, option("Arrival rates, as shares of what the device serves one by one.", "P,P,...")] = (
         "0.3,0.6"
     ),
-    repeats: Annotated[int, option("Traces of each policy at each load.")] = 5,
-    requests: Annotated[int, option("Requests of each trace.")] = 1000,
+    repeats: Annotated[int, option("Traces of each policy at each load.")] = 11,
+    requests: Annotated[int, option("Requests of each trace.")] = 400,
     within: Annotated[float, option("Error of the mean latency that is asked for.")] = 0.05,
     inputs: Inputs = None,
     exits: Ends = None,
