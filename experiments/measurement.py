@@ -84,7 +84,8 @@ def machine() -> str:
         model = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         model = platform.processor() or platform.machine()
-    return f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.release().partition("-")[0]}"
+    release = platform.release().partition("-")[0]
+    return f"{model}, {os.cpu_count()} cores, {platform.system()} {release}"
 
 
 def measure(
