@@ -121,7 +121,8 @@ def test_the_rules_of_the_format_hold_for_every_policy(workload, policy, call_s,
     assert sum(event["name"] == "exit" for event in events) == len(left) == len(trace)
     for request, event in left.items():
         assert event["args"]["exit"] == exits[request] == 1 + (event["tid"] - 1) % len(table.exits)
-        assert event["ts"] == pytest.approx(1e6 * replay.finish_s[request], rel=1e-12)
+        nanosecond = 1e-3  # to which the file rounds, where lanes slow each other down by a third
+        assert event["ts"] == pytest.approx(1e6 * replay.finish_s[request], rel=1e-12, abs=0.51 * nanosecond)
     for name in ("queue", "on the NPU"):
         values = [
             next(iter(event["args"].values())) for event in events if event["name"] == name and event["ph"] == "C"
