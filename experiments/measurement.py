@@ -136,7 +136,6 @@ def measure(
     name = name or "this-machine"
     if not re.fullmatch(NAME, name):
         raise InputError(f'--name: expected up to 80 letters, digits, dots, "-" and "_", found "{name}"')
-    network.warm_up(b_max)
     rates, random = _rates(network), np.random.default_rng(seed)
     seen = run_protocol(network, rates, b_max, warm_up + rounds, random, progress)
     times_s, wake_up_s = seen.stage_s[warm_up:], seen.wake_up_s[warm_up:]
@@ -158,7 +157,8 @@ def measure(
         noisy.append(f"drift: the second half of the rounds took {drift:+.1%}")
     wake_s = max(0.0, float(wake_up_s.mean())) if len(wake_up_s) else None
     rounds_text = f"{rounds} rounds after {warm_up} to warm up"
-    device = _device(network, cells, wake_s, seen.gathers, name, rounds_text, drift)
+    gathers = seen.gathers[seen.gathers[:, 0] >= warm_up, 1:]
+    device = _device(network, cells, wake_s, gathers, name, rounds_text, drift)
     exits = [Exit(name=name, rate=rate) for name, rate in zip(network.exits, rates.tolist(), strict=True)]
     table = LatencyTable(
         network=network.name, platform=device.name, exits=exits, b_max=b_max,

@@ -51,8 +51,8 @@ class Seen:
         Time of each stage at each batch size from 1.
     wake_up_s : (R,) ndarray of float64
         Mean time that requests took longer than these at an idle device; not a number if none found it idle.
-    gathers : (G, 2) ndarray of float64
-        Samples, and seconds, of each gather.
+    gathers : (G, 3) ndarray of float64
+        Round, samples, and seconds, of each gather.
     """
 
     stage_s: Floats
@@ -131,7 +131,9 @@ def run_protocol(
     idle = (requests.part == IDLE) & outcome.replay.fresh
     found = [late_s[idle & (requests.round == number)] for number in range(rounds)]
     wake_up_s = np.array([late.mean() if len(late) else np.nan for late in found])
-    return Seen(stage_s, wake_up_s, np.array([gather[1:] for gather in gathers], dtype=np.float64).reshape(-1, 2))
+    first = _first(outcome)
+    rows = [(requests.round[first[run]], samples, seconds) for run, samples, seconds in gathers]
+    return Seen(stage_s, wake_up_s, np.array(rows, dtype=np.float64).reshape(-1, 3))
 
 
 def blank_table(network: RealNetwork, b_max: int) -> LatencyTable:
@@ -209,10 +211,18 @@ def _stage_times(requests: _Requests, outcome: Outcome, stages: int, b_max: int,
     """Mean time of each stage at each batch size, by round."""
     runs, sums, counts = outcome.replay.runs, *np.zeros((2, rounds, stages, b_max + 1))
     assert runs is not None
-    first = runs.members[np.cumsum(runs.batch) - runs.batch]
+    first = _first(outcome)
     busy = requests.part[first] == BUSY
     cell = requests.round[first[busy]], runs.segment[busy], runs.batch[busy]
     np.add.at(sums, cell, outcome.took_s[busy])
     np.add.at(counts, cell, 1)
     found: Floats = sums / np.maximum(1, counts)
+    return found
+
+
+def _first(outcome: Outcome) -> Integers:
+    """The first request of each run."""
+    runs = outcome.replay.runs
+    assert runs is not None
+    found: Integers = runs.members[np.cumsum(runs.batch) - runs.batch]
     return found

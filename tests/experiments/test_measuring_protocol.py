@@ -72,6 +72,9 @@ def test_the_protocol_reads_the_times_of_a_known_device(monkeypatch, shares):
     seen = run_protocol(network, np.array(shares), 3, 4, np.random.default_rng(5))
     np.testing.assert_allclose(seen.stage_s[:, :, 1:], np.broadcast_to(TIMES_S, (4, 2, 3)), rtol=1e-9)
     np.testing.assert_allclose(seen.wake_up_s, WAKE_UP_S, rtol=1e-9)
-    assert (seen.gathers[:, 1] == 1.0).all()
+    assert (seen.gathers[:, 2] == 1.0).all()
+    rounds = seen.gathers[:, 0]
+    assert (np.diff(rounds) >= 0).all()
+    assert set(rounds) == {0, 1, 2, 3}
     first = [batch for segment, batch, idle in network.ran if segment == 0 and not idle]
     assert first.count(3) >= 4 * (1 + IN_A_ROW)

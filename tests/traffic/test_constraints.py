@@ -30,7 +30,9 @@ def test_each_distribution_stays_within_its_values():
     assert classes is not None
     assert np.unique(classes).tolist() == [0.01, 0.02]
     assert np.mean(classes == 0.01) == pytest.approx(0.8, abs=0.015)
-    assert set(add_columns(trace, 0, parse_columns(slo="15ms")).slo_s.tolist()) == {0.015}  # type: ignore[union-attr]
+    added = add_columns(trace, 0, parse_columns(slo="15ms"))
+    assert added.slo_s is not None
+    assert set(added.slo_s.tolist()) == {0.015}
 
 
 def test_streams_are_their_own_and_other_columns_stay():
