@@ -10,7 +10,7 @@ PICTURES := build/pictures
 UNTYPED := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --allow-untyped-decorators
 
 # tests that call the kernels, the event loop and the policies themselves
-COMPILED := tests/dse/test_kernels.py tests/dse/test_partition_kernels.py tests/dse/test_subgraphs.py tests/serving/test_bound.py \
+COMPILED := tests/dse/npu/test_kernels.py tests/dse/partition/test_partition_kernels.py tests/dse/subgraphs tests/serving/test_bound.py \
   tests/serving/test_contract.py
 
 .PHONY: demo test check bench bench-compare coverage reproduce real-device docs pictures clean

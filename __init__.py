@@ -11,7 +11,20 @@ from types import ModuleType
 
 __version__ = "0.1.0"
 
-_PACKAGES = ("dse", "experiments", "formats", "models", "papers", "platforms", "plots", "serving", "tables", "traffic")
+_PACKAGES = (
+    "dse",
+    "formats",
+    "machine",
+    "models",
+    "papers",
+    "platforms",
+    "plots",
+    "rules",
+    "serving",
+    "studies",
+    "tables",
+    "traffic",
+)
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -28,13 +28,13 @@ wrapper_address: Any = _get_wrapper_address
 
 SOURCES = (
     "jit.py",
-    "dse/kernels.py",
+    "dse/npu/kernels.py",
     "dse/partition/kernels.py",
-    "dse/subgraph_kernels.py",
+    "dse/subgraphs/kernels.py",
     "serving/bound.py",
     "serving/event_loop.py",
     "serving/policies/*.py",
-    "tables/reorganisation.py",
+    "rules/pad_or_split.py",
 )
 """Every file with a compiled function."""
 

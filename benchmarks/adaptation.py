@@ -8,13 +8,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from fluidb.dse.device.tabulate import tabulate_device
+from fluidb.dse.exits.stage_times import keep_exits, stage_times
 from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
+from fluidb.rules.exit_choice import Goal, choose_exits, log_of
 from fluidb.serving import Replay, find_policy, simulate
 from fluidb.serving.adaptation import EVENTS, Exits, adapt
-from fluidb.tables.device import tabulate_device
-from fluidb.tables.exit_choice import Goal, choose_exits, log_of
-from fluidb.tables.stage_times import keep_exits, stage_times
 from fluidb.traffic import poisson, prepare
 from fluidb.traffic.answers import PRESETS, draw_answers
 from rounds import Contestant, Table, take_turns, timed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from fluidb.tables.exit_choice import Goal, Log, choose_exits, levels_of
+from fluidb.rules.exit_choice import Goal, Log, choose_exits, levels_of
 from rounds import Contestant, Table, take_turns, timed
 
 LEVELS, CHOICE = "levels of all confidences", "choice of the exits"

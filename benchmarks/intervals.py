@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from fluidb import __version__
 from fluidb.dse import SearchOptions, search, tabulate_design, tabulate_latency
-from fluidb.experiments.capacity import saturation_rate
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from fluidb.serving import Replay, find_policy, simulate
@@ -29,6 +28,7 @@ from fluidb.serving.figures import FIGURES
 from fluidb.serving.metrics import QUANTILES
 from fluidb.serving.one_run import ROUNDING, OneRun, nearest_rank
 from fluidb.serving.statistics import Interval, mean_interval
+from fluidb.studies.capacity import saturation_rate
 from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import poisson, prepare
 from numpy.typing import NDArray

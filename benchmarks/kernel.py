@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 from fluidb.dse import Objective, SearchOptions, SearchResult, search
-from fluidb.dse.search import Evaluator
+from fluidb.dse.npu.search import Evaluator
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from rounds import Contestant, Row, Sample, Table, process, take_turns, timed

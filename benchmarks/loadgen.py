@@ -19,10 +19,10 @@ from typing import Any
 
 import mlperf_loadgen
 import numpy as np
-from fluidb.experiments.real import ReallyServed, serve_traffic
+from fluidb.machine.clock import LiveClock
+from fluidb.machine.network import RealNetwork
+from fluidb.machine.serve import ReallyServed, serve_traffic
 from fluidb.serving import find_policy
-from fluidb.serving.real.clock import LiveClock
-from fluidb.serving.real.network import RealNetwork
 from fluidb.tables.latency import LatencyTable, read_latency
 from fluidb.traffic import prepare
 from fluidb.traffic.trace import Trace

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 from fluidb.dse import Objective, SearchOptions
-from fluidb.dse.search import Evaluator
-from fluidb.dse.space import designs
+from fluidb.dse.npu.search import Evaluator
+from fluidb.dse.npu.space import designs
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from rounds import HERE, Row, Table, timed

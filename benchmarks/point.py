@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from fluidb.dse import Objective, SearchOptions, search
-from fluidb.dse.search import Evaluator
+from fluidb.dse.npu.search import Evaluator
 from fluidb.models import Exit, Gemm, Layer, Network, Shape, load_network
 from fluidb.platforms import Platform, load_platform
 from fluidb.serving import find_policy, simulate, summarise

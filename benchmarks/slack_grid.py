@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from fluidb.dse import SearchOptions, search, tabulate_design, tabulate_latency
-from fluidb.experiments.capacity import saturation_rate
 from fluidb.models import NETWORKS, load_network
 from fluidb.platforms import PLATFORMS, Described, Platform, load_platform
 from fluidb.plots.canvas import canvas, save
 from fluidb.serving import find_policy, simulate
+from fluidb.studies.capacity import saturation_rate
 from fluidb.tables import LatencyTable
 from fluidb.traffic import Trace, prepare
 from fluidb.traffic.arrivals import gamma, poisson

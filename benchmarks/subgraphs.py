@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from fluidb.dse.subgraph_costs import Work, capacity, compute_s, map_bytes, tabulate
-from fluidb.dse.subgraph_search import arrays_within, find_subgraphs, members_of
-from fluidb.dse.subgraphs import cut_to, make_recipes
+from fluidb.dse.subgraphs.costs import Work, capacity, compute_s, map_bytes, tabulate
+from fluidb.dse.subgraphs.recipes import cut_to, make_recipes
+from fluidb.dse.subgraphs.search import arrays_within, find_subgraphs, members_of
 from fluidb.models.supernets import load_family
 from fluidb.platforms import Accelerator, load_platform
 from fluidb.tables.choices import Cut, Maps, StageB

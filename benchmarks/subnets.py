@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from fluidb.dse.subgraph_search import find_subgraphs, latency_table
+from fluidb.dse.subgraphs.search import find_subgraphs, latency_table
 from fluidb.models.supernets import load_family
 from fluidb.platforms import Accelerator, load_platform
 from fluidb.serving import find_policy, simulate

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from fluidb.dse import SearchOptions
-from fluidb.dse.space import LayerKind, Plan, arrange, designs
-from fluidb.dse.workload import Work, distinct
+from fluidb.dse.npu.space import LayerKind, Plan, arrange, designs
+from fluidb.dse.npu.workload import Work, distinct
 from fluidb.models import Network
 from fluidb.platforms import Platform
 from numpy.typing import NDArray

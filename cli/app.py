@@ -16,41 +16,74 @@ from typer.core import TyperCommand, TyperGroup
 from .interrupt import leave
 from .render import fail
 
-COMMANDS = {
-    "dse": (".design", "Search an NPU, SubGraphs for an accelerator, or a partition."),
-    "pareto": (".design", "Find the designs that no other beats with fewer resources."),
-    "codesign": (".experiment", "Search and simulate in turn until the design fits its traffic."),
-    "exits": (".design", "Choose the exits of a network, and their thresholds."),
-    "latency": (".design", "Write the latency table of a design or a device."),
-    "fbcb": (".design", "Show a design's FBCB, or write files for the hardware."),
-    "explain": (".design", "Say where the time of a design or of a partition goes."),
-    "pipeline": (".design", "Say what images that follow each other gain on a cluster."),
-    "trace": (".serve", "Make request traces."),
-    "samples": (".serve", "Draw or describe what a network answers at its exits."),
-    "serve-sim": (".serve", "Replay a trace on a design and say what its users experience."),
-    "adapt": (".serve", "Replay a trace while exits and thresholds follow the load."),
-    "measure": (".serve", "Measure a network on this machine, stage by stage."),
-    "serve-real": (".serve", "Serve a trace on this machine, in real time."),
-    "validate": (".experiment", "Hold the simulator against this machine."),
-    "thresholds": (".experiment", "Sweep the exit threshold: accuracy against latency."),
-    "target": (".experiment", "Find the thresholds that meet a latency target."),
-    "capacity": (".experiment", "Find the highest arrival rate that keeps requirements."),
-    "compare": (".experiment", "Compare policies under the same traffic."),
-    "reproduce": (".experiment", "Run the paper's experiments and compare every figure."),
-    "report": (".experiment", "Write a search and its simulations as one HTML page."),
-    "models": (".design", "List, show, check and import networks."),
-    "platforms": (".design", "List, show, check, import and measure platforms."),
-    "docs": ("", "Show a page of the documentation."),
+GROUPS = {
+    "Design": (
+        "design",
+        {
+            "dse": "Search an NPU, SubGraphs for an accelerator, or a partition.",
+            "latency": "Write the latency table of a design or a device.",
+            "exits": "Choose the exits of a network, and their thresholds.",
+            "explain": "Say where the time of a design or of a partition goes.",
+            "pareto": "Find the designs that no other beats with fewer resources.",
+            "codesign": "Search and simulate in turn until the design fits its traffic.",
+            "fbcb": "Show a design's FBCB, or write files for the hardware.",
+            "pipeline": "Say what images that follow each other gain on a cluster.",
+        },
+    ),
+    "Serve": (
+        "serve",
+        {
+            "trace": "Make request traces.",
+            "samples": "Draw or describe what a network answers at its exits.",
+            "serve-sim": "Replay a trace on a design and say what its users experience.",
+            "adapt": "Replay a trace while exits and thresholds follow the load.",
+        },
+    ),
+    "Decide": (
+        "decide",
+        {
+            "compare": "Compare policies under the same traffic.",
+            "capacity": "Find the highest arrival rate that keeps requirements.",
+            "thresholds": "Sweep the exit threshold: accuracy against latency.",
+            "target": "Find the thresholds that meet a latency target.",
+            "report": "Write a search and its simulations as one HTML page.",
+        },
+    ),
+    "Real device": (
+        "machine",
+        {
+            "measure": "Measure a network on this machine, stage by stage.",
+            "serve-real": "Serve a trace on this machine, in real time.",
+            "validate": "Hold the simulator against this machine.",
+        },
+    ),
+    "Bring your own": (
+        "bring",
+        {
+            "models": "List, show, check and import networks.",
+            "platforms": "List, show, check, import and measure platforms.",
+        },
+    ),
+    "Papers and help": (
+        "papers",
+        {
+            "reproduce": "Run the papers' experiments and compare every figure.",
+            "docs": "Show a page of the documentation.",
+        },
+    ),
 }
-"""In the order of ``--help``: the package of the command's module, and the first line of its help.
+"""The commands in the groups of ``--help``: a heading, the folder of the commands, and the first line of each help.
 
-The module has a ``command``, or an ``app`` of several. The help is repeated here so that ``--help`` imports no command.
+A command's module has a ``command``, or an ``app`` of several. The help is repeated here so that ``--help`` imports no
+command.
 """
+
+COMMANDS = {name: (folder, text) for folder, commands in GROUPS.values() for name, text in commands.items()}
 
 
 def _module(name: str) -> Any:
     """The module of a command, imported only now."""
-    return import_module(f"{COMMANDS[name][0]}.{name.replace('-', '_')}", __package__)
+    return import_module(f".{COMMANDS[name][0]}.{name.replace('-', '_')}", __package__)
 
 
 class _Command(TyperCommand):
@@ -78,6 +111,12 @@ class _Group(TyperGroup):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.commands = {name: TyperCommand(name, help=text) for name, (_, text) in COMMANDS.items()}
+
+    def format_commands(self, _: Any, formatter: Any) -> None:
+        """Write the commands under the headings of their groups."""
+        for heading, (_, commands) in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl(list(commands.items()))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that was typed, imported only now, and what follows it."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 import typer
 
 if TYPE_CHECKING:
-    from ..experiments.inputs import Requests
+    from ..serving.inputs import Requests
     from ..traffic.additions import Columns
 
 
@@ -83,7 +83,7 @@ class Simulation:
     @property
     def requests(self) -> Requests:
         """The requests as the library takes them."""
-        from ..experiments.inputs import Requests
+        from ..serving.inputs import Requests
 
         slo_s = duration(self.slo, "--slo")
         return Requests(

@@ -1,13 +1,13 @@
-from .choices import Batching as Batching, Objective as Objective
-from .design import read_design as read_design, tabulate_design as tabulate_design, write_design as write_design
-from .explanation import explain as explain
-from .latency import tabulate_latency as tabulate_latency, write_latency as write_latency
-from .objectives import OBJECTIVES as OBJECTIVES
-from .pareto import Axis as Axis, find_front as find_front
-from .search import (
+from .npu.choices import Batching as Batching, Objective as Objective
+from .npu.design import read_design as read_design, tabulate_design as tabulate_design, write_design as write_design
+from .npu.explanation import explain as explain
+from .npu.latency import tabulate_latency as tabulate_latency, write_latency as write_latency
+from .npu.objectives import OBJECTIVES as OBJECTIVES
+from .npu.pareto import Axis as Axis, find_front as find_front
+from .npu.search import (
     SearchOptions as SearchOptions,
     SearchResult as SearchResult,
     configure as configure,
     search as search,
 )
-from .space import Limits as Limits, Tile as Tile
+from .npu.space import Limits as Limits, Tile as Tile

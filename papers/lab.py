@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dse.design import DesignTable, tabulate_design
-from ..dse.fbcb import FbcbTable
-from ..dse.search import SearchOptions, search
-from ..experiments.comparison import Comparison, Standing, compare
-from ..experiments.scenarios import Contender, Point, Scenario, load_scenario
-from ..experiments.store import Engine, Run, Store, find_engines, run_each
-from ..experiments.workers import Workers
+from ..dse.npu.design import DesignTable, tabulate_design
+from ..dse.npu.fbcb import FbcbTable
+from ..dse.npu.search import SearchOptions, search
 from ..models import Network
 from ..platforms import Platform
 from ..serving.statistics import mean_interval
+from ..studies.comparison import Comparison, Standing, compare
+from ..studies.scenario import Contender, Point, Scenario, load_scenario
+from ..studies.store import Engine, Run, Store, find_engines, run_each
+from ..studies.workers import Workers
 from .rows import Row
 
 

@@ -12,8 +12,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ..experiments.sources import made_with
 from ..formats import InputError, check_resumable, held, make_folder, read_text, write_file
+from ..formats.sources import made_with
 from ..plots import check_picture, save
 from . import PAPERS
 from .lab import Lab

@@ -1,11 +1,11 @@
 """Platforms that networks run on: boards with their resources, devices, which are fixed, accelerators, and clusters."""
 
 from .accelerator import Accelerator, Depthwise
+from .board import ENERGY_KEYS, LUT_KEYS, Platform
 from .cluster import Cluster
-from .described import Described
 from .device import Device
 from .kinds import KINDS, PLATFORMS, kind_of, load_platform
-from .platform import ENERGY_KEYS, LUT_KEYS, Platform
+from .platform import Described
 
 __all__ = [
     "ENERGY_KEYS",

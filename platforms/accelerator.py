@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .described import Described
+from .platform import Described
 
 DPE_MACS = 9
 """Multipliers of a dot-product engine, DPE (Section 4.2.1)."""

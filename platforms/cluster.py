@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from ..formats import Strict
-from .described import NAME, Described
+from .platform import NAME, Described
 
 MAX_MEMBERS = 64
 """Most devices of a cluster."""

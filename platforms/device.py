@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from ..formats import validate
-from .described import Described
+from .platform import Described
 
 MAX_BATCH = 512
 """Largest b_max."""

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from ..formats import InputError, Strict, read_toml, validate
-from .described import NAME, plain_name
-from .platform import Platform
+from .board import Platform
+from .platform import NAME, plain_name
 
 ULTRARAM_KBIT = 288
 

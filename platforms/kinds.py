@@ -7,10 +7,10 @@ from typing import Any, TypeVar, overload
 
 from ..formats import Catalogue, InputError, parse_toml, validate
 from .accelerator import Accelerator
+from .board import Platform
 from .cluster import Cluster
-from .described import Described
 from .device import Device
-from .platform import Platform
+from .platform import Described
 
 PLATFORMS = Catalogue("platform", Path(__file__).parent, "fluidb platforms")
 

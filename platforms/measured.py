@@ -14,8 +14,8 @@ from pydantic import ConfigDict, Field, PrivateAttr
 
 from ..formats import InputError, Strict, read_text, validate
 from .by_stage import Timed, Width
-from .described import plain_name
 from .device import MAX_BATCH, MAX_CELL_S, MAX_STAGES
+from .platform import plain_name
 
 NO_WIDTH, EVERY_STAGE = 0.0, -1
 """What a row has in a column that its file does not have."""

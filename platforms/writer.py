@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..formats import toml_lines
-from .described import Described
+from .platform import Described
 
 
 def platform_text(platform: Described) -> str:

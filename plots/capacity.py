@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..experiments.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity
 from ..serving.figures import SHOWN_IN
 from ..serving.requirements import Requirement
+from ..studies.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity
 from .canvas import COLOURS, canvas, describe, durations
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..dse.costs import Cause
-from ..dse.explanation import Explanation
+from ..dse.npu.costs import Cause
+from ..dse.npu.explanation import Explanation
 from .canvas import COLOURS, canvas, describe, legible, round_ticks
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dse.objectives import OBJECTIVES
-from ..dse.pareto import SCALES, Front
-from ..dse.search import SearchOptions
+from ..dse.npu.objectives import OBJECTIVES
+from ..dse.npu.pareto import SCALES, Front
+from ..dse.npu.search import SearchOptions
 from ..models import Network
 from ..platforms import Platform
 from .canvas import COLOURS, canvas, describe, legible

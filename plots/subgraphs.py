@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..dse.subgraph_explanation import Roofline
+from ..dse.subgraphs.explanation import Roofline
 from ..tables.subgraphs import SubGraphTable
 from .canvas import COLOURS, canvas, describe, legible, round_ticks
 

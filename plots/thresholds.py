@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..experiments.thresholds import Sweep
+from ..studies.thresholds import Sweep
 from .canvas import COLOURS, canvas, describe, durations
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..experiments.validation import Validation
+from ..machine.validation import Validation
 from .canvas import COLOURS, canvas, describe, durations
 
 if TYPE_CHECKING:

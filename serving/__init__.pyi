@@ -1,7 +1,9 @@
 from .bound import least_violations as least_violations
+from .inputs import Requests as Requests
 from .metrics import Replay as Replay, Summary as Summary, summarise as summarise
 from .policies import POLICIES as POLICIES
 from .replay import simulate as simulate, write_requests as write_requests
 from .requirements import judge as judge, parse_requirement as parse_requirement
 from .scheduler import Scheduler as Scheduler, find_policy as find_policy
+from .serve import Served as Served, serve as serve
 from .timeline import write_timeline as write_timeline

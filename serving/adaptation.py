@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..formats import InputError
-from ..tables.exit_choice import NEARLY, Choice, Floats, Goal, Ints, Log, choose_exits
+from ..rules.exit_choice import NEARLY, Choice, Floats, Goal, Ints, Log, choose_exits
 from .event_loop import Device, Rules, Work
 from .policies.interface import VARIANT
 from .replay import play, requests_of

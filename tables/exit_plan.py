@@ -14,15 +14,17 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ..formats import Strict, Table, check_beside, check_folder, read_table
-from ..traffic.measures import ENTROPY, MEASURES
-from .exit_choice import Choice, Goal, Log, Outcome, Replayed, Step, Verdict
-from .latency import LATENCY_FILE, MAX_BATCH, MAX_S, LatencyTable
-from .stage_times import stage_times
+from ..traffic.measures import ENTROPY
+from .latency import LATENCY_FILE, MAX_BATCH, MAX_S
 
 EXITS_FILE, TIMES_FILE, PATTERN_FILE = "exits.json", "inference_time.json", "batching_pattern.json"
 NETWORK_FILE, SAMPLES_FILE = "network.toml", "samples.npz"
 PLAN_FILES = {EXITS_FILE, TIMES_FILE, PATTERN_FILE, NETWORK_FILE, SAMPLES_FILE, LATENCY_FILE}
 """All files that the folder of a plan may hold."""
+
+Outcome = Literal["taken", "imprecise", "slow", "no gain", "longer"]
+"""What became of a candidate: taken; no thresholds keep the precision; too many batches would be slower than without
+it; its stage would not pay (Equation 3); or it would have done, but another one is better."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Level = Annotated[float, Field(ge=0, le=ENTROPY.values.high)]
@@ -75,24 +77,6 @@ class InferenceTime(Table):
         if any(len(row.time_s) != self.b_max for row in self.rows):
             raise ValueError(f"rows: expected {self.b_max} times each, one for each batch size")
         return self
-
-    @classmethod
-    def of(cls, network: str, table: LatencyTable) -> Self:
-        """The stage times that a latency table states, of the network with an exit at each candidate."""
-        times = stage_times(table)
-        places = range(len(times))
-        return cls(
-            network=network,
-            platform=table.platform,
-            candidates=[exit_.name for exit_ in table.exits[:-1]],
-            b_max=table.b_max,
-            rows=[
-                StageRow(from_place=a, to_place=b, time_s=times[a, b, 1:].tolist())
-                for a in places
-                for b in places
-                if a < b
-            ],
-        )
 
     def array(self) -> NDArray[np.float64]:
         """Times in seconds, T(a, b, B).
@@ -161,30 +145,6 @@ class BatchingPattern(Table):
     batches: Annotated[int, Field(ge=1)]
     steps: list[PatternStep]
 
-    @classmethod
-    def of(cls, network: str, candidates: list[str], goal: Goal, log: Log, choice: Choice, sign: int) -> Self:
-        """The rows that a choice was made from; ``sign`` is that of the samples' measure."""
-
-        def row(found: Verdict) -> PatternRow:
-            assert found.pattern is not None
-            return PatternRow(
-                candidate=candidates[found.candidate - 1],
-                confidence=sign * found.setting.confidence,
-                count=int(log.counts[found.setting.column]),
-                batches=found.pattern.tolist(),
-            )
-
-        return cls(
-            network=network,
-            batch=goal.batch,
-            width=goal.width,
-            batches=len(log.scores) // goal.batch,
-            steps=[
-                PatternStep(after=step.after, rows=[row(found) for found in step.verdicts if found.pattern is not None])
-                for step in choice.steps
-            ],
-        )
-
 
 class PlannedExit(Strict):
     """An exit that was chosen.
@@ -219,11 +179,6 @@ class Expected(Strict):
     slow_share: Share
     precision: Annotated[float, Field(ge=0)]
 
-    @classmethod
-    def of(cls, found: Replayed) -> Self:
-        """From a replay."""
-        return cls(**{name: getattr(found, name) for name in cls.model_fields})
-
 
 class Judged(Strict):
     """What became of a candidate, and why (``exit_choice.Verdict``)."""
@@ -245,28 +200,6 @@ class PlanStep(Strict):
     batch: Annotated[int, Field(ge=1)]
     limit_s: Time
     candidates: list[Judged]
-
-    @classmethod
-    def of(cls, step: Step, candidates: list[str], log: Log, sign: int) -> Self:
-        """From a step of a choice; ``sign`` is that of the samples' measure."""
-        return cls(
-            after=step.after,
-            batch=step.batch,
-            limit_s=step.limit_s,
-            candidates=[
-                Judged(
-                    candidate=candidates[found.candidate - 1],
-                    outcome=found.outcome,
-                    confidence=sign * found.setting.confidence,
-                    count=int(log.counts[found.setting.column]),
-                    exits=found.setting.exits,
-                    precision=found.setting.precision,
-                    slow_share=found.slow_share,
-                    value_s=found.value_s,
-                )
-                for found in step.verdicts
-            ],
-        )
 
 
 class ExitPlan(Table):
@@ -315,14 +248,6 @@ class ExitPlan(Table):
     checked: Expected
     steps: list[PlanStep]
     ended: Literal["none left", "all leave"]
-
-    @property
-    def goal(self) -> Goal:
-        """What was asked for, with thresholds that are larger where answers are surer."""
-        return Goal(
-            self.batch, self.precision, self.slow, self.width, self.gain, self.posterior, self.guard,
-            tuple(MEASURES[self.measure].sign * item for item in self.confidences),
-        )  # fmt: skip
 
 
 def read_plan(folder: Path) -> ExitPlan:

@@ -19,7 +19,7 @@ settings.register_profile("fluidb", deadline=None, derandomize="CI" in os.enviro
 settings.load_profile("fluidb")
 
 if not COMPILED:
-    from fluidb.dse import kernels
+    from fluidb.dse.npu import kernels
 
     kernels.BLOCK = 4  # a block is always whole, and most tests look at one design
 

@@ -283,7 +283,7 @@ def test_every_command_is_in_the_docs():
 @needs_speed
 def test_a_real_device_is_measured_and_served_as_the_page_says(tmp_path, monkeypatch):
     """The verdict is that of the machine that runs the test; what is printed with it is not."""
-    monkeypatch.setattr("fluidb.experiments.measuring_protocol.ALONE", 3)
+    monkeypatch.setattr("fluidb.machine.protocol.ALONE", 3)
     commands, validate, _ = blocks("docs/real-device.md", "sh")
     printed = run_shell(commands, tmp_path)
     assert "all as the network alone gives" in printed

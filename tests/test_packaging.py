@@ -68,6 +68,7 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
     assert re.findall("^Provides-Extra: (.*)$", metadata, re.MULTILINE) == ["onnx", "plot", "runtime", "cluster"]
     assert "\nAuthor: " in metadata
     packages = [Path(*name.split(".")[1:]) for name in PROJECT["tool"]["setuptools"]["packages"]]
+    packages += [Path("dse/npu/rtl"), Path("studies/scenarios")]
     wanted = {
         str("fluidb" / folder / path.name)
         for folder in packages
@@ -206,7 +207,7 @@ def test_help_imports_neither_numba_nor_numpy():
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("package", ["dse", "experiments", "formats", "serving", "tables", "traffic"])
+@pytest.mark.parametrize("package", ["dse", "formats", "serving", "studies", "tables", "traffic"])
 def test_every_name_that_a_package_exports_is_there(package):
     """Names are listed once, in the package's stub; a function may have the name of its module, as `search` has."""
     module = importlib.import_module(f"fluidb.{package}")

@@ -12,8 +12,8 @@ from ..options import AsJson, Force, argument, flag, numbers, option, written
 from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
-    from ...dse.exit_reference import Reference
-    from ...dse.exits import Planned
+    from ...dse.exits.reference import Reference
+    from ...dse.exits.search import Planned
     from ...tables.exit_plan import PlanStep
 
 GUARD = "Protect the precision on other samples: a higher precision, e.g. 99.5%; or bound, for 95 % confidence."
@@ -48,11 +48,12 @@ def command(
     few batches slower (PAME, `fluidb docs exits`). The folder gets the plan, its two
     matrices, the network with its exits, and its latency table for serve-sim.
     """
-    from ...dse.exit_reference import best_exits
-    from ...dse.exits import check_plan_folder, plan_exits, times_of, write_plan
+    from ...dse.exits.reference import best_exits
+    from ...dse.exits.search import check_plan_folder, plan_exits, times_of, write_plan
+    from ...dse.exits.tabulate import goal_of
     from ...models.candidates import find_candidates
     from ...models.loader import read_network_file
-    from ...tables.exit_choice import CONFIDENCES, Goal
+    from ...rules.exit_choice import CONFIDENCES, Goal
     from ...traffic.measures import CONFIDENCE
     from ...traffic.samples import read_samples
 
@@ -69,7 +70,7 @@ def command(
     )  # fmt: skip
     file, path = read_network_file(network)
     planned = plan_exits(file, path, times_of(file, path, target), log, goal)
-    best = best_exits(planned.log, planned.times.array(), planned.plan.goal) if exhaustive else None
+    best = best_exits(planned.log, planned.times.array(), goal_of(planned.plan)) if exhaustive else None
     if output is not None:
         write_plan(planned, output, replace=force)
     names = {item.after: item.name for item in find_candidates(file, path)}
@@ -155,10 +156,12 @@ def _text(planned: Planned, best: Reference | None, names: dict[str, str], title
 
 def _step(step: PlanStep, planned: Planned, names: dict[str, str], dense: bool) -> str:
     """A table that says what became of every candidate, and why."""
+    from ...dse.exits.tabulate import goal_of
+
     plan = planned.plan
     reasons = {
         "taken": "taken: the smallest",
-        "imprecise": f"no thresholds keep more than {percent(plan.goal.searched)}",
+        "imprecise": f"no thresholds keep more than {percent(goal_of(plan).searched)}",
         "slow": f"more than {percent(plan.slow)} of the batches would be slower",
         "no gain": f"saves less than {percent(plan.gain)}",
         "longer": "another is faster",

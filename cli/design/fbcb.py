@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from ...dse.choices import HardwareFormat
+from ...dse.npu.choices import HardwareFormat
 from ..options import AsJson, DesignFolder, Force, option, written
 from ..render import facts, note, percent, show, table
 
@@ -38,7 +38,7 @@ def command(
         return
     if output is None:
         raise InputError(f"fbcb: --format {format_} expects --output, found none; add e.g. -o {EXAMPLES[format_]}")
-    from ...dse.hardware import write_hardware
+    from ...dse.npu.hardware import write_hardware
 
     files = write_hardware(directory, format_, output, replace=force)
     record = {"format": format_, "output": output, "files": files}
@@ -48,8 +48,8 @@ def command(
 
 
 def _show(directory: Path, as_json: bool) -> None:
-    from ...dse.design import read_design
-    from ...dse.fbcb import K_NAMES
+    from ...dse.npu.design import read_design
+    from ...dse.npu.fbcb import K_NAMES
 
     design, fbcb = read_design(directory)
     share = design.register_share(fbcb)

@@ -11,8 +11,9 @@ from ..options import AsJson, Picture, argument, written
 from ..render import percent, show, table
 
 if TYPE_CHECKING:
+    from ...dse.device.decisions import Judged, Point, Rule
     from ...tables import LatencyTable
-    from ...tables.decisions import DecisionTable, Judged, Point, Rule
+    from ...tables.decisions import DecisionTable
 
 
 def command(
@@ -38,17 +39,17 @@ def command(
     text: Iterator[str] = iter(())
     more: dict[str, Any] = {}
     if device is None:
-        from ...dse.latency import write_latency
+        from ...dse.npu.latency import write_latency
 
         if output is not None or picture.force or picture.plot is not None:
             raise InputError("latency: --output, --force and --plot need a device; write NETWORK DEVICE -o DIR")
         folder = Path(directory)
         made = write_latency(folder)
     else:
+        from ...dse.device.tabulate import write_device
         from ...models import load_network
         from ...platforms import Device, load_platform
         from ...plots.decisions import draw_decisions
-        from ...tables.device import write_device
 
         if output is None:
             raise InputError("latency: a device expects --output, found none; add e.g. -o DIR")

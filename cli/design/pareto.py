@@ -10,7 +10,7 @@ from ..render import facts, percent, progress, show, table
 from .problem import NetworkName, PlatformName, Problem, Search, board_of
 
 if TYPE_CHECKING:
-    from ...dse.pareto import Axis, Front, Point
+    from ...dse.npu.pareto import Axis, Front, Point
 
 SHARES = (1.0, 0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.25, 0.1)
 """Shares of the best objective for which the text says what they take."""
@@ -33,7 +33,7 @@ def command(
     Prints what the designs take that reach some share of the best; --json has
     the whole front.
     """
-    from ...dse.pareto import find_front
+    from ...dse.npu.pareto import find_front
     from ...plots.pareto import draw_front
 
     picture.check()
@@ -46,7 +46,7 @@ def command(
 
 
 def _axes(text: str | None) -> list[Axis] | None:
-    from ...dse.pareto import Axis
+    from ...dse.npu.pareto import Axis
     from ...formats import InputError
 
     if text is None:
@@ -59,8 +59,8 @@ def _axes(text: str | None) -> list[Axis] | None:
 
 
 def _record(front: Front, asked: Problem) -> dict[str, Any]:
-    from ...dse.objectives import OBJECTIVES
-    from ...dse.pareto import SCALES
+    from ...dse.npu.objectives import OBJECTIVES
+    from ...dse.npu.pareto import SCALES
 
     keys = [SCALES[axis].key for axis in front.over]
 
@@ -82,8 +82,8 @@ def _record(front: Front, asked: Problem) -> dict[str, Any]:
 
 
 def _text(front: Front, asked: Problem) -> Iterator[str]:
-    from ...dse.objectives import OBJECTIVES
-    from ...dse.pareto import SCALES
+    from ...dse.npu.objectives import OBJECTIVES
+    from ...dse.npu.pareto import SCALES
 
     net, board, options = asked
     goal, scales = OBJECTIVES[options.objective], [SCALES[axis] for axis in front.over]

@@ -30,11 +30,11 @@ def command(
     schedules: the more images a second, the longer each of them takes. The first
     that is within --latency is written (`fluidb docs edgesp`).
     """
+    from ...dse.partition.schedule import pipelined_table, pipelining
     from ...dse.partition.tabulate import check_folder, write_partition
     from ...dse.partition.timeline import write_partition_timeline
     from ...formats import InputError, check_free
     from ...tables.partition import read_partition
-    from ...tables.partition_schedule import pipelined_table, pipelining
 
     if output is not None:
         check_folder(output, replace=force)

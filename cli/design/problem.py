@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from ...dse.choices import Batching, Objective
+from ...dse.npu.choices import Batching, Objective
 from ..options import argument, flag, numbers, option
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from ..options import AsJson, Seed, Slo, TraceFile, argument, duration, option
 from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
-    from ...experiments.adaptive import Adapted
     from ...serving.adaptation import Exits
+    from ...studies.adapt import Adapted
 
 SAMPLES = "The log that the plan was chosen by; requests draw from it."
 POLICY = "pame with its parameters (`fluidb docs policies`)."
@@ -39,7 +39,7 @@ def command(
     threshold; too many slow batches, or other hardware, choose exits anew
     (PAME, Section 7.6). Every change is printed.
     """
-    from ...experiments.adaptive import serve_adaptively
+    from ...studies.adapt import serve_adaptively
     from ...traffic import read_trace
 
     found = serve_adaptively(

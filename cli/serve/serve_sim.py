@@ -25,7 +25,7 @@ from ..options import (
 from ..render import bounds, facts, megabytes, ms, note, outcomes, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
-    from ...experiments.serve import Served
+    from ...serving.serve import Served
     from ...serving.subnets import SubNetSummary
 
 
@@ -42,10 +42,10 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace on a design and say what its users experience."""
-    from ...experiments.serve import serve
     from ...formats import check_free
     from ...plots.replay import draw_replay
     from ...serving import parse_requirement, write_requests, write_timeline
+    from ...serving.serve import serve
     from ...tables.latency import TABLE_FILES
     from ...traffic import parse_thresholds
 

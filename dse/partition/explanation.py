@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from ...formats import InputError
 from ...tables.partition import BlockRows, LayerRows, PartitionTable, Range
-from ...tables.partition_schedule import busy_s
+from .schedule import busy_s
 
 
 class LayerTwice(NamedTuple):

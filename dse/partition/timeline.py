@@ -8,7 +8,7 @@ from pathlib import Path
 from ...formats import write_file
 from ...formats.trace_events import Event, slice_event, timeline_text, track_names
 from ...tables.partition import PartitionTable
-from ...tables.partition_schedule import Choice, busy_s
+from .schedule import Choice, busy_s
 
 SCHEMA = "fluidb.partition-timeline/1"
 

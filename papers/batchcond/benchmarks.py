@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...dse.device.tabulate import tabulate_device
 from ...models import load_network
 from ...platforms import load_platform
 from ...platforms.by_stage import ByStage
 from ...serving import find_policy, simulate, summarise
 from ...serving.metrics import Replay
-from ...tables.device import tabulate_device
 from ...tables.latency import LatencyTable
 from ...traffic import Traffic, offline, prepare
 from ...traffic.additions import add_columns, parse_columns

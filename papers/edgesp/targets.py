@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...tables.exit_shares import shares_of_latest
+from ...rules.exit_shares import shares_of_latest
 from ..lab import Lab
 from ..rows import CALIBRATED, PREDICTED, Claim, Item, Row
 from . import PUBLISHED

@@ -11,14 +11,14 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dse.choices import Batching
-from ...dse.space import Tile
-from ...experiments.scenarios import Contender, Point
+from ...dse.npu.choices import Batching
+from ...dse.npu.space import Tile
 from ...formats import read_toml
 from ...models import NETWORKS, Exit, Network
 from ...models.loader import build_network
 from ...models.schema import Conv, ExitFile, GlobalPool, Linear, NetworkFile, Op
 from ...serving.scheduler import find_policy
+from ...studies.scenario import Contender, Point
 from ..lab import Lab, row
 from ..rows import Item, Row
 from . import PUBLISHED

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dse.choices import Batching
-from ...dse.search import Evaluator, SearchOptions
-from ...dse.space import Tile
-from ...experiments.comparison import Comparison
-from ...experiments.store import traffic
+from ...dse.npu.choices import Batching
+from ...dse.npu.search import Evaluator, SearchOptions
+from ...dse.npu.space import Tile
 from ...models import load_network
 from ...platforms import load_platform
 from ...serving.replay import simulate
+from ...studies.comparison import Comparison
+from ...studies.store import traffic
 from ..lab import Lab, design
 from ..rows import NEAR, Claim, Item
 from . import PUBLISHED

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...dse.choices import Batching
-from ...dse.latency import tabulate_latency
-from ...dse.search import SearchOptions, configure
+from ...dse.npu.choices import Batching
+from ...dse.npu.latency import tabulate_latency
+from ...dse.npu.search import SearchOptions, configure
 from ...models import Network, load_network
 from ...platforms import load_platform
 from ..lab import Lab, design

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...dse.design import DesignTable
-from ...dse.search import SearchOptions
+from ...dse.npu.design import DesignTable
+from ...dse.npu.search import SearchOptions
 from ...models import load_network
 from ...platforms import load_platform
 from ..lab import Lab, by_seed, design, row

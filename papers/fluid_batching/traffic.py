@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...experiments.comparison import Standing
-from ...experiments.scenarios import Point
 from ...models import Network
 from ...platforms import load_platform
+from ...studies.comparison import Standing
+from ...studies.scenario import Point
 from ..lab import Lab, by_seed, row
 from ..rows import Item, Row
 from .npu import fig1b

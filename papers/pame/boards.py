@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...experiments.scenarios import Contender, Point
+from ...dse.exits.stage_times import stage_times
 from ...models import Network, load_network
 from ...models.candidates import find_candidates, load_with_exits
 from ...models.loader import read_network_file
-from ...tables.exit_choice import Floats, Goal, Setting, choose_exits, log_of, replay_exits
-from ...tables.stage_times import stage_times
+from ...rules.exit_choice import Floats, Goal, Setting, choose_exits, log_of, replay_exits
+from ...studies.scenario import Contender, Point
 from ...traffic.answers import PRESETS, draw_answers
 from ...traffic.exits import PAPER_THRESHOLD
 from ..lab import Lab, row

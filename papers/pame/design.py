@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...tables.exit_choice import Goal, Log, Verdict, average_latency, bin_sizes, replay_exits, time_row
+from ...rules.exit_choice import Goal, Log, Verdict, average_latency, bin_sizes, replay_exits, time_row
 from ..lab import Lab, row
 from ..rows import CALIBRATED, PREDICTED, Claim, Item, Row
 from . import PUBLISHED

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
+from ...dse.device.tabulate import tabulate_device
+from ...dse.exits.stage_times import stage_times
 from ...models.candidates import find_candidates, load_with_exits
 from ...models.loader import read_network_file
 from ...platforms import Device, load_platform
-from ...tables.device import tabulate_device
-from ...tables.exit_choice import Choice, Floats, Goal, Log, Replayed, choose_exits, log_of, replay_exits
+from ...rules.exit_choice import Choice, Floats, Goal, Log, Replayed, choose_exits, log_of, replay_exits
 from ...tables.latency import LatencyTable
-from ...tables.stage_times import stage_times
 from ...traffic.answers import PRESETS, draw_answers
 from ..lab import Lab
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...rules.exit_choice import NEARLY, Goal, Log, choose_exits, replay_exits
 from ...serving import find_policy
 from ...serving.adaptation import Exits, Observed, adapt
-from ...tables.exit_choice import NEARLY, Goal, Log, choose_exits, replay_exits
 from ..lab import Lab, row
 from ..rows import GIVEN, PREDICTED, Claim, Item, Row
 from . import PUBLISHED

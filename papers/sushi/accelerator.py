@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...dse.subgraph_costs import Values, capacity, tabulate
-from ...dse.subgraph_explanation import explain_pair
-from ...dse.subgraph_search import Array, find_subgraphs, members_of, split
-from ...dse.subgraphs import cut_to, make_recipes
+from ...dse.subgraphs.costs import Values, capacity, tabulate
+from ...dse.subgraphs.explanation import explain_pair
+from ...dse.subgraphs.recipes import cut_to, make_recipes
+from ...dse.subgraphs.search import Array, find_subgraphs, members_of, split
 from ...platforms import Accelerator, load_platform
 from ...tables.choices import Cut, Layers, Maps, StageB
 from ...tables.subgraphs import SubGraphOptions

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from ...dse.subgraph_search import find_subgraphs, latency_table, resize
+from ...dse.subgraphs.search import find_subgraphs, latency_table, resize
 from ...models.supernets import Family, load_family
 from ...platforms import Accelerator, load_platform
 from ...tables.choices import Cut, Layers, Maps

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ...dse.costs import Cause
-from ...dse.explanation import explain
-from ...experiments.comparison import Comparison
+from ...dse.npu.costs import Cause
+from ...dse.npu.explanation import explain
+from ...studies.comparison import Comparison
 from .charts import time_unit
 from .content import Compared, Report, Served, Shown
 from .markup import Node, named

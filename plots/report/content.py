@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...dse.design import DesignTable, read_design
-from ...dse.fbcb import FbcbTable
-from ...experiments.comparison import COMPARE_FILE, Comparison, read_comparison
-from ...experiments.inputs import AnyPolicy, Requests, as_scheduler
+from ...dse.npu.design import DesignTable, read_design
+from ...dse.npu.fbcb import FbcbTable
 from ...serving import Replay, Scheduler, Summary, simulate, summarise
+from ...serving.inputs import AnyPolicy, Requests, as_scheduler
+from ...studies.comparison import COMPARE_FILE, Comparison, read_comparison
 from ...tables.latency import DESIGN_FILE, LATENCY_FILE, LatencyTable, read_latency
 from ...traffic import Traffic
 

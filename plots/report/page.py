@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from ... import __version__
-from ...dse.design import DesignTable
+from ...dse.npu.design import DesignTable
 from ..canvas import COLOURS
 from .conclusion import conclusions
 from .content import Report, Shown

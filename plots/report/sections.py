@@ -7,13 +7,13 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
-from ...dse.design import DesignTable
-from ...dse.explanation import Explanation, explain
-from ...dse.fbcb import FbcbTable
-from ...dse.objectives import OBJECTIVES
-from ...experiments.comparison import Comparison, PointResult
-from ...experiments.estimates import Difference, Estimate
+from ...dse.npu.design import DesignTable
+from ...dse.npu.explanation import Explanation, explain
+from ...dse.npu.fbcb import FbcbTable
+from ...dse.npu.objectives import OBJECTIVES
 from ...serving.figures import FIGURES, SHOWN_IN
+from ...studies.comparison import Comparison, PointResult
+from ...studies.estimates import Difference, Estimate
 from ...tables.latency import LatencyTable
 from . import charts
 from .charts import Point, Unit, time_unit

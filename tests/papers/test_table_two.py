@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from fluidb.dse import Batching, SearchOptions, Tile, tabulate_design, tabulate_latency
-from fluidb.dse.search import Candidate, SearchResult
+from fluidb.dse.npu.search import Candidate, SearchResult
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from fluidb.serving import find_policy, simulate, summarise

@@ -10,9 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import DUEL, Run, lines, table_of, trace_of, traffic_of
-from fluidb.experiments import compare, load_scenario
-from fluidb.experiments.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity, Estimated, Probe
-from fluidb.experiments.thresholds import Sweep, ThresholdPoint
 from fluidb.formats import InputError
 from fluidb.plots import canvas, check_picture, describe, save
 from fluidb.plots.capacity import draw_capacity
@@ -21,6 +18,9 @@ from fluidb.plots.replay import draw_replay, tail_of, waiting
 from fluidb.plots.thresholds import draw_thresholds
 from fluidb.serving import Replay, find_policy, parse_requirement, simulate
 from fluidb.serving.statistics import Interval
+from fluidb.studies import compare, load_scenario
+from fluidb.studies.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity, Estimated, Probe
+from fluidb.studies.thresholds import Sweep, ThresholdPoint
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -17,8 +17,8 @@ import pytest
 from builders import DATA, POCKET, TINY, Run, call_fluidb, everybody, table_of, tool
 from chromium import Page
 from fluidb.dse import read_design
-from fluidb.dse.design import DesignTable, write_design
-from fluidb.dse.fbcb import FbcbTable
+from fluidb.dse.npu.design import DesignTable, write_design
+from fluidb.dse.npu.fbcb import FbcbTable
 from fluidb.plots.report import Report, Shown, report_text, serve
 from fluidb.plots.report.charts import Busy, Point, busy_until, draw_intervals, draw_strips, thinned
 from fluidb.serving import find_policy, simulate

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fluidb.dse.device.tabulate import tabulate_device
+from fluidb.dse.exits.stage_times import stage_times
 from fluidb.formats import InputError
 from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
+from fluidb.rules.exit_choice import Goal, Log, choose_exits, log_of, replay_exits
 from fluidb.serving import find_policy
 from fluidb.serving.adaptation import Exits, Hardware, Served, adapt
-from fluidb.tables.device import tabulate_device
-from fluidb.tables.exit_choice import Goal, Log, choose_exits, log_of, replay_exits
-from fluidb.tables.stage_times import stage_times
 from fluidb.traffic.answers import PRESETS, draw_answers
 
 BATCH, WINDOW = 16, 40

@@ -10,12 +10,12 @@ import naive_batchcond_serving as naive
 import numpy as np
 import pytest
 from builders import repeating, scheduler_named, table_of, ticks, trace_of, traffic_of, with_variants, workloads
+from fluidb.dse.device.tabulate import tabulate_device
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from fluidb.platforms.by_stage import ByStage
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
-from fluidb.tables.device import tabulate_device
 from fluidb.tables.latency import LatencyRow, LatencyTable
 from fluidb.traffic import prepare
 from hypothesis import given, settings

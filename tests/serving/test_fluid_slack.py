@@ -12,13 +12,13 @@ import pytest
 import slack_grid
 from builders import COMPILED, FLUIDB, table_of, trace_of, traffic_of, workloads
 from fluidb.dse import SearchOptions, search, tabulate_design, tabulate_latency
-from fluidb.experiments import load_scenario
-from fluidb.experiments.comparison import Comparison, compare
-from fluidb.experiments.scenarios import SCENARIOS
 from fluidb.formats import InputError, write_file
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from fluidb.serving import find_policy, simulate
+from fluidb.studies import load_scenario
+from fluidb.studies.comparison import Comparison, compare
+from fluidb.studies.scenario import SCENARIOS
 from fluidb.traffic import poisson, prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -6,17 +6,17 @@ import naive_pame
 import numpy as np
 import pytest
 from builders import table_of, ticks, trace_of, traffic_of, workloads
+from fluidb.dse.device.tabulate import tabulate_device
+from fluidb.dse.exits.stage_times import stage_times
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.models.candidates import find_candidates, load_with_exits
 from fluidb.models.loader import read_network_file
 from fluidb.platforms import PLATFORMS, Described, Device, load_platform
 from fluidb.platforms.by_stage import Timed
+from fluidb.rules.exit_choice import Goal, average_latency, bin_sizes, choose_exits, log_of
 from fluidb.serving import Replay, Scheduler, find_policy, simulate
 from fluidb.tables import LatencyTable
-from fluidb.tables.device import tabulate_device
-from fluidb.tables.exit_choice import Goal, average_latency, bin_sizes, choose_exits, log_of
-from fluidb.tables.stage_times import stage_times
 from fluidb.traffic import Trace, prepare
 from fluidb.traffic.answers import PRESETS, draw_answers
 from hypothesis import given, settings

@@ -13,7 +13,7 @@ from ..problem import board_of
 from ..searches.board import ranking
 
 if TYPE_CHECKING:
-    from ....dse.explanation import Explanation, Fixed
+    from ....dse.npu.explanation import Explanation, Fixed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +28,8 @@ class DesignExplanation(OfKind):
 
     def run(self, directory: Path, picture: Picture, *, as_json: bool) -> None:
         """Explain the design of a folder."""
-        from ....dse.design import read_design
-        from ....dse.explanation import explain
+        from ....dse.npu.design import read_design
+        from ....dse.npu.explanation import explain
         from ....formats import InputError
         from ....plots.explain import draw_explanation
 
@@ -121,7 +121,7 @@ def _fixed(found: Explanation, b: int) -> Iterator[str]:
 
 
 def _layer(found: Explanation, index: int) -> Iterator[str]:
-    from ....dse.fbcb import K_NAMES
+    from ....dse.npu.fbcb import K_NAMES
 
     layer = found.layers[index]
     product = "none: memory only"

@@ -26,11 +26,11 @@ class PartitionExplanation(OfKind):
     def run(self, directory: Path, picture: Picture, *, as_json: bool) -> None:
         """Explain the partition of a folder."""
         from ....dse.partition.explanation import explain_partition
+        from ....dse.partition.schedule import alone
         from ....dse.partition.timeline import write_partition_timeline
         from ....formats import check_free
         from ....plots.partition import draw_partition
         from ....tables.partition import read_partition
-        from ....tables.partition_schedule import alone
 
         if self.timeline is not None:
             check_free(self.timeline, picture.force, apart=[picture.plot])

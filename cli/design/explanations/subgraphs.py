@@ -11,7 +11,7 @@ from ...options import OfKind, Picture, option
 from ...render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
-    from ....dse.subgraph_explanation import Roofline
+    from ....dse.subgraphs.explanation import Roofline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class SubGraphExplanation(OfKind):
 
     def run(self, directory: Path, picture: Picture, *, as_json: bool) -> None:
         """Explain a SubNet of a folder."""
-        from ....dse.subgraph_explanation import explain_pair
+        from ....dse.subgraphs.explanation import explain_pair
         from ....plots.subgraphs import draw_roofline
         from ....tables.subgraphs import read_subgraphs
 

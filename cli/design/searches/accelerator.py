@@ -42,7 +42,7 @@ class AcceleratorSearch(OfKind):
 
     def run(self, network: str, platform: str, written: Written) -> None:
         """Tabulate the SubNets of a SuperNet with candidates for the persistent buffer, write and print the table."""
-        from ....dse.subgraph_search import arrays_within, check_subgraphs_folder, find_subgraphs, write_subgraphs
+        from ....dse.subgraphs.search import arrays_within, check_subgraphs_folder, find_subgraphs, write_subgraphs
         from ....formats import InputError
         from ....models.supernets import load_family
 
@@ -67,7 +67,7 @@ class AcceleratorSearch(OfKind):
 
     def _accelerator(self, name: str) -> Accelerator:
         """The accelerator, with what the user changed."""
-        from ....dse.subgraph_search import resize
+        from ....dse.subgraphs.search import resize
         from ....formats import InputError, parse_bandwidth
         from ....platforms import Accelerator, load_platform
 

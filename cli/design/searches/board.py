@@ -13,9 +13,9 @@ from ..problem import SEARCH, Persistent, Problem, Search, board_of, limit
 from . import many
 
 if TYPE_CHECKING:
-    from ....dse.design import DesignTable
-    from ....dse.fbcb import FbcbTable
-    from ....dse.persistent import Sizes
+    from ....dse.npu.design import DesignTable
+    from ....dse.npu.fbcb import FbcbTable
+    from ....dse.npu.persistent import Sizes
     from ....models import Network
 
 
@@ -43,9 +43,9 @@ class BoardSearch(Search, OfKind):
 
     def run(self, network: str, platform: str, written: Written) -> None:
         """Search the best design of every network on every board, write and print it."""
-        from ....dse.design import check_output, tabulate_design, write_design
-        from ....dse.persistent import search_persistent
-        from ....dse.search import search
+        from ....dse.npu.design import check_output, tabulate_design, write_design
+        from ....dse.npu.persistent import search_persistent
+        from ....dse.npu.search import search
         from ....formats import InputError
 
         output, force, as_json = written.output, written.force, written.as_json
@@ -107,7 +107,7 @@ def _sizes(sizes: Sizes) -> Iterator[str]:
 
 def content(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
     """What ``--json`` prints of a design."""
-    from ....dse.objectives import OBJECTIVES
+    from ....dse.npu.objectives import OBJECTIVES
 
     best, *others = design.ranking
     shares = {key: getattr(design, key) for key in ("gop_s", "energy_j", "dsp_share", "ram_share", "lut_share")}
@@ -161,7 +161,7 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
 
 def _stays(design: DesignTable) -> str | None:
     """What the persistent buffer holds, if there is one."""
-    from ....dse.workload import fetched_shares
+    from ....dse.npu.workload import fetched_shares
 
     options, board = design.options, design.platform
     if not options.persistent_mbit:

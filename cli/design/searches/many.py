@@ -14,8 +14,8 @@ from ...render import fail, note, percent, progress, show, table
 from ..problem import Problem
 
 if TYPE_CHECKING:
-    from ....experiments.designs import Found
     from ....formats import InputError
+    from ....studies.designs import Found
 
     Pair = tuple[Problem, Found | InputError]
 
@@ -53,8 +53,8 @@ def run(
     as_json: bool,
 ) -> None:
     """Search for every network on every board; a search that fails does not stop the others."""
-    from ....experiments.designs import design_each
     from ....formats import InputError
+    from ....studies.designs import design_each
 
     asked: list[Problem] = []
     wrong: dict[str, None] = {}  # every fault of the arguments is reported together, before any search starts
@@ -81,8 +81,8 @@ def run(
 
 
 def _record(item: Problem, outcome: Found | InputError, output: Path | None) -> dict[str, object]:
-    from ....experiments.designs import name_of
     from ....formats import InputError
+    from ....studies.designs import name_of
     from .board import content
 
     if isinstance(outcome, InputError):

@@ -1,0 +1,200 @@
+"""``fluidb platforms``: the boards, devices and clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..options import AsJson, Force, Picture, Threads, argument, flat, followed, option, written
+from ..render import every_fault, facts, ms, percent, printable, progress, show, table
+
+if TYPE_CHECKING:
+    from ...platforms import Described
+
+PlatformName = Annotated[str, argument("A board, device or cluster: a name, or a TOML file.")]
+
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback()
+def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
+    """List, show, check, import and measure platforms."""
+    from ...platforms import KINDS, PLATFORMS, Described, load_platform
+
+    if followed(ctx, as_json):
+        return
+    known = [load_platform(name, kind=Described) for name in PLATFORMS.names()]
+    kinds = {kind: [item for item in known if isinstance(item, kind)] for kind in KINDS.values()}
+    record = {kind.listed_as: [_record(item, "sources") for item in items] for kind, items in kinds.items()}
+    text = (table(kind.headers, [item.row for item in items], text=True) for kind, items in kinds.items())
+    show(as_json, "fluidb.platforms-output/1", record, text)
+
+
+@app.command("show")
+def show_(platform: PlatformName, as_json: AsJson = False) -> None:
+    """Show one platform: its numbers, each with its source."""
+    from ...platforms import Described, load_platform
+
+    board = load_platform(platform, kind=Described)
+    show(as_json, "fluidb.platform-output/1", _record(board), _text(board))
+
+
+@app.command()
+def check(platform: PlatformName, as_json: AsJson = False) -> None:
+    """Check a platform's file and list every fault in it.
+
+    Each fault stands with its key, and the exit code is 2; without one, the file's facts are printed.
+    """
+    from ...platforms import Described, load_platform
+
+    with every_fault():
+        board = load_platform(platform, kind=Described)
+    record = {"file": platform, **_record(board, "sources"), "unsourced": board.unsourced}
+    sources = f"no source for {', '.join(board.unsourced)}" if board.unsourced else "a source for every number"
+    text = f"{printable(platform)}: no faults; {board.summary}; {sources}"
+    show(as_json, "fluidb.platform-check-output/1", record, [text])
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, argument("A platform file of fpgaConvNet; or times (.csv).", "FILE")],
+    output: Annotated[Path, written("The file to write.", "OUT.toml")],
+    name: Annotated[str | None, option("Its name; that of FILE's device if not given.")] = None,
+    clock: Annotated[str | None, option("Clock instead of the file's, e.g. 150MHz.", "QUANTITY")] = None,
+    bandwidth: Annotated[str | None, option("Bandwidth instead of the file's, e.g. 3.2GB/s.", "QUANTITY")] = None,
+    word_bits: Annotated[int | None, option("Width of activations and weights; else 16.", min=1, max=64)] = None,
+    bram_kbit: Annotated[int, option("Size of a block RAM that BRAM counts, in Kb.", min=1, max=1024)] = 18,
+    network: Annotated[str | None, option("Of measured times: the network, a name or a TOML file.")] = None,
+    gathers: Annotated[Path | None, option("Of measured times: those of gathers, a CSV file.", "FILE")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a board's or a device's file from another one.
+
+    FILE is a board that fpgaConvNet reads, or the measured times of a device (`fluidb docs add-a-device`).
+    """
+    from ...formats import InputError, check_free, parse_bandwidth, parse_clock, write_file
+    from ...platforms.writer import platform_text
+
+    check_free(output, force, apart=[file, gathers, None if network is None else Path(network)])
+    measured_times = file.suffix == ".csv"
+    if measured_times and network is None:
+        raise InputError(f"{file}: expected --network, whose stages these times are of, found none; add --network NAME")
+    for option_name, given in {"--network": network, "--gathers": gathers}.items():
+        if given is not None and not measured_times:
+            raise InputError(f"{option_name}: expected it with measured times, FILE.csv, found {file}; leave it out")
+    board: Described
+    if network is not None:
+        from ...models import load_network
+        from ...platforms.measured import import_times
+
+        if clock or bandwidth or word_bits:
+            raise InputError("import: measured times take no --clock, --bandwidth or --word-bits; leave them out")
+        measured = load_network(network)
+        board = import_times(file, output, measured.name, len(measured.exits), name, gathers)
+    else:
+        from ...platforms.fpgaconvnet import import_platform
+
+        board = import_platform(
+            file,
+            name=name,
+            clock_mhz=parse_clock(clock, "--clock") if clock else None,
+            bandwidth_gb_s=parse_bandwidth(bandwidth, "--bandwidth") if bandwidth else None,
+            word_bits=word_bits,
+            bram_kbit=bram_kbit,
+        )
+    write_file(output, platform_text(board), replace=force)
+    then = f"; next: fluidb {'dse' if network is None else 'latency'} NETWORK {output}"
+    record = {"output": output, **_record(board)}
+    show(as_json, "fluidb.platform-import-output/1", record, _text(board), output, then)
+
+
+@app.command()
+def sweep(
+    output: Annotated[Path, written("The file to write.", "SWEEP.csv")],
+    repetitions: Annotated[int, option("Runs of each, of which the quickest counts.", min=1, max=10_000)] = 10,
+    threads: Threads = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure convolutions on this machine, for `fluidb platforms fit`.
+
+    They run in ONNX Runtime on the processor (needs the extras onnx and runtime).
+    """
+    from ...formats import check_free
+    from ...machine.sweep import SWEEP, measure_convolutions, write_sweep
+
+    check_free(output, force)
+    with progress("convolutions") as report:
+        seconds = measure_convolutions(repetitions=repetitions, threads=threads, progress=report)
+    write_sweep(SWEEP, seconds, output, replace=force)
+    done = {"output": output, "convolutions": len(SWEEP), "repetitions": repetitions, "threads": threads}
+    text = facts({"convolutions": str(len(SWEEP)), "quickest": ms(min(seconds)), "longest": ms(max(seconds))})
+    show(as_json, "fluidb.platform-sweep-output/1", done, [text], output, f"; next: fluidb platforms fit {output}")
+
+
+@app.command()
+@flat
+def fit(
+    file: Annotated[Path, argument("Measured convolutions (`fluidb docs edgesp`).", "SWEEP.csv")],
+    picture: Picture,
+    as_json: AsJson = False,
+) -> None:
+    """Fit a cluster device's speed to measured convolutions.
+
+    Least squares of FLOPs / rate + a fixed time of at least 0 (EdgeSP, Equation
+    2); the two numbers go into a cluster's file.
+    """
+    from ...machine.fit import fit_device
+    from ...plots.device_fit import draw_fit
+
+    picture.check([file])
+    found = fit_device(file)
+    picture.write(lambda: draw_fit(found, file.stem))
+    points = [
+        {**item.convolution._asdict(), "gflop": item.gflop, "measured_s": item.measured_s, "fitted_s": item.fitted_s,
+         "residual_s": item.residual_s}
+        for item in found.points
+    ]  # fmt: skip
+    record = {"file": file, "gflop_s": found.gflop_s, "layer_s": found.layer_s, "r2": found.r2, "points": points}
+    about = facts(
+        {
+            "convolutions": str(len(points)),
+            "rate": f"{found.gflop_s:.4g} GFLOP/s",
+            "fixed time": f"{ms(found.layer_s)} a layer" + ("" if found.layer_s else ", the least allowed"),
+            "R2": f"{found.r2:.4f}",
+            "in a cluster's file": f"gflop_s = {found.gflop_s:.4g}, layer_s = {found.layer_s:.4g}",
+        }
+    )
+    rows = [
+        (
+            "{}x{}, {} to {}, {}x{}".format(*item.convolution, item.convolution.kernel),
+            f"{1e3 * item.gflop:,.3f}",
+            ms(item.measured_s),
+            ms(item.fitted_s),
+            percent(item.residual_s / item.fitted_s, 1),
+        )
+        for item in found.points
+    ]
+    text = [about, table(["output, channels, kernel", "MFLOP", "measured", "fitted", "longer by"], rows)]
+    show(as_json, "fluidb.platform-fit-output/1", record, text, picture.plot)
+
+
+def _record(board: Described, *without: str) -> dict[str, Any]:
+    return board.model_dump(mode="json", exclude={"schema_", *without})
+
+
+def _text(board: Described) -> Iterator[str]:
+    content = board.shown
+    yield facts({board.kind: f"{content.pop('title')} ({content.pop('name')})"})
+    rows = [(key, _value(value), board.sources.get(key.rpartition(".")[2], "")) for key, value in content.items()]
+    yield table(["key", "value", "source"], rows, text=True)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(f"{item:g}" if isinstance(item, float) else _value(item) for item in value)
+    return "-" if value is None else str(value)

@@ -1,0 +1,123 @@
+"""``fluidb capacity``: how much traffic a design bears."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..options import CONSTRAINT, AsJson, Drawn, Picture, Policy, PredictDepth, TableFolder, Threads, option
+from ..render import drawn, facts, fail, percent, progress, quantity, show, table
+
+if TYPE_CHECKING:
+    from ...serving.requirements import Requirement
+    from ...studies.capacity import Capacity, Estimated, Probe
+
+
+def command(
+    directory: TableFolder,
+    slo: Annotated[str, option(CONSTRAINT.format("Latency objective"), "DISTRIBUTION")],
+    require: Annotated[list[str], option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")],
+    policy: Policy = "fluid",
+    predict_depth: PredictDepth = None,
+    *,
+    columns: Drawn,
+    seeds: Annotated[int, option("Independent runs at each rate.", min=2, max=1000)] = 5,
+    requests: Annotated[int, option("Requests of each run, to begin with.", min=1, max=10**7)] = 20_000,
+    max_requests: Annotated[
+        int | None, option("Requests of a run at which a rate is left undecided.  [default: 16-fold]", min=1, max=10**8)
+    ] = None,
+    low: Annotated[float | None, option("Lowest rate to search.", "REQUESTS/S")] = None,
+    high: Annotated[float | None, option("Highest rate to search.", "REQUESTS/S")] = None,
+    threads: Threads = None,
+    picture: Picture,
+    as_json: AsJson = False,
+) -> None:
+    """Find the highest arrival rate that keeps requirements.
+
+    Arrivals are Poisson; widths, steps, accuracies asked for and predictions can be drawn
+    too. Exit code 1 if the policy keeps the requirements at no rate.
+    """
+    from ...plots.capacity import draw_capacity
+    from ...serving import parse_requirement
+    from ...studies.capacity import find_capacity
+
+    picture.check()
+    required = [parse_requirement(text, "--require") for text in require]
+    asked = columns.columns(slo)
+    slo_s = asked.slo_s and asked.slo_s.single
+    settings: dict[str, Any] = {
+        "slo_s": slo_s,
+        "columns": asked if slo_s is None else replace(asked, slo_s=None),
+        "seeds": seeds,
+        "requests": requests,
+        "predict_depth": predict_depth,
+        "max_requests": max_requests,
+        "low_per_s": low,
+        "high_per_s": high,
+        "threads": threads,
+    }
+    with progress("rates") as report:
+        found = find_capacity(directory, policy, required, **settings, progress=report)
+    picture.write(lambda: draw_capacity(found, required))
+    stated = vars(columns) | {"slo": slo if slo_s is None else None, "predict_depth": predict_depth}
+    record = {"design": directory, "policy": policy, "slo_s": slo_s, **stated}
+    record |= {"requirements": [item.text for item in required], **asdict(found)}
+    record["probes"] = [asdict(probe) | {"estimates": _estimates(required, probe)} for probe in found.probes]
+    if as_json or found.kept_per_s is not None:
+        show(as_json, "fluidb.capacity-output/1", record, _text(found, policy, stated, required), picture.plot)
+    if found.kept_per_s is None:
+        lowest = found.probes[0]
+        pairs = list(zip(required, lowest.estimates, strict=True))
+        item, estimate = next((pair for pair in pairs if pair[0].text == lowest.broken), pairs[0])
+        value, interval = _shown(item, estimate)
+        what = f'"{item.text}" is {lowest.verdict}: {value}, {interval} at 95 %'
+        rates = f"{_rate(found.low_per_s)} to {_rate(found.high_per_s)}"
+        fail([f"no rate from {rates} is kept; at the lowest {what}"])
+        raise typer.Exit(1)
+
+
+def _rate(per_s: float) -> str:
+    return f"{per_s:,.1f} /s" if per_s >= 1000 else f"{per_s:.4g} /s"
+
+
+def _estimates(required: Sequence[Requirement], probe: Probe) -> list[dict[str, object]]:
+    return [
+        {"requirement": item.text, "unit": item.unit, "value": value.value, "interval": value.interval}
+        for item, value in zip(required, probe.estimates, strict=True)
+    ]
+
+
+def _shown(item: Requirement, found: Estimated) -> tuple[str, str]:
+    """A figure and its interval."""
+    low, high = (quantity(bound, item.unit) for bound in found.interval)
+    within = f"{low} to {high}" if math.isfinite(found.interval.high) else f"at least {low}"
+    return quantity(found.value, item.unit), within
+
+
+def _text(found: Capacity, policy: str, stated: Mapping[str, Any], required: Sequence[Requirement]) -> Iterator[str]:
+    assert found.kept_per_s is not None
+    undecided = "" if found.kept_per_s == found.high_per_s else "; undecided"
+    not_kept, band = f"none{undecided} up to {_rate(found.high_per_s)}, the highest rate searched", None
+    if found.not_kept_per_s is not None:
+        not_kept = f"{_rate(found.not_kept_per_s)}: {found.limited_by}"
+        band = f"{percent(found.not_kept_per_s / found.kept_per_s - 1)} of the rate"
+    about = {
+        "policy": policy,
+        **drawn(stated),
+        "highest rate kept": _rate(found.kept_per_s),
+        "lowest not kept": not_kept,
+        "undecided between": band,
+        "requests a run": f"at most {found.max_requests:,}, then a rate is left undecided",
+        "saturation": f"{_rate(found.saturation_per_s)}, which no policy exceeds",
+        "spent": f"{found.requests_simulated:,} requests: {len(found.probes)} rates, {found.seeds} seeds each",
+    }
+    yield facts(about)
+    rows = []
+    for probe in found.probes:
+        run = _rate(probe.rate_per_s).removesuffix(" /s"), f"{probe.requests:,}", probe.verdict
+        rows += [(*run, item.text, *_shown(item, it)) for item, it in zip(required, probe.estimates, strict=True)]
+    yield table(["rate /s", "requests", "", "requirement", "found", "95 %"], rows)

@@ -1,0 +1,177 @@
+"""``fluidb compare``: policies side by side, over a scenario's grid."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from ..interrupt import resumable
+from ..options import AsJson, Cluster, Picture, Threads, argument, option, written
+from ..render import drawn, facts, note, progress, show, table
+
+if TYPE_CHECKING:
+    from ...studies.comparison import Against, Change, Comparison, PointResult
+
+_SHIPPED = "fluid-slack, fluid-slack-parts, similar, table2, fig7, fig8, fig9"
+NAMES = f"A scenario: {_SHIPPED}, or a TOML file (`fluidb docs compare`)."
+
+
+def command(
+    scenario: Annotated[str, argument(NAMES)],
+    output: Annotated[Path | None, written("Keep every finished run here, and go on from those kept.")] = None,
+    against: Annotated[Path | None, option("Exit with 1 if a figure got worse, beyond noise.", "EARLIER.json")] = None,
+    threads: Threads = None,
+    scheduler: Cluster = None,
+    *,
+    picture: Picture,
+    as_json: AsJson = False,
+) -> None:
+    """Compare policies under the same traffic.
+
+    Each policy runs on the NPU that was searched for it, or on a latency table that
+    the scenario names. Prints each contender's figures as the mean over seeds with its
+    95 % interval, and the differences to the baseline, seed by seed. --force also
+    replaces another scenario's comparison in DIR; its runs stay.
+    """
+    from ...plots.comparison import draw_comparison
+    from ...studies import comparison
+    from ...studies.scenario import load_scenario
+
+    picture.check()
+    loaded = load_scenario(scenario)
+    if output is not None:
+        comparison.check_folder(output, loaded, force=picture.force)
+    earlier = None if against is None else comparison.read_comparison(against)
+    if against is not None and earlier is not None:
+        comparison.check_match(loaded, earlier, against)
+    with resumable(output, "runs"), progress("searches and runs") as report:
+        found, reused = comparison.compare(loaded, output, threads=threads, scheduler=scheduler, progress=report)
+    picture.write(lambda: draw_comparison(found))
+    held = None if earlier is None else comparison.against(found, earlier)
+    record = found.model_dump(mode="json") | ({} if held is None else {"against": held})
+    kept = f"; {reused:,} runs were kept there already"
+    show(as_json, "fluidb.compare-output/1", record, _text(found, held), output, kept)
+    if picture.plot is not None:
+        note(f"wrote {picture.plot}")
+    if held is not None and held.worse:
+        raise typer.Exit(1)
+
+
+class _Column(NamedTuple):
+    """How a figure is shown: its heading with the unit, what it is multiplied by, its digits."""
+
+    heading: str
+    scale: float
+    digits: int
+
+    def number(self, value: float, sign: str = "") -> str:
+        return f"{self.scale * value:{sign},.{self.digits}f}"
+
+    def mean(self, value: float, low: float | None, high: float | None, sign: str = "") -> str:
+        """A mean with half the width of its interval, if it has one."""
+        half = "" if low is None or high is None else f" ±{self.number((high - low) / 2)}"
+        return self.number(value, sign) + half
+
+
+def _columns(longest_s: float) -> dict[str, _Column]:
+    """How each figure is shown, by its name: in microseconds where no latency reaches 10 ms."""
+    from ...serving.figures import SHOWN_IN
+    from ...studies.store import COMPARED
+
+    units = {"s": ("us", 1e6) if longest_s < 0.01 else ("ms", 1e3)} | SHOWN_IN
+    return {
+        item.key: _Column(f"{item.heading} {units[item.unit][0]}".strip(), units[item.unit][1], item.digits)
+        for item in COMPARED
+    }
+
+
+def _text(found: Comparison, held: Against | None) -> Iterator[str]:
+    contenders = [
+        (item.name, item.policy if item.engine is None else f"{item.policy} on {_engine(item.engine)}")
+        for item in found.contenders
+    ]
+    seeds = ", ".join(map(str, found.seeds))
+    yield facts([("scenario", found.title), ("seeds", seeds), ("baseline", found.baseline), *contenders])
+    for _, group in itertools.groupby(found.points, key=lambda point: point.case):
+        yield from _case(list(group), found.baseline)
+    if len(found.contenders) > 1:
+        yield "*: the 95 % interval of the difference, taken seed by seed, excludes 0"
+    if held is None:
+        return
+    how = {"paired": "seed by seed", "welch": "by Welch's interval, the seeds being others"}
+    about = {
+        "against": f"{held.figures:,} figures, {how.get(held.method, held.method)}",
+        "better": f"{len(held.better):,} beyond noise",
+        "worse": f"{len(held.worse):,} beyond noise",
+    }
+    yield facts(about)
+    if held.worse:
+        headers = ["got worse", "SLO ms", "req/s", "figure", "earlier", "now", "difference"]
+        yield table(headers, map(_worse, held.worse))
+
+
+def _engine(options: dict[str, object]) -> str:
+    """An NPU's options in few words."""
+    weights = options["weights"]
+    sizes = [b for b, weight in enumerate(weights, 1) if weight] if isinstance(weights, list) else []
+    counted = f"weights on b = {', '.join(map(str, sizes))}" if sizes else f"all of b = 1..{options['b_max']}"
+    stacking = "with stacking" if options["stacking"] else "no stacking"
+    return f"{options['batching']} batching, {stacking}, searched for {counted}"
+
+
+def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
+    first = points[0]
+    process = "Poisson arrivals" if first.cv is None else f"gamma arrivals, CV {first.cv:g}"
+    traffic = f"trace {first.trace}" if first.trace else "all wait at time 0" if first.offline else process
+    where = f"{first.network} on {first.platform}"
+    designs: dict[str, list[str]] = {}
+    for item in first.contenders:
+        if item.design is not None:
+            designs.setdefault(str(item.design), []).append(item.name)
+    about = {
+        "case": first.case if first.case == where else f"{first.case}: {where}",
+        "bandwidth": None if first.bandwidth_gb_s is None else f"{first.bandwidth_gb_s:g} GB/s",
+        "traffic": f"{traffic}, {first.requests:,} requests a run",
+        **drawn(vars(first)),
+    }
+    yield facts([*about.items(), *((tile, ", ".join(names)) for tile, names in designs.items())])
+    standings = [(point, item) for point in points for item in point.contenders]
+    columns = {
+        key: column
+        for key, column in _columns(max(item.metrics["p99_latency_s"].mean for _, item in standings)).items()
+        if key in first.contenders[0].metrics
+        and (first.predict_depth is not None or key != "depth_variance")  # small with predictions
+    }
+    headings = ["SLO ms", "req/s", *(column.heading for column in columns.values())]
+    figures, differences = [], []
+    for point, item in standings:
+        name = (item.name, *_where(point))
+        found = ((column, item.metrics[key]) for key, column in columns.items())
+        figures.append((*name, *(column.mean(it.mean, it.low, it.high) for column, it in found)))
+        if item.differences is not None:
+            less = ((column, item.differences[key]) for key, column in columns.items())
+            cells = (
+                f"{column.mean(it.mean, it.low, it.high, '+')} {'*' if it.beyond_noise else ' '}" for column, it in less
+            )
+            differences.append((*name, *cells))
+    yield table(["contender", *headings], figures)
+    if differences:
+        yield table([f"less {baseline}", *headings], differences)
+
+
+def _where(point: PointResult | Change) -> tuple[str, str]:
+    without = "at once" if point.offline else "trace"
+    slo = "own" if point.slo_s is None else f"{1e3 * point.slo_s:g}"
+    return slo, without if point.rate_per_s is None else f"{point.rate_per_s:g}"
+
+
+def _worse(item: Change) -> tuple[str, ...]:
+    longest_s = max(item.earlier, item.now) if item.metric.endswith("latency_s") else 1.0
+    column = _columns(longest_s)[item.metric]
+    figures = column.heading, column.number(item.earlier), column.number(item.now)
+    difference = column.mean(item.difference, item.low, item.high, "+")
+    return f"{item.case}: {item.contender}", *_where(item), *figures, difference

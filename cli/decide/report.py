@@ -1,0 +1,78 @@
+"""``fluidb report``: a page to read and to pass on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from ..options import AsJson, Force, Policies, PredictDepth, Slo, argument, duration, option, written
+from ..render import facts, ms, percent, show, table
+
+if TYPE_CHECKING:
+    from ...plots.report import Report
+
+FOLDERS = "Folders of designs or devices with their latency tables, or of `fluidb compare -o`."
+
+
+def command(
+    directories: Annotated[list[Path], argument(FOLDERS, "DIR...")],
+    output: Annotated[Path, written("The page to write.", "FILE")],
+    trace: Annotated[Path | None, option("Requests to simulate; else the designs alone are shown.", "FILE")] = None,
+    policy: Policies = None,
+    slo: Slo = None,
+    seed: Annotated[int | None, option("Seed of exits that are drawn.  [default: 0]")] = None,
+    predict_depth: PredictDepth = None,
+    title: Annotated[str | None, option("Title of the page.  [default: network and platform]")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a search and its simulations as one HTML page.
+
+    The page needs no network. Design, resources, utilisation and latency table of every folder; with --trace
+    also the policies: figures with intervals, distributions, the first moments.
+    """
+    from ...formats import InputError, write_file
+    from ...plots import check_picture
+    from ...plots.report import MAX_SERIES, make_report, report_text
+    from ...serving.inputs import Requests
+    from ...serving.policies import FOR_ONE_NETWORK
+    from ...studies.comparison import COMPARE_FILE
+    from ...tables.latency import TABLE_FILES
+
+    tables = [folder / name for folder in directories for name in (*TABLE_FILES, COMPARE_FILE)]
+    check_picture(output, replace=force, suffixes=None, apart=[trace, *tables])
+    if output.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{output}: expected a page that ends in .html, found {output.name}")
+    needing = {"--policy": policy, "--slo": slo, "--seed": seed, "--predict-depth": predict_depth}
+    for name, given in needing.items():
+        if trace is None and given is not None:
+            raise InputError(f"{name}: would change nothing without --trace; add a trace or leave it out")
+    specs = policy or list(FOR_ONE_NETWORK)
+    if len(specs) > MAX_SERIES or len(set(specs)) < len(specs):
+        raise InputError(
+            f"--policy: expected at most {MAX_SERIES} policies, as many as a reader tells apart, each once, "
+            f"found {', '.join(specs)}"
+        )
+    requests = None
+    if trace is not None:
+        requests = Requests(trace=trace, slo_s=duration(slo, "--slo"), seed=seed or 0, predict_depth=predict_depth)
+    report = make_report(directories, requests, specs)
+    if trace is not None and not report.designs:
+        raise InputError("--trace: would change nothing without a design; add a design's folder or leave it out")
+    write_file(output, report_text(report, title), replace=force)
+    show(as_json, "fluidb.report-output/1", {"output": output, **report.record()}, _text(report), output)
+
+
+def _text(report: Report) -> Iterator[str]:
+    rows: list[tuple[object, ...]] = []
+    for shown in report.designs:
+        about = (shown.name, shown.table.network, shown.table.platform, shown.design.tile if shown.design else "-")
+        figures = [(item.policy, item.summary.percentile("p99"), item.summary.violation_rate) for item in shown.served]
+        rows += [(*about, policy, ms(p99.latency_s), percent(share)) for policy, p99, share in figures] or [about]
+    if rows:
+        yield table(
+            ["design", "network", "platform", "<T_R,T_P,T_C>", "policy", "p99", "violations"][: len(rows[0])], rows
+        )
+    if report.comparisons:
+        yield facts((item.name, f"{item.found.title}, {len(item.found.points)} points") for item in report.comparisons)

@@ -1,1 +1,0 @@
-"""Commands that search and simulate many times."""

@@ -1,0 +1,66 @@
+"""``fluidb measure``: a network on this machine, stage by stage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from ..options import AsJson, Ends, Force, Inputs, Model, StageThreads, names, option, written
+from ..render import facts, ms, percent, progress, show, table
+
+SHOWN = 3
+
+
+def command(
+    model: Model,
+    output: Annotated[Path, written("The folder to write: device, times, latency table, samples.")],
+    inputs: Inputs = None,
+    exits: Ends = None,
+    b_max: Annotated[int, option("Largest batch size.")] = 8,
+    rounds: Annotated[int, option("Repetitions; more make narrower intervals.")] = 20,
+    threads: StageThreads = 1,
+    name: Annotated[str | None, option("The device's name.")] = None,
+    seed: Annotated[int, option("Seed of the order of batches, and of samples that leave.")] = 0,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure a network on this machine, stage by stage.
+
+    The network is cut at its exits. Its stages run at every batch size in random
+    order, in place: through the runner of `fluidb serve-real` (`fluidb docs
+    real-device`). Needs the extras onnx and runtime.
+    """
+    from ...machine.measurement import NOISY, check_measured_folder, measure, write_measurement
+    from ...machine.network import RealNetwork
+
+    check_measured_folder(output, force)
+    with progress("samples answered alone") as report:
+        network = RealNetwork(model, inputs, names(exits), threads, report)
+    with progress("measuring") as report:
+        found = measure(network, b_max=b_max, rounds=rounds, name=name, seed=seed, progress=report)
+    write_measurement(network, found, output, replace=force)
+    device, noisy = found.device, "; ".join(found.noisy[:SHOWN])
+    more = f", and {len(found.noisy) - SHOWN} more" if len(found.noisy) > SHOWN else ""
+    about = {
+        "network": f"{network.name}, exits {', '.join(network.exits)}",
+        "device": f"{device.name}: {device.title}",
+        "runtime": network.runs_on,
+        "rounds": f"{rounds}, drift {percent(found.drift, 1)}",
+        "gather": None if device.gather_s_per_sample is None or device.gather_floor_s is None
+        else f"{ms(device.gather_floor_s)} + {ms(device.gather_s_per_sample)} a sample",
+        "wake-up": ms(device.wake_up_s or 0.0),
+        "too noisy": f"beyond {percent(NOISY, 0)}: {noisy}{more}; measure on an idle machine" if noisy else None,
+    }  # fmt: skip
+    batches = range(1, b_max + 1)
+    rows = []
+    for number, exit_ in enumerate(network.exits, 1):
+        here = [cell for cell in found.cells if cell.stage == number]
+        rows.append((f"{number} {exit_}", *(f"{1e3 * cell.seconds:.2f}" for cell in here)))
+        rows.append(("  +-", *(f"{1e3 * cell.half_width_s:.2f}" for cell in here)))
+    text = [facts(about), table(["stage, time in ms", *(f"b={b}" for b in batches)], rows)]
+    record = {
+        "output": output, "network": network.name, "exits": network.exits, "device": device, "cells": found.cells,
+        "rounds": rounds, "drift": found.drift, "noisy": found.noisy,
+    }  # fmt: skip
+    then = f"; next: fluidb serve-real {model} {output} --trace FILE --slo 50ms"
+    show(as_json, "fluidb.measure-output/1", record, text, output, then)

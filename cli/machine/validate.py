@@ -1,0 +1,116 @@
+"""``fluidb validate``: the simulator held against this machine."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..options import AsJson, Ends, Inputs, Model, Picture, Slo, StageThreads, duration, names, numbers, option, written
+from ..render import facts, markdown_table, ms, note, percent, progress, show, table
+
+DEFAULT_POLICIES = ("serial", "adaptb", "fluid")
+
+
+def command(
+    model: Model,
+    policy: Annotated[
+        list[str] | None,
+        option("As in serve-sim; serial, adaptb and fluid if not given. Repeatable.", "NAME[:KEY=VALUE,...]"),
+    ] = None,
+    loads: Annotated[str, option("Arrival rates, as shares of what the device serves one by one.", "P,P,...")] = (
+        "0.3,0.6"
+    ),
+    repeats: Annotated[int, option("Traces of each policy at each load.")] = 11,
+    requests: Annotated[int, option("Requests of each trace.")] = 400,
+    within: Annotated[float, option("Error of the mean latency that is asked for.")] = 0.05,
+    inputs: Inputs = None,
+    exits: Ends = None,
+    b_max: Annotated[int, option("Largest batch size.")] = 8,
+    slo: Slo = None,
+    threads: StageThreads = 1,
+    seed: Annotated[int, option("Seed of the order of the runs.")] = 0,
+    output: Annotated[Path | None, written("The folder to write: a page, its picture, every run.")] = None,
+    *,
+    picture: Picture,
+    as_json: AsJson = False,
+) -> None:
+    """Hold the simulator against this machine.
+
+    Every policy serves the same traces on this machine and in the simulator,
+    whose table is measured just before and after each run. The exit code is 1
+    unless the error of the mean latency is as small as asked everywhere. Where
+    the machine is too noisy, the verdict is refused.
+    """
+    from ...machine.measurement import machine
+    from ...machine.network import RealNetwork
+    from ...machine.validation import validate_simulator
+    from ...machine.validation_page import check_validation_folder, write_validation
+    from ...plots import check_picture, picture_bytes
+    from ...plots.validation import draw_validation
+
+    picture.check([inputs])
+    if output is not None:
+        check_validation_folder(output, picture.force)
+        check_picture(output, replace=picture.force, suffixes=None)
+    with progress("samples answered alone") as report:
+        network = RealNetwork(model, inputs, names(exits), threads, report)
+    with progress("runs") as report:
+        found = validate_simulator(
+            network, list(dict.fromkeys(policy or DEFAULT_POLICIES)), numbers(loads, "--loads", float, "0.3,0.6"),
+            repeats=repeats, requests=requests, within=within, b_max=b_max, slo_s=duration(slo, "--slo"), seed=seed,
+            progress=report,
+        )  # fmt: skip
+    picture.write(lambda: draw_validation(found))
+    wrong = sum(trial.answers_wrong for trial in found.trials)
+    rates = ", ".join(f"{rate:.1f} /s" for rate in found.rates_per_s)
+    about = {
+        "machine": f"{machine()}; {network.runs_on}",
+        "network": network.name,
+        "traffic": f"{repeats} x {requests:,} requests at {rates}; SLO {ms(found.slo_s)}",
+        "answers": "all as the network alone gives" if not wrong else f"{wrong:,} are wrong",
+    }
+    rows = []
+    for verdict in found.verdicts:
+        for error in verdict.errors:
+            first = error is verdict.errors[0]
+            rows.append(
+                (
+                    f"{verdict.load:g} {verdict.policy}" if first else "",
+                    error.figure.removesuffix("_s").replace("_rate", "s"),
+                    f"{100 * error.median:+.1f} % ({100 * error.least:+.1f} to {100 * error.most:+.1f})",
+                    percent(error.size, 1),
+                    percent(error.replayed_size, 1),
+                    percent(verdict.doubt, 1) if first else "",
+                    verdict.says if first else "",
+                )
+            )
+    headings = (
+        "load, policy", "figure", "simulator off by", "size", "with measured runs", "machine's noise", "verdict",
+    )  # fmt: skip
+    ranks = [
+        (f"{order.load:g}", " < ".join(order.real), " < ".join(order.simulated),
+         "same" if order.real == order.simulated else "different")
+        for order in found.orders
+    ]  # fmt: skip
+    refused = sum(verdict.says == "refused" for verdict in found.verdicts)
+    tables = (headings, rows), (["load", "order on the machine", "in the simulator", ""], ranks)
+    if output is not None:
+        command_line, drawn = shlex.join(["fluidb", *sys.argv[1:]]), picture_bytes(draw_validation(found), "svg")
+        pages = [markdown_table(*item) for item in tables]
+        write_validation(found, network.name, about, pages, command_line, drawn, output, replace=picture.force)
+    text = [facts(about), *(table(*item, text=True) for item in tables)]
+    if refused:
+        text.append(
+            f"{refused} of {len(found.verdicts)} verdicts are refused: the noise of this machine alone moves the mean "
+            f"latency by more than {percent(within, 1)}; use an idle machine, or --within"
+        )
+    record = {"model": model, "machine": machine(), "runtime": network.runtime, "within": within, "validation": found}
+    show(as_json, "fluidb.validate-output/1", record, text, output)
+    if picture.plot is not None:
+        note(f"wrote {picture.plot}")
+    if wrong or any(verdict.says != "within" for verdict in found.verdicts):
+        raise typer.Exit(1)

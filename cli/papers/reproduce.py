@@ -1,0 +1,78 @@
+"""``fluidb reproduce``: the tables, figures and statements of papers beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from ...papers import PAPERS
+from ..options import AsJson, argument, option, written
+from ..render import facts, progress, show, table
+
+if TYPE_CHECKING:
+    from ...papers import Paper
+    from ...papers.rows import Item
+
+NAMES = ", ".join(f"{paper.name} ({', '.join(paper.items)})" for paper in PAPERS)
+WHAT = f"all (the default), a paper, or its items: {NAMES}."
+
+
+def command(
+    what: Annotated[list[str] | None, argument(WHAT, "[NAME]...")] = None,
+    output: Annotated[Path | None, written("Write the figures and a page here; goes on after a kill.")] = None,
+    requests: Annotated[int | None, option("Requests of a run, to reduce the scenarios.", min=2, max=10**7)] = None,
+    seeds: Annotated[int | None, option("At most so many seeds of each scenario.", min=1)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the papers' experiments and compare every figure.
+
+    Every figure stands beside the one that the paper prints.
+    """
+    from ...papers import select
+    from ...papers.lab import Lab
+    from ...papers.report import KEPT, SCHEMA, check_results, content, versions, write_results
+
+    chosen = select(what or [])
+    folders = [None if output is None else check_results(output, paper) for paper, _ in chosen]
+    lab = Lab(None if output is None else output / KEPT, requests, seeds)
+    items: list[Item] = []
+    total = sum(len(names) for _, names in chosen)
+    with progress("items") as report:
+
+        def made(paper: Paper, names: Sequence[str]) -> Iterator[Item]:
+            for name in names:
+                items.append(paper.reproduce(name, lab))
+                yield items[-1]
+                if report:
+                    report(len(items), total)
+
+        for (paper, names), folder in zip(chosen, folders, strict=True):
+            if folder is None:
+                list(made(paper, names))
+            else:
+                write_results(folder, paper, made(paper, names), lab)
+    record = {"made_with": versions(lab), "items": [content(item) for item in items]}
+    show(as_json, SCHEMA, record, map(_text, items), output, "/README.md")
+
+
+def _text(item: Item) -> str:
+    parts = [facts({item.name: item.title})]
+    if item.claims:
+        claims = [(c.statement, c.paper, c.ours, "holds" if c.holds else "differs") for c in item.claims]
+        parts.append(table(["the paper says", "paper", "ours", ""], claims, text=True))
+    if item.rows:
+        axis, based = [item.axis] if item.axis else [], any(row.basis for row in item.rows)
+        basis = ["basis"] if based else []
+        rows = [
+            (
+                *(row.quantity, row.of, row.at),
+                *(["" if row.x is None else f"{row.x:g}"] if item.axis else []),
+                "" if row.paper is None else f"{row.paper:,.4g}",
+                *(f"{row.ours:,.4g} {row.unit}", row.gap),
+                *([row.basis] if based else []),
+            )
+            for row in item.rows
+        ]
+        parts.append(table(["quantity", "of", "at", *axis, "paper", "ours", "difference", *basis], rows))
+    return "\n".join(parts)

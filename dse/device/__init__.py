@@ -1,0 +1,1 @@
+"""Tables of a device, for which nothing is searched."""

@@ -1,0 +1,157 @@
+"""The latency table of a device, which needs no search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...formats import InputError, check_own_folder, table_text, write_directory
+from ...models import Layer, Network
+from ...platforms.by_stage import Timed
+from ...platforms.device import Analytic, Device
+from ...tables.decisions import DECISIONS_FILE, DecisionTable
+from ...tables.latency import LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups, pair_rows
+from .decisions import Point, sum_up, tabulate_decisions
+
+
+class _Use(NamedTuple):
+    """What takes time: a name, the stage, and the time for b = 1..b_max."""
+
+    name: str
+    stage: int
+    time_s: NDArray[np.float64]
+
+
+def tabulate_device(network: Network, device: Device) -> LatencyTable:
+    """Time between every two exits, for every batch size.
+
+    Parameters
+    ----------
+    network : Network
+        What runs.
+    device : Device
+        What it runs on.
+
+    Returns
+    -------
+    LatencyTable
+        The table; it has times by layer if the device's model computes them, and a variant for each width.
+
+    Raises
+    ------
+    InputError
+        If the device's times are those of another network, or a stage takes no time or centuries.
+    """
+    count, widths = len(network.exits), None
+    layers: list[_Use] = []
+    if isinstance(device, Timed):
+        if (device.network, device.stage_count) != (network.name, count):
+            raise InputError(
+                f"{device.name}: expected the network whose times it has, {device.network} with {device.stage_count} "
+                f"stages, found {network.name} with {count}; measure this one (`fluidb docs add-a-device`)"
+            )
+        stage_s, widths = np.array(device.times_s), device.widest_first
+    else:
+        assert isinstance(device, Analytic)
+        layers = [*_resumes(count, device), *_layers(network, device), *_checks(count, device)]
+        layers.sort(key=lambda layer: layer.stage)  # stable: a stage is resumed before its layers, and checked after
+        stage_s = np.zeros((1, count, device.b_max))
+        for layer in layers:
+            stage_s[0, layer.stage - 1] += layer.time_s
+    runs = [item.steps for item in network.exits]
+    if not (stage_s[:, :, 0].min() > 0 and np.einsum("vsb,s->vb", stage_s, runs).max() <= MAX_S):
+        raise InputError(
+            f"{device.name}: expected every stage of {network.name} to take time, and a pass at most {MAX_S:g} s; "
+            "found another: check the floors and slopes, and bandwidth_gb_s"
+        )
+    return LatencyTable(
+        network=network.name,
+        platform=device.name,
+        exits=network.exits,
+        widths=widths,
+        b_max=device.b_max,
+        layers=[LayerUse(name=use.name, stage=use.stage, time_s=use.time_s.tolist()) for use in layers],
+        rows=[row for variant, times_s in enumerate(stage_s) for row in pair_rows(times_s, variant)],
+        lanes=device.lanes,
+        load=device.load(),
+        gather_s=device.gathers_s(count),
+        wake_up_s=device.wake_up_s,
+    )
+
+
+def _layers(network: Network, device: Analytic) -> Iterator[_Use]:
+    """Times of the layers that take any; memory-only layers are counted with the product before them."""
+    for group in layer_groups(network.layers):
+        first = network.layers[group[0]]
+        time_s = np.sum([_layer_s(network.layers[index], device) for index in group], axis=0)
+        if time_s[0]:
+            yield _Use(first.name, first.stage, time_s)
+
+
+def _layer_s(layer: Layer, device: Analytic) -> list[float]:
+    """Time of a layer for b = 1..b_max."""
+    batches = range(1, device.b_max + 1)
+    if layer.gemm is None:
+        return [device.memory_s(layer.memory_words, b) for b in batches]
+    return [device.product_s(layer.gemm.macs, b, in_bridge=layer.in_bridge) for b in batches]
+
+
+def _resumes(count: int, device: Analytic) -> list[_Use]:
+    """Starts of the stages behind an exit."""
+    time_s = np.array([device.resume_s(b) for b in range(1, device.b_max + 1)])
+    return [_Use(f"exit{number}/resume", number + 1, time_s) for number in range(1, count) if time_s[0]]
+
+
+def _checks(count: int, device: Analytic) -> list[_Use]:
+    """Exit checks, after the heads of all exits but the last."""
+    time_s = np.full(device.b_max, device.check_s)
+    return [_Use(f"exit{number}/check", number, time_s) for number in range(1, count) if device.check_s]
+
+
+class DeviceTables(NamedTuple):
+    """What design time knows of a network on a device."""
+
+    latency: LatencyTable
+    decisions: DecisionTable
+
+    @property
+    def points(self) -> list[Point]:
+        """The decision points with what sums them up."""
+        return sum_up(self.latency, self.decisions)
+
+
+def write_device(network: Network, device: Device, folder: Path, *, replace: bool = False) -> DeviceTables:
+    """Compute the latency table of a device and its decisions, and write both into a folder of their own, or neither.
+
+    Parameters
+    ----------
+    network : Network
+        What runs.
+    device : Device
+        What it runs on.
+    folder : Path
+        Destination.
+    replace : bool
+        Whether earlier tables of a device may be replaced; nothing else is ever replaced.
+
+    Returns
+    -------
+    DeviceTables
+        What was written.
+
+    Raises
+    ------
+    InputError
+        As :func:`tabulate_device` does, and if the folder holds something else or the file system refuses.
+    """
+    known = {LATENCY_FILE, DECISIONS_FILE}
+    check_own_folder(folder, replace, "the latency table of a device", LATENCY_FILE, known)
+    table = tabulate_device(network, device)
+    made = DeviceTables(table, tabulate_decisions(table))
+    files = {LATENCY_FILE: table_text(made.latency), DECISIONS_FILE: table_text(made.decisions)}
+    write_directory(folder, files, replace=replace)
+    return made

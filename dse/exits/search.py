@@ -1,0 +1,281 @@
+"""Chooses the exits of a network for a device, a load and a precision, and writes the plan (paper 001, Section 6)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from ...formats import InputError, check_own_folder, table_text, write_directory
+from ...models.candidates import with_exits
+from ...models.loader import build_network
+from ...models.schema import NetworkFile
+from ...models.writer import network_text
+from ...platforms import Device, load_platform
+from ...rules.exit_choice import Floats, Goal, Log, Step, choose_exits, log_of, replay_exits
+from ...tables.exit_plan import (
+    EXITS_FILE,
+    NETWORK_FILE,
+    PATTERN_FILE,
+    PLAN_FILES,
+    SAMPLES_FILE,
+    TIMES_FILE,
+    BatchingPattern,
+    ExitPlan,
+    Expected,
+    InferenceTime,
+    PlannedExit,
+)
+from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
+from ...traffic.samples import Samples, samples_bytes
+from ..device.tabulate import tabulate_device
+from .stage_times import keep_exits
+from .tabulate import expected_of, tabulate_pattern, tabulate_step, tabulate_times
+
+
+class Planned(NamedTuple):
+    """A plan with all that belongs to it.
+
+    Attributes
+    ----------
+    plan : ExitPlan
+        Exits, thresholds, what is expected.
+    times : InferenceTime
+        Stage times of the device.
+    pattern : BatchingPattern
+        Moving samples of the log.
+    network : NetworkFile
+        The network with the exits.
+    latency : LatencyTable
+        Of that network, on the same hardware.
+    samples : Samples
+        The half of the log that did not choose, at the chosen exits.
+    log : Log
+        The half that chose.
+    unguarded : Expected or None
+        Without the guard, what is expected on the half that chose; ``None`` if there is no guard, or no exit without.
+    """
+
+    plan: ExitPlan
+    times: InferenceTime
+    pattern: BatchingPattern
+    network: NetworkFile
+    latency: LatencyTable
+    samples: Samples
+    log: Log
+    unguarded: Expected | None
+
+
+def times_of(file: NetworkFile, path: Path, target: str) -> LatencyTable:
+    """The latency table of a network with an exit at each of its candidates.
+
+    Parameters
+    ----------
+    file : NetworkFile
+        A network with candidates.
+    path : Path
+        Where it came from, for faults.
+    target : str
+        A device that ships, the path of a device's file, or a folder with the table.
+
+    Returns
+    -------
+    LatencyTable
+        The table.
+
+    Raises
+    ------
+    InputError
+        If there is no such device or table, or it cannot run the network.
+    """
+    if Path(target).is_dir():
+        return read_latency(Path(target))
+    device = load_platform(target, kind=Device)
+    return tabulate_device(build_network(with_exits(file, path), path), device)
+
+
+def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samples, goal: Goal) -> Planned:
+    """Choose the exits of a network. The first half of the log chooses, the second half checks (Section 7.1).
+
+    Parameters
+    ----------
+    file : NetworkFile
+        A network with candidates.
+    path : Path
+        Where it came from, for faults.
+    table : LatencyTable
+        Times of the network with an exit at each of its candidates (``models.candidates.with_exits``).
+    samples : Samples
+        Its answers at every candidate and at the end.
+    goal : Goal
+        Batch size, precision, share of slow batches, and thresholds in the measure of the samples, the surest last.
+
+    Returns
+    -------
+    Planned
+        The plan, its matrices, the network and its latency table.
+
+    Raises
+    ------
+    InputError
+        If table or samples are not of this network, the goal is out of range, a half of the log has no whole batch,
+        or no candidate is left; then the nearest miss is told.
+    """
+    every = with_exits(file, path)
+    names = [exit_.after for exit_ in every.exits]
+    _check(names, table, samples, goal)
+    sign = samples.measure.sign
+    goal = replace(goal, confidences=tuple(sign * item for item in goal.confidences))
+    half = len(samples) // 2
+    log = log_of(samples[slice(0, half)])
+    times = tabulate_times(file.name, table)
+    stage_s = times.array()
+    choice = choose_exits(log, stage_s, goal)
+    if not choice.exits:
+        raise InputError(_nearest_miss(choice.steps[0], names, goal))
+    counts = [int(log.counts[setting.column]) for setting in choice.settings]
+    rest = samples[slice(half, None)]
+    expected = replay_exits(log, stage_s, goal.batch, choice.exits, choice.settings)
+    checked = replay_exits(log_of(rest), stage_s, goal.batch, choice.exits, choice.settings)
+    rates = expected.exit_shares.tolist()
+    network = with_exits(file, path, [names[place - 1] for place in choice.exits], rates[:-1])
+    pattern = tabulate_pattern(file.name, names, goal, log, choice, sign)
+    plan = ExitPlan(
+        network=file.name,
+        platform=table.platform,
+        batch=goal.batch,
+        width=goal.width,
+        precision=goal.precision,
+        slow=goal.slow,
+        gain=goal.gain,
+        posterior=goal.posterior,
+        guard=goal.guard,
+        measure=samples.measure.name,
+        confidences=[sign * item for item in goal.confidences],
+        exits=[
+            PlannedExit(
+                after=names[place - 1], place=place, confidence=sign * setting.confidence, count=count, rate=rate
+            )
+            for place, setting, count, rate in zip(choice.exits, choice.settings, counts, rates, strict=False)
+        ],
+        samples_chosen=half,
+        samples_checked=len(rest),
+        expected=expected_of(expected),
+        checked=expected_of(checked),
+        steps=[tabulate_step(step, names, log, sign) for step in choice.steps],
+        ended=choice.ended,
+    )
+    return Planned(
+        plan=plan.derived_from(times, pattern),
+        times=times,
+        pattern=pattern,
+        network=network,
+        latency=keep_exits(table, network.name, choice.exits, rates),
+        samples=rest.at_exits(choice.exits, counts),
+        log=log,
+        unguarded=None if goal.guard is None else _unguarded(log, stage_s, goal),
+    )
+
+
+def _unguarded(log: Log, stage_s: Floats, goal: Goal) -> Expected | None:
+    """What is expected without the guard."""
+    choice = choose_exits(log, stage_s, goal.unguarded)
+    if not choice.exits:
+        return None
+    return expected_of(replay_exits(log, stage_s, goal.batch, choice.exits, choice.settings))
+
+
+def _check(names: list[str], table: LatencyTable, samples: Samples, goal: Goal) -> None:
+    """Refuse inputs that do not fit each other, with a line for each fault."""
+    faults, source = [], str(samples.source or "samples")
+    found = [exit_.name for exit_ in table.exits[:-1]]
+    measure, least = samples.measure, [samples.measure.sign * item for item in goal.confidences]
+    if least != sorted(set(least)) or not all(map(measure.fits, goal.confidences)):
+        order = "larger" if measure.sign == 1 else "smaller"
+        faults.append(f"--thresholds: expected {measure.plural}, each {order} than the one before")
+    if found != names:
+        faults.append(
+            f"{table.platform}: expected times of the network with an exit at each of its {len(names)} candidates, "
+            f"found those of {table.network} with {len(found)} exits; write that network with `fluidb models exits`"
+        )
+    if samples.exits != len(names) + 1:
+        faults.append(
+            f"{source}: expected answers at {len(names) + 1} exits, the {len(names)} candidates of the network and its "
+            f"end, found {samples.exits}"
+        )
+    if not 1 <= goal.batch <= table.b_max:
+        faults.append(f"--batch: expected 1 to {table.b_max}, the largest batch of the table, found {goal.batch}")
+    if not 1 <= goal.width <= goal.batch:
+        faults.append(f"--width: expected 1 to the batch size, {goal.batch}, found {goal.width}")
+    shares = {"--precision": goal.precision} | ({"--guard": goal.searched} if goal.guard is not None else {})
+    for name, share in shares.items():
+        if not 0 < share <= 1:
+            faults.append(f"{name}: expected more than 0 % and at most 100 %, found {100 * share:g} %")
+    if goal.searched < goal.precision:
+        kept, found_ = 100 * goal.precision, 100 * goal.searched
+        faults.append(f"--guard: expected at least the precision, {kept:g} %, found {found_:g} %")
+    faults += [
+        f"{name}: expected 0 % to less than 100 %, found {100 * share:g} %"
+        for name, share in (("--slow", goal.slow), ("--gain", goal.gain))
+        if not 0 <= share < 1
+    ]
+    if len(samples) // 2 < goal.batch:
+        faults.append(
+            f"{source}: expected at least {2 * goal.batch:,} samples, as each half must hold a batch of {goal.batch}, "
+            f"found {len(samples):,}"
+        )
+    elif not samples.correct[: len(samples) // 2, -1].any():
+        faults.append(f"{source}: expected some right answers at the end of the network, found none in the first half")
+    if faults:
+        raise InputError(faults)
+
+
+def _nearest_miss(step: Step, names: list[str], goal: Goal) -> str:
+    """Why no candidate is left, by the one that came nearest."""
+    slow = [found for found in step.verdicts if found.outcome == "slow"]
+    if slow:
+        nearest = min(slow, key=lambda found: found.slow_share or 0.0)
+        return (
+            f"--slow: no candidate is left; the nearest, after {names[nearest.candidate - 1]}, makes "
+            f"{nearest.slow_share:.2%} of the batches slower than without exits, at most {goal.slow:.2%} may be"
+        )
+    nearest = max(step.verdicts, key=lambda found: found.setting.precision)
+    guarded = "" if goal.guard is None else f" with the guard {goal.guard}"
+    return (
+        f"--precision: no candidate is left; the nearest, after {names[nearest.candidate - 1]}, keeps "
+        f"{nearest.setting.precision:.2%} of the precision, more than {goal.precision:.2%} must be kept{guarded}"
+    )
+
+
+def write_plan(planned: Planned, folder: Path, *, replace: bool = False) -> None:
+    """Write a plan into a folder of its own, whole or not at all.
+
+    Parameters
+    ----------
+    planned : Planned
+        What was chosen.
+    folder : Path
+        Destination.
+    replace : bool
+        Whether an earlier plan may be replaced; nothing else is ever replaced.
+
+    Raises
+    ------
+    InputError
+        If the folder holds something else, or the file system refuses.
+    """
+    check_plan_folder(folder, replace=replace)
+    tables = {
+        EXITS_FILE: planned.plan,
+        TIMES_FILE: planned.times,
+        PATTERN_FILE: planned.pattern,
+        LATENCY_FILE: planned.latency,
+    }
+    files: dict[str, str | bytes] = {name: table_text(table) for name, table in tables.items()}
+    files |= {NETWORK_FILE: network_text(planned.network), SAMPLES_FILE: samples_bytes(planned.samples)}
+    write_directory(folder, files, replace=replace)
+
+
+def check_plan_folder(folder: Path, *, replace: bool) -> None:
+    """Refuse, before any work is done, a folder that a plan cannot be written to."""
+    check_own_folder(folder, replace, "a plan of exits", EXITS_FILE, PLAN_FILES)

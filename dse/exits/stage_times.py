@@ -1,0 +1,111 @@
+"""Stage times T(a, b, B): from one place of a network to another, with no exit between (paper 001, Section 4.2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...formats import InputError
+from ...models import Exit
+from ...tables.latency import LatencyTable, pair_rows
+
+_OF_EXIT = re.compile(r"exit([0-9]+)/")
+
+
+def stage_times(table: LatencyTable) -> NDArray[np.float64]:
+    """Times of all stages that a network could be cut into.
+
+    The rows of a latency table contain the heads of all exits that are passed. Here only the two ends count: the head
+    of the exit where the stage ends, with its check; and the start of a stage behind the exit where it begins.
+
+    Parameters
+    ----------
+    table : LatencyTable
+        Of the network with an exit at each of its K candidates; with times by layer.
+
+    Returns
+    -------
+    (K + 2, K + 2, b_max + 1) ndarray of float64
+        Seconds by place a (0: the input), place b (K + 1: the end of the network) and batch size; 0 for an empty batch,
+        and from a place to itself or back.
+
+    Raises
+    ------
+    InputError
+        If the table has no times by layer: heads cannot be told from the backbone.
+    """
+    _check_layers(table)
+    ends = len(table.exits) + 1
+    backbone, head, resume = (np.zeros((ends, table.b_max + 1)) for _ in range(3))
+    for layer in table.layers:
+        exit_ = _exit_of(layer.name)
+        if exit_ == 0:
+            backbone[layer.stage, 1:] += layer.time_s
+        elif exit_ == layer.stage:
+            head[layer.stage, 1:] += layer.time_s
+        else:  # what an exit costs the stage behind it
+            resume[exit_, 1:] += layer.time_s
+    times = np.zeros((ends, ends, table.b_max + 1))
+    for start in range(ends):
+        times[start, start + 1 :] = backbone[start + 1 :].cumsum(axis=0) + head[start + 1 :] + resume[start]
+    return times
+
+
+def keep_exits(table: LatencyTable, network: str, places: Sequence[int], rates: Sequence[float]) -> LatencyTable:
+    """The latency table of the same hardware for the network with fewer exits.
+
+    Parameters
+    ----------
+    table : LatencyTable
+        Of the network with an exit at each of its candidates; with times by layer.
+    network : str
+        Name of the network with fewer exits.
+    places : sequence of int
+        Exits that are left beside the end, counted from 1, in order.
+    rates : sequence of float
+        Share of samples that leave at each of them, and at the end.
+
+    Returns
+    -------
+    LatencyTable
+        Without the layers of the other exits.
+
+    Raises
+    ------
+    InputError
+        If the table has no times by layer.
+    """
+    _check_layers(table)
+    number = {place: at for at, place in enumerate(places, 1)}
+    layers = []
+    for layer in table.layers:
+        exit_ = _exit_of(layer.name)
+        if exit_ and exit_ not in number:
+            continue
+        name = layer.name if not exit_ else _OF_EXIT.sub(f"exit{number[exit_]}/", layer.name)
+        stage = 1 + sum(place < layer.stage for place in places)
+        layers.append(layer.model_copy(update={"name": name, "stage": stage}))
+    stage_s = np.zeros((len(places) + 1, table.b_max))
+    for layer in layers:
+        stage_s[layer.stage - 1] += layer.time_s
+    ends = [*(table.exits[place - 1].name for place in places), table.exits[-1].name]
+    exits = [Exit(name=name, rate=rate) for name, rate in zip(ends, rates, strict=True)]
+    changed = {"network": network, "exits": exits, "layers": layers, "rows": pair_rows(stage_s), "inputs": {}}
+    return table.model_copy(update=changed)
+
+
+def _exit_of(name: str) -> int:
+    """The exit that a layer belongs to; 0 in the backbone."""
+    found = _OF_EXIT.match(name)
+    return int(found[1]) if found else 0
+
+
+def _check_layers(table: LatencyTable) -> None:
+    if not table.layers:
+        raise InputError(
+            f"{table.platform}: expected times by layer, which tell heads from the backbone, found those of stages "
+            "only; take a design, or a device that is described by a model"
+        )

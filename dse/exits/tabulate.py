@@ -1,0 +1,95 @@
+"""The records of a plan of exits, made from a choice on plain arrays."""
+
+from __future__ import annotations
+
+from ...rules.exit_choice import Choice, Goal, Log, Replayed, Step, Verdict
+from ...tables.exit_plan import (
+    BatchingPattern,
+    ExitPlan,
+    Expected,
+    InferenceTime,
+    Judged,
+    PatternRow,
+    PatternStep,
+    PlanStep,
+    StageRow,
+)
+from ...tables.latency import LatencyTable
+from ...traffic.measures import MEASURES
+from .stage_times import stage_times
+
+
+def tabulate_times(network: str, table: LatencyTable) -> InferenceTime:
+    """Stage times that a latency table states, of the network with an exit at each candidate."""
+    times = stage_times(table)
+    places = range(len(times))
+    return InferenceTime(
+        network=network,
+        platform=table.platform,
+        candidates=[exit_.name for exit_ in table.exits[:-1]],
+        b_max=table.b_max,
+        rows=[
+            StageRow(from_place=a, to_place=b, time_s=times[a, b, 1:].tolist()) for a in places for b in places if a < b
+        ],
+    )
+
+
+def tabulate_pattern(
+    network: str, candidates: list[str], goal: Goal, log: Log, choice: Choice, sign: int
+) -> BatchingPattern:
+    """The rows that a choice was made from; ``sign`` is that of the samples' measure."""
+
+    def row(found: Verdict) -> PatternRow:
+        assert found.pattern is not None
+        return PatternRow(
+            candidate=candidates[found.candidate - 1],
+            confidence=sign * found.setting.confidence,
+            count=int(log.counts[found.setting.column]),
+            batches=found.pattern.tolist(),
+        )
+
+    return BatchingPattern(
+        network=network,
+        batch=goal.batch,
+        width=goal.width,
+        batches=len(log.scores) // goal.batch,
+        steps=[
+            PatternStep(after=step.after, rows=[row(found) for found in step.verdicts if found.pattern is not None])
+            for step in choice.steps
+        ],
+    )
+
+
+def tabulate_step(step: Step, candidates: list[str], log: Log, sign: int) -> PlanStep:
+    """A step of a choice; ``sign`` is that of the samples' measure."""
+    return PlanStep(
+        after=step.after,
+        batch=step.batch,
+        limit_s=step.limit_s,
+        candidates=[
+            Judged(
+                candidate=candidates[found.candidate - 1],
+                outcome=found.outcome,
+                confidence=sign * found.setting.confidence,
+                count=int(log.counts[found.setting.column]),
+                exits=found.setting.exits,
+                precision=found.setting.precision,
+                slow_share=found.slow_share,
+                value_s=found.value_s,
+            )
+            for found in step.verdicts
+        ],
+    )
+
+
+def expected_of(found: Replayed) -> Expected:
+    """The figures of a replayed log that a plan states."""
+    return Expected(**{name: getattr(found, name) for name in Expected.model_fields})
+
+
+def goal_of(plan: ExitPlan) -> Goal:
+    """What a plan was asked for, with thresholds that are larger where answers are surer."""
+    return Goal(
+        plan.batch, plan.precision, plan.slow, plan.width, plan.gain, plan.posterior, plan.guard,
+        tuple(MEASURES[plan.measure].sign * item for item in plan.confidences),
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Search of an NPU on a board."""

@@ -1,0 +1,138 @@
+"""What each layer costs on a design as its FBCB configures it, and what its time goes into."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...formats import InputError
+from ...tables.latency import FBCB_FILE
+from . import kernels
+from .choices import Batching
+from .design import DesignTable
+from .fbcb import FbcbTable
+from .space import LayerKind, arrange, stacked
+from .workload import distinct
+
+
+class Cause(StrEnum):
+    """What a layer's time goes into, in the order in which it is attributed (docs/model.md, Where time goes).
+
+    In ``COMPUTE`` multipliers do MACs.  In the next four some multipliers are idle:
+    because a place of the grid B_R x B_P holds no sample, because the last tile
+    along P or along C is not full, or because stacking halves an odd number.  In
+    the last two the NPU waits for off-chip memory.  ``FEW_ROWS`` is the wait that
+    would vanish if each reading of the weights served T_R rows; ``MEMORY`` is the
+    rest.
+    """
+
+    COMPUTE = "compute"
+    BATCH_PADDING = "batch_padding"
+    P_PADDING = "P_padding"
+    C_PADDING = "C_padding"
+    STACKING = "stacking"
+    MEMORY = "memory"
+    FEW_ROWS = "few_rows"
+
+    @property
+    def label(self) -> str:
+        """The cause for people."""
+        return self.value.replace("_", " ")
+
+
+class LayerCosts(NamedTuple):
+    """Cost of each layer and batch on a design, memory-only layers included, in execution order.
+
+    Attributes
+    ----------
+    time_s : (L, b_max) ndarray of float64
+        Time.
+    parts_s : dict of Cause to (L, b_max) ndarray of float64
+        What it goes into, in seconds of the whole array: none is negative, and they sum to the time.
+    words : (L, b_max) ndarray of float64
+        Words moved off chip.
+    """
+
+    time_s: NDArray[np.float64]
+    parts_s: dict[Cause, NDArray[np.float64]]
+    words: NDArray[np.float64]
+
+
+def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
+    """Cost of each layer and batch on a design, as its FBCB configures it.
+
+    Parameters
+    ----------
+    design, fbcb
+        The design's tables.
+
+    Returns
+    -------
+    LayerCosts
+        Memory-only layers included, in execution order.
+
+    Raises
+    ------
+    InputError
+        If the FBCB stacks processing elements that the design does not have.
+    """
+    options, platform, network = design.options, design.platform, design.network
+    work, rows = distinct(network, room=options.resident_words(platform))
+    codes, B_R = fbcb.unpack()
+    layouts = [
+        [(b, down, *arrange(options.batching, b, down, LayerKind(kind))) for b, down in enumerate(row, 1)]
+        for row, kind in zip(B_R.tolist(), work.kinds[rows], strict=True)
+    ]
+    tile = stacked(np.array([design.tile]))[:, codes, 0]
+    if tile.min() < 1:
+        raise InputError(f"{FBCB_FILE}: k does not fit {design.tile}; make it again with `{FbcbTable.made_by}`")
+    cycles, words, parts = _gemm_parts(
+        work.gemms[rows].T[:, :, None], tile, np.moveaxis(np.array(layouts), -1, 0), platform.words_per_cycle,
+        options.batching is Batching.EQ1, work.fetched[rows][:, None], design.tile.dsps,
+    )  # fmt: skip
+    batch = np.arange(1, options.b_max + 1)
+    moved = np.outer([layer.memory_words for layer in network.layers], batch) * options.memory_layers
+    waiting = moved / platform.words_per_cycle  # a memory-only layer does nothing else
+    has_gemm = np.array([layer.gemm is not None for layer in network.layers])
+
+    def spread(products: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
+        table = rest.astype(np.float64)
+        table[has_gemm] = products
+        return table
+
+    parts_s = {
+        cause: spread(part, waiting * (cause is Cause.MEMORY)) / platform.clock_hz
+        for cause, part in zip(Cause, parts, strict=True)
+    }
+    return LayerCosts(spread(cycles, waiting) / platform.clock_hz, parts_s, spread(words, moved))
+
+
+def _gemm_parts(
+    gemm: Any, tile: Any, layout: Any, words_per_cycle: float, literal: bool, fetched: Any, units: int
+) -> tuple[Any, Any, list[Any]]:
+    """Cycles and words of layers, and where the cycles go, by :class:`Cause`.
+
+    ``units`` are the multipliers of the design before stacking, ``tile`` is its tile
+    after; the other arguments are those of :func:`.kernels.gemm_cost`, as arrays.
+    """
+    R, P, C, groups = gemm
+    T_R, T_P, T_C = tile
+    b, B_R, B_P, passes = layout
+    cycles, words = kernels.gemm_cost(gemm, tile, layout, words_per_cycle, literal, fetched)
+    rows = groups * passes * B_R * R
+    inner, columns = kernels.inner_tiles(P, T_P, B_P, literal), kernels.column_tiles(C, T_C, B_P, literal)
+    # each step counts more multipliers as busy: those with a MAC, then those of an empty place of the grid, and so on
+    made = groups * b * R * P * C / units
+    grid = rows * B_P * P * C / units
+    inner_filled = rows * inner * T_P * (C if literal else B_P * C) / units
+    filled = rows * inner * T_P * columns * T_C / units
+    compute = rows * inner * columns
+    # as if every reading of the weights served the T_R rows that the buffers hold
+    spared = groups * passes * fetched * (kernels.weight_words(R, P, C, T_R, B_R) - P * C * B_R * R / T_R)
+    amortised = np.maximum(compute, (words - spared) / words_per_cycle)
+    steps = [made, grid, inner_filled, filled, compute, amortised, cycles]
+    return cycles, words, [made, *(np.maximum(step - before, 0.0) for before, step in pairwise(steps))]

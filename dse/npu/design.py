@@ -1,0 +1,216 @@
+"""A design on disk: what was searched for, what was found, and all that later steps need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from ...formats import InputError, Table, check_folder, check_own_folder, read_table, table_text, write_directory
+from ...models import Network
+from ...models.network import Count
+from ...platforms import ENERGY_KEYS, LUT_KEYS, Platform
+from ...tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE, SUBGRAPHS_FILE
+from .fbcb import FbcbTable, encode
+from .search import Candidate, Evaluator, SearchOptions, SearchResult
+from .space import Tile, luts
+
+SEARCH_FILE = "search.json"
+OWN_FILES = {DESIGN_FILE, FBCB_FILE, LATENCY_FILE, SEARCH_FILE}
+"""All that fluidb keeps in a design's folder."""
+
+
+class DesignTable(Table):
+    """The result of a search as a file, ``fluidb.design/1`` (``docs/file-formats.md``).
+
+    Attributes
+    ----------
+    network, platform, options
+        What was searched for.
+    ranking : list of Candidate
+        The best designs, best first; the first is the design.
+    gop_s : list of float
+        Its throughput for b = 1..b_max.
+    energy_j : list of float, optional
+        Its energy an inference for b = 1..b_max, if the board states what it takes.
+    designs_evaluated, designs_ruled_out : int
+        How many designs were evaluated, and how many were not, because a bound shows that they are worse than
+        the whole ranking.
+    """
+
+    schema_name: ClassVar[str] = "fluidb.design/1"
+    made_by: ClassVar[str] = "fluidb dse"
+
+    network: Network
+    platform: Platform
+    options: SearchOptions
+    ranking: Annotated[list[Candidate], Field(min_length=1)]
+    gop_s: list[float]
+    energy_j: list[float] | None = None
+    designs_evaluated: Count
+    designs_ruled_out: Annotated[int, Field(ge=0)] = 0
+
+    @property
+    def tile(self) -> Tile:
+        """The design."""
+        return self.ranking[0].tile
+
+    @property
+    def origin(self) -> str:
+        """Where the design comes from, for people."""
+        return "as given" if self.options.tile else f"best of {self.designs_evaluated + self.designs_ruled_out:,}"
+
+    @property
+    def dsp_share(self) -> float:
+        """Share of the board's DSPs in use."""
+        return self.tile.dsps / self.platform.dsps
+
+    @property
+    def ram_share(self) -> float:
+        """Share of its on-chip memory in use."""
+        bits = self.tile.buffer_bits(self.platform.word_bits) + int(self.options.persistent_mbit * 2**20)
+        return bits / self.platform.on_chip_bits
+
+    @property
+    def lut_share(self) -> float | None:
+        """Share of its look-up tables in use, if it states what an NPU takes of them."""
+        board = self.platform
+        if not (board.luts and board.states(LUT_KEYS)):
+            return None
+        return float(luts(board, self.tile.T_P, self.tile.T_C) / board.luts)
+
+    @property
+    def peak_macs_per_s(self) -> float:
+        """MACs a second with every unit busy."""
+        return self.tile.dsps * self.platform.clock_hz
+
+    def register_share(self, fbcb: FbcbTable) -> float | None:
+        """Share of the board's flip-flops that the FBCB takes; ``None`` where the board names none."""
+        return fbcb.register_bits / self.platform.flip_flops if self.platform.flip_flops else None
+
+
+def tabulate_design(
+    network: Network, platform: Platform, options: SearchOptions, found: SearchResult
+) -> tuple[DesignTable, FbcbTable]:
+    """The tables of a search.
+
+    Parameters
+    ----------
+    network, platform, options
+        What was searched for.
+    found : SearchResult
+        What was found.
+
+    Returns
+    -------
+    design : DesignTable
+        The design and its surroundings.
+    fbcb : FbcbTable
+        Its control block.
+    """
+    counted = platform.states(ENERGY_KEYS)
+    evaluator, tile = Evaluator(network, platform, options), found.best.tile
+    choice, cost = evaluator.choose(tile), evaluator.cost(np.array([tile]), traffic=counted)
+    design = DesignTable(
+        network=network,
+        platform=platform,
+        options=options,
+        gop_s=cost.gop_s[0].tolist(),
+        energy_j=cost.energy_j[0].tolist() if counted else None,
+        **found._asdict(),
+    )
+    names = [layer.name for layer in network.layers if layer.gemm]
+    return design, encode(names, choice.codes, choice.B_R).derived_from(design)
+
+
+def check_output(folder: Path, *, force: bool) -> None:
+    """Refuse an output folder that must not be written, before a search takes its time.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the design will go.
+    force : bool
+        Replace an earlier design there; nothing but a design is ever replaced.
+
+    Raises
+    ------
+    InputError
+        If the folder exists and may not be replaced, or its parent does not.
+    """
+    check_own_folder(folder, force, "a design", DESIGN_FILE, OWN_FILES)
+
+
+def write_design(
+    folder: Path,
+    design: DesignTable,
+    fbcb: FbcbTable,
+    latency: Table | None = None,
+    *,
+    searched: Table | None = None,
+    replace: bool = False,
+) -> None:
+    """Write a design's folder, whole or not at all.
+
+    Parameters
+    ----------
+    folder : Path
+        Destination.
+    design, fbcb
+        Its tables.
+    latency : Table, optional
+        Its latency table, if there is one yet.
+    searched : Table, optional
+        How it was found, for a folder of many (:class:`fluidb.studies.designs.SearchTable`).
+    replace : bool
+        Replace an earlier design there; nothing but a design is ever replaced.
+
+    Raises
+    ------
+    InputError
+        If the file system refuses, or something is in the way (:func:`check_output`).
+    """
+    check_output(folder, force=replace)  # once more, because the folder may have changed during the search
+    tables = {DESIGN_FILE: design, FBCB_FILE: fbcb, LATENCY_FILE: latency, SEARCH_FILE: searched}
+    files = {name: table_text(table) for name, table in tables.items() if table is not None}
+    write_directory(folder, files, replace=replace)
+
+
+def read_design(folder: Path) -> tuple[DesignTable, FbcbTable]:
+    """Read a design's folder.
+
+    Parameters
+    ----------
+    folder : Path
+        As written by :func:`write_design`.
+
+    Returns
+    -------
+    design, fbcb
+        Its tables.
+
+    Raises
+    ------
+    InputError
+        If it is missing, damaged or stale.
+    """
+    check_folder(folder, "the folder of a design", "make it with `fluidb dse NETWORK BOARD -o DIR`")
+    others = {
+        PARTITION_FILE: "a partition",
+        SUBGRAPHS_FILE: "SubGraphs",
+        LATENCY_FILE: "a latency table without one, as a device has",
+    }
+    held = next((what for file, what in others.items() if (folder / file).exists()), None)
+    if held is not None and not (folder / DESIGN_FILE).exists():
+        raise InputError(
+            f"{folder}: expected the folder of a design for a board, found {held}; search a design with `fluidb dse`, "
+            f"or serve what is there with `fluidb serve-sim {folder}`"
+        )
+    design = read_table(DesignTable, folder / DESIGN_FILE)
+    fbcb = read_table(FbcbTable, folder / FBCB_FILE, design)
+    names = [row.name for row in design.network.layers if row.gemm]
+    if fbcb.b_max != design.options.b_max or [row.layer for row in fbcb.rows] != names:
+        raise InputError(f"{folder / FBCB_FILE}: expected the layers and batch sizes of {DESIGN_FILE}; make both again")
+    return design, fbcb

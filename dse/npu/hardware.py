@@ -1,0 +1,232 @@
+"""Files of a design that an RTL project and its firmware include: memory contents, a C header, SystemVerilog.
+
+``docs/hardware.md`` describes them.  ``rtl/`` holds templates, and the modules that
+are the same for every design.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from string import Template
+
+from ... import __version__
+from ...formats import InputError, check_free, check_own_folder, write_directory, write_file
+from ...tables.latency import LATENCY_FILE, TABLE_FILES, LatencyTable, read_latency
+from .choices import Batching, HardwareFormat
+from .design import DesignTable, read_design
+from .fbcb import K_BITS, K_NAMES, FbcbTable, batch_bits
+from .space import LayerKind, one_by_one
+
+RTL = Path(__file__).parent / "rtl"
+STATIC_FILES = ("README.md", "fbcb.sv", "fbe.sv", "fbe_tb.sv")
+PACKAGE_FILE = "fbe_pkg.sv"
+MEMORY_FILE = "fbcb.mem"
+MAX_CYCLES = 2**63 - 1
+"""A decimal constant of C has at most that value."""
+
+
+def _plain(name: str) -> str:
+    r"""A name for a comment: in ASCII, without what would end the comment or continue its line.
+
+    Examples
+    --------
+    >>> _plain("exit1/conv*/ \\")
+    'exit1/conv_/ _'
+    """
+    return re.sub(r"[^A-Za-z0-9_.:/ -]", "_", name)
+
+
+def _c_string(text: str) -> str:
+    r"""A string literal of C with the text's UTF-8 bytes; an escape has three octal digits, so it ends there.
+
+    Examples
+    --------
+    >>> print(_c_string('layer3.4 "é"'))
+    "layer3.4 \042\303\251\042"
+    """
+    plain = re.compile(r"[A-Za-z0-9_.:/ -]")
+    return '"' + "".join(c if plain.match(c := chr(byte)) else f"\\{byte:03o}" for byte in text.encode()) + '"'
+
+
+def _fill(template: str, comment: str, design: DesignTable, **values: object) -> str:
+    """Fill in a template of ``rtl/``; its ``origin`` is a comment that says which design the file is made from."""
+    origin = [
+        f"{comment} Network {_plain(design.network.name)} on {design.platform.name}, design {design.tile}.",
+        f"{comment} Written by fluidb {__version__} from the design with SHA-256 {design.digest()}.",
+    ]
+    return Template((RTL / template).read_text(encoding="utf-8")).substitute(values, origin="\n".join(origin))
+
+
+def memory_text(design: DesignTable, fbcb: FbcbTable) -> str:
+    """The FBCB's entries for ``$readmemh``.
+
+    Parameters
+    ----------
+    design, fbcb
+        The design's tables.
+
+    Returns
+    -------
+    str
+        Comments, then one entry a line in hexadecimal, by layer and b.
+    """
+    low, digits = batch_bits(fbcb.b_max), -(-fbcb.bits // 4)
+    entries: list[str] = []
+    for index, row in enumerate(fbcb.rows):
+        entries += [f"// layer {index}: {_plain(row.layer)}", *(f"{int(entry, 2):0{digits}x}" for entry in row.entries)]
+    return _fill(
+        "fbcb.mem.in",
+        "//",
+        design,
+        count=len(fbcb.rows) * fbcb.b_max,
+        bits=fbcb.bits,
+        b_max=fbcb.b_max,
+        top=fbcb.bits - 1,
+        low=low,
+        codes=", ".join(f"{code:0{K_BITS}b}: {name}" for code, name in enumerate(K_NAMES)),
+        B_R=f"B_R - 1 in bits {low - 1}:0" if low else "B_R is 1",
+        entries="\n".join(entries),
+    )
+
+
+def package_text(design: DesignTable, fbcb: FbcbTable) -> str:
+    """The SystemVerilog package that fits the engine to a design.
+
+    Parameters
+    ----------
+    design, fbcb
+        The design's tables.
+
+    Returns
+    -------
+    str
+        Sizes, the way B_P is derived, and the FBCB's entries by layer.
+    """
+    layers, batching = len(fbcb.rows), design.options.batching
+    alone = [one_by_one(batching, LayerKind.of(layer)) for layer in design.network.layers if layer.gemm]
+    row_bits = fbcb.b_max * fbcb.bits
+    codes = [
+        f"  localparam logic [K_BITS-1:0] K_{name.replace('1/2', 'HALF')} = {K_BITS}'b{code:0{K_BITS}b};"
+        for code, name in enumerate(K_NAMES)
+    ]
+    rows = [
+        f"      {index}: fbcb_row = {row_bits}'b{'_'.join(reversed(row.entries))};  // layer: {_plain(row.layer)}"
+        for index, row in enumerate(fbcb.rows)
+    ]
+    return _fill(
+        "fbe_pkg.sv.in",
+        "//",
+        design,
+        layers=layers,
+        b_max=fbcb.b_max,
+        k_bits=K_BITS,
+        batch_bits=batch_bits(fbcb.b_max),
+        entry_bits=fbcb.bits,
+        address_bits=max(1, (layers * fbcb.b_max - 1).bit_length()),
+        layer_bits=max(1, (layers - 1).bit_length()),
+        count_bits=fbcb.b_max.bit_length(),
+        k_codes="\n".join(codes),
+        literal=int(batching is Batching.EQ1),
+        one_by_one="".join(str(int(is_)) for is_ in reversed(alone)),
+        row_top=row_bits - 1,
+        rows="\n".join(rows),
+    )
+
+
+def rtl_texts(design: DesignTable, fbcb: FbcbTable) -> dict[str, str]:
+    """The Fluid Batching Engine of a design (paper 000, Section III-A, Fig. 5).
+
+    Parameters
+    ----------
+    design, fbcb
+        The design's tables.
+
+    Returns
+    -------
+    dict of str to str
+        Files by name: package, modules, testbench with the entries it expects, README.
+    """
+    static = {name: (RTL / name).read_text(encoding="utf-8") for name in STATIC_FILES}
+    return static | {PACKAGE_FILE: package_text(design, fbcb), MEMORY_FILE: memory_text(design, fbcb)}
+
+
+def header_text(design: DesignTable, latency: LatencyTable) -> str:
+    """The scheduler's latency table as a C99 header, in cycles of the NPU's clock.
+
+    Times are rounded up, so that no sum of them is shorter than in the table: a
+    deadline that a scheduler expects to meet is met.
+
+    Parameters
+    ----------
+    design : DesignTable
+        The design.
+    latency : LatencyTable
+        Its times.
+
+    Returns
+    -------
+    str
+        The header.
+
+    Raises
+    ------
+    InputError
+        If a time has more cycles than a constant of C.
+    """
+    clock_hz, table = design.platform.clock_hz, latency.array()
+    if table.max() * clock_hz > MAX_CYCLES:
+        raise InputError(f"{LATENCY_FILE}: expected times of at most {MAX_CYCLES:,} cycles, found a longer one")
+    names = ['"input"', *(_c_string(row.name) for row in latency.exits)]
+    cycles = [[[math.ceil(time_s * clock_hz) for time_s in row] for row in block] for block in table.tolist()]
+    blocks = [",\n".join("     {" + ", ".join(map(str, row)) + "}" for row in block) for block in cycles]
+    return _fill(
+        "fluidb_latency.h.in",
+        " *",
+        design,
+        exits=len(latency.exits),
+        b_max=latency.b_max,
+        clock_hz=round(clock_hz),
+        network=_c_string(design.network.name),
+        platform=_c_string(design.platform.name),
+        sha256=design.digest(),
+        names=",\n".join(f"    {name}" for name in names),
+        cycles=",\n".join("    {\n" + block + "\n    }" for block in blocks),
+    )
+
+
+def write_hardware(folder: Path, form: HardwareFormat, output: Path, *, replace: bool = False) -> list[Path]:
+    """Write the hardware files of a design, whole or not at all.
+
+    Parameters
+    ----------
+    folder : Path
+        The design's folder.
+    form : HardwareFormat
+        What to write.
+    output : Path
+        Destination: a folder for SystemVerilog, else a file.
+    replace : bool
+        Replace an earlier output there; of folders, one with the engine's files only.
+
+    Returns
+    -------
+    list of Path
+        The files written.
+
+    Raises
+    ------
+    InputError
+        If the design or a table is missing, damaged or stale, or the output must not be written.
+    """
+    design, fbcb = read_design(folder)
+    if form is HardwareFormat.SYSTEMVERILOG:
+        texts = rtl_texts(design, fbcb)
+        check_own_folder(output, replace, "the files of an engine", PACKAGE_FILE, texts)
+        write_directory(output, texts, replace=replace)
+        return [output / name for name in sorted(texts)]
+    check_free(output, replace, apart=[folder / name for name in TABLE_FILES])
+    text = memory_text(design, fbcb) if form is HardwareFormat.MEM else header_text(design, read_latency(folder))
+    write_file(output, text, replace=replace)
+    return [output]

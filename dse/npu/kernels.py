@@ -1,0 +1,211 @@
+"""The cost model, compiled: cycles and off-chip words of one layer, and the search over designs.
+
+Everything here is numba and numpy; the typed face is in ``space``, ``search``
+and ``costs``.
+
+Cycles, words and accesses of a layer are written once, as formulas.  The kernels
+compile them; the bound of the search, the energy and the explanation call them
+with arrays.  Quantities are float64 that hold whole numbers: exact below
+2**52, and a division that is rounded up is then exact too (``docs/model.md``,
+Arithmetic).
+
+Symbols are the paper's (000): a layer is R x P by P x C, a design or its
+stacked ``tile`` is <T_R, T_P, T_C>.  A ``layout`` is (b, B_R, B_P, passes):
+``b`` samples, ``B_R`` down the rows times ``B_P`` side by side in each of
+``passes`` runs.  ``work`` is a :class:`.workload.Work`, ``plan`` a
+:class:`.space.Plan`.
+"""
+
+import numpy as np
+from numba.extending import register_jitable
+
+from ...jit import compiled
+
+# A search takes this many designs at a time. Its tables then stay in the cache. Its inner loops run over designs
+# and contain no branch and no call, so that LLVM can turn them into vector instructions.
+BLOCK = 128
+
+# numpy's error model divides without a test for zero, which no vector loop could carry
+kernel = compiled(error_model="numpy")
+# a formula is a plain function for Python, which may call it with arrays; kernels compile it
+formula = register_jitable(error_model="numpy")
+
+
+@formula
+def smaller(x, y):
+    """The smaller of two numbers, none of them -0."""
+    # adding zero changes no value, and keeps LLVM from a masked store, which costs AMD's cores twice the loop
+    return min(x, y) + 0.0
+
+
+@formula
+def tiles_along(extent, tile):
+    """Tiles that an extent takes, rounded up."""
+    return np.ceil(extent / tile)
+
+
+@formula
+def inner_tiles(P, T_P, B_P, literal):
+    """Tiles along P."""
+    # Equation (1) as printed: samples side by side along P, each with P % T_P guard elements
+    return tiles_along(B_P * (P + P % T_P) if literal else P, T_P)
+
+
+@formula
+def column_tiles(C, T_C, B_P, literal):
+    """Tiles along the columns, which samples side by side share, except in Equation (1) as printed."""
+    return tiles_along(C if literal else B_P * C, T_C)
+
+
+@formula
+def sample_words(R, P, C, T_C):
+    """Words moved for each sample: its input once per column tile, its output once."""
+    return R * P * tiles_along(C, T_C) + R * C
+
+
+@formula
+def weight_words(R, P, C, T_R, B_R):
+    """Words of weights moved: every weight once for each T_R rows."""
+    return P * C * tiles_along(B_R * R, T_R)
+
+
+@formula
+def partial_words(R, P, C, T_P):
+    """Partial sums that return to the output buffer for each sample, after every tile along P except the last."""
+    return R * C * (tiles_along(P, T_P) - 1)
+
+
+@formula
+def gemm_at(work, u):
+    """R, P, C and groups of a layer, as a tuple."""
+    return work.gemms[u, 0], work.gemms[u, 1], work.gemms[u, 2], work.gemms[u, 3]
+
+
+@formula
+def layout_at(plan, n):
+    """The layout in a row of a plan, as a tuple."""
+    return plan.layouts[n, 0], plan.layouts[n, 1], plan.layouts[n, 2], plan.layouts[n, 3]
+
+
+@formula
+def gemm_cost(gemm, tile, layout, words_per_cycle, literal, fetched=1.0):
+    """Cycles and words of one layer in one layout.
+
+    ``literal`` is Equation (1) as printed; ``fetched`` is the share of the weights that does not stay on the chip.
+    """
+    R, P, C, groups = gemm
+    T_R, T_P, T_C = tile
+    b, B_R, B_P, passes = layout
+    compute = B_R * R * (inner_tiles(P, T_P, B_P, literal) * column_tiles(C, T_C, B_P, literal))
+    words = (b // passes) * sample_words(R, P, C, T_C) + fetched * weight_words(R, P, C, T_R, B_R)
+    # double buffering hides the smaller of the two (docs/model.md, Time of a layer)
+    return groups * passes * np.maximum(compute, words / words_per_cycle), groups * passes * words
+
+
+@kernel
+def search_designs(tiles, work, plan, words_per_cycle, cycles):
+    """Cycles of each stage and batch on each design, with the best (k, B_R) for each layer and batch.
+
+    Equation (1) as printed is for :func:`account_designs`, which is slower.
+
+    Parameters
+    ----------
+    tiles : (N, 3, codes, BLOCK) float64
+        T_R, T_P, T_C of N blocks of designs under each stacking code.
+    work : Work
+        Distinct layers.
+    plan : Plan
+        Layouts and stackings to try.
+    words_per_cycle : float
+        Off-chip bandwidth.
+    cycles : (N, S, B_max, BLOCK) float64
+        Output.
+    """
+    stages, batches = cycles.shape[1], cycles.shape[2]
+    inner, each = np.empty(BLOCK), np.empty(BLOCK)
+    busy, weights = np.empty((batches + 1, BLOCK)), np.empty((batches + 1, BLOCK))
+    best = np.empty((batches, BLOCK))
+    for block in range(tiles.shape[0]):
+        tile, total = tiles[block], cycles[block]
+        for s in range(stages):
+            for i in range(batches):
+                for j in range(BLOCK):
+                    total[s, i, j] = (i + 1) * work.memory_words[s] / words_per_cycle
+        for u in range(work.gemms.shape[0]):
+            R, P, C, groups = gemm_at(work, u)
+            for i in range(batches):
+                for j in range(BLOCK):
+                    best[i, j] = np.inf
+            for code in range(plan.codes):
+                # what does not depend on the pair (b, B_R) is computed once
+                for j in range(BLOCK):
+                    inner[j] = R * tiles_along(P, tile[1, code, j])
+                    each[j] = sample_words(R, P, C, tile[2, code, j])
+                for n in range(1, batches + 1):
+                    for j in range(BLOCK):
+                        busy[n, j] = inner[j] * tiles_along(n * C, tile[2, code, j])
+                        weights[n, j] = work.fetched[u] * weight_words(R, P, C, tile[0, code, j], n)
+                for n in range(plan.starts[work.kinds[u]], plan.starts[work.kinds[u] + 1]):
+                    b, B_R, B_P, passes = layout_at(plan, n)
+                    for j in range(BLOCK):
+                        words = (b // passes) * each[j] + weights[B_R, j]
+                        found = passes * max(B_R * busy[B_P, j], words / words_per_cycle)
+                        best[b - 1, j] = smaller(found, best[b - 1, j])
+            for s in range(stages):
+                for i in range(batches):
+                    for j in range(BLOCK):
+                        total[s, i, j] += work.repeats[u, s] * groups * best[i, j]
+
+
+@kernel
+def account_designs(tiles, work, plan, words_per_cycle, choice, cycles, words, accesses):
+    """What :func:`search_designs` finds and, for the same layouts, words moved off chip and accesses to buffers.
+
+    Slower: designs are taken one by one, and words count too in the choice of a
+    layout.  On equal cycles fewer words win, then the smaller stacking code, then
+    the smaller B_R.
+
+    Parameters
+    ----------
+    tiles : (3, codes, D) float64
+        T_R, T_P, T_C of each design under each stacking code.
+    work, plan, words_per_cycle
+        As for :func:`search_designs`; Equation (1) as printed too.
+    choice : Choice
+        Output: the layouts of the last design.
+    cycles, words, accesses : (D, S, B_max) float64
+        Output.
+    """
+    stages, batches = cycles.shape[1], cycles.shape[2]
+    for d in range(tiles.shape[2]):
+        for s in range(stages):
+            for i in range(batches):
+                words[d, s, i] = (i + 1) * work.memory_words[s]
+                cycles[d, s, i] = words[d, s, i] / words_per_cycle
+                accesses[d, s, i] = 2 * words[d, s, i]
+        for u in range(work.gemms.shape[0]):
+            R, P, C, groups = gemm_at(work, u)
+            for i in range(batches):
+                choice.cycles[u, i] = np.inf
+            for code in range(plan.codes):
+                tile = tiles[0, code, d], tiles[1, code, d], tiles[2, code, d]
+                for n in range(plan.starts[work.kinds[u]], plan.starts[work.kinds[u] + 1]):
+                    layout = layout_at(plan, n)
+                    taken, moved = gemm_cost(
+                        (R, P, C, groups), tile, layout, words_per_cycle, plan.literal, work.fetched[u]
+                    )
+                    i, best = layout[0] - 1, choice.cycles[u, layout[0] - 1]
+                    if taken < best or (taken == best and moved < choice.words[u, i]):
+                        choice.codes[u, i], choice.B_R[u, i] = code, layout[1]
+                        choice.cycles[u, i], choice.words[u, i] = taken, moved
+                        # a resident weight is read where it stays, then written and read as others: three accesses
+                        stayed = (1 - work.fetched[u]) * layout[3] * weight_words(R, P, C, tile[0], layout[1])
+                        returned = layout[0] * partial_words(R, P, C, tile[1])
+                        choice.on_chip[u, i] = groups * (returned + 1.5 * stayed)
+            for i in range(batches):
+                for s in range(stages):
+                    repeats = work.repeats[u, s]
+                    cycles[d, s, i] += repeats * choice.cycles[u, i]
+                    words[d, s, i] += repeats * choice.words[u, i]
+                    # each word is written to a buffer once and read once (docs/model.md, Energy)
+                    accesses[d, s, i] += 2 * repeats * (choice.words[u, i] + choice.on_chip[u, i])

@@ -1,0 +1,98 @@
+"""The latency table of a design, from its FBCB."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ...formats import InputError, write_table
+from ...models import Network
+from ...tables.latency import DESIGN_FILE, LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups, pair_rows
+from .costs import Cause, LayerCosts, layer_costs
+from .design import DesignTable, read_design
+from .fbcb import FbcbTable
+
+
+def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
+    """Time between every two exits, for every batch size.
+
+    Parameters
+    ----------
+    design, fbcb
+        The design's tables.
+
+    Returns
+    -------
+    LatencyTable
+        The table.
+
+    Raises
+    ------
+    InputError
+        If the FBCB stacks processing elements that the design does not have.
+    """
+    network = design.network
+    costs = layer_costs(design, fbcb)
+    longest = float(costs.time_s.sum(axis=0).max())
+    if longest > MAX_S:
+        raise InputError(
+            f"{DESIGN_FILE}: expected a pass of at most {MAX_S:g} s, found {longest:.3g} s; "
+            f"check clock_mhz and bandwidth_gb_s of {design.platform.name}, and the network's layers"
+        )
+    stage_of = np.array([layer.stage for layer in network.layers])
+    count = len(network.exits)
+    time_s = np.array([costs.time_s[stage_of == stage].sum(axis=0) for stage in range(1, count + 1)])
+    table = LatencyTable(
+        network=network.name,
+        platform=design.platform.name,
+        exits=network.exits,
+        b_max=design.options.b_max,
+        peak_macs_per_s=design.peak_macs_per_s,
+        rows=pair_rows(time_s),
+        layers=_layer_uses(network, costs),
+    )
+    return table.derived_from(design, fbcb)
+
+
+def _layer_uses(network: Network, costs: LayerCosts) -> list[LayerUse]:
+    """The use of each layer; a memory-only layer is counted with the product before it in its stage."""
+    parts = costs.parts_s
+    tables = {
+        "time_s": costs.time_s,
+        "tile_padding_s": parts[Cause.P_PADDING] + parts[Cause.C_PADDING] + parts[Cause.STACKING],
+        "batch_padding_s": parts[Cause.BATCH_PADDING],
+        "memory_bound_s": parts[Cause.MEMORY] + parts[Cause.FEW_ROWS],
+    }
+    found = []
+    for group in layer_groups(network.layers):
+        first = network.layers[group[0]]
+        columns = {name: table[group].sum(axis=0).tolist() for name, table in tables.items()}
+        if not columns["time_s"][0]:
+            continue  # the pool of a head, if the traffic of pools does not count
+        macs = first.gemm.macs if first.gemm else 0
+        found.append(LayerUse(name=first.name, stage=first.stage, macs=macs, **columns))
+    return found
+
+
+def write_latency(folder: Path) -> LatencyTable:
+    """Compute a design's latency table and put it beside the design.
+
+    Parameters
+    ----------
+    folder : Path
+        The design's folder.
+
+    Returns
+    -------
+    LatencyTable
+        What was written.
+
+    Raises
+    ------
+    InputError
+        If the design is missing, damaged or stale, or the file system refuses.
+    """
+    table = tabulate_latency(*read_design(folder))
+    write_table(table, folder / LATENCY_FILE)
+    return table

@@ -1,0 +1,172 @@
+"""What a search maximises or minimises: each objective by name, computed from what designs cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...platforms import ENERGY_KEYS, Platform
+from .choices import Objective
+
+Values = NDArray[np.float64]
+
+
+class Cost(NamedTuple):
+    """What D designs cost, for batches of b = 1..B_max samples that all run to the end.
+
+    Attributes
+    ----------
+    macs : int
+        Multiply-accumulates of one sample.
+    platform : Platform
+        What they run on.
+    cycles : (D, B_max) ndarray of float64
+        Time.
+    words, accesses : (D, B_max) ndarray of float64, or None
+        Words moved off chip, and accesses to buffers on chip; ``None`` if they were not counted.
+    launched_macs : float
+        Multiply-accumulates of the runs that a simulation counted, 0 if there was none.
+    busy_cycles : (D,) ndarray of float64, or None
+        Time of those runs.
+    """
+
+    macs: int
+    platform: Platform
+    cycles: Values
+    words: Values | None = None
+    accesses: Values | None = None
+    launched_macs: float = 0.0
+    busy_cycles: Values | None = None
+
+    @property
+    def batch(self) -> NDArray[np.int64]:
+        """Batch sizes, 1..B_max."""
+        return np.arange(1, self.cycles.shape[1] + 1)
+
+    @property
+    def time_s(self) -> Values:
+        """Time of each batch."""
+        return self.cycles / self.platform.clock_hz
+
+    @property
+    def gop_s(self) -> Values:
+        """Throughput of each batch, two operations to a MAC."""
+        return 2e-9 * self.macs * self.batch * self.platform.clock_hz / self.cycles
+
+    @property
+    def traffic_gop_s(self) -> Values:
+        """Throughput over the runs that a simulation saw (docs/model.md, Weights from traffic)."""
+        assert self.busy_cycles is not None
+        return 2e-9 * self.launched_macs * self.platform.clock_hz / self.busy_cycles[:, None]
+
+    @property
+    def energy_j(self) -> Values:
+        """Energy of each inference in each batch (docs/model.md, Energy)."""
+        assert self.words is not None
+        assert self.accesses is not None
+        mac_pj, on_chip_pj, off_chip_pj = self.platform.require(ENERGY_KEYS, "energy")
+        dynamic_pj = self.batch * self.macs * mac_pj + self.accesses * on_chip_pj + self.words * off_chip_pj
+        return (1e-12 * dynamic_pj + (self.platform.static_w or 0.0) * self.time_s) / self.batch
+
+    @property
+    def gop_s_w(self) -> Values:
+        """Throughput per watt of each batch, which is operations per nanojoule."""
+        return 2e-9 * self.macs / self.energy_j
+
+
+def weighted(weights: Values, values: Values) -> Values:
+    """The sum over the columns of ``values``, weighted: of throughput with w_b, Equation (2)."""
+    total = np.zeros(len(values))
+    for i in range(len(weights)):  # always in this order, so that designs that tie do so in a block of any size
+        total += weights[i] * values[:, i]
+    return total
+
+
+def _mean(weights: Values, values: Values) -> Values:
+    return weighted(weights, values) / float(weights.sum())
+
+
+def _single(_: Values, values: Values) -> Values:
+    return values[:, 0]
+
+
+@dataclass(frozen=True)
+class Definition:
+    """What an objective is.
+
+    Attributes
+    ----------
+    title, unit, summary : str
+        Its name for people, its unit, and a remark printed after the value; ``{}`` is B_max.
+    higher_is_better : bool
+        Whether it is maximised.
+    figure : callable
+        Its value for each design and batch size.
+    reduce : callable
+        From w_b and these values to one for each design.
+    needs : tuple of str
+        Optional keys of a board that it needs.  If there are any, words moved off chip and
+        accesses to buffers are counted too.
+    """
+
+    title: str
+    unit: str
+    summary: str
+    higher_is_better: bool
+    figure: Callable[[Cost], Values]
+    reduce: Callable[[Values, Values], Values]
+    needs: tuple[str, ...] = ()
+
+    def evaluate(self, cost: Cost, weights: Values) -> Values:
+        """Its value for each design, with w_b for b = 1..B_max."""
+        return self.reduce(weights, self.figure(cost))
+
+    def shown(self, values: Values, weights: Values) -> Values:
+        """Values as people read them: a sum over batch sizes as its weighted mean, to compare with the peak."""
+        return values / weights.sum() if self.reduce is weighted else values
+
+    def text(self, value: float) -> str:
+        """A value for people, with a unit: seconds and joules in thousandths."""
+        return f"{1e3 * value:#,.4g} m{self.unit}" if self.unit in {"s", "J"} else f"{value:,.1f} {self.unit}"
+
+    def losses(self, values: Values) -> Values:
+        """Values turned so that lower is better."""
+        return -values if self.higher_is_better else values
+
+
+_OVER = "weighted mean over b = 1..{}"
+
+OBJECTIVES = {
+    Objective.GOP_S: Definition("throughput", "GOP/s", _OVER, True, lambda cost: cost.gop_s, weighted),
+    Objective.LATENCY: Definition("latency", "s", "at b = 1", False, lambda cost: cost.time_s, _single),
+    Objective.ENERGY: Definition(
+        "energy", "J", "an inference, " + _OVER, False, lambda cost: cost.energy_j, _mean, ENERGY_KEYS
+    ),
+    Objective.GOP_S_W: Definition(
+        "efficiency", "GOP/s/W", _OVER, True, lambda cost: cost.gop_s_w, weighted, ENERGY_KEYS
+    ),
+    Objective.TRAFFIC: Definition(
+        "throughput on the traffic",
+        "GOP/s",
+        "over the runs that a simulation saw",
+        True,
+        lambda cost: cost.traffic_gop_s,
+        _single,
+    ),
+}
+
+
+def check_objectives(platform: Platform, names: Sequence[Objective]) -> None:
+    """Refuse objectives that need figures a board does not state.
+
+    Raises
+    ------
+    InputError
+        If a key is missing; the line names every missing one.
+    """
+    for name in names:
+        platform.require(OBJECTIVES[name].needs, f"the objective {name}")

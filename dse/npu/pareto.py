@@ -1,0 +1,309 @@
+"""The Pareto front: a design is on it if every better one takes more of something."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...formats import InputError
+from ...models import Network
+from ...platforms import LUT_KEYS, Platform
+from .choices import Objective
+from .objectives import OBJECTIVES, check_objectives
+from .search import Evaluator, Progress, SearchOptions, rank
+from .space import Tile, buffer_bits, designs, luts
+
+MAX_AXES = 2
+"""Most axes beside the objective: with three figures in all, one sweep over sorted designs finds the front."""
+
+
+Table = NDArray[np.float64]
+"""A row for each design, three columns: what it takes by axis, and its objective; the less the better."""
+
+
+class Axis(StrEnum):
+    """What a design takes; less is better."""
+
+    DSP = "dsp"
+    RAM = "ram"
+    LUT = "lut"
+    ENERGY = "energy"
+    LATENCY = "latency"
+
+
+class Scale(NamedTuple):
+    """How an axis is written.
+
+    Attributes
+    ----------
+    key : str
+        Its name in files, with the unit of :attr:`Point.takes`.
+    label : str
+        Its name for people, with the unit they read.
+    factor : float
+        From the one unit to the other.
+    """
+
+    key: str
+    label: str
+    factor: float
+
+
+SCALES = {
+    Axis.DSP: Scale("dsps", "DSPs", 1.0),
+    Axis.RAM: Scale("ram_bits", "on-chip Mb", 2**-20),
+    Axis.LUT: Scale("luts", "LUTs", 1.0),
+    Axis.ENERGY: Scale("energy_j", "mJ an inference", 1e3),
+    Axis.LATENCY: Scale("latency_s", "ms at b = 1", 1e3),
+}
+
+RATED = {Axis.ENERGY: Objective.ENERGY, Axis.LATENCY: Objective.LATENCY}
+"""Axes that a search may have as its objective too."""
+
+
+class Point(NamedTuple):
+    """A design on the front.
+
+    Attributes
+    ----------
+    tile : Tile
+        The design.
+    takes : tuple of float
+        What it takes, by axis.
+    objective : float
+        Its objective.
+    of_best : float
+        The objective as a share of the best on the front, 1 for the best.
+    """
+
+    tile: Tile
+    takes: tuple[float, ...]
+    objective: float
+    of_best: float
+
+
+class Front(NamedTuple):
+    """The whole front.
+
+    Attributes
+    ----------
+    over : tuple of Axis
+        The axes beside the objective.
+    points : list of Point
+        By what they take, axis after axis.
+    knee : int
+        The point nearest to the ideal one, which has the best objective and takes nothing:
+        ``of_best`` is 1, and what it takes is 0 of the most that any point takes
+        (compromise programming; Zeleny, 1973).
+    designs_evaluated : int
+        How many designs were looked at.
+    """
+
+    over: tuple[Axis, ...]
+    points: list[Point]
+    knee: int
+    designs_evaluated: int
+
+    def least(self, axis: int, of_best: float) -> Point:
+        """The point that takes least on an axis, among those that reach a share of the best objective."""
+        found = [point for point in self.points if point.of_best >= of_best]
+        return min(found, key=lambda point: (point.takes[axis], -point.of_best))
+
+
+class _Staircase:
+    """The points (x, y) added so far, without those that another one matches or beats in both."""
+
+    def __init__(self) -> None:
+        self._x: list[float] = []  # rising
+        self._y: list[float] = []  # falling
+
+    def below(self, x: float) -> tuple[float, float]:
+        """The point with the least y among those whose x is not larger."""
+        i = bisect_right(self._x, x) - 1
+        return (self._x[i], self._y[i]) if i >= 0 else (np.inf, np.inf)
+
+    def add(self, x: float, y: float) -> None:
+        """Add a point whose y is less than that of :meth:`below`."""
+        i = j = bisect_left(self._x, x)
+        while j < len(self._x) and self._y[j] >= y:
+            j += 1
+        self._x[i:j], self._y[i:j] = [x], [y]
+
+
+def undominated(losses: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Rows that no other row equals or beats in every column.
+
+    Parameters
+    ----------
+    losses : (N, 3) ndarray of float64
+        The less the better.
+
+    Returns
+    -------
+    (M,) ndarray of int64
+        Their indices, ordered by the columns; if rows are equal, the first one.
+    """
+    order = np.lexsort(losses.T[::-1])
+    stairs, kept = _Staircase(), []
+    for index, (_, x, y) in zip(order.tolist(), losses[order].tolist(), strict=True):
+        if stairs.below(x)[1] > y:
+            stairs.add(x, y)
+            kept.append(index)
+    return np.array(kept, dtype=np.int64)
+
+
+def _beaten(front: NDArray[np.float64], losses: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Whether some row of a front is as good as a row of ``losses`` in every column, and better in the second or third.
+
+    The front is ordered by its first column.
+    """
+    stairs, rows, row = _Staircase(), front.tolist(), 0
+    beaten = np.zeros(len(losses), dtype=np.bool_)
+    order = np.argsort(losses[:, 0], kind="stable")
+    for index, (first, x, y) in zip(order.tolist(), losses[order].tolist(), strict=True):
+        while row < len(rows) and rows[row][0] <= first:
+            if stairs.below(rows[row][1])[1] > rows[row][2]:
+                stairs.add(*rows[row][1:])
+            row += 1
+        nearest, least = stairs.below(x)
+        beaten[index] = least < y or (least == y and nearest < x)
+    return beaten
+
+
+class _Search:
+    """Rates designs and finds their front.  If there is but one axis, the first column of a table is 0."""
+
+    def __init__(
+        self, evaluator: Evaluator, platform: Platform, objective: Objective, over: Sequence[Axis],
+        threads: int | None, progress: Progress | None,
+    ) -> None:  # fmt: skip
+        self.over, self.platform, self.objective, self.evaluated = over, platform, objective, 0
+        self._evaluator, self._threads, self._progress = evaluator, threads, progress
+
+    def rate(self, space: NDArray[np.int64]) -> Table:
+        """The table of designs."""
+        before, progress = self.evaluated, self._progress
+        report = progress and (lambda done, total: progress(before + done, before + total))
+        rated = [axis for axis in self.over if axis in RATED]
+        asked = [self.objective, *(RATED[axis] for axis in rated)]
+        values = self._evaluator.rate(space, asked, self._threads, report).T
+        self.evaluated += len(space)
+        T_R, T_P, T_C = space.T
+        bits = buffer_bits(self.platform.word_bits, T_R, T_P, T_C)
+        takes: dict[Axis, Any] = {Axis.DSP: T_P * T_C, Axis.RAM: bits, **dict(zip(rated, values[1:], strict=True))}
+        if Axis.LUT in self.over:
+            takes[Axis.LUT] = luts(self.platform, T_P, T_C)
+        columns = [*(takes[axis] for axis in self.over), OBJECTIVES[self.objective].losses(values[0])]
+        return np.column_stack([*[np.zeros(len(space))] * (MAX_AXES - len(self.over)), *columns])
+
+    def front(self, *parts: tuple[NDArray[np.int64], Table]) -> tuple[NDArray[np.int64], Table]:
+        """The front of several sets of designs; if some are equal, the one that the search ranks first."""
+        space, table = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        order = rank(space, np.zeros(len(space)))
+        kept = order[undominated(table[order])]
+        return space[kept], table[kept]
+
+    def front_with_rows(self, top: NDArray[np.int64]) -> tuple[NDArray[np.int64], Table]:
+        """The front over designs with every even T_R up to that of ``top``.
+
+        A larger T_R takes more memory and is never slower.  So for each pair (T_P, T_C)
+        this looks at two T_R, and at the best that a T_R between them could be: the
+        memory of the smallest one in between, and all else as for the larger T_R.  If
+        the front beats that, or the two differ in memory only, those in between are
+        left out.  Else the middle one is evaluated, and each half is treated likewise.
+        """
+        ram = self.over.index(Axis.RAM) - len(self.over) - 1  # its column
+        two_rows = np.array([2, 0, 0])
+        low, high = top * np.array([0, 1, 1]) + two_rows, top
+        at_low, at_high = self.rate(low), self.rate(high)
+        front = self.front((low, at_low), (high, at_high))
+        while True:
+            at_best = at_high.copy()
+            at_best[:, ram] = buffer_bits(self.platform.word_bits, *(low + two_rows).T)
+            split = (high[:, 0] - low[:, 0] > 2) & np.delete(at_low != at_high, ram, axis=1).any(axis=1)
+            split[split] = ~_beaten(front[1], at_best[split])
+            if not split.any():
+                return front
+            low, high, at_low, at_high = low[split], high[split], at_low[split], at_high[split]
+            middle = low.copy()
+            middle[:, 0] += 2 * ((high[:, 0] - low[:, 0]) // 4)
+            at_middle = self.rate(middle)
+            front = self.front(front, (middle, at_middle))
+            low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+            at_low, at_high = np.concatenate([at_low, at_middle]), np.concatenate([at_middle, at_high])
+
+
+def check_axes(platform: Platform, objective: Objective, over: Sequence[Axis]) -> None:
+    """Refuse axes that make no front with an objective, or that need figures a board does not state.
+
+    Raises
+    ------
+    InputError
+        If they do.
+    """
+    if not over or len(over) > MAX_AXES or len(set(over)) < len(over):
+        raise InputError(f"--over: expected one or two of {', '.join(Axis)}, found {','.join(over) or 'none'}")
+    rated = [objective, *(RATED[axis] for axis in over if axis in RATED)]
+    if len(set(rated)) < len(rated):
+        raise InputError(f"--over: expected axes beside the objective, found {objective} in both")
+    if Axis.RAM in over and any(OBJECTIVES[name].needs for name in rated):
+        raise InputError(
+            "--over: expected no ram beside energy: with fewer rows T_R a design may take less of both or more of "
+            "both; take --over dsp, or limit it with --max-ram"
+        )
+    check_objectives(platform, rated)
+    if Axis.LUT in over:
+        platform.require(LUT_KEYS, "--over lut")
+
+
+def find_front(
+    network: Network,
+    platform: Platform,
+    options: SearchOptions | None = None,
+    over: Sequence[Axis] | None = None,
+    *,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Front:
+    """Every design that no other equals or beats in the objective and in all that it takes.
+
+    Parameters
+    ----------
+    network, platform, options
+        As for :func:`.search.search`.
+    over : sequence of Axis, optional
+        One or two things that a design takes; by default DSPs and, unless the
+        objective is one of energy, on-chip memory.  With memory among them every
+        even T_R is considered, else the largest that fits.
+    threads, progress
+        As for :func:`.search.search`; how many designs there are in all is known only in the end.
+
+    Returns
+    -------
+    Front
+        All its points; if designs are equal, the one that the search would rank first.
+
+    Raises
+    ------
+    InputError
+        If no design fits, the axes make no front, or the board does not state what they need.
+    """
+    options = options or SearchOptions()
+    # where a larger T_R may be worse, memory makes no front
+    usual = [Axis.DSP] if OBJECTIVES[options.objective].needs else [Axis.DSP, Axis.RAM]
+    axes = tuple(usual if over is None else over)
+    check_axes(platform, options.objective, axes)
+    found = _Search(Evaluator(network, platform, options), platform, options.objective, axes, threads, progress)
+    space = designs(platform, options.limits)
+    space, table = found.front_with_rows(space) if Axis.RAM in axes else found.front((space, found.rate(space)))
+    goal, losses, takes = OBJECTIVES[options.objective], table[:, -1], table[:, MAX_AXES - len(axes) : -1]
+    of_best = losses / losses.min() if goal.higher_is_better else losses.min() / losses
+    distance = (1 - of_best) ** 2 + sum((column / column.max()) ** 2 for column in takes.T)
+    rows = zip(space.tolist(), takes.tolist(), goal.losses(losses).tolist(), of_best.tolist(), strict=True)
+    points = [Point(Tile(*tile), tuple(taken), value, share) for tile, taken, value, share in rows]
+    return Front(axes, points, int(np.argmin(distance)), found.evaluated)

@@ -1,0 +1,486 @@
+"""Search for the best NPU (paper 000, Section III-A, Equation 2): a design is evaluated, or ruled out by a bound."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, NamedTuple, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
+
+from ...formats import InputError, Strict
+from ...models import Network
+from ...models.network import Count
+from ...platforms import Platform
+from .choices import MAX_BATCH, Batching, Objective
+from .objectives import OBJECTIVES, Cost, check_objectives, weighted
+from .space import Limits, Plan, Tile, check_fit, designs, make_plan, stacked
+from .workload import distinct
+
+PIECE = 8_000_000
+"""Layouts that a thread evaluates in one task: some ten milliseconds, so all threads stay busy and Ctrl-C acts soon."""
+
+ROUND = 256
+"""Designs that a search evaluates before it asks again whether any other design can still win."""
+
+MARGIN = 1 - 1e-9
+"""Every bound is lowered by this factor, far more than rounding could raise it (docs/model.md, Pruning)."""
+
+Progress = Callable[[int, int], None]
+
+Result = TypeVar("Result")
+
+
+class SearchOptions(Strict):
+    """What is searched for.
+
+    Attributes
+    ----------
+    batching : Batching
+        How the engine lays out a batch.
+    stacking : bool
+        Whether it has Stackable PEs, k in {1/2, 1, 2}; else k = 1.
+    b_max : int
+        Largest batch size.
+    weights : list of float
+        w_b of Equation (2), for b = 1..b_max; empty for all ones.
+    memory_layers : bool
+        Whether the traffic of memory-only layers (pooling) takes time.
+    tile : Tile or None
+        A given design, which is evaluated instead of searched for.
+    objective : Objective
+        What is maximised or minimised.
+    limits : Limits
+        What a design may take of the board.
+    launches : list of list of float
+        For the objective ``traffic``: how often a simulation ran each stage with
+        b = 1..b_max samples.
+    persistent_mbit : float
+        On-chip memory in Mb of 2**20 bits in which the weights of the first layers stay.
+    """
+
+    batching: Annotated[Batching, Field(strict=False)] = Batching.FLUID
+    stacking: bool = True
+    b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 8
+    weights: list[Annotated[float, Field(ge=0, le=1e6)]] = []
+    memory_layers: bool = True
+    tile: Tile | None = None
+    objective: Annotated[Objective, Field(strict=False)] = Objective.GOP_S
+    limits: Limits = Limits()
+    launches: list[list[Annotated[float, Field(ge=0, le=1e15)]]] = []
+    persistent_mbit: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+
+    @model_serializer(mode="wrap")
+    def _without_a_buffer(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A file has no key for a buffer that the design does not have."""
+        return {key: value for key, value in write(self).items() if key != "persistent_mbit" or value}
+
+    @model_validator(mode="after")
+    def _one_weight_for_each_batch(self) -> Self:
+        if self.weights and len(self.weights) != self.b_max:
+            raise ValueError(
+                f"weights: expected {self.b_max} values, one for each batch size 1..{self.b_max}, "
+                f"found {len(self.weights)}"
+            )
+        if self.weights and max(self.weights) < 1e-6:
+            raise ValueError("weights: expected at least one of 1e-6 or more, found none")
+        return self
+
+    @model_validator(mode="after")
+    def _launches_with_their_objective(self) -> Self:
+        if (self.objective is Objective.TRAFFIC) != bool(self.launches):
+            raise ValueError("objective: traffic goes with the launches of a simulation, and with nothing else")
+        if self.launches and self.weights:
+            raise ValueError("weights: expected either w_b or launches, found both")
+        if any(len(row) != self.b_max for row in self.launches):
+            raise ValueError(f"launches: expected {self.b_max} counts for each stage, one for each batch size")
+        if self.launches and not any(any(row) for row in self.launches):
+            raise ValueError("launches: expected at least one run, found none")
+        return self
+
+    def room(self, platform: Platform) -> Limits:
+        """What a design may take of a board beside the weights that stay.
+
+        Raises
+        ------
+        InputError
+            If these leave nothing.
+        """
+        if not self.persistent_mbit:
+            return self.limits
+        whole = self.limits.confine(platform).on_chip_mbit
+        if self.persistent_mbit >= whole:
+            raise InputError(
+                f"persistent buffer: expected less than the {whole:g} Mb on chip of {platform.name}, "
+                f"found {self.persistent_mbit:g} Mb"
+            )
+        return self.limits.model_copy(update={"max_ram_mbit": whole - self.persistent_mbit})
+
+    def resident_words(self, platform: Platform) -> int:
+        """Weights that stay on the chip."""
+        return int(self.persistent_mbit * 2**20) // platform.word_bits
+
+    def weight_array(self) -> NDArray[np.float64]:
+        """w_b for b = 1..b_max."""
+        return np.array(self.weights) if self.weights else np.ones(self.b_max)
+
+    def shown(self, objective: NDArray[np.float64] | float) -> NDArray[np.float64]:
+        """Values of the objective as people read them: a sum over batch sizes as its weighted mean."""
+        return OBJECTIVES[self.objective].shown(np.asarray(objective), self.weight_array())
+
+    def text(self, objective: float) -> str:
+        """One value of the objective as people read it, with its unit."""
+        return OBJECTIVES[self.objective].text(float(self.shown(objective)))
+
+    @property
+    def plan(self) -> Plan:
+        """What each layer may choose from."""
+        return make_plan(self.batching, self.b_max, stacking=self.stacking)
+
+
+class Candidate(Strict):
+    """A design and its objective, in the unit of :data:`.objectives.OBJECTIVES`."""
+
+    T_R: Count
+    T_P: Count
+    T_C: Count
+    objective: float
+
+    @classmethod
+    def of(cls, tile: Tile, objective: float) -> Self:
+        """A design with its objective."""
+        return cls(**tile._asdict(), objective=objective)
+
+    @property
+    def tile(self) -> Tile:
+        """The design."""
+        return Tile(self.T_R, self.T_P, self.T_C)
+
+
+class Choice(NamedTuple):
+    """Configuration of every layer and batch on one design, and its cost.
+
+    Attributes
+    ----------
+    codes, B_R : (L, b_max) ndarray of int64
+        Stacking code (0, 1, 2 for k = 1, 2, 1/2) and samples down the rows.
+    cycles : (L, b_max) ndarray of float64
+        Time.
+    words : (L, b_max) ndarray of float64
+        Words that move off chip.
+    on_chip : (L, b_max) ndarray of float64
+        Words that move on the chip only: partial sums that return to the output buffer, and weights that stay there.
+    """
+
+    codes: NDArray[np.int64]
+    B_R: NDArray[np.int64]
+    cycles: NDArray[np.float64]
+    words: NDArray[np.float64]
+    on_chip: NDArray[np.float64]
+
+
+class SearchResult(NamedTuple):
+    """What a search found.
+
+    Attributes
+    ----------
+    ranking : list of Candidate
+        The best designs, best first.
+    designs_evaluated : int
+        How many were evaluated.
+    designs_ruled_out : int
+        How many were not, because a bound showed that they are worse than all of the ranking.
+    """
+
+    ranking: list[Candidate]
+    designs_evaluated: int
+    designs_ruled_out: int = 0
+
+    @property
+    def best(self) -> Candidate:
+        """The winner."""
+        return self.ranking[0]
+
+
+def available_threads() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Evaluator:
+    """What designs cost, and how objectives rate them.
+
+    Parameters
+    ----------
+    network : Network
+        What runs, heads included.
+    platform : Platform
+        What it runs on.
+    options : SearchOptions
+        Engine, batch sizes, weights.
+
+    Attributes
+    ----------
+    work, plan
+        Network and choices in the form the kernels take.
+    """
+
+    def __init__(self, network: Network, platform: Platform, options: SearchOptions) -> None:
+        from . import kernels  # here, because reading a design needs no numba
+
+        self._kernels, self._network, self._platform, self._options = kernels, network, platform, options
+        self._launches, self.plan = np.array(options.launches), options.plan
+        room = options.resident_words(platform)
+        self.work, self._rows = distinct(network, memory_layers=options.memory_layers, room=room)
+        if not options.launches:  # the network as one stage
+            repeats, words = self.work.repeats.sum(axis=1, keepdims=True), self.work.memory_words.sum(keepdims=True)
+            self.work = self.work._replace(repeats=repeats, memory_words=words)
+        elif len(options.launches) != len(network.exits):
+            raise InputError(
+                f"launches: expected {len(network.exits)} stages, those of {network.name}, "
+                f"found {len(options.launches)}; take the results of a simulation of this network"
+            )
+
+    def cost(self, space: NDArray[np.int64], *, traffic: bool) -> Cost:
+        """Time of D designs and, if asked for, their traffic off chip and on."""
+        if traffic or self.plan.literal:
+            return self._cost(*self.account(space)[0])
+        return self._cost(self.cycles(space))
+
+    def choose(self, tile: Tile) -> Choice:
+        """The best (k, B_R) of each of the network's products and each batch on a design."""
+        chosen = self.account(np.array([tile]))[1]
+        return Choice._make(table[self._rows] for table in chosen)
+
+    def _tiles(self, space: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Tiles of designs under each stacking code; where a code does not fit, those of k = 1, which wins ties."""
+        tiles = stacked(space, self.plan.codes)
+        return np.where(tiles.min(axis=0) < 1, tiles[:, :1], tiles)
+
+    def cycles(self, space: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Cycles of D designs, by stage and batch."""
+        block = self._kernels.BLOCK
+        whole = np.pad(space, ((0, -len(space) % block), (0, 0)), mode="edge")  # so that the last block is full too
+        tiles = np.ascontiguousarray(self._tiles(whole).reshape(3, self.plan.codes, -1, block).transpose(2, 0, 1, 3))
+        found = np.empty((len(tiles), len(self.work.memory_words), self._options.b_max, block))
+        self._kernels.search_designs(tiles, self.work, self.plan, self._platform.words_per_cycle, found)
+        return np.moveaxis(found, -1, 1).reshape(-1, *found.shape[1:3])[: len(space)]
+
+    def account(self, space: NDArray[np.int64]) -> tuple[NDArray[np.float64], Choice]:
+        """Cycles, words and accesses of D designs, and what each distinct layer chooses on the last of them."""
+        shape = len(self.work.gemms), self._options.b_max
+        choice = Choice(np.empty(shape, np.int64), np.empty(shape, np.int64), *(np.empty(shape) for _ in range(3)))
+        found = np.empty((3, len(space), len(self.work.memory_words), self._options.b_max))
+        rate = self._platform.words_per_cycle
+        self._kernels.account_designs(self._tiles(space), self.work, self.plan, rate, choice, *found)
+        return found, choice
+
+    def least_cost(self, space: NDArray[np.int64]) -> Cost:
+        """What D designs cost at least, in each figure by itself; much quicker.
+
+        Of each layer this takes the best case for one sample that any layout could
+        offer (docs/model.md, Pruning).
+        """
+        kernels, work, plan, rate = self._kernels, self.work, self.plan, self._platform.words_per_cycle
+        T_R, T_P, T_C = self._tiles(space)
+        least = np.empty((3, len(space), len(work.memory_words)))  # cycles, words moved off chip, accesses to buffers
+        least[:] = np.array([1 / rate, 1.0, 2.0])[:, None, None] * work.memory_words
+        rows = zip(work.gemms, work.kinds, work.repeats, work.fetched, strict=True)
+        for (R, P, C, groups), kind, repeats, fetched in rows:
+            b, _, B_P, passes = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]].T
+            share = (passes / b).min()  # what a sample has to pay at least of one reading of the weights
+            # samples side by side share tiles along the columns, in Equation (1) as printed along P
+            inner = P / T_P if plan.literal else kernels.tiles_along(P, T_P)
+            columns = C / T_C if B_P.max() > 1 and not plan.literal else kernels.tiles_along(C, T_C)
+            words = kernels.sample_words(R, P, C, T_C) + share * fetched * kernels.weight_words(R, P, C, T_R, 1)
+            cycles = np.maximum(R * inner * columns, words / rate)
+            accesses = 2 * (words + kernels.partial_words(R, P, C, T_P))
+            for figure, values in enumerate((cycles, words, accesses)):
+                least[figure] += values.min(axis=0)[:, None] * (repeats * groups)
+        return self._cost(*(MARGIN * least[..., None] * np.arange(1, self._options.b_max + 1)))
+
+    def _cost(self, *found: NDArray[np.float64]) -> Cost:
+        """From cycles, and perhaps words and accesses, by design, stage and batch."""
+        cost = Cost(self._network.macs, self._platform, *(array.sum(axis=1) for array in found))
+        if not self._launches.size:
+            return cost
+        samples = self._launches @ cost.batch
+        return cost._replace(
+            launched_macs=float(samples @ (self.work.repeats.T @ self.work.gemms.prod(axis=1))),
+            busy_cycles=weighted(self._launches.ravel(), found[0].reshape(len(found[0]), -1)),
+        )
+
+    def rate(
+        self,
+        space: NDArray[np.int64],
+        objectives: Sequence[Objective],
+        threads: int | None = None,
+        progress: Progress | None = None,
+        *,
+        bound: bool = False,
+    ) -> NDArray[np.float64]:
+        """Values of designs, on all threads.
+
+        Parameters
+        ----------
+        space : (D, 3) ndarray of int64
+            T_R, T_P, T_C of each.
+        objectives : sequence of Objective
+            Which values.
+        threads, progress
+            As for :func:`search`.
+        bound : bool
+            Instead of their values, give values that they cannot surpass.
+
+        Returns
+        -------
+        (D, len(objectives)) ndarray of float64
+            In the units of the objectives.
+        """
+        asked = [OBJECTIVES[name] for name in objectives]
+        traffic = any(item.needs for item in asked)
+        values = np.empty((len(space), len(asked)))
+        layouts_each = len(self.work.gemms) * self.plan.codes * (1 if bound else len(self.plan.layouts))
+        block, weights = self._kernels.BLOCK, self._options.weight_array()
+        step = block * max(1, PIECE // (block * layouts_each))
+
+        def evaluate(start: int) -> int:
+            part = space[start : start + step]
+            cost = self.least_cost(part) if bound else self.cost(part, traffic=traffic)
+            for i, item in enumerate(asked):
+                values[start : start + step, i] = item.evaluate(cost, weights)
+            return len(part)
+
+        done = 0
+        for part in on_threads(evaluate, range(0, len(space), step), threads):
+            done += part
+            if progress:
+                progress(done, len(space))
+        return values
+
+
+def on_threads(task: Callable[[int], Result], items: Sequence[int], threads: int | None) -> Iterator[Result]:
+    """Results of a task for each item, in the order in which they end."""
+    threads = min(threads or available_threads(), len(items))
+    if threads <= 1:  # needs no pool
+        yield from map(task, items)
+        return
+    from concurrent.futures import ThreadPoolExecutor, as_completed
+
+    pool = ThreadPoolExecutor(threads)
+    try:
+        for future in as_completed([pool.submit(task, item) for item in items]):
+            yield future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for kernels
+
+
+def rank(space: NDArray[np.int64], losses: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Best first; on a tie more DSPs, then the larger T_R, then the smaller T_P (docs/model.md, Ties)."""
+    return np.lexsort((space[:, 1], -space[:, 0], -space[:, 1] * space[:, 2], losses))
+
+
+def search(
+    network: Network,
+    platform: Platform,
+    options: SearchOptions | None = None,
+    *,
+    top: int = 5,
+    all_rows: bool = False,
+    exhaustive: bool = False,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> SearchResult:
+    """Rank all designs that fit a board by an objective, by default Equation (2).
+
+    The designs with the best bounds are evaluated first.  The search ends when the
+    bounds of all others are worse than the last design of the ranking: the answer is
+    then the same as if all were evaluated, ties included (docs/model.md, Pruning).
+
+    Parameters
+    ----------
+    network : Network
+        What runs, heads included.
+    platform : Platform
+        What it runs on.
+    options : SearchOptions, optional
+        Engine, batch sizes, objective; by default Fluid Batching with Stackable PEs up to 8.
+    top : int
+        How many of the best to return.
+    all_rows : bool
+        Enumerate T_R too instead of taking the largest.  This is slow, and the answer
+        is the same unless the objective is one of energy (docs/model.md, Pruning).
+    exhaustive : bool
+        Evaluate every design, whatever its bound says.
+    threads : int, optional
+        Threads to use, by default all cores; the result does not depend on it.
+    progress : callable, optional
+        Called with (designs done, designs in all).
+
+    Returns
+    -------
+    SearchResult
+        The best designs, best first.
+
+    Raises
+    ------
+    InputError
+        If no design fits or the given one does not, there are too many to
+        enumerate, or the board does not state what the objective needs.
+
+    Examples
+    --------
+    >>> from fluidb.models import load_network
+    >>> from fluidb.platforms import load_platform
+    >>> str(search(load_network("resnet50"), load_platform("zc706")).best.tile)
+    '<4652,7,128>'
+    """
+    options = options or SearchOptions()
+    check_objectives(platform, [options.objective])
+    if options.tile is None:
+        space = designs(platform, options.room(platform), all_rows=all_rows)
+    else:
+        check_fit(platform, options.tile, options.room(platform))
+        space = np.array([options.tile], dtype=np.int64)
+    evaluator, asked = Evaluator(network, platform, options), [options.objective]
+    goal, total = OBJECTIVES[options.objective], len(space)
+    if exhaustive or total <= max(top, ROUND):
+        values = evaluator.rate(space, asked, threads, progress)[:, 0]
+    else:
+        hopes = goal.losses(evaluator.rate(space, asked, threads, bound=True)[:, 0])
+        order = np.argsort(hopes, kind="stable")
+        space, hopes, values, worst = space[order], hopes[order], np.empty(0), np.inf
+        while values.size < total and hopes[values.size] <= worst:
+            part = space[values.size :][: max(ROUND, top, values.size // 2)]
+            values = np.append(values, evaluator.rate(part, asked, threads)[:, 0])
+            worst = np.partition(goal.losses(values), top - 1)[top - 1]  # the last one of the ranking so far
+            if progress:
+                progress(values.size, total)
+        space = space[: values.size]
+        if progress:
+            progress(total, total)
+    order = rank(space, goal.losses(values))[:top]
+    ranking = [Candidate.of(Tile(*space[i].tolist()), float(values[i])) for i in order]
+    return SearchResult(ranking, len(space), total - len(space))
+
+
+def configure(network: Network, platform: Platform, tile: Tile, options: SearchOptions) -> Choice:
+    """The best (k, B_R) of each layer and batch on a given design.
+
+    On equal cycles fewer words win, then k = 1 before 2 before 1/2, then the smaller B_R.
+
+    Parameters
+    ----------
+    network, platform, options
+        As for :func:`search`.
+    tile : Tile
+        The design.
+
+    Returns
+    -------
+    Choice
+        One row for each GEMM, in execution order.
+    """
+    return Evaluator(network, platform, options).choose(tile)

@@ -1,0 +1,307 @@
+"""The space that is searched: designs that fit a board, and ways to lay a batch out."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from ...formats import InputError, Strict
+from ...models import Layer
+from ...models.network import Count
+from ...platforms import LUT_KEYS, Platform
+from .choices import Batching
+
+K_CODES = 3
+"""Stacking codes: k = 1, 2, 1/2 in this order, which is also the order of preference on a tie."""
+
+STACKING = np.array([[1.0, 0.5, 0.5], [1.0, 2.0, 0.5], [1.0, 0.5, 2.0]])
+"""What each stacking code makes of T_R, T_P and T_C: <floor(T_R/2), k*T_P, floor(T_C/k)> (Section III-A)."""
+
+MAX_ALL_ROWS = 2_000_000
+"""Most designs of a search that enumerates T_R too, which is meant for a small board."""
+
+
+Whole = TypeVar("Whole", int, NDArray[np.int64])
+
+
+def buffer_bits(word_bits: int, T_R: Whole, T_P: Whole, T_C: Whole) -> Whole:
+    """On-chip bits of the input, weight and output buffers, each doubled (Section II-C)."""
+    bits: Whole = 2 * word_bits * (T_R * T_P + T_P * T_C + T_R * T_C)
+    return bits
+
+
+def luts(platform: Platform, T_P: Whole, T_C: Whole) -> Any:
+    """Look-up tables by a board's fit: T_C trees have T_P - 1 adders each (docs/model.md, Resources).
+
+    Raises
+    ------
+    InputError
+        If the board states none.
+    """
+    _, fixed, per_adder = platform.require(LUT_KEYS, "a figure of LUTs")
+    return fixed + per_adder * (T_C * (T_P - 1))
+
+
+class Tile(NamedTuple):
+    """A design <T_R, T_P, T_C>: T_C processing elements, each a tree of T_P MACs, T_R rows deep."""
+
+    T_R: Count
+    T_P: Count
+    T_C: Count
+
+    def __str__(self) -> str:
+        return f"<{self.T_R},{self.T_P},{self.T_C}>"
+
+    @property
+    def dsps(self) -> int:
+        """DSPs: one for each multiply-accumulate unit."""
+        return self.T_P * self.T_C
+
+    def buffer_bits(self, word_bits: int) -> int:
+        """On-chip bits of its buffers."""
+        return buffer_bits(word_bits, *self)
+
+
+def stacked(space: NDArray[np.int64], codes: int = K_CODES) -> NDArray[np.float64]:
+    """Tiles of D designs under each stacking code.
+
+    Parameters
+    ----------
+    space : (D, 3) ndarray of int64
+        T_R, T_P, T_C of each.
+    codes : int
+        How many of the stacking codes.
+
+    Returns
+    -------
+    (3, codes, D) ndarray of float64
+        T_R, T_P, T_C; one of them is 0 where the design is too small for the code.
+    """
+    return np.floor(STACKING[:, :codes, None] * space.T[:, None])
+
+
+class Limits(Strict):
+    """The most that a design may take of a board; ``None`` is all of it.
+
+    Attributes
+    ----------
+    max_dsps : int, optional
+        DSPs.
+    max_ram_mbit : float, optional
+        On-chip buffer memory in Mb of 2**20 bits.
+    max_luts : int, optional
+        Look-up tables, by :func:`luts`.
+    """
+
+    max_dsps: Annotated[int, Field(ge=1)] | None = None
+    max_ram_mbit: Annotated[float, Field(gt=0)] | None = None
+    max_luts: Annotated[int, Field(ge=1)] | None = None
+
+    def confine(self, platform: Platform) -> Platform:
+        """The board with only the DSPs and the memory that a design may take."""
+        return platform.model_copy(
+            update={
+                "dsps": min(platform.dsps, self.max_dsps or platform.dsps),
+                "on_chip_mbit": min(platform.on_chip_mbit, self.max_ram_mbit or platform.on_chip_mbit),
+            }
+        )
+
+
+class LayerKind(IntEnum):
+    """What decides how a batch may be laid out on a layer.
+
+    In ``SHARED`` all samples share the weights.  In ``SINGLE_ROW`` they do too, and
+    R = 1 (a fully connected layer).  ``PER_SAMPLE`` is a product of two activations,
+    so each sample has both operands of its own.
+    """
+
+    SHARED = 0
+    SINGLE_ROW = 1
+    PER_SAMPLE = 2
+
+    @classmethod
+    def of(cls, layer: Layer) -> LayerKind:
+        """The kind of a layer with a product."""
+        if layer.per_sample:
+            return cls.PER_SAMPLE
+        return cls.SINGLE_ROW if layer.gemm and layer.gemm.R == 1 else cls.SHARED
+
+
+class Plan(NamedTuple):
+    """What each layer may choose from, in the form that the kernels take.
+
+    Attributes
+    ----------
+    layouts : (N, 4) ndarray of int64
+        Layouts (b, B_R, B_P, passes): a list for each kind of layer, ordered by b.
+    starts : (kinds + 1,) ndarray of int64
+        Where the list of each :class:`LayerKind` begins, and where the last one ends.
+    codes : int
+        Stacking codes to try: 1 for k = 1 only, 3 for all.
+    literal : bool
+        Whether Equation (1) holds as printed.
+    """
+
+    layouts: NDArray[np.int64]
+    starts: NDArray[np.int64]
+    codes: int
+    literal: bool
+
+
+def one_by_one(batching: Batching, kind: LayerKind) -> bool:
+    """Whether an engine runs the samples of a batch one after the other on a kind of layer."""
+    if kind is LayerKind.PER_SAMPLE or batching is Batching.NONE:
+        return True
+    return batching is Batching.FC and kind is not LayerKind.SINGLE_ROW
+
+
+def arrange(batching: Batching, b: int, B_R: int, kind: LayerKind) -> tuple[int, int]:
+    """How many samples stand side by side, and in how many passes the batch runs.
+
+    Parameters
+    ----------
+    batching : Batching
+        The engine's mode.
+    b, B_R : int
+        Samples in the batch, and down the rows.
+    kind : LayerKind
+        The layer's kind.
+
+    Returns
+    -------
+    B_P, passes : int
+        Samples side by side; passes over the layer.
+    """
+    if one_by_one(batching, kind):
+        return 1, b
+    if batching is Batching.EQ1:
+        return b - B_R + 1, 1  # Equation (1)
+    return -(-b // B_R), 1  # the grid of Fig. 4a
+
+
+def _rows_to_try(batching: Batching, b: int, kind: LayerKind) -> list[int]:
+    """Every B_R that may be the best, from the smallest.
+
+    If two B_R leave the same B_P and passes, only the smaller one can be: cycles and
+    words grow with B_R, and it wins ties (docs/model.md, Pruning).
+    """
+    rows = range(1, 2 if batching is Batching.COLUMN else b + 1)
+    if batching in (Batching.ROW, Batching.FC) and not one_by_one(batching, kind):
+        rows = range(b, b + 1)
+    smallest = {arrange(batching, b, B_R, kind): B_R for B_R in reversed(rows)}
+    return sorted(smallest.values())
+
+
+def make_plan(batching: Batching, b_max: int, *, stacking: bool = True) -> Plan:
+    """What each layer may choose from, for every batch size.
+
+    Parameters
+    ----------
+    batching : Batching
+        The engine's mode.
+    b_max : int
+        Largest batch size.
+    stacking : bool
+        Whether it has Stackable PEs.
+
+    Returns
+    -------
+    Plan
+        Layouts and stackings.
+    """
+    lists = [
+        [
+            (b, rows, *arrange(batching, b, rows, kind))
+            for b in range(1, b_max + 1)
+            for rows in _rows_to_try(batching, b, kind)
+        ]
+        for kind in LayerKind
+    ]
+    starts = np.cumsum([0, *map(len, lists)])
+    found = np.array([layout for layouts in lists for layout in layouts], dtype=np.int64)
+    return Plan(found, starts, K_CODES if stacking else 1, batching is Batching.EQ1)
+
+
+def check_fit(platform: Platform, tile: Tile, limits: Limits | None = None) -> None:
+    """Refuse a design that takes more than a board has, or more than the limits allow.
+
+    Raises
+    ------
+    InputError
+        If it needs more DSPs, on-chip memory or look-up tables.
+    """
+    limits = limits or Limits()
+    board = limits.confine(platform)
+    if tile.dsps > board.dsps:
+        raise InputError(f"{tile}: expected at most {board.dsps:,} DSPs of {platform.name}, found {tile.dsps:,}")
+    bits = tile.buffer_bits(platform.word_bits)
+    if bits > board.on_chip_bits:
+        raise InputError(
+            f"{tile}: expected at most {board.on_chip_mbit:g} Mb on chip of {platform.name}, "
+            f"found {bits / 2**20:.3f} Mb of double buffers; lower T_R"
+        )
+    if limits.max_luts is not None:
+        found = luts(platform, tile.T_P, tile.T_C)
+        if found > limits.max_luts:
+            raise InputError(
+                f"{tile}: expected at most {limits.max_luts:,} LUTs of {platform.name}, found {found:,.0f}"
+            )
+
+
+def designs(platform: Platform, limits: Limits | None = None, *, all_rows: bool = False) -> NDArray[np.int64]:
+    """All designs that fit a board.
+
+    Parameters
+    ----------
+    platform : Platform
+        The board.
+    limits : Limits, optional
+        What a design may take of it; by default all.
+    all_rows : bool
+        Enumerate every even T_R instead of the largest only.  The largest is never
+        slower (docs/model.md, Pruning); on a small board this can show it.
+
+    Returns
+    -------
+    (D, 3) ndarray of int64
+        T_R, T_P, T_C, by T_P, then T_C, then T_R from the largest down.
+
+    Raises
+    ------
+    InputError
+        If no design fits, there are too many to enumerate, or the board says
+        nothing of look-up tables and they are limited.
+    """
+    limits = limits or Limits()
+    board = limits.confine(platform)
+    widths = np.arange(1, board.dsps + 1)
+    columns = board.dsps // widths  # how many T_C go with each T_P
+    T_P = np.repeat(widths, columns)
+    T_C = np.arange(1, T_P.size + 1) - np.repeat(np.cumsum(columns) - columns, columns)
+    T_R = (board.on_chip_bits // (2 * board.word_bits) - T_P * T_C) // (T_P + T_C)
+    T_R -= T_R % 2  # the largest even one whose buffers fit
+    fits = T_R >= 2
+    within = f"{board.on_chip_mbit:g} Mb on chip and {board.dsps} DSPs"
+    if limits.max_luts is not None:
+        fits &= luts(platform, T_P, T_C) <= limits.max_luts
+        within += f" and {limits.max_luts:,} LUTs ({platform.luts_fixed:,.0f} of them taken by no adder)"
+    found = np.column_stack([T_R, T_P, T_C])[fits]
+    if not found.size:
+        hint = "loosen the limits" if limits != Limits() else "check on_chip_mbit"
+        raise InputError(
+            f"{platform.name}: no design fits: {within} "
+            f"hold no double-buffered tile of {platform.word_bits}-bit words; {hint}"
+        )
+    if all_rows:
+        total = int(found[:, 0].sum()) // 2
+        if total > MAX_ALL_ROWS:
+            raise InputError(
+                f"{platform.name}: expected a small board to enumerate T_R on, at most {MAX_ALL_ROWS:,} designs, "
+                f"found {total:,}"
+            )
+        found = np.concatenate([[(rows, p, c) for rows in range(top, 0, -2)] for top, p, c in found.tolist()])
+    return np.ascontiguousarray(found, dtype=np.int64)

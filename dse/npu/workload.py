@@ -1,0 +1,100 @@
+"""A network in the form the kernels take."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...models import Gemm, Network
+from .space import LayerKind
+
+
+class Work(NamedTuple):
+    """Layers as arrays.
+
+    Attributes
+    ----------
+    gemms : (U, 4) ndarray of float64
+        R, P, C, groups.
+    kinds : (U,) ndarray of int64
+        Their :class:`.space.LayerKind`: the list of layouts each chooses from.
+    repeats : (U, S) ndarray of float64
+        How often each occurs in each stage.
+    memory_words : (S,) ndarray of float64
+        Words that each stage's memory-only layers move for each sample.
+    fetched : (U,) ndarray of float64
+        Share of each layer's weights that is fetched; the rest stays in a persistent buffer.
+    """
+
+    gemms: NDArray[np.float64]
+    kinds: NDArray[np.int64]
+    repeats: NDArray[np.float64]
+    memory_words: NDArray[np.float64]
+    fetched: NDArray[np.float64]
+
+
+def fetched_shares(network: Network, room: int) -> list[float]:
+    """Share of each product's weights that is fetched if those of the first layers stay on the chip.
+
+    Parameters
+    ----------
+    network : Network
+        What runs, heads included.
+    room : int
+        Words that stay.
+
+    Returns
+    -------
+    list of float
+        0 for layers that stay whole; of the first that does not fit, a part stays. A product of two activations has no
+        weights, and is fetched.
+    """
+    shares = []
+    for layer in network.layers:
+        if layer.gemm is None:
+            continue
+        weights = 0 if layer.per_sample else layer.gemm.P * layer.gemm.C * layer.gemm.groups
+        stays = min(weights, room)
+        room -= stays
+        shares.append(1 - stays / weights if weights else 1.0)
+    return shares
+
+
+def distinct(network: Network, *, memory_layers: bool = True, room: int = 0) -> tuple[Work, NDArray[np.int64]]:
+    """Equal layers once, in order of first appearance.
+
+    Parameters
+    ----------
+    network : Network
+        What runs, heads included.
+    memory_layers : bool
+        Whether memory-only layers move words.
+    room : int
+        Weights that stay on the chip, those of the first layers (:func:`fetched_shares`).
+
+    Returns
+    -------
+    work : Work
+        U distinct layers.
+    rows : (L,) ndarray of int64
+        Where each of the network's products stands among them.
+    """
+    stages = len(network.exits)
+    words = np.zeros(stages)
+    for layer in network.layers:
+        words[layer.stage - 1] += layer.memory_words * memory_layers
+    products = [layer for layer in network.layers if layer.gemm]
+    index: dict[tuple[Gemm | None, bool, float], int] = {}
+    shares = fetched_shares(network, room)
+    keys = [(layer.gemm, layer.per_sample, share) for layer, share in zip(products, shares, strict=True)]
+    rows = np.array([index.setdefault(key, len(index)) for key in keys])
+    fetched = np.array([key[2] for key in index])
+    first = [products[row] for row in np.unique(rows, return_index=True)[1]]
+    repeats = np.zeros((len(index), stages))
+    for row, layer in zip(rows, products, strict=True):
+        repeats[row, layer.stage - 1] += 1
+    gemms = np.array([layer.gemm for layer in first], dtype=np.float64)
+    kinds = np.array([LayerKind.of(layer) for layer in first], dtype=np.int64)
+    return Work(gemms, kinds, repeats, words, fetched), rows

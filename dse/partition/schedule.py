@@ -1,0 +1,365 @@
+"""When each device of a cluster sends and computes, for one image or for images that follow each other.
+
+All devices work on every block, so that a block is no stage of a pipeline with hardware of its own: blocks of several
+images compete for the same processors and links.  Pipelining therefore gains what one image leaves idle on the busiest
+of them: while one image is on the links, another one can be on the processors.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import insort
+from collections import defaultdict
+from typing import NamedTuple
+
+import numpy as np
+
+from ...formats import InputError
+from ...tables.latency import LatencyTable, pair_rows
+from ...tables.partition import BlockRows, PartitionTable, WholeStep
+
+STEPS_PER_INTERVAL = 100
+"""Intervals that are tried are apart by this part of the least one."""
+
+NEARLY = 1e-9
+"""Tasks that overlap by less than this share of an interval touch: their times are rounded sums."""
+
+
+class Task(NamedTuple):
+    """What one device does without a pause.
+
+    Attributes
+    ----------
+    step : str
+        Last layer of the block, or the first of the layers that need a whole map.
+    stage : int
+        1-based stage.
+    resource : str
+        ``"<device> link"``, ``"<device> processor"``, or ``"uplink"``, the link that all share.
+    begin_s, end_s : float
+        From the begin of the image.
+    """
+
+    step: str
+    stage: int
+    resource: str
+    begin_s: float
+    end_s: float
+
+
+class Step(NamedTuple):
+    """A block, or layers that need a whole map.  It begins when all devices have finished the one before.
+
+    Attributes
+    ----------
+    name : str
+        Last layer of the block, or the first of the layers that need a whole map.
+    stage : int
+        1-based stage.
+    taken : dict of str to tuple of float and str
+        Time for which it takes each link and then each processor; and what a processor waits for: the link that brings
+        its rows.
+    """
+
+    name: str
+    stage: int
+    taken: dict[str, tuple[float, str]]
+
+
+def steps_of(table: PartitionTable) -> list[Step]:
+    """The steps of an image that runs to the end, in the order in which they run.
+
+    Parameters
+    ----------
+    table : PartitionTable
+        The partition.
+
+    Returns
+    -------
+    list of Step
+        Stage by stage the blocks of the backbone, of the branch, and the layers that need a whole map.  While a map is
+        gathered, the links of all that send and of the one that receives are taken.
+    """
+    found: list[BlockRows | WholeStep] = [*table.blocks, *table.wholes]
+    found.sort(key=lambda step: (step.stage, isinstance(step, WholeStep)))  # stable: blocks are in execution order
+    return [_step(table, item) for item in found if item.time_s > 0]
+
+
+def _step(table: PartitionTable, item: BlockRows | WholeStep) -> Step:
+    names = table.devices
+    links = ["uplink" if table.cluster.uplink else f"{name} link" for name in names]
+    if isinstance(item, BlockRows):
+        name, transfers_s, computes_s = item.name, item.transfer_s, item.compute_s
+    else:
+        sends = zip(names, item.sent_bytes, strict=True)
+        name, transfers_s = item.layers[0], [item.gather_s * (sent > 0 or who == item.device) for who, sent in sends]
+        computes_s = [item.compute_s * (who == item.device) for who in names]
+    transfer_s: dict[str, float] = {}
+    for link, time_s in zip(links, transfers_s, strict=True):
+        transfer_s[link] = max(time_s, transfer_s.get(link, 0.0))
+    taken = {link: (time_s, "") for link, time_s in transfer_s.items()}
+    taken |= {
+        f"{device} processor": (time_s, link) for device, time_s, link in zip(names, computes_s, links, strict=True)
+    }
+    return Step(name, item.stage, {resource: pair for resource, pair in taken.items() if pair[0]})
+
+
+class _Calendar:
+    """When a link or processor is taken, in a time that begins anew after every interval."""
+
+    def __init__(self, interval_s: float) -> None:
+        self.interval_s = interval_s
+        self.taken: list[tuple[float, float]] = []
+
+    def place(self, ready_s: float, time_s: float) -> float | None:
+        """Take the earliest time from ``ready_s`` on; ``None`` if no gap is as long as that."""
+        whole, slack_s = self.interval_s, NEARLY * time_s
+        if not self.taken or math.isinf(whole):
+            begin_s = ready_s if not self.taken else max(ready_s, self.taken[-1][1])
+            if time_s > whole + slack_s:
+                return None
+            insort(self.taken, (begin_s % whole, begin_s % whole + time_s))
+            return begin_s
+        ends = [end for _, end in self.taken]
+        gaps = zip(ends, [*(begin for begin, _ in self.taken[1:]), self.taken[0][0] + whole], strict=True)
+        found = []
+        for gap, until in gaps:
+            # the first round in which this gap ends late enough
+            turns = math.ceil((ready_s - until + time_s - slack_s) / whole)
+            begin_s = max(ready_s, gap + turns * whole)
+            if begin_s + time_s <= until + turns * whole + slack_s:
+                found.append(begin_s)
+        if not found:
+            return None
+        insort(self.taken, (min(found) % whole, min(found) % whole + time_s))
+        return min(found)
+
+
+def schedule(table: PartitionTable, interval_s: float = math.inf) -> list[Task] | None:
+    """Schedule one image so that another one can begin after every interval.
+
+    Each task begins as early as its step may, and as its link or processor is free of all other images: free at this
+    time modulo the interval (a modulo reservation table; B. R. Rau, Iterative Modulo Scheduling, MICRO 1994).
+
+    Parameters
+    ----------
+    table : PartitionTable
+        The partition.
+    interval_s : float
+        Time from the begin of an image to that of the next.
+
+    Returns
+    -------
+    list of Task or None
+        In the order of the steps; ``None`` if a task does not fit.  With an infinite interval an image has the cluster
+        to itself.
+    """
+    calendars: dict[str, _Calendar] = defaultdict(lambda: _Calendar(interval_s))
+    tasks: list[Task] = []
+    ready_s = 0.0
+    for step in steps_of(table):
+        ends_s: dict[str, float] = {}
+        for resource, (time_s, link) in step.taken.items():
+            begin_s = calendars[resource].place(ends_s.get(link, ready_s), time_s)
+            if begin_s is None:
+                return None
+            ends_s[resource] = begin_s + time_s
+            tasks.append(Task(step.name, step.stage, resource, begin_s, ends_s[resource]))
+        ready_s = max(ends_s.values())
+    return tasks
+
+
+def busy_s(table: PartitionTable, *, to_end: bool = True) -> dict[str, float]:
+    """Time for which one image takes each link and processor.
+
+    Parameters
+    ----------
+    table : PartitionTable
+        The partition.
+    to_end : bool
+        Whether every image runs to the end; else the average over the exits.
+
+    Returns
+    -------
+    dict of str to float
+        Seconds by link and processor, those of a device one after the other.
+    """
+    reach = 1 - np.append(0.0, np.cumsum([item.rate for item in table.exits])[:-1])
+    found = {f"{name} {part}": 0.0 for name in table.devices for part in ("link", "processor")}
+    if table.cluster.uplink:
+        found = {"uplink": 0.0} | {name: 0.0 for name in found if name.endswith("processor")}
+    for step in steps_of(table):
+        share = 1.0 if to_end else float(reach[step.stage - 1])
+        for name, (time_s, _) in step.taken.items():
+            found[name] += share * time_s
+    return found
+
+
+class Choice(NamedTuple):
+    """A schedule of images that follow each other.
+
+    Attributes
+    ----------
+    interval_s : float
+        Time from the begin of an image to that of the next, if all run to the end.
+    mean_interval_s : float
+        The same on average over the exits.  A fixed schedule has the same interval for all; only one image at a time
+        begins when the one before has left.
+    exit_s : list of float
+        Time from the begin of an image to each exit.
+    tasks : list of Task
+        What happens for one image.
+    """
+
+    interval_s: float
+    mean_interval_s: float
+    exit_s: list[float]
+    tasks: list[Task]
+
+    @property
+    def latency_s(self) -> float:
+        """Time of an image that runs to the end."""
+        return self.exit_s[-1]
+
+    @property
+    def in_flight(self) -> int:
+        """Most images that are on their way at a time."""
+        return math.ceil(self.latency_s / self.interval_s - NEARLY)
+
+
+class Pipelining(NamedTuple):
+    """What images that follow each other gain over one at a time.
+
+    Attributes
+    ----------
+    alone_s, average_s : float
+        Time of an image to the end, and on average over the exits, one at a time.
+    busy_s : dict of str to float
+        Time for which an image that runs to the end takes each link and processor.  No schedule has a shorter interval
+        than the longest of them.
+    busiest_s : float
+        Average time over the exits for which an image takes the busiest link or processor: the bound for a cluster that
+        uses also what images leave free that exit.
+    choices : list of Choice
+        Schedules with more images a second than one at a time, by interval, each with a shorter latency than all before
+        it; and as the last one image at a time.
+    """
+
+    alone_s: float
+    average_s: float
+    busy_s: dict[str, float]
+    busiest_s: float
+    choices: list[Choice]
+
+    def gain(self, choice: Choice) -> float:
+        """How many times more images a second than one at a time, each of which leaves at its exit."""
+        return self.average_s / choice.mean_interval_s
+
+    @property
+    def most_gain(self) -> float:
+        """The bound of any schedule."""
+        return self.average_s / self.busiest_s
+
+    def within(self, latency_s: float) -> Choice | None:
+        """The schedule with the shortest interval in which an image takes at most so long."""
+        return next((item for item in self.choices if item.latency_s <= latency_s * (1 + NEARLY)), None)
+
+
+def pipelining(table: PartitionTable) -> Pipelining:
+    """Find schedules in which images follow each other.
+
+    Parameters
+    ----------
+    table : PartitionTable
+        The partition.
+
+    Returns
+    -------
+    Pipelining
+        Intervals from the least one up to the average time of one image at a time are tried, in steps of one hundredth
+        of the least.
+    """
+    one, busy = alone(table), busy_s(table)
+    least_s = max(busy.values())
+    count = max(0, math.ceil(STEPS_PER_INTERVAL * (one.mean_interval_s / least_s - 1) - NEARLY))
+    choices: list[Choice] = []
+    for number in range(count):
+        interval_s = least_s * (1 + number / STEPS_PER_INTERVAL)
+        tasks = schedule(table, interval_s)
+        if tasks is None:
+            continue
+        found = Choice(interval_s, interval_s, _exit_s(table, tasks), tasks)
+        if found.latency_s < (choices[-1].latency_s if choices else math.inf) * (1 - NEARLY):
+            choices.append(found)
+    most = max(busy_s(table, to_end=False).values())
+    return Pipelining(one.latency_s, table.average_s, busy, most, [*choices, one])
+
+
+def alone(table: PartitionTable) -> Choice:
+    """The schedule of one image at a time.
+
+    Parameters
+    ----------
+    table : PartitionTable
+        The partition.
+
+    Returns
+    -------
+    Choice
+        The next image begins when this one, which runs to the end, has finished.
+    """
+    tasks = schedule(table)
+    assert tasks is not None
+    exit_s = _exit_s(table, tasks)
+    return Choice(exit_s[-1], _average_s(table, exit_s), exit_s, tasks)
+
+
+def _exit_s(table: PartitionTable, tasks: list[Task]) -> list[float]:
+    """Time from the begin of an image to each exit."""
+    stages = range(1, len(table.exits) + 1)
+    return [max(task.end_s for task in tasks if task.stage <= stage) for stage in stages]
+
+
+def _average_s(table: PartitionTable, exit_s: list[float]) -> float:
+    """Average time over the exits."""
+    return float(np.dot([item.rate for item in table.exits], exit_s))
+
+
+def pipelined_table(table: PartitionTable, choice: Choice, groups: int = 1) -> LatencyTable:
+    """The latency table of a pipelined cluster: images side by side, each with a share of the cluster.
+
+    Parameters
+    ----------
+    table : PartitionTable
+        The partition.
+    choice : Choice
+        The schedule.
+    groups : int
+        Equal groups of devices that serve side by side, each with this partition.
+
+    Returns
+    -------
+    LatencyTable
+        Times of an image in the schedule.  It loads its group by the share that the interval has in its average time
+        over the exits, and there are as many lanes as fill all groups: together they finish one image of each group in
+        an interval.
+
+    Raises
+    ------
+    InputError
+        If images are not faster than one at a time.
+    """
+    share = choice.mean_interval_s / _average_s(table, choice.exit_s) / groups
+    lanes = math.ceil(1 / share - NEARLY)
+    if lanes < 2:
+        raise InputError(
+            f"{table.network} on {table.cluster.name}: expected a schedule with images side by side, found one that "
+            f"begins an image every {1e3 * choice.mean_interval_s:.4g} ms, when the one before has left on average; "
+            "serve the partition as it is"
+        )
+    stage_s = np.diff(choice.exit_s, prepend=0.0)
+    latency = LatencyTable(
+        network=table.network, platform=table.cluster.name, exits=table.exits, b_max=1, lanes=lanes, load=[0.0, share],
+        rows=pair_rows(stage_s[:, None]),
+    )  # fmt: skip
+    return latency.derived_from(table)

@@ -1,0 +1,1 @@
+"""Search of the SubGraphs that an accelerator keeps (SUSHI)."""

@@ -1,0 +1,183 @@
+"""What SubNets cost on an accelerator, with and without weights that are resident: the typed face of the kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...models.supernets.sharing import shared
+from ...platforms import Accelerator, Depthwise
+from ...tables.choices import Maps, StageB
+from .recipes import uniform_cut
+
+Values = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+KIB = 1024
+
+
+class Work(NamedTuple):
+    """SubNets as arrays.
+
+    Attributes
+    ----------
+    extents : (N, 4, L) ndarray of int64
+        K, C, R, Q of each layer.
+    inputs, outputs : (N, L) ndarray of int64
+        Values of the input and output maps.
+    depthwise : (L,) ndarray of bool
+        Whether each kernel has its own channel.
+    """
+
+    extents: Whole
+    inputs: Whole
+    outputs: Whole
+    depthwise: NDArray[np.bool_]
+
+    @property
+    def boxes(self) -> Whole:
+        """K, C, R, as (N, 3, L)."""
+        return np.ascontiguousarray(self.extents[:, :3])
+
+    @property
+    def weights(self) -> Whole:
+        """Weights of each layer, as (N, L)."""
+        K, C, R = np.moveaxis(self.boxes, 1, 0)
+        found: Whole = K * C * R**2
+        return found
+
+
+class Pairs(NamedTuple):
+    """Costs by SubNet and SubGraph; the first SubGraph is the empty one.
+
+    Attributes
+    ----------
+    time_s : (G, N, M) ndarray of float64
+        Time of a query, on each size of the array.
+    off_chip_bytes, resident_bytes, hit_ratio : (N, M) ndarray of float64
+        As in ``tables.subgraphs``.
+    """
+
+    time_s: Values
+    off_chip_bytes: Values
+    resident_bytes: Values
+    hit_ratio: Values
+
+
+def map_bytes(work: Work, accelerator: Accelerator, maps: Maps) -> Values:
+    """Bytes of feature maps that each layer of each SubNet moves off chip.
+
+    Parameters
+    ----------
+    work : Work
+        The SubNets.
+    accelerator : Accelerator
+        Of which the streaming buffer counts.
+    maps : Maps
+        Which of them move.
+
+    Returns
+    -------
+    (N, L) ndarray of float64
+        Bytes.
+    """
+    size = accelerator.word_bits / 8
+    inputs, outputs = work.inputs * size, work.outputs * size
+    if maps is Maps.NONE:
+        return np.zeros_like(inputs)
+    if maps is Maps.ALL:
+        return inputs + outputs
+    room = accelerator.streaming_kib * KIB
+    read = np.where(inputs > room, inputs, 0.0) if maps is Maps.SPILLED else np.zeros_like(inputs)
+    first = np.arange(len(inputs)), (work.weights > 0).argmax(axis=1)
+    read[first] = inputs[first]  # what the network reads comes from off chip, whatever its size
+    return read + np.where(outputs > room, outputs, 0.0)
+
+
+def compute_s(work: Work, accelerator: Accelerator, arrays: Sequence[tuple[int, int]] | None = None) -> Values:
+    """Time that each layer computes.
+
+    Parameters
+    ----------
+    work : Work
+        The SubNets.
+    accelerator : Accelerator
+        What they run on.
+    arrays : sequence of (int, int), optional
+        K_P and C_P of other sizes of the array; its own if not given.
+
+    Returns
+    -------
+    (G, N, L) ndarray of float64
+        Seconds.
+    """
+    from . import kernels as subgraph_kernels
+
+    sizes = np.array(arrays or [(accelerator.K_P, accelerator.C_P)], dtype=np.int64)
+    cycles = np.empty((len(sizes), len(work.extents), len(work.depthwise)))
+    full = accelerator.depthwise is Depthwise.FULL
+    subgraph_kernels.count_cycles(work.extents, work.depthwise, sizes, full, cycles)
+    found: Values = cycles / accelerator.clock_hz
+    return found
+
+
+def tabulate(
+    work: Work,
+    accelerator: Accelerator,
+    subgraphs: Whole,
+    maps: Maps,
+    stage_b: StageB,
+    arrays: Sequence[tuple[int, int]] | None = None,
+) -> Pairs:
+    """The cost of every SubNet with every SubGraph, and with none.
+
+    Without a persistent buffer, what all SubNets share is fetched before each query (Fig. 9a, stage B) if that is
+    exposed: T_0 = T_PB + bytes / bandwidth, where T_PB is the time with these bytes resident.  As much of it counts as
+    fits the buffer, the same share of every layer.
+
+    Parameters
+    ----------
+    work : Work
+        The SubNets.
+    accelerator : Accelerator
+        What they run on.
+    subgraphs : (M, 3, L) ndarray of int64
+        K, C, R of the SubGraphs.
+    maps : Maps
+        Which feature maps move off chip.
+    stage_b : StageB
+        How shared weights are fetched while nothing is resident.
+    arrays : sequence of (int, int), optional
+        Other sizes of the array, for which times are wanted.
+
+    Returns
+    -------
+    Pairs
+        For M + 1 SubGraphs, of which the first is empty.
+    """
+    from . import kernels as subgraph_kernels
+
+    size, boxes = accelerator.word_bits / 8, work.boxes
+    common = uniform_cut(shared(boxes), capacity(accelerator))
+    every = np.concatenate([np.zeros_like(common)[None], subgraphs, common[None]])
+    moved, times = map_bytes(work, accelerator, maps), compute_s(work, accelerator, arrays)
+    time_s = np.empty((len(times), len(boxes), len(every)))
+    used, overlap = np.empty(time_s.shape[1:]), np.empty(time_s.shape[1:])
+    rate = accelerator.bytes_per_s
+    subgraph_kernels.tabulate_pairs(times, boxes, moved, every, size, rate, time_s, used, overlap)
+    if stage_b is StageB.EXPOSED:
+        time_s[:, :, 0] = time_s[:, :, -1] + used[:, -1] / rate
+    whole = (work.weights * size + moved).sum(axis=1)
+    norm = np.sqrt((boxes[:, :2].astype(np.float64) ** 2).sum(axis=(1, 2)))
+    last = slice(None, -1)
+    return Pairs(
+        time_s[:, :, last], whole[:, None] - used[:, last], used[:, last], np.sqrt(overlap[:, last]) / norm[:, None]
+    )
+
+
+def capacity(accelerator: Accelerator) -> int:
+    """Weights that the persistent buffer holds."""
+    return int(accelerator.persistent_kib * KIB * 8 // accelerator.word_bits)

@@ -1,0 +1,120 @@
+"""Where the time of a SubNet goes on an accelerator, layer by layer, with and without what is resident (Fig. 11)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...formats import InputError
+from ...models.supernets.sharing import shared
+from ...tables.choices import StageB
+from ...tables.subgraphs import SubGraphTable
+from .costs import Values, Work, compute_s, map_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Roofline:
+    """The layers of one SubNet, with nothing and with one SubGraph resident.
+
+    Attributes
+    ----------
+    table : SubGraphTable
+        What is explained.
+    subnet, state : int
+        Places of the SubNet and of the SubGraph in it.
+    layers : list of str
+        The layers that the SubNet has.
+    macs, compute_s : (L,) ndarray of float64
+        MACs of each, and time to compute them.
+    bytes_empty, bytes_resident : (L,) ndarray of float64
+        Bytes that each moves off chip, with nothing and with the SubGraph resident.
+    exposed_s : float
+        By what a query with an empty buffer takes longer because what all SubNets share is fetched before it, not
+        during it; 0 if that is hidden.
+    """
+
+    table: SubGraphTable
+    subnet: int
+    state: int
+    layers: list[str]
+    macs: Values
+    compute_s: Values
+    bytes_empty: Values
+    bytes_resident: Values
+    exposed_s: float
+
+    @property
+    def empty_s(self) -> Values:
+        """Time of each layer with nothing resident, all weights fetched during the query."""
+        return np.maximum(self.compute_s, self.bytes_empty / self.table.accelerator.bytes_per_s)
+
+    @property
+    def resident_s(self) -> Values:
+        """Time of each layer with the SubGraph resident."""
+        return np.maximum(self.compute_s, self.bytes_resident / self.table.accelerator.bytes_per_s)
+
+    def memory_bound(self, moved: Values) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Which layers wait for off-chip memory if each moves so many bytes."""
+        found: np.ndarray[tuple[int], np.dtype[np.bool_]] = moved / self.table.accelerator.bytes_per_s > self.compute_s
+        return found
+
+
+def explain_pair(table: SubGraphTable, subnet: str | None = None, state: str | None = None) -> Roofline:
+    """The layers of a SubNet with and without a SubGraph.
+
+    Parameters
+    ----------
+    table : SubGraphTable
+        The pairs.
+    subnet : str, optional
+        Name of the SubNet; the first if not given.
+    state : str, optional
+        Name of the SubGraph; the best if not given.
+
+    Returns
+    -------
+    Roofline
+        Its layers.
+
+    Raises
+    ------
+    InputError
+        If there is no such SubNet or SubGraph.
+    """
+    i = 0 if subnet is None else _place("--subnet", subnet, [item.name for item in table.subnets])
+    j = table.best if state is None else _place("--state", state, [item.name for item in table.subgraphs])
+    member, graph = table.subnets[i], table.subgraphs[j]
+    boxes = np.array([member.K, member.C, member.R])
+    work = Work(
+        np.vstack([boxes, [member.Q]])[None],
+        np.array([member.inputs]),
+        np.array([member.outputs]),
+        np.array([layer.depthwise for layer in table.layers]),
+    )
+    chip, size = table.accelerator, table.accelerator.word_bits / 8
+    K, C, R = shared([boxes, np.array([graph.K, graph.C, graph.R])])
+    resident = K * C * R**2 * size
+    whole = work.weights[0] * size + map_bytes(work, chip, table.options.maps)[0]
+    present = work.weights[0] > 0
+    times = compute_s(work, chip)[0, 0]
+    hidden_s = float(np.maximum(times, whole / chip.bytes_per_s).sum())
+    exposed = table.options.stage_b is StageB.EXPOSED
+    return Roofline(
+        table=table,
+        subnet=i,
+        state=j,
+        layers=[layer.name for layer, here in zip(table.layers, present, strict=True) if here],
+        macs=(work.weights[0] * work.extents[0, 3])[present].astype(np.float64),
+        compute_s=times[present],
+        bytes_empty=whole[present],
+        bytes_resident=(whole - resident)[present],
+        exposed_s=table.time_s[i][0] - hidden_s if exposed else 0.0,
+    )
+
+
+def _place(option: str, name: str, names: list[str]) -> int:
+    if name in names:
+        return names.index(name)
+    some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+    raise InputError(f'{option}: expected one of {some}, found "{name}"')

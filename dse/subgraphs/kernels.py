@@ -1,0 +1,90 @@
+"""The cost model of an accelerator with a persistent buffer, compiled (paper 003; docs/sushi.md).
+
+Symbols: of L layers, a SubNet has K kernels of C channels and R x R, and Q output positions; a SubGraph has K, C and R
+too, 0 where it lacks a layer.  The array computes K_P kernels of C_P channels side by side, nine products each.  The
+typed face is in ``subgraph_costs``.
+"""
+
+import numpy as np
+
+from ...jit import compiled
+
+# numpy's error model divides without a test for zero, which no vector loop could carry
+kernel = compiled(error_model="numpy")
+
+
+@kernel
+def count_cycles(extents, depthwise, arrays, full, cycles):
+    """Cycles of each layer of each SubNet, on each size of the array.
+
+    Parameters
+    ----------
+    extents : (N, 4, L) int64
+        K, C, R, Q of N SubNets.
+    depthwise : (L,) bool
+        Whether each kernel has its own channel.
+    arrays : (G, 2) int64
+        K_P and C_P of G sizes.
+    full : bool
+        Whether a depthwise layer uses the whole array, not one row.
+    cycles : (G, N, L) float64
+        Output.
+    """
+    for g in range(len(arrays)):
+        K_P, C_P = arrays[g, 0], arrays[g, 1]
+        for n in range(len(extents)):
+            for l in range(len(depthwise)):  # noqa: E741  (the layer)
+                K, C, R, Q = extents[n, 0, l], extents[n, 1, l], extents[n, 2, l], extents[n, 3, l]
+                # Section 4.2.1: a large kernel is a series of 3x3, and 1x1 has nine channels in a DPE
+                windows = -(-R * R // 9)
+                if depthwise[l]:
+                    steps = -(-K // (K_P * C_P) if full else -K // K_P) * windows
+                elif R == 1:
+                    steps = (-(-K // K_P)) * (-(-C // (9 * C_P)))
+                else:
+                    steps = (-(-K // K_P)) * (-(-C // C_P)) * windows
+                cycles[g, n, l] = steps * Q
+
+
+@kernel
+def tabulate_pairs(compute_s, boxes, maps, subgraphs, bytes_of_weight, bytes_per_s, time_s, used, overlap):
+    """Time of each SubNet while each SubGraph is resident, and what of it the SubNet uses.
+
+    Parameters
+    ----------
+    compute_s : (G, N, L) float64
+        Time to compute each layer, on each size of the array.
+    boxes : (N, 3, L) int64
+        K, C, R of N SubNets.
+    maps : (N, L) float64
+        Bytes of feature maps that move off chip.
+    subgraphs : (M, 3, L) int64
+        K, C, R of M SubGraphs.
+    bytes_of_weight, bytes_per_s : float
+        Size of a weight, and the off-chip bandwidth.
+    time_s : (G, N, M) float64
+        Output: sum over layers of max(compute, off-chip bytes / bandwidth).
+    used : (N, M) float64
+        Output: resident bytes that the SubNet uses.
+    overlap : (N, M) float64
+        Output: the sum of the squares of K and C that both have, for the hit ratio (Appendix A.4).
+    """
+    layers = boxes.shape[2]
+    moved_s = np.empty(layers)
+    for n in range(len(boxes)):
+        for m in range(len(subgraphs)):
+            found, squares = 0.0, 0.0
+            for l in range(layers):  # noqa: E741  (the layer)
+                K, C, R = boxes[n, 0, l], boxes[n, 1, l], boxes[n, 2, l]
+                k, c, r = min(K, subgraphs[m, 0, l]), min(C, subgraphs[m, 1, l]), min(R, subgraphs[m, 2, l])
+                resident = bytes_of_weight * (k * c * r * r)
+                moved_s[l] = (bytes_of_weight * (K * C * R * R) + maps[n, l] - resident) / bytes_per_s
+                found += resident
+                if resident > 0:
+                    squares += k * k + c * c
+            used[n, m], overlap[n, m] = found, squares
+            for g in range(len(compute_s)):
+                total = 0.0
+                for l in range(layers):  # noqa: E741  (the layer)
+                    total += max(compute_s[g, n, l], moved_s[l])
+                time_s[g, n, m] = total

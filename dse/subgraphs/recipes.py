@@ -1,0 +1,164 @@
+"""Candidates for the persistent buffer: common parts of SubNets, cut to its size (paper 003, Section 3.2)."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...models.supernets.sharing import shared, weights_in
+from ...tables.choices import Cut
+
+Whole = NDArray[np.int64]
+
+
+class Recipes(NamedTuple):
+    """Candidates before they are cut: M of them.
+
+    Attributes
+    ----------
+    boxes : (M, 3, L) ndarray of int64
+        K, C, R of what each is cut from.
+    orders : (M, L) ndarray of int64
+        Order in which each takes layers; not used where the cut is uniform.
+    cuts : list of Cut
+        How each is cut.
+    of : list of list of str
+        The SubNets of whose common part each is cut.
+    """
+
+    boxes: Whole
+    orders: Whole
+    cuts: list[Cut]
+    of: list[list[str]]
+
+
+def make_recipes(subnets: Whole, names: Sequence[str], cuts: Sequence[Cut], count: int, seed: int) -> Recipes:
+    """Candidates, the same first ones for every count.
+
+    They are cut from what all SubNets share, from each SubNet, and from what two of them share.  Each of these is cut
+    in each way; those that are drawn at random are drawn again until there are enough.
+
+    Parameters
+    ----------
+    subnets : (N, 3, L) ndarray of int64
+        K, C, R of N SubNets.
+    names : sequence of str
+        Their names.
+    cuts : sequence of Cut
+        Ways to cut.
+    count : int
+        How many candidates, at most.
+    seed : int
+        Seed of random cuts.
+
+    Returns
+    -------
+    Recipes
+        Fewer than ``count`` if no way to cut is random.
+    """
+    groups = [tuple(range(len(names))), *((i,) for i in range(len(names))), *combinations(range(len(names)), 2)]
+    sources: dict[bytes, tuple[tuple[int, ...], Whole]] = {}
+    for group in groups:
+        box = shared(subnets[list(group)])
+        if box.any():
+            sources.setdefault(box.tobytes(), (group, box))
+    layers, source = subnets.shape[2], random.Random(f"SubGraphs, seed {seed}")  # noqa: S311  (no secret)
+    made: list[tuple[Cut, tuple[int, ...], Whole, list[int]]] = []
+    ways = [cut for cut in Cut if cut in cuts]
+    while ways and sources and len(made) < count:
+        made += [(cut, group, box, _order(cut, layers, source)) for cut in ways for group, box in sources.values()]
+        ways = [cut for cut in ways if cut in (Cut.RUN, Cut.RANDOM)]
+    del made[count:]
+    return Recipes(
+        np.array([box for _, _, box, _ in made], dtype=np.int64).reshape(-1, 3, layers),
+        np.array([order for *_, order in made], dtype=np.int64).reshape(-1, layers),
+        [cut for cut, *_ in made],
+        [[names[i] for i in group] for _, group, *_ in made],
+    )
+
+
+def _order(cut: Cut, layers: int, source: random.Random) -> list[int]:
+    """The order in which a cut takes layers. A run goes on to the end, and then from its start back to the front."""
+    order = list(range(layers))
+    if cut is Cut.RANDOM:
+        source.shuffle(order)
+    elif cut is Cut.RUN:
+        start = source.randrange(layers)
+        order = order[start:] + order[:start][::-1]
+    return order
+
+
+def cut_to(recipes: Recipes, budget: int) -> Whole:
+    """Candidates cut to a budget. A larger budget never takes weights away.
+
+    Parameters
+    ----------
+    recipes : Recipes
+        The candidates.
+    budget : int
+        Weights that fit.
+
+    Returns
+    -------
+    (M, 3, L) ndarray of int64
+        K, C, R of each; all 0 where nothing of a layer is left.
+    """
+    uniform = np.array([cut is Cut.UNIFORM for cut in recipes.cuts], dtype=bool)
+    found = recipes.boxes.copy()
+    if not uniform.all():
+        found[~uniform] = _in_order(recipes.boxes[~uniform], recipes.orders[~uniform], budget)
+    known: dict[bytes, Whole] = {}
+    for m in np.flatnonzero(uniform):
+        box = recipes.boxes[m]
+        found[m] = known.setdefault(box.tobytes(), uniform_cut(box, budget))
+    return found
+
+
+def _in_order(boxes: Whole, orders: Whole, budget: int) -> Whole:
+    """Layers in the given order while they fit; the first that does not fit loses kernels, those behind it all."""
+    K, C, R = np.moveaxis(boxes, 1, 0)
+    each = C * R**2
+    total = np.take_along_axis(K * each, orders, axis=1)
+    left = np.empty_like(total)
+    np.put_along_axis(left, orders, budget - (np.cumsum(total, axis=1) - total), axis=1)
+    return _with_kernels(boxes, np.clip(left // np.maximum(each, 1), 0, K))
+
+
+def _with_kernels(boxes: Whole, K: Whole) -> Whole:
+    """The same with so many kernels; a layer without kernels has no channels either."""
+    kept = np.where((K > 0)[..., None, :], boxes, 0)
+    kept[..., 0, :] = K
+    return kept
+
+
+def uniform_cut(box: Whole, budget: int) -> Whole:
+    """The largest share s for which floor(s K) kernels of every layer fit.
+
+    Parameters
+    ----------
+    box : (3, L) ndarray of int64
+        K, C, R.
+    budget : int
+        Weights that fit.
+
+    Returns
+    -------
+    (3, L) ndarray of int64
+        K, C, R that are left.
+    """
+    if weights_in(box) <= budget:
+        return box
+    K = box[0]
+    shares = np.unique(np.concatenate([np.arange(1, kernels) / kernels for kernels in np.unique(K[K > 1])] or [[]]))
+
+    def cut(share: float) -> Whole:
+        return _with_kernels(box, np.floor(K * share + 1e-9).astype(np.int64))
+
+    fitting = bisect_right(shares, budget, key=lambda share: weights_in(cut(share)))
+    return cut(shares[fitting - 1]) if fitting else np.zeros_like(box)

@@ -1,8 +1,0 @@
-from .capacity import Capacity as Capacity, find_capacity as find_capacity
-from .codesign import Codesign as Codesign, codesign as codesign
-from .comparison import compare as compare
-from .inputs import Requests as Requests
-from .latency_target import MetTarget as MetTarget, meet_target as meet_target
-from .scenarios import load_scenario as load_scenario
-from .serve import Served as Served, serve as serve
-from .thresholds import ThresholdPoint as ThresholdPoint, sweep_thresholds as sweep_thresholds

@@ -1,0 +1,248 @@
+"""Measures a network on this machine, stage by stage and in place, and writes it as a device (``fluidb measure``)."""
+
+from __future__ import annotations
+
+import io
+import os
+import platform
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..dse.device.decisions import tabulate_decisions
+from ..formats import InputError, check_own_folder, table_text, write_directory
+from ..models import Exit
+from ..platforms.device import MAX_BATCH
+from ..platforms.measured import Measured
+from ..platforms.platform import NAME
+from ..platforms.writer import platform_text
+from ..serving.statistics import mean_interval
+from ..tables.decisions import DECISIONS_FILE
+from ..tables.latency import LATENCY_FILE, LatencyTable, pair_rows
+from ..traffic.exits import decide, levels
+from ..traffic.samples import samples_bytes
+from .network import RealNetwork
+from .protocol import ALONE, run_protocol
+
+DEVICE_FILE, TIMES_FILE, SAMPLES_FILE = "device.toml", "times.csv", "samples.npz"
+
+Floats = NDArray[np.float64]
+
+NOISY = 0.05
+"""Largest half-width of an interval, as a share of its mean, of a figure that counts as measured."""
+
+WARM_UP = 2
+"""Rounds that are not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The time of a stage at a batch size: mean and half-width of its interval over rounds, and median."""
+
+    stage: int
+    batch: int
+    seconds: float
+    half_width_s: float
+    median_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What a machine takes for a network.
+
+    Attributes
+    ----------
+    device : Measured
+        It as a device; ``sources`` say how each number was measured.
+    table : LatencyTable
+        Its latency table.
+    cells : list of Cell
+        Times of the stages, with their spread.
+    round_times : (R,) ndarray of float64
+        How long each round took for the stages, as a share of the mean of all.
+    drift : float
+        By how much the second half of the rounds was slower than the first.
+    noisy : list of str
+        Figures that were measured badly, and how badly.
+    """
+
+    device: Measured
+    table: LatencyTable
+    cells: list[Cell]
+    round_times: Floats
+    drift: float
+    noisy: list[str]
+
+
+def machine() -> str:
+    """The processor and the system, for people."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        model = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        model = platform.processor() or platform.machine()
+    release = platform.release().partition("-")[0]
+    return f"{model}, {os.cpu_count()} cores, {platform.system()} {release}"
+
+
+def measure(
+    network: RealNetwork,
+    *,
+    b_max: int = 8,
+    rounds: int = 20,
+    name: str | None = None,
+    seed: int = 0,
+    warm_up: int = WARM_UP,
+    progress: Callable[[int, int], None] | None = None,
+) -> Measurement:
+    """Measure a network on this machine.
+
+    The protocol is that of :func:`.measuring_protocol.run_protocol`.
+
+    Parameters
+    ----------
+    network : RealNetwork
+        The network, with samples.
+    b_max : int
+        Largest batch size.
+    rounds : int
+        Repetitions that are counted.
+    name : str, optional
+        The device's name.
+    seed : int
+        Of the random orders and exits.
+    warm_up : int
+        Repetitions before these.
+    progress : callable, optional
+        Called with the requests that returned, and their number.
+
+    Returns
+    -------
+    Measurement
+        The times.
+
+    Raises
+    ------
+    InputError
+        If a stage fails.
+    """
+    if not 1 <= b_max <= MAX_BATCH:
+        raise InputError(f"--b-max: expected 1 to {MAX_BATCH}, found {b_max}")
+    if rounds < 2:
+        raise InputError(f"--rounds: expected at least 2, found {rounds}")
+    name = name or "this-machine"
+    if not re.fullmatch(NAME, name):
+        raise InputError(f'--name: expected up to 80 letters, digits, dots, "-" and "_", found "{name}"')
+    rates, random = _rates(network), np.random.default_rng(seed)
+    seen = run_protocol(network, rates, b_max, warm_up + rounds, random, progress)
+    times_s, wake_up_s = seen.stage_s[warm_up:], seen.wake_up_s[warm_up:]
+    wake_up_s = wake_up_s[np.isfinite(wake_up_s)]
+    means = times_s.mean(axis=0)
+    cells, noisy = [], []
+    for stage in range(len(rates)):
+        for batch in range(1, b_max + 1):
+            here = times_s[:, stage, batch]
+            half_s = _half_width(here)
+            cells.append(Cell(stage + 1, batch, float(here.mean()), half_s, float(np.median(here))))
+            if half_s > NOISY * here.mean():
+                noisy.append(f"stage {stage + 1}, batch {batch}: +- {half_s / here.mean():.1%}")
+    if _half_width(wake_up_s) > NOISY * means[:, 1].sum():
+        noisy.append(f"wake_up_s: +- {_half_width(wake_up_s) / means[:, 1].sum():.1%} of a pass")
+    relative = (times_s[:, :, 1:] / means[:, 1:]).mean(axis=(1, 2))
+    drift = float(relative[len(relative) // 2 :].mean() / relative[: len(relative) // 2].mean() - 1.0)
+    if abs(drift) > NOISY:
+        noisy.append(f"drift: the second half of the rounds took {drift:+.1%}")
+    wake_s = max(0.0, float(wake_up_s.mean())) if len(wake_up_s) else None
+    rounds_text = f"{rounds} rounds after {warm_up} to warm up"
+    gathers = seen.gathers[seen.gathers[:, 0] >= warm_up, 1:]
+    device = _device(network, cells, wake_s, gathers, name, rounds_text, drift)
+    exits = [Exit(name=name, rate=rate) for name, rate in zip(network.exits, rates.tolist(), strict=True)]
+    table = LatencyTable(
+        network=network.name, platform=device.name, exits=exits, b_max=b_max,
+        rows=pair_rows(np.array(device.times_s[0])), gather_s=device.gathers_s(len(exits)), wake_up_s=wake_s,
+    )  # fmt: skip
+    return Measurement(device, table, cells, relative, drift, noisy)
+
+
+def _half_width(values: Floats) -> float:
+    found = mean_interval(values)
+    return 0.0 if found is None else (found.high - found.low) / 2
+
+
+def _rates(network: RealNetwork) -> Floats:
+    """The share of the samples that leave at each exit, at the usual threshold."""
+    samples, count = network.samples(), len(network.exits)
+    left = decide(samples.confidences, levels(None, count), count)
+    rates: Floats = np.bincount(left, minlength=count + 1)[1:] / len(samples)
+    return rates
+
+
+def _device(
+    network: RealNetwork,
+    cells: list[Cell],
+    wake_up_s: float | None,
+    gathers: Floats,
+    name: str,
+    rounds: str,
+    drift: float,
+) -> Measured:
+    """The device, with the source of every number."""
+    spread = max(cell.half_width_s / cell.seconds for cell in cells)
+    protocol = (
+        f"{rounds}, each of every batch size some times in a row, the sizes in random order, by the runner of "
+        f"`fluidb serve-real`; mean, with an interval of at most "
+        f"+- {spread:.1%}; the second half of the rounds took {drift:+.1%}"
+    )
+    sources = {"table": f"measured on {machine()}; {network.runs_on}; Python {platform.python_version()}; {protocol}"}
+    content = {
+        "name": name,
+        "title": f"{network.name} on {machine()}"[:100],
+        "table": TIMES_FILE,
+        "network": network.name,
+        "stages": len(network.exits),
+    }
+    if wake_up_s is not None:
+        content["wake_up_s"] = wake_up_s
+        sources["wake_up_s"] = f"measured: {ALONE} requests at an idle device in every round, mean"
+    if len(gathers):
+        counts, gather_s = gathers.T
+        slope_s = float(np.cov(counts, gather_s)[0, 1] / counts.var(ddof=1)) if np.ptp(counts) else 0.0
+        slope_s = max(0.0, slope_s)
+        floor_s = max(0.0, float(gather_s.mean() - slope_s * counts.mean()))
+        content |= {"gather_floor_s": floor_s, "gather_s_per_sample": slope_s}
+        sources |= dict.fromkeys(("gather_floor_s", "gather_s_per_sample"), f"{len(counts)} gathers, least squares")
+    times = [[cell.seconds for cell in cells if cell.stage == stage] for stage in range(1, len(network.exits) + 1)]
+    return Measured.of({**content, "sources": sources}, times)
+
+
+def check_measured_folder(folder: Path, replace: bool) -> None:
+    """Refuse, before any work is done, a folder that holds something else."""
+    own = {LATENCY_FILE, DECISIONS_FILE, DEVICE_FILE, TIMES_FILE, SAMPLES_FILE}
+    check_own_folder(folder, replace, "a measured device", DEVICE_FILE, own)
+
+
+def write_measurement(network: RealNetwork, found: Measurement, folder: Path, *, replace: bool = False) -> None:
+    """Write the device, its times, its latency table, and the answers to the samples, whole or not at all.
+
+    Raises
+    ------
+    InputError
+        If the folder holds something else, or the file system refuses.
+    """
+    check_measured_folder(folder, replace)
+    rows = io.StringIO()
+    rows.write("stage,batch,seconds,half_width_s,median_s\n")
+    for cell in found.cells:
+        rows.write(f"{cell.stage},{cell.batch},{cell.seconds!r},{cell.half_width_s!r},{cell.median_s!r}\n")
+    files: dict[str, str | bytes] = {
+        DEVICE_FILE: platform_text(found.device),
+        TIMES_FILE: rows.getvalue(),
+        LATENCY_FILE: table_text(found.table),
+        DECISIONS_FILE: table_text(tabulate_decisions(found.table)),
+        SAMPLES_FILE: samples_bytes(network.samples()),
+    }
+    write_directory(folder, files, replace=replace)

@@ -1,0 +1,27 @@
+"""What running a network on this machine needs."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from ..formats import InputError
+
+
+def check_runtime(what: str) -> None:
+    """Refuse if libraries of the extras ``onnx`` and ``runtime`` are missing.
+
+    Parameters
+    ----------
+    what : str
+        What needs them, for the fault.
+
+    Raises
+    ------
+    InputError
+        With the command that installs them.
+    """
+    for needed in ("onnx", "onnxruntime"):
+        if find_spec(needed) is None:
+            raise InputError(
+                f"{what}: a real device needs {needed}, which is not installed: pip install 'fluidb[onnx,runtime]'"
+            )

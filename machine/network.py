@@ -1,0 +1,247 @@
+"""A network that runs on this machine, with the samples that it answers."""
+
+from __future__ import annotations
+
+import warnings
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError
+from ..models.importers.names import plain_name
+from ..traffic.samples import Samples
+from .cores import chosen_cores, cores_text
+from .maps import MapEngine
+from .needs import check_runtime
+
+SHIPPED = Path(__file__).parents[1] / "models" / "digits"
+"""The network that ships, and its test split."""
+
+DRAWN = 256
+"""Random samples that a network gets if the user has none; their answers mean nothing."""
+
+TOLERANCE = 1e-3
+"""Largest difference of two answers that rounding explains, as a share of the largest value."""
+
+HALF_TOLERANCE = 1e-2
+"""The same for answers of 16 bits, which have three decimal places."""
+
+
+class RealNetwork:
+    """An ONNX network, cut at its exits, and the samples of a data set.
+
+    Parameters
+    ----------
+    model : str
+        Path of an ONNX file, or ``digits``, which ships.
+    inputs : Path, optional
+        An ``.npz`` file with the array ``input``, or one array for each input of the network by its name; and perhaps
+        ``label``.  If not given, those of the shipped network, or random values without labels.
+    exits : sequence of str, optional
+        Outputs or nodes that answer; all outputs if not given.
+    threads : int
+        Threads of a stage.
+    progress : callable, optional
+        Called with the samples that the network has answered alone, and their number.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    runs_on : str
+        The runtime, its threads and their cores, for people.
+    cores : list of int
+        The core of each thread of a stage; none if the system leaves them no choice.
+    answers : list of (S, C) ndarray
+        The answers at each exit to every sample, which ran alone through the network as one model.
+
+    Raises
+    ------
+    InputError
+        If the extra ``runtime`` is missing, the network cannot be cut, or the samples do not fit it.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        inputs: Path | None = None,
+        exits: Sequence[str] | None = None,
+        threads: int = 1,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        check_runtime(model)
+        from ..models.importers.onnx.cut import read_stages
+        from .runtime import VERSION, Session
+
+        shipped = model == "digits" and not Path(model).exists()
+        self.path = SHIPPED / "digits.onnx" if shipped else Path(model)
+        self.name, self.runtime = plain_name(self.path.stem), f"onnxruntime {VERSION}"
+        self.cores = chosen_cores(threads)
+        self.runs_on = f"{self.runtime}, threads: {threads}, {cores_text(self.cores)}"
+        parts = read_stages(self.path, exits)
+        self.session = Session(parts, threads, self.cores, self.path)
+        self.exits = [stage.answer for stage in parts.stages]
+        file = SHIPPED / "inputs.npz" if shipped and inputs is None else inputs
+        self.labels: NDArray[np.int64] | None = None
+        if file is None:
+            self.inputs = self._random()
+        else:
+            self._read(file)
+        self.answers = self._alone(file or self.path, progress)
+        self.probabilities = [stage.probabilities or _shares(answers)
+                              for stage, answers in zip(parts.stages, self.answers, strict=True)]  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(next(iter(self.inputs.values())))
+
+    def _random(self) -> dict[str, NDArray[Any]]:
+        """Random samples, which are enough to measure times."""
+        random, found, faults = np.random.default_rng(0), {}, []
+        for name, (shape, kind) in self.session.inputs.items():
+            if kind is None or not np.issubdtype(kind, np.floating) or not all(isinstance(n, int) for n in shape[1:]):
+                faults.append(
+                    f'{self.path}: input "{name}": expected --inputs, as values of its type or size cannot be drawn'
+                )
+            else:
+                found[name] = random.normal(size=(DRAWN, *shape[1:])).astype(kind)
+        if faults:
+            raise InputError(faults)
+        return found
+
+    def _read(self, file: Path) -> None:
+        """Samples and labels of a file."""
+        try:
+            with file.open("rb") as opened, warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # numpy's, about headers by Python 2
+                if not zipfile.is_zipfile(opened):
+                    raise InputError(f"{file}: expected an .npz file (numpy.savez), found another or a truncated one")
+                opened.seek(0)
+                with np.load(opened, allow_pickle=False) as archive:
+                    held = {name: archive[name] for name in archive.files}
+        except InputError:
+            raise
+        except OSError as error:
+            raise InputError(f"{file}: could not be read ({error.strerror or error})") from None
+        except Exception as error:  # noqa: BLE001  zipfile, zlib and numpy raise a dozen kinds
+            raise InputError(f"{file}: not a whole .npz file ({' '.join(str(error).split())[:80]})") from None
+        labels = held.pop("label", None)
+        wanted = self.session.inputs
+        if len(wanted) == 1 and "input" in held:
+            held = {next(iter(wanted)): held["input"]}
+        if set(held) != set(wanted):
+            names, found = ", ".join(wanted), ", ".join(held) or "none"
+            raise InputError(f"{file}: expected the arrays {names}, and perhaps label, found {found}")
+        arrays = [*held.values(), *([] if labels is None else [labels])]
+        sizes = {len(values) if values.ndim else 0 for values in arrays}
+        if len(sizes) != 1 or 0 in sizes:
+            raise InputError(f"{file}: expected arrays with a row for each sample, found {sorted(sizes)} rows")
+        if labels is not None:
+            if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+                raise InputError(f"{file}: label: expected a whole number for each sample, found another")
+            self.labels = labels.astype(np.int64)
+        self.inputs = {name: values if wanted[name][1] is None else values.astype(wanted[name][1])
+                       for name, values in held.items()}  # fmt: skip
+
+    def _alone(self, file: Path, progress: Callable[[int, int], None] | None) -> list[NDArray[Any]]:
+        """The answers to every sample alone."""
+        rows: list[list[NDArray[Any]]] = []
+        for row in range(len(self)):
+            try:
+                rows.append(self.session.run_whole({name: v[row : row + 1] for name, v in self.inputs.items()}))
+            except Exception as error:  # noqa: BLE001  whatever the runtime's C++ says
+                raise InputError(f"{file}: row {row + 1}: {' '.join(str(error).split())[:150]}") from None
+            if progress is not None:
+                progress(row + 1, len(self))
+        for name, answer in zip(self.exits, rows[0], strict=True):
+            sizes = answer.shape if isinstance(answer, np.ndarray) else ()
+            if len(sizes) != 2 or sizes[0] != 1 or sizes[1] < 2:
+                size = " x ".join(map(str, sizes)) or "a list or a map"
+                raise InputError(
+                    f'{self.path}: exit "{name}": expected an answer of 1 x classes, two or more, to one sample, found '
+                    f"{size}; name outputs of classifiers with --exits"
+                )
+        found = [np.concatenate(answers) for answers in zip(*rows, strict=True)]
+        for name, values in zip(self.exits, found, strict=True):
+            if np.isnan(values).any():
+                row = int(np.isnan(values).any(axis=1).argmax())
+                raise InputError(f'{file}: row {row + 1}: exit "{name}": expected scores, found NaN')
+        return found
+
+    def confidence(self, stage: int, answers: NDArray[Any]) -> NDArray[np.float64]:
+        """The largest probability in each answer of a stage, counted from 0; other answers go through a softmax."""
+        values = answers.astype(np.float64)
+        largest: NDArray[np.float64] = values.max(axis=1)
+        if not self.probabilities[stage]:
+            largest = 1.0 / np.exp(values - largest[:, None]).sum(axis=1)
+        return np.minimum(largest, 1.0)
+
+    def samples(self) -> Samples:
+        """What every sample would be answered at every exit; without labels, that of the last exit counts as right."""
+        confidences = np.column_stack([self.confidence(stage, found) for stage, found in enumerate(self.answers)])
+        chosen = np.column_stack([found.argmax(axis=1) for found in self.answers])
+        right = chosen[:, -1] if self.labels is None else self.labels
+        return Samples(confidences, chosen == right[:, None], self.path)
+
+    def engine(self, rows: NDArray[np.int64], returned: Callable[[int], None] = lambda _: None) -> MapEngine:
+        """A device that runs the network for requests, each of which is one of the samples."""
+        return MapEngine(self.session.run_stage, self.inputs, rows, self.confidence, returned)
+
+    def warm_up(self, b_max: int) -> None:
+        """Run every stage at every batch size once.
+
+        Raises
+        ------
+        InputError
+            If a stage fails, or a sample is answered otherwise in a batch than alone.
+        """
+        for batch in range(b_max, 0, -1):
+            rows = np.arange(batch) % len(self)
+            tensors = {name: values[rows] for name, values in self.inputs.items()}
+            for stage in range(len(self.exits)):
+                where = f"{self.path}: stage {stage + 1}, batch of {batch}"
+                try:
+                    answers, tensors = self.session.run_stage(stage, tensors)
+                except RuntimeError as error:
+                    raise InputError(f"{where}: {error}; is the batch size fixed inside the model?") from None
+                for name, values in {self.exits[stage]: answers, **tensors}.items():
+                    if len(values) != batch:
+                        raise InputError(f'{where}: tensor "{name}": expected a row for each sample, found '
+                                         f"{len(values)} rows: the model cannot be cut there")  # fmt: skip
+                if self.differing(rows, np.full(batch, stage + 1), list(answers)):
+                    raise InputError(
+                        f"{where}: a sample is answered otherwise than alone; export the model for inference (PyTorch: "
+                        "model.eval()), so that no Dropout draws and no normalisation takes the mean over a batch"
+                    )
+
+    def differing(self, rows: NDArray[np.int64], exits: NDArray[np.int64], answers: Sequence[NDArray[Any]]) -> int:
+        """How many answers are not those of the network run alone, beyond rounding.
+
+        Parameters
+        ----------
+        rows, exits : (N,) ndarray of int64
+            Which sample each request is, and its 1-based exit.
+        answers : sequence of N ndarray
+            What it was answered.
+
+        Returns
+        -------
+        int
+            Answers that differ.
+        """
+        alone = [self.answers[exit_ - 1][row] for row, exit_ in zip(rows.tolist(), exits.tolist(), strict=True)]
+        return sum(not _same(one, other) for one, other in zip(answers, alone, strict=True))
+
+
+def _shares(answers: NDArray[Any]) -> bool:
+    """Whether every answer is a row of probabilities."""
+    return bool((answers >= 0).all()) and np.allclose(answers.sum(axis=1), 1.0, atol=TOLERANCE)
+
+
+def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    """Whether two answers are the same but for rounding."""
+    share = HALF_TOLERANCE if one.dtype == np.float16 else TOLERANCE
+    return np.allclose(one, other, rtol=share, atol=share * float(np.abs(other).max()))

@@ -1,0 +1,228 @@
+"""The requests that measure a machine, and what is read from how they were served (``fluidb measure``)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError
+from ..models import Exit
+from ..serving.policies.given_batches import POLICY
+from ..serving.replay import case_of
+from ..serving.scheduler import Scheduler
+from ..tables.latency import LatencyTable, pair_rows
+from ..traffic.trace import Trace
+from ..traffic.traffic import Traffic
+from .clock import WallClock
+from .cores import pinned
+from .network import RealNetwork
+from .runner import Outcome, serve_in_steps
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+ALONE = 20
+"""Requests that find the device idle, in every round."""
+
+PAUSES = 1.0
+"""Mean pause of the device before each of these, in mean times of such a request: as at a load of a half."""
+
+IN_A_ROW = 4
+"""How often the largest batch size follows itself where stages are measured; smaller ones as many samples."""
+
+MARGIN = 1.2
+"""What is expected to take a time gets so many times this, as the machine may be slower."""
+
+BUSY, MIXED, IDLE = range(3)
+"""What requests are for: times of stages, of gathers, of waking up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen in each of R rounds.
+
+    Attributes
+    ----------
+    stage_s : (R, E, B + 1) ndarray of float64
+        Time of each stage at each batch size from 1.
+    wake_up_s : (R,) ndarray of float64
+        Mean time that requests took longer than these at an idle device; not a number if none found it idle.
+    gathers : (G, 3) ndarray of float64
+        Round, samples, and seconds, of each gather.
+    """
+
+    stage_s: Floats
+    wake_up_s: Floats
+    gathers: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class _Requests:
+    """Requests of some rounds: when they arrive, where they leave, in batches of which size, and what they are for."""
+
+    arrival_s: Floats
+    exits: Integers
+    batch: Integers
+    round: Integers
+    part: Integers
+
+
+def run_protocol(
+    network: RealNetwork,
+    shares: Floats,
+    b_max: int,
+    rounds: int,
+    random: np.random.Generator,
+    progress: Callable[[int, int], None] | None = None,
+) -> Seen:
+    """Measure a network on this machine by a trace that the runner of real traffic serves.
+
+    In a round every batch size comes once, in random order, through all stages, twice, and the device is never idle:
+    with nobody leaving, which gives the times of stages; and with samples leaving at random, which gives those of
+    gathers.  Then some requests arrive one by one at an idle device, and leave as the samples of the network do: what
+    they take longer, up to their exit, is its wake-up time.
+
+    Parameters
+    ----------
+    network : RealNetwork
+        The network, with samples.
+    shares : (E,) ndarray of float64
+        Share of the samples that leave at each exit.
+    b_max : int
+        Largest batch size.
+    rounds : int
+        Repetitions.
+    random : Generator
+        Draws orders, exits and samples.
+    progress : callable, optional
+        Called with the requests that returned, and their number.
+
+    Returns
+    -------
+    Seen
+        The times of each round.
+
+    Raises
+    ------
+    InputError
+        If a stage fails.
+    """
+    stages = len(shares)
+    busy_s, pass_s = 0.0, np.zeros(stages)
+    for _ in range(2):  # the first compiles and wakes up what is needed
+        rehearsed = _joined(_busy(random, b_max, shares, mixed=mixed) for mixed in (False, True))
+        outcome, _ = _serve(network, rehearsed, b_max, random)
+        busy_s = MARGIN * float(outcome.took_s.sum())
+        pass_s = MARGIN * np.cumsum(_stage_times(rehearsed, outcome, stages, b_max, 1)[0, :, 1])
+    parts, begin_s = [], 0.0
+    for number in range(rounds):
+        parts += [_busy(random, b_max, shares, mixed=mixed, begin_s=begin_s, number=number) for mixed in (False, True)]
+        parts.append(_alone(random, shares, pass_s, begin_s + busy_s, number))
+        begin_s = float(parts[-1].arrival_s[-1] + pass_s[-1])
+    requests = _joined(parts)
+    outcome, gathers = _serve(network, requests, b_max, random, progress)
+    stage_s = _stage_times(requests, outcome, stages, b_max, rounds)
+    alone_s = np.cumsum(stage_s[:, :, 1].mean(axis=0))
+    late_s = outcome.replay.latency_s - alone_s[requests.exits - 1]
+    idle = (requests.part == IDLE) & outcome.replay.fresh
+    found = [late_s[idle & (requests.round == number)] for number in range(rounds)]
+    wake_up_s = np.array([late.mean() if len(late) else np.nan for late in found])
+    first = _first(outcome)
+    rows = [(requests.round[first[run]], samples, seconds) for run, samples, seconds in gathers]
+    return Seen(stage_s, wake_up_s, np.array(rows, dtype=np.float64).reshape(-1, 3))
+
+
+def blank_table(network: RealNetwork, b_max: int) -> LatencyTable:
+    """A table for an event loop that plans with it and is then told what runs took: every stage takes 1 ms."""
+    exits = [Exit(name=name, rate=1 / len(network.exits)) for name in network.exits]
+    rows = pair_rows(np.full((len(exits), b_max), 1e-3))
+    return LatencyTable(network=network.name, platform="none", exits=exits, b_max=b_max, rows=rows)
+
+
+def _joined(parts: Iterable[_Requests]) -> _Requests:
+    """The requests of several parts, one after the other."""
+    columns = zip(*((p.arrival_s, p.exits, p.batch, p.round, p.part) for p in parts), strict=True)
+    return _Requests(*map(np.concatenate, columns))
+
+
+def _busy(
+    random: np.random.Generator, b_max: int, shares: Floats, *, mixed: bool, begin_s: float = 0.0, number: int = 0
+) -> _Requests:
+    """Batches of every size, after one of one sample, which finds the device idle and is for nothing else.
+
+    For stages, each size comes some times in a row.  The second batch goes through all of them and the others leave as
+    a whole: in service too, a small batch mostly follows a small one, and a first stage another first stage, which
+    leaves the caches warm.  For gathers each comes once, and its samples leave one by one (``mixed``).
+    """
+    sizes, stages = random.permutation(np.arange(1, b_max + 1)), len(shares)
+    times = np.ones_like(sizes) if mixed else 1 - IN_A_ROW * (-b_max // sizes)
+    batches = np.append(1, np.repeat(sizes, times))
+    batch = np.repeat(batches, batches)
+    if mixed:
+        exits = random.integers(1, stages + 1, size=len(batch))
+    else:
+        leaves = random.choice(np.arange(1, stages + 1), len(batches), p=shares)
+        leaves[2 + np.cumsum(times) - times] = stages
+        exits = np.repeat(leaves, batches)
+    part = np.full(len(batch), MIXED if mixed else BUSY)
+    part[0] = MIXED
+    return _Requests(np.full(len(batch), begin_s), exits, batch, np.full(len(batch), number), part)
+
+
+def _alone(random: np.random.Generator, shares: Floats, pass_s: Floats, begin_s: float, number: int) -> _Requests:
+    """Requests that come one by one, each some time after the one before has returned.
+
+    The first finds a device that was idle for longer, and is for nothing else.
+    """
+    exits = random.choice(np.arange(1, len(shares) + 1), 1 + ALONE, p=shares)
+    pauses_s = random.exponential(PAUSES * float(shares @ pass_s), 1 + ALONE)
+    arrival_s = begin_s + np.cumsum(pauses_s + np.append(0.0, pass_s[exits[:-1] - 1]))
+    part = np.full(1 + ALONE, IDLE)
+    part[0] = MIXED
+    return _Requests(arrival_s, exits, np.ones_like(exits), np.full_like(exits, number), part)
+
+
+def _serve(
+    network: RealNetwork,
+    requests: _Requests,
+    b_max: int,
+    random: np.random.Generator,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[Outcome, list[tuple[int, int, float]]]:
+    count = len(requests.exits)
+    sizes = requests.batch.astype(np.float64)
+    trace = Trace(np.arange(count), requests.arrival_s, exits=requests.exits, predicted_depth=sizes)
+    traffic = Traffic(trace, requests.exits, np.full(count, np.inf), None, "drawn")
+    case = case_of(blank_table(network, b_max), traffic, Scheduler("given-batches", POLICY, {}))
+    clock = WallClock(trace.arrival_s, threading.Event())
+    engine = network.engine(random.integers(len(network), size=count))
+    with clock.running(), pinned(network.cores):
+        outcome = serve_in_steps(case, clock, engine, progress=progress)
+    if outcome.failure:
+        raise InputError(f"{network.path}: {outcome.failure}")
+    return outcome, engine.gathers
+
+
+def _stage_times(requests: _Requests, outcome: Outcome, stages: int, b_max: int, rounds: int) -> Floats:
+    """Mean time of each stage at each batch size, by round."""
+    runs, sums, counts = outcome.replay.runs, *np.zeros((2, rounds, stages, b_max + 1))
+    assert runs is not None
+    first = _first(outcome)
+    busy = requests.part[first] == BUSY
+    cell = requests.round[first[busy]], runs.segment[busy], runs.batch[busy]
+    np.add.at(sums, cell, outcome.took_s[busy])
+    np.add.at(counts, cell, 1)
+    found: Floats = sums / np.maximum(1, counts)
+    return found
+
+
+def _first(outcome: Outcome) -> Integers:
+    """The first request of each run."""
+    runs = outcome.replay.runs
+    assert runs is not None
+    found: Integers = runs.members[np.cumsum(runs.batch) - runs.batch]
+    return found

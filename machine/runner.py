@@ -1,0 +1,308 @@
+"""Serves requests step by step: a clock says what time it is, a device runs the segments, the event loop decides.
+
+The event loop of the simulator is asked for one instant at a time.  It decides, admits, preempts, merges and compacts
+as ever, on the time and the arrivals that the clock gives; what it would take for the next segment is replaced by what
+the device took.  So a policy cannot behave differently here, and on a virtual clock with the times of the latency table
+every request returns exactly when the simulator says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError
+from ..serving.event_loop import FAULTS, NO_PROGRESS, Record, begin
+from ..serving.metrics import Replay
+from ..serving.replay import Case, Run, stepper
+from .clock import Clock
+
+
+class Launch(NamedTuple):
+    """A segment that a device shall run.
+
+    Attributes
+    ----------
+    number : int
+        How many ran before it.
+    segment : int
+        0-based; a stage, unless the policy decides after each layer.
+    stage : int
+        Stages that are completed once it has run.
+    members : (b,) ndarray of int64
+        The requests of the batch.
+    places : int
+        Batch size at which it runs.
+    now_s, end_s : float
+        The time, and when the latency table says that it ends.
+    """
+
+    number: int
+    segment: int
+    stage: int
+    members: NDArray[np.int64]
+    places: int
+    now_s: float
+    end_s: float
+
+
+class Engine(Protocol):
+    """What runs segments."""
+
+    def run(self, launch: Launch) -> NDArray[np.float64] | None:
+        """Run a segment; the confidence of each sample if it ends a stage and the exits are not known beforehand.
+
+        Raises
+        ------
+        RuntimeError
+            If it fails.
+        """
+        ...
+
+    def release(self, request: int) -> None:
+        """Forget a request, which has returned."""
+        ...
+
+
+class TableEngine:
+    """Runs nothing: time passes as the latency table, or whoever changed ``end_s``, has it.
+
+    Parameters
+    ----------
+    clock : VirtualClock
+        Goes forward.
+    taken : callable, optional
+        The seconds that a launch takes, instead of those of the table.
+    """
+
+    def __init__(self, clock: Any, taken: Callable[[Launch], float] | None = None) -> None:
+        self.clock, self.taken = clock, taken
+
+    def run(self, launch: Launch) -> None:
+        """Let the time pass."""
+        self.clock.time_s = launch.end_s if self.taken is None else launch.now_s + self.taken(launch)
+
+    def release(self, request: int) -> None:
+        """Nothing is held."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of the requests.
+
+    Attributes
+    ----------
+    replay : Replay
+        What happened to each, with every run.
+    took_s : (M,) ndarray of float64
+        Time of each run: from the end of the one before it, or from what an idle device waited for, to its own end.
+    woke_s : (M,) ndarray of float64
+        How much later than what an idle device waited for each run began; 0 if the device was busy.
+    failure : str
+        Why serving ended early, if the device failed.
+    """
+
+    replay: Replay
+    took_s: NDArray[np.float64]
+    woke_s: NDArray[np.float64]
+    failure: str = ""
+
+
+def serve_in_steps(
+    case: Case,
+    clock: Clock,
+    engine: Engine,
+    *,
+    levels: NDArray[np.float64] | None = None,
+    stopped: Callable[[], bool] = lambda: False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Outcome:
+    """Serve requests on a clock and a device.
+
+    Parameters
+    ----------
+    case : Case
+        Requests, latency table and policy (:func:`fluidb.serving.replay.case_of`).  When they arrive the clock says.
+    clock : Clock
+        The time.
+    engine : Engine
+        Runs the segments.
+    levels : (E - 1,) ndarray of float64, optional
+        Confidence from which a sample leaves at each exit but the last, if the device's answers decide.
+    stopped : callable
+        Asked between segments; once it is true, those that run have ended and nothing else begins.
+    progress : callable, optional
+        Called with the requests that returned, and their number.
+
+    Returns
+    -------
+    Outcome
+        What happened; requests are unfinished if it was stopped or the device failed.
+
+    Raises
+    ------
+    InputError
+        If the policy breaks its contract, or nobody has arrived before the stop.
+    """
+    service = _Service(case, clock, engine, levels)
+    count, until_s, failure = len(case.traffic), math.inf, ""
+    while service.now.returned[0] < count:
+        service.wait()
+        now_s = service.take_arrivals()
+        if stopped():
+            until_s = now_s
+        service.decide(until_s)
+        if progress is not None:
+            progress(int(service.now.returned[0]), count)
+        if until_s < math.inf:
+            break
+        if service.lane.running[0]:
+            try:
+                service.launch(now_s)
+            except RuntimeError as error:
+                failure, until_s = " ".join(str(error).split()), clock.now_s()
+                service.lane.end_s[0] = max(service.lane.end_s[0], until_s)
+                break
+    return service.outcome(until_s, failure)
+
+
+def _fields(records: NDArray[np.void]) -> Any:
+    """The fields of records as arrays, which Python reads several times faster than those of one record."""
+    plain = records.view(np.ndarray)
+    return SimpleNamespace(**{name: plain[name] for name in plain.dtype.names or ()})
+
+
+class _Service:
+    """A replay that goes forward from instant to instant."""
+
+    def __init__(self, case: Case, clock: Clock, engine: Engine, levels: NDArray[np.float64] | None) -> None:
+        self.case, self.clock, self.engine, self.levels = case, clock, engine, levels
+        work, device = case.work, case.device
+        count, places = len(work.requests), device.segment_at.size
+        self.requests = _fields(work.requests)
+        self.requests.arrival_s[:] = math.inf  # the event loop sees no request that has not arrived
+        if levels is not None and not case.levels:
+            work.exit_of[:] = device.stage_after[-1]
+        self.state = begin(count, 1, case.rules.b_max)
+        self.record = Record(
+            np.zeros(device.time_s.shape, dtype=np.int64), np.zeros((count * places, 2)),
+            np.zeros((count * places, 5), dtype=np.int64), np.zeros(count * places, dtype=np.int64),
+        )  # fmt: skip
+        self.woke_s = np.zeros(count * places)
+        self.now, self.lane, self.batches = (_fields(part) for part in self.state[:3])
+        self.step = stepper(case.scheduler, work, device, case.rules, self.state, self.record, short=True)
+        self.awaited_s = math.inf  # when what an idle device waited for was due; infinite if it was busy
+        self.instant_s = 0.0  # what is decided on now
+
+    def members(self) -> NDArray[np.int64]:
+        """The requests of the top batch."""
+        top = self.lane.depth[0] - 1
+        return self.state.members[self.batches.first[top] : self.lane.in_flight[0]]
+
+    def wait(self) -> None:
+        """Let an idle device wait for the policy's time, or for a request."""
+        self.awaited_s = math.inf
+        if self.lane.running[0]:
+            return
+        arrived, wake_s = int(self.now.arrived[0]), float(self.lane.wake_s[0])
+        if wake_s == math.inf and arrived == len(self.case.traffic):
+            spec = self.case.scheduler.spec
+            raise InputError(f"policy {spec}: {FAULTS[NO_PROGRESS]}; see `fluidb docs add-a-policy`")
+        self.clock.wait(wake_s, arrived)
+        next_s = float(self.clock.arrival_s[arrived]) if self.clock.arrived() > arrived else math.inf
+        self.awaited_s = min(wake_s, next_s)
+
+    def take_arrivals(self) -> float:
+        """Put who has arrived into the queue; the time.
+
+        A device that was idle decides on the instant for which it waited, however late it noticed it: who came after
+        this is left for later, as in the simulator.
+        """
+        before, now_s = int(self.now.arrived[0]), self.clock.now_s()
+        self.instant_s = min(self.awaited_s, now_s)
+        after = int(np.searchsorted(self.clock.arrival_s[: self.clock.arrived()], self.instant_s, side="right"))
+        if after > before:
+            tail, arrival_s = int(self.now.tail[0]), self.clock.arrival_s[before:after]
+            self.requests.arrival_s[before:after] = arrival_s
+            self.requests.due_s[before:after] = arrival_s + self.case.traffic.slo_s[before:after]
+            self.state.queue[tail : tail + after - before] = np.arange(before, after)
+            self.now.tail[0], self.now.arrived[0] = tail + after - before, after
+        (self.lane.end_s if self.lane.running[0] else self.lane.wake_s)[0] = self.instant_s
+        return now_s
+
+    def decide(self, until_s: float) -> None:
+        """Let the event loop do all that is due at this instant, and forget who has returned."""
+        ended: list[int] = []
+        if self.lane.running[0]:
+            self.record.run_s[self.lane.run[0], 1] = self.lane.end_s[0]
+            ended = self.members().tolist()
+        self.step(until_s, 1)
+        for request in ended:
+            if self.requests.exit[request]:
+                self.engine.release(request)
+
+    def launch(self, now_s: float) -> None:
+        """Run the segment that the event loop has begun."""
+        run, top, device = int(self.lane.run[0]), self.lane.depth[0] - 1, self.case.device
+        self.record.run_s[run, 0] = now_s
+        self.woke_s[run] = now_s - self.instant_s
+        place, members = self.batches.segment[top], self.members()
+        stage = int(device.stage_after[place])
+        found = self.engine.run(
+            Launch(
+                run, int(device.segment_at[place]), stage, members.copy(), int(self.batches.places[top]), now_s,
+                float(self.lane.end_s[0]),
+            )
+        )  # fmt: skip
+        if found is None or stage == self.batches.stage[top]:
+            return
+        if self.case.levels:
+            self.case.work.confidences[members, stage - 1 : stage] = found[:, None]
+        elif self.levels is not None and stage <= len(self.levels):
+            self.case.work.exit_of[members[found >= self.levels[stage - 1]]] = stage
+
+    def outcome(self, until_s: float, failure: str) -> Outcome:
+        """What happened to the requests that have arrived."""
+        clock: Any = self.state.clock[0]
+        requests: Any = self.case.work.requests
+        arrived, runs, traffic = int(clock.arrived), int(clock.runs), self.case.traffic
+        if not arrived:
+            raise InputError("stopped before the first request arrived; nothing was served")
+        traffic = traffic.first(arrived)
+        traffic = replace(traffic, trace=replace(traffic.trace, arrival_s=self.clock.arrival_s[:arrived]))
+        if self.levels is not None and not self.case.levels:
+            left = requests.exit[:arrived]
+            traffic = replace(traffic, exits=np.where(left, left, len(self.case.table.exits)))
+        record = self.record._replace(run_s=self.record.run_s[:runs], runs=self.record.runs[:runs])
+        run = Run(clock, self.state, requests[:arrived], record)
+        replay = replace(self.case, traffic=traffic).replay(run, until_s, recorded=True)
+        woke_s = self.woke_s[:runs]
+        took_s = record.run_s[:, 1] - record.run_s[:, 0] + woke_s
+        overhead_s = float(took_s.sum() - (replay.ran * replay.segments.time_s).sum())
+        return Outcome(replace(replay, overhead_s=overhead_s), took_s, woke_s, failure)
+
+
+def as_measured(outcome: Outcome) -> Callable[[Launch], float]:
+    """What launches took on a device, for :class:`TableEngine`: in the order of those of one stage and batch size.
+
+    A launch that did not happen on the device takes what the latency table says, longer by as much as those that did.
+    """
+    replay = outcome.replay
+    runs = replay.runs
+    assert runs is not None
+    slower = float(outcome.took_s.sum() / (replay.ran * replay.segments.time_s).sum())
+    left: dict[tuple[int, int], list[float]] = {}
+    for segment, batch, took_s in zip(runs.segment[::-1], runs.batch[::-1], outcome.took_s[::-1], strict=True):
+        left.setdefault((int(segment), int(batch)), []).append(float(took_s))
+
+    def taken(launch: Launch) -> float:
+        seen = left.get((launch.segment, len(launch.members)))
+        return seen.pop() if seen else slower * (launch.end_s - launch.now_s)
+
+    return taken

@@ -1,0 +1,133 @@
+"""Runs the stages of an ONNX network with ONNX Runtime; the only module that knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError
+from ..models.importers.onnx.cut import Parts
+
+try:
+    import onnxruntime
+except ImportError:
+    raise InputError(
+        "a real device needs the extra `runtime`, which is not installed: pip install 'fluidb[onnx,runtime]'"
+    ) from None
+
+VERSION: str = onnxruntime.__version__
+
+
+def start(model: Any, threads: int, cores: Sequence[int] = ()) -> Any:
+    """A model ready to run on this machine's processor.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+        The model.
+    threads : int
+        Threads of an operator; 0 for one on each core.
+    cores : sequence of int, optional
+        The core of each thread; the first is that of the thread that runs the model, which its caller pins.
+
+    Returns
+    -------
+    onnxruntime.InferenceSession
+        Its ``run`` takes names of outputs and a dict of inputs.
+    """
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    options.log_severity_level = 3
+    if len(cores) > 1:
+        pool = ";".join(str(core + 1) for core in cores[1:])  # it counts processors from 1
+        options.add_session_config_entry("session.intra_op_thread_affinities", pool)
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+class Session:
+    """The stages of a network, ready to run on this machine's processor.
+
+    Parameters
+    ----------
+    parts : Parts
+        The network, cut.
+    threads : int
+        Threads of a stage.
+    cores : sequence of int
+        The core of each; none to leave it to the system.
+    path : Path
+        The model's file, for faults.
+
+    Raises
+    ------
+    InputError
+        If the runtime refuses a stage.
+    """
+
+    def __init__(self, parts: Parts, threads: int, cores: Sequence[int], path: Path) -> None:
+        self.stages = parts.stages
+        models = {f"stage {number}": stage.model for number, stage in enumerate(parts.stages, 1)} | {"all": parts.whole}
+        found = []
+        for name, model in models.items():
+            try:
+                run = start(model, threads, cores)
+            except Exception as error:  # noqa: BLE001  whatever its C++ says
+                raise InputError(f"{path}: {name}: ONNX Runtime refuses it ({_line(error)})") from None
+            found.append((run, [item.name for item in run.get_outputs()]))
+        *self.runs, (self.whole, _) = found
+        self.axes = {name: axis for stage in parts.stages for name, axis in stage.axes.items()}
+
+    @property
+    def inputs(self) -> dict[str, tuple[list[Any], Any]]:
+        """Shape, and numpy type, of every input of the network."""
+        types = {"tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16,
+                 "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(uint8)": np.uint8}  # fmt: skip
+        return {item.name: (item.shape, types.get(item.type)) for item in self.whole.get_inputs()}
+
+    def run_whole(self, tensors: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
+        """The answers at all exits, by the network as one model."""
+        answers: list[NDArray[Any]] = self.whole.run(None, dict(tensors))
+        return answers
+
+    def run_stage(
+        self, number: int, tensors: Mapping[str, NDArray[Any]]
+    ) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
+        """Run a stage, counted from 0.
+
+        Parameters
+        ----------
+        number : int
+            The stage.
+        tensors : mapping of str to ndarray
+            What it takes, a row for each sample.
+
+        Returns
+        -------
+        (ndarray, dict of str to ndarray)
+            The answers, and the tensors that later stages take.
+
+        Raises
+        ------
+        RuntimeError
+            If it fails.
+        """
+        stage, (run, names) = self.stages[number], self.runs[number]
+        given = {name: tensors[name] for name in stage.reads}
+        for name in given.keys() & self.axes.keys():
+            given[name] = np.moveaxis(given[name], 0, self.axes[name])
+        try:
+            found = dict(zip(names, run.run(names, given), strict=True))
+        except Exception as error:
+            raise RuntimeError(f"stage {number + 1} failed: {_line(error)}") from error
+        for name in found.keys() & self.axes.keys():
+            found[name] = np.moveaxis(found[name], self.axes[name], 0)
+        return found[stage.answer], {name: found[name] if name in found else tensors[name] for name in stage.keeps}
+
+
+def _line(error: Exception) -> str:
+    """What the runtime says, in one line."""
+    return " ".join(str(error).split())[:150]

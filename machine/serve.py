@@ -1,0 +1,221 @@
+"""Requests served on this machine in real time, by a network that really runs (``fluidb serve-real``)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError
+from ..serving.bound import least_violations
+from ..serving.inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
+from ..serving.metrics import summarise
+from ..serving.replay import case_of
+from ..serving.requirements import Requirement, check_stated, judge
+from ..serving.scheduler import Scheduler
+from ..serving.serve import Served
+from ..tables.latency import LATENCY_FILE, LatencyTable, read_latency
+from ..traffic.exits import levels
+from ..traffic.measures import Threshold
+from ..traffic.samples import draw_samples
+from ..traffic.traffic import Traffic
+from .clock import LiveClock, VirtualClock, WallClock
+from .cores import pinned
+from .network import RealNetwork
+from .runner import Outcome, TableEngine, serve_in_steps
+
+MAX_RATE_PER_S = 20_000
+"""Arrivals a second that a thread of Python can tell apart."""
+
+REHEARSAL = 64
+"""Requests that are served on a virtual clock first, so that the policy is compiled before time begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReallyServed:
+    """What became of the requests on this machine.
+
+    Attributes
+    ----------
+    served : Served
+        As of a simulation.
+    outcome : Outcome
+        The replay, with the time of every run.
+    answers_wrong : int
+        Answers that are not those of the network run alone, and requests that were answered more than once.
+    late_mean_s, late_p99_s : float
+        How much later than the request that an idle device waited for its run began; latency counts from the arrival.
+    """
+
+    served: Served
+    outcome: Outcome
+    answers_wrong: int
+    late_mean_s: float
+    late_p99_s: float
+
+
+def check_fits(network: RealNetwork, table: LatencyTable) -> None:
+    """Refuse a latency table of another network, or of a device that this machine cannot be.
+
+    Raises
+    ------
+    InputError
+        With the difference.
+    """
+    exits = [row.name for row in table.exits]
+    if (table.network, exits) != (network.name, network.exits):
+        raise InputError(
+            f"expected the latency table of {network.name} with the exits {', '.join(network.exits)}, found that of "
+            f"{table.network} with {', '.join(exits)}; measure this network with `fluidb measure`"
+        )
+    if table.variants > 1 or table.exits[-1].steps > 1 or table.lanes > 1:
+        raise InputError("expected a latency table with one lane, one variant and no stage that repeats")
+
+
+def read_measured(folder: Path) -> LatencyTable:
+    """The latency table that `fluidb measure` wrote.
+
+    Raises
+    ------
+    InputError
+        If it is missing or damaged.
+    """
+    if not (folder / LATENCY_FILE).is_file():
+        raise InputError(f"{folder}: expected the folder of a measured device, found no {LATENCY_FILE} there; "
+                         "make one with `fluidb measure`")  # fmt: skip
+    return read_latency(folder)
+
+
+def serve_traffic(
+    network: RealNetwork,
+    table: LatencyTable,
+    traffic: Traffic,
+    rows: NDArray[np.int64],
+    scheduler: Scheduler,
+    threshold: Threshold | Sequence[Threshold] | None,
+    clock: LiveClock,
+    *,
+    returned: Callable[[int], None] = lambda _: None,
+    progress: Callable[[int, int], None] | None = None,
+) -> ReallyServed:
+    """Serve requests on this machine.
+
+    They arrive by the clock: a :class:`WallClock` follows the trace.  With a :class:`LiveClock` a client lets them
+    arrive; the trace then says only how many there are, and the client fills in ``rows`` before each arrives.
+
+    Parameters
+    ----------
+    network : RealNetwork
+        What answers.
+    table : LatencyTable
+        What the policy knows of this machine.
+    traffic : Traffic
+        The requests; real confidences decide their exits.
+    rows : (N,) ndarray of int64
+        Which of the network's samples each is.
+    scheduler : Scheduler
+        Who decides.
+    threshold : Threshold or sequence of Threshold, optional
+        Confidence from which a sample leaves.
+    clock : LiveClock
+        Lets requests arrive; its ``stop``, set from outside, stops serving after the run that is on the device.
+    returned : callable, optional
+        Called with the number of each request as soon as it has returned.
+    progress : callable, optional
+        Called with the requests that returned, and their number.
+
+    Returns
+    -------
+    ReallyServed
+        What happened.
+
+    Raises
+    ------
+    InputError
+        If the table is of another network, requests come faster than the clock, or the policy breaks its contract.
+    """
+    check_fits(network, table)
+    trace = traffic.trace
+    if trace.rate_per_s > MAX_RATE_PER_S:
+        raise InputError(
+            f"trace: expected at most {MAX_RATE_PER_S:,} requests/s, which is as fast as the clock, "
+            f"found {trace.rate_per_s:,.0f}"
+        )
+    last = len(table.exits)
+    least = np.broadcast_to(np.array(levels(threshold, last)), last - 1)
+    network.warm_up(table.b_max)
+    rehearsed = traffic.first(min(len(traffic), REHEARSAL))
+    virtual = VirtualClock(rehearsed.trace.arrival_s)
+    serve_in_steps(case_of(table, rehearsed, scheduler), virtual, TableEngine(virtual))
+    engine, case = network.engine(rows, returned), case_of(table, traffic, scheduler)
+    with clock.running(), pinned(network.cores):
+        outcome = serve_in_steps(case, clock, engine, levels=least, stopped=clock.stop.is_set, progress=progress)
+    replay = outcome.replay
+    done = np.flatnonzero(np.isfinite(replay.finish_s))
+    answers = [answer for request in done.tolist() if (answer := engine.answers[request]) is not None]
+    differing = network.differing(rows[done], replay.traffic.exits[done], answers)
+    late_s = outcome.woke_s[outcome.woke_s > 0]
+    return ReallyServed(
+        Served(replay, summarise(replay), least_violations(replay), []), outcome,
+        differing + int((engine.answered[done] != 1).sum()),
+        float(late_s.mean()) if len(late_s) else 0.0,
+        float(np.quantile(late_s, 0.99, method="inverted_cdf")) if len(late_s) else 0.0,
+    )  # fmt: skip
+
+
+def serve_real(
+    network: RealNetwork,
+    table: AnyTable,
+    requests: Requests,
+    policy: AnyPolicy,
+    *,
+    threshold: Threshold | Sequence[Threshold] | None = None,
+    requirements: Sequence[Requirement] = (),
+    stop: threading.Event | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> ReallyServed:
+    """Serve the requests of a trace on this machine; each is a sample of the network, drawn with the seed.
+
+    Parameters
+    ----------
+    network : RealNetwork
+        What answers.
+    table : LatencyTable or Path
+        What the policy knows of this machine, or its folder.
+    requests : Requests
+        The trace, without exits and samples of its own.
+    policy : Scheduler or str
+        Who decides.
+    threshold : Threshold or sequence of Threshold, optional
+        Confidence from which a sample leaves.
+    requirements : sequence of Requirement
+        What must hold.
+    stop : Event, optional
+        Set from outside to stop after the run that is on the device.
+    progress : callable, optional
+        Called with the requests that returned, and their number.
+
+    Returns
+    -------
+    ReallyServed
+        What happened.
+
+    Raises
+    ------
+    InputError
+        As :func:`serve_traffic` does, and if an input cannot be read.
+    """
+    scheduler, latency = as_scheduler(policy), as_table(table)
+    check_stated(requirements, mac_share=None)
+    samples = network.samples()
+    trace = draw_samples(requests.read(), samples, requests.seed)
+    traffic = requests.traffic(trace, [row.rate for row in latency.exits], threshold)
+    rows = samples.drawn(len(trace), requests.seed)
+    clock = WallClock(trace.arrival_s, stop or threading.Event())
+    found = serve_traffic(network, latency, traffic, rows, scheduler, threshold, clock, progress=progress)
+    found.served.requirements.extend(judge(item, found.served.summary) for item in requirements)
+    return found

@@ -1,0 +1,364 @@
+"""Holds the simulator against this machine (``fluidb validate``)."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from statistics import median
+
+import numpy as np
+
+from ..formats import InputError
+from ..serving.metrics import Replay, summarise
+from ..serving.replay import case_of, simulate
+from ..serving.scheduler import Scheduler, find_policy
+from ..serving.statistics import welch_interval
+from ..tables.latency import LatencyTable, pair_rows
+from ..traffic.arrivals import poisson
+from ..traffic.measures import Threshold
+from ..traffic.samples import draw_samples
+from ..traffic.traffic import Traffic, prepare
+from .clock import VirtualClock, WallClock
+from .measurement import Measurement, measure
+from .network import RealNetwork
+from .runner import Outcome, TableEngine, as_measured, serve_in_steps
+from .serve import serve_traffic
+
+STEP = 0.01
+"""By how much the table is changed to see how sensitive a figure is."""
+
+SLO_PASSES = 20
+"""The SLO if none is given, in passes of one sample through the whole network."""
+
+CALIBRATION = 5
+"""Rounds of each calibration, after one to warm up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Figures of a replay that are compared."""
+
+    mean_s: float
+    p50_s: float
+    p95_s: float
+    p99_s: float
+    violation_rate: float
+
+    @classmethod
+    def of(cls, replay: Replay) -> Figures:
+        """The figures of a replay."""
+        found = summarise(replay)
+        p50_s, p95_s, p99_s = (found.percentile(name).latency_s for name in ("p50", "p95", "p99"))
+        return cls(found.mean_latency_s, p50_s, p95_s, p99_s, found.violation_rate)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A run on the machine, and the simulations of it.
+
+    Attributes
+    ----------
+    policy : str
+        Who decided.
+    load : float
+        Arrival rate, as a share of what the device serves one by one.
+    repeat : int
+        Repetition, from 0; it is the seed of the trace.
+    real, simulated, replayed : Figures
+        On the machine; by the simulator with the table measured just before and after the run; and by the simulator
+        with the time that each run took on the machine.
+    drift : float
+        By how much the table after the run is slower than the one before it.
+    half_width : float
+        Half-width of the 95 % interval of the times that the simulator gets, as a share of them: from the rounds of the
+        measurements before and after the run.
+    sensitivity : float
+        By how many per cent the simulated mean latency grows if the table does by one.
+    answers_wrong : int
+        Answers that are not those of the network alone.
+    """
+
+    policy: str
+    load: float
+    repeat: int
+    real: Figures
+    simulated: Figures
+    replayed: Figures
+    drift: float
+    half_width: float
+    sensitivity: float
+    answers_wrong: int
+
+
+@dataclass(frozen=True, slots=True)
+class Error:
+    """By how much a figure of the simulator is off, over the repeats; shares of the real figure, or of all requests.
+
+    Attributes
+    ----------
+    figure : str
+        Name of the field of :class:`Figures`.
+    median, least, most : float
+        Of the simulation, with its sign.  The median of all repeats lies between the least and the most of n with a
+        confidence of 1 - 2 ** (1 - n).
+    size, replayed_size : float
+        Median of the errors without their sign; the second with the times measured in the run.
+    """
+
+    figure: str
+    median: float
+    least: float
+    most: float
+    size: float
+    replayed_size: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What can be said about a policy at a load.
+
+    Attributes
+    ----------
+    policy, load
+        Of its trials.
+    errors : list of Error
+        By figure.
+    doubt : float
+        By how much the mean latency may be off because the machine was measured badly: sensitivity times drift and
+        half-width, which are independent and so add as squares.  The median over the repeats, as of the errors.
+    says : str
+        ``within``, ``off``, or ``refused``, where the doubt is larger than what is asked.
+    """
+
+    policy: str
+    load: float
+    errors: list[Error]
+    doubt: float
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Policies from the shortest mean latency to the longest, on the machine and in the simulator."""
+
+    load: float
+    real: list[str]
+    simulated: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """How far the simulator is off on this machine.
+
+    Attributes
+    ----------
+    slo_s : float
+        Latency objective of the requests.
+    rates_per_s : list of float
+        Arrival rate of each load.
+    trials : list of Trial
+        In the order in which they ran.
+    verdicts : list of Verdict
+        By load and policy.
+    orders : list of Order
+        By load.
+    """
+
+    slo_s: float
+    rates_per_s: list[float]
+    trials: list[Trial]
+    verdicts: list[Verdict]
+    orders: list[Order]
+
+
+def validate_simulator(
+    network: RealNetwork,
+    policies: Sequence[str],
+    loads: Sequence[float],
+    *,
+    repeats: int = 11,
+    requests: int = 400,
+    within: float = 0.05,
+    b_max: int = 8,
+    slo_s: float | None = None,
+    threshold: Threshold | Sequence[Threshold] | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Validation:
+    """Serve the same traffic on this machine and in the simulator, and compare.
+
+    The repeats of all policies and loads are in one random order, so that the machine's drift favours none.  Before
+    and after each, the machine is measured anew.
+
+    Parameters
+    ----------
+    network : RealNetwork
+        What runs.
+    policies : sequence of str
+        Who decides.
+    loads : sequence of float
+        Arrival rates, as shares of what the device serves one request after the other.
+    repeats : int
+        Traces of each policy at each load.
+    requests : int
+        Of each trace; arrivals are Poisson's.
+    within : float
+        Largest error of the mean latency that is asked for.
+    b_max : int
+        Largest batch size.
+    slo_s : float, optional
+        Latency objective; 20 passes of one sample if not given.
+    threshold : Threshold or sequence of Threshold, optional
+        Confidence from which a sample leaves.
+    seed : int
+        Of the order, and of the calibrations.
+    progress : callable, optional
+        Called with the trials that are done, and their number.
+
+    Returns
+    -------
+    Validation
+        All trials, and what they say.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range, a stage fails, or a policy breaks its contract.
+    """
+    faults = []
+    if not loads or not all(0 < load <= 10 for load in loads) or len(set(loads)) < len(loads):
+        faults.append(
+            f"--loads: expected different shares above 0, up to 10, found {', '.join(f'{load:g}' for load in loads)}"
+        )
+    if repeats < 1:
+        faults.append(f"--repeats: expected at least 1, found {repeats}")
+    if requests < 2:
+        faults.append(f"--requests: expected at least 2, found {requests}")
+    if not 0 < within < 1:
+        faults.append(f"--within: expected a share between 0 and 1, found {within:g}")
+    if faults:
+        raise InputError(faults)
+    schedulers = {policy: find_policy(policy) for policy in policies}
+    random = np.random.default_rng(seed)
+
+    def calibrate() -> Measurement:
+        return measure(network, b_max=b_max, rounds=CALIBRATION, warm_up=1, seed=int(random.integers(2**31)))
+
+    before = calibrate()
+    alone_s = before.table.array()[0, 1:, 1]
+    slo_s = SLO_PASSES * float(alone_s[-1]) if slo_s is None else slo_s
+    rates = [row.rate for row in before.table.exits]
+    one_by_one = 1.0 / float(alone_s @ np.array(rates))
+    points = [(load, policy, repeat) for repeat in range(repeats) for load in loads for policy in schedulers]
+    samples, trials = network.samples(), []
+    for number, place in enumerate(random.permutation(len(points)).tolist()):
+        load, policy, repeat = points[place]
+        trace = draw_samples(poisson(load * one_by_one, requests, repeat), samples, repeat)
+        traffic = prepare(trace, rates, slo_s=slo_s, threshold=threshold)
+        rows = samples.drawn(requests, repeat)
+        clock = WallClock(trace.arrival_s, threading.Event())
+        found = serve_traffic(network, before.table, traffic, rows, schedulers[policy], threshold, clock)
+        if found.outcome.failure:
+            raise InputError(f"{network.path}: {found.outcome.failure}")
+        after = calibrate()
+        trials.append(
+            _trial(load, policy, repeat, schedulers[policy], traffic, found.outcome, before, after, found.answers_wrong)
+        )
+        before = after
+        if progress is not None:
+            progress(number + 1, len(points))
+    return Validation(
+        slo_s,
+        [load * one_by_one for load in loads],
+        trials,
+        [judge_point(here, within) for load in loads for policy in schedulers if (here := _at(trials, load, policy))],
+        [_order(trials, load, list(schedulers)) for load in loads],
+    )
+
+
+def _at(trials: Sequence[Trial], load: float, policy: str) -> list[Trial]:
+    return [trial for trial in trials if (trial.load, trial.policy) == (load, policy)]
+
+
+def between(before: Measurement, after: Measurement) -> LatencyTable:
+    """The latency table of a run, from the measurements before and after it."""
+    one, other = before.table, after.table
+    stage_s = (np.array(before.device.times_s[0]) + np.array(after.device.times_s[0])) / 2
+    gather_s = (one.gather_array() + other.gather_array()) / 2
+    wake_up_s = ((one.wake_up_s or 0.0) + (other.wake_up_s or 0.0)) / 2
+    given = {"rows": pair_rows(stage_s), "gather_s": gather_s[: len(one.exits)].tolist(), "wake_up_s": wake_up_s}
+    return one.model_copy(update=given)
+
+
+def half_width(before: Measurement, after: Measurement) -> float:
+    """Half-width of the 95 % interval of the times of :func:`between`, as a share of them."""
+    apart = welch_interval(before.round_times, after.round_times)
+    assert apart is not None, "a measurement has several rounds"
+    return (apart.high - apart.low) / 4  # the mean of two figures is known twice as well as their difference
+
+
+def slower(table: LatencyTable, share: float) -> LatencyTable:
+    """A table with all times longer by a share."""
+    rows = [row.model_copy(update={"time_s": [t * (1 + share) for t in row.time_s]}) for row in table.rows]
+    gather_s = (table.gather_array()[: len(table.exits)] * (1 + share)).tolist()
+    wake_up_s = (table.wake_up_s or 0.0) * (1 + share)
+    return table.model_copy(update={"rows": rows, "gather_s": gather_s, "wake_up_s": wake_up_s})
+
+
+def _trial(
+    load: float,
+    policy: str,
+    repeat: int,
+    scheduler: Scheduler,
+    traffic: Traffic,
+    outcome: Outcome,
+    before: Measurement,
+    after: Measurement,
+    answers_wrong: int,
+) -> Trial:
+    """Simulate what has run."""
+    table = between(before, after)
+    simulated = Figures.of(simulate(table, traffic, scheduler))
+    clock = VirtualClock(traffic.trace.arrival_s)
+    engine = TableEngine(clock, as_measured(outcome))
+    # the policy knew the table of the measurement before
+    replayed = serve_in_steps(case_of(before.table, traffic, scheduler), clock, engine).replay
+    moved_s = Figures.of(simulate(slower(table, STEP), traffic, scheduler)).mean_s
+    drift = float((np.array(after.device.times_s[0]) / np.array(before.device.times_s[0])).mean() - 1.0)
+    return Trial(
+        policy, load, repeat, Figures.of(outcome.replay), simulated, Figures.of(replayed), drift,
+        half_width(before, after), (moved_s / simulated.mean_s - 1.0) / STEP, answers_wrong,
+    )  # fmt: skip
+
+
+def judge_point(trials: Sequence[Trial], within: float) -> Verdict:
+    """What the trials of a policy at a load say.
+
+    A machine that drifts by a share between two calibrations moves the mean latency by that share times its
+    sensitivity; so does an error of the calibrations, which their interval bounds.  Where the two together are more
+    than the error that is asked for, no error of the simulator can be told from them, and the verdict is refused.
+    """
+    errors = []
+    for item in fields(Figures):
+        off = [_off(item.name, trial.simulated, trial.real) for trial in trials]
+        again = [abs(_off(item.name, trial.replayed, trial.real)) for trial in trials]
+        errors.append(Error(item.name, median(off), min(off), max(off), median(map(abs, off)), median(again)))
+    doubt = median(math.hypot(trial.drift, trial.half_width) * abs(trial.sensitivity) for trial in trials)
+    says = "refused" if doubt > within else "within" if errors[0].size <= within else "off"
+    return Verdict(trials[0].policy, trials[0].load, errors, doubt, says)
+
+
+def _off(figure: str, found: Figures, real: Figures) -> float:
+    """The error of a figure: a share of the real one; for violations, a difference of shares."""
+    value, expected = float(getattr(found, figure)), float(getattr(real, figure))
+    return value - expected if figure == "violation_rate" else value / expected - 1.0
+
+
+def _order(trials: Sequence[Trial], load: float, policies: Sequence[str]) -> Order:
+    def ranked(kind: str) -> list[str]:
+        means = {p: float(np.mean([getattr(trial, kind).mean_s for trial in _at(trials, load, p)])) for p in policies}
+        return sorted(policies, key=means.__getitem__)
+
+    return Order(load, ranked("real"), ranked("simulated"))

@@ -1,0 +1,85 @@
+"""The page of ``fluidb validate -o``: what was found on which machine, a picture, and every run."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+
+from ..formats import check_own_folder, write_directory
+from ..formats.sources import made_with
+from .validation import Figures, Trial, Validation
+
+PAGE, PICTURE, RUNS = "README.md", "validation.svg", "runs.csv"
+
+KINDS = ("real", "simulated", "replayed")
+
+
+def check_validation_folder(folder: Path, replace: bool) -> None:
+    """Refuse, before any work is done, a folder that holds something else."""
+    check_own_folder(folder, replace, "a page of `fluidb validate`", RUNS, {PAGE, PICTURE, RUNS})
+
+
+def write_validation(
+    found: Validation,
+    network: str,
+    about: Mapping[str, str],
+    tables: Iterable[str],
+    command: str,
+    picture: bytes,
+    folder: Path,
+    *,
+    replace: bool = False,
+) -> None:
+    """Write the page, its picture and all runs, whole or not at all.
+
+    Parameters
+    ----------
+    found : Validation
+        What was found.
+    network : str
+        What ran.
+    about : mapping of str to str
+        The machine, the traffic, the answers.
+    tables : iterable of str
+        What is printed, in Markdown.
+    command : str
+        What the user typed.
+    picture : bytes
+        Of :func:`fluidb.plots.validation.draw_validation`, as SVG.
+    folder : Path
+        Destination.
+    replace : bool
+        Whether a folder of this kind is replaced.
+
+    Raises
+    ------
+    InputError
+        If the folder holds something else, or the file system refuses.
+    """
+    check_validation_folder(folder, replace)
+    facts = {**about, **made_with()}
+    lines = [
+        f"# The simulator against a machine: {network}", "",
+        f"Written by `{command}`.",
+        f"`fluidb docs real-device` explains the columns and the verdicts; [{RUNS}]({RUNS}) has every run.", "",
+        *(f"- {name}: {value}" for name, value in facts.items()), "",
+    ]  # fmt: skip
+    for table in tables:
+        lines += [table, ""]
+    lines += [f"![Latencies of the simulator over those of the machine]({PICTURE})", ""]
+    write_directory(folder, {PAGE: "\n".join(lines), PICTURE: picture, RUNS: runs_text(found.trials)}, replace=replace)
+
+
+def runs_text(trials: Iterable[Trial]) -> str:
+    """Every run as CSV: the figures of :class:`Figures` on the machine, simulated, and with measured runs."""
+    figures, rest = [item.name for item in fields(Figures)], ("drift", "half_width", "sensitivity", "answers_wrong")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["load", "policy", "repeat", *(f"{kind}_{name}" for kind in KINDS for name in figures), *rest])
+    for trial in trials:
+        values = [getattr(getattr(trial, kind), name) for kind in KINDS for name in figures]
+        writer.writerow([trial.load, trial.policy, trial.repeat, *values, *(getattr(trial, name) for name in rest)])
+    return text.getvalue()

@@ -1,0 +1,127 @@
+"""The kind ``npu``: a board. A search finds an NPU that fits its resources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from ..formats import InputError
+from .platform import Described
+
+Count = Annotated[int, Field(ge=1, le=10**9)]
+Amount = Annotated[float, Field(ge=1e-6, le=1e6)]
+
+ENERGY_KEYS = ("mac_pj", "on_chip_pj_per_word", "off_chip_pj_per_word")
+"""Keys that a board's file must have to estimate energy; ``static_w`` is optional."""
+
+LUT_KEYS = ("luts", "luts_fixed", "luts_per_adder")
+"""Keys that it must have to estimate the look-up tables of an NPU."""
+
+
+class Platform(Described):
+    """A board, as its TOML file describes it (``docs/add-a-board.md``).
+
+    Attributes
+    ----------
+    dsps : int
+        Multiply-accumulate units: one DSP computes one ``word_bits`` MAC in each cycle.
+    on_chip_mbit : float
+        On-chip buffer memory in Mb of 2**20 bits, as data sheets count.
+    flip_flops, luts : int, optional
+        Registers and look-up tables, of which a design uses a share; ``None`` on an ASIC, which has none.
+    clock_mhz : float
+        Clock of the NPU.
+    bandwidth_gb_s : float
+        Effective off-chip bandwidth in 1e9 bytes per second.
+    word_bits : int
+        Width of activations and weights.
+    mac_pj, on_chip_pj_per_word, off_chip_pj_per_word : float, optional
+        Energy of a MAC, of a word that is read or written in a buffer, and of such a word off chip.
+    static_w : float, optional
+        Power that the board draws even when it is idle.
+    luts_fixed, luts_per_adder : float, optional
+        Look-up tables of an NPU: a fixed part, and those of each adder in its trees.
+    """
+
+    kind: ClassVar[str] = "board"
+    table_made_by: ClassVar[str] = "search an NPU for it with `fluidb dse NETWORK {} -o DIR`, then `fluidb latency DIR`"
+    listed_as: ClassVar[str] = "platforms"
+    headers: ClassVar[tuple[str, ...]] = ("board", "DSPs", "on-chip Mb", "MHz", "GB/s", "")
+
+    schema_: Literal["fluidb.platform/1"] = Field("fluidb.platform/1", alias="schema")
+    dsps: Annotated[int, Field(ge=1, le=10**6)]
+    on_chip_mbit: Amount
+    flip_flops: Count | None = None
+    luts: Count | None = None
+    clock_mhz: Amount
+    bandwidth_gb_s: Amount
+    word_bits: Annotated[int, Field(ge=1, le=64)]
+    mac_pj: Amount | None = None
+    on_chip_pj_per_word: Amount | None = None
+    off_chip_pj_per_word: Amount | None = None
+    static_w: Amount | None = None
+    luts_fixed: Amount | None = None
+    luts_per_adder: Amount | None = None
+    sources: dict[str, str] = {}
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """Its main numbers as text."""
+        numbers = (f"{value:g}" for value in (self.on_chip_mbit, self.clock_mhz, self.bandwidth_gb_s))
+        return self.name, str(self.dsps), *numbers, self.title
+
+    @property
+    def summary(self) -> str:
+        """Its main numbers in one line."""
+        sizes = f"{self.dsps:,} DSPs, {self.on_chip_mbit:g} Mb"
+        return f"{sizes}, {self.clock_mhz:g} MHz, {self.bandwidth_gb_s:g} GB/s"
+
+    @property
+    def on_chip_bits(self) -> int:
+        """On-chip buffer capacity in bits."""
+        return int(self.on_chip_mbit * 2**20)
+
+    @property
+    def clock_hz(self) -> float:
+        """Cycles per second."""
+        return self.clock_mhz * 1e6
+
+    @property
+    def words_per_cycle(self) -> float:
+        """Off-chip words that are moved in one clock cycle."""
+        return self.bandwidth_gb_s * 1e9 * 8 / (self.word_bits * self.clock_hz)
+
+    def states(self, keys: Sequence[str]) -> bool:
+        """Whether its file has all of these optional keys."""
+        return all(getattr(self, key) is not None for key in keys)
+
+    def require(self, keys: Sequence[str], wanted_by: str) -> list[float]:
+        """Return the values of optional keys that a caller needs.
+
+        Parameters
+        ----------
+        keys : sequence of str
+            Optional keys of the file.
+        wanted_by : str
+            What needs them, for the fault.
+
+        Returns
+        -------
+        list of float
+            One for each key.
+
+        Raises
+        ------
+        InputError
+            If some are missing; the message names all of them.
+        """
+        values = {key: getattr(self, key) for key in keys}
+        missing = [key for key in keys if values[key] is None]
+        if missing:
+            raise InputError(
+                f"{self.name}: {wanted_by} needs {', '.join(missing)}, which the board's file does not state; "
+                f"add them (`fluidb docs add-a-board`)"
+            )
+        return list(values.values())

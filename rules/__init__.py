@@ -1,0 +1,1 @@
+"""Rules that design time and run time share, on plain arrays."""

@@ -1,0 +1,636 @@
+"""Which exits a network gets, and with which thresholds: the choice of PAME (paper 001, Section 6), on plain arrays.
+
+Everything here takes two things. The *log* says how sure a network would have been at every candidate, and how good
+each answer would have been. The *stage times* T(a, b, B) say how long a device takes from candidate a to candidate b
+with a batch of B. Search and run time choose with the same functions, because a policy that adapts chooses again.
+
+Places are counted as exits are: 0 is the input, 1..K are the candidates, K + 1 is the end of the network.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..tables.exit_plan import Outcome
+from ..traffic.samples import Samples
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+CONFIDENCES = (*(step / 100 for step in range(50, 95, 5)), 0.99)
+"""The ten confidence thresholds that are tried (Section 6.1). The paper does not print them. Its thresholds lie 0.05
+apart (Section 7.6), and its earliest candidates keep the precision but are slow, so the last one is high."""
+
+COUNTS = 10
+"""Count thresholds that are tried where an answer has several principal values: ten equal fractions of their number."""
+
+NEARLY = 1e-9
+"""Times that differ by less than this share are equal: their sums were rounded in different orders."""
+
+ONE_SIDED_95 = 1.6448536269514722
+"""Quantile of the standard normal distribution, for the guard ``"bound"``."""
+
+
+class Log(NamedTuple):
+    """What a network with K candidates would have answered to N samples.
+
+    Attributes
+    ----------
+    confidences : (N, K, M) ndarray of float64
+        For each count threshold, the confidence threshold up to which the sample would leave at the candidate.  That
+        is the m-th largest principal value if m of them must reach the threshold (Section 5.3).
+    scores : (N, K + 1) ndarray of float64
+        How good the answer is at each candidate and at the end, in [0, 1]; 0 or 1 if answers are right or wrong.
+    counts : (M,) ndarray of int64
+        Principal values that must reach the confidence threshold.  A classification has one value: M = 1.
+    """
+
+    confidences: Floats
+    scores: Floats
+    counts: Ints
+
+    @property
+    def candidates(self) -> int:
+        """Candidates, K; the end is not counted."""
+        return int(self.confidences.shape[1])
+
+    def part(self, rows: slice) -> Log:
+        """The log of some samples."""
+        return Log(self.confidences[rows], self.scores[rows], self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What a choice must keep.
+
+    Attributes
+    ----------
+    batch : int
+        Samples of a batch, n.
+    precision : float
+        Share of the network's own precision that must be kept, eta.
+    slow : float
+        Share of batches that may take longer than without exits, tau_l.
+    width : int
+        Width of a bin of the batching-pattern matrix, v.
+    gain : float
+        Share of the time of the remaining stage that a later exit must save, g.
+    posterior : {"observed", "literal"}
+        How later exits are judged.  *observed*: by the (1 - tau_l) quantile of the batches that get there, and batch
+        by batch.  *literal*: by the largest batch for which the exit before was not slow, as the paper can also be
+        read; Equation 3 then holds for nearly every exit, and batches are not looked at.
+    guard : float or "bound", optional
+        Protects the precision on samples that are not in the log: a higher precision that must be kept on the log, or
+        the requirement that the precision holds with 95 % confidence.
+    confidences : tuple of float
+        Confidence thresholds that are tried, ascending; minus the entropies where samples have these.
+    """
+
+    batch: int
+    precision: float = 0.99
+    slow: float = 0.02
+    width: int = 1
+    gain: float = 0.02
+    posterior: Literal["observed", "literal"] = "observed"
+    guard: float | Literal["bound"] | None = None
+    confidences: tuple[float, ...] = CONFIDENCES
+
+    @property
+    def bins(self) -> int:
+        """Bins of a row of the batching-pattern matrix after the first, h = ceil(n / v)."""
+        return -(-self.batch // self.width)
+
+    @property
+    def searched(self) -> float:
+        """The precision that thresholds must keep on the log."""
+        return self.guard if isinstance(self.guard, float) else self.precision
+
+    @property
+    def unguarded(self) -> Goal:
+        """The same goal without its guard."""
+        return replace(self, guard=None)
+
+
+class Setting(NamedTuple):
+    """Thresholds of a candidate, and what they do.
+
+    Attributes
+    ----------
+    confidence : float
+        Confidence threshold: a sample leaves if it reaches it.
+    column : int
+        Place of the count threshold in ``Log.counts``.
+    exits : int
+        Samples of the log that leave here.
+    precision : float
+        Precision of all exits together, as a share of the network's own (Equation 1).
+    """
+
+    confidence: float
+    column: int
+    exits: int
+    precision: float
+
+
+class Verdict(NamedTuple):
+    """What became of a candidate in a step, and why.
+
+    Attributes
+    ----------
+    candidate : int
+        Counted from 1.
+    outcome : Outcome
+        Whether it was taken, or why not.
+    setting : Setting
+        Its thresholds; if none keep the precision, those that come nearest.
+    pattern : (h + 1,) ndarray of int64, optional
+        Its row of the batching-pattern matrix, C[i, j] (Section 6.3.2): batches of which ceil(samples that move on / v)
+        is j.  ``None`` if it is imprecise, as are the next two.
+    time_s : (h + 1,) ndarray of float64, optional
+        Its row of the inference-time matrix, t[i, j] (Section 6.3.1).
+    slow_share : float, optional
+        Share of batches that would take longer than without it.
+    value_s : float, optional
+        What is minimised: the average latency (Equation 2) for the first exit, else the longest (Equation 3).
+    """
+
+    candidate: int
+    outcome: Outcome
+    setting: Setting
+    pattern: Ints | None = None
+    time_s: Floats | None = None
+    slow_share: float | None = None
+    value_s: float | None = None
+
+
+class Step(NamedTuple):
+    """One round of the choice: the candidates behind the last exit, judged together.
+
+    Attributes
+    ----------
+    after : int
+        The last exit that was taken; 0 in the first step.
+    batch : int
+        Samples that start the stage behind it, n_in.
+    limit_s : float
+        Time without another exit: t_0 in the first step, T(a, N, n_in) later.
+    verdicts : tuple of Verdict
+        One for each candidate behind ``after`` that was allowed.
+    """
+
+    after: int
+    batch: int
+    limit_s: float
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def taken(self) -> Verdict | None:
+        """The candidate that was taken, if any."""
+        return next((found for found in self.verdicts if found.outcome == "taken"), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Exits with their thresholds, and how they were found.
+
+    Attributes
+    ----------
+    exits : tuple of int
+        The candidates that were taken, in order of depth; empty if there is none.
+    settings : tuple of Setting
+        Thresholds of each.
+    steps : tuple of Step
+        All rounds; in the last one nothing was taken, unless no batch may move on behind what it took.
+    ended : {"none left", "all leave"}
+        Which of the two terminations of Section 6.4 ended the choice.
+    """
+
+    exits: tuple[int, ...]
+    settings: tuple[Setting, ...]
+    steps: tuple[Step, ...]
+    ended: Literal["none left", "all leave"]
+
+
+class Replayed(NamedTuple):
+    """A log that ran through chosen exits in whole batches, one after the other.
+
+    Attributes
+    ----------
+    average_s, tail_s : float
+        Mean latency of a sample, and mean over batches of the latency of the last sample.
+    original_s : float
+        Latency of a batch without exits, t_0.
+    slow_share : float
+        Share of batches that took longer than that.
+    precision : float
+        Precision as a share of the network's own.
+    exit_shares : (E + 1,) ndarray of float64
+        Share of samples that leave at each exit, and at the end.
+    moving : (E, batches) ndarray of int64
+        Samples of each batch that move on behind each exit.
+    """
+
+    average_s: float
+    tail_s: float
+    original_s: float
+    slow_share: float
+    precision: float
+    exit_shares: Floats
+    moving: Ints
+
+
+def count_thresholds(values: int) -> Ints:
+    """Count thresholds that are tried for answers with this many principal values.
+
+    Examples
+    --------
+    >>> count_thresholds(1), count_thresholds(80)
+    (array([1]), array([ 8, 16, 24, 32, 40, 48, 56, 64, 72, 80]))
+    """
+    return np.unique([-(-values * part // COUNTS) for part in range(1, COUNTS + 1)])
+
+
+def log_of(samples: Samples) -> Log:
+    """What a choice needs of samples: a confidence for each count threshold at every exit but the last.
+
+    Parameters
+    ----------
+    samples : Samples
+        Of a network with an exit at every candidate.
+
+    Returns
+    -------
+    Log
+        The same samples in the same order.
+    """
+    counts = count_thresholds(samples.values)
+    places = range(1, samples.exits)
+    columns = [[samples.confidence_at(place, int(count)) for count in counts] for place in places]
+    confidences = np.array(columns).reshape(len(places), len(counts), len(samples)).transpose(2, 0, 1)
+    return Log(confidences, samples.correct.astype(np.float64), counts)
+
+
+def levels_of(log: Log, confidences: Sequence[float]) -> NDArray[np.uint8]:
+    """How many of the confidence thresholds each sample reaches: it leaves at all of these.
+
+    Returns
+    -------
+    (N, K, M) ndarray of uint8
+        From 0 to the number of thresholds.
+    """
+    samples, candidates, columns = log.confidences.shape
+    # samples last: they are read candidate by candidate
+    levels = np.empty((candidates, columns, samples), dtype=np.uint8)
+    for at, column in np.ndindex(candidates, columns):
+        levels[at, column] = np.searchsorted(confidences, log.confidences[:, at, column], side="right")
+    return levels.transpose(2, 0, 1)
+
+
+def find_setting(
+    log: Log, candidate: int, levels: NDArray[np.uint8], alive: NDArray[np.bool_], goal: Goal, settled: Floats
+) -> tuple[Setting, bool]:
+    """Thresholds of a candidate that keep the precision and let most samples leave (Section 6.2).
+
+    Parameters
+    ----------
+    log : Log
+        The samples.
+    candidate : int
+        Counted from 1.
+    levels : (N, K, M) ndarray of uint8
+        As :func:`levels_of` gives them.
+    alive : (N,) ndarray of bool
+        Samples that reach the candidate: those that no earlier exit answers.
+    goal : Goal
+        The precision to keep, the guard and the thresholds.
+    settled : (N,) ndarray of float64
+        Score of each sample's answer at the exits so far, at the end for those that are ``alive``.
+
+    Returns
+    -------
+    setting : Setting
+        The pair of the highest exit rate among those that keep the precision; of two, the one of higher precision,
+        then of the higher confidence, then of the higher count.  If no pair keeps it, that of the highest precision.
+    kept : bool
+        Whether it keeps the precision.
+    """
+    scores, end, number = log.scores[:, candidate - 1], log.scores[:, -1], len(goal.confidences)
+    own = end.sum()
+    gained = (scores - settled)[alive]
+    before = settled - goal.searched * end  # by sample, what must stay positive on average
+    spread = (before[alive] + gained) ** 2 - before[alive] ** 2 if goal.guard == "bound" else None
+
+    def leaving(level: NDArray[np.uint8], weights: Floats | None = None) -> Floats:
+        """By threshold, the sum over samples that leave."""
+        return np.bincount(level, weights, number + 1)[::-1].cumsum()[::-1][1:]
+
+    best: tuple[tuple[float, ...], Setting, bool] | None = None
+    for column in range(levels.shape[2]):
+        level = levels[:, candidate - 1, column][alive]
+        exits, total = leaving(level), settled.sum() + leaving(level, gained)
+        squares = None if spread is None else (before**2).sum() + leaving(level, spread)
+        margin = precision_margin(total, squares, end, goal)
+        for at, confidence in enumerate(goal.confidences):
+            if not exits[at]:
+                continue
+            setting = Setting(confidence, column, int(exits[at]), float(total[at] / own) if own else 0.0)
+            kept = bool(margin[at] > 0)
+            order = (float(kept), float(exits[at]) if kept else float(margin[at]), float(total[at]), confidence, column)
+            if best is None or order > best[0]:
+                best = order, setting, kept
+    if best is None:  # no sample reaches even the lowest threshold
+        return Setting(goal.confidences[0], 0, 0, float(settled.sum() / own) if own else 0.0), False
+    return best[1], best[2]
+
+
+def precision_margin(total: Floats, squares: Floats | None, end: Floats, goal: Goal) -> Floats:
+    """By how much scores exceed what a goal keeps of the network's own; with the guard ``"bound"``, what is sure of it.
+
+    Parameters
+    ----------
+    total : ndarray of float64
+        Sums of the scores of all samples, for several thresholds.
+    squares : ndarray of float64, of the same shape, optional
+        For the guard ``"bound"``: sums of the squares of what each sample has beyond its part of what is kept.
+    end : (N,) ndarray of float64
+        Scores at the end of the network.
+    goal : Goal
+        The precision and the guard.
+
+    Returns
+    -------
+    ndarray of float64
+        Sums over samples; the precision is kept where they are positive.
+    """
+    margin: Floats = total - goal.searched * end.sum()
+    if goal.guard != "bound":
+        return margin
+    assert squares is not None
+    least: Floats = margin - ONE_SIDED_95 * np.sqrt(np.maximum(squares - margin**2 / len(end), 0.0))
+    return least
+
+
+def moving_on(staying: NDArray[np.bool_], batch: int) -> Ints:
+    """Samples of each whole batch that move on; the last batch is left out if it is not whole.
+
+    Parameters
+    ----------
+    staying : (N,) ndarray of bool
+        Whether each sample moves on, in the order of the log.
+    batch : int
+        Samples of a batch.
+
+    Returns
+    -------
+    (floor(N / batch),) ndarray of int64
+        Their number by batch.
+    """
+    whole = len(staying) // batch
+    return np.asarray(staying[: whole * batch].reshape(whole, batch).sum(axis=1), dtype=np.int64)
+
+
+def pattern_row(moving: Ints, width: int, bins: int) -> Ints:
+    """A row of the batching-pattern matrix: how many batches have each number of moving samples (Section 6.3.2).
+
+    Parameters
+    ----------
+    moving : (k,) ndarray of int64
+        Samples of each batch that move on.
+    width : int
+        Width of a bin, v: bin j holds (j - 1) v + 1 to j v samples, and bin 0 none.
+    bins : int
+        Bins after the first, h.
+
+    Returns
+    -------
+    (h + 1,) ndarray of int64
+        Batches in each bin.
+    """
+    return np.bincount(-(-moving // width), minlength=bins + 1).astype(np.int64)
+
+
+def bin_sizes(width: int, bins: int, batch: int) -> Ints:
+    """The batch size that stands for each bin: its upper edge, but no more than the samples there are."""
+    return np.minimum(np.arange(bins + 1) * width, batch)
+
+
+def time_row(stage_s: Floats, after: int, candidate: int, batch: int, width: int, bins: int) -> Floats:
+    """A row of the inference-time matrix: both stages, by the batch size of the second (Section 6.3.1).
+
+    Parameters
+    ----------
+    stage_s : (K + 2, K + 2, b_max + 1) ndarray of float64
+        T(a, b, B); 0 for B = 0.
+    after, candidate : int
+        Where the first of the two stages begins and ends; the second goes on to the end of the network.
+    batch : int
+        Samples of the first stage.
+    width, bins : int
+        As :func:`pattern_row` takes them.
+
+    Returns
+    -------
+    (h + 1,) ndarray of float64
+        t[i, j].
+    """
+    row: Floats = stage_s[after, candidate, batch] + stage_s[candidate, -1, bin_sizes(width, bins, batch)]
+    return row
+
+
+def average_latency(time_s: Floats, pattern: Ints, sizes: Ints, batch: int) -> float:
+    """Average latency of a sample with one exit (Equation 2).
+
+    Parameters
+    ----------
+    time_s, pattern : (h + 1,) ndarray
+        The rows t[i, j] and C[i, j] of a candidate.
+    sizes : (h + 1,) ndarray of int64
+        Samples that move on in each bin.
+    batch : int
+        Samples of a batch, n.
+
+    Returns
+    -------
+    float
+        In seconds.
+
+    Examples
+    --------
+    >>> average_latency(np.array([5.0, 7, 8, 9, 10]), np.array([1, 2, 0, 1, 0]), np.arange(5), 4)
+    6.0
+    """
+    weighted = ((batch - sizes) * time_s[0] + sizes * time_s) * pattern
+    return float(weighted.sum() / (batch * pattern.sum()))
+
+
+def slow_share(time_s: Floats, pattern: Ints, limit_s: float) -> float:
+    """Share of the batches that take longer than a limit, by the rows of a candidate."""
+    return float(pattern[time_s > limit_s * (1 + NEARLY)].sum() / pattern.sum())
+
+
+def exceeded_by(sizes: Ints, share: float) -> int:
+    """The smallest size that at most this share of the batches exceeds; empty batches do not count."""
+    some = np.sort(sizes[sizes > 0])
+    return int(some[max(math.ceil((1 - share) * len(some) - NEARLY), 1) - 1]) if len(some) else 0
+
+
+def choose_exits(log: Log, stage_s: Floats, goal: Goal, allowed: Collection[int] | None = None) -> Choice:
+    """Choose exits one after the other, each with its thresholds (Sections 6.1 to 6.4).
+
+    Parameters
+    ----------
+    log : Log
+        At least one whole batch.
+    stage_s : (K + 2, K + 2, b_max + 1) ndarray of float64
+        T(a, b, B): time of the layers behind a up to b and of the head of b, for a batch of B; 0 for B = 0.
+    goal : Goal
+        Batch size, precision and share of slow batches.
+    allowed : collection of int, optional
+        Candidates that may be taken; all if not given.
+
+    Returns
+    -------
+    Choice
+        Exits, thresholds, and what became of every candidate in every step.
+    """
+    levels = levels_of(log, goal.confidences)
+    alive = np.ones(len(log.scores), dtype=np.bool_)
+    settled = log.scores[:, -1].copy()
+    steps: list[Step] = []
+    taken: list[Verdict] = []
+    after, batch = 0, goal.batch
+    ended: Literal["none left", "all leave"] = "none left"
+    while batch:
+        step = _step(log, levels, stage_s, goal, alive, settled, after, batch, allowed)
+        steps.append(step)
+        found = step.taken
+        if found is None:
+            break
+        taken.append(found)
+        after = found.candidate
+        leaves = alive & (levels[:, after - 1, found.setting.column] > goal.confidences.index(found.setting.confidence))
+        settled[leaves] = log.scores[leaves, after - 1]
+        alive &= ~leaves
+        reaching = moving_on(alive, goal.batch)
+        if not reaching.any():
+            ended = "all leave"
+            break
+        batch = exceeded_by(reaching, goal.slow) if goal.posterior == "observed" else _largest(found, step, goal)
+    exits, settings = tuple(found.candidate for found in taken), tuple(found.setting for found in taken)
+    return Choice(exits, settings, tuple(steps), ended)
+
+
+def _largest(found: Verdict, step: Step, goal: Goal) -> int:
+    """The largest batch that may move on so that the batch is not slow: the border of the green area in Fig. 7."""
+    assert found.time_s is not None
+    sizes = bin_sizes(goal.width, goal.bins, step.batch)
+    return int(sizes[found.time_s <= step.limit_s * (1 + NEARLY)].max())
+
+
+def _step(
+    log: Log,
+    levels: NDArray[np.uint8],
+    stage_s: Floats,
+    goal: Goal,
+    alive: NDArray[np.bool_],
+    settled: Floats,
+    after: int,
+    batch: int,
+    allowed: Collection[int] | None,
+) -> Step:
+    """Judge every candidate behind an exit, and take the best."""
+    limit_s = float(stage_s[after, -1, batch])
+    reaching = moving_on(alive, goal.batch)
+    verdicts = []
+    for candidate in range(after + 1, log.candidates + 1):
+        if allowed is not None and candidate not in allowed:
+            continue
+        setting, kept = find_setting(log, candidate, levels, alive, goal, settled)
+        if not kept:
+            verdicts.append(Verdict(candidate, "imprecise", setting))
+            continue
+        at = goal.confidences.index(setting.confidence)
+        moving = moving_on(alive & (levels[:, candidate - 1, setting.column] <= at), goal.batch)
+        row = time_row(stage_s, after, candidate, batch, goal.width, goal.bins)
+        pattern = pattern_row(moving, goal.width, goal.bins)
+        outcome: Outcome = "longer"
+        if after == 0:
+            slow = slow_share(row, pattern, limit_s)
+            value_s = average_latency(row, pattern, bin_sizes(goal.width, goal.bins, batch), batch)
+        else:
+            with_it = stage_s[after, candidate, reaching] + stage_s[candidate, -1, moving]
+            slow = float(np.mean(with_it > stage_s[after, -1, reaching] * (1 + NEARLY)))
+            most = min(exceeded_by(moving, goal.slow), batch)
+            value_s = float(stage_s[after, candidate, batch] + stage_s[candidate, -1, most])  # Equation 3
+            if value_s >= (1 - goal.gain) * limit_s:
+                outcome = "no gain"
+        if slow > goal.slow + NEARLY and (after == 0 or goal.posterior == "observed"):
+            outcome = "slow"
+        verdicts.append(Verdict(candidate, outcome, setting, pattern, row, slow, value_s))
+    fit = [at for at, found in enumerate(verdicts) if found.outcome == "longer"]
+    if fit:
+        first = min(fit, key=lambda at: (verdicts[at].value_s, at))
+        verdicts[first] = verdicts[first]._replace(outcome="taken")
+    return Step(after, batch, limit_s, tuple(verdicts))
+
+
+def replay_exits(
+    log: Log,
+    stage_s: Floats,
+    batch: int,
+    exits: Sequence[int],
+    settings: Sequence[Setting],
+) -> Replayed:
+    """Run a log through exits in whole batches, each of which runs alone; survivors are compacted (Section 4.2).
+
+    Parameters
+    ----------
+    log : Log
+        At least one whole batch.
+    stage_s : (K + 2, K + 2, b_max + 1) ndarray of float64
+        T(a, b, B).
+    batch : int
+        Samples of a batch, n.
+    exits : sequence of int
+        Candidates that are exits, in order of depth.
+    settings : sequence of Setting
+        Thresholds of each.
+
+    Returns
+    -------
+    Replayed
+        Latencies and precision. The precision is that of all samples, whole batches or not.
+    """
+    alive = np.ones(len(log.scores), dtype=np.bool_)
+    score = log.scores[:, -1].copy()
+    reaching = moving_on(alive, batch)
+    clock_s, summed_s = np.zeros(len(reaching)), 0.0
+    at, moving, shares = 0, [], []
+    for candidate, setting in zip(exits, settings, strict=True):
+        leaves = alive & (log.confidences[:, candidate - 1, setting.column] >= setting.confidence)
+        score[leaves] = log.scores[leaves, candidate - 1]
+        alive &= ~leaves
+        stay = moving_on(alive, batch)
+        clock_s = clock_s + stage_s[at, candidate, reaching]
+        summed_s += float(((reaching - stay) * clock_s).sum())
+        shares.append(leaves.mean())
+        moving.append(stay)
+        at, reaching = candidate, stay
+    clock_s = clock_s + stage_s[at, -1, reaching]
+    summed_s += float((reaching * clock_s).sum())
+    original_s, own = float(stage_s[0, -1, batch]), log.scores[:, -1].sum()
+    return Replayed(
+        average_s=summed_s / (len(clock_s) * batch),
+        tail_s=float(clock_s.mean()),
+        original_s=original_s,
+        slow_share=float(np.mean(clock_s > original_s * (1 + NEARLY))),
+        precision=float(score.sum() / own) if own else 1.0,
+        exit_shares=np.array([*shares, alive.mean()]),
+        moving=np.array(moving, dtype=np.int64).reshape(len(exits), len(clock_s)),
+    )

@@ -1,0 +1,112 @@
+"""What a study takes, as objects or as their user names them: a latency table, requests, a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ..tables.latency import LatencyTable, read_latency
+from ..traffic.measures import Threshold
+from ..traffic.reading import read_trace
+from ..traffic.samples import draw_samples, read_samples
+from ..traffic.trace import Trace
+from ..traffic.traffic import Traffic, prepare
+from .scheduler import Scheduler, find_policy
+
+AnyTable = LatencyTable | Path
+"""A latency table, or the folder that holds it."""
+
+AnyPolicy = Scheduler | str
+"""A policy with its parameters, or its text, e.g. ``"fluid:call=50us"``."""
+
+
+def as_table(given: AnyTable) -> LatencyTable:
+    """The latency table, read if it was given by its folder."""
+    return given if isinstance(given, LatencyTable) else read_latency(given)
+
+
+def as_scheduler(given: AnyPolicy) -> Scheduler:
+    """The policy, found if it was given as text."""
+    return given if isinstance(given, Scheduler) else find_policy(given)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Requests:
+    """The requests of a study.
+
+    Attributes
+    ----------
+    trace : Trace or Path
+        The requests, or their file.
+    samples : Path, optional
+        File of confidences and answers to draw from, if the trace has none.
+    slo_s : float, optional
+        Latency objective in seconds of all requests, if the trace has none.
+    seed : int
+        Seed of exits, samples or predictions that are drawn.
+    predict_depth : float, optional
+        Correlation with the depth of requests of the predictions that are drawn, if the trace has none.
+    """
+
+    trace: Trace | Path
+    samples: Path | None = None
+    slo_s: float | None = None
+    seed: int = 0
+    predict_depth: float | None = None
+
+    @property
+    def file(self) -> Path | None:
+        """The file of the trace, if it has one."""
+        return self.trace.source if isinstance(self.trace, Trace) else self.trace
+
+    def read(self, progress: Callable[[int, int], None] | None = None) -> Trace:
+        """The trace, with the samples that its requests drew.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Called with the bytes read so far, and the size of the file.
+
+        Returns
+        -------
+        Trace
+            The requests.
+
+        Raises
+        ------
+        InputError
+            If a file cannot be read, or the trace needs no samples.
+        """
+        trace = self.trace if isinstance(self.trace, Trace) else read_trace(self.trace, progress)
+        return trace if self.samples is None else draw_samples(trace, read_samples(self.samples), self.seed)
+
+    def traffic(
+        self, trace: Trace, rates: Sequence[float], threshold: Threshold | Sequence[Threshold] | None = None
+    ) -> Traffic:
+        """The requests that were read, ready to be served.
+
+        Parameters
+        ----------
+        trace : Trace
+            What :meth:`read` returned; read once, it serves several networks or thresholds.
+        rates : sequence of float
+            The network's exit rates.
+        threshold : Threshold or sequence of Threshold, optional
+            As :func:`fluidb.traffic.prepare` takes it.
+
+        Returns
+        -------
+        Traffic
+            The requests with their exits and objectives.
+
+        Raises
+        ------
+        InputError
+            As :func:`fluidb.traffic.prepare` does.
+        """
+        found = prepare(
+            trace, rates, slo_s=self.slo_s, seed=self.seed, threshold=threshold, predict_depth=self.predict_depth
+        )
+        drawn = "" if self.samples is None else f" of {self.samples}, seed {self.seed}"
+        return replace(found, origin=f"{found.origin}{drawn}")

@@ -1,0 +1,96 @@
+"""One simulation: requests on a design under a policy, with its figures and the requirements on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ..traffic.measures import Threshold
+from .bound import least_violations
+from .inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
+from .metrics import Replay, Summary, summarise
+from .replay import record_runs, simulate
+from .requirements import Outcome, Requirement, check_stated, judge
+from .subnets import stated_of
+from .timeline import check_timeline_size
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What became of the requests.
+
+    Attributes
+    ----------
+    replay : Replay
+        What happened to every request.
+    summary : Summary
+        Its figures.
+    unavoidable_violations : int
+        Violations that no scheduler prevents.
+    requirements : list of Outcome
+        Whether each requirement holds, in their order.
+    """
+
+    replay: Replay
+    summary: Summary
+    unavoidable_violations: int
+    requirements: list[Outcome]
+
+
+def serve(
+    table: AnyTable,
+    requests: Requests,
+    policy: AnyPolicy,
+    *,
+    threshold: Threshold | Sequence[Threshold] | None = None,
+    until_s: float = math.inf,
+    requirements: Sequence[Requirement] = (),
+    record: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Served:
+    """Serve requests and say what their users experience.
+
+    Parameters
+    ----------
+    table : LatencyTable or Path
+        Times of the design, or its folder.
+    requests : Requests
+        What is served.
+    policy : Scheduler or str
+        Who decides.
+    threshold : Threshold or sequence of Threshold, optional
+        From which confidence or entropy a sample leaves: one for all exits, or one for each but the last.
+    until_s : float
+        Stop then; unfinished requests are violations.
+    requirements : sequence of Requirement
+        What must hold.
+    record : bool
+        Keep every run, for :func:`fluidb.serving.write_timeline`.
+    progress : callable, optional
+        Called with what was read, then served, and how much there is of it.
+
+    Returns
+    -------
+    Served
+        The replay, its figures and the outcome.
+
+    Raises
+    ------
+    InputError
+        If an input cannot be read or does not fit the others, a required figure is not known, the policy breaks its
+        contract, or the timeline would be too long.
+    """
+    scheduler, latency = as_scheduler(policy), as_table(table)
+    check_stated(requirements, mac_share=latency.peak_macs_per_s, **stated_of(latency))
+    trace = requests.read(progress)
+    check_stated(
+        requirements, accuracy=trace.correct, accuracy_misses=trace.min_accuracy, width_variance=trace.width
+    )  # fmt: skip
+    traffic = requests.traffic(trace, [row.rate for row in latency.exits], threshold)
+    replay = simulate(latency, traffic, scheduler, until_s=until_s, progress=progress)
+    if record:
+        check_timeline_size(replay)
+        replay = record_runs(replay, scheduler)
+    summary = summarise(replay)
+    return Served(replay, summary, least_violations(replay), [judge(item, summary) for item in requirements])

@@ -1,0 +1,168 @@
+"""A plan of exits served while the load or the hardware changes (paper 001, Section 7.6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..dse.exits.tabulate import goal_of
+from ..formats import InputError, read_table
+from ..rules.exit_choice import Log, log_of
+from ..serving.adaptation import Exits, Hardware, Observed, Served, adapt
+from ..serving.inputs import AnyPolicy, as_scheduler
+from ..serving.policies import POLICIES
+from ..tables.exit_plan import TIMES_FILE, ExitPlan, InferenceTime, read_plan
+from ..tables.latency import read_latency
+from ..traffic.measures import MEASURES, Measure
+from ..traffic.samples import Samples, read_samples
+from ..traffic.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Adapted:
+    """What became of the requests.
+
+    Attributes
+    ----------
+    plan : ExitPlan
+        The plan of the beginning.
+    candidates : list of str
+        The layers that candidates follow.
+    served : Served
+        What happened to every request, and every change.
+    log : Log
+        What each of them drew.
+    whole : Observed
+        Precision, slow batches and latencies of all batches.
+    arrival_s : (N,) ndarray of float64
+        When each arrived.
+    """
+
+    plan: ExitPlan
+    candidates: list[str]
+    served: Served
+    log: Log
+    whole: Observed
+    arrival_s: np.ndarray
+
+
+def serve_adaptively(
+    folder: Path,
+    trace: Trace,
+    samples: Path,
+    policy: AnyPolicy,
+    *,
+    window: int = 100,
+    slo_s: float | None = None,
+    seed: int = 0,
+    from_s: float | None = None,
+    then_samples: Path | None = None,
+    then_times: Path | None = None,
+) -> Adapted:
+    """Serve a trace with a plan, and let exits and thresholds follow.
+
+    Parameters
+    ----------
+    folder : Path
+        A folder that ``fluidb exits -o`` wrote.
+    trace : Trace
+        When requests arrive.
+    samples : Path
+        The log that the plan was chosen by; requests draw from it.
+    policy : Scheduler or str
+        ``pame`` with its parameters.
+    window : int
+        Batches that are looked at together.
+    slo_s : float, optional
+        Where the timeout is a share of it.
+    seed : int
+        Of the samples that are drawn.
+    from_s : float, optional
+        When something changes.
+    then_samples : Path, optional
+        What requests that arrive from then on draw from.
+    then_times : Path, optional
+        Inference times of the hardware from then on.
+
+    Returns
+    -------
+    Adapted
+        What happened, and every change.
+
+    Raises
+    ------
+    InputError
+        If a file cannot be read, or they do not fit each other.
+    """
+    if (from_s is None) != (then_samples is None and then_times is None):
+        raise InputError(
+            "--from: expected it with --then-samples or --then-times, which begin then, and only with them"
+        )
+    scheduler = as_scheduler(policy)
+    if scheduler.policy is not POLICIES["pame"]:
+        raise InputError(f"--policy: expected pame, whose exits are adapted, found {scheduler.spec}")
+    plan, table = read_plan(folder), read_latency(folder)
+    times = read_table(InferenceTime, folder / TIMES_FILE)
+    if scheduler.lanes > table.lanes:
+        raise InputError(
+            f"--policy: lanes: expected at most {table.lanes} on {table.platform}, found {scheduler.lanes}"
+        )
+    if scheduler.b_max not in (None, plan.batch):
+        raise InputError(
+            f"--policy: b_max: expected {plan.batch}, the batch that the exits were chosen for, found "
+            f"{scheduler.b_max}; leave it out, or choose exits for it with `fluidb exits --batch {scheduler.b_max}`"
+        )
+    measure = MEASURES[plan.measure]
+    logged = _fitting(samples, times, measure)
+    changed = int(np.searchsorted(trace.arrival_s, np.inf if from_s is None else from_s))
+    first = logged.draw(changed, seed)
+    second = (logged if then_samples is None else _fitting(then_samples, times, measure)).draw(
+        len(trace) - changed, seed
+    )
+    if second.values != first.values:
+        raise InputError(
+            f"{then_samples}: expected {first.values} values of an answer as before, found {second.values}"
+        )
+    log = log_of(
+        Samples(
+            np.concatenate([part.confidences[:, : part.exits - 1] for part in (first, second)]),
+            np.concatenate([first.correct, second.correct]),
+        )
+    )
+    hardware = []
+    if then_times is not None:
+        assert from_s is not None
+        other = read_table(InferenceTime, then_times)
+        if (other.candidates, other.b_max >= plan.batch) != (times.candidates, True):
+            raise InputError(
+                f"{then_times}: expected times at the {len(times.candidates)} candidates of {times.network} up to a "
+                f"batch of {plan.batch}, found {len(other.candidates)} of {other.network} up to {other.b_max}"
+            )
+        hardware.append(Hardware(from_s, other.array()[..., : times.b_max + 1]))
+    counts = log.counts.tolist()
+    exits = Exits(
+        tuple(item.place for item in plan.exits),
+        tuple(measure.sign * item.confidence for item in plan.exits),
+        tuple(counts.index(item.count) for item in plan.exits),
+    )
+    past = log_of(logged[slice(0, len(logged) // 2)])
+    served = adapt(
+        log, trace.arrival_s, times.array(), goal_of(plan), exits, past, scheduler,
+        window=window, slo_s=slo_s, hardware=hardware, load=table.load,
+    )  # fmt: skip
+    return Adapted(plan, times.candidates, served, log, served.observe(log), trace.arrival_s)
+
+
+def _fitting(path: Path, times: InferenceTime, measure: Measure) -> Samples:
+    """Samples with answers at every candidate and at the end."""
+    found = read_samples(path)
+    if found.exits != len(times.candidates) + 1:
+        raise InputError(
+            f"{path}: expected answers at {len(times.candidates) + 1} exits, the candidates of {times.network} and its "
+            f"end, found {found.exits}"
+        )
+    if found.measure is not measure:
+        raise InputError(f"{path}: expected {measure.name}, by which the plan was chosen, found {found.measure.name}")
+    return found

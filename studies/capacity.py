@@ -1,0 +1,401 @@
+"""Capacity: the highest Poisson rate at which a policy keeps all requirements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError
+from ..serving.figures import FIGURES
+from ..serving.inputs import AnyPolicy, AnyTable, as_scheduler, as_table
+from ..serving.metrics import QUANTILES, summarise
+from ..serving.one_run import LEAST, OneRun, nearest_rank, requests_for
+from ..serving.replay import simulate
+from ..serving.requirements import Requirement, check_stated
+from ..serving.scheduler import Scheduler
+from ..serving.statistics import Interval, mean_interval
+from ..tables.latency import LatencyTable
+from ..traffic.additions import Columns, add_columns
+from ..traffic.arrivals import offline, poisson
+from ..traffic.traffic import Traffic, prepare
+from .workers import Workers, in_order
+
+KEPT, NOT_KEPT, UNDECIDED = "kept", "not kept", "undecided"
+
+_SHARES_OF_USE = ("busy_share", "mac_share")
+_MONOTONE = ("mean", *QUANTILES, "violation_rate", *_SHARES_OF_USE)
+_FLOOR = 2.0**-10
+"""Lowest rate that is tried, as a share of the saturation rate."""
+
+_LEAST_RATE = 1e-6
+"""Lowest rate that may be asked for, as a share of the saturation rate: below, times have too few digits."""
+
+
+_SAMPLE = 2**16
+"""Requests whose widths and steps the saturation rate is the mean of."""
+
+NO_COLUMNS = Columns()
+"""Requests that state nothing."""
+
+
+class Estimated(NamedTuple):
+    """A figure of all requests at a rate, with its 95 % interval.
+
+    Runs that are too short for an interval still have a lower end; the upper one is then as large as it can be.
+    """
+
+    value: float
+    interval: Interval
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What was found at a rate: ``requests`` for each seed, and the verdict on all requirements together.
+
+    ``estimates`` are the required figures, one for each requirement; ``broken`` is the first that surely fails.
+    """
+
+    rate_per_s: float
+    requests: int
+    verdict: str
+    estimates: list[Estimated]
+    broken: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The highest rate at which requirements hold.
+
+    Attributes
+    ----------
+    kept_per_s : float or None
+        Highest rate at which all requirements surely hold; ``None`` if there is none.
+    not_kept_per_s : float or None
+        Lowest rate at which one surely fails; ``None`` if there is none up to ``high_per_s``.
+        What lies between the two is not decided.
+    limited_by : str or None
+        The requirement that fails there.
+    saturation_per_s : float
+        Rate beyond which no policy keeps up, from the latency table.
+    low_per_s, high_per_s : float
+        Rates that were searched.
+    seeds : int
+        Runs at each rate.
+    max_requests : int
+        Requests of a run at which a rate is left undecided.
+    requests_simulated : int
+        What it cost.
+    probes : list of Probe
+        Every rate that was tried, in order of rate.
+    """
+
+    kept_per_s: float | None
+    not_kept_per_s: float | None
+    limited_by: str | None
+    saturation_per_s: float
+    low_per_s: float
+    high_per_s: float
+    seeds: int
+    max_requests: int
+    requests_simulated: int
+    probes: list[Probe]
+
+
+def saturation_rate(table: LatencyTable, b_max: int | None = None, columns: Columns = NO_COLUMNS) -> float:
+    """Rate beyond which queues grow under any policy.
+
+    A stage that runs with b samples takes at least b times its least time a sample, in the fastest SubNet and state,
+    at the width of the sample or a wider one; a request needs every stage up to its exit.  Without widths of their own
+    requests run at the largest width, and without steps a last stage that repeats runs as often as it can.  Lanes side
+    by side share the device: together they are :attr:`LatencyTable.speedup` times as fast.
+
+    Parameters
+    ----------
+    table : LatencyTable
+        Times, and the exits' rates.
+    b_max : int, optional
+        Largest batch, if smaller than the table's.
+    columns : Columns
+        How widths and steps of requests are drawn; the mean is taken over 65,536 of them.
+
+    Returns
+    -------
+    float
+        Requests/s.
+
+    Raises
+    ------
+    InputError
+        If there is a column without that which it follows from.
+    """
+    sample, widths = add_columns(offline(_SAMPLE), 0, columns), table.widths or [math.inf]
+    limit = min(b_max or table.b_max, table.b_max)
+    time_s = table.segments(by_layer=False).time_s[:, :, 1 : limit + 1]
+    fastest_s = time_s.reshape(-1, len(widths), *time_s.shape[1:]).min(axis=0)  # of every SubNet and state
+    least_s = np.minimum.accumulate((fastest_s / np.arange(1, limit + 1)).min(axis=2))  # at a width or a wider one
+    rates = np.array([row.rate for row in table.exits])
+    reach = 1.0 - np.concatenate([[0.0], np.cumsum(rates)[:-1]])
+    own = [0] if sample.width is None else np.searchsorted(-np.array(widths), -sample.width, side="right") - 1
+    repeats = (table.exits[-1].steps if sample.steps is None else sample.steps) - 1
+    work_s = (least_s @ reach)[own] + repeats * (reach[-1] * least_s[:, -1])[own]
+    return table.speedup / float(work_s.mean())
+
+
+def check_monotone(requirements: Sequence[Requirement], requests: int) -> None:
+    """Refuse requirements that a search by rate cannot decide.
+
+    Parameters
+    ----------
+    requirements : sequence of Requirement
+        What is required.
+    requests : int
+        Most requests at a rate, in all runs together.
+
+    Raises
+    ------
+    InputError
+        If there is none, if more traffic may mend one, or if there are too few requests for it.
+    """
+    if not requirements:
+        raise InputError('require: expected at least one requirement, found none; add e.g. --require "p99 <= 200ms"')
+    faults = []
+    for item in requirements:
+        if item.name not in _MONOTONE or item.comparator not in ("<=", "<"):
+            known = ", ".join(_MONOTONE)
+            faults.append(
+                f"require: expected an upper bound on a figure that more traffic makes worse ({known}), "
+                f'found "{item.text}"'
+            )
+        elif item.bound <= 0:
+            faults.append(f'require: expected a bound above 0, which runs of some length can show, found "{item.text}"')
+        elif item.name not in _SHARES_OF_USE and requests < (needed := _needed(item.name)):
+            faults.append(
+                f"max_requests: expected at least {needed:,} requests at a rate for {item.name}, in all runs together, "
+                f"found {requests:,}"
+            )
+    if faults:
+        raise InputError(faults)
+
+
+def at_rate(unit: Traffic, rate_per_s: float, count: int) -> Traffic:
+    """The first requests of traffic at 1 request/s, rescaled to another rate."""
+    first = unit.first(count)
+    return replace(first, trace=replace(first.trace, arrival_s=first.trace.arrival_s / rate_per_s))
+
+
+def _needed(name: str) -> int:
+    """Requests without which a figure has no interval, even if they are independent."""
+    return max(LEAST, requests_for(QUANTILES.get(name, 0.5)))
+
+
+class _Ran(NamedTuple):
+    """What a run told: each request's latency, whether it found the system empty, whether it was late; figures."""
+
+    latency_s: NDArray[np.float64]
+    fresh: NDArray[np.bool_]
+    violated: NDArray[np.bool_]
+    figures: dict[str, float]
+
+
+def _estimates(names: Sequence[str], runs: Sequence[_Ran]) -> list[Estimated]:
+    """Each figure of several runs; joined they are one run, because each of them begins with an empty system."""
+    latency_s, fresh, violated = (np.concatenate([run[i] for run in runs]) for i in range(3))
+    joined, found = OneRun(latency_s, fresh), []
+    for name in names:
+        values = np.array([run.figures[name] for run in runs])
+        mean, over_seeds = float(values.mean()), mean_interval(values)
+        assert over_seeds is not None
+        if name in _SHARES_OF_USE:
+            found.append(Estimated(mean, Interval(max(0.0, over_seeds.low), min(1.0, over_seeds.high))))
+            continue
+        if name == "mean":
+            value, told, most = mean, joined.mean(), math.inf
+        elif name == "violation_rate":
+            value, told, most = mean, joined.share(violated), 1.0
+        else:
+            quantile = QUANTILES[name]
+            value, told, most = nearest_rank(joined.ordered_s, quantile), joined.quantile(quantile), math.inf
+        # a queue that began empty grows: longer runs are no better, so what the seeds agree on is a lower end
+        least = Interval(min(value, max(0.0, over_seeds.low)), most)
+        found.append(Estimated(value, told.interval or least))
+    return found
+
+
+@dataclass(slots=True)
+class _Search:
+    """Probes, and what they cost.
+
+    ``drawn`` holds common random numbers: a seed's traffic at any rate is that at 1 request/s, rescaled,
+    with the same exits.
+    """
+
+    table: LatencyTable
+    scheduler: Scheduler
+    requirements: Sequence[Requirement]
+    slo_s: float | None
+    columns: Columns
+    predict_depth: float | None
+    seeds: int
+    requests: int
+    max_requests: int
+    threads: int | None
+    progress: Callable[[int, int], None] | None
+    drawn: list[Traffic] = field(default_factory=list)
+    probes: list[Probe] = field(default_factory=list)
+    simulated: int = 0
+
+    def _draw(self, count: int) -> None:
+        """Draw what is missing; longer traffic begins with the shorter one, but for noise of steps and predictions."""
+        if not self.drawn or len(self.drawn[0]) < count:
+            rates, rho = [row.rate for row in self.table.exits], self.predict_depth
+            traces = [add_columns(poisson(1.0, count, seed), seed, self.columns) for seed in range(self.seeds)]
+            self.drawn = [
+                prepare(trace, rates, slo_s=self.slo_s, seed=seed, predict_depth=rho)
+                for seed, trace in enumerate(traces)
+            ]
+
+    def _run(self, at: tuple[float, int], seed: int) -> _Ran:
+        rate_per_s, count = at
+        replay = simulate(self.table, at_rate(self.drawn[seed], rate_per_s, count), self.scheduler)
+        summary = summarise(replay)
+        figures = {item.name: float(FIGURES[item.name].of(summary) or 0.0) for item in self.requirements}
+        return _Ran(replay.latency_s, replay.fresh, replay.violated, figures)
+
+    def probe(self, rate_per_s: float) -> str:
+        """Decide a rate, with twice the requests as long as an interval holds the bound."""
+        count = self.requests
+        while True:
+            self._draw(count)
+            runs = dict(in_order(Workers(self.threads).map(self._run, (rate_per_s, count), range(self.seeds))))
+            self.simulated += count * self.seeds
+            found = _estimates([item.name for item in self.requirements], [runs[seed] for seed in range(self.seeds)])
+            sides = [item.side(it.interval) for item, it in zip(self.requirements, found, strict=True)]
+            verdict = NOT_KEPT if False in sides else UNDECIDED if None in sides else KEPT
+            if verdict != UNDECIDED or count >= self.max_requests:
+                break
+            count = min(2 * count, self.max_requests)
+        broken = self.requirements[sides.index(False)].text if verdict == NOT_KEPT else None
+        self.probes.append(Probe(rate_per_s, count, verdict, found, broken))
+        if self.progress:
+            self.progress(len(self.probes), len(self.probes) + 1)
+        return verdict
+
+
+def find_capacity(
+    table: AnyTable,
+    policy: AnyPolicy,
+    requirements: Sequence[Requirement],
+    *,
+    slo_s: float | None = None,
+    columns: Columns = NO_COLUMNS,
+    predict_depth: float | None = None,
+    seeds: int = 5,
+    requests: int = 20_000,
+    max_requests: int | None = None,
+    low_per_s: float | None = None,
+    high_per_s: float | None = None,
+    tolerance: float = 0.01,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Capacity:
+    """Highest Poisson rate at which a policy keeps requirements (``docs/capacity.md``).
+
+    Parameters
+    ----------
+    table : LatencyTable or Path
+        Times of the design, or its folder.
+    policy : Scheduler or str
+        Who decides.
+    requirements : sequence of Requirement
+        Upper bounds on figures that more traffic makes worse.
+    slo_s : float, optional
+        Latency objective in seconds, if requests have none of their own.
+    columns : Columns
+        Columns that are drawn for requests, e.g. objectives of their own; by default they state nothing.
+    predict_depth : float, optional
+        Correlation of predicted with actual exits, or steps, for policies that use predictions; by default there are
+        none.
+    seeds : int
+        Independent runs at each rate, with seeds 0..seeds - 1.
+    requests : int
+        Requests of each run, to begin with.
+    max_requests : int, optional
+        Requests of each run at which a rate is left undecided; by default 16 times as many.
+    low_per_s, high_per_s : float, optional
+        Rates to search; by default from 1/1024 of :func:`saturation_rate` up to it.
+    tolerance : float
+        Width at which bisection stops, as a share of the rate.
+    threads : int, optional
+        Threads to use, by default all cores; the result does not depend on it.
+    progress : callable, optional
+        Called after each rate with (rates tried, a lower bound of how many there will be).
+
+    Returns
+    -------
+    Capacity
+        The rates that bracket it.
+
+    Raises
+    ------
+    InputError
+        If the table cannot be read or does not use a column, a requirement cannot be decided so, a number is out of
+        range, or the policy breaks its contract.
+    """
+    scheduler, latency = as_scheduler(policy), as_table(table)
+    useless = columns.useless(widths=latency.widths, steps=latency.exits[-1].steps, subnets=latency.subnets)
+    if useless:
+        raise InputError(useless)
+    saturation = saturation_rate(latency, scheduler.b_max, columns)
+    high = saturation if high_per_s is None else high_per_s
+    low = _FLOOR * min(saturation, high) if low_per_s is None else low_per_s
+    cap = 16 * requests if max_requests is None else max_requests
+    if seeds < 2:
+        raise InputError(f"seeds: expected at least 2, whose spread makes an interval, found {seeds}")
+    if not (math.isfinite(high) and 0 < low < high):
+        found = f"a highest rate of {high:g} /s" if low_per_s is None else f"{low:g} /s and {high:g} /s"
+        raise InputError(f"rates: expected 0 < low < high, found {found}")
+    if low < _LEAST_RATE * saturation:
+        least = f"{_LEAST_RATE * saturation:g} /s, a millionth of the saturation rate"
+        raise InputError(f"rates: expected at least {least}, found {low:g} /s")
+    if not 1 <= requests <= cap:
+        raise InputError(f"requests: expected at least 1 and at most {cap:,}, the most of a run, found {requests:,}")
+    check_monotone(requirements, seeds * cap)
+    check_stated(requirements, mac_share=latency.peak_macs_per_s)
+    search = _Search(
+        latency, scheduler, requirements, slo_s, columns, predict_depth, seeds, requests, cap, threads, progress
+    )
+    _bracket(search, low, high, tolerance)
+    probes = sorted(search.probes, key=lambda probe: probe.rate_per_s)
+    failed = next((probe for probe in probes if probe.verdict == NOT_KEPT), None)
+    below = failed.rate_per_s if failed else math.inf
+    kept = [probe.rate_per_s for probe in probes if probe.verdict == KEPT and probe.rate_per_s < below]
+    return Capacity(
+        kept_per_s=max(kept, default=None),
+        not_kept_per_s=failed.rate_per_s if failed else None,
+        limited_by=failed.broken if failed else None,
+        saturation_per_s=saturation,
+        low_per_s=low,
+        high_per_s=high,
+        seeds=seeds,
+        max_requests=cap,
+        requests_simulated=search.simulated,
+        probes=probes,
+    )
+
+
+def _bracket(search: _Search, low: float, high: float, tolerance: float) -> None:
+    """Halve the rate until it is kept, then bisect: where it is kept no longer, and where it surely fails."""
+    rate = high
+    while search.probe(rate) != KEPT and rate > low:
+        rate = max(low, rate / 2)
+    for below, above in ((KEPT, (UNDECIDED, NOT_KEPT)), (UNDECIDED, (NOT_KEPT,))):
+        left = max((probe.rate_per_s for probe in search.probes if probe.verdict == below), default=math.inf)
+        right = min((probe.rate_per_s for probe in search.probes if probe.verdict in above), default=-math.inf)
+        while right - left > tolerance * right:
+            middle = (left + right) / 2
+            left, right = (middle, right) if search.probe(middle) == below else (left, middle)

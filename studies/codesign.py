@@ -1,0 +1,131 @@
+"""Search and simulation in turn, until the design fits the traffic that it sees (``docs/codesign.md``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..dse.npu.choices import Objective
+from ..dse.npu.design import DesignTable, tabulate_design
+from ..dse.npu.fbcb import FbcbTable
+from ..dse.npu.latency import tabulate_latency
+from ..dse.npu.search import SearchOptions, search
+from ..dse.npu.space import Tile
+from ..models import Network
+from ..platforms import Platform
+from ..serving.inputs import AnyPolicy, Requests, as_scheduler
+from ..serving.metrics import Summary, summarise
+from ..serving.replay import simulate
+from ..tables.latency import LatencyTable
+from ..tables.launches import launches_of
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A design, and what its users experienced.
+
+    Attributes
+    ----------
+    design, fbcb, latency
+        Its tables.
+    summary : Summary
+        What the simulation says.
+    """
+
+    design: DesignTable
+    fbcb: FbcbTable
+    latency: LatencyTable
+    summary: Summary
+
+    @property
+    def tile(self) -> Tile:
+        """The design."""
+        return self.design.tile
+
+    @property
+    def busy_s(self) -> float:
+        """Time that the NPU took for the traffic."""
+        return self.summary.busy_share * self.summary.span_s
+
+
+@dataclass(frozen=True, slots=True)
+class Codesign:
+    """The rounds, the first searched without regard to traffic.
+
+    Attributes
+    ----------
+    rounds : list of Round
+        In order; designs differ from one to the next.
+    back_to : int
+        0-based round whose design the last round's traffic asks for.
+    """
+
+    rounds: list[Round]
+    back_to: int
+
+    @property
+    def settled(self) -> bool:
+        """Whether the last design is the one that its own traffic asks for; else designs come back in turn."""
+        return self.back_to == len(self.rounds) - 1
+
+    @property
+    def chosen(self) -> Round:
+        """The settled design, or of those that come back in turn the one with the least work."""
+        return min(self.rounds[self.back_to :], key=lambda item: item.busy_s)
+
+
+def codesign(
+    network: Network,
+    platform: Platform,
+    options: SearchOptions,
+    requests: Requests,
+    policy: AnyPolicy,
+    *,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Codesign:
+    """Alternate search and simulation until the design no longer changes.
+
+    Parameters
+    ----------
+    network, platform : Network, Platform
+        What runs, and on what.
+    options : SearchOptions
+        The first search; the others take their weights from the traffic.
+    requests : Requests
+        What is served, the same in every round.
+    policy : Scheduler or str
+        Who decides.
+    threads : int, optional
+        Threads of the searches; the result does not depend on it.
+    progress : callable, optional
+        Called with (rounds done, rounds known of).
+
+    Returns
+    -------
+    Codesign
+        Every round.
+
+    Raises
+    ------
+    InputError
+        If an input cannot be read, or as :func:`fluidb.dse.npu.search` and :func:`fluidb.serving.simulate` do.
+    """
+    rounds: list[Round] = []
+    traffic = requests.traffic(requests.read(), [item.rate for item in network.exits])
+    scheduler = as_scheduler(policy)
+    found = search(network, platform, options, threads=threads)
+    while True:  # there are finitely many designs
+        design, fbcb = tabulate_design(network, platform, options, found)
+        latency = tabulate_latency(design, fbcb)
+        summary = summarise(simulate(latency, traffic, scheduler))
+        rounds.append(Round(design, fbcb, latency, summary))
+        if progress:
+            progress(len(rounds), len(rounds) + 1)
+        launches = launches_of(summary.stages)
+        goal = {"objective": Objective.TRAFFIC, "launches": launches, "weights": []}
+        options = SearchOptions.model_validate(dict(options) | goal)
+        found = search(network, platform, options, threads=threads)
+        tiles = [item.tile for item in rounds]
+        if found.best.tile in tiles:
+            return Codesign(rounds, tiles.index(found.best.tile))

@@ -1,0 +1,451 @@
+"""Comparing contenders over a scenario's grid, with common random numbers (``docs/compare.md``).
+
+Every contender gets the same arrivals and the same exits under the same seed,
+so that a difference between two of them is taken seed by seed: what the traffic
+does to both drops out (Law, Simulation Modeling and Analysis, Section 11.2).
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer
+
+from .. import __version__
+from ..dse.npu.space import Tile
+from ..formats import InputError, Printed, check_resumable, read_printed, write_file
+from ..tables.latency import LatencyTable
+from .designs import Asked
+from .estimates import Difference, Estimate
+from .scenario import DRAWN, Contender, Point, Scenario
+from .store import COMPARED, DESIGNS, RUNS, Engine, Run, RunTable, Store, find_engines, run_each
+from .workers import workers
+
+SCHEMA = "fluidb.compare-output/1"
+COMPARE_FILE = "compare.json"
+
+JUDGED = [item for item in COMPARED if item.better]
+"""Figures that have a good side: a change of these is better or worse, where both comparisons have them."""
+
+ALWAYS = [item.key for item in JUDGED if not item.part]
+"""Those of them that every run has."""
+
+Progress = Callable[[int, int], None]
+
+
+Design = Annotated[Tile, PlainSerializer(Tile._asdict)]
+"""The NPU <T_R,T_P,T_C> that was found for a contender; a file has its parts by name."""
+
+
+class Standing(Printed):
+    """A contender at a point: its NPU (on a table none), its figures, their differences to the baseline's."""
+
+    name: str
+    design: Design | None
+    metrics: dict[str, Estimate]
+    differences: dict[str, Difference] | None
+
+
+class PointResult(Printed):
+    """A point of the grid, and every contender there, in the order of the scenario."""
+
+    case: str
+    network: str
+    platform: str
+    bandwidth_gb_s: float | None
+    slo_s: float | None
+    slo: str | None = None
+    rate_per_s: float | None
+    cv: float | None = None
+    trace: str | None
+    trace_sha256: str | None
+    offline: bool = False
+    width: str | None = None
+    steps: str | None = None
+    min_accuracy: str | None = None
+    predict_depth: float | None = None
+    predict_width: float | None = None
+    requests: int
+    contenders: list[Standing]
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What it is matched by."""
+        drawn = (getattr(self, name) for name in DRAWN)
+        return self.case, self.slo_s, self.rate_per_s, self.trace_sha256, self.requests, *drawn
+
+    @property
+    def objective(self) -> str:
+        """Its latency objective, in few words."""
+        if self.slo_s is not None:
+            return f"SLO {1e3 * self.slo_s:g} ms"
+        return f"SLOs {self.slo}" if self.slo else "SLOs of its trace"
+
+    @property
+    def arrivals(self) -> str:
+        """What arrives, in few words."""
+        if self.rate_per_s is not None:
+            return f"{self.rate_per_s:g} /s"
+        return "all at once" if self.offline else "its trace"
+
+    def __str__(self) -> str:
+        return f'case "{self.case}", {self.objective}, {self.arrivals}, {self.requests:,} requests'
+
+
+class ContenderRow(Printed):
+    """A contender as the scenario has it: its policy, and what its NPU was searched for, if any case searches one."""
+
+    name: str
+    policy: str
+    engine: dict[str, Any] | None
+
+
+class Comparison(Printed):
+    """The outcome of a scenario, ``fluidb.compare-output/1``.
+
+    Attributes
+    ----------
+    title : str
+        The scenario's.
+    scenario_sha256 : str
+        Digest of what its file says.
+    version : str
+        Of fluidb.
+    seeds : list of int
+        Its seeds.
+    baseline : str
+        Whom the differences are taken to.
+    contenders : list of ContenderRow
+        Who competed.
+    points : list of PointResult
+        The grid: cases, their SLOs, their rates.
+    """
+
+    title: str
+    scenario_sha256: str
+    version: str
+    seeds: list[int]
+    baseline: str
+    contenders: list[ContenderRow]
+    points: list[PointResult]
+
+    def text(self) -> str:
+        """As ``--json`` prints it."""
+        return json.dumps({"schema": SCHEMA, **self.model_dump(mode="json")}, indent=1, allow_nan=False) + "\n"
+
+
+def check_folder(folder: Path, scenario: Scenario, *, force: bool) -> None:
+    """Refuse, before any work is done, a folder that is not ours or holds another comparison.
+
+    Parameters
+    ----------
+    folder : Path
+        Where runs are to be kept.  One with runs in it goes on from there.
+    scenario : Scenario
+        What will be run.
+    force : bool
+        Replace another scenario's comparison there; its runs stay.
+
+    Raises
+    ------
+    InputError
+        If it may not be used.
+    """
+    check_resumable(folder, "fluidb compare", ours=all((folder / name).is_dir() for name in (RUNS, DESIGNS)))
+    earlier = folder / COMPARE_FILE
+    if force or not earlier.exists():
+        return
+    try:
+        other = read_comparison(earlier).scenario_sha256 != scenario.sha256
+    except InputError:
+        return  # damaged: it is written again
+    if other:
+        raise InputError(f"{earlier}: is the comparison of another scenario; choose another folder or add --force")
+
+
+def compare(
+    scenario: Scenario,
+    folder: Path | None = None,
+    *,
+    threads: int | None = None,
+    scheduler: str | None = None,
+    progress: Progress | None = None,
+) -> tuple[Comparison, int]:
+    """Run a scenario's whole grid.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What to run.
+    folder : Path, optional
+        Keep designs, finished runs and the outcome there, and take from there
+        what is kept already; damaged files are computed again.
+    threads : int, optional
+        Threads to use, by default all cores; the result does not depend on it.
+    scheduler : str, optional
+        A Dask cluster to run on (:func:`fluidb.studies.workers.workers`), with the same result.
+    progress : callable, optional
+        Called with (searches and runs done, searches and runs in all).
+
+    Returns
+    -------
+    comparison : Comparison
+        Every point, contender and figure.
+    reused : int
+        Runs that were taken from the folder.
+
+    Raises
+    ------
+    InputError
+        If no design fits a board, a policy breaks its contract, or the cluster or the file system refuses.
+    """
+    seeds, store = scenario.file.seeds, Store(folder)
+    grid = [(point, contender) for point in scenario.points for contender in scenario.contenders]
+    tables = {point.site.keys.label: point.site.on for point in scenario.points}
+    given = {label: Engine.of(on) for label, on in tables.items() if isinstance(on, LatencyTable)}
+    asked = {_npu(*cell): _asked(*cell) for cell in grid if cell[0].site.keys.label not in given}  # each search once
+    total = len(asked) + len(grid) * len(seeds)
+    report = progress or (lambda _done, _total: None)
+    with workers(scheduler, threads) as at:
+        engines: dict[str, Engine] = {}
+        names = list(asked)
+        for index, engine in find_engines(list(asked.values()), store, at):
+            engines[names[index]] = engine
+            report(len(engines), total)
+        serving = [given.get(cell[0].site.keys.label) or engines[_npu(*cell)] for cell in grid]
+        runs = [Run(*cell, engine, seed) for cell, engine in zip(grid, serving, strict=True) for seed in seeds]
+        finished: dict[int, RunTable] = {}
+        reused = 0
+        for index, table, kept in run_each(runs, store, at):
+            finished[index] = table
+            reused += kept
+            report(len(engines) + len(finished), total)
+    found = Comparison(
+        title=scenario.file.title,
+        scenario_sha256=scenario.sha256,
+        version=__version__,
+        seeds=seeds,
+        baseline=scenario.file.baseline,
+        contenders=[
+            ContenderRow(
+                name=item.name, policy=item.policy.spec, engine=item.options.model_dump(mode="json") if asked else None
+            )
+            for item in scenario.contenders
+        ],
+        points=_points(scenario, runs, finished),
+    )
+    if folder is not None:
+        write_file(folder / COMPARE_FILE, found.text(), replace=True)
+    return found, reused
+
+
+def _asked(point: Point, contender: Contender) -> Asked:
+    return *point.site.npu, point.site.options(contender)
+
+
+def _npu(point: Point, contender: Contender) -> str:
+    """What tells NPUs apart; cases may share one under different names, objectives and traffic."""
+    return repr(_asked(point, contender))
+
+
+def _points(scenario: Scenario, runs: list[Run], tables: dict[int, RunTable]) -> list[PointResult]:
+    """Means, intervals and differences; runs are in the order of points, contenders and seeds."""
+    seeds, baseline, found = scenario.file.seeds, scenario.file.baseline, []
+    made = ((run.engine.tile, tables[index]) for index, run in enumerate(runs))
+    for point in scenario.points:
+        tiles, metrics = {}, {}
+        for contender in scenario.contenders:
+            own = list(itertools.islice(made, len(seeds)))
+            tiles[contender.name] = own[0][0]
+            metrics[contender.name] = {
+                item.key: Estimate.of(
+                    [run.figures[item.key] for _, run in own], seeds, [run.intervals.get(item.key) for _, run in own]
+                )
+                for item in COMPARED
+                if all(item.key in run.figures for _, run in own)
+            }
+        base = metrics[baseline]
+        standings = [
+            Standing(
+                name=name,
+                design=tiles[name],
+                metrics=own,
+                differences=None if name == baseline else {key: value.less(base[key]) for key, value in own.items()},
+            )
+            for name, own in metrics.items()
+        ]
+        found.append(_described(point, standings))
+    return found
+
+
+def _described(point: Point, contenders: list[Standing]) -> PointResult:
+    site, on = point.site, point.site.on
+    return PointResult(
+        case=site.keys.label,
+        network=on.network if isinstance(on, LatencyTable) else on.network.name,
+        platform=on.platform if isinstance(on, LatencyTable) else on.platform.name,
+        bandwidth_gb_s=None if isinstance(on, LatencyTable) else on.platform.bandwidth_gb_s,
+        slo_s=point.slo_s,
+        rate_per_s=point.rate_per_s,
+        trace=site.keys.trace,
+        trace_sha256=site.trace_sha256,
+        requests=point.requests,
+        **site.keys.drawn,
+        contenders=contenders,
+    )
+
+
+def read_comparison(path: Path) -> Comparison:
+    """Read what ``fluidb compare --json`` printed, or what it left in its folder.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Returns
+    -------
+    Comparison
+        The outcome.
+
+    Raises
+    ------
+    InputError
+        If it is missing, no JSON, or of another schema.
+    """
+    return read_printed(Comparison, path, SCHEMA, "an earlier comparison", "fluidb compare SCENARIO --json")
+
+
+class Change(Printed):
+    """A figure that moved against an earlier comparison, beyond noise.
+
+    Attributes
+    ----------
+    case, slo_s, rate_per_s, offline, contender, metric
+        Which.
+    earlier, now : float
+        Its means.
+    difference : float
+        Now less earlier.
+    low, high : float
+        Its 95 % interval.
+    """
+
+    case: str
+    slo_s: float | None
+    rate_per_s: float | None
+    offline: bool = False
+    contender: str
+    metric: str
+    earlier: float
+    now: float
+    difference: float
+    low: float | None
+    high: float | None
+
+
+class Against(Printed):
+    """A comparison held against an earlier one.
+
+    Attributes
+    ----------
+    method : str
+        ``"paired"`` where both have the same seeds, else ``"welch"``.
+    figures : int
+        How many were judged.
+    worse, better : list of Change
+        Those that moved beyond noise.
+    """
+
+    method: str
+    figures: int
+    worse: list[Change]
+    better: list[Change]
+
+
+def check_match(scenario: Scenario, earlier: Comparison, path: Path) -> None:
+    """Refuse, before any work is done, an earlier comparison of other points or contenders.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What will be run.
+    earlier : Comparison
+        What it will be held against.
+    path : Path
+        Where that came from, for the faults.
+
+    Raises
+    ------
+    InputError
+        If the two do not match, or one has a single seed and so no noise to tell from.
+    """
+    names = {item.name for item in scenario.contenders}
+    here = {point.key: point for point in (_described(point, []) for point in scenario.points)}
+    there = {point.key: point for point in earlier.points}
+    faults = [f"has no {here[key]}" for key in here.keys() - there]
+    faults += [f"{there[key]} is not in this scenario" for key in there.keys() - here]
+    for key in here.keys() & there:
+        odd = names ^ {item.name for item in there[key].contenders}
+        if odd:
+            faults.append(f"{here[key]}: contender {', '.join(sorted(odd))} is in one of the two only")
+    if not all(item.metrics.keys() >= set(ALWAYS) for point in earlier.points for item in point.contenders):
+        faults.append(f"expected the figures {', '.join(ALWAYS)} of every contender")
+    if faults:
+        raise InputError(f"{path}: does not match: {min(faults)}")
+    counts = [len(item.metrics[m].seeds) for p in earlier.points for item in p.contenders for m in ALWAYS]
+    if min([len(scenario.file.seeds), *counts]) < 2:
+        raise InputError(f"{path}: expected two seeds or more, here and there, to tell a change from noise")
+
+
+def against(now: Comparison, earlier: Comparison) -> Against:
+    """Say which figures moved beyond noise since an earlier comparison.
+
+    Figures are paired by seed where both have the same seeds; else the means are
+    held against each other by Welch's interval.
+
+    Parameters
+    ----------
+    now, earlier : Comparison
+        Two outcomes that match (see :func:`check_match`).
+
+    Returns
+    -------
+    Against
+        What got worse, and what better.
+    """
+    there = {(point.key, item.name): item for point in earlier.points for item in point.contenders}
+    worse: list[Change] = []
+    better: list[Change] = []
+    methods: list[str] = []
+    for point in now.points:
+        for item in point.contenders:
+            earlier_metrics = there[point.key, item.name].metrics
+            for figure in JUDGED:
+                value, before = item.metrics.get(figure.key), earlier_metrics.get(figure.key)
+                if value is None or before is None:
+                    continue
+                methods.append("paired" if value.paired(before) else "welch")
+                found = value.less(before)
+                if not found.beyond_noise:
+                    continue
+                (better if figure.better * found.mean > 0 else worse).append(
+                    Change(
+                        case=point.case,
+                        slo_s=point.slo_s,
+                        rate_per_s=point.rate_per_s,
+                        offline=point.offline,
+                        contender=item.name,
+                        metric=figure.key,
+                        earlier=float(before.values.mean()),
+                        now=float(value.values.mean()),
+                        difference=found.mean,
+                        low=found.low,
+                        high=found.high,
+                    )
+                )
+    return Against(method=" and ".join(sorted(set(methods))), figures=len(methods), worse=worse, better=better)

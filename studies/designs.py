@@ -1,0 +1,207 @@
+"""Searches for many networks and boards at once, and a folder of the designs they found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from ..dse.npu.design import (
+    SEARCH_FILE,
+    DesignTable,
+    check_output,
+    read_design,
+    tabulate_design,
+    write_design,
+)
+from ..dse.npu.fbcb import FbcbTable
+from ..dse.npu.search import SearchOptions, SearchResult, search
+from ..formats import InputError, Table, check_free, make_folder, read_table
+from ..formats.sources import made_with
+from ..models import Network
+from ..platforms import Platform
+from ..tables.latency import DESIGN_FILE
+from .workers import Workers, workers
+
+Asked = tuple[Network, Platform, SearchOptions]
+"""A search: the network, the board, what is searched for."""
+
+Settings = dict[str, int | bool]
+"""The other arguments of :func:`.search.search` that its result depends on."""
+
+
+class SearchTable(Table):
+    """How a design in a folder of many was found, ``fluidb.search/1``: what its other files do not say.
+
+    Attributes
+    ----------
+    settings : dict of str to int or bool
+        Arguments of the search.
+    made_with : dict of str to str
+        Versions and digest of our own sources: what was found before an edit is no evidence after it.
+    """
+
+    schema_name: ClassVar[str] = "fluidb.search/1"
+    made_by: ClassVar[str] = "fluidb dse"
+
+    settings: Settings
+    made_with: dict[str, str]
+
+
+class Found(NamedTuple):
+    """A design, and whether it was in the folder already."""
+
+    design: DesignTable
+    fbcb: FbcbTable
+    reused: bool
+
+
+def find_each(
+    asked: Sequence[Asked],
+    read: Callable[[Asked], Found | None],
+    keep: Callable[[Asked, Found], None],
+    at: Workers,
+    settings: Settings | None = None,
+) -> Iterator[tuple[int, Found | InputError]]:
+    """Search for each of many networks and boards, except those whose design is kept already.
+
+    Parameters
+    ----------
+    asked : sequence of (Network, Platform, SearchOptions)
+        The searches.
+    read, keep : callable
+        Take what an earlier search kept, ``None`` if there is nothing; keep a design as soon as it is found.
+    at : Workers
+        What runs them.
+    settings : dict, optional
+        The other arguments of :func:`.search.search`.
+
+    Yields
+    ------
+    int, Found or InputError
+        Index and design, or why there is none: first those that are kept, then the others as they end.
+    """
+    missing = []
+    for index, item in enumerate(asked):
+        kept = read(item)
+        if kept is None:
+            missing.append(index)
+        else:
+            yield index, kept
+    arguments = {**(settings or {}), "threads": at.threads}
+    for which, outcome in at.map(_search, arguments, [asked[index] for index in missing], wide=True):
+        index = missing[which]
+        if isinstance(outcome, InputError):
+            yield index, outcome
+            continue
+        found = Found(*tabulate_design(*asked[index], outcome), reused=False)
+        keep(asked[index], found)
+        yield index, found
+
+
+def _search(arguments: dict[str, Any], asked: Asked) -> SearchResult:
+    return search(*asked, **arguments)
+
+
+def name_of(asked: Asked) -> str:
+    """Name of a design's folder: ``resnet50-zc706``."""
+    return f"{asked[0].name}-{asked[1].name}"
+
+
+def design_each(
+    asked: Sequence[Asked],
+    folder: Path | None = None,
+    settings: Settings | None = None,
+    *,
+    replace: bool = False,
+    scheduler: str | None = None,
+    threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Found | InputError]:
+    """Find a design for each of many networks and boards.
+
+    Parameters
+    ----------
+    asked : sequence of (Network, Platform, SearchOptions)
+        The searches.
+    folder : Path, optional
+        Write each design, as soon as it is found, into a folder of its own in
+        this one, and take from there what the same search left.
+    settings : dict, optional
+        The other arguments of :func:`.search.search`.
+    replace : bool
+        Replace other designs of these names there.
+    scheduler, threads
+        As for :func:`.workers.workers`.
+    progress : callable, optional
+        Called with (designs there, designs in all).
+
+    Returns
+    -------
+    list of Found or InputError
+        The design of each, or why there is none, in the order of ``asked``.
+
+    Raises
+    ------
+    InputError
+        Before any search, if two would have one name, or the folder holds what may
+        not be replaced; later, if the cluster or the file system refuses.
+    """
+    names = [name_of(item) for item in asked]
+    again = sorted({name for name in names if names.count(name) > 1})
+    if again:
+        raise InputError(f"expected every network and board once, by its name, found {again[0]} twice")
+    made = SearchTable(settings=settings or {}, made_with=made_with())
+
+    def read(item: Asked) -> Found | None:
+        return None if folder is None else _kept(folder / name_of(item), item, made)
+
+    def keep(item: Asked, found: Found) -> None:
+        if folder is not None:
+            make_folder(folder)
+            searched = made.derived_from(found.design, found.fbcb)
+            write_design(folder / name_of(item), found.design, found.fbcb, searched=searched, replace=replace)
+
+    if folder is not None:
+        _check_folder(
+            folder, [name for name, item in zip(names, asked, strict=True) if not read(item)], replace=replace
+        )
+    outcomes: dict[int, Found | InputError] = {}
+    report = progress or (lambda _done, _total: None)
+    report(0, len(asked))
+    with workers(scheduler, threads) as at:
+        for index, outcome in find_each(asked, read, keep, at, settings):
+            outcomes[index] = outcome
+            report(len(outcomes), len(asked))
+    return [outcomes[index] for index in range(len(asked))]
+
+
+def _kept(folder: Path, asked: Asked, made: SearchTable) -> Found | None:
+    """The design that an earlier search of the same left; ``None`` if there is none that is whole."""
+    if not folder.is_dir():
+        return None
+    try:
+        design, fbcb = read_design(folder)
+        table = read_table(SearchTable, folder / SEARCH_FILE, design, fbcb)
+    except InputError:
+        return None
+    same = (design.network, design.platform, design.options) == asked
+    return Found(design, fbcb, reused=True) if same and table == made.derived_from(design, fbcb) else None
+
+
+def _check_folder(folder: Path, names: Sequence[str], *, replace: bool) -> None:
+    """Refuse, before any search, a folder that designs of these names must not be written into."""
+    if not folder.is_dir():
+        check_free(folder, force=False)
+        return
+    if (folder / DESIGN_FILE).exists():
+        raise InputError(f"{folder}: holds a design itself, expected a folder for many; choose another")
+    taken = [name for name in names if (folder / name).exists()]
+    if taken and not replace:
+        raise InputError(
+            f"{folder / name}: exists already, and is no design that this search would find again; "
+            "choose another folder or add --force to replace it"
+            for name in taken
+        )
+    for name in names:
+        check_output(folder / name, force=replace)

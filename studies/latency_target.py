@@ -1,0 +1,175 @@
+"""Thresholds with which a mean latency meets a target (paper 004, Section 3.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ..formats import InputError
+from ..rules.exit_shares import least_of_shares, shares_of_best, shares_of_latest
+from ..serving.inputs import AnyTable, as_table
+from ..traffic.exits import decide
+from ..traffic.measures import Threshold
+from ..traffic.samples import Samples, read_samples
+
+Preference = Literal["latest", "accuracy"]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetExit:
+    """An exit under a latency target.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    time_s : float
+        Time T_n of one sample, alone on the machine, that leaves here.
+    accuracy : float
+        Accuracy A_n of its answers to all samples that chose.
+    wanted_share : float
+        Share P_n of the samples that is to leave here.
+    threshold : Threshold or None
+        From which it leaves; ``None`` at the last exit.
+    chosen_share, checked_share : float
+        Share that leaves, of the samples that chose and of the others.
+    """
+
+    name: str
+    time_s: float
+    accuracy: float
+    wanted_share: float
+    threshold: Threshold | None
+    chosen_share: float
+    checked_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Met:
+    """What thresholds give on some samples: their number, the mean time of one alone, and the accuracy."""
+
+    samples: int
+    mean_s: float
+    accuracy: float
+
+
+@dataclass(frozen=True, slots=True)
+class MetTarget:
+    """Thresholds for a latency target.
+
+    Attributes
+    ----------
+    network, platform : str
+        Names, of the latency table.
+    target_s : float
+        Largest mean time, T_th.
+    feasible : bool
+        Whether the first exit is fast enough; if not, every sample leaves there.
+    measure : str
+        What the thresholds are: confidences or entropies.
+    exits : list of TargetExit
+        All exits, the last included.
+    chosen, checked : Met
+        On the half of the samples that chose, and on the other half.
+    """
+
+    network: str
+    platform: str
+    target_s: float
+    feasible: bool
+    measure: str
+    exits: list[TargetExit]
+    chosen: Met
+    checked: Met
+
+
+def meet_target(
+    table: AnyTable, samples: Samples | Path, target_s: float, *, by: Preference = "latest", literal: bool = False
+) -> MetTarget:
+    """Find the thresholds with which samples take a mean time of at most a target.
+
+    The first half of the samples chooses, the second half checks, as for ``fluidb exits``.
+
+    Parameters
+    ----------
+    table : LatencyTable or Path
+        Times of the network, or the folder with them; a sample runs alone.
+    samples : Samples or Path
+        Its answers at every exit, or their file.
+    target_s : float
+        Largest mean time.
+    by : {"latest", "accuracy"}
+        Which shares of the exits are best: the most of the latest exit, or the highest sum of P_n A_n.
+    literal : bool
+        Whether thresholds follow the text of the paper as it is written (:func:`least_of_shares`).
+
+    Returns
+    -------
+    MetTarget
+        Thresholds, shares, and what they give.
+
+    Raises
+    ------
+    InputError
+        If an input cannot be read, the table has several times for an exit, or the samples are not of this network.
+    """
+    latency = as_table(table)
+    if latency.variants > 1 or latency.places > len(latency.exits):
+        raise InputError(
+            f"{latency.platform}: expected one time for each exit, found times by width, SubNet, state or step; their "
+            "mean depends on the requests, so try thresholds with `fluidb thresholds`"
+        )
+    found = read_samples(samples) if isinstance(samples, Path) else samples
+    last, half = len(latency.exits), len(found) // 2
+    where = found.source or "samples"
+    if found.exits != last or found.values > 1:
+        raise InputError(
+            f"{where}: expected one {found.measure.name} at each exit of {latency.network}, {last} in all, found "
+            f"{found.exits} exits with {found.values} values each"
+        )
+    if not half:
+        raise InputError(f"{where}: expected at least 2 samples, one that chooses and one that checks, found 1")
+    time_s = latency.array()[0, 1:, 1]
+    chose, others = found[slice(0, half)], found[slice(half, None)]
+    accuracy = chose.correct.mean(axis=0, dtype=np.float64)
+    shares = shares_of_latest(time_s, target_s) if by == "latest" else shares_of_best(time_s, accuracy, target_s)
+    least = least_of_shares(chose.confidences[:, : last - 1], shares, literal=literal)
+    parts = [_left(part, least) for part in (chose, others)]
+    thresholds = [*map(found.measure.threshold, least), None]
+    return MetTarget(
+        network=latency.network,
+        platform=latency.platform,
+        target_s=target_s,
+        feasible=bool(time_s.min() <= target_s),
+        measure=found.measure.name,
+        exits=[
+            TargetExit(
+                name=latency.exits[at].name,
+                time_s=float(time_s[at]),
+                accuracy=float(accuracy[at]),
+                wanted_share=float(shares[at]),
+                threshold=thresholds[at],
+                chosen_share=float(parts[0][at].mean()),
+                checked_share=float(parts[1][at].mean()),
+            )
+            for at in range(last)
+        ],
+        chosen=_met(chose, parts[0], time_s),
+        checked=_met(others, parts[1], time_s),
+    )
+
+
+def _left(samples: Samples, least: list[float]) -> np.ndarray:
+    """Whether each sample leaves at each exit."""
+    exits = decide(samples.confidences, least, samples.exits) if least else np.ones(len(samples), dtype=np.int64)
+    return np.equal.outer(np.arange(1, samples.exits + 1), exits)
+
+
+def _met(samples: Samples, left: np.ndarray, time_s: np.ndarray) -> Met:
+    """What comes of samples that left at these exits."""
+    return Met(
+        len(samples), float((left * time_s[:, None]).sum() / len(samples)), float(samples.correct[left.T].mean())
+    )

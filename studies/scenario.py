@@ -1,0 +1,479 @@
+"""The scenario file (``docs/compare.md``), and the grid of points that is made from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+
+from ..dse.npu.search import SearchOptions
+from ..dse.npu.space import Tile, check_fit
+from ..formats import Catalogue, InputError, Strict, parse_bandwidth, parse_duration, read_toml
+from ..models import NETWORKS, Exit, Network, load_network
+from ..platforms import PLATFORMS, Platform, load_platform
+from ..serving.scheduler import Scheduler, find_policy
+from ..tables.latency import LatencyTable, read_latency
+from ..traffic.additions import Columns, add_columns, parse_columns
+from ..traffic.arrivals import offline
+from ..traffic.arrivals.renewal import CVS
+from ..traffic.constraints import parse_accuracies, parse_slos
+from ..traffic.exits import check
+from ..traffic.predictions import check_correlation
+from ..traffic.reading import read_trace
+from ..traffic.trace import Trace
+from ..traffic.widths import parse_steps, parse_widths
+
+SCENARIOS = Catalogue("scenario", Path(__file__).parent / "scenarios", "fluidb compare --help")
+"""The scenarios that ship."""
+
+MAX_REQUESTS = 10**7
+"""Most requests of a run: their arrays fill a few GB."""
+
+MAX_SEEDS = 1000
+"""Most seeds: an interval has long been narrow enough."""
+
+
+DRAWN = ("cv", "offline", "slo", "width", "steps", "min_accuracy", "predict_depth", "predict_width")
+"""Keys of a case that say how its arrivals and columns are drawn, beside the rate."""
+
+
+def _checked(read: Callable[[Any], object]) -> AfterValidator:
+    """A value as the file writes it, which must be readable."""
+
+    def check_value(value: object) -> object:
+        read(value)
+        return value
+
+    return AfterValidator(check_value)
+
+
+def _once(what: str, name: Callable[[Any], object] = lambda item: item) -> AfterValidator:
+    """Refuse a list in which two items have the same name or value: their points could not be told apart."""
+
+    def check_list(items: list[Any] | None) -> list[Any] | None:
+        keys = [name(item) for item in items or []]
+        for index in range(len(keys)):
+            if keys[index] in keys[:index]:
+                raise ValueError(f"expected every {what} once, found {json.dumps(keys[index])} twice")
+        return items
+
+    return AfterValidator(check_list)
+
+
+Name = Annotated[str, Field(min_length=1, max_length=80)]
+
+
+class EngineKeys(SearchOptions):
+    """What the NPU of a contender is searched for: :class:`fluidb.dse.SearchOptions`, or a single batch size.
+
+    Attributes
+    ----------
+    search_batch : int or None
+        The only batch size that counts in the search, in place of ``weights``.
+    """
+
+    search_batch: Annotated[int, Field(ge=1)] | None = None
+
+    @model_validator(mode="after")
+    def _batch_or_weights(self) -> Self:
+        if self.search_batch is not None and self.weights:
+            raise ValueError("search_batch: expected weights or search_batch, found both")
+        if self.search_batch is not None and self.search_batch > self.b_max:
+            raise ValueError(f"search_batch: expected at most b_max = {self.b_max}, found {self.search_batch}")
+        return self
+
+    def options(self) -> SearchOptions:
+        """What the search gets."""
+        weights = self.weights
+        if self.search_batch is not None:
+            weights = [float(b == self.search_batch) for b in range(1, self.b_max + 1)]
+        return SearchOptions(**self.model_dump(exclude={"search_batch", "weights"}), weights=weights)
+
+
+class ContenderKeys(Strict):
+    """A contender: a policy, as :func:`fluidb.serving.find_policy` reads it, on an NPU searched for it, or a table."""
+
+    name: Name
+    policy: Name
+    engine: EngineKeys = EngineKeys()
+
+
+class CaseKeys(Strict):
+    """A network on a board, its objectives and its traffic: ``rates`` in requests/s, a ``trace``, or ``offline``.
+
+    In place of network and board, ``table`` is the folder of a latency table, on which every contender runs.
+    Arrivals are Poisson, or of the process ``gamma`` with a coefficient of variation ``cv``; offline, all wait at time
+    0.
+    ``slos`` are objectives that all requests of a run share, a point of the grid each; in their place ``slo`` is the
+    distribution of objectives that requests have of their own, or the trace states them.
+    ``width``, ``steps`` and ``min_accuracy`` are the distributions of what requests state, as ``trace add`` takes them;
+    ``predict_depth`` and ``predict_width`` are the correlations of predicted with actual exits, or steps, and widths.
+    ``tiles`` gives a contender's design <T_R,T_P,T_C> here, in place of a search.
+    """
+
+    name: Name | None = None
+    network: Name | None = None
+    platform: Name | None = None
+    table: Name | None = None
+    bandwidth: Annotated[str, _checked(parse_bandwidth)] | None = None
+    slos: (
+        Annotated[
+            list[Annotated[str, _checked(parse_duration)]],
+            Field(min_length=1),
+            _once("SLO", lambda text: f"{parse_duration(text):.9g}"),  # 400us and 0.4ms differ in the last bit
+        ]
+        | None
+    ) = None
+    slo: Annotated[str, _checked(parse_slos)] | None = None
+    rates: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1), _once("rate")] | None = None
+    cv: Annotated[float, Field(ge=CVS[0], le=CVS[1])] | None = None
+    trace: Name | None = None
+    offline: bool = False
+    width: Annotated[str, _checked(parse_widths)] | None = None
+    steps: Annotated[str, _checked(parse_steps)] | None = None
+    min_accuracy: Annotated[str, _checked(parse_accuracies)] | None = None
+    predict_depth: Annotated[float, _checked(check_correlation)] | None = None
+    predict_width: Annotated[float, _checked(check_correlation)] | None = None
+    tiles: dict[str, Tile] = {}
+
+    @model_validator(mode="after")
+    def _board_or_table(self) -> CaseKeys:
+        given = [name for name in ("network", "platform", "bandwidth", "tiles", "table") if getattr(self, name)]
+        if given != ["table"] and (self.table is not None or given[:2] != ["network", "platform"]):
+            found = ", ".join(given) or "none of them"
+            raise ValueError(f"expected network and platform, or table alone, found {found}")
+        return self
+
+    @model_validator(mode="after")
+    def _one_traffic(self) -> CaseKeys:
+        given = {"rates": self.rates is not None, "trace": self.trace is not None, "offline": self.offline}
+        found = [name for name, there in given.items() if there]
+        if len(found) != 1:
+            raise ValueError(f"expected rates, trace or offline = true, found {' and '.join(found) or 'none of them'}")
+        if self.cv is not None and self.rates is None:
+            raise ValueError(f"expected cv with rates only, found it with {found[0]}")
+        return self
+
+    @model_validator(mode="after")
+    def _one_kind_of_objectives(self) -> CaseKeys:
+        given = [name for name in ("slos", "slo") if getattr(self, name) is not None]
+        if len(given) == 2 or not (given or self.trace):
+            raise ValueError(
+                f"expected slos, slo or a trace with a column slo_s, found {' and '.join(given) or 'none'}"
+            )
+        return self
+
+    @property
+    def columns(self) -> Columns:
+        """Columns that are drawn, beside predicted exits or steps."""
+        return parse_columns(
+            width=self.width, steps=self.steps, predict_width=self.predict_width, min_accuracy=self.min_accuracy,
+            slo=self.slo,
+        )  # fmt: skip
+
+    @property
+    def drawn(self) -> dict[str, Any]:
+        """How arrivals and columns are drawn, as the file says it."""
+        return self.model_dump(include=set(DRAWN))
+
+    @property
+    def label(self) -> str:
+        """Its name, or what it runs on what, or its table's folder."""
+        if self.name or self.network is None or self.platform is None:
+            return self.name or Path(str(self.table)).name
+        at = f" at {self.bandwidth}" if self.bandwidth else ""
+        return f"{Path(self.network).stem} on {Path(self.platform).stem}{at}"
+
+
+class ScenarioFile(Strict):
+    """A scenario as a file, ``fluidb.scenario/1`` (``docs/compare.md``).
+
+    Attributes
+    ----------
+    title : str
+        A line for people.
+    requests : int or None
+        Requests of a run with drawn arrivals, or of one in which all wait at time 0; a trace is replayed whole.
+    seeds : list of int
+        A run of every point and contender for each.
+    baseline : str
+        The contender that the others are held against.
+    contenders : list of ContenderKeys
+        Who competes.
+    cases : list of CaseKeys
+        On what.
+    sources : dict of str to str
+        Where the choices come from, by key.
+    """
+
+    schema_: Annotated[Literal["fluidb.scenario/1"], Field(alias="schema")]
+    title: Name
+    requests: Annotated[int, Field(ge=2, le=MAX_REQUESTS)] | None = None
+    seeds: Annotated[
+        list[Annotated[int, Field(ge=0, lt=2**63)]], Field(min_length=1, max_length=MAX_SEEDS), _once("seed")
+    ]
+    contenders: Annotated[list[ContenderKeys], Field(min_length=1), _once("name", lambda item: item.name)]
+    baseline: str
+    cases: Annotated[
+        list[CaseKeys],
+        Field(min_length=1),
+        _once("name (by default NETWORK on PLATFORM, or the table's folder)", lambda item: item.label),
+    ]
+    sources: dict[str, str] = {}
+
+    @field_validator("baseline")
+    @classmethod
+    def _baseline_competes(cls, value: str, info: ValidationInfo) -> str:
+        names = [item.name for item in info.data.get("contenders", [])]
+        if names and value not in names:
+            raise ValueError(f'expected the name of a contender ({", ".join(names)}), found "{value}"')
+        return value
+
+    @field_validator("cases")
+    @classmethod
+    def _cases_once(cls, value: list[CaseKeys], info: ValidationInfo) -> list[CaseKeys]:
+        drawn = any(item.trace is None for item in value)
+        if "requests" in info.data and info.data["requests"] is None and drawn:
+            raise ValueError("rates and offline need the key requests at the top of the file, found none")
+        names = [item.name for item in info.data.get("contenders", [])]
+        strangers = [name for item in value for name in item.tiles if names and name not in names]
+        if strangers:
+            raise ValueError(f'tiles: expected the names of contenders ({", ".join(names)}), found "{strangers[0]}"')
+        searched = [item.name for item in info.data.get("contenders", []) if "engine" in item.model_fields_set]
+        if searched and all(item.table is not None for item in value):
+            raise ValueError(
+                f'expected a case with network and platform for the key engine of contender "{searched[0]}", found '
+                "tables only"
+            )
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """An entry of a scenario, ready to run.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    policy : Scheduler
+        Its policy with parameters; ``policy.spec`` is what the file says.
+    options : SearchOptions
+        What its NPU is searched for.
+    """
+
+    name: str
+    policy: Scheduler
+    options: SearchOptions
+
+    @property
+    def source_sha256(self) -> str | None:
+        """Digest of the user's file that the policy comes from."""
+        return None if self.policy.source is None else hashlib.sha256(self.policy.source).hexdigest()
+
+
+class Npu(NamedTuple):
+    """What an NPU is searched for: a network on a board."""
+
+    network: Network
+    platform: Platform
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A case of the file (``keys``), and what it names: network and board, or a table; and a trace if there is one."""
+
+    keys: CaseKeys
+    on: Npu | LatencyTable
+    trace: Trace | None
+    trace_sha256: str | None
+
+    @property
+    def npu(self) -> Npu:
+        """Network and board, of a case without a table."""
+        assert isinstance(self.on, Npu)
+        return self.on
+
+    def with_npu(self, **changes: Any) -> Site:
+        """The same with another network or board."""
+        return replace(self, on=self.npu._replace(**changes))
+
+    @property
+    def exits(self) -> list[Exit]:
+        """The exits of what it runs."""
+        return self.on.network.exits if isinstance(self.on, Npu) else self.on.exits
+
+    def options(self, contender: Contender) -> SearchOptions:
+        """What a contender's NPU is searched for here."""
+        tile = self.keys.tiles.get(contender.name)
+        return contender.options.model_copy(update={"tile": tile and Tile(*tile)})
+
+
+class Point(NamedTuple):
+    """A point of the grid: every contender runs there with every seed.
+
+    Attributes
+    ----------
+    site : Site
+        What runs there, and its trace if there is one.
+    slo_s : float or None
+        Latency objective in seconds of all requests; ``None`` where each has its own.
+    rate_per_s : float or None
+        Rate of the drawn arrivals; ``None`` where a trace is replayed, or all wait at time 0.
+    requests : int
+        Requests of a run.
+    """
+
+    site: Site
+    slo_s: float | None
+    rate_per_s: float | None
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A scenario, loaded.
+
+    Attributes
+    ----------
+    file : ScenarioFile
+        What the file says.
+    contenders : tuple of Contender
+        The entries.
+    points : tuple of Point
+        Cases, their SLOs, their rates, in the order of the file.
+    """
+
+    file: ScenarioFile
+    contenders: tuple[Contender, ...]
+    points: tuple[Point, ...]
+
+    @property
+    def sha256(self) -> str:
+        """Digest of what the file says."""
+        text = json.dumps(self.file.model_dump(mode="json", by_alias=True), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+Loaded = TypeVar("Loaded")
+
+
+class _Faults(list[str]):
+    """Faults of what a scenario refers to, each with its key."""
+
+    def catch(self, where: str, load: Callable[[], Loaded]) -> Loaded | None:
+        """What ``load`` gives, or its faults noted."""
+        try:
+            return load()
+        except InputError as error:
+            self += [f"{where}: {fault}" for fault in error.faults]
+            return None
+
+
+def _beside(folder: Path, name: str, catalogue: Catalogue) -> str:
+    """A shipped name as it is; a path from the scenario's folder."""
+    path = "/" in name or name.partition(":")[0].endswith(".toml")  # of a SubNet, the path before the colon
+    return str(folder / name) if path and name not in catalogue.names() else name
+
+
+def _policy(folder: Path, spec: str) -> Scheduler:
+    """A policy; a file of the user's is looked for from the scenario's folder."""
+    found = replace(find_policy(str(folder / spec) if ".py:" in spec else spec), spec=spec)
+    found.settings(1.0)  # a parameter that is a share of the SLO is checked now, too
+    return found
+
+
+def _on(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Npu | LatencyTable | None:
+    """What a case runs on; ``None`` if that has faults."""
+    if keys.network is None or keys.platform is None:
+        return faults.catch(f"{where}.table", lambda: read_latency(folder / str(keys.table)))
+    named, board = _beside(folder, keys.network, NETWORKS), _beside(folder, keys.platform, PLATFORMS)
+    bandwidth = None if keys.bandwidth is None else parse_bandwidth(keys.bandwidth)
+    network = faults.catch(f"{where}.network", lambda: load_network(named))
+    platform = faults.catch(f"{where}.platform", lambda: load_platform(board, bandwidth))
+    if network is None or platform is None:
+        return None
+    for name, tile in keys.tiles.items():
+        faults.catch(f"{where}.tiles.{name}", partial(check_fit, platform, tile))
+    return Npu(network, platform)
+
+
+def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | None:
+    on = _on(keys, where, folder, faults)
+    trace, digest = None, None
+    if keys.trace is not None:
+        file = folder / keys.trace
+        trace = faults.catch(f"{where}.trace", lambda: read_trace(file))
+        if trace is None:
+            return None
+        with file.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        if trace.slo_s is not None and keys.slos is not None:
+            faults.append(f"{where}.trace: {file}: expected no column slo_s beside the key slos; remove one of them")
+        if trace.slo_s is None and keys.slos is None and keys.slo is None:
+            faults.append(f"{where}.trace: {file}: expected a column slo_s, or the key slos or slo, found none of them")
+    faults.catch(where, lambda: add_columns(offline(1) if trace is None else trace, 0, keys.columns))
+    if on is None:
+        return None
+    site = Site(keys, on, trace, digest)
+    widths, subnets = (on.widths, on.subnets) if isinstance(on, LatencyTable) else (None, None)  # an NPU has neither
+    useless = keys.columns.useless(widths=widths, steps=site.exits[-1].steps, subnets=subnets)
+    faults += [f"{where}.{fault}" for fault in useless]
+    if trace is not None:
+        faults.catch(f"{where}.trace", lambda: check(trace, len(site.exits)))
+    return site
+
+
+def load_scenario(name: str) -> Scenario:
+    """Load a scenario that ships with fluidb, or one of your own, and everything it refers to.
+
+    Parameters
+    ----------
+    name : str
+        A shipped name or the path of a TOML file.
+
+    Returns
+    -------
+    Scenario
+        The scenario; policies, networks, boards, tables and traces named by a path are
+        looked for from the file's folder.
+
+    Raises
+    ------
+    InputError
+        If it is unknown, or its file or one that it names has faults; every fault has a line and its key.
+
+    Examples
+    --------
+    >>> len(load_scenario("table2").points)
+    4
+    """
+    path = SCENARIOS.find(name)
+    file = read_toml(ScenarioFile, path)
+    faults = _Faults()
+    contenders: list[Contender] = []
+    for index, entry in enumerate(file.contenders):
+        where = f'{path}: contenders[{index}] ("{entry.name}").policy'
+        policy = faults.catch(where, partial(_policy, path.parent, entry.policy))
+        if policy is not None:
+            contenders.append(Contender(entry.name, policy, entry.engine.options()))
+    points: list[Point] = []
+    for index, case in enumerate(file.cases):
+        label = f' ("{case.name}")' if case.name else ""
+        site = _site(case, f"{path}: cases[{index}]{label}", path.parent, faults)
+        if site is None:
+            continue
+        count = file.requests if site.trace is None else len(site.trace)
+        assert count is not None  # the file's schema asks for it where there are rates
+        rates: Sequence[float | None] = case.rates or [None]
+        slos_s = [None] if case.slos is None else [parse_duration(text) for text in case.slos]
+        points += [Point(site, slo_s, rate, count) for slo_s in slos_s for rate in rates]
+    if faults:
+        raise InputError(faults)
+    return Scenario(file, tuple(contenders), tuple(points))

@@ -1,0 +1,294 @@
+"""Runs of a comparison: what each depends on, what came out, and a folder that keeps runs and designs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
+
+from pydantic import Field
+
+from ..dse.npu.design import DesignTable, tabulate_design
+from ..dse.npu.latency import tabulate_latency
+from ..dse.npu.search import SearchResult
+from ..dse.npu.space import Tile
+from ..formats import InputError, Table, make_folder, read_table, tidy, write_table
+from ..formats.sources import made_with
+from ..serving.bound import least_violations
+from ..serving.figures import FIGURES
+from ..serving.metrics import summarise
+from ..serving.replay import simulate
+from ..serving.statistics import Interval
+from ..tables.latency import LatencyTable
+from ..traffic.additions import add_columns
+from ..traffic.arrivals import gamma, offline, poisson
+from ..traffic.traffic import Traffic, prepare
+from .designs import Asked, Found, find_each
+from .scenario import Contender, Point
+from .workers import Workers, in_order
+
+RUNS, DESIGNS = "runs", "designs"
+"""Folders of the finished runs and of the designs they ran on."""
+
+COMPARED = tuple(
+    FIGURES[name]
+    for name in (
+        "mean",
+        "p99",
+        "violation_rate",
+        "unavoidable_rate",
+        "processing_rate",
+        "busy_share",
+        "mac_share",
+        "depth_variance",
+        "served_accuracy",
+        "accuracy_misses",
+        "hit_ratio",
+        "off_chip",
+        "off_chip_energy",
+    )
+)
+"""The figures of a run that are kept and compared, where table and traffic state what they take."""
+
+
+class RunTable(Table):
+    """A finished run as a file, ``fluidb.run/1`` (``docs/compare.md``).
+
+    Attributes
+    ----------
+    key : dict of str to Any
+        What it depends on, beside the latency table in ``inputs`` (:meth:`Run.key`).
+    traffic_sha256 : str
+        Digest of its arrivals and exits: the same for all contenders.
+    figures : dict of str to float
+        What came out: the figures of :data:`COMPARED`, by key.
+    intervals : dict of str to Interval
+        The 95 % intervals of those figures that have one, by key.
+    """
+
+    schema_name: ClassVar[str] = "fluidb.run/1"
+    made_by: ClassVar[str] = "fluidb compare"
+
+    key: dict[str, Any]
+    traffic_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    figures: dict[str, float]
+    intervals: dict[str, Interval]
+
+
+def _sha256(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+AnyTable = TypeVar("AnyTable", bound=Table)
+
+
+class Store:
+    """A folder that keeps designs and finished runs, each named by the digest of what it depends on.
+
+    Parameters
+    ----------
+    folder : Path or None
+        The folder, made if it is not there; ``None`` keeps nothing.
+
+    Raises
+    ------
+    InputError
+        If the file system refuses.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        if folder is not None:
+            for name in (RUNS, DESIGNS):
+                make_folder(folder / name)
+                tidy(folder / name)
+
+    def _path(self, kind: str, key: object) -> Path | None:
+        return None if self.folder is None else self.folder / kind / f"{_sha256(key)}.json"
+
+    def read(self, model: type[AnyTable], kind: str, key: object) -> AnyTable | None:
+        """The table that was kept under a key; ``None`` if there is none, or it is damaged."""
+        path = self._path(kind, key)
+        if path is None or not path.exists():
+            return None
+        try:
+            return read_table(model, path)
+        except InputError:
+            return None
+
+    def keep(self, table: Table, kind: str, key: object) -> None:
+        """Keep a table under a key."""
+        path = self._path(kind, key)
+        if path is not None:
+            write_table(table, path)
+
+    def read_design(self, asked: Asked) -> Found | None:
+        """The design that an earlier search of the same found."""
+        kept = self.read(DesignTable, DESIGNS, _design_key(asked))
+        if kept is None or (kept.network, kept.platform, kept.options) != asked:
+            return None
+        result = SearchResult(kept.ranking, kept.designs_evaluated, kept.designs_ruled_out)
+        return Found(*tabulate_design(*asked, result), reused=True)
+
+    def keep_design(self, asked: Asked, found: Found) -> None:
+        """Keep the design of a search."""
+        self.keep(found.design, DESIGNS, _design_key(asked))
+
+
+def _design_key(asked: Asked) -> object:
+    return [*(item.model_dump(mode="json") for item in asked), made_with()]
+
+
+class Engine(NamedTuple):
+    """What serves: its latency table, that table's digest as runs name it, and the design if an NPU was searched."""
+
+    table: LatencyTable
+    inputs: dict[str, str]
+    tile: Tile | None
+
+    @classmethod
+    def of(cls, table: LatencyTable, tile: Tile | None = None) -> Engine:
+        """What serves by a latency table."""
+        return cls(table, {table.schema_name: table.digest()}, tile)
+
+
+def find_engines(asked: Sequence[Asked], store: Store, at: Workers) -> Iterator[tuple[int, Engine]]:
+    """Search NPUs, or take what earlier searches kept.
+
+    Parameters
+    ----------
+    asked : sequence of (Network, Platform, SearchOptions)
+        The searches.
+    store : Store
+        Where designs are kept.
+    at : Workers
+        What runs the searches.
+
+    Yields
+    ------
+    int, Engine
+        Index and NPU: first those that are kept, then the others as they are found.
+
+    Raises
+    ------
+    InputError
+        If no design fits a board, or the cluster or the file system refuses.
+    """
+    for index, found in in_order(find_each(asked, store.read_design, store.keep_design, at)):
+        yield index, Engine.of(tabulate_latency(found.design, found.fbcb), found.design.tile)
+
+
+def traffic(point: Point, seed: int) -> Traffic:
+    """What a run serves: it depends on point and seed, and not on the contender.
+
+    Parameters
+    ----------
+    point : Point
+        The point of the grid.
+    seed : int
+        Seed of arrivals, where they are drawn, of exits, where the trace decides none, and of columns that are drawn.
+
+    Returns
+    -------
+    Traffic
+        Requests with their exits and objectives.
+    """
+    site, rate = point.site, point.rate_per_s
+    if site.trace is not None:
+        trace = site.trace
+    elif rate is None:
+        trace = offline(point.requests)
+    elif site.keys.cv is not None:
+        trace = gamma(rate, site.keys.cv, point.requests, seed)
+    else:
+        trace = poisson(rate, point.requests, seed)
+    trace = add_columns(trace, seed, site.keys.columns)
+    rates, rho = [item.rate for item in site.exits], site.keys.predict_depth
+    return prepare(trace, rates, slo_s=point.slo_s, seed=seed, predict_depth=rho)
+
+
+class Run(NamedTuple):
+    """A run of a grid: where, who, what serves, with which arrivals and exits."""
+
+    point: Point
+    contender: Contender
+    engine: Engine
+    seed: int
+
+    def key(self) -> dict[str, Any]:
+        """Everything that it depends on, but its latency table; no ``cv`` for Poisson arrivals."""
+        return {
+            "policy": self.contender.policy.spec,
+            "policy_sha256": self.contender.source_sha256,
+            "slo_s": self.point.slo_s,
+            "rate_per_s": self.point.rate_per_s,
+            **self.point.site.keys.drawn,
+            "trace_sha256": self.point.site.trace_sha256,
+            "requests": self.point.requests,
+            "seed": self.seed,
+            "made_with": made_with(),  # what was computed before an edit of our sources is no evidence after it
+        }
+
+    def table(self) -> RunTable:
+        """Simulate it; this touches no file."""
+        served = traffic(self.point, self.seed)
+        try:
+            replay = simulate(self.engine.table, served, self.contender.policy)
+        except InputError as error:
+            where = f'case "{self.point.site.keys.label}", contender "{self.contender.name}"'
+            raise InputError([f"{where}: {fault}" for fault in error.faults]) from None
+        summary = summarise(replay)
+        taken = {item.key: item.of(summary) for item in COMPARED}
+        taken["unavoidable_rate"] = least_violations(replay) / summary.requests
+        figures = {item.key: value for item in COMPARED if (value := taken[item.key]) is not None}
+        intervals = {item.key: found for item in COMPARED if (found := item.told(summary).interval)}
+        digest = hashlib.sha256(served.trace.arrival_s.tobytes() + served.exits.tobytes()).hexdigest()
+        return RunTable(
+            inputs=self.engine.inputs, key=self.key(), traffic_sha256=digest, figures=figures, intervals=intervals
+        )
+
+
+def run_each(runs: Sequence[Run], store: Store, at: Workers) -> Iterator[tuple[int, RunTable, bool]]:
+    """Make runs, or take what an earlier comparison kept.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        What is to run.
+    store : Store
+        Where runs are kept.
+    at : Workers
+        What simulates them.
+
+    Yields
+    ------
+    index : int
+        Of the run: first those that are kept, then the others as they end.
+    table : RunTable
+        Its figures.
+    reused : bool
+        Whether it was kept.
+
+    Raises
+    ------
+    InputError
+        If a policy breaks its contract, or the cluster or the file system refuses.
+    """
+    keys = [[run.engine.inputs, run.key()] for run in runs]
+    missing = []
+    for index, key in enumerate(keys):
+        kept = store.read(RunTable, RUNS, key)
+        if kept is not None and [kept.inputs, kept.key] == key:
+            yield index, kept, True
+        else:
+            missing.append(index)
+    for which, table in in_order(at.map(_table, runs, missing)):
+        index = missing[which]
+        store.keep(table, RUNS, keys[index])
+        yield index, table, False
+
+
+def _table(runs: Sequence[Run], index: int) -> RunTable:
+    return runs[index].table()

@@ -1,0 +1,184 @@
+"""What a threshold costs and brings: accuracy against latency and violations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..formats import InputError
+from ..serving.inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
+from ..serving.metrics import summarise
+from ..serving.replay import simulate
+from ..traffic.measures import ENTROPY, MEASURES
+
+
+@dataclass(frozen=True, slots=True)
+class ThresholdPoint:
+    """One threshold for all exits, and what comes of it.
+
+    Attributes
+    ----------
+    threshold : float
+        Confidence or entropy from which a sample leaves.
+    exit_shares : list of float
+        Share of the requests that leave at each exit.
+    accuracy : float
+        Share of the requests answered rightly.
+    mean_latency_s, p99_latency_s : float
+        Latency from arrival.
+    violation_rate : float
+        Share of the requests later than their SLO.
+    pareto : bool
+        Whether no other point beats it (see :func:`pareto`).
+    """
+
+    threshold: float
+    exit_shares: list[float]
+    accuracy: float
+    mean_latency_s: float
+    p99_latency_s: float
+    violation_rate: float
+    pareto: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A sweep of thresholds.
+
+    Attributes
+    ----------
+    requests : int
+        How many every point serves.
+    exits : list of str
+        Names of the network's exits.
+    points : list of ThresholdPoint
+        One for each threshold; the mark is for accuracy, mean latency and violations.
+    measure : str
+        What the thresholds are: confidences or entropies.
+    """
+
+    requests: int
+    exits: list[str]
+    points: list[ThresholdPoint]
+    measure: str = "confidence"
+
+
+def spread(first: float, last: float, count: int) -> list[float]:
+    """Thresholds at equal distances, both ends included.
+
+    Parameters
+    ----------
+    first, last : float
+        The ends, 0 <= first < last.
+    count : int
+        Thresholds, at least 2.
+
+    Returns
+    -------
+    list of float
+        Rising; rounded to 12 digits, so that 0.65 is what a file means by 0.65.
+
+    Raises
+    ------
+    InputError
+        If ends or count are out of range.
+
+    Examples
+    --------
+    >>> spread(0.5, 0.65, 4)
+    [0.5, 0.55, 0.6, 0.65]
+    """
+    if not 0 <= first < last <= ENTROPY.values.high:
+        wanted = " or ".join(measure.plural for measure in MEASURES.values())
+        raise InputError(f"thresholds: expected two {wanted}, rising, found {first:g} to {last:g}")
+    if count < 2:
+        raise InputError(f"thresholds: expected at least 2 steps, found {count}")
+    return [round(value, 12) for value in np.linspace(first, last, count).tolist()]
+
+
+def pareto(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Points that no other point beats: is as good in everything, and better in something.
+
+    Parameters
+    ----------
+    costs : (N, K) ndarray
+        What is to be small.
+
+    Returns
+    -------
+    (N,) ndarray of bool
+        Equal points stay together.
+
+    Examples
+    --------
+    >>> pareto(np.array([[1.0, 3.0], [2.0, 2.0], [2.0, 4.0]]))
+    array([ True,  True, False])
+    """
+    beaten = [bool(((costs <= point).all(axis=1) & (costs < point).any(axis=1)).any()) for point in costs]
+    return ~np.array(beaten, dtype=bool)
+
+
+def sweep_thresholds(
+    table: AnyTable,
+    requests: Requests,
+    policy: AnyPolicy,
+    thresholds: Sequence[float],
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> Sweep:
+    """Replay requests with one threshold after the other.
+
+    Parameters
+    ----------
+    table : LatencyTable or Path
+        Times of the design that serves them, or its folder.
+    requests : Requests
+        What is served, with confidences and answers.
+    policy : Scheduler or str
+        Who decides.
+    thresholds : sequence of float
+        Each for all exits.
+    progress : callable, optional
+        Called with thresholds done and in all.
+
+    Returns
+    -------
+    Sweep
+        A point for each threshold.
+
+    Raises
+    ------
+    InputError
+        If an input cannot be read, if the trace knows no confidences or answers, or what :func:`simulate` refuses.
+    """
+    scheduler, latency, trace = as_scheduler(policy), as_table(table), requests.read()
+    if trace.confidences is None or trace.correct is None or trace.exits is not None:
+        raise InputError(
+            f"{trace.source or 'trace'}: expected confidence_1, ... and correct_1, ... and no exit, "
+            "of requests or samples (or entropy_1, ...); add --samples"
+        )
+    rates = [row.rate for row in latency.exits]
+    found: list[ThresholdPoint] = []
+    for done, threshold in enumerate(thresholds, 1):
+        traffic = requests.traffic(trace, rates, threshold)
+        summary = summarise(simulate(latency, traffic, scheduler))
+        assert summary.accuracy is not None
+        found.append(
+            ThresholdPoint(
+                threshold=threshold,
+                exit_shares=[item.requests / summary.requests for item in summary.exits],
+                accuracy=summary.accuracy,
+                mean_latency_s=summary.mean_latency_s,
+                p99_latency_s=summary.percentile("p99").latency_s,
+                violation_rate=summary.violation_rate,
+                pareto=True,
+            )
+        )
+        if progress is not None:
+            progress(done, len(thresholds))
+    best = pareto(np.array([(-point.accuracy, point.mean_latency_s, point.violation_rate) for point in found]))
+    points = [replace(point, pareto=bool(mark)) for point, mark in zip(found, best, strict=True)]
+    return Sweep(len(trace), [row.name for row in latency.exits], points, trace.measure.name)

@@ -1,0 +1,279 @@
+"""Plans of exits: the folder, what serving reads of it, the reference, and faults."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import naive_exits as naive
+import numpy as np
+import pytest
+from builders import Run, files, lines
+from fluidb.dse.exits.reference import best_exits
+from fluidb.dse.exits.search import plan_exits, times_of, write_plan
+from fluidb.dse.exits.tabulate import goal_of
+from fluidb.formats import InputError, read_table, write_table
+from fluidb.models import load_network
+from fluidb.models.loader import read_network_file
+from fluidb.rules.exit_choice import Goal, choose_exits, log_of, replay_exits
+from fluidb.tables import read_latency
+from fluidb.tables.exit_plan import InferenceTime, read_plan
+from fluidb.traffic import Samples, read_samples
+from fluidb.traffic.answers import PRESETS, as_entropies, draw_answers
+from fluidb.traffic.samples import write_samples
+from hypothesis import given
+from hypothesis import strategies as st
+
+BERT = "bert_base", "v100-tensorrt-bert"
+
+
+@functools.cache
+def drawn(values: int = 1) -> Samples:
+    return draw_answers(PRESETS["glue"], 11, 4000, seed=1, values=values)
+
+
+def plan_of(samples: Samples, goal: Goal, network: str = BERT[0], target: str = BERT[1]):
+    file, path = read_network_file(network)
+    return plan_exits(file, path, times_of(file, path, target), samples, goal)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    found: Path = tmp_path_factory.mktemp("plans") / "plan"
+    write_plan(plan_of(drawn(), Goal(16)), found)
+    return found
+
+
+def test_what_is_written_is_what_was_chosen(folder: Path) -> None:
+    planned = plan_of(drawn(), Goal(16))
+    assert read_plan(folder) == planned.plan
+    assert goal_of(read_plan(folder)) == Goal(16)
+    assert read_latency(folder) == planned.latency
+    times = read_table(InferenceTime, folder / "inference_time.json")
+    np.testing.assert_array_equal(times.array(), planned.times.array())
+    choice = choose_exits(log_of(drawn()[slice(0, 2000)]), times.array(), Goal(16))
+    assert [item.place for item in planned.plan.exits] == list(choice.exits)
+    net = load_network(str(folder / "network.toml"))
+    assert net.exits == planned.latency.exits
+    assert [item.rate for item in net.exits[:-1]] == [item.rate for item in planned.plan.exits]
+    pattern = json.loads((folder / "batching_pattern.json").read_text())
+    assert all(sum(row["batches"]) == pattern["batches"] == 125 for step in pattern["steps"] for row in step["rows"])
+
+
+def test_the_other_half_of_the_log_serves_with_the_thresholds_of_the_plan(folder: Path) -> None:
+    """Confidences of the samples that are written decide as the plan replayed them."""
+    plan, samples = read_plan(folder), read_samples(folder / "samples.npz")
+    assert len(samples) == plan.samples_checked
+    alive = np.ones(len(samples), dtype=bool)
+    score = samples.correct[:, -1].astype(float)
+    for number, item in enumerate(plan.exits, 1):
+        leaves = alive & (samples.confidence_at(number) >= item.confidence)
+        score[leaves] = samples.correct[leaves, number - 1]
+        alive &= ~leaves
+    assert score.sum() / samples.correct[:, -1].sum() == pytest.approx(plan.checked.precision)
+
+
+def test_the_folder_serves(fluidb: Run, folder: Path, tmp_path: Path) -> None:
+    fluidb("trace", "poisson", "--rate", 300, "--count", 300, "-o", "t.csv")
+    levels = ",".join(str(item.confidence) for item in read_plan(folder).exits)
+    more = ["--samples", folder / "samples.npz", "--threshold", levels, "--slo", "100ms"]
+    done = fluidb("serve-sim", folder, "--trace", "t.csv", *more)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert fluidb("latency", folder / "network.toml", BERT[1], "-o", "again").returncode == 0
+    np.testing.assert_allclose(read_latency(tmp_path / "again").array(), read_latency(folder).array(), rtol=1e-12)
+
+
+def test_a_plan_is_stale_when_a_matrix_was_replaced(folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "plan"
+    copy.mkdir()
+    for name, content in files(folder).items():
+        (copy / name).write_bytes(content)
+    times = read_table(InferenceTime, copy / "inference_time.json")
+    write_table(times.model_copy(update={"platform": "another"}), copy / "inference_time.json")
+    with pytest.raises(InputError, match=r"exits.json: stale .made from another fluidb.inference-time/1"):
+        read_plan(copy)
+    (copy / "inference_time.json").unlink()
+    with pytest.raises(InputError, match=r"inference_time.json: not there; make it with `fluidb exits`"):
+        read_plan(copy)
+
+
+def test_only_a_plan_is_ever_replaced(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="--force replaces a plan of exits only"):
+        write_plan(plan_of(drawn(), Goal(16)), tmp_path / "mine", replace=True)
+    assert files(tmp_path / "mine") == {"letter.txt": b"dear"}
+
+
+def test_same_log_same_bytes(folder: Path, tmp_path: Path) -> None:
+    write_plan(plan_of(drawn(), Goal(16)), tmp_path / "again")
+    assert files(tmp_path / "again") == files(folder)
+
+
+def test_a_dense_task_has_count_thresholds(tmp_path: Path) -> None:
+    samples = drawn(values=5)
+    planned = plan_of(samples, Goal(16, precision=0.97))
+    assert planned.log.counts.tolist() == [1, 2, 3, 4, 5]
+    assert planned.samples.confidences.shape == (2000, len(planned.plan.exits))
+    first = planned.plan.exits[0]
+    values = samples.confidences[2000:, first.place - 1]
+    leaves = (values >= first.confidence).sum(axis=1) >= first.count
+    np.testing.assert_array_equal(planned.samples.confidences[:, 0] >= first.confidence, leaves)
+    assert planned.samples.correct.dtype == np.float64
+    write_plan(planned, tmp_path / "dense")
+    assert read_samples(tmp_path / "dense" / "samples.npz").correct.dtype == np.float64
+
+
+def test_a_design_s_folder_is_a_target_too(tmp_path: Path, fluidb: Run) -> None:
+    """The exits of a network on an NPU: its table knows which layers are heads."""
+    fluidb("models", "exits", "resnet50", "-o", "all.toml")
+    fluidb("latency", "all.toml", "rtx-2080-ti", "-o", "table")
+    samples = draw_answers(PRESETS["imagenet"], 15, 2000, 0)
+    from_folder = plan_of(samples, Goal(16), "resnet50", str(tmp_path / "table"))
+    assert from_folder.plan.exits == plan_of(samples, Goal(16), "resnet50", "rtx-2080-ti").plan.exits
+
+
+@given(st.integers(0, 2**32))
+def test_the_reference_is_the_best_of_all_choices(seed: int) -> None:
+    """Against a loop over every pair of candidates and thresholds."""
+    random = np.random.default_rng(seed)
+    confidences = random.integers(0, 4, (12, 3, 1)) / 4
+    scores = np.column_stack([random.random((12, 3)) < 0.7, random.random(12) < 0.9]).astype(float)
+    scores[0, -1] = 1.0
+    times = np.zeros((5, 5, 4))
+    for a, b in itertools.combinations(range(5), 2):
+        times[a, b, 1:] = (8 * (b - a) + random.integers(0, 3) + np.arange(3)) / 64
+    goal = Goal(3, precision=0.75, slow=0.25, confidences=(0.25, 0.5, 0.75))
+    log = log_of(Samples(confidences, scores))
+    plain = [{"values": c.tolist(), "scores": s.tolist()} for c, s in zip(confidences, scores, strict=True)]
+
+    def T(a: int, b: int, B: int) -> float:
+        return float(times[a, b, B])
+
+    best = None
+    for number in (1, 2):
+        for exits in itertools.combinations((1, 2, 3), number):
+            for levels in itertools.product(goal.confidences, repeat=number):
+                chain = [(place, level, 1) for place, level in zip(exits, levels, strict=True)]
+                average, _, slow, precision = naive.replay(plain, T, 3, 3, chain)
+                if precision > 0.75 and slow <= 0.25 and (best is None or average < best):
+                    best = average
+    found = best_exits(log, times, goal)
+    assert (found is None) == (best is None)
+    if found is not None:
+        assert found.replayed.average_s == pytest.approx(best)
+        assert found.replayed.precision > 0.75
+        greedy = choose_exits(log, times, goal)
+        done = replay_exits(log, times, 3, greedy.exits, greedy.settings)
+        if 1 <= len(greedy.exits) <= 2 and done.slow_share <= 0.25:
+            assert done.average_s >= found.replayed.average_s - 1e-12
+
+
+# faults
+
+
+def changed(samples: Samples, **parts: Any) -> Samples:
+    return dataclasses.replace(samples, source=Path("log.npz"), **parts)
+
+
+@pytest.mark.parametrize(
+    ("goal", "fault"),
+    [
+        (Goal(65), "--batch: expected 1 to 64, the largest batch of the table, found 65"),
+        (Goal(16, precision=1.01), "--precision: expected more than 0 % and at most 100 %, found 101 %"),
+        (Goal(16, precision=0.0), "--precision: expected more than 0 % and at most 100 %, found 0 %"),
+        (Goal(16, guard=0.98), "--guard: expected at least the precision, 99 %, found 98 %"),
+        (Goal(16, slow=1.0), "--slow: expected 0 % to less than 100 %, found 100 %"),
+        (Goal(16, width=17), "--width: expected 1 to the batch size, 16, found 17"),
+        (Goal(16, confidences=(0.9, 0.5)), "--thresholds: expected confidences from 0 to 1, each larger than"),
+    ],
+)
+def test_a_goal_out_of_range_is_one_clear_line(goal: Goal, fault: str) -> None:
+    with pytest.raises(InputError) as error:
+        plan_of(drawn(), goal)
+    (line,) = error.value.faults
+    assert line.startswith(fault)
+
+
+def test_a_log_that_does_not_fit_is_one_clear_line() -> None:
+    whole = drawn()
+    for samples, fault in (
+        (changed(whole, correct=whole.correct[:, :5], confidences=whole.confidences[:, :5]),
+         "log.npz: expected answers at 12 exits, the 11 candidates of the network and its end, found 5"),
+        (changed(whole[slice(0, 31)]),
+         "log.npz: expected at least 32 samples, as each half must hold a batch of 16, found 31"),
+        (changed(whole, correct=np.zeros_like(whole.correct)), "log.npz: expected some right answers at the end"),
+    ):  # fmt: skip
+        with pytest.raises(InputError) as error:
+            plan_of(samples, Goal(16))
+        (line,) = error.value.faults
+        assert line.startswith(fault)
+
+
+def test_without_a_candidate_the_nearest_miss_is_told(tmp_path: Path, fluidb: Run) -> None:
+    write_samples(drawn(), tmp_path / "log.npz")
+    common = ["exits", *BERT, "--samples", "log.npz", "--batch", 16, "-o", "plan"]
+    (line,) = lines(fluidb(*common, "--thresholds", "0.5", "--precision", "100%"))
+    assert "--precision: no candidate is left; the nearest, after block" in line
+    assert "of the precision, more than 100.00% must be kept" in line
+    (line,) = lines(fluidb(*common, "--slow", "2"))
+    assert line.endswith('--slow: expected a unit (%), found no unit in "2"; write e.g. 2%')
+    slow = Path("slow.toml")
+    text = Path(read_network_file("bert_base")[1]).parent.parent / "platforms" / "v100-tensorrt-bert.toml"
+    (tmp_path / slow).write_text(text.read_text().replace("restart_s = 223.5e-6", "restart_s = 1.0"))
+    (line,) = lines(fluidb("exits", "bert_base", slow, *common[3:], "--thresholds", "0.9"))
+    assert "--slow: no candidate is left; the nearest, after block" in line
+    assert "% of the batches slower than without exits, at most 2.00% may be" in line
+    assert not (tmp_path / "plan").exists()
+
+
+def test_a_target_of_another_kind_is_one_clear_line(tmp_path: Path, fluidb: Run, tiny_design: Path) -> None:
+    write_samples(drawn(), tmp_path / "log.npz")
+    common = ["--samples", "log.npz", "--batch", 4]
+    for target, fault in (
+        (tiny_design, "expected times of the network with an exit at each of its 11 candidates, found those of "),
+        ("zc706", "expected a device, found a board"),
+        ("numpy-x86", "expected the network whose times it has"),
+    ):
+        (line,) = lines(fluidb("exits", "bert_base", target, *common))
+        assert fault in line
+
+
+def test_a_log_of_entropies_chooses_the_same_exits(fluidb: Run, tmp_path) -> None:
+    """The measure changes the thresholds of a plan and nothing else, also while exits are adapted."""
+    confidences = (0.6, 0.7, 0.8, 0.9, 0.99)
+    entropies = [float(-(p * np.log(p) + (1 - p) * np.log(1 - p))) for p in confidences]
+    by = [
+        plan_of(samples, Goal(16, confidences=tuple(levels)))
+        for samples, levels in ((drawn(), confidences), (as_entropies(drawn(), 2), entropies))
+    ]
+    first, second = (planned.plan for planned in by)
+    assert (first.measure, second.measure) == ("confidence", "entropy")
+    assert second.confidences == entropies
+    assert dict(zip(confidences, entropies, strict=True))[first.exits[0].confidence] == second.exits[0].confidence
+    without = {"inputs": True, "measure": True, "confidences": True, "exits": {"__all__": {"confidence"}},
+               "steps": {"__all__": {"candidates": {"__all__": {"confidence"}}}}}  # fmt: skip
+    assert first.model_dump(exclude=without) == second.model_dump(exclude=without)
+    with pytest.raises(
+        InputError, match="--thresholds: expected entropies from 0 to 25 nats, each smaller than the one"
+    ):
+        plan_of(as_entropies(drawn(), 2), Goal(16, confidences=(0.1, 0.5)))
+    for name, planned, samples in zip("ce", by, (drawn(), as_entropies(drawn(), 2)), strict=True):
+        write_plan(planned, tmp_path / name)
+        write_samples(samples, tmp_path / f"{name}.npz")
+    fluidb("trace", "poisson", "--rate", 500, "--count", 2000, "-o", "t.csv")
+    adapted = [
+        json.loads(fluidb("adapt", name, "--trace", "t.csv", "--samples", f"{name}.npz", "--window", 20,
+                          "--policy", "pame:timeout=10ms", "--json").stdout)
+        for name in "ce"
+    ]  # fmt: skip
+    changes = [found.pop("changes") for found in adapted]
+    assert adapted[0] | {"plan": "e"} == adapted[1]
+    assert len(changes[0]) == len(changes[1]) > 0
+    assert all(0 <= item["confidence"] <= 0.7 for change in changes[1] for item in change["exits"])
+    mixed = fluidb("adapt", "c", "--trace", "t.csv", "--samples", "e.npz", "--policy", "pame:timeout=10ms")
+    assert "e.npz: expected confidence, by which the plan was chosen, found entropy" in lines(mixed)[0]

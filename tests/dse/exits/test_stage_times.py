@@ -1,0 +1,93 @@
+"""Stage times, and the device by which the PAME paper's times come out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from builders import layer_of, table_of
+from fluidb.dse.device.tabulate import tabulate_device
+from fluidb.dse.exits.stage_times import keep_exits, stage_times
+from fluidb.formats import InputError
+from fluidb.models import load_network
+from fluidb.models.candidates import load_with_exits
+from fluidb.platforms import Device, load_platform
+from fluidb.tables.latency import layer_groups
+
+
+def device(name: str) -> Device:
+    return load_platform(name, kind=Device)
+
+
+def test_bert_takes_what_the_paper_prints() -> None:
+    """Section 3.2: 16.75 ms without exits and 20.03 ms with eleven, for 16 samples; 9 to 15 take as long as 16."""
+    v100 = device("v100-tensorrt-bert")
+    plain = tabulate_device(load_network("bert_base"), v100).array()[0, 1]
+    with_exits = tabulate_device(load_with_exits("bert_base"), v100).array()[0, 12]
+    assert 1e3 * plain[16] == pytest.approx(16.75, abs=0.005)
+    assert 1e3 * with_exits[16] == pytest.approx(20.03, abs=0.005)
+    assert np.unique(plain[9:17]).size == 1
+
+
+def test_the_exit_part_of_resnet101_is_that_of_figure_17() -> None:
+    times = stage_times(tabulate_device(load_with_exits("resnet101"), device("v100-tensorrt")))
+    net = load_with_exits("resnet101", ["H13"])
+    exit_macs = sum(
+        (1.5 if layer.in_bridge else 1) * layer.gemm.macs for layer in net.layers if layer.in_head and layer.gemm
+    )
+    exit_s = 1.65e-13 * exit_macs * (16 + 4.5) + 30e-6
+    assert exit_s / (times[0, 5, 16] + times[5, 12, 6]) == pytest.approx(0.089, abs=0.01)
+
+
+def test_a_head_that_begins_without_a_product_is_a_row_of_its_own() -> None:
+    """What moves data only goes to the product before it, but neither from a head to the backbone nor to a stage."""
+    one = layer_of((1, 1, 1, 1))
+    moves = one.model_copy(update={"gemm": None, "memory_words": 1})
+    steps = [
+        (one, "a", 1), (moves, "pool", 1), (moves, "exit1/pool", 1), (one, "exit1/fc", 1), (moves, "exit1/view", 1),
+        (moves, "shuffle", 2), (one, "b", 2),
+    ]  # fmt: skip
+    layers = [layer.model_copy(update={"name": name, "stage": stage}) for layer, name, stage in steps]
+    assert list(layer_groups(layers)) == [[0, 1], [2], [3, 4], [5], [6]]
+
+
+def test_a_stage_counts_the_exits_at_its_ends_only() -> None:
+    """From a to b: the layers between, the head and check of b, and the start behind a; worked out layer by layer."""
+    v100 = device("v100-tensorrt")
+    net = load_with_exits("resnet101")
+    times = stage_times(tabulate_device(net, v100))
+    for a, b, batch in ((0, 1, 1), (0, 5, 32), (5, 12, 7), (2, 9, 16), (0, 12, 64)):
+        layers = [
+            layer for layer in net.layers
+            if layer.gemm and a < layer.stage <= b and (not layer.in_head or layer.name.startswith(f"exit{b}/"))
+        ]  # fmt: skip
+        work = [(layer.gemm.macs, 1.5 if layer.in_bridge else 1.0) for layer in layers if layer.gemm]
+        expected = sum(1.65e-13 * macs * (batch + 4.5) * factor for macs, factor in work)
+        expected += (30e-6 if b < 12 else 0) + (100e-6 + 6e-6 * batch if a else 0)
+        assert times[a, b, batch] == pytest.approx(expected)
+    assert not times[:, :, 0].any()
+    assert not np.tril(times.sum(axis=2)).any()
+
+
+@pytest.mark.parametrize(
+    ("network", "platform", "names"),
+    [
+        ("resnet101", "v100-tensorrt", ["H4", "H13"]),
+        ("bert_base", "v100-tensorrt-bert", ["H6"]),
+        ("resnet50", "rtx-2080-ti", ["H2", "H14"]),
+    ],
+)
+def test_the_table_of_fewer_exits_is_that_of_the_network_with_fewer_exits(network, platform, names) -> None:
+    every, some = load_with_exits(network), load_with_exits(network, names, [0.25] * len(names))
+    places = [1 + [exit_.name for exit_ in every.exits].index(exit_.name) for exit_ in some.exits[:-1]]
+    found = keep_exits(
+        tabulate_device(every, device(platform)), some.name, places, [exit_.rate for exit_ in some.exits]
+    )
+    expected = tabulate_device(some, device(platform))
+    np.testing.assert_allclose(found.array(), expected.array(), rtol=1e-12)
+    assert (found.exits, found.layers, found.network) == (expected.exits, expected.layers, expected.network)
+
+
+def test_times_of_whole_stages_are_refused() -> None:
+    table = table_of([[1.0], [1.0]]).model_copy(update={"layers": [], "peak_macs_per_s": None})
+    with pytest.raises(InputError, match="expected times by layer, which tell heads from the backbone"):
+        stage_times(table)

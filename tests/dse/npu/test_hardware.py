@@ -1,0 +1,329 @@
+"""Files for hardware: compiled, simulated and linted by the tools that will read them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from builders import COMPILED, POCKET, TINY, Run, tool
+from fluidb.dse import SearchOptions, read_design, search, tabulate_design, write_design, write_latency
+from fluidb.dse.npu.choices import HardwareFormat
+from fluidb.dse.npu.hardware import header_text, write_hardware
+from fluidb.formats import InputError, write_table
+from fluidb.models import load_network
+from fluidb.platforms import load_platform
+from fluidb.tables import read_latency
+
+SOURCES = ["fbe_pkg.sv", "fbcb.sv", "fbe.sv"]
+FILES = ["README.md", "fbcb.mem", "fbcb.sv", "fbe.sv", "fbe_pkg.sv", "fbe_tb.sv"]
+HOSTILE = 'x*/ y" \\\n`define K ??/\n#error é\u2028{"'
+
+ATTENTION = """
+schema = "fluidb.network/1"
+name = "attention"
+title = "A product of two activations between others"
+input = { height = 4, width = 1, channels = 8 }
+layers = [
+  { name = "in", op = "linear", out = 8 },
+  { name = "scores", op = "matmul", from = ["in", "in"], transposed = true },
+  { name = "out", op = "linear", out = 5 },
+]
+"""
+ONE_LAYER = """
+schema = "fluidb.network/1"
+name = "one"
+title = "A single product"
+input = { height = 4, width = 1, channels = 8 }
+layers = [{ name = "only", op = "linear", out = 3 }]
+"""
+DESIGNS = [
+    *(
+        pytest.param((TINY, POCKET, batching, b_max), id=f"{batching}-{b_max}")
+        for batching, b_max in (("fluid", 4), ("fluid", 1), ("row", 5), ("fc", 3), ("none", 2), ("eq1", 5))
+    ),
+    pytest.param((ATTENTION, POCKET, "fluid", 6), id="attention"),
+    pytest.param((ONE_LAYER, POCKET, "fluid", 2), id="one-layer"),
+    pytest.param(
+        ("resnet50", "zc706", "fluid", 8),
+        id="resnet50",
+        marks=pytest.mark.skipif(not COMPILED, reason="searches a board of the paper: minutes as plain Python"),
+    ),
+]
+
+
+def run(*command: object, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.fixture(scope="module", params=DESIGNS)
+def engine(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a design and the SystemVerilog files of its engine; not to be changed."""
+    name, board, batching, b_max = request.param
+    folder = tmp_path_factory.mktemp("engine")
+    if "schema" in name:
+        (folder / "net.toml").write_text(name)
+        name = str(folder / "net.toml")
+    network, platform, options = load_network(name), load_platform(board), SearchOptions(batching=batching, b_max=b_max)
+    found = search(network, platform, options)
+    write_design(folder / "design", *tabulate_design(network, platform, options, found))
+    write_hardware(folder / "design", HardwareFormat.SYSTEMVERILOG, folder / "rtl")
+    return folder
+
+
+def simulate(rtl: Path, build: Path, *plusargs: str) -> subprocess.CompletedProcess[str]:
+    """Compile a folder's engine and testbench, without a warning, and run it there."""
+    command = [tool("iverilog"), "-g2012", "-Wall", "-o", build / "tb", *SOURCES, "fbe_tb.sv"]
+    built = run(*command, cwd=rtl)
+    assert (built.returncode, built.stdout, built.stderr) == (0, "", "")
+    return run(tool("vvp"), build / "tb", *plusargs, cwd=rtl)
+
+
+def expected_entries(folder: Path) -> list[list[int]]:
+    """Layer, b, code of k, B_R, B_P and passes, from the bits of fbcb.json and the kinds of layers in design.json."""
+    design, fbcb = (json.loads((folder / "design" / name).read_text()) for name in ("design.json", "fbcb.json"))
+    gemms = [layer for layer in design["network"]["layers"] if layer["gemm"]]
+    batching = design["options"]["batching"]
+    rows = []
+    for b in range(1, fbcb["b_max"] + 1):
+        for index, (gemm, layer) in enumerate(zip(gemms, fbcb["rows"], strict=True)):
+            bits = layer["entries"][b - 1]
+            B_R = 1 + int("0" + bits[2:], 2)
+            B_P, passes = (b - B_R + 1 if batching == "eq1" else math.ceil(b / B_R)), 1
+            if gemm["per_sample"] or batching == "none" or (batching == "fc" and gemm["gemm"][0] > 1):
+                B_P, passes = 1, b
+            rows.append([index, b, int(bits[:2], 2), B_R, B_P, passes])
+    return rows
+
+
+def test_the_engine_states_every_entry(engine: Path, tmp_path: Path) -> None:
+    """All layers x all batch sizes as simulated, and the testbench's own judgement of everything else."""
+    done = simulate(engine / "rtl", tmp_path, "+entries")
+    found = [list(map(int, line.split()[1:])) for line in done.stdout.splitlines() if line.startswith("entry ")]
+    assert found == expected_entries(engine)
+    assert "PASSED" in done.stdout
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_verilator_finds_nothing_to_warn_of(engine: Path) -> None:
+    lint = [tool("verilator"), "--lint-only", "-Wall"]
+    done = run(*lint, "--top-module", "fbe", *SOURCES, cwd=engine / "rtl")
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    if int(re.findall(r"\d+", run(lint[0], "--version", cwd=engine).stdout)[0]) < 5:
+        pytest.skip("the testbench needs Verilator 5: earlier ones know no delays")
+    done = run(*lint, "--timing", "--top-module", "fbe_tb", *SOURCES, "fbe_tb.sv", cwd=engine / "rtl")
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_the_memory_file_holds_the_entries_and_says_how(engine: Path, tmp_path: Path) -> None:
+    write_hardware(engine / "design", HardwareFormat.MEM, tmp_path / "fbcb.mem")
+    text = (tmp_path / "fbcb.mem").read_text()
+    assert text == (engine / "rtl" / "fbcb.mem").read_text()
+    fbcb = json.loads((engine / "design" / "fbcb.json").read_text())
+    words = [line for line in text.splitlines() if not line.startswith("//")]
+    assert {len(word) for word in words} == {math.ceil(fbcb["bits"] / 4)}
+    entries = [entry for row in fbcb["rows"] for entry in row["entries"]]
+    assert [int(word, 16) for word in words] == [int(entry, 2) for entry in entries]
+    assert f"// {len(entries)} entries of {fbcb['bits']} bits" in text
+    assert f"// Address: layer * {fbcb['b_max']} + (b - 1)" in text
+
+
+ERRORS = {
+    "a bit of the table": ("fbe_pkg.sv", "_0000;", "_0001;"),
+    "a bit of the expectation": ("fbcb.mem", "\n0\n", "\n1\n"),
+    "B_act not clipped at 0": ("fbe.sv", "too_few ? '0 : ", ""),
+    "B_act not clipped at B_max": ("fbe.sv", "too_many ? COUNT_BITS'(B_MAX) : ", ""),
+    "exits forgotten when samples join": ("fbe.sv", "{1'b0, remaining} + ", "(b_incr > 0 ? '0 : {1'b0, remaining}) + "),
+    "a fault that passes": ("fbe.sv", "fault || too_few", "too_few"),
+    "no wrap": ("fbe.sv", "(layer == LAST_LAYER) ? '0 : ", ""),
+    "no restart": ("fbe.sv", "rst || restart", "rst"),
+    "reset keeps the layer": ("fbe.sv", "rst || restart", "restart"),
+    "reset keeps written entries": ("fbcb.sv", "if (rst) row", "if (rst && !gone) row"),
+    "an update leaves valid": ("fbe.sv", "rst || update ||", "rst ||"),
+    "valid too early": ("fbe.sv", "!changes && fetched", "!changes && b_act != '0"),
+    "B_P rounded down": ("fbe.sv", "COUNT_BITS + BATCH_BITS)'(last)", "COUNT_BITS + BATCH_BITS)'(b_act)"),
+}
+
+
+@pytest.fixture(scope="module")
+def tiny_rtl(tiny_design: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("rtl") / "rtl"
+    write_hardware(tiny_design, HardwareFormat.SYSTEMVERILOG, folder)
+    return folder
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_the_testbench_sees_an_error(tiny_rtl: Path, tmp_path: Path, error: str) -> None:
+    file, old, new = ERRORS[error]
+    for name in FILES:
+        text = (tiny_rtl / name).read_text()
+        if name == file:
+            assert old in text
+            text = text.replace(old, new, 1)
+        (tmp_path / name).write_text(text)
+    if "gone" in new:  # reset works once
+        text = (tmp_path / file).read_text()
+        text = text.replace("    logic [ROW_BITS-1:0] row;\n", "    logic [ROW_BITS-1:0] row;\n    logic gone = 0;\n")
+        (tmp_path / file).write_text(text.replace("begin\n      if (rst", "begin\n      gone <= 1;\n      if (rst"))
+    done = simulate(tmp_path, tmp_path)
+    assert "FAIL" in done.stdout
+    assert "PASSED" not in done.stdout
+    assert done.returncode != 0
+
+
+PRINT_ALL = r"""
+#include "table.h"
+#include "table.h"
+#include <stdio.h>
+
+int main(void)
+{
+    int i, j, b;
+    printf("%d %d %llu\n", FLUIDB_EXITS, FLUIDB_B_MAX, (unsigned long long)FLUIDB_CLOCK_HZ);
+    for (i = 0; i <= FLUIDB_EXITS; i++)
+        for (j = 0; j <= FLUIDB_EXITS; j++)
+            for (b = 0; b <= FLUIDB_B_MAX; b++)
+                printf("%llu\n", (unsigned long long)FLUIDB_LATENCY_CYCLES[i][j][b]);
+    for (i = 0; i <= FLUIDB_EXITS; i++)
+        printf("%s%c", FLUIDB_EXIT_NAMES[i], 0);
+    printf("%s%c%s%c%s", FLUIDB_NETWORK, 0, FLUIDB_PLATFORM, 0, FLUIDB_DESIGN_SHA256);
+    return 0;
+}
+"""
+STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+COMPILERS = [("gcc", ["-std=c99"], "main.c"), ("g++", ["-std=c++11"], "main.cpp")]
+
+
+def check_header(folder: Path, design: Path, compiler: str, options: list[str], source: str) -> None:
+    """The header, compiled, tells what latency.json and design.json tell."""
+    write_hardware(design, HardwareFormat.C_HEADER, folder / "table.h")
+    (folder / source).write_text(PRINT_ALL)
+    built = run(tool(compiler), *options, *STRICT, "-o", "main", source, cwd=folder)
+    assert (built.returncode, built.stderr) == (0, "")
+    head, _, rest = run(folder / "main", cwd=folder).stdout.partition("\n")
+    table = json.loads((design / "latency.json").read_text())
+    about = json.loads((design / "design.json").read_text())
+    clock_hz = about["platform"]["clock_mhz"] * 1e6
+    exits = len(table["exits"])
+    assert head.split() == [str(exits), str(table["b_max"]), str(round(clock_hz))]
+    times = {(row["from_exit"], row["to_exit"]): [0, *row["time_s"]] for row in table["rows"]}
+    nothing = [0] * (table["b_max"] + 1)
+    expected = [
+        math.ceil(time_s * clock_hz)
+        for i in range(exits + 1)
+        for j in range(exits + 1)
+        for time_s in times.get((i, j), nothing)
+    ]
+    *numbers, names = rest.split("\n", len(expected))
+    assert list(map(int, numbers)) == expected
+    *found, network, platform, digest = names.split("\0")
+    assert found == ["input", *(row["name"] for row in table["exits"])]
+    assert (network, platform) == (about["network"]["name"], about["platform"]["name"])
+    assert digest == table["inputs"]["fluidb.design/1"]
+
+
+@pytest.mark.parametrize(("compiler", "options", "source"), COMPILERS)
+def test_the_header_compiles_and_tells_the_times(
+    tiny_design: Path, tmp_path: Path, compiler: str, options: list[str], source: str
+) -> None:
+    check_header(tmp_path, tiny_design, compiler, options, source)
+
+
+@pytest.fixture(scope="module")
+def hostile_design(tiny_design: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny design under names that no network file may have, but a forged design may."""
+    folder = tmp_path_factory.mktemp("hostile")
+    design, fbcb = read_design(tiny_design)
+    network = design.network
+    layers = [layer.model_copy(update={"name": HOSTILE + layer.name}) for layer in network.layers]
+    exits = [item.model_copy(update={"name": f"{n}{HOSTILE}"}) for n, item in enumerate(network.exits)]
+    network = network.model_copy(update={"name": HOSTILE, "title": HOSTILE, "layers": layers, "exits": exits})
+    design = design.model_copy(update={"network": network})
+    rows = [row.model_copy(update={"layer": HOSTILE + row.layer}) for row in fbcb.rows]
+    write_table(design, folder / "design.json")
+    write_table(fbcb.model_copy(update={"rows": rows}).derived_from(design), folder / "fbcb.json")
+    write_latency(folder)
+    return folder
+
+
+@pytest.mark.parametrize(("compiler", "options", "source"), COMPILERS)
+def test_hostile_names_reach_the_header_as_text(
+    hostile_design: Path, tmp_path: Path, compiler: str, options: list[str], source: str
+) -> None:
+    check_header(tmp_path, hostile_design, compiler, options, source)
+
+
+def test_hostile_names_stay_in_comments(hostile_design: Path, tmp_path: Path) -> None:
+    write_hardware(hostile_design, HardwareFormat.SYSTEMVERILOG, tmp_path / "rtl")
+    for name in ("fbe_pkg.sv", "fbcb.mem"):
+        text = (tmp_path / "rtl" / name).read_text(encoding="ascii")
+        assert not {"`", '"', "\\", "#"} & set(text)
+        assert len(re.findall(r"// layer.*: x_/ y", text)) == 11
+    assert "PASSED" in simulate(tmp_path / "rtl", tmp_path).stdout
+    lint = run(tool("verilator"), "--lint-only", "-Wall", "--top-module", "fbe", *SOURCES, cwd=tmp_path / "rtl")
+    assert (lint.returncode, lint.stderr) == (0, "")
+
+
+def fault(fluidb: Run, *arguments: object) -> str:
+    """The one line that a wrong call prints."""
+    done = fluidb("fbcb", *arguments)
+    (line,) = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (2, "")
+    return line
+
+
+def test_a_design_without_its_latency_table_has_no_header(fluidb: Run, tiny_design: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    folder.mkdir()
+    for name in ("design.json", "fbcb.json"):
+        (folder / name).write_bytes((tiny_design / name).read_bytes())
+    found = fault(fluidb, "d", "--format", "c-header", "-o", "t.h")
+    assert found == "fluidb: d/latency.json: not there; make it with `fluidb latency`"
+    assert not (tmp_path / "t.h").exists()
+
+
+def test_times_too_long_for_a_constant_of_c_are_refused(tiny_design: Path) -> None:
+    design, _ = read_design(tiny_design)
+    latency = read_latency(tiny_design)
+    fast = design.model_copy(update={"platform": design.platform.model_copy(update={"clock_mhz": 1e6})})
+    slow = [row.model_copy(update={"time_s": [1e7] * 4}) for row in latency.rows]
+    with pytest.raises(InputError, match="cycles"):
+        header_text(fast, latency.model_copy(update={"rows": slow}))
+
+
+def test_options_that_stand_together(fluidb: Run, tiny_design: Path) -> None:
+    assert "expects --output" in fault(fluidb, tiny_design, "--format", "mem")
+    assert "need --format" in fault(fluidb, tiny_design, "-o", "fbcb.mem")
+    assert "need --format" in fault(fluidb, tiny_design, "--force")
+
+
+@pytest.mark.parametrize("form", ["c-header", "systemverilog"])
+def test_an_output_is_replaced_by_force_only(fluidb: Run, tiny_design: Path, tmp_path: Path, form: str) -> None:
+    arguments = (tiny_design, "--format", form, "-o", "out")
+    done = fluidb("fbcb", *arguments, "--json")
+    names = [f"out/{name}" for name in FILES] if form == "systemverilog" else ["out"]
+    expected = {"schema": "fluidb.hardware-output/1", "format": form, "output": "out", "files": names}
+    assert (json.loads(done.stdout), done.stderr) == (expected, "")
+    kept = {name: (tmp_path / name).read_bytes() for name in names}
+    (tmp_path / names[-1]).write_bytes(b"other")
+    assert "exists already" in fault(fluidb, *arguments)
+    assert (tmp_path / names[-1]).read_bytes() == b"other"
+    assert fluidb("fbcb", *arguments, "--force").stdout.split() == " ".join(f"wrote {name}" for name in names).split()
+    assert {name: (tmp_path / name).read_bytes() for name in names} == kept
+
+
+def test_nothing_but_an_engine_is_replaced(tiny_design: Path, tmp_path: Path) -> None:
+    def refusal() -> str:
+        with pytest.raises(InputError) as found:
+            write_hardware(tiny_design, HardwareFormat.SYSTEMVERILOG, tmp_path / "out", replace=True)
+        return str(found.value)
+
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.sv").write_text("module mine; endmodule\n")
+    assert "this holds no fbe_pkg.sv" in refusal()
+    (tmp_path / "out" / "fbe_pkg.sv").write_text("")
+    assert "this holds mine.sv too" in refusal()
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["fbe_pkg.sv", "mine.sv"]

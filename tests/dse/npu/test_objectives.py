@@ -1,0 +1,264 @@
+"""Objectives, energy and limits against plain loops and the figures they come from."""
+
+from __future__ import annotations
+
+import json
+
+import naive
+import numpy as np
+import pytest
+from builders import DATA, POCKET, TINY, any_gemm, modes, network_of, tiles
+from fluidb.dse import OBJECTIVES, Batching, Limits, Objective, SearchOptions, Tile, search
+from fluidb.dse.npu.search import Evaluator
+from fluidb.dse.npu.space import designs, luts
+from fluidb.formats import InputError
+from fluidb.models import load_network
+from fluidb.platforms import ENERGY_KEYS, Platform, load_platform
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+WEIGHED = [name for name in Objective if name is not Objective.TRAFFIC]
+"""Those that need no simulation; tests/studies/test_codesign.py has the other."""
+
+MAC_PJ, ON_CHIP_PJ, OFF_CHIP_PJ = 1.5, 2.0, 300.0
+
+
+def board_of(dsps: int, kibit: int = 40, gb_s: float = 0.8, static_w: float | None = None) -> Platform:
+    return Platform(
+        name="b", title="b", dsps=dsps, on_chip_mbit=kibit / 1024, luts=1000, clock_mhz=100.0, bandwidth_gb_s=gb_s,
+        word_bits=16, mac_pj=MAC_PJ, on_chip_pj_per_word=ON_CHIP_PJ, off_chip_pj_per_word=OFF_CHIP_PJ,
+        static_w=static_w, luts_fixed=100.0, luts_per_adder=7.0,
+    )  # fmt: skip
+
+
+def naive_energy(gemms, memory_words, board, tile, b, mode, *, stacking):
+    return naive.energy(
+        gemms, memory_words, tile, b, board.words_per_cycle, board.clock_hz, mode, stacking, MAC_PJ, ON_CHIP_PJ,
+        OFF_CHIP_PJ, board.static_w or 0.0,
+    )  # fmt: skip
+
+
+loop_modes = modes.filter(lambda mode: mode not in {"eq1", "column"})
+"""Those whose layouts the oracle's walk over tiles knows."""
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(any_gemm, min_size=1, max_size=3), st.integers(0, 300), tiles, st.integers(1, 5), loop_modes,
+    st.booleans(), st.sampled_from([None, 0.5]), st.sampled_from([0.1, 0.8, 6.4]),
+)  # fmt: skip
+def test_energy_equals_plain_loops(gemms, memory_words, tile, b_max, mode, stacking, static_w, gb_s):
+    board = board_of(4, gb_s=gb_s, static_w=static_w)
+    options = SearchOptions(batching=Batching(mode), stacking=stacking, b_max=b_max)
+    cost = Evaluator(network_of(gemms, memory_words), board, options).cost(np.array([tile]), traffic=True)
+    expected = [naive_energy(gemms, memory_words, board, tile, b, mode, stacking=stacking) for b in range(1, b_max + 1)]
+    assert cost.energy_j[0] == pytest.approx(expected, rel=1e-12)
+    macs = sum(np.prod(gemm) for gemm in gemms)
+    assert cost.gop_s_w[0] == pytest.approx([2e-9 * macs / joules for joules in expected], rel=1e-12)
+
+
+@settings(max_examples=30)
+@given(st.lists(any_gemm, min_size=1, max_size=3), tiles, st.integers(1, 4), modes)
+def test_counting_traffic_does_not_change_the_time(gemms, tile, b_max, mode):
+    options = SearchOptions(batching=Batching(mode), b_max=b_max)
+    evaluator = Evaluator(network_of(gemms, 100), board_of(4), options)
+    with_traffic, without = (evaluator.cost(np.array([tile]), traffic=traffic) for traffic in (True, False))
+    assert with_traffic.words is not None
+    assert with_traffic.accesses is not None
+    assert with_traffic.cycles == pytest.approx(without.cycles, rel=1e-12)
+    assert np.all(with_traffic.accesses >= 2 * with_traffic.words)
+
+
+def naive_objective(name, gemms, board, tile, weights, mode):
+    def seconds(b):
+        return naive.network_cycles(gemms, 50, tile, b, board.words_per_cycle, mode, True) / board.clock_hz
+
+    macs = sum(R * P * C * count for R, P, C, count in gemms)
+    batches = range(1, len(weights) + 1)
+    if name == "gop_s":
+        return sum(w * 2e-9 * macs * b / seconds(b) for w, b in zip(weights, batches, strict=True))
+    if name == "latency":
+        return seconds(1)
+    joules = [naive_energy(gemms, 50, board, tile, b, mode, stacking=True) for b in batches]
+    if name == "energy":
+        return sum(w * j for w, j in zip(weights, joules, strict=True)) / sum(weights)
+    return sum(w * 2e-9 * macs / j for w, j in zip(weights, joules, strict=True))
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(any_gemm, min_size=1, max_size=2), st.integers(1, 9), st.integers(1, 30), st.sampled_from([0.1, 0.8]),
+    st.lists(st.sampled_from([0.5, 1.0, 3.0]), min_size=1, max_size=3), loop_modes, st.sampled_from(WEIGHED),
+)  # fmt: skip
+def test_each_objective_equals_brute_force(gemms, dsps, kibit, gb_s, weights, mode, name):
+    board = board_of(dsps, kibit, gb_s)
+    options = SearchOptions(batching=Batching(mode), b_max=len(weights), weights=weights, objective=name)
+    tiles = naive.all_designs(dsps, board.on_chip_bits, 16)
+    rated = [(naive_objective(name, gemms, board, tile, weights, mode), tile) for tile in tiles]
+    best = (max if name in {"gop_s", "gop_s_w"} else min)(value for value, _ in rated)
+    tied = [tile for value, tile in rated if value == pytest.approx(best, rel=1e-12)]
+    found = search(network_of(gemms, 50), board, options).best
+    assert found.objective == pytest.approx(best, rel=1e-12)
+    assert found.tile == min(tied, key=lambda tile: (-tile[1] * tile[2], -tile[0], tile[1]))
+
+
+@pytest.mark.parametrize("name", WEIGHED)
+def test_a_ranking_goes_from_the_best_on(name):
+    network, board = load_network(TINY), load_platform(POCKET)
+    found = search(network, board, SearchOptions(b_max=2, objective=name), top=10)
+    values = [item.objective for item in found.ranking]
+    assert values == sorted(values, reverse=OBJECTIVES[name].higher_is_better)
+    assert len(set(values)) > 1
+
+
+def test_one_batch_size_makes_energy_and_efficiency_one_thing():
+    network, board = load_network(TINY), load_platform(POCKET)
+    energy, efficiency = (
+        search(network, board, SearchOptions(b_max=1, objective=Objective(name))).best for name in ("energy", "gop_s_w")
+    )
+    assert energy.tile == efficiency.tile
+    assert efficiency.objective == pytest.approx(2e-9 * network.macs / energy.objective, rel=1e-12)
+
+
+limits = st.builds(
+    Limits,
+    max_dsps=st.none() | st.integers(1, 60),
+    max_ram_mbit=st.none() | st.floats(0.001, 0.1),
+    max_luts=st.none() | st.integers(50, 500),
+)
+
+
+@settings(max_examples=60)
+@given(st.integers(1, 40), st.integers(1, 60), limits)
+def test_limits_leave_the_designs_that_keep_them(dsps, kibit, limits):
+    board = board_of(dsps, kibit)
+    bits = min(board.on_chip_bits, int((limits.max_ram_mbit or 1.0) * 2**20))
+    expected = [
+        (T_R, T_P, T_C)
+        for T_R, T_P, T_C in naive.all_designs(min(dsps, limits.max_dsps or dsps), bits, 16)
+        if limits.max_luts is None or limits.max_luts >= 100 + 7 * (T_P - 1) * T_C
+    ]
+    if expected:
+        assert sorted(map(tuple, designs(board, limits).tolist())) == sorted(expected)
+    else:
+        with pytest.raises(InputError, match="no design fits"):
+            designs(board, limits)
+
+
+@pytest.mark.parametrize(
+    ("limit", "fault"),
+    [
+        ({"max_dsps": 5}, "at most 5 DSPs of b, found 6"),
+        ({"max_ram_mbit": 1e-4}, "at most 0.0001 Mb on chip of b"),
+        ({"max_luts": 113}, "at most 113 LUTs of b, found 114"),
+    ],
+)
+def test_a_given_design_must_keep_the_limits(limit, fault):
+    network, tile = network_of([(7, 5, 9, 1)]), Tile(10, 2, 2 if "max_luts" in limit else 3)
+    assert search(network, board_of(6), SearchOptions(tile=tile)).best.tile == tile
+    with pytest.raises(InputError, match=fault):
+        search(network, board_of(6), SearchOptions(tile=tile, limits=Limits(**limit)))
+
+
+# Paper 000, Table I: T_P, T_C and LUT share; the last row's design is that of docs/model.md, Resources
+TABLE_I = [(7, 128, "zc706", 0.77), (10, 172, "zcu104", 0.78), (4, 225, "zc706", 0.75), (9, 192, "zcu104", 0.79)]
+
+
+def fit_luts(rows):
+    adders = np.array([T_C * (T_P - 1) for T_P, T_C, _, _ in rows])
+    found = np.array([share * (load_platform(board).luts or 0) for _, _, board, share in rows])
+    return np.linalg.lstsq(np.column_stack([np.ones(len(rows)), adders]), found, rcond=None)[0]
+
+
+def test_the_fit_of_look_up_tables_is_that_of_table_i():
+    fixed, per_adder = fit_luts(TABLE_I)
+    for name in ("zc706", "zcu104"):
+        board = load_platform(name)
+        assert board.luts_fixed == pytest.approx(fixed, rel=1e-3)
+        assert board.luts_per_adder == pytest.approx(per_adder, rel=1e-3)
+    within, left_out = [], []
+    for row in TABLE_I:
+        T_P, T_C, name, share = row
+        board = load_platform(name)
+        assert board.luts
+        within.append(luts(board, T_P, T_C) / (share * board.luts) - 1)
+        rest = fit_luts([other for other in TABLE_I if other is not row])
+        left_out.append((rest[0] + rest[1] * T_C * (T_P - 1)) / (share * board.luts) - 1)
+    assert 0.008 < max(map(abs, within)) < 0.009  # docs/model.md, Resources
+    assert 0.017 < max(map(abs, left_out)) < 0.018
+
+
+@pytest.mark.parametrize(
+    ("name", "nm", "volt", "dram_pj"), [("zc706", 28, 1.0, 2600 / 4), ("zcu104", 16, 0.85, 2600 / 4 * (1.2 / 1.5) ** 2)]
+)
+def test_energies_follow_from_their_sources(name, nm, volt, dram_pj):
+    """docs/model.md, Energy: Horowitz's figures of 45 nm and 0.9 V, on an FPGA, scaled with size and voltage."""
+    board = load_platform(name)
+    scale = 7 * (nm / 45) * (volt / 0.9) ** 2
+    assert board.mac_pj == pytest.approx(scale * (0.2 * (16 / 8) ** 2 + 0.1), abs=0.05)
+    assert board.on_chip_pj_per_word == pytest.approx(scale * 10.0 * 16 / 64, abs=0.05)
+    assert board.off_chip_pj_per_word == pytest.approx(dram_pj, abs=0.5)
+
+
+def bare_board(folder):
+    """A board that states neither energies nor look-up tables."""
+    text = (DATA / "pocket.toml").read_text()
+    path = folder / "bare.toml"
+    path.write_text(text[: text.index("mac_pj")])
+    return path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--objective", "energy"], ENERGY_KEYS),
+        (["--objective", "gop_s_w"], ENERGY_KEYS),
+        (["--max-lut", "50%"], ("luts_fixed", "luts_per_adder")),
+    ],
+)
+def test_a_board_that_does_not_state_what_is_asked(fluidb, tmp_path, arguments, named):
+    done = fluidb("dse", TINY, bare_board(tmp_path), *arguments)
+    (line,) = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert line.startswith("fluidb: pocket: ")
+    assert f"needs {', '.join(named)}, which the board's file does not state" in line
+
+
+def test_a_bare_board_has_no_energy_and_no_luts(fluidb, tmp_path):
+    found = json.loads(fluidb("dse", TINY, bare_board(tmp_path), "--b-max", 2, "--json").stdout)
+    assert (found["energy_j"], found["lut_share"]) == (None, None)
+    assert "LUTs" not in fluidb("dse", TINY, bare_board(tmp_path), "--b-max", 2).stdout
+
+
+def test_objective_and_limits_reach_the_design(fluidb):
+    asked = ["--objective", "energy", "--max-dsp", "75%", "--max-ram", "0.01Mb", "--max-lut", "48%", "--b-max", 2]
+    found = json.loads(fluidb("dse", TINY, POCKET, *asked, "--json").stdout)
+    assert found["options"]["objective"] == "energy"
+    assert found["options"]["limits"] == {"max_dsps": 18, "max_ram_mbit": 0.01, "max_luts": 2400}
+    assert found["objective_unit"] == "J"
+    assert found["objective"] == pytest.approx(sum(found["energy_j"]) / 2)
+    assert found["dsp_share"] <= 0.75
+    assert found["ram_share"] <= 0.5
+    assert found["lut_share"] <= 0.48
+    whole = json.loads(fluidb("dse", TINY, POCKET, "--max-dsp", "100%", "--max-ram", "100%", "--json").stdout)
+    free = json.loads(fluidb("dse", TINY, POCKET, "--json").stdout)
+    assert whole | {"options": free["options"]} == free
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fault"),
+    [
+        (["--max-lut", "2%"], "100 LUTs (2,000 of them taken by no adder) hold no double-buffered tile"),
+        (["--max-dsp", "0.5DSPs"], '--max-dsp: expected room for at least 1, found "0.5DSPs"'),
+        (["--max-dsp", "80"], '--max-dsp: expected a unit (DSPs, %), found no unit in "80"'),
+        (["--max-dsp", "3Mb"], '--max-dsp: expected a unit (DSPs, %), found unit "Mb"'),
+        (["--max-ram", "3"], "--max-ram: expected a unit (Mb, %), found no unit"),
+        (["--max-ram", "0.0001%"], "no design fits"),
+        (["--tile", "10,5,5", "--max-dsp", "20DSPs"], "expected at most 20 DSPs of pocket, found 25"),
+    ],
+)
+def test_limits_that_make_no_sense(fluidb, arguments, fault):
+    done = fluidb("dse", TINY, POCKET, *arguments)
+    (line,) = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert fault in line

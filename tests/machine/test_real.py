@@ -1,0 +1,322 @@
+"""A network that really runs: measured, served and held against the simulator.  Nothing here depends on times."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+import onnx
+import pytest
+from builders import COMPILED, call_fluidb, lines
+from fluidb.formats import InputError
+from fluidb.machine import protocol as measuring_protocol
+from fluidb.machine.clock import VirtualClock
+from fluidb.machine.measurement import check_measured_folder, measure, write_measurement
+from fluidb.machine.network import RealNetwork
+from fluidb.machine.runner import TableEngine, as_measured, serve_in_steps
+from fluidb.machine.serve import serve_real
+from fluidb.machine.validation import Figures, Trial, half_width, judge_point, slower
+from fluidb.platforms import load_platform
+from fluidb.platforms.measured import Measured
+from fluidb.serving import POLICIES, find_policy, parse_requirement
+from fluidb.serving.inputs import Requests
+from fluidb.serving.replay import case_of
+from fluidb.tables.latency import read_latency
+from fluidb.traffic import poisson, read_samples
+from onnx import helper, numpy_helper
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="runs in real time")
+
+CLASSES, SAMPLES = 5, 40
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def network_file(folder: Path, name: str = "net") -> Path:
+    """Three exits, the second inside a residual block; a few microseconds a stage."""
+    random, nodes, weights = np.random.default_rng(3), [], {}
+
+    def add(op, *sources, to, sizes=None, **attributes):
+        if sizes:
+            weights[f"w{to}"] = random.normal(size=sizes).astype(np.float32)
+            sources = (*sources, f"w{to}")
+        nodes.append(helper.make_node(op, sources, [to], name=f"n{to}", **attributes))
+
+    add("Gemm", "x", to="a", sizes=(6, 8))
+    add("Gemm", "a", to="s1", sizes=(8, CLASSES))
+    add("Softmax", "s1", to="e1", axis=1)
+    add("Relu", "a", to="b")
+    add("Gemm", "b", to="e2", sizes=(8, CLASSES))  # scores that are no probabilities
+    add("Add", "a", "b", to="c")
+    add("Gemm", "c", to="s3", sizes=(8, CLASSES))
+    add("Softmax", "s3", to="e3", axis=1)
+    graph = helper.make_graph(
+        nodes, name, [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 6])],
+        [helper.make_tensor_value_info(f"e{n}", onnx.TensorProto.FLOAT, ["n", CLASSES]) for n in (1, 2, 3)],
+        [numpy_helper.from_array(values, key) for key, values in weights.items()],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = folder / f"{name}.onnx"
+    path.write_bytes(model.SerializeToString())
+    np.savez(folder / "in.npz", input=random.normal(size=(SAMPLES, 6)), label=np.arange(SAMPLES) % CLASSES)
+    return path
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A network, its measurement, and the folder that was written."""
+    folder = tmp_path_factory.mktemp("real")
+    network = RealNetwork(str(network_file(folder)), folder / "in.npz")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(measuring_protocol, "ALONE", 3)
+        found = measure(network, b_max=3, rounds=2, name="here")
+    write_measurement(network, found, folder / "dev")
+    return network, found, folder
+
+
+def test_a_measured_network_is_an_ordinary_device(made):
+    network, found, folder = made
+    assert [(cell.stage, cell.batch) for cell in found.cells] == [(s, b) for s in (1, 2, 3) for b in (1, 2, 3)]
+    device = load_platform(str(folder / "dev" / "device.toml"), kind=Measured)
+    assert device.times_s == [[[cell.seconds for cell in found.cells if cell.stage == s] for s in (1, 2, 3)]]
+    assert f"{network.runs_on}; Python" in device.sources["table"]
+    assert "2 rounds after 2 to warm up" in device.sources["table"]
+    table = read_latency(folder / "dev")
+    assert table == found.table
+    assert table.array()[0, 3, 1:].tolist() == pytest.approx(np.sum(device.times_s[0], axis=0).tolist())
+    samples = read_samples(folder / "dev" / "samples.npz")
+    assert len(samples) == SAMPLES
+    assert [row.name for row in table.exits] == ["e1", "e2", "e3"]
+    assert sum(row.rate for row in table.exits) == pytest.approx(1.0)
+    with pytest.raises(InputError, match="dev"):
+        check_measured_folder(folder / "dev", replace=False)
+    check_measured_folder(folder / "dev", replace=True)
+
+
+@pytest.mark.skipif(CORES < 2, reason="one core")
+def test_a_network_answers_the_same_on_two_pinned_threads(made):
+    one, folder = made[0], made[-1]
+    two = RealNetwork(str(one.path), folder / "in.npz", threads=2)
+    assert "threads: 2, " in two.runs_on
+    for answers, others in zip(one.answers, two.answers, strict=True):
+        np.testing.assert_allclose(answers, others, rtol=1e-5)
+
+
+def test_confidences_and_answers_are_those_of_onnx_itself(made):
+    network = made[0]
+    reference = onnx.reference.ReferenceEvaluator(str(network.path))
+    answers = list(reference.run(None, network.inputs))
+    shares = np.exp(answers[1] - answers[1].max(axis=1, keepdims=True))
+    answers[1] = shares / shares.sum(axis=1, keepdims=True)
+    samples = network.samples()
+    for number, answer in enumerate(answers):
+        np.testing.assert_allclose(samples.confidences[:, number], answer.max(axis=1), rtol=1e-5)
+        assert (samples.correct[:, number] == (answer.argmax(axis=1) == np.arange(SAMPLES) % CLASSES)).all()
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_request_is_answered_once_as_the_network_answers_alone(made, policy):
+    """500 requests under each policy that ships, faster than they are served one by one, so that batches form."""
+    network, found, _ = made
+    requests = Requests(trace=poisson(4000.0, 500, 1), slo_s=0.05)
+    required = [parse_requirement("p99 >= 0s", "--require")]
+    done = serve_real(network, found.table, requests, policy, threshold=0.7, requirements=required)
+    assert done.answers_wrong == 0
+    assert done.outcome.failure == ""
+    replay, samples = done.served.replay, network.samples()
+    assert done.served.requirements[0].holds
+    assert np.isfinite(replay.finish_s).all()
+    assert (replay.latency_s > 0).all()
+    rows = samples.drawn(500, 0)
+    sure = samples.confidences[rows] >= 0.7
+    sure[:, -1] = True
+    assert (replay.traffic.exits == sure.argmax(axis=1) + 1).all()
+    took_s = done.served.summary.busy_share * done.served.summary.span_s
+    assert took_s == pytest.approx(done.outcome.took_s.sum())
+    clock = VirtualClock(replay.traffic.trace.arrival_s)
+    engine = TableEngine(clock, as_measured(done.outcome))
+    again = serve_in_steps(case_of(found.table, replay.traffic, find_policy(policy)), clock, engine).replay
+    np.testing.assert_allclose(again.finish_s, replay.finish_s, rtol=0, atol=1e-9, err_msg="with its own durations")
+
+
+def test_a_stop_and_a_stage_that_raises_keep_what_was_served(made, monkeypatch):
+    network, found, _ = made
+    stop, requests = Event(), Requests(trace=poisson(50.0, 10_000, 1), slo_s=0.05)
+    done = serve_real(network, found.table, requests, "fluid", stop=stop,
+                      progress=lambda returned, _: stop.set() if returned >= 3 else None)  # fmt: skip
+    assert 3 <= done.served.summary.requests - done.served.summary.unfinished < 10_000
+    assert math.isfinite(done.served.replay.until_s)
+    run_stage, calls = network.session.run_stage, iter(range(10**6))
+
+    def fails(number, tensors):
+        if next(calls) >= 9 + 20:  # the first nine warm up
+            raise RuntimeError("stage 2 failed: out of memory")
+        return run_stage(number, tensors)
+
+    monkeypatch.setattr(network.session, "run_stage", fails)
+    done = serve_real(network, found.table, Requests(trace=poisson(500.0, 100, 1), slo_s=0.05), "serial")
+    assert done.outcome.failure == "stage 2 failed: out of memory"
+    assert 0 < done.served.summary.unfinished < done.served.summary.requests
+
+
+def test_faults(made, tmp_path, monkeypatch):
+    network, found, folder = made
+
+    def fault(*given, **more):
+        with pytest.raises(InputError) as error:
+            RealNetwork(*given, **more)
+        return str(error.value)
+
+    model, other = str(folder / "net.onnx"), tmp_path / "other.npz"
+    other.write_bytes(b"no archive")
+    assert "expected an .npz file" in fault(model, other)
+    np.savez(other, image=np.zeros((2, 6)))
+    assert "expected the arrays x, and perhaps label, found image" in fault(model, other)
+    np.savez(other, input=np.zeros((2, 6)), label=np.zeros(3, dtype=int))
+    assert "expected arrays with a row for each sample, found [2, 3] rows" in fault(model, other)
+    np.savez(other, input=np.zeros((2, 6)), label=np.zeros(2))
+    assert "label: expected a whole number" in fault(model, other)
+    np.savez(other, input=np.zeros((2, 5)))
+    assert f"{other}: row 1: " in fault(model, other)
+    assert "expected an answer of 1 x classes" in fault(str(squeezed(tmp_path)), folder / "in.npz")
+    fast = Requests(trace=poisson(1e6, 100, 1), slo_s=1.0)
+    with pytest.raises(InputError, match="at most 20,000 requests/s, which is as fast as the clock"):
+        serve_real(network, found.table, fast, "fluid")
+    strange = found.table.model_copy(update={"network": "another"})
+    with pytest.raises(InputError, match="found that of another with e1, e2, e3; measure this network"):
+        serve_real(network, strange, fast, "fluid")
+    for b_max, rounds in ((0, 20), (8, 1)):
+        with pytest.raises(InputError, match="expected"):
+            measure(network, b_max=b_max, rounds=rounds)
+    with pytest.raises(InputError, match='--name: expected up to 80 letters, .* found "a/b"'):
+        measure(network, b_max=1, rounds=2, name="a/b")
+    monkeypatch.setattr("fluidb.machine.needs.find_spec", lambda name: None)
+    assert fault(model) == (
+        f"{model}: a real device needs onnx, which is not installed: pip install 'fluidb[onnx,runtime]'"
+    )
+
+
+def squeezed(folder: Path) -> Path:
+    """Answers with three dimensions."""
+    nodes = [helper.make_node("Unsqueeze", ["x", "axes"], ["y"])]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 6])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n", 1, 6])],
+        [numpy_helper.from_array(np.array([1]), "axes")],
+    )  # fmt: skip
+    path = folder / "dense.onnx"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def figures(mean_s):
+    return Figures(mean_s, mean_s, 2 * mean_s, 4 * mean_s, 0.0)
+
+
+def trial(simulated, drift, half_width=0.0, replayed=1.01, sensitivity=2.0):
+    real, off, again = map(figures, (1.0, simulated, replayed))
+    return Trial("fluid", 0.6, 0, real, off, again, drift, half_width, sensitivity, 0)
+
+
+def test_a_verdict_is_refused_where_noise_explains_more_than_is_asked():
+    near = [trial(1.02, 0.01), trial(0.96, -0.02), trial(1.04, 0.03)]
+    found = judge_point(near, 0.05)
+    assert found.says == "within"
+    assert found.doubt == pytest.approx(0.04)  # mean drift of 2 %, doubled
+    mean = found.errors[0]
+    assert (mean.figure, mean.median, mean.least, mean.most) == ("mean_s", *map(pytest.approx, (0.02, -0.04, 0.04)))
+    assert (mean.size, mean.replayed_size) == pytest.approx((0.04, 0.01))
+    assert judge_point(near, 0.03).says == "refused"
+    wild = trial(1.5, 0.5)  # moves neither the median of the errors nor that of their doubts
+    assert judge_point([trial(1.01, 0.0), trial(1.02, 0.0), wild], 0.05).says == "within"
+    assert judge_point([trial(1.01, 0.0), wild, wild], 0.05).says == "refused"
+    assert judge_point([trial(1.2, 0.01), trial(1.1, -0.01)], 0.05).says == "off"
+    noisy = judge_point([trial(1.2, 0.03, 0.04), trial(1.1, -0.03, 0.04)], 0.05)  # without drift as large
+    assert noisy.doubt == pytest.approx(0.1)
+    assert noisy.says == "refused"
+
+
+def test_the_interval_of_a_table_is_that_of_both_measurements(made):
+    """Rounds of 0.9, 1.1 and of 0.8, 1.2: the mean of the four has the error sqrt(0.01 + 0.04) / 2, with 1 degree."""
+    one, other = (replace(made[1], round_times=np.array(times)) for times in ([0.9, 1.1], [0.8, 1.2]))
+    assert half_width(one, other) == pytest.approx(12.706 * math.sqrt(0.05) / 2, rel=1e-3)
+    assert made[1].round_times.mean() == pytest.approx(1.0)
+    assert len(made[1].round_times) == 2
+
+
+def test_a_slower_table_is_slower_everywhere(made):
+    table = made[1].table
+    again = slower(table, 0.5)
+    assert again.array() == pytest.approx(1.5 * table.array())
+    assert again.gather_array() == pytest.approx(1.5 * table.gather_array())
+
+
+def test_commands_print_records(made, monkeypatch):
+    """``docs/real-device.md`` is followed by a test of its own; here are JSON, files and faults."""
+    folder = made[-1]
+    monkeypatch.setattr(measuring_protocol, "ALONE", 2)
+    (folder / "t.csv").write_text("request_id,arrival_s\n" + "".join(f"{n},{0.002 * n}\n" for n in range(60)))
+    common = "net.onnx", "--inputs", "in.npz", "--json"
+    done = call_fluidb("measure", *common, "-o", "again", "--rounds", 2, "--b-max", 2, cwd=folder)
+    record = json.loads(done.stdout)
+    assert record["schema"] == "fluidb.measure-output/1"
+    assert [(cell["stage"], cell["batch"]) for cell in record["cells"]] == [(s, b) for s in (1, 2, 3) for b in (1, 2)]
+    outputs = "--requests", "r.csv", "--timeline", "t.json", "--require", "p99 <= 100s"
+    done = call_fluidb("serve-real", *common, "again", "--trace", "t.csv", "--slo", "1s", *outputs, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert record["schema"] == "fluidb.serve-real-output/1"
+    assert (record["answers_wrong"], record["requests"], record["unfinished"]) == (0, 60, 0)
+    with (folder / "r.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 60
+    assert all(float(row["finish_s"]) > float(row["arrival_s"]) for row in rows)
+    assert json.loads((folder / "t.json").read_text())["traceEvents"]
+    small = (
+        "--policy",
+        "serial",
+        "--loads",
+        0.3,
+        "--repeats",
+        1,
+        "--requests",
+        30,
+        "--b-max",
+        2,
+        "--plot",
+        "v.svg",
+        "-o",
+        "page",
+    )
+    done = call_fluidb("validate", *common, *small, cwd=folder)
+    found = json.loads(done.stdout)["validation"]
+    (verdict,), (trial,) = found["verdicts"], found["trials"]
+    assert done.returncode == (verdict["says"] != "within")
+    assert trial["replayed"]["mean_s"] == pytest.approx(trial["real"]["mean_s"])
+    assert (folder / "v.svg").exists()
+    with (folder / "page" / "runs.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert (row["policy"], float(row["real_p99_s"]), float(row["drift"])) == (
+        "serial", trial["real"]["p99_s"], trial["drift"],
+    )  # fmt: skip
+    page = (folder / "page" / "README.md").read_text()
+    assert f"| {verdict['says']} " in page
+    assert json.loads(done.stdout)["machine"] in page
+    assert "(validation.svg)" in page
+    assert (folder / "page" / "validation.svg").read_bytes() == (folder / "v.svg").read_bytes()
+    done = call_fluidb("validate", *common, "-o", "again", "--force", cwd=folder)
+    assert done.returncode == 2
+    assert "again: --force replaces a page of `fluidb validate` only, and this holds no runs.csv" in done.stderr
+    wrong = "--loads", "0.3,0.3", "--repeats", 0, "--requests", 1, "--within", 1
+    assert len(lines(call_fluidb("validate", "net.onnx", *wrong, cwd=folder))) == 4
+    (line,) = lines(call_fluidb("serve-real", "net.onnx", ".", "--trace", "t.csv", cwd=folder))
+    assert line == (
+        "fluidb: .: expected the folder of a measured device, found no latency.json there; make one with `fluidb "
+        "measure`"
+    )

@@ -1,0 +1,358 @@
+"""Capacity: against queueing theory, and what it does where there is none or no end."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import asdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import COMPILED, Run, lines, repeating, supernet_table, table_of, traffic_of, with_variants
+from fluidb.formats import InputError, write_table
+from fluidb.serving import find_policy, parse_requirement, simulate
+from fluidb.studies import find_capacity
+from fluidb.studies.capacity import at_rate, saturation_rate
+from fluidb.traffic import poisson
+from fluidb.traffic.additions import add_columns, parse_columns
+from fluidb.traffic.exits import draw
+from fluidb.traffic.traffic import prepare
+
+SERVICE_S = 0.05
+COUNT = 4000 if COMPILED else 400
+
+
+def capacity_of(*texts: str, table=None, policy: str = "serial", **options):
+    options = {"slo_s": 0.2, "requests": COUNT, "tolerance": 0.02} | options
+    requirements = [parse_requirement(text) for text in texts]
+    return find_capacity(table or table_of([[SERVICE_S]]), find_policy(policy), requirements, **options)
+
+
+@pytest.mark.parametrize("mean_ms", [60, 75])
+def test_capacity_of_an_M_D_1_queue(mean_ms):
+    """W = s + rho * s / (2 * (1 - rho)), solved for the rate rho / s."""
+    queued = mean_ms / 1e3 - SERVICE_S
+    exact = 2 * queued / (SERVICE_S + 2 * queued) / SERVICE_S
+    found = capacity_of(f"mean <= {mean_ms}ms")
+    assert found.kept_per_s < exact < found.not_kept_per_s
+    assert found.not_kept_per_s / found.kept_per_s < (1.15 if COMPILED else 1.5)  # else it would say nothing
+    assert found.saturation_per_s == pytest.approx(1 / SERVICE_S)
+    assert found.limited_by == f"mean <= {mean_ms}ms"
+    assert found.requests_simulated == sum(
+        5 * sum(min(COUNT * 2**i, 16 * COUNT) for i in range(int(np.log2(probe.requests / COUNT)) + 1))
+        for probe in found.probes
+    )
+
+
+NETS = supernet_table([[0.08], [0.02], [0.04]], [0.9, 0.5, 0.7], [[0]] * 3, [[0]])
+
+OWN_TIMES = {
+    "width": (
+        "serial",
+        with_variants([[0.08]], widths=[8.0, 4.0, 2.0]),
+        parse_columns(width="shares:7=0.3,4=0.5,1=0.2"),
+    ),
+    "steps": ("serial", repeating([[0.02]], 4), parse_columns(width="shares:4=0.3,2=0.5,1=0.2", steps="ratio=1")),
+    "SubNet": ("sushi:mode=accuracy", NETS, parse_columns(min_accuracy="list:0.8,0.8,0.8,0.6,0.6,0.6,0.6,0.6,0.3,0.4")),
+}
+"""Tables on which 30 % of the requests take 80 ms, 50 % 40 ms and 20 % 20 ms, if they are served one by one."""
+
+
+@pytest.mark.parametrize("column", OWN_TIMES)
+def test_capacity_of_an_M_G_1_queue(column):
+    """Pollaczek and Khinchine: W = E[S] + rate * E[S^2] / (2 * (1 - rate * E[S])), solved for the rate."""
+    policy, table, columns = OWN_TIMES[column]
+    first, second = (sum(share * time**n for share, time in ((0.3, 0.08), (0.5, 0.04), (0.2, 0.02))) for n in (1, 2))
+    queued = 0.1 - first
+    exact = 2 * queued / (second + 2 * queued * first)
+    found = capacity_of("mean <= 100ms", table=table, policy=policy, columns=columns)
+    assert found.kept_per_s < exact < found.not_kept_per_s
+    assert found.not_kept_per_s / found.kept_per_s < (1.2 if COMPILED else 1.6)
+    fastest = 0.02 if column == "SubNet" else first  # no policy need keep to the accuracy that is asked for
+    assert found.saturation_per_s == pytest.approx(1 / fastest, rel=0.01)
+
+
+def test_verdicts_follow_the_intervals_and_the_rate():
+    found = capacity_of("violation_rate <= 5 %", "mean <= 80ms")
+    order = {"kept": 0, "undecided": 1, "not kept": 2}
+    verdicts = [order[probe.verdict] for probe in found.probes]
+    assert verdicts == sorted(verdicts)
+    assert all(a.rate_per_s < b.rate_per_s for a, b in pairwise(found.probes))
+    for probe in found.probes:
+        pairs = list(zip(probe.estimates, (0.05, 0.08), strict=True))
+        above = [item.interval.low > bound for item, bound in pairs]
+        below = [item.interval.high <= bound for item, bound in pairs]
+        expected = "not kept" if any(above) else "kept" if all(below) else "undecided"
+        assert probe.verdict == expected
+        assert probe.requests == found.max_requests or expected != "undecided"
+        assert (probe.broken is None) == (expected != "not kept")
+    kept = [probe for probe in found.probes if probe.verdict == "kept"]
+    assert found.kept_per_s == kept[-1].rate_per_s
+
+
+def test_a_stricter_requirement_never_bears_more():
+    strict, loose = capacity_of("mean <= 60ms"), capacity_of("mean <= 90ms")
+    both = capacity_of("mean <= 60ms", "mean <= 90ms")
+    assert strict.not_kept_per_s < loose.kept_per_s
+    assert (both.kept_per_s, both.not_kept_per_s) == (strict.kept_per_s, strict.not_kept_per_s)
+    assert both.limited_by == "mean <= 60ms"
+
+
+def test_any_number_of_threads_finds_the_same():
+    table = table_of([[0.02, 0.03], [0.03, 0.04]], [0.4, 0.6])
+    found = [
+        asdict(capacity_of("p90 <= 150ms", table=table, policy="fluid", threads=threads, requests=200))
+        for threads in (1, 2, 5)
+    ]
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_trace_at_another_rate_is_the_same_trace_rescaled():
+    unit = [prepare(poisson(1.0, count, 1), [0.3, 0.7], slo_s=1.0, seed=1) for count in (100, 200)]
+    short, long = at_rate(unit[0], 3.0, 100), at_rate(unit[1], 3.0, 200)
+    assert long.trace.arrival_s == pytest.approx(poisson(3.0, 200, 1).arrival_s, rel=1e-12)
+    assert long.exits.tolist() == draw([0.3, 0.7], 200, 1).tolist()
+    for again in (short, at_rate(unit[1], 3.0, 100)):
+        assert again.trace.arrival_s.tolist() == long.trace.arrival_s[:100].tolist()
+        assert again.exits.tolist() == long.exits[:100].tolist()
+    assert (2 * at_rate(unit[1], 6.0, 200).trace.arrival_s).tolist() == long.trace.arrival_s.tolist()
+
+
+@pytest.mark.parametrize("policy", ["serial", "lazy", "fluid"])
+def test_nobody_is_faster_than_saturation(policy):
+    table = table_of([[0.02, 0.03, 0.05], [0.03, 0.04, 0.06]], [0.4, 0.6])
+    rate = saturation_rate(table)
+    assert rate == pytest.approx(1 / (0.03 / 2 + 0.6 * 0.04 / 2))
+    assert saturation_rate(table, 1) == pytest.approx(1 / (0.02 + 0.6 * 0.03))
+    count = 2000
+    trace, exits = poisson(1e6, count, 0), draw([0.4, 0.6], count, 0)
+    replay = simulate(table, traffic_of(trace, exits, 1), find_policy(policy))
+    assert count / replay.end_s < 1.05 * rate
+
+
+@pytest.mark.parametrize("policy", ["serial", "lazy", "fluid", "batchcond:similar=width"])
+def test_nobody_is_faster_than_saturation_at_widths_and_steps_of_their_own(policy):
+    stage_s, rates, count = [[0.02, 0.03, 0.05], [0.03, 0.04, 0.06]], [0.4, 0.6], 2000
+    table = with_variants(stage_s, widths=[9.0, 6.0, 3.0], exits=repeating_exits(stage_s, rates, 5))
+    columns = parse_columns(width="shares:2=0.3,3=0.2,5=0.3,9=0.2", steps="ratio=0.5,absolute=1,high=5")
+    trace = add_columns(poisson(1e6, count, 0), 0, columns)
+    rate = saturation_rate(table, columns=columns)
+    assert rate > 1.5 * saturation_rate(table)
+    replay = simulate(table, prepare(trace, rates, slo_s=1.0), find_policy(policy))
+    assert count / replay.end_s < 1.05 * rate
+
+
+def test_saturation_is_that_of_each_request_by_itself():
+    """A stage is cheapest at any width from the request's own up, and in any of the batch sizes."""
+    widths, rates = [9.0, 6.0, 3.0], [0.4, 0.6]
+    table = with_variants([[0.02, 0.03], [0.03, 0.05]], widths=widths, exits=repeating_exits([[1], [1]], rates, 5))
+    table.rows[-1].time_s[:] = 9.0, 9.0  # from the first exit to the last, at the least width: slower than at a wider
+    columns = parse_columns(width="shares:2=0.3,3=0.2,5=0.3,9=0.2", steps="ratio=0.5,high=5")
+    steps_of, mean_s = {2: 1, 3: 2, 5: 2, 9: 4}, 0.0
+    for width, share in ((2, 0.3), (3, 0.2), (5, 0.3), (9, 0.2)):
+        wide = [variant for variant, limit in enumerate(widths) if limit >= width]
+        least_s = [min(table.array(v)[stage, stage + 1, b] / b for v in wide for b in (1, 2)) for stage in range(2)]
+        mean_s += share * (least_s[0] + 0.6 * steps_of[width] * least_s[1])
+    assert saturation_rate(table, columns=columns) == pytest.approx(1 / mean_s, rel=0.01)
+
+
+def test_saturation_counts_steps_and_the_largest_width():
+    """Requests without columns state neither."""
+    stage_s = [[0.02, 0.03], [0.03, 0.04]]
+    assert saturation_rate(repeating(stage_s, 5)) == pytest.approx(1 / (0.03 / 2 + 5 * 0.04 / 2))
+    assert saturation_rate(with_variants(stage_s, widths=[8.0, 4.0])) == saturation_rate(table_of(stage_s))
+
+
+def repeating_exits(stage_s, rates, steps):
+    """The exits of a network with these rates, whose last stage runs up to so many times."""
+    *before, last = table_of(stage_s, rates).exits
+    return [*before, last.model_copy(update={"steps": steps})]
+
+
+def test_policies_that_need_predictions_have_them():
+    table = table_of([[0.02, 0.03], [0.03, 0.04]], [0.4, 0.6])
+    search: dict[str, Any] = {"table": table, "policy": "batchcond:similar=depth", "requests": 200}
+    with pytest.raises(InputError, match="expected a trace with predicted_depth, found none"):
+        capacity_of("p90 <= 150ms", **search)
+    found = capacity_of("p90 <= 150ms", predict_depth=0.7, **search)
+    assert found == capacity_of("p90 <= 150ms", predict_depth=0.7, threads=1, **search)
+    assert found.kept_per_s is not None
+
+
+def test_no_rate_at_all():
+    found = capacity_of("mean <= 40ms")
+    assert (found.kept_per_s, found.limited_by) == (None, "mean <= 40ms")
+    assert found.not_kept_per_s == found.low_per_s == found.probes[0].rate_per_s == pytest.approx(20 / 1024)
+
+
+def test_every_rate_up_to_the_highest():
+    found = capacity_of("mean <= 40s", high_per_s=10.0)
+    assert (found.kept_per_s, found.not_kept_per_s, found.limited_by) == (10.0, None, None)
+    assert len(found.probes) == 1
+
+
+def test_what_cannot_be_decided_stays_open():
+    found = capacity_of("mean <= 75ms", requests=100, max_requests=100)
+    between = [probe for probe in found.probes if probe.verdict == "undecided"]
+    assert between
+    assert all(found.kept_per_s < probe.rate_per_s < found.not_kept_per_s for probe in between)
+    rates = [probe.rate_per_s for probe in found.probes]
+    for edge in (rates.index(found.kept_per_s), rates.index(found.not_kept_per_s) - 1):
+        assert rates[edge + 1] - rates[edge] <= 0.02 * rates[edge + 1]  # from both sides
+    high = capacity_of("mean <= 75ms", requests=100, max_requests=100, high_per_s=between[0].rate_per_s)
+    assert high.not_kept_per_s is None
+    assert high.kept_per_s < high.high_per_s
+
+
+def test_no_late_request_in_a_few_does_not_show_that_there_are_none():
+    few = capacity_of("violation_rate <= 1 %", slo_s=9, requests=80, max_requests=80, low_per_s=0.01, high_per_s=0.1)
+    assert [probe.verdict for probe in few.probes] == ["undecided"] * len(few.probes)
+    assert few.kept_per_s is None
+    many = capacity_of("violation_rate <= 1 %", slo_s=9, requests=800, low_per_s=0.01, high_per_s=0.1)
+    assert many.kept_per_s == 0.1
+
+
+def test_runs_that_are_too_short_can_show_that_a_rate_fails_and_not_that_it_is_kept():
+    """Beyond saturation a queue grows for ever, and no run is long enough for an interval."""
+    beyond: dict[str, Any] = {"low_per_s": 30.0, "high_per_s": 40.0, "requests": 1000, "max_requests": 1000}
+    failed, unsure = capacity_of("mean <= 1s", "p90 <= 1s", **beyond), capacity_of("mean <= 1000s", **beyond)
+    assert [probe.verdict for probe in failed.probes] == ["not kept"] * len(failed.probes)
+    assert [probe.verdict for probe in unsure.probes] == ["undecided"] * len(unsure.probes)
+    for estimate in failed.probes[0].estimates + unsure.probes[0].estimates:
+        assert 1 < estimate.interval.low <= estimate.value < estimate.interval.high == np.inf
+
+
+def test_intervals_of_shares_end_at_0_and_at_100_percent():
+    found = capacity_of("busy_share <= 99.9 %", "violation_rate <= 99.9 %", requests=500, max_requests=500)
+    assert len(found.probes) > 1
+    for probe in found.probes:
+        for estimate in probe.estimates:
+            assert 0 <= estimate.interval.low <= estimate.value <= estimate.interval.high <= 1
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "expected"),
+    [
+        ([], {}, "at least one requirement"),
+        (["goodput >= 5 /s"], {}, "more traffic makes worse"),
+        (["mean >= 5ms"], {}, "more traffic makes worse"),
+        (["max <= 5ms"], {}, "more traffic makes worse"),
+        (["unfinished <= 0"], {}, "more traffic makes worse"),
+        (["violation_rate <= 0 %"], {}, "expected a bound above 0"),
+        (
+            ["p99.9 <= 1s"],
+            {"requests": 100},
+            "expected at least 10,000 requests at a rate for p99.9, in all runs together, found 8,000",
+        ),
+        (["mean <= 1s"], {"seeds": 1}, "seeds: expected at least 2"),
+        (["mean <= 1s"], {"low_per_s": 5.0, "high_per_s": 5.0}, "expected 0 < low < high"),
+        (["mean <= 1s"], {"low_per_s": -1.0}, "expected 0 < low < high"),
+        (
+            ["mean <= 1s"],
+            {"low_per_s": 1e-308},
+            "expected at least 2e-05 /s, a millionth of the saturation rate, found",
+        ),
+        (["mean <= 1s"], {"high_per_s": 1e-305}, "expected at least 2e-05 /s"),
+        (["mean <= 1s"], {"high_per_s": float("nan")}, "expected 0 < low < high"),
+        (["mean <= 1s"], {"high_per_s": -3.0}, "expected 0 < low < high, found a highest rate of -3 /s"),
+        (["mean <= 1s"], {"max_requests": 10}, "expected at least 1 and at most 10"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(texts, options, expected):
+    with pytest.raises(InputError, match=expected) as caught:
+        capacity_of(*texts, **options)
+    assert len(caught.value.faults) == 1
+
+
+def test_capacity_on_the_command_line(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
+    common = ["capacity", tiny_design, "--slo", "400us", "--requests", 400, "--max-requests", 800, "--seeds", 3]
+    done = fluidb(*common, "--require", "violation_rate <= 5 %", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    content = json.loads(done.stdout)
+    assert content["schema"] == "fluidb.capacity-output/1"
+    assert content["low_per_s"] < content["kept_per_s"] < content["not_kept_per_s"] < content["high_per_s"]
+    assert content["requirements"] == ["violation_rate <= 5 %"]
+    for threads in (1, 3):
+        again = fluidb(*common, "--require", "violation_rate <= 5 %", "--json", "--threads", threads)
+        assert again.stdout == done.stdout
+    done = fluidb(*common, "--require", "violation_rate <= 5 %")
+    assert f"highest rate kept  {content['kept_per_s']:,.1f} /s\n" in done.stdout
+    assert "undecided between" in done.stdout
+
+    done = fluidb(*common, "--require", "mean <= 1us")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert 'at the lowest "mean <= 1us" is not kept' in done.stderr
+    done = fluidb(*common, "--require", "mean <= 1us", "--json")
+    assert (done.returncode, json.loads(done.stdout)["kept_per_s"]) == (1, None)
+
+    done = fluidb(*common, "--require", "mean <= 1s", "--high", 100)
+    assert done.returncode == 0
+    assert "none up to 100 /s, the highest rate searched" in done.stdout
+
+    similar = [*common, "--require", "mean <= 1s", "--high", 100, "--policy", "batchcond:similar=depth"]
+    assert "draw it, e.g. --predict-depth 0.7" in fluidb(*similar).stderr
+    assert json.loads(fluidb(*similar, "--predict-depth", 0.7, "--json").stdout)["predict_depth"] == 0.7
+
+    done = fluidb("capacity", "nowhere", "--slo", "1s", "--require", "mean <= 1")
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_requests_are_those_of_the_single_commands(fluidb: Run, tmp_path: Path) -> None:
+    """A figure at a rate is the mean of those of ``serve-sim`` over ``trace poisson`` and ``trace add``."""
+    stage_s = [[0.02, 0.03], [0.03, 0.04]]
+    table = with_variants(stage_s, widths=[9.0, 3.0], exits=repeating_exits(stage_s, [0.4, 0.6], 5))
+    write_table(table, tmp_path / "latency.json")
+    drawn = {"width": "shares:2=0.5,9=0.5", "steps": "ratio=1,absolute=1,high=5", "predict_width": 0.6}
+    drawn["slo"] = "shares:250ms=0.7,2s=0.3"
+    columns = [word for name, value in drawn.items() for word in (f"--{name.replace('_', '-')}", value)]
+    policy = ["--policy", "batchcond:similar=width"]
+    search = ["--high", 8, "--seeds", 2, "--requests", 200, "--max-requests", 200]
+    search += ["--require", "busy_share <= 99.9 %", "--require", "violation_rate <= 99.9 %"]
+    content = json.loads(fluidb("capacity", tmp_path, *policy, *search, *columns, "--json").stdout)
+    assert {name: content[name] for name in drawn} == drawn
+    assert [content[name] for name in ("slo_s", "min_accuracy", "predict_depth")] == [None] * 3
+    figures = []
+    for seed in (0, 1):
+        fluidb("trace", "poisson", "--rate", 8, "--count", 200, "--seed", seed, "-o", "p.csv", "--force")
+        fluidb("trace", "add", "p.csv", *columns, "--seed", seed, "-o", "c.csv", "--force")
+        alone = json.loads(fluidb("serve-sim", tmp_path, "--trace", "c.csv", *policy, "--seed", seed, "--json").stdout)
+        figures.append((alone["busy_share"], alone["violation_rate"]))
+    assert 0 < figures[0][1] < 1
+    highest = content["probes"][-1]
+    assert highest["rate_per_s"] == 8
+    assert [item["value"] for item in highest["estimates"]] == pytest.approx(np.mean(figures, axis=0), rel=1e-9)
+    text = fluidb("capacity", tmp_path, *policy, *search, *columns).stdout
+    for line in ("widths +shares:2=0.5,9=0.5", "predicted width +correlation 0.6", "SLOs +shares:250ms=0.7,2s=0.3"):
+        assert re.search(f"^{line}$", text, re.MULTILINE)
+
+
+def test_an_objective_that_all_share_is_one_however_it_is_written(fluidb: Run, tiny_design: Path) -> None:
+    """A policy may then have parameters that are shares of it."""
+    common = ["capacity", tiny_design, "--policy", "adaptb:timeout=S", "--require", "mean <= 1s", "--requests", 100]
+    found = [json.loads(fluidb(*common, "--slo", slo, "--json").stdout) for slo in ("1ms", "list:1ms", "shares:1ms=1")]
+    assert found[0] == found[1] == found[2]
+    assert (found[0]["slo_s"], found[0]["slo"]) == (0.001, None)
+    (line,) = lines(fluidb(*common, "--slo", "list:1ms,2ms"))
+    assert line.startswith("fluidb: policy: timeout=S is a share of the SLO, and there is not one for all requests")
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        (["--width", "shares:1=1"], "width: expected a table with widths, or steps that follow from them, found neith"),
+        (["--width", "shares:1=1", "--steps", "ratio=1"], "steps: expected a network whose last stage repeats, found"),
+        (["--min-accuracy", "0.5"], "min_accuracy: expected a table with SubNets, found one network alone"),
+        (["--predict-width", "0.5"], "predict_width: expected widths to predict, found none"),
+        (["--width", "shares:1"], '--width: expected key=number, found "1"'),
+    ],
+)
+def test_columns_that_change_nothing_are_refused(fluidb: Run, tiny_design: Path, options, fault) -> None:
+    done = fluidb("capacity", tiny_design, "--slo", "1s", "--require", "mean <= 1s", *options)
+    assert done.returncode == 2
+    (line,) = lines(done)
+    assert line.startswith(f"fluidb: {fault}")
