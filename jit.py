@@ -66,7 +66,7 @@ def cache_folder() -> Path | None:
     return Path(place, *([] if named.CACHE_DIR else ["fluidb"]), digest.hexdigest()[:16])
 
 
-class Kept(NullCache):
+class FunctionCache(NullCache):
     """numba's cache of one function: a file for each signature and machine, with a digest, so that damage shows.
 
     numba's own would run a damaged file.  Where no file can be read or written, every process compiles for itself.
@@ -117,7 +117,7 @@ class Kept(NullCache):
                 partial.unlink()
 
 
-class Address(WrapperAddressProtocol):
+class FunctionAddress(WrapperAddressProtocol):
     """A compiled function as an argument of another one, for a caller that passes it often.
 
     numba looks the address of a function up at every call, which takes longer than most of our calls.
@@ -167,7 +167,7 @@ def compiled(signature: Any = None, **options: Any) -> Callable[[Any], Any]:
         made: Any = njit(nogil=True, **options)(function)
         if is_jitted(made):  # not if numba is switched off
             if Path(function.__code__.co_filename).resolve() in sources():
-                made._cache = Kept(function)  # type: ignore[attr-defined]  # noqa: SLF001
+                made._cache = FunctionCache(function)  # type: ignore[attr-defined]  # noqa: SLF001
             if signature is not None:
                 made.compile(signature)
                 made.disable_compile()

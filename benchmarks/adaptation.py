@@ -12,7 +12,7 @@ from fluidb.dse.device.tabulate import tabulate_device
 from fluidb.dse.exits.stage_times import keep_exits, stage_times
 from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
-from fluidb.rules.exit_choice import Goal, choose_exits, log_of
+from fluidb.rules.exit_choice import ExitGoal, choose_exits, log_of
 from fluidb.serving import Replay, find_policy, simulate
 from fluidb.serving.adaptation import EVENTS, Exits, adapt
 from fluidb.traffic import poisson, prepare
@@ -28,7 +28,7 @@ def measure(rounds: int, count: int) -> Table:
     """ResNet-101 on PAME's V100 with the exits that PAME chooses for the preset ImageNet."""
     every = tabulate_device(load_with_exits("resnet101"), load_platform("v100-tensorrt", kind=Device))
     samples, stage_s = draw_answers(PRESETS["imagenet"], len(every.exits) - 1, LOGGED, 0), stage_times(every)
-    past, goal = log_of(samples), Goal(batch=BATCH)
+    past, goal = log_of(samples), ExitGoal(batch=BATCH)
     choice = choose_exits(past, stage_s, goal)
     levels = [setting.confidence for setting in choice.settings]
     table = keep_exits(every, "resnet101", choice.exits, [0.0] * len(levels) + [1.0])

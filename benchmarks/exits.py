@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from fluidb.rules.exit_choice import Goal, Log, choose_exits, levels_of
+from fluidb.rules.exit_choice import ExitGoal, Log, choose_exits, levels_of
 from rounds import Contestant, Table, take_turns, timed
 
 LEVELS, CHOICE = "levels of all confidences", "choice of the exits"
@@ -14,7 +14,7 @@ def measure(rounds: int, samples: int = 50_000, candidates: int = 33) -> Table:
     random = np.random.default_rng(0)
     confidences = -np.sort(-random.random((samples, candidates, 10)), axis=2)
     scores = (random.random((samples, candidates + 1)) < np.linspace(0.5, 0.8, candidates + 1)).astype(np.float64)
-    log, goal = Log(confidences, scores, np.arange(1, 11)), Goal(32, precision=0.9)
+    log, goal = Log(confidences, scores, np.arange(1, 11)), ExitGoal(32, precision=0.9)
     places = np.arange(candidates + 2)
     stage_s = np.maximum(places[None, :, None] - places[:, None, None], 0) * (np.arange(33) + 4.5) * (np.arange(33) > 0)
     assert choose_exits(log, stage_s, goal).exits

@@ -21,7 +21,7 @@ import mlperf_loadgen
 import numpy as np
 from fluidb.machine.clock import LiveClock
 from fluidb.machine.network import RealNetwork
-from fluidb.machine.serve import ReallyServed, serve_traffic
+from fluidb.machine.serve import MachineResult, serve_traffic
 from fluidb.serving import find_policy
 from fluidb.tables.latency import LatencyTable, read_latency
 from fluidb.traffic import prepare
@@ -38,7 +38,7 @@ class Driven:
 
     Attributes
     ----------
-    ours : ReallyServed
+    ours : MachineResult
         What the runner says.
     latency_s : (N,) ndarray of float64
         What LoadGen says, in the order in which it sent them.
@@ -46,7 +46,7 @@ class Driven:
         When it was told that each is complete.
     """
 
-    ours: ReallyServed
+    ours: MachineResult
     latency_s: NDArray[np.float64]
     completed_s: NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from fluidb.dse.partition.search import Partitioner
 from fluidb.models.loader import read_network_file
 from fluidb.models.rows import RowNetwork, cut_into_rows
 from fluidb.platforms import Cluster, load_platform
-from fluidb.tables.partition import PartitionOptions, Rule
+from fluidb.tables.partition import FusionRule, PartitionOptions
 from rounds import Contestant, Table, take_turns, timed
 
 WIDTH = 256
@@ -38,7 +38,7 @@ def deep(blocks: int) -> RowNetwork:
     return cut_into_rows(type(file).model_validate(content), path)
 
 
-def searched(network: RowNetwork, cluster: Cluster, count: int, rule: Rule, *, subsets: bool = False) -> None:
+def searched(network: RowNetwork, cluster: Cluster, count: int, rule: FusionRule, *, subsets: bool = False) -> None:
     """One search, with everything that it needs worked out anew."""
     search = Partitioner(network, cluster, PartitionOptions(rule=rule))
     names = search.first_devices(count)
@@ -51,16 +51,18 @@ def measure(rounds: int, devices: Sequence[int] = (1, 2, 4, 6, 10), blocks: Sequ
     file, path = read_network_file("resnet101")
     resnet, cluster = cut_into_rows(file, path), load_platform("edgesp-a", kind=Cluster)
     most = max(devices)
-    searched(resnet, cluster, most, Rule.OPTIMAL)  # compiles
+    searched(resnet, cluster, most, FusionRule.OPTIMAL)  # compiles
     contestants = []
     for count in devices:
-        for rule in (Rule.MARGINAL, Rule.OPTIMAL):
+        for rule in (FusionRule.MARGINAL, FusionRule.OPTIMAL):
             name = f"ResNet-101, {count} devices, {rule}"
             contestants.append(_entrant(name, resnet, cluster, count, rule))
-    contestants.append(_entrant(f"ResNet-101, subsets of {most} devices", resnet, cluster, most, Rule.MARGINAL, True))
+    contestants.append(
+        _entrant(f"ResNet-101, subsets of {most} devices", resnet, cluster, most, FusionRule.MARGINAL, True)
+    )
     for number in blocks:
         name = f"{number} residual blocks, {most} devices, optimal"
-        contestants.append(_entrant(name, deep(number), cluster, most, Rule.OPTIMAL))
+        contestants.append(_entrant(name, deep(number), cluster, most, FusionRule.OPTIMAL))
     rows = take_turns(contestants, rounds)
     remarks = []
     if len(blocks) > 1:
@@ -72,6 +74,6 @@ def measure(rounds: int, devices: Sequence[int] = (1, 2, 4, 6, 10), blocks: Sequ
 
 
 def _entrant(
-    name: str, network: RowNetwork, cluster: Cluster, count: int, rule: Rule, subsets: bool = False
+    name: str, network: RowNetwork, cluster: Cluster, count: int, rule: FusionRule, subsets: bool = False
 ) -> Contestant:
     return Contestant(name, timed(lambda: searched(network, cluster, count, rule, subsets=subsets)), ours=True)

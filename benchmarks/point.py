@@ -13,7 +13,7 @@ import numpy as np
 from fluidb.dse import Objective, SearchOptions, search
 from fluidb.dse.npu.search import Evaluator
 from fluidb.models import Exit, Gemm, Layer, Network, Shape, load_network
-from fluidb.platforms import Platform, load_platform
+from fluidb.platforms import Board, load_platform
 from fluidb.serving import find_policy, simulate, summarise
 from fluidb.traffic import poisson, prepare
 from simulator import RATE_PER_S, SLO_S, paper_table
@@ -38,7 +38,7 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
 
 
-def board_of(dsps: int) -> Platform:
+def board_of(dsps: int) -> Board:
     """The largest board that ships, with fewer DSPs."""
     return load_platform("u250").model_copy(update={"dsps": dsps})
 
@@ -54,7 +54,7 @@ def random_network(layers: int) -> Network:
     return Network(name="random", title="Random layers", exits=[Exit(name=rows[-1].name, rate=1.0)], layers=rows)
 
 
-def search_point(network: Network, board: Platform, b_max: int) -> dict[str, float | None]:
+def search_point(network: Network, board: Board, b_max: int) -> dict[str, float | None]:
     """Every design of a board, by the kernel, by C, and the whole search."""
     options = SearchOptions(b_max=b_max)
     problem, evaluator = Problem.of(network, board, options), Evaluator(network, board, options)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from fluidb.dse import SearchOptions, search, tabulate_design, tabulate_latency
 from fluidb.models import NETWORKS, load_network
-from fluidb.platforms import PLATFORMS, Described, Platform, load_platform
+from fluidb.platforms import PLATFORMS, Board, Platform, load_platform
 from fluidb.plots.canvas import canvas, save
 from fluidb.serving import find_policy, simulate
 from fluidb.studies.capacity import saturation_rate
@@ -64,8 +64,8 @@ class Point(NamedTuple):
 def engines() -> Iterator[tuple[str, str, LatencyTable]]:
     """Every network on the NPU that the search finds for it on every board."""
     for network, board in itertools.product(NETWORKS.names(), PLATFORMS.names()):
-        platform = load_platform(board, kind=Described)
-        if isinstance(platform, Platform):
+        platform = load_platform(board, kind=Platform)
+        if isinstance(platform, Board):
             asked = load_network(network), platform, SearchOptions()
             yield network, board, tabulate_latency(*tabulate_design(*asked, search(*asked)))
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from fluidb.dse.subgraphs.costs import Work, capacity, compute_s, map_bytes, tabulate
+from fluidb.dse.subgraphs.costs import SubNetArrays, capacity, compute_s, map_bytes, tabulate
 from fluidb.dse.subgraphs.recipes import cut_to, make_recipes
 from fluidb.dse.subgraphs.search import arrays_within, find_subgraphs, members_of
 from fluidb.models.supernets import load_family
 from fluidb.platforms import Accelerator, load_platform
-from fluidb.tables.choices import Cut, Maps, StageB
+from fluidb.tables.choices import Maps, StageB, SubGraphCut
 from fluidb.tables.subgraphs import SubGraphOptions
 from rounds import Contestant, Table, take_turns, timed
 
 NUMPY, TABLE, SEARCH = "table, NumPy", "table, fluidb", "search of buffer and array, fluidb"
 
 
-def with_numpy(work: Work, chip: Accelerator, subgraphs: np.ndarray) -> np.ndarray:
+def with_numpy(work: SubNetArrays, chip: Accelerator, subgraphs: np.ndarray) -> np.ndarray:
     """Times by SubNet and SubGraph, a SubGraph at a time."""
     moved, compute = work.weights + map_bytes(work, chip, Maps.SPILLED), compute_s(work, chip)[0]
     found = np.empty((len(work.extents), len(subgraphs)))
@@ -30,7 +30,7 @@ def measure(rounds: int, columns: int = 500, step_kib: float = 36.0) -> Table:
     family, chip = load_family("ofa_mobilenet_v3"), load_platform("sushi-zcu104", kind=Accelerator)
     work, arrays = members_of(family).work, arrays_within(chip)
     names = [subnet.name for subnet in family.subnets]
-    subgraphs = cut_to(make_recipes(work.boxes, names, list(Cut), columns, 0), capacity(chip))
+    subgraphs = cut_to(make_recipes(work.boxes, names, list(SubGraphCut), columns, 0), capacity(chip))
     options = SubGraphOptions(columns=columns)
 
     def ours() -> np.ndarray:

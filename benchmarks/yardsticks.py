@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from fluidb.dse import SearchOptions
-from fluidb.dse.npu.space import LayerKind, Plan, arrange, designs
-from fluidb.dse.npu.workload import Work, distinct
+from fluidb.dse.npu.space import LayerKind, LayoutPlan, arrange, designs
+from fluidb.dse.npu.workload import LayerArrays, distinct
 from fluidb.models import Network
-from fluidb.platforms import Platform
+from fluidb.platforms import Board
 from numpy.typing import NDArray
 
 HERE = Path(__file__).parent
@@ -31,12 +31,12 @@ class Problem(NamedTuple):
     """What is searched, and in the form the implementations take."""
 
     network: Network
-    platform: Platform
+    platform: Board
     options: SearchOptions
     space: NDArray[np.int64]
 
     @classmethod
-    def of(cls, network: Network, platform: Platform, options: SearchOptions) -> Problem:
+    def of(cls, network: Network, platform: Board, options: SearchOptions) -> Problem:
         """Every design of a board."""
         return cls(network, platform, options, designs(platform, options.limits))
 
@@ -58,7 +58,7 @@ class Problem(NamedTuple):
         return self.shapes * int(np.diff(plan.starts)[work.kinds].sum())
 
     @property
-    def inputs(self) -> tuple[Work, Plan]:
+    def inputs(self) -> tuple[LayerArrays, LayoutPlan]:
         """What the kernel takes: equal layers once, and their layouts."""
         return distinct(self.network, memory_layers=self.options.memory_layers)[0], self.options.plan
 

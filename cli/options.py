@@ -70,7 +70,7 @@ Samples = Annotated[Path | None, option("Confidences or entropies, and answers, 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Simulation:
+class SimulationOptions:
     """What is simulated, and who decides: the options of every command that serves a trace."""
 
     trace: TraceFile
@@ -100,7 +100,7 @@ PREDICT = "Predict {}, with this correlation, -1 to 1."
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drawn:
+class ColumnOptions:
     """Columns that are drawn for requests: the options of every command that draws some."""
 
     width: Annotated[str | None, option(_WIDTH, "lognormal:...|shares:...")] = None
@@ -116,7 +116,7 @@ class Drawn:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Picture:
+class PictureOptions:
     """Whether a command draws what it found, and may replace files: the options of every command with a picture."""
 
     plot: Annotated[Path | None, option("Draw the result: .svg or .png (needs the extra plot).", "FILE")] = None
@@ -138,7 +138,7 @@ class Picture:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
+class FolderOptions:
     """Where the folder of a search goes, and how it is printed: what searches of every kind have."""
 
     output: Annotated[Path | None, written("Write the design here, or each of several in a folder.")] = None
@@ -177,14 +177,14 @@ def numbers(text: str | None, option: str, kind: type[float], example: str) -> l
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfKind:
+class KindOptions:
     """Options that a command has with one kind of input only."""
 
     with_: ClassVar[str]
     """The kind, as in ``a board``."""
 
 
-def refuse_others(ctx: typer.Context, chosen: OfKind, kinds: Iterable[OfKind], found: str) -> None:
+def refuse_others(ctx: typer.Context, chosen: KindOptions, kinds: Iterable[KindOptions], found: str) -> None:
     """Refuse options that the user gave, and that belong to other kinds than the one that was ``found``.
 
     Raises
@@ -229,7 +229,7 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
             groups[name] = kind, list(members)
             for member, field in members.items():
                 parameters.setdefault(member, field.replace(annotation=hints[member]))
-                kinds.setdefault(member, []).extend([kind.with_] if issubclass(kind, OfKind) else [])
+                kinds.setdefault(member, []).extend([kind.with_] if issubclass(kind, KindOptions) else [])
         else:
             parameters[name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 if TYPE_CHECKING:
-    from ..serving.requirements import Outcome
+    from ..serving.requirements import RequirementVerdict
 
 
 def fail(lines: Sequence[str]) -> None:
@@ -138,7 +138,7 @@ def _table(cells: Sequence[Sequence[str]], *, text: bool) -> str:
     return str(tabulate(cells[1:], cells[0], tablefmt="simple", colalign=align, disable_numparse=True))
 
 
-def outcomes(texts: Sequence[str], found: Sequence[Outcome]) -> str:
+def outcomes(texts: Sequence[str], found: Sequence[RequirementVerdict]) -> str:
     """A table of requirements: the value found, by how much each holds or fails, and how certain that is."""
     rows = []
     for text, item in zip(texts, found, strict=True):

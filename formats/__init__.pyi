@@ -24,7 +24,7 @@ from .quantities import (
     read_number as read_number,
 )
 from .tables import (
-    Printed as Printed,
+    JsonRecord as JsonRecord,
     Table as Table,
     check_beside as check_beside,
     read_printed as read_printed,
@@ -33,7 +33,7 @@ from .tables import (
     write_table as write_table,
 )
 from .toml import (
-    Stated as Stated,
+    SparseRecord as SparseRecord,
     Strict as Strict,
     parse_toml as parse_toml,
     read_toml as read_toml,

@@ -66,13 +66,13 @@ class Table(Strict):
 AnyTable = TypeVar("AnyTable", bound=Table)
 
 
-class Printed(Strict):
+class JsonRecord(Strict):
     """Base of what a command prints under ``--json`` and another reads: a later version may have added keys."""
 
     model_config = pydantic.ConfigDict(extra="ignore")
 
 
-AnyPrinted = TypeVar("AnyPrinted", bound=Printed)
+AnyPrinted = TypeVar("AnyPrinted", bound=JsonRecord)
 
 
 def _finite(text: str) -> float:

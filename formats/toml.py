@@ -17,7 +17,7 @@ from .files import read_text
 from .near import did_you_mean
 
 
-class _Checked(ModelMetaclass):
+class _CheckedMeta(ModelMetaclass):
     """Makes a record that is called with bad values raise what a bad file raises.
 
     Records inside a record do not pass here: their faults are collected by the outer one.
@@ -32,14 +32,14 @@ class _Checked(ModelMetaclass):
                 raise _faults(error, cls, values, cls.__name__) from None
 
 
-class Strict(pydantic.BaseModel, metaclass=_Checked):
+class Strict(pydantic.BaseModel, metaclass=_CheckedMeta):
     """Base of every file schema: nothing coerced, nothing unknown, nothing changed later."""
 
     # a schema is built when a file first needs it: no command reads them all
     model_config = pydantic.ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
-class Stated(Strict):
+class SparseRecord(Strict):
     """A record whose file has no key for a field that has its default."""
 
     @pydantic.model_serializer(mode="wrap")

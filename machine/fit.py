@@ -41,7 +41,7 @@ COLUMNS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SweepPoint:
     """A convolution of a sweep: its time as measured and as the fit has it."""
 
     convolution: Convolution
@@ -67,14 +67,14 @@ class DeviceFit:
         b: fixed time of a layer, at least 0.
     r2 : float
         Coefficient of determination: share of the variance of the times that the line explains.
-    points : list of Point
+    points : list of SweepPoint
         The sweep, in the order of its file.
     """
 
     gflop_s: float
     layer_s: float
     r2: float
-    points: list[Point]
+    points: list[SweepPoint]
 
 
 def fit_line(work: Floats, time_s: Floats) -> tuple[float, float]:
@@ -130,5 +130,5 @@ def fit_device(path: Path) -> DeviceFit:
         raise InputError(f"{path}: expected times that grow with FLOPs, found {1e3 * slope:g} ms for each GFLOP more")
     fitted_s = slope * work + fixed
     left, all_ = time_s - fitted_s, time_s - time_s.mean()
-    points = map(Point, convolutions, work.tolist(), time_s.tolist(), fitted_s.tolist())
+    points = map(SweepPoint, convolutions, work.tolist(), time_s.tolist(), fitted_s.tolist())
     return DeviceFit(1 / slope, fixed, float(1 - (left @ left) / (all_ @ all_)), list(points))

@@ -17,7 +17,7 @@ from ..dse.device.decisions import tabulate_decisions
 from ..formats import InputError, check_own_folder, table_text, write_directory
 from ..models import Exit
 from ..platforms.device import MAX_BATCH
-from ..platforms.measured import Measured
+from ..platforms.measured import MeasuredDevice
 from ..platforms.platform import NAME
 from ..platforms.writer import platform_text
 from ..serving.statistics import mean_interval
@@ -40,7 +40,7 @@ WARM_UP = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class StageTime:
     """The time of a stage at a batch size: mean and half-width of its interval over rounds, and median."""
 
     stage: int
@@ -56,11 +56,11 @@ class Measurement:
 
     Attributes
     ----------
-    device : Measured
+    device : MeasuredDevice
         It as a device; ``sources`` say how each number was measured.
     table : LatencyTable
         Its latency table.
-    cells : list of Cell
+    cells : list of StageTime
         Times of the stages, with their spread.
     round_times : (R,) ndarray of float64
         How long each round took for the stages, as a share of the mean of all.
@@ -70,9 +70,9 @@ class Measurement:
         Figures that were measured badly, and how badly.
     """
 
-    device: Measured
+    device: MeasuredDevice
     table: LatencyTable
-    cells: list[Cell]
+    cells: list[StageTime]
     round_times: Floats
     drift: float
     noisy: list[str]
@@ -147,7 +147,7 @@ def measure(
         for batch in range(1, b_max + 1):
             here = times_s[:, stage, batch]
             half_s = _half_width(here)
-            cells.append(Cell(stage + 1, batch, float(here.mean()), half_s, float(np.median(here))))
+            cells.append(StageTime(stage + 1, batch, float(here.mean()), half_s, float(np.median(here))))
             if half_s > NOISY * here.mean():
                 noisy.append(f"stage {stage + 1}, batch {batch}: +- {half_s / here.mean():.1%}")
     if _half_width(wake_up_s) > NOISY * means[:, 1].sum():
@@ -183,13 +183,13 @@ def _rates(network: RealNetwork) -> Floats:
 
 def _device(
     network: RealNetwork,
-    cells: list[Cell],
+    cells: list[StageTime],
     wake_up_s: float | None,
     gathers: Floats,
     name: str,
     rounds: str,
     drift: float,
-) -> Measured:
+) -> MeasuredDevice:
     """The device, with the source of every number."""
     spread = max(cell.half_width_s / cell.seconds for cell in cells)
     protocol = (
@@ -216,7 +216,7 @@ def _device(
         content |= {"gather_floor_s": floor_s, "gather_s_per_sample": slope_s}
         sources |= dict.fromkeys(("gather_floor_s", "gather_s_per_sample"), f"{len(counts)} gathers, least squares")
     times = [[cell.seconds for cell in cells if cell.stage == stage] for stage in range(1, len(network.exits) + 1)]
-    return Measured.of({**content, "sources": sources}, times)
+    return MeasuredDevice.of({**content, "sources": sources}, times)
 
 
 def check_measured_folder(folder: Path, replace: bool) -> None:

@@ -20,7 +20,7 @@ from ..traffic.traffic import Traffic
 from .clock import WallClock
 from .cores import pinned
 from .network import RealNetwork
-from .runner import Outcome, serve_in_steps
+from .runner import RunnerResult, serve_in_steps
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -42,7 +42,7 @@ BUSY, MIXED, IDLE = range(3)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RoundTimes:
     """What was seen in each of R rounds.
 
     Attributes
@@ -78,7 +78,7 @@ def run_protocol(
     rounds: int,
     random: np.random.Generator,
     progress: Callable[[int, int], None] | None = None,
-) -> Seen:
+) -> RoundTimes:
     """Measure a network on this machine by a trace that the runner of real traffic serves.
 
     In a round every batch size comes once, in random order, through all stages, twice, and the device is never idle:
@@ -103,7 +103,7 @@ def run_protocol(
 
     Returns
     -------
-    Seen
+    RoundTimes
         The times of each round.
 
     Raises
@@ -133,7 +133,7 @@ def run_protocol(
     wake_up_s = np.array([late.mean() if len(late) else np.nan for late in found])
     first = _first(outcome)
     rows = [(requests.round[first[run]], samples, seconds) for run, samples, seconds in gathers]
-    return Seen(stage_s, wake_up_s, np.array(rows, dtype=np.float64).reshape(-1, 3))
+    return RoundTimes(stage_s, wake_up_s, np.array(rows, dtype=np.float64).reshape(-1, 3))
 
 
 def blank_table(network: RealNetwork, b_max: int) -> LatencyTable:
@@ -192,7 +192,7 @@ def _serve(
     b_max: int,
     random: np.random.Generator,
     progress: Callable[[int, int], None] | None = None,
-) -> tuple[Outcome, list[tuple[int, int, float]]]:
+) -> tuple[RunnerResult, list[tuple[int, int, float]]]:
     count = len(requests.exits)
     sizes = requests.batch.astype(np.float64)
     trace = Trace(np.arange(count), requests.arrival_s, exits=requests.exits, predicted_depth=sizes)
@@ -207,7 +207,7 @@ def _serve(
     return outcome, engine.gathers
 
 
-def _stage_times(requests: _Requests, outcome: Outcome, stages: int, b_max: int, rounds: int) -> Floats:
+def _stage_times(requests: _Requests, outcome: RunnerResult, stages: int, b_max: int, rounds: int) -> Floats:
     """Mean time of each stage at each batch size, by round."""
     runs, sums, counts = outcome.replay.runs, *np.zeros((2, rounds, stages, b_max + 1))
     assert runs is not None
@@ -220,7 +220,7 @@ def _stage_times(requests: _Requests, outcome: Outcome, stages: int, b_max: int,
     return found
 
 
-def _first(outcome: Outcome) -> Integers:
+def _first(outcome: RunnerResult) -> Integers:
     """The first request of each run."""
     runs = outcome.replay.runs
     assert runs is not None

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ..formats import InputError
 from ..serving.event_loop import FAULTS, NO_PROGRESS, Record, begin
 from ..serving.metrics import Replay
-from ..serving.replay import Case, Run, stepper
+from ..serving.replay import Case, LoopRun, stepper
 from .clock import Clock
 
 
@@ -93,7 +93,7 @@ class TableEngine:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunnerResult:
     """What became of the requests.
 
     Attributes
@@ -122,7 +122,7 @@ def serve_in_steps(
     levels: NDArray[np.float64] | None = None,
     stopped: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int], None] | None = None,
-) -> Outcome:
+) -> RunnerResult:
     """Serve requests on a clock and a device.
 
     Parameters
@@ -142,7 +142,7 @@ def serve_in_steps(
 
     Returns
     -------
-    Outcome
+    RunnerResult
         What happened; requests are unfinished if it was stopped or the device failed.
 
     Raises
@@ -267,7 +267,7 @@ class _Service:
         elif self.levels is not None and stage <= len(self.levels):
             self.case.work.exit_of[members[found >= self.levels[stage - 1]]] = stage
 
-    def outcome(self, until_s: float, failure: str) -> Outcome:
+    def outcome(self, until_s: float, failure: str) -> RunnerResult:
         """What happened to the requests that have arrived."""
         clock: Any = self.state.clock[0]
         requests: Any = self.case.work.requests
@@ -280,15 +280,15 @@ class _Service:
             left = requests.exit[:arrived]
             traffic = replace(traffic, exits=np.where(left, left, len(self.case.table.exits)))
         record = self.record._replace(run_s=self.record.run_s[:runs], runs=self.record.runs[:runs])
-        run = Run(clock, self.state, requests[:arrived], record)
+        run = LoopRun(clock, self.state, requests[:arrived], record)
         replay = replace(self.case, traffic=traffic).replay(run, until_s, recorded=True)
         woke_s = self.woke_s[:runs]
         took_s = record.run_s[:, 1] - record.run_s[:, 0] + woke_s
         overhead_s = float(took_s.sum() - (replay.ran * replay.segments.time_s).sum())
-        return Outcome(replace(replay, overhead_s=overhead_s), took_s, woke_s, failure)
+        return RunnerResult(replace(replay, overhead_s=overhead_s), took_s, woke_s, failure)
 
 
-def as_measured(outcome: Outcome) -> Callable[[Launch], float]:
+def as_measured(outcome: RunnerResult) -> Callable[[Launch], float]:
     """What launches took on a device, for :class:`TableEngine`: in the order of those of one stage and batch size.
 
     A launch that did not happen on the device takes what the latency table says, longer by as much as those that did.

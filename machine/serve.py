@@ -17,7 +17,7 @@ from ..serving.metrics import summarise
 from ..serving.replay import case_of
 from ..serving.requirements import Requirement, check_stated, judge
 from ..serving.scheduler import Scheduler
-from ..serving.serve import Served
+from ..serving.serve import ServeResult
 from ..tables.latency import LATENCY_FILE, LatencyTable, read_latency
 from ..traffic.exits import levels
 from ..traffic.measures import Threshold
@@ -26,7 +26,7 @@ from ..traffic.traffic import Traffic
 from .clock import LiveClock, VirtualClock, WallClock
 from .cores import pinned
 from .network import RealNetwork
-from .runner import Outcome, TableEngine, serve_in_steps
+from .runner import RunnerResult, TableEngine, serve_in_steps
 
 MAX_RATE_PER_S = 20_000
 """Arrivals a second that a thread of Python can tell apart."""
@@ -36,14 +36,14 @@ REHEARSAL = 64
 
 
 @dataclass(frozen=True, slots=True)
-class ReallyServed:
+class MachineResult:
     """What became of the requests on this machine.
 
     Attributes
     ----------
-    served : Served
+    served : ServeResult
         As of a simulation.
-    outcome : Outcome
+    outcome : RunnerResult
         The replay, with the time of every run.
     answers_wrong : int
         Answers that are not those of the network run alone, and requests that were answered more than once.
@@ -51,8 +51,8 @@ class ReallyServed:
         How much later than the request that an idle device waited for its run began; latency counts from the arrival.
     """
 
-    served: Served
-    outcome: Outcome
+    served: ServeResult
+    outcome: RunnerResult
     answers_wrong: int
     late_mean_s: float
     late_p99_s: float
@@ -101,7 +101,7 @@ def serve_traffic(
     *,
     returned: Callable[[int], None] = lambda _: None,
     progress: Callable[[int, int], None] | None = None,
-) -> ReallyServed:
+) -> MachineResult:
     """Serve requests on this machine.
 
     They arrive by the clock: a :class:`WallClock` follows the trace.  With a :class:`LiveClock` a client lets them
@@ -130,7 +130,7 @@ def serve_traffic(
 
     Returns
     -------
-    ReallyServed
+    MachineResult
         What happened.
 
     Raises
@@ -159,8 +159,8 @@ def serve_traffic(
     answers = [answer for request in done.tolist() if (answer := engine.answers[request]) is not None]
     differing = network.differing(rows[done], replay.traffic.exits[done], answers)
     late_s = outcome.woke_s[outcome.woke_s > 0]
-    return ReallyServed(
-        Served(replay, summarise(replay), least_violations(replay), []), outcome,
+    return MachineResult(
+        ServeResult(replay, summarise(replay), least_violations(replay), []), outcome,
         differing + int((engine.answered[done] != 1).sum()),
         float(late_s.mean()) if len(late_s) else 0.0,
         float(np.quantile(late_s, 0.99, method="inverted_cdf")) if len(late_s) else 0.0,
@@ -177,7 +177,7 @@ def serve_real(
     requirements: Sequence[Requirement] = (),
     stop: threading.Event | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> ReallyServed:
+) -> MachineResult:
     """Serve the requests of a trace on this machine; each is a sample of the network, drawn with the seed.
 
     Parameters
@@ -201,7 +201,7 @@ def serve_real(
 
     Returns
     -------
-    ReallyServed
+    MachineResult
         What happened.
 
     Raises

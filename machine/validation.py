@@ -23,7 +23,7 @@ from ..traffic.traffic import Traffic, prepare
 from .clock import VirtualClock, WallClock
 from .measurement import Measurement, measure
 from .network import RealNetwork
-from .runner import Outcome, TableEngine, as_measured, serve_in_steps
+from .runner import RunnerResult, TableEngine, as_measured, serve_in_steps
 from .serve import serve_traffic
 
 STEP = 0.01
@@ -116,7 +116,7 @@ class Error:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class LoadVerdict:
     """What can be said about a policy at a load.
 
     Attributes
@@ -160,7 +160,7 @@ class Validation:
         Arrival rate of each load.
     trials : list of Trial
         In the order in which they ran.
-    verdicts : list of Verdict
+    verdicts : list of LoadVerdict
         By load and policy.
     orders : list of Order
         By load.
@@ -169,7 +169,7 @@ class Validation:
     slo_s: float
     rates_per_s: list[float]
     trials: list[Trial]
-    verdicts: list[Verdict]
+    verdicts: list[LoadVerdict]
     orders: list[Order]
 
 
@@ -313,7 +313,7 @@ def _trial(
     repeat: int,
     scheduler: Scheduler,
     traffic: Traffic,
-    outcome: Outcome,
+    outcome: RunnerResult,
     before: Measurement,
     after: Measurement,
     answers_wrong: int,
@@ -333,7 +333,7 @@ def _trial(
     )  # fmt: skip
 
 
-def judge_point(trials: Sequence[Trial], within: float) -> Verdict:
+def judge_point(trials: Sequence[Trial], within: float) -> LoadVerdict:
     """What the trials of a policy at a load say.
 
     A machine that drifts by a share between two calibrations moves the mean latency by that share times its
@@ -347,7 +347,7 @@ def judge_point(trials: Sequence[Trial], within: float) -> Verdict:
         errors.append(Error(item.name, median(off), min(off), max(off), median(map(abs, off)), median(again)))
     doubt = median(math.hypot(trial.drift, trial.half_width) * abs(trial.sensitivity) for trial in trials)
     says = "refused" if doubt > within else "within" if errors[0].size <= within else "off"
-    return Verdict(trials[0].policy, trials[0].load, errors, doubt, says)
+    return LoadVerdict(trials[0].policy, trials[0].load, errors, doubt, says)
 
 
 def _off(figure: str, found: Figures, real: Figures) -> float:

@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from ..formats import Stated, Strict
+from ..formats import SparseRecord, Strict
 
 MAX_WORK = 2**43
 """Most MACs, or words of a map, of one layer. Cycles are then exact for any batch size (docs/model.md, Arithmetic)."""
@@ -110,7 +110,7 @@ MAX_STEPS = 4096
 """Most steps of a stage that repeats."""
 
 
-class Exit(Stated):
+class Exit(SparseRecord):
     """A place where samples leave the network.
 
     Attributes

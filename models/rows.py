@@ -67,7 +67,7 @@ class RowLayer(NamedTuple):
         return lowest, np.minimum(height, (end - 1) * self.stride - self.pad + self.reach)
 
 
-class Unit(NamedTuple):
+class RowUnit(NamedTuple):
     """Layers between two places where a network can be cut: one map enters, one leaves.
 
     Attributes
@@ -123,13 +123,13 @@ class Chain(NamedTuple):
 
     Attributes
     ----------
-    units : tuple of Unit
+    units : tuple of RowUnit
         In execution order; empty if the first layer needs a whole map.
     tail : tuple of WholeLayer
         In execution order.
     """
 
-    units: tuple[Unit, ...]
+    units: tuple[RowUnit, ...]
     tail: tuple[WholeLayer, ...]
 
 
@@ -161,7 +161,7 @@ class RowNetwork(NamedTuple):
         """What ends at each exit: its branch, and the trunk at the end."""
         return (*self.branches, self.trunk)
 
-    def branch_units(self, number: int) -> tuple[Unit, ...]:
+    def branch_units(self, number: int) -> tuple[RowUnit, ...]:
         """The units that an exit has beside the trunk; the last has none."""
         return self.branches[number].units if number < len(self.branches) else ()
 
@@ -234,7 +234,7 @@ def _chain(ops: Sequence[Op], source: Shape, where: str) -> Chain:
         )
     units, entry, shape = [], "input", source
     for begin, end in zip([0, *(cut + 1 for cut in cuts)], cuts, strict=False):
-        units.append(Unit(shape, entry, tuple(rows[begin : end + 1])))
+        units.append(RowUnit(shape, entry, tuple(rows[begin : end + 1])))
         entry, shape = units[-1].name, units[-1].shape
     return Chain(tuple(units), tuple(tail))
 

@@ -12,11 +12,11 @@ from ..dse.npu.design import DesignTable, tabulate_design
 from ..dse.npu.fbcb import FbcbTable
 from ..dse.npu.search import SearchOptions, search
 from ..models import Network
-from ..platforms import Platform
+from ..platforms import Board
 from ..serving.statistics import mean_interval
 from ..studies.comparison import Comparison, Standing, compare
-from ..studies.scenario import Contender, Point, Scenario, load_scenario
-from ..studies.store import Engine, Run, Store, find_engines, run_each
+from ..studies.scenario import Contender, GridPoint, Scenario, load_scenario
+from ..studies.store import GridRun, ServingTable, Store, find_engines, run_each
 from ..studies.workers import Workers
 from .rows import Row
 
@@ -78,20 +78,20 @@ class Lab:
         """The comparison of a scenario, by its name or its file."""
         return compare(self.scenario(name), self.folder)[0]
 
-    def engine(self, point: Point, contender: Contender) -> Engine:
+    def engine(self, point: GridPoint, contender: Contender) -> ServingTable:
         """The NPU that is searched for a contender at a point."""
         asked = (*point.site.npu, contender.options)
         ((_, engine),) = find_engines([asked], Store(self.folder), Workers(None))
         return engine
 
-    def figures(self, point: Point, contender: Contender, seeds: list[int]) -> dict[str, NDArray[np.float64]]:
+    def figures(self, point: GridPoint, contender: Contender, seeds: list[int]) -> dict[str, NDArray[np.float64]]:
         """Figures of a contender at a point: an array over seeds for each, by key."""
         engine = self.engine(point, contender)
-        runs = [Run(point, contender, engine, seed) for seed in seeds]
+        runs = [GridRun(point, contender, engine, seed) for seed in seeds]
         found = {index: table.figures for index, table, _ in run_each(runs, Store(self.folder), Workers(None))}
         return {key: np.array([found[index][key] for index in range(len(runs))]) for key in found[0]}
 
 
-def design(network: Network, platform: Platform, options: SearchOptions) -> tuple[DesignTable, FbcbTable]:
+def design(network: Network, platform: Board, options: SearchOptions) -> tuple[DesignTable, FbcbTable]:
     """The design that a search finds, and its FBCB."""
     return tabulate_design(network, platform, options, search(network, platform, options, top=1))

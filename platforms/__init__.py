@@ -1,11 +1,11 @@
 """Platforms that networks run on: boards with their resources, devices, which are fixed, accelerators, and clusters."""
 
 from .accelerator import Accelerator, Depthwise
-from .board import ENERGY_KEYS, LUT_KEYS, Platform
+from .board import ENERGY_KEYS, LUT_KEYS, Board
 from .cluster import Cluster
 from .device import Device
 from .kinds import KINDS, PLATFORMS, kind_of, load_platform
-from .platform import Described
+from .platform import Platform
 
 __all__ = [
     "ENERGY_KEYS",
@@ -13,9 +13,9 @@ __all__ = [
     "LUT_KEYS",
     "PLATFORMS",
     "Accelerator",
+    "Board",
     "Cluster",
     "Depthwise",
-    "Described",
     "Device",
     "Platform",
     "kind_of",

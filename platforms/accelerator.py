@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from .platform import Described
+from .platform import Platform
 
 DPE_MACS = 9
 """Multipliers of a dot-product engine, DPE (Section 4.2.1)."""
@@ -24,7 +24,7 @@ class Depthwise(StrEnum):
     FULL = "full"
 
 
-class Accelerator(Described):
+class Accelerator(Platform):
     """An accelerator, as its TOML file describes it (``docs/sushi.md``).
 
     Attributes

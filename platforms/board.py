@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from ..formats import InputError
-from .platform import Described
+from .platform import Platform
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Amount = Annotated[float, Field(ge=1e-6, le=1e6)]
@@ -20,7 +20,7 @@ LUT_KEYS = ("luts", "luts_fixed", "luts_per_adder")
 """Keys that it must have to estimate the look-up tables of an NPU."""
 
 
-class Platform(Described):
+class Board(Platform):
     """A board, as its TOML file describes it (``docs/add-a-board.md``).
 
     Attributes

@@ -14,7 +14,7 @@ Width = Annotated[float, Field(gt=0, le=1e9)]
 """Width of a sample: tokens of a sequence, multiply-accumulates of a slimmable network, ..."""
 
 
-class Timed(Device):
+class TimedDevice(Device):
     """A device that is known by the times of the stages of one network.
 
     Attributes
@@ -48,7 +48,7 @@ class Term(Strict):
         return f"{self.seconds:g} W^{self.power:g}" if self.power else f"{self.seconds:g}"
 
 
-class Group(Strict):
+class StageGroup(Strict):
     """Stages one after the other whose times are the same.
 
     Attributes
@@ -91,7 +91,7 @@ class Group(Strict):
         return layers_s + self.check_s + self.check_s_per_sample * batch
 
 
-class ByStage(Timed):
+class StagedDevice(TimedDevice):
     """A device that is described by a model of each stage: a least time, and one for each sample of a large batch.
 
     Attributes
@@ -100,7 +100,7 @@ class ByStage(Timed):
         Largest batch.
     widths : list of float, optional
         Widths that batches run at, ascending, if times depend on the width.
-    groups : list of Group
+    groups : list of StageGroup
         The stages of the network, from input to end.
     sources : dict of str to str
         Where each number comes from, by key; a key of the groups counts for all of them.
@@ -110,13 +110,13 @@ class ByStage(Timed):
 
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)]
     widths: Annotated[list[Width], Field(min_length=1, max_length=256)] | None = None
-    groups: Annotated[list[Group], Field(min_length=1)]
+    groups: Annotated[list[StageGroup], Field(min_length=1)]
     sources: dict[str, str] = {}
 
     @classmethod
     def source_keys(cls) -> set[str]:
         """Keys that may have a source: of the file, and of its groups."""
-        return super().source_keys() | set(Group.model_fields)
+        return super().source_keys() | set(StageGroup.model_fields)
 
     @model_validator(mode="after")
     def _widths_of_terms(self) -> Self:
@@ -131,7 +131,7 @@ class ByStage(Timed):
         """Its content for people: a key of the groups with the values of all groups."""
         content = super().shown
         del content["groups"]
-        for key in Group.model_fields:
+        for key in StageGroup.model_fields:
             values = [getattr(group, key) for group in self.groups]
             if any(values):
                 content[f"groups.{key}"] = [" + ".join(map(str, v)) if isinstance(v, list) else v for v in values]
@@ -146,7 +146,7 @@ class ByStage(Timed):
         return [key for key in numbers if key not in self.sources]
 
     @property
-    def stages(self) -> list[Group]:
+    def stages(self) -> list[StageGroup]:
         """The group of each stage."""
         return [group for group in self.groups for _ in range(group.stages)]
 

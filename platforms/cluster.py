@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from ..formats import Strict
-from .platform import NAME, Described
+from .platform import NAME, Platform
 
 MAX_MEMBERS = 64
 """Most devices of a cluster."""
@@ -29,7 +29,7 @@ class Communication(StrEnum):
     """The rows of the input that it needs and does not hold."""
 
 
-class Member(Strict):
+class ClusterDevice(Strict):
     """A device of a cluster.
 
     Attributes
@@ -81,12 +81,12 @@ class Uplink(Strict):
     latency_s: Latency = 0.0
 
 
-class Cluster(Described):
+class Cluster(Platform):
     """Devices that run one network together (``docs/edgesp.md``).
 
     Attributes
     ----------
-    devices : list of Member
+    devices : list of ClusterDevice
         In the order of their rows; the first n of them are the cluster of n devices.
     links : list of Link
         One for each device, unless there is an uplink.
@@ -108,10 +108,10 @@ class Cluster(Described):
     table_made_by: ClassVar[str] = "make its table with `fluidb dse NETWORK {} -o DIR`"
     listed_as: ClassVar[str] = "clusters"
     headers: ClassVar[tuple[str, ...]] = ("cluster", "devices", "GFLOP/s", "Mb/s", "communication", "")
-    no_numbers: ClassVar[set[str]] = Described.no_numbers | {"devices", "links", "uplink", "owner"}
+    no_numbers: ClassVar[set[str]] = Platform.no_numbers | {"devices", "links", "uplink", "owner"}
 
     schema_: Literal["fluidb.cluster/1"] = Field("fluidb.cluster/1", alias="schema")
-    devices: Annotated[list[Member], Field(min_length=1, max_length=MAX_MEMBERS)]
+    devices: Annotated[list[ClusterDevice], Field(min_length=1, max_length=MAX_MEMBERS)]
     links: list[Link] = []
     uplink: Uplink | None = None
     owner: MemberName
@@ -148,7 +148,7 @@ class Cluster(Described):
     @classmethod
     def source_keys(cls) -> set[str]:
         """The keys of the file, and those of its devices and links."""
-        return super().source_keys().union(Member.model_fields, Link.model_fields)
+        return super().source_keys().union(ClusterDevice.model_fields, Link.model_fields)
 
     @property
     def shown(self) -> dict[str, Any]:

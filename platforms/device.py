@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from ..formats import validate
-from .platform import Described
+from .platform import Platform
 
 MAX_BATCH = 512
 """Largest b_max."""
@@ -31,7 +31,7 @@ def linear_s(floor_s: float | None, sample_s: float | None, b_max: int) -> list[
     return [0.0, *((floor_s or 0.0) + (sample_s or 0.0) * b for b in range(1, b_max + 1))]
 
 
-class Device(Described):
+class Device(Platform):
     """The keys that all forms of a device have (``docs/add-a-device.md``); its file says which form it is.
 
     Attributes
@@ -75,12 +75,12 @@ class Device(Described):
     @classmethod
     def read(cls, data: dict[str, Any], path: Path) -> Any:
         """A device of the form that the file has: measured if it names a table, by stage if it has groups of stages."""
-        from .by_stage import ByStage  # both forms are devices, so that their modules import this one
-        from .measured import Measured
+        from .by_stage import StagedDevice  # both forms are devices, so that their modules import this one
+        from .measured import MeasuredDevice
 
         if "table" in data:
-            return Measured.read(data, path)
-        return validate(ByStage if "groups" in data else Analytic, data, path)
+            return MeasuredDevice.read(data, path)
+        return validate(StagedDevice if "groups" in data else AnalyticDevice, data, path)
 
     @property
     def row(self) -> tuple[str, ...]:
@@ -108,7 +108,7 @@ class Device(Described):
         return None if row is None else [row] * stages
 
 
-class Analytic(Device):
+class AnalyticDevice(Device):
     """A device that is described by a model: a kernel takes a fixed time, or a time that grows with its work.
 
     Attributes

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field
 
 from ..formats import InputError, Strict, read_toml, validate
-from .board import Platform
+from .board import Board
 from .platform import NAME, plain_name
 
 ULTRARAM_KBIT = 288
@@ -22,16 +22,16 @@ Amount = Annotated[float, Field(gt=0, le=1e9)]
 Count = Annotated[int, Field(ge=0, le=10**9)]
 
 
-class _Part(Strict):
+class _Section(Strict):
     model_config = ConfigDict(extra="ignore")  # the tool's own keys: reconfiguration time, ports, ethernet
 
 
-class _Device(_Part):
+class _Device(_Section):
     name: str
     part: str = ""
 
 
-class _Resources(_Part):
+class _Resources(_Section):
     DSP: Count
     BRAM: Count
     URAM: Count = 0
@@ -39,12 +39,12 @@ class _Resources(_Part):
     LUT: Count | None = None
 
 
-class _System(_Part):
+class _System(_Section):
     board_frequency: Amount | None = None
     memory_bandwidth: Amount | None = None
 
 
-class _File(_Part):
+class _File(_Section):
     device: _Device
     resources: _Resources
     system: _System = _System()
@@ -58,7 +58,7 @@ def import_platform(
     bandwidth_gb_s: float | None = None,
     word_bits: int | None = None,
     bram_kbit: int = 18,
-) -> Platform:
+) -> Board:
     """Make a board from fpgaConvNet's description of it.
 
     Parameters
@@ -77,7 +77,7 @@ def import_platform(
 
     Returns
     -------
-    Platform
+    Board
         The board, each number with its source.
 
     Raises
@@ -122,4 +122,4 @@ def import_platform(
         **{key: value for key, (value, _) in known.items()},
         "sources": {key: source for key, (_, source) in known.items()},
     }
-    return validate(Platform, content, path)
+    return validate(Board, content, path)

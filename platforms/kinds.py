@@ -7,15 +7,15 @@ from typing import Any, TypeVar, overload
 
 from ..formats import Catalogue, InputError, parse_toml, validate
 from .accelerator import Accelerator
-from .board import Platform
+from .board import Board
 from .cluster import Cluster
 from .device import Device
-from .platform import Described
+from .platform import Platform
 
 PLATFORMS = Catalogue("platform", Path(__file__).parent, "fluidb platforms")
 
-KINDS: dict[str, type[Described]] = {
-    "fluidb.platform": Platform,
+KINDS: dict[str, type[Platform]] = {
+    "fluidb.platform": Board,
     "fluidb.device": Device,
     "fluidb.accelerator": Accelerator,
     "fluidb.cluster": Cluster,
@@ -23,7 +23,7 @@ KINDS: dict[str, type[Described]] = {
 """Kinds by the name of their schema. To add a kind, write a module with its class and add a line here."""
 
 
-def kind_of(name: str) -> type[Described]:
+def kind_of(name: str) -> type[Platform]:
     """The kind of a platform, by the schema that its file names; the rest of the file is not checked.
 
     Parameters
@@ -33,7 +33,7 @@ def kind_of(name: str) -> type[Described]:
 
     Returns
     -------
-    type of Described
+    type of Platform
         The kind; a board if the schema is none that is known.
 
     Raises
@@ -44,20 +44,20 @@ def kind_of(name: str) -> type[Described]:
     return _kind(parse_toml(PLATFORMS.find(name)))
 
 
-def _kind(data: dict[str, Any]) -> type[Described]:
-    return KINDS.get(str(data.get("schema")).partition("/")[0], Platform)
+def _kind(data: dict[str, Any]) -> type[Platform]:
+    return KINDS.get(str(data.get("schema")).partition("/")[0], Board)
 
 
-AnyKind = TypeVar("AnyKind", bound=Described)
+AnyKind = TypeVar("AnyKind", bound=Platform)
 
 
 @overload
-def load_platform(name: str, bandwidth_gb_s: float | None = None) -> Platform: ...
+def load_platform(name: str, bandwidth_gb_s: float | None = None) -> Board: ...
 @overload
 def load_platform(name: str, bandwidth_gb_s: float | None = None, *, kind: type[AnyKind]) -> AnyKind: ...
 
 
-def load_platform(name: str, bandwidth_gb_s: float | None = None, *, kind: type[Described] = Platform) -> Described:
+def load_platform(name: str, bandwidth_gb_s: float | None = None, *, kind: type[Platform] = Board) -> Platform:
     """Load a platform that ships with fluidb, or one of your own.
 
     Parameters
@@ -67,7 +67,7 @@ def load_platform(name: str, bandwidth_gb_s: float | None = None, *, kind: type[
     bandwidth_gb_s : float, optional
         Replaces the off-chip bandwidth that the file of a board or an accelerator states.
     kind : type
-        The expected kind: a board, ``Device``, or ``Described`` for a platform of any kind.
+        The expected kind: a board, ``Device``, or ``Platform`` for a platform of any kind.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def load_platform(name: str, bandwidth_gb_s: float | None = None, *, kind: type[
     if not isinstance(found, kind):
         expected, other = (f"{'an' if text[0] in 'aeiou' else 'a'} {text}" for text in (kind.kind, found.kind))
         raise InputError(f"{name}: expected {expected}, found {other}; {found.table_made_by.format(name)}")
-    if bandwidth_gb_s is None or not isinstance(found, Platform | Accelerator):
+    if bandwidth_gb_s is None or not isinstance(found, Board | Accelerator):
         return found
     sources = found.sources | {"bandwidth_gb_s": "given by the user"}
     changed = found.model_dump(by_alias=True) | {"bandwidth_gb_s": bandwidth_gb_s, "sources": sources}

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import ConfigDict, Field, PrivateAttr
 
 from ..formats import InputError, Strict, read_text, validate
-from .by_stage import Timed, Width
+from .by_stage import TimedDevice, Width
 from .device import MAX_BATCH, MAX_CELL_S, MAX_STAGES
 from .platform import plain_name
 
@@ -24,7 +24,7 @@ Cells = dict[tuple[float, ...], float]
 """Seconds by stage and batch size, and by width if it is a stage that takes them."""
 
 
-class Measured(Timed):
+class MeasuredDevice(TimedDevice):
     """A device that is described by times that were measured on it, for one network.
 
     Attributes
@@ -101,7 +101,7 @@ class Measured(Timed):
 
 def import_times(
     path: Path, file: Path, network: str, stages: int, name: str | None = None, gathers: Path | None = None
-) -> Measured:
+) -> MeasuredDevice:
     """Make a device from measured times.
 
     Parameters
@@ -121,7 +121,7 @@ def import_times(
 
     Returns
     -------
-    Measured
+    MeasuredDevice
         The device.
 
     Raises
@@ -138,7 +138,7 @@ def import_times(
         **{key: os.path.relpath(table, file.parent) for key, table in tables.items()},
         "sources": {key: f"measured; imported from {table.name}" for key, table in tables.items()},
     }
-    return Measured.read(content, file)
+    return MeasuredDevice.read(content, file)
 
 
 def _beside(path: Path, key: str, table: str) -> Path:

@@ -18,7 +18,7 @@ def plain_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "_", text)[:80]
 
 
-class Described(Strict):
+class Platform(Strict):
     """A platform of any kind. Each kind adds its numbers and, as the last key, ``sources``.
 
     Attributes

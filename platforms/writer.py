@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from ..formats import toml_lines
-from .platform import Described
+from .platform import Platform
 
 
-def platform_text(platform: Described) -> str:
+def platform_text(platform: Platform) -> str:
     """The text of a platform file, of any kind.
 
     Parameters
     ----------
-    platform : Described
+    platform : Platform
         A board or device.
 
     Returns

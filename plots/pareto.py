@@ -10,7 +10,7 @@ from ..dse.npu.objectives import OBJECTIVES
 from ..dse.npu.pareto import SCALES, Front
 from ..dse.npu.search import SearchOptions
 from ..models import Network
-from ..platforms import Platform
+from ..platforms import Board
 from .canvas import COLOURS, canvas, describe, legible
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ BUDGETS = (0.1, 0.3, 0.6, 1.0)
 """Quantiles of the second axis for which a step line shows the best within."""
 
 
-def draw_front(front: Front, network: Network, platform: Platform, options: SearchOptions) -> Figure:
+def draw_front(front: Front, network: Network, platform: Board, options: SearchOptions) -> Figure:
     """Draw each point of a front, and in steps the best objective within what is spent.
 
     Parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from ..dse.partition.explanation import PartitionExplained
+from ..dse.partition.explanation import PartitionExplanation
 from .canvas import COLOURS, canvas, describe, legible
 
 if TYPE_CHECKING:
@@ -16,12 +16,12 @@ NAMED = 60
 and bars lie upon each other: rows that are computed twice have a mixed colour."""
 
 
-def draw_partition(found: PartitionExplained) -> Figure:
+def draw_partition(found: PartitionExplanation) -> Figure:
     """Draw the rows of each device as bars, layer by layer; rows that two bars have are computed twice.
 
     Parameters
     ----------
-    found : PartitionExplained
+    found : PartitionExplanation
         The partition.
 
     Returns

@@ -66,7 +66,7 @@ class Log(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Goal:
+class ExitGoal:
     """What a choice must keep.
 
     Attributes
@@ -112,7 +112,7 @@ class Goal:
         return self.guard if isinstance(self.guard, float) else self.precision
 
     @property
-    def unguarded(self) -> Goal:
+    def unguarded(self) -> ExitGoal:
         """The same goal without its guard."""
         return replace(self, guard=None)
 
@@ -138,7 +138,7 @@ class Setting(NamedTuple):
     precision: float
 
 
-class Verdict(NamedTuple):
+class CandidateVerdict(NamedTuple):
     """What became of a candidate in a step, and why.
 
     Attributes
@@ -169,7 +169,7 @@ class Verdict(NamedTuple):
     value_s: float | None = None
 
 
-class Step(NamedTuple):
+class ChoiceStep(NamedTuple):
     """One round of the choice: the candidates behind the last exit, judged together.
 
     Attributes
@@ -180,23 +180,23 @@ class Step(NamedTuple):
         Samples that start the stage behind it, n_in.
     limit_s : float
         Time without another exit: t_0 in the first step, T(a, N, n_in) later.
-    verdicts : tuple of Verdict
+    verdicts : tuple of CandidateVerdict
         One for each candidate behind ``after`` that was allowed.
     """
 
     after: int
     batch: int
     limit_s: float
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[CandidateVerdict, ...]
 
     @property
-    def taken(self) -> Verdict | None:
+    def taken(self) -> CandidateVerdict | None:
         """The candidate that was taken, if any."""
         return next((found for found in self.verdicts if found.outcome == "taken"), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ExitChoice:
     """Exits with their thresholds, and how they were found.
 
     Attributes
@@ -205,7 +205,7 @@ class Choice:
         The candidates that were taken, in order of depth; empty if there is none.
     settings : tuple of Setting
         Thresholds of each.
-    steps : tuple of Step
+    steps : tuple of ChoiceStep
         All rounds; in the last one nothing was taken, unless no batch may move on behind what it took.
     ended : {"none left", "all leave"}
         Which of the two terminations of Section 6.4 ended the choice.
@@ -213,11 +213,11 @@ class Choice:
 
     exits: tuple[int, ...]
     settings: tuple[Setting, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ChoiceStep, ...]
     ended: Literal["none left", "all leave"]
 
 
-class Replayed(NamedTuple):
+class LogReplay(NamedTuple):
     """A log that ran through chosen exits in whole batches, one after the other.
 
     Attributes
@@ -293,7 +293,7 @@ def levels_of(log: Log, confidences: Sequence[float]) -> NDArray[np.uint8]:
 
 
 def find_setting(
-    log: Log, candidate: int, levels: NDArray[np.uint8], alive: NDArray[np.bool_], goal: Goal, settled: Floats
+    log: Log, candidate: int, levels: NDArray[np.uint8], alive: NDArray[np.bool_], goal: ExitGoal, settled: Floats
 ) -> tuple[Setting, bool]:
     """Thresholds of a candidate that keep the precision and let most samples leave (Section 6.2).
 
@@ -307,7 +307,7 @@ def find_setting(
         As :func:`levels_of` gives them.
     alive : (N,) ndarray of bool
         Samples that reach the candidate: those that no earlier exit answers.
-    goal : Goal
+    goal : ExitGoal
         The precision to keep, the guard and the thresholds.
     settled : (N,) ndarray of float64
         Score of each sample's answer at the exits so far, at the end for those that are ``alive``.
@@ -349,7 +349,7 @@ def find_setting(
     return best[1], best[2]
 
 
-def precision_margin(total: Floats, squares: Floats | None, end: Floats, goal: Goal) -> Floats:
+def precision_margin(total: Floats, squares: Floats | None, end: Floats, goal: ExitGoal) -> Floats:
     """By how much scores exceed what a goal keeps of the network's own; with the guard ``"bound"``, what is sure of it.
 
     Parameters
@@ -360,7 +360,7 @@ def precision_margin(total: Floats, squares: Floats | None, end: Floats, goal: G
         For the guard ``"bound"``: sums of the squares of what each sample has beyond its part of what is kept.
     end : (N,) ndarray of float64
         Scores at the end of the network.
-    goal : Goal
+    goal : ExitGoal
         The precision and the guard.
 
     Returns
@@ -480,7 +480,7 @@ def exceeded_by(sizes: Ints, share: float) -> int:
     return int(some[max(math.ceil((1 - share) * len(some) - NEARLY), 1) - 1]) if len(some) else 0
 
 
-def choose_exits(log: Log, stage_s: Floats, goal: Goal, allowed: Collection[int] | None = None) -> Choice:
+def choose_exits(log: Log, stage_s: Floats, goal: ExitGoal, allowed: Collection[int] | None = None) -> ExitChoice:
     """Choose exits one after the other, each with its thresholds (Sections 6.1 to 6.4).
 
     Parameters
@@ -489,21 +489,21 @@ def choose_exits(log: Log, stage_s: Floats, goal: Goal, allowed: Collection[int]
         At least one whole batch.
     stage_s : (K + 2, K + 2, b_max + 1) ndarray of float64
         T(a, b, B): time of the layers behind a up to b and of the head of b, for a batch of B; 0 for B = 0.
-    goal : Goal
+    goal : ExitGoal
         Batch size, precision and share of slow batches.
     allowed : collection of int, optional
         Candidates that may be taken; all if not given.
 
     Returns
     -------
-    Choice
+    ExitChoice
         Exits, thresholds, and what became of every candidate in every step.
     """
     levels = levels_of(log, goal.confidences)
     alive = np.ones(len(log.scores), dtype=np.bool_)
     settled = log.scores[:, -1].copy()
-    steps: list[Step] = []
-    taken: list[Verdict] = []
+    steps: list[ChoiceStep] = []
+    taken: list[CandidateVerdict] = []
     after, batch = 0, goal.batch
     ended: Literal["none left", "all leave"] = "none left"
     while batch:
@@ -523,10 +523,10 @@ def choose_exits(log: Log, stage_s: Floats, goal: Goal, allowed: Collection[int]
             break
         batch = exceeded_by(reaching, goal.slow) if goal.posterior == "observed" else _largest(found, step, goal)
     exits, settings = tuple(found.candidate for found in taken), tuple(found.setting for found in taken)
-    return Choice(exits, settings, tuple(steps), ended)
+    return ExitChoice(exits, settings, tuple(steps), ended)
 
 
-def _largest(found: Verdict, step: Step, goal: Goal) -> int:
+def _largest(found: CandidateVerdict, step: ChoiceStep, goal: ExitGoal) -> int:
     """The largest batch that may move on so that the batch is not slow: the border of the green area in Fig. 7."""
     assert found.time_s is not None
     sizes = bin_sizes(goal.width, goal.bins, step.batch)
@@ -537,13 +537,13 @@ def _step(
     log: Log,
     levels: NDArray[np.uint8],
     stage_s: Floats,
-    goal: Goal,
+    goal: ExitGoal,
     alive: NDArray[np.bool_],
     settled: Floats,
     after: int,
     batch: int,
     allowed: Collection[int] | None,
-) -> Step:
+) -> ChoiceStep:
     """Judge every candidate behind an exit, and take the best."""
     limit_s = float(stage_s[after, -1, batch])
     reaching = moving_on(alive, goal.batch)
@@ -553,7 +553,7 @@ def _step(
             continue
         setting, kept = find_setting(log, candidate, levels, alive, goal, settled)
         if not kept:
-            verdicts.append(Verdict(candidate, "imprecise", setting))
+            verdicts.append(CandidateVerdict(candidate, "imprecise", setting))
             continue
         at = goal.confidences.index(setting.confidence)
         moving = moving_on(alive & (levels[:, candidate - 1, setting.column] <= at), goal.batch)
@@ -572,12 +572,12 @@ def _step(
                 outcome = "no gain"
         if slow > goal.slow + NEARLY and (after == 0 or goal.posterior == "observed"):
             outcome = "slow"
-        verdicts.append(Verdict(candidate, outcome, setting, pattern, row, slow, value_s))
+        verdicts.append(CandidateVerdict(candidate, outcome, setting, pattern, row, slow, value_s))
     fit = [at for at, found in enumerate(verdicts) if found.outcome == "longer"]
     if fit:
         first = min(fit, key=lambda at: (verdicts[at].value_s, at))
         verdicts[first] = verdicts[first]._replace(outcome="taken")
-    return Step(after, batch, limit_s, tuple(verdicts))
+    return ChoiceStep(after, batch, limit_s, tuple(verdicts))
 
 
 def replay_exits(
@@ -586,7 +586,7 @@ def replay_exits(
     batch: int,
     exits: Sequence[int],
     settings: Sequence[Setting],
-) -> Replayed:
+) -> LogReplay:
     """Run a log through exits in whole batches, each of which runs alone; survivors are compacted (Section 4.2).
 
     Parameters
@@ -604,7 +604,7 @@ def replay_exits(
 
     Returns
     -------
-    Replayed
+    LogReplay
         Latencies and precision. The precision is that of all samples, whole batches or not.
     """
     alive = np.ones(len(log.scores), dtype=np.bool_)
@@ -625,7 +625,7 @@ def replay_exits(
     clock_s = clock_s + stage_s[at, -1, reaching]
     summed_s += float((reaching * clock_s).sum())
     original_s, own = float(stage_s[0, -1, batch]), log.scores[:, -1].sum()
-    return Replayed(
+    return LogReplay(
         average_s=summed_s / (len(clock_s) * batch),
         tail_s=float(clock_s.mean()),
         original_s=original_s,

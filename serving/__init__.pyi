@@ -5,5 +5,5 @@ from .policies import POLICIES as POLICIES
 from .replay import simulate as simulate, write_requests as write_requests
 from .requirements import judge as judge, parse_requirement as parse_requirement
 from .scheduler import Scheduler as Scheduler, find_policy as find_policy
-from .serve import Served as Served, serve as serve
+from .serve import ServeResult as ServeResult, serve as serve
 from .timeline import write_timeline as write_timeline

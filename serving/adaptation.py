@@ -16,8 +16,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from ..formats import InputError
-from ..rules.exit_choice import NEARLY, Choice, Floats, Goal, Ints, Log, choose_exits
-from .event_loop import Device, Rules, Work
+from ..rules.exit_choice import NEARLY, ExitChoice, ExitGoal, Floats, Ints, Log, choose_exits
+from .event_loop import DeviceArrays, RequestArrays, Rules
 from .policies.interface import VARIANT
 from .replay import play, requests_of
 from .scheduler import Scheduler
@@ -50,7 +50,7 @@ class Exits(NamedTuple):
     columns: tuple[int, ...]
 
     @classmethod
-    def of(cls, choice: Choice) -> Exits:
+    def of(cls, choice: ExitChoice) -> Exits:
         """The exits of a choice."""
         settings = choice.settings
         return cls(choice.exits, tuple(item.confidence for item in settings), tuple(item.column for item in settings))
@@ -98,7 +98,7 @@ class Hardware(NamedTuple):
     stage_s: Floats
 
 
-class Observed(NamedTuple):
+class Observation(NamedTuple):
     """What a number of batches did.
 
     Attributes
@@ -116,7 +116,7 @@ class Observed(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class AdaptiveRun:
     """What happened to every request.
 
     Attributes
@@ -141,20 +141,20 @@ class Served:
         """The first request of every batch, and the number of requests behind them."""
         return np.append(np.flatnonzero(np.diff(self.start_s, prepend=-1.0)), len(self.start_s))
 
-    def blocks(self, log: Log, batches: int) -> list[tuple[int, Observed]]:
+    def blocks(self, log: Log, batches: int) -> list[tuple[int, Observation]]:
         """What every block of so many batches did, by its last request; a shorter one at the end is left out."""
         starts = self.starts()
         ends = range(batches, len(starts), batches)
         return [(int(starts[end]), self.observe(log, starts[end - batches : end + 1])) for end in ends]
 
-    def observe(self, log: Log, starts: Ints | None = None) -> Observed:
+    def observe(self, log: Log, starts: Ints | None = None) -> Observation:
         """What consecutive batches did, by their first requests; all of them if none are given."""
         return observe(
             log, self.start_s, self.finish_s, self.exit, self.starts() if starts is None else starts, self.whole_s
         )
 
 
-def observe(log: Log, start_s: Floats, finish_s: Floats, exit_of: Ints, starts: Ints, whole_s: Floats) -> Observed:
+def observe(log: Log, start_s: Floats, finish_s: Floats, exit_of: Ints, starts: Ints, whole_s: Floats) -> Observation:
     """What consecutive batches did.
 
     Parameters
@@ -170,7 +170,7 @@ def observe(log: Log, start_s: Floats, finish_s: Floats, exit_of: Ints, starts: 
 
     Returns
     -------
-    Observed
+    Observation
         Precision, slow share and latencies.
     """
     rows = np.arange(starts[0], starts[-1])
@@ -178,7 +178,7 @@ def observe(log: Log, start_s: Floats, finish_s: Floats, exit_of: Ints, starts: 
     batch_s = np.maximum.reduceat(took_s, starts[:-1] - starts[0])
     own = log.scores[rows, -1].sum()
     slow = batch_s > whole_s[np.diff(starts)] * (1 + NEARLY)
-    return Observed(
+    return Observation(
         precision=float(log.scores[rows, exit_of[rows] - 1].sum() / own) if own else 1.0,
         slow_share=float(slow.mean()),
         average_s=float(took_s.mean()),
@@ -192,12 +192,12 @@ class _Adapter:
 
     log: Log
     past: Log
-    goal: Goal
+    goal: ExitGoal
     window: int
     hardware: list[Hardware]
     stage_s: Floats
-    work: Work
-    device: Device
+    work: RequestArrays
+    device: DeviceArrays
     rules: Rules
     exits: Exits
     changes: list[Change] = field(default_factory=list)
@@ -261,7 +261,7 @@ class _Adapter:
             starts = np.append(starts, done)  # the last of them has returned as a whole
         return None if len(starts) <= self.window else starts[-self.window - 1 :]
 
-    def _judge(self, found: Observed, recent: Log) -> tuple[Cause | None, Exits]:
+    def _judge(self, found: Observation, recent: Log) -> tuple[Cause | None, Exits]:
         """Why something has to change, and what then holds: precision comes first (Section 7.6)."""
         if found.precision < self.goal.precision and self.exits.places:
             return "precision", self._stricter(recent)
@@ -299,7 +299,7 @@ def adapt(
     log: Log,
     arrival_s: Floats,
     stage_s: Floats,
-    goal: Goal,
+    goal: ExitGoal,
     exits: Exits,
     past: Log,
     scheduler: Scheduler,
@@ -308,7 +308,7 @@ def adapt(
     slo_s: float | None = None,
     hardware: Sequence[Hardware] = (),
     load: Sequence[float] | None = None,
-) -> Served:
+) -> AdaptiveRun:
     """Serve requests with PAME, and let exits and thresholds follow what arrives.
 
     Parameters
@@ -320,7 +320,7 @@ def adapt(
         When each request arrives, in order.
     stage_s : (K + 2, K + 2, b_max + 1) ndarray of float64
         T(a, b, B) of the device.
-    goal : Goal
+    goal : ExitGoal
         What must be kept; its batch is the policy's.
     exits : Exits
         What holds at the beginning.
@@ -339,7 +339,7 @@ def adapt(
 
     Returns
     -------
-    Served
+    AdaptiveRun
         What happened to every request, and every change.
 
     Raises
@@ -355,8 +355,8 @@ def adapt(
     policy = replace(scheduler.policy, thresholds=True)
     count = len(arrival_s)
     requests = requests_of(arrival_s, math.inf if slo_s is None else slo_s)
-    work = Work(requests, np.full(count, candidates + 1), np.zeros((count, candidates)))
-    device = Device(
+    work = RequestArrays(requests, np.full(count, candidates + 1), np.zeros((count, candidates)))
+    device = DeviceArrays(
         time_s=np.zeros((VARIANTS, candidates + 1, most + 1)),
         latency_s=stage_s[None],
         segment_at=np.arange(candidates + 1),
@@ -384,4 +384,4 @@ def adapt(
         replace(scheduler, policy=policy), work, device, rules, scheduler.lanes, progress=adapter.look, events=EVENTS
     )
     served = run.requests
-    return Served(served.start_s, served.finish_s, served.exit, adapter.changes, stage_s[0, -1])
+    return AdaptiveRun(served.start_s, served.finish_s, served.exit, adapter.changes, stage_s[0, -1])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ..jit import compiled
 from .policies.estimates import narrowest
-from .policies.interface import DECIDE, LANE, LANES, LATENCY, REQUESTS, VARIANTS, Data, View
+from .policies.interface import DECIDE, LANE, LANES, LATENCY, REQUESTS, VARIANTS, Data, LaneView
 
 OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE, TOO_NARROW = range(5)
 FAULTS = {
@@ -67,7 +67,7 @@ CLOCK = np.dtype(
 """What the loop counts."""
 
 
-class Device(NamedTuple):
+class DeviceArrays(NamedTuple):
     """What a device takes for a network.
 
     Attributes
@@ -101,7 +101,7 @@ class Device(NamedTuple):
     wake_up_s: float = 0.0
 
 
-class Work(NamedTuple):
+class RequestArrays(NamedTuple):
     """Requests, and where they leave the network.
 
     Attributes
@@ -209,8 +209,8 @@ _f1, _i1, _f2, _i2 = types.float64[::1], types.int64[::1], types.float64[:, ::1]
 _f3, _i3 = types.float64[:, :, ::1], types.int64[:, :, ::1]
 _SIGNATURE = types.int64(
     types.FunctionType(DECIDE),
-    types.NamedTuple((REQUESTS, _i1, _f2), Work),
-    types.NamedTuple((_f3, LATENCY, _i1, _i1, _f2, _f1, VARIANTS, _f), Device),
+    types.NamedTuple((REQUESTS, _i1, _f2), RequestArrays),
+    types.NamedTuple((_f3, LATENCY, _i1, _i1, _f2, _f1, VARIANTS, _f), DeviceArrays),
     types.NamedTuple((_f1, _f1, _f1, _i, _f), Rules),
     types.NamedTuple(
         (types.Array(from_dtype(CLOCK), 1, "C"), LANES, types.Array(from_dtype(BATCH), 1, "C"), _i1, _i1), State
@@ -371,9 +371,9 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
     ----------
     decide : policy
         See ``policies.interface``.
-    work : Work
+    work : RequestArrays
         The requests.
-    device : Device
+    device : DeviceArrays
         What it takes for the network.
     rules : Rules
         The policy's parameters, memory and limits.
@@ -469,7 +469,7 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
                     top = batches[lane.offset + depth - 1]
                     deadline_s, samples, places = top.due_s, lane.samples, top.places
                     stage, segment, variant = top.stage, top.segment, top.variant
-                view = View(
+                view = LaneView(
                     now, k, b_max, segment_at.size, stages, steps, variants.size, waiting, head_s, head_due_s, depth,
                     lane.in_flight, lane.admitted, deadline_s, samples, places, stage, segment, variant, clock.head,
                     lane.offset,

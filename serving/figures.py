@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .metrics import QUANTILES, Summary
-from .one_run import Told
+from .one_run import RunInterval
 
 
 class Figure(NamedTuple):
@@ -45,13 +45,17 @@ class Figure(NamedTuple):
         value = getattr(getattr(summary, self.part) if self.part else summary, self.key, None)
         return None if value is None else float(value)
 
-    def told(self, summary: Summary) -> Told:
+    def told(self, summary: Summary) -> RunInterval:
         """Its 95 % interval, or how many more requests there must be for one; nothing for a figure that has none."""
         if self.name in QUANTILES:
             found = summary.percentile(self.name)
-            return Told(found.interval_s, found.more_requests_needed)
+            return RunInterval(found.interval_s, found.more_requests_needed)
         intervals = {"mean": summary.mean_interval_s, "violation_rate": summary.violation_interval}
-        return Told(intervals[self.name], summary.more_requests_needed) if self.name in intervals else Told(None, 0)
+        return (
+            RunInterval(intervals[self.name], summary.more_requests_needed)
+            if self.name in intervals
+            else RunInterval(None, 0)
+        )
 
 
 SHOWN_IN = {"share": ("%", 1e2), "/s": ("/s", 1.0), "bytes": ("MB", 1e-6), "J": ("mJ", 1e3), "squared": ("", 1.0)}

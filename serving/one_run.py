@@ -61,7 +61,7 @@ def nearest_rank(ordered: NDArray[np.float64], quantile: float) -> float:
     return float(ordered[max(0, math.ceil(quantile * len(ordered) - 1e-9) - 1)])
 
 
-class Told(NamedTuple):
+class RunInterval(NamedTuple):
     """What a run tells of a figure: its 95 % interval, or about how many more requests there must be for one.
 
     The number is rounded up to two digits.  Both are missing for the mean latency if a request did not return, and for
@@ -110,30 +110,30 @@ class OneRun:
         # pieces that are short beside the time a queue takes to forget show less dependence than there is
         self._told = min(self.independent, self._count / dependence(side, self._starts))
 
-    def mean(self) -> Told:
+    def mean(self) -> RunInterval:
         """The mean latency: Student's interval, corrected for skewness (Hall, JRSS B, 1992).
 
         Returns
         -------
-        Told
+        RunInterval
             Without an interval also if a request did not return.
         """
         if self.independent < LEAST:
             return self._too_short(LEAST, self._told)
         if not math.isfinite(self.ordered_s[-1]):
-            return Told(None, 0)
+            return RunInterval(None, 0)
         count, mean = self._count, float(self.latency_s.mean())
         excess = _excess(self.latency_s, self._starts)
         square = float((excess**2).sum())
         if square == 0.0:
-            return Told(Interval(mean, mean), 0)
+            return RunInterval(Interval(mean, mean), 0)
         least = float(self.latency_s.var()) / self.independent
         error = math.sqrt(max(PARTS / (PARTS - 1) * square / count**2, least))
         skewness, t = float((excess**3).sum()) / square**1.5, self._t
         low, high = mean - _unskewed(t, skewness) * error, mean - _unskewed(-t, skewness) * error
-        return Told(Interval(max(0.0, low), high), 0)
+        return RunInterval(Interval(max(0.0, low), high), 0)
 
-    def share(self, chosen: NDArray[np.bool_]) -> Told:
+    def share(self, chosen: NDArray[np.bool_]) -> RunInterval:
         """The share of requests with a property: Wilson's interval, with as many requests as are independent.
 
         Parameters
@@ -147,9 +147,9 @@ class OneRun:
         # a few that come together may be one event, so a rare property is bounded as if it were less rare
         rare = RARE / self.independent
         low = share_interval(min(share, 1 - rare), count, self._t).low
-        return Told(Interval(low, share_interval(max(share, rare), count, self._t).high), 0)
+        return RunInterval(Interval(low, share_interval(max(share, rare), count, self._t).high), 0)
 
-    def quantile(self, quantile: float) -> Told:
+    def quantile(self, quantile: float) -> RunInterval:
         """A percentile: the latencies at the ranks between which the share of requests below it lies.
 
         Parameters
@@ -165,15 +165,15 @@ class OneRun:
         if half >= min(quantile, 1 - quantile):  # beyond the smallest or the largest latency
             return self._too_short(t**2 * max(quantile, 1 - quantile) / min(quantile, 1 - quantile), count)
         low, high = (min(int((quantile + side) * self._count), self._count - 1) for side in (-half, half))
-        return Told(Interval(float(self.ordered_s[low]), float(self.ordered_s[high])), 0)
+        return RunInterval(Interval(float(self.ordered_s[low]), float(self.ordered_s[high])), 0)
 
-    def _too_short(self, need: float, worth: float) -> Told:
+    def _too_short(self, need: float, worth: float) -> RunInterval:
         """No interval, for a run that is worth fewer independent requests than it needs."""
         if self._at_once:
-            return Told(None, 0)
+            return RunInterval(None, 0)
         more = math.ceil(self._count * (need / worth - 1))
         unit = 10 ** max(0, len(str(more)) - 2)
-        return Told(None, max(1, -(-more // unit)) * unit)
+        return RunInterval(None, max(1, -(-more // unit)) * unit)
 
     def _worth(self, chosen: NDArray[np.bool_]) -> float:
         """How many independent requests tell as much about a share; at most as many as for the median."""

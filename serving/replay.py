@@ -17,14 +17,14 @@ from numba.extending import is_jitted
 from numpy.typing import NDArray
 
 from ..formats import InputError
-from ..jit import Address
-from ..tables.latency import LatencyTable, Segments, SubNet
+from ..jit import FunctionAddress
+from ..tables.latency import LatencyTable, Segments, SubNetEntry
 from ..traffic.rows import more
 from ..traffic.trace import Trace, write_columns
 from ..traffic.traffic import Traffic, places
-from .event_loop import FAULTS, OK, Device, Record, Rules, State, Work, begin, run_events
+from .event_loop import FAULTS, OK, DeviceArrays, Record, RequestArrays, Rules, State, begin, run_events
 from .metrics import Replay, Runs
-from .policies import Decide, Decision, Policy, View, compile_policy
+from .policies import Decide, Decision, LaneView, Policy, compile_policy
 from .policies.interface import DECIDE, REQUEST, VARIANT, Data
 from .scheduler import Scheduler
 
@@ -139,13 +139,13 @@ class Case:
     traffic: Traffic
     scheduler: Scheduler
     segments: Segments
-    work: Work
-    device: Device
+    work: RequestArrays
+    device: DeviceArrays
     rules: Rules
     lanes: int
     levels: int
 
-    def replay(self, run: Run, until_s: float, *, recorded: bool) -> Replay:
+    def replay(self, run: LoopRun, until_s: float, *, recorded: bool) -> Replay:
         """What happened to every request."""
         (clock, state, served, ran), traffic, calls_s = run, self.traffic, self.scheduler.call_s
         cut = cut_off(state, served, self.device, until_s)
@@ -196,7 +196,7 @@ def runs_of(record: Record, members: int) -> Runs:
     return Runs(begin_s, end_s, segment, batch, level, flags, lane, record.members[:members])
 
 
-class Run(NamedTuple):
+class LoopRun(NamedTuple):
     """What the event loop left: its clock and lanes, the requests as they were served, and what ran."""
 
     clock: Any
@@ -207,24 +207,24 @@ class Run(NamedTuple):
 
 def play(
     scheduler: Scheduler,
-    work: Work,
-    device: Device,
+    work: RequestArrays,
+    device: DeviceArrays,
     rules: Rules,
     lanes: int = 1,
     until_s: float = math.inf,
     room: tuple[int, int] = (0, 0),
     progress: Callable[[int, int], None] | None = None,
     events: int = EVENTS,
-) -> Run:
+) -> LoopRun:
     """Run the event loop to its end.
 
     Parameters
     ----------
     scheduler : Scheduler
         The policy.
-    work : Work
+    work : RequestArrays
         The requests.
-    device : Device
+    device : DeviceArrays
         What serves them.
     rules : Rules
         The policy's parameters, memory and limits.
@@ -242,7 +242,7 @@ def play(
 
     Returns
     -------
-    Run
+    LoopRun
         What happened.
 
     Raises
@@ -262,11 +262,18 @@ def play(
         advance(until_s, events)
         if progress is not None:
             progress(int(clock.returned), count)
-    return Run(clock, state, work.requests, record)
+    return LoopRun(clock, state, work.requests, record)
 
 
 def stepper(
-    scheduler: Scheduler, work: Work, device: Device, rules: Rules, state: State, record: Record, *, short: bool = False
+    scheduler: Scheduler,
+    work: RequestArrays,
+    device: DeviceArrays,
+    rules: Rules,
+    state: State,
+    record: Record,
+    *,
+    short: bool = False,
 ) -> Callable[[float, int], None]:
     """The event loop on these arrays: a function of the time at which it stops, and of the instants it looks at.
 
@@ -277,7 +284,7 @@ def stepper(
     """
     decide, loop = _compiled(scheduler.policy.decide)
     by_address = short and is_jitted(decide) and decide.__module__.startswith(OUR_POLICIES)
-    policy: Any = Address(decide, DECIDE) if by_address else decide
+    policy: Any = FunctionAddress(decide, DECIDE) if by_address else decide
 
     def advance(until_s: float, events: int) -> None:
         try:
@@ -292,7 +299,7 @@ def stepper(
     return advance
 
 
-class Cut(NamedTuple):
+class CutOff(NamedTuple):
     """What had begun and was not done when a simulation was stopped.
 
     Attributes
@@ -308,7 +315,7 @@ class Cut(NamedTuple):
     call_s: float
 
 
-def cut_off(state: State, requests: Any, device: Device, until_s: float) -> Cut:
+def cut_off(state: State, requests: Any, device: DeviceArrays, until_s: float) -> CutOff:
     """What the lanes had begun when the simulation was stopped; preempted requests have stood still until then."""
     launches, overhead_s, call_s = np.zeros(device.time_s.shape), 0.0, 0.0
     lanes: Any = state.lanes
@@ -328,7 +335,7 @@ def cut_off(state: State, requests: Any, device: Device, until_s: float) -> Cut:
         launches[run] += missing
         overhead_s += missing * (lane.end_s - lane.begin_s - device.time_s[run]) + min(late_s, lane.wait_s)
         call_s += max(0.0, late_s - lane.wait_s)
-    return Cut(launches, overhead_s, call_s)
+    return CutOff(launches, overhead_s, call_s)
 
 
 def _levels(policy: Policy, traffic: Traffic, exits: int) -> int:
@@ -373,7 +380,7 @@ def requests_of(arrival_s: NDArray[np.float64], slo_s: NDArray[np.float64] | flo
     return requests
 
 
-def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> Work:
+def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> RequestArrays:
     """Traffic as the event loop takes it, for a network with so many exits, and so many steps of its last stage.
 
     With ``levels`` thresholds of the policy these decide the exits.
@@ -388,10 +395,10 @@ def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> Wor
     confidences, exits = np.zeros((0, 0)), traffic.exits
     if levels and trace.confidences is not None:
         confidences, exits = np.ascontiguousarray(trace.confidences[:, :levels]), np.full(len(traffic), last)
-    return Work(requests, places(exits, steps if trace.steps is None else trace.steps, last), confidences)
+    return RequestArrays(requests, places(exits, steps if trace.steps is None else trace.steps, last), confidences)
 
 
-def device_of(table: LatencyTable, segments: Segments) -> Device:
+def device_of(table: LatencyTable, segments: Segments) -> DeviceArrays:
     """A latency table as the event loop takes it."""
     last, steps = len(table.exits), table.exits[-1].steps
     segment, repeated = np.arange(len(segments.stage)), np.flatnonzero(segments.stage == last)
@@ -399,7 +406,7 @@ def device_of(table: LatencyTable, segments: Segments) -> Device:
     step = np.repeat(np.arange(steps), [len(segment), *[len(repeated)] * (steps - 1)])
     stage = segments.stage[segment_at] + step
     ends_stage = np.append(stage[1:] != stage[:-1], True)
-    return Device(
+    return DeviceArrays(
         time_s=segments.time_s,
         latency_s=table.arrays(),
         segment_at=segment_at,
@@ -415,7 +422,7 @@ def variants_of(table: LatencyTable) -> NDArray[np.void]:
     """What a policy knows of each variant of a table, as records of ``VARIANT``."""
     found = np.zeros(table.variants, VARIANT).view(np.recarray)
     widths = np.array(table.widths or [math.inf])
-    known = [net.accuracy for net in table.subnets or [SubNet(name="")]]
+    known = [net.accuracy for net in table.subnets or [SubNetEntry(name="")]]
     accuracy = np.array([math.nan if value is None else value for value in known])
     found.state, found.subnet, width = np.unravel_index(np.arange(table.variants), table.axes)
     found.width = widths[width]
@@ -442,7 +449,7 @@ def _compiled(decide: Decide) -> tuple[Decide, Any]:
 def _whole_numbers(decide: Decide) -> Decide:
     """The decision with the types that compiled code gives it; a number that is not whole raises ``TypeError``."""
 
-    def checked(view: View, data: Data) -> Decision:
+    def checked(view: LaneView, data: Data) -> Decision:
         admit, skip, run, wake_s, compact, variant, delay_s = decide(view, data)
         return Decision(index(admit), index(skip), index(run), wake_s, compact, index(variant), delay_s)
 

@@ -87,7 +87,7 @@ class Requirement:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RequirementVerdict:
     """Whether a requirement holds.
 
     Attributes
@@ -183,7 +183,7 @@ def check_stated(requirements: Iterable[Requirement], **stated: object) -> None:
             raise InputError(f'requirement: "{item.text}": {_UNKNOWN[item.name]}')
 
 
-def judge(requirement: Requirement, summary: Summary) -> Outcome:
+def judge(requirement: Requirement, summary: Summary) -> RequirementVerdict:
     """Check a requirement on the figures of a replay.
 
     Parameters
@@ -195,7 +195,7 @@ def judge(requirement: Requirement, summary: Summary) -> Outcome:
 
     Returns
     -------
-    Outcome
+    RequirementVerdict
         Whether the requirement holds, by what margin, and whether the confidence interval agrees.
 
     Raises
@@ -213,7 +213,7 @@ def judge(requirement: Requirement, summary: Summary) -> Outcome:
         margin = -margin
     holds = requirement.allows(value)
     certain = None if interval is None else requirement.side(interval) is holds
-    return Outcome(
+    return RequirementVerdict(
         name, requirement.comparator, requirement.unit, requirement.bound, value, holds,
         margin + 0.0, interval, certain, needed,
     )  # fmt: skip

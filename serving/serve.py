@@ -11,13 +11,13 @@ from .bound import least_violations
 from .inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
 from .metrics import Replay, Summary, summarise
 from .replay import record_runs, simulate
-from .requirements import Outcome, Requirement, check_stated, judge
+from .requirements import Requirement, RequirementVerdict, check_stated, judge
 from .subnets import stated_of
 from .timeline import check_timeline_size
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServeResult:
     """What became of the requests.
 
     Attributes
@@ -28,14 +28,14 @@ class Served:
         Its figures.
     unavoidable_violations : int
         Violations that no scheduler prevents.
-    requirements : list of Outcome
+    requirements : list of RequirementVerdict
         Whether each requirement holds, in their order.
     """
 
     replay: Replay
     summary: Summary
     unavoidable_violations: int
-    requirements: list[Outcome]
+    requirements: list[RequirementVerdict]
 
 
 def serve(
@@ -48,7 +48,7 @@ def serve(
     requirements: Sequence[Requirement] = (),
     record: bool = False,
     progress: Callable[[int, int], None] | None = None,
-) -> Served:
+) -> ServeResult:
     """Serve requests and say what their users experience.
 
     Parameters
@@ -72,7 +72,7 @@ def serve(
 
     Returns
     -------
-    Served
+    ServeResult
         The replay, its figures and the outcome.
 
     Raises
@@ -93,4 +93,4 @@ def serve(
         check_timeline_size(replay)
         replay = record_runs(replay, scheduler)
     summary = summarise(replay)
-    return Served(replay, summary, least_violations(replay), [judge(item, summary) for item in requirements])
+    return ServeResult(replay, summary, least_violations(replay), [judge(item, summary) for item in requirements])

@@ -10,7 +10,7 @@ import numpy as np
 from ..dse.exits.tabulate import goal_of
 from ..formats import InputError, read_table
 from ..rules.exit_choice import Log, log_of
-from ..serving.adaptation import Exits, Hardware, Observed, Served, adapt
+from ..serving.adaptation import AdaptiveRun, Exits, Hardware, Observation, adapt
 from ..serving.inputs import AnyPolicy, as_scheduler
 from ..serving.policies import POLICIES
 from ..tables.exit_plan import TIMES_FILE, ExitPlan, InferenceTime, read_plan
@@ -21,7 +21,7 @@ from ..traffic.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
-class Adapted:
+class AdaptationResult:
     """What became of the requests.
 
     Attributes
@@ -30,11 +30,11 @@ class Adapted:
         The plan of the beginning.
     candidates : list of str
         The layers that candidates follow.
-    served : Served
+    served : AdaptiveRun
         What happened to every request, and every change.
     log : Log
         What each of them drew.
-    whole : Observed
+    whole : Observation
         Precision, slow batches and latencies of all batches.
     arrival_s : (N,) ndarray of float64
         When each arrived.
@@ -42,9 +42,9 @@ class Adapted:
 
     plan: ExitPlan
     candidates: list[str]
-    served: Served
+    served: AdaptiveRun
     log: Log
-    whole: Observed
+    whole: Observation
     arrival_s: np.ndarray
 
 
@@ -60,7 +60,7 @@ def serve_adaptively(
     from_s: float | None = None,
     then_samples: Path | None = None,
     then_times: Path | None = None,
-) -> Adapted:
+) -> AdaptationResult:
     """Serve a trace with a plan, and let exits and thresholds follow.
 
     Parameters
@@ -88,7 +88,7 @@ def serve_adaptively(
 
     Returns
     -------
-    Adapted
+    AdaptationResult
         What happened, and every change.
 
     Raises
@@ -152,7 +152,7 @@ def serve_adaptively(
         log, trace.arrival_s, times.array(), goal_of(plan), exits, past, scheduler,
         window=window, slo_s=slo_s, hardware=hardware, load=table.load,
     )  # fmt: skip
-    return Adapted(plan, times.candidates, served, log, served.observe(log), trace.arrival_s)
+    return AdaptationResult(plan, times.candidates, served, log, served.observe(log), trace.arrival_s)
 
 
 def _fitting(path: Path, times: InferenceTime, measure: Measure) -> Samples:

@@ -43,7 +43,7 @@ NO_COLUMNS = Columns()
 """Requests that state nothing."""
 
 
-class Estimated(NamedTuple):
+class FigureEstimate(NamedTuple):
     """A figure of all requests at a rate, with its 95 % interval.
 
     Runs that are too short for an interval still have a lower end; the upper one is then as large as it can be.
@@ -63,7 +63,7 @@ class Probe:
     rate_per_s: float
     requests: int
     verdict: str
-    estimates: list[Estimated]
+    estimates: list[FigureEstimate]
     broken: str | None
 
 
@@ -193,7 +193,7 @@ def _needed(name: str) -> int:
     return max(LEAST, requests_for(QUANTILES.get(name, 0.5)))
 
 
-class _Ran(NamedTuple):
+class _RunRecord(NamedTuple):
     """What a run told: each request's latency, whether it found the system empty, whether it was late; figures."""
 
     latency_s: NDArray[np.float64]
@@ -202,7 +202,7 @@ class _Ran(NamedTuple):
     figures: dict[str, float]
 
 
-def _estimates(names: Sequence[str], runs: Sequence[_Ran]) -> list[Estimated]:
+def _estimates(names: Sequence[str], runs: Sequence[_RunRecord]) -> list[FigureEstimate]:
     """Each figure of several runs; joined they are one run, because each of them begins with an empty system."""
     latency_s, fresh, violated = (np.concatenate([run[i] for run in runs]) for i in range(3))
     joined, found = OneRun(latency_s, fresh), []
@@ -211,7 +211,7 @@ def _estimates(names: Sequence[str], runs: Sequence[_Ran]) -> list[Estimated]:
         mean, over_seeds = float(values.mean()), mean_interval(values)
         assert over_seeds is not None
         if name in _SHARES_OF_USE:
-            found.append(Estimated(mean, Interval(max(0.0, over_seeds.low), min(1.0, over_seeds.high))))
+            found.append(FigureEstimate(mean, Interval(max(0.0, over_seeds.low), min(1.0, over_seeds.high))))
             continue
         if name == "mean":
             value, told, most = mean, joined.mean(), math.inf
@@ -222,12 +222,12 @@ def _estimates(names: Sequence[str], runs: Sequence[_Ran]) -> list[Estimated]:
             value, told, most = nearest_rank(joined.ordered_s, quantile), joined.quantile(quantile), math.inf
         # a queue that began empty grows: longer runs are no better, so what the seeds agree on is a lower end
         least = Interval(min(value, max(0.0, over_seeds.low)), most)
-        found.append(Estimated(value, told.interval or least))
+        found.append(FigureEstimate(value, told.interval or least))
     return found
 
 
 @dataclass(slots=True)
-class _Search:
+class _RateSearch:
     """Probes, and what they cost.
 
     ``drawn`` holds common random numbers: a seed's traffic at any rate is that at 1 request/s, rescaled,
@@ -259,12 +259,12 @@ class _Search:
                 for seed, trace in enumerate(traces)
             ]
 
-    def _run(self, at: tuple[float, int], seed: int) -> _Ran:
+    def _run(self, at: tuple[float, int], seed: int) -> _RunRecord:
         rate_per_s, count = at
         replay = simulate(self.table, at_rate(self.drawn[seed], rate_per_s, count), self.scheduler)
         summary = summarise(replay)
         figures = {item.name: float(FIGURES[item.name].of(summary) or 0.0) for item in self.requirements}
-        return _Ran(replay.latency_s, replay.fresh, replay.violated, figures)
+        return _RunRecord(replay.latency_s, replay.fresh, replay.violated, figures)
 
     def probe(self, rate_per_s: float) -> str:
         """Decide a rate, with twice the requests as long as an interval holds the bound."""
@@ -366,7 +366,7 @@ def find_capacity(
         raise InputError(f"requests: expected at least 1 and at most {cap:,}, the most of a run, found {requests:,}")
     check_monotone(requirements, seeds * cap)
     check_stated(requirements, mac_share=latency.peak_macs_per_s)
-    search = _Search(
+    search = _RateSearch(
         latency, scheduler, requirements, slo_s, columns, predict_depth, seeds, requests, cap, threads, progress
     )
     _bracket(search, low, high, tolerance)
@@ -388,7 +388,7 @@ def find_capacity(
     )
 
 
-def _bracket(search: _Search, low: float, high: float, tolerance: float) -> None:
+def _bracket(search: _RateSearch, low: float, high: float, tolerance: float) -> None:
     """Halve the rate until it is kept, then bisect: where it is kept no longer, and where it surely fails."""
     rate = high
     while search.probe(rate) != KEPT and rate > low:

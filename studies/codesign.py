@@ -12,7 +12,7 @@ from ..dse.npu.latency import tabulate_latency
 from ..dse.npu.search import SearchOptions, search
 from ..dse.npu.space import Tile
 from ..models import Network
-from ..platforms import Platform
+from ..platforms import Board
 from ..serving.inputs import AnyPolicy, Requests, as_scheduler
 from ..serving.metrics import Summary, summarise
 from ..serving.replay import simulate
@@ -76,7 +76,7 @@ class Codesign:
 
 def codesign(
     network: Network,
-    platform: Platform,
+    platform: Board,
     options: SearchOptions,
     requests: Requests,
     policy: AnyPolicy,

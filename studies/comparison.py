@@ -17,12 +17,12 @@ from pydantic import PlainSerializer
 
 from .. import __version__
 from ..dse.npu.space import Tile
-from ..formats import InputError, Printed, check_resumable, read_printed, write_file
+from ..formats import InputError, JsonRecord, check_resumable, read_printed, write_file
 from ..tables.latency import LatencyTable
-from .designs import Asked
+from .designs import DesignRequest
 from .estimates import Difference, Estimate
-from .scenario import DRAWN, Contender, Point, Scenario
-from .store import COMPARED, DESIGNS, RUNS, Engine, Run, RunTable, Store, find_engines, run_each
+from .scenario import DRAWN, Contender, GridPoint, Scenario
+from .store import COMPARED, DESIGNS, RUNS, GridRun, RunTable, ServingTable, Store, find_engines, run_each
 from .workers import workers
 
 SCHEMA = "fluidb.compare-output/1"
@@ -41,7 +41,7 @@ Design = Annotated[Tile, PlainSerializer(Tile._asdict)]
 """The NPU <T_R,T_P,T_C> that was found for a contender; a file has its parts by name."""
 
 
-class Standing(Printed):
+class Standing(JsonRecord):
     """A contender at a point: its NPU (on a table none), its figures, their differences to the baseline's."""
 
     name: str
@@ -50,7 +50,7 @@ class Standing(Printed):
     differences: dict[str, Difference] | None
 
 
-class PointResult(Printed):
+class PointResult(JsonRecord):
     """A point of the grid, and every contender there, in the order of the scenario."""
 
     case: str
@@ -96,7 +96,7 @@ class PointResult(Printed):
         return f'case "{self.case}", {self.objective}, {self.arrivals}, {self.requests:,} requests'
 
 
-class ContenderRow(Printed):
+class ContenderRow(JsonRecord):
     """A contender as the scenario has it: its policy, and what its NPU was searched for, if any case searches one."""
 
     name: str
@@ -104,7 +104,7 @@ class ContenderRow(Printed):
     engine: dict[str, Any] | None
 
 
-class Comparison(Printed):
+class Comparison(JsonRecord):
     """The outcome of a scenario, ``fluidb.compare-output/1``.
 
     Attributes
@@ -206,18 +206,18 @@ def compare(
     seeds, store = scenario.file.seeds, Store(folder)
     grid = [(point, contender) for point in scenario.points for contender in scenario.contenders]
     tables = {point.site.keys.label: point.site.on for point in scenario.points}
-    given = {label: Engine.of(on) for label, on in tables.items() if isinstance(on, LatencyTable)}
+    given = {label: ServingTable.of(on) for label, on in tables.items() if isinstance(on, LatencyTable)}
     asked = {_npu(*cell): _asked(*cell) for cell in grid if cell[0].site.keys.label not in given}  # each search once
     total = len(asked) + len(grid) * len(seeds)
     report = progress or (lambda _done, _total: None)
     with workers(scheduler, threads) as at:
-        engines: dict[str, Engine] = {}
+        engines: dict[str, ServingTable] = {}
         names = list(asked)
         for index, engine in find_engines(list(asked.values()), store, at):
             engines[names[index]] = engine
             report(len(engines), total)
         serving = [given.get(cell[0].site.keys.label) or engines[_npu(*cell)] for cell in grid]
-        runs = [Run(*cell, engine, seed) for cell, engine in zip(grid, serving, strict=True) for seed in seeds]
+        runs = [GridRun(*cell, engine, seed) for cell, engine in zip(grid, serving, strict=True) for seed in seeds]
         finished: dict[int, RunTable] = {}
         reused = 0
         for index, table, kept in run_each(runs, store, at):
@@ -243,16 +243,16 @@ def compare(
     return found, reused
 
 
-def _asked(point: Point, contender: Contender) -> Asked:
+def _asked(point: GridPoint, contender: Contender) -> DesignRequest:
     return *point.site.npu, point.site.options(contender)
 
 
-def _npu(point: Point, contender: Contender) -> str:
+def _npu(point: GridPoint, contender: Contender) -> str:
     """What tells NPUs apart; cases may share one under different names, objectives and traffic."""
     return repr(_asked(point, contender))
 
 
-def _points(scenario: Scenario, runs: list[Run], tables: dict[int, RunTable]) -> list[PointResult]:
+def _points(scenario: Scenario, runs: list[GridRun], tables: dict[int, RunTable]) -> list[PointResult]:
     """Means, intervals and differences; runs are in the order of points, contenders and seeds."""
     seeds, baseline, found = scenario.file.seeds, scenario.file.baseline, []
     made = ((run.engine.tile, tables[index]) for index, run in enumerate(runs))
@@ -282,7 +282,7 @@ def _points(scenario: Scenario, runs: list[Run], tables: dict[int, RunTable]) ->
     return found
 
 
-def _described(point: Point, contenders: list[Standing]) -> PointResult:
+def _described(point: GridPoint, contenders: list[Standing]) -> PointResult:
     site, on = point.site, point.site.on
     return PointResult(
         case=site.keys.label,
@@ -320,7 +320,7 @@ def read_comparison(path: Path) -> Comparison:
     return read_printed(Comparison, path, SCHEMA, "an earlier comparison", "fluidb compare SCENARIO --json")
 
 
-class Change(Printed):
+class FigureChange(JsonRecord):
     """A figure that moved against an earlier comparison, beyond noise.
 
     Attributes
@@ -348,7 +348,7 @@ class Change(Printed):
     high: float | None
 
 
-class Against(Printed):
+class EarlierComparison(JsonRecord):
     """A comparison held against an earlier one.
 
     Attributes
@@ -357,14 +357,14 @@ class Against(Printed):
         ``"paired"`` where both have the same seeds, else ``"welch"``.
     figures : int
         How many were judged.
-    worse, better : list of Change
+    worse, better : list of FigureChange
         Those that moved beyond noise.
     """
 
     method: str
     figures: int
-    worse: list[Change]
-    better: list[Change]
+    worse: list[FigureChange]
+    better: list[FigureChange]
 
 
 def check_match(scenario: Scenario, earlier: Comparison, path: Path) -> None:
@@ -402,7 +402,7 @@ def check_match(scenario: Scenario, earlier: Comparison, path: Path) -> None:
         raise InputError(f"{path}: expected two seeds or more, here and there, to tell a change from noise")
 
 
-def against(now: Comparison, earlier: Comparison) -> Against:
+def against(now: Comparison, earlier: Comparison) -> EarlierComparison:
     """Say which figures moved beyond noise since an earlier comparison.
 
     Figures are paired by seed where both have the same seeds; else the means are
@@ -415,12 +415,12 @@ def against(now: Comparison, earlier: Comparison) -> Against:
 
     Returns
     -------
-    Against
+    EarlierComparison
         What got worse, and what better.
     """
     there = {(point.key, item.name): item for point in earlier.points for item in point.contenders}
-    worse: list[Change] = []
-    better: list[Change] = []
+    worse: list[FigureChange] = []
+    better: list[FigureChange] = []
     methods: list[str] = []
     for point in now.points:
         for item in point.contenders:
@@ -434,7 +434,7 @@ def against(now: Comparison, earlier: Comparison) -> Against:
                 if not found.beyond_noise:
                     continue
                 (better if figure.better * found.mean > 0 else worse).append(
-                    Change(
+                    FigureChange(
                         case=point.case,
                         slo_s=point.slo_s,
                         rate_per_s=point.rate_per_s,
@@ -448,4 +448,6 @@ def against(now: Comparison, earlier: Comparison) -> Against:
                         high=found.high,
                     )
                 )
-    return Against(method=" and ".join(sorted(set(methods))), figures=len(methods), worse=worse, better=better)
+    return EarlierComparison(
+        method=" and ".join(sorted(set(methods))), figures=len(methods), worse=worse, better=better
+    )

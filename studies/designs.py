@@ -19,11 +19,11 @@ from ..dse.npu.search import SearchOptions, SearchResult, search
 from ..formats import InputError, Table, check_free, make_folder, read_table
 from ..formats.sources import made_with
 from ..models import Network
-from ..platforms import Platform
+from ..platforms import Board
 from ..tables.latency import DESIGN_FILE
 from .workers import Workers, workers
 
-Asked = tuple[Network, Platform, SearchOptions]
+DesignRequest = tuple[Network, Board, SearchOptions]
 """A search: the network, the board, what is searched for."""
 
 Settings = dict[str, int | bool]
@@ -48,7 +48,7 @@ class SearchTable(Table):
     made_with: dict[str, str]
 
 
-class Found(NamedTuple):
+class FoundDesign(NamedTuple):
     """A design, and whether it was in the folder already."""
 
     design: DesignTable
@@ -57,12 +57,12 @@ class Found(NamedTuple):
 
 
 def find_each(
-    asked: Sequence[Asked],
-    read: Callable[[Asked], Found | None],
-    keep: Callable[[Asked, Found], None],
+    asked: Sequence[DesignRequest],
+    read: Callable[[DesignRequest], FoundDesign | None],
+    keep: Callable[[DesignRequest, FoundDesign], None],
     at: Workers,
     settings: Settings | None = None,
-) -> Iterator[tuple[int, Found | InputError]]:
+) -> Iterator[tuple[int, FoundDesign | InputError]]:
     """Search for each of many networks and boards, except those whose design is kept already.
 
     Parameters
@@ -94,22 +94,22 @@ def find_each(
         if isinstance(outcome, InputError):
             yield index, outcome
             continue
-        found = Found(*tabulate_design(*asked[index], outcome), reused=False)
+        found = FoundDesign(*tabulate_design(*asked[index], outcome), reused=False)
         keep(asked[index], found)
         yield index, found
 
 
-def _search(arguments: dict[str, Any], asked: Asked) -> SearchResult:
+def _search(arguments: dict[str, Any], asked: DesignRequest) -> SearchResult:
     return search(*asked, **arguments)
 
 
-def name_of(asked: Asked) -> str:
+def name_of(asked: DesignRequest) -> str:
     """Name of a design's folder: ``resnet50-zc706``."""
     return f"{asked[0].name}-{asked[1].name}"
 
 
 def design_each(
-    asked: Sequence[Asked],
+    asked: Sequence[DesignRequest],
     folder: Path | None = None,
     settings: Settings | None = None,
     *,
@@ -117,7 +117,7 @@ def design_each(
     scheduler: str | None = None,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
-) -> list[Found | InputError]:
+) -> list[FoundDesign | InputError]:
     """Find a design for each of many networks and boards.
 
     Parameters
@@ -138,7 +138,7 @@ def design_each(
 
     Returns
     -------
-    list of Found or InputError
+    list of FoundDesign or InputError
         The design of each, or why there is none, in the order of ``asked``.
 
     Raises
@@ -153,10 +153,10 @@ def design_each(
         raise InputError(f"expected every network and board once, by its name, found {again[0]} twice")
     made = SearchTable(settings=settings or {}, made_with=made_with())
 
-    def read(item: Asked) -> Found | None:
+    def read(item: DesignRequest) -> FoundDesign | None:
         return None if folder is None else _kept(folder / name_of(item), item, made)
 
-    def keep(item: Asked, found: Found) -> None:
+    def keep(item: DesignRequest, found: FoundDesign) -> None:
         if folder is not None:
             make_folder(folder)
             searched = made.derived_from(found.design, found.fbcb)
@@ -166,7 +166,7 @@ def design_each(
         _check_folder(
             folder, [name for name, item in zip(names, asked, strict=True) if not read(item)], replace=replace
         )
-    outcomes: dict[int, Found | InputError] = {}
+    outcomes: dict[int, FoundDesign | InputError] = {}
     report = progress or (lambda _done, _total: None)
     report(0, len(asked))
     with workers(scheduler, threads) as at:
@@ -176,7 +176,7 @@ def design_each(
     return [outcomes[index] for index in range(len(asked))]
 
 
-def _kept(folder: Path, asked: Asked, made: SearchTable) -> Found | None:
+def _kept(folder: Path, asked: DesignRequest, made: SearchTable) -> FoundDesign | None:
     """The design that an earlier search of the same left; ``None`` if there is none that is whole."""
     if not folder.is_dir():
         return None
@@ -186,7 +186,7 @@ def _kept(folder: Path, asked: Asked, made: SearchTable) -> Found | None:
     except InputError:
         return None
     same = (design.network, design.platform, design.options) == asked
-    return Found(design, fbcb, reused=True) if same and table == made.derived_from(design, fbcb) else None
+    return FoundDesign(design, fbcb, reused=True) if same and table == made.derived_from(design, fbcb) else None
 
 
 def _check_folder(folder: Path, names: Sequence[str], *, replace: bool) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import Printed
+from ..formats import JsonRecord
 from ..serving.statistics import mean_interval, welch_interval
 
 ROUNDING = 1e-9
 """A difference below this share of the figures is rounding, whatever its interval."""
 
 
-class Difference(Printed):
+class Difference(JsonRecord):
     """A figure less another one; ``beyond_noise`` if the 95 % interval (``None`` with one seed) excludes 0."""
 
     mean: float
@@ -23,7 +23,7 @@ class Difference(Printed):
     beyond_noise: bool | None
 
 
-class Estimate(Printed):
+class Estimate(JsonRecord):
     """A figure over seeds: its mean, its 95 % interval, and its value by seed.
 
     The interval is Student's over seeds; with one seed that of the run, ``None`` if the figure or the run has none.

@@ -48,7 +48,7 @@ class TargetExit:
 
 
 @dataclass(frozen=True, slots=True)
-class Met:
+class TargetFigures:
     """What thresholds give on some samples: their number, the mean time of one alone, and the accuracy."""
 
     samples: int
@@ -57,7 +57,7 @@ class Met:
 
 
 @dataclass(frozen=True, slots=True)
-class MetTarget:
+class TargetThresholds:
     """Thresholds for a latency target.
 
     Attributes
@@ -72,7 +72,7 @@ class MetTarget:
         What the thresholds are: confidences or entropies.
     exits : list of TargetExit
         All exits, the last included.
-    chosen, checked : Met
+    chosen, checked : TargetFigures
         On the half of the samples that chose, and on the other half.
     """
 
@@ -82,13 +82,13 @@ class MetTarget:
     feasible: bool
     measure: str
     exits: list[TargetExit]
-    chosen: Met
-    checked: Met
+    chosen: TargetFigures
+    checked: TargetFigures
 
 
 def meet_target(
     table: AnyTable, samples: Samples | Path, target_s: float, *, by: Preference = "latest", literal: bool = False
-) -> MetTarget:
+) -> TargetThresholds:
     """Find the thresholds with which samples take a mean time of at most a target.
 
     The first half of the samples chooses, the second half checks, as for ``fluidb exits``.
@@ -108,7 +108,7 @@ def meet_target(
 
     Returns
     -------
-    MetTarget
+    TargetThresholds
         Thresholds, shares, and what they give.
 
     Raises
@@ -139,7 +139,7 @@ def meet_target(
     least = least_of_shares(chose.confidences[:, : last - 1], shares, literal=literal)
     parts = [_left(part, least) for part in (chose, others)]
     thresholds = [*map(found.measure.threshold, least), None]
-    return MetTarget(
+    return TargetThresholds(
         network=latency.network,
         platform=latency.platform,
         target_s=target_s,
@@ -168,8 +168,8 @@ def _left(samples: Samples, least: list[float]) -> np.ndarray:
     return np.equal.outer(np.arange(1, samples.exits + 1), exits)
 
 
-def _met(samples: Samples, left: np.ndarray, time_s: np.ndarray) -> Met:
+def _met(samples: Samples, left: np.ndarray, time_s: np.ndarray) -> TargetFigures:
     """What comes of samples that left at these exits."""
-    return Met(
+    return TargetFigures(
         len(samples), float((left * time_s[:, None]).sum() / len(samples)), float(samples.correct[left.T].mean())
     )

@@ -16,7 +16,7 @@ from ..dse.npu.search import SearchOptions
 from ..dse.npu.space import Tile, check_fit
 from ..formats import Catalogue, InputError, Strict, parse_bandwidth, parse_duration, read_toml
 from ..models import NETWORKS, Exit, Network, load_network
-from ..platforms import PLATFORMS, Platform, load_platform
+from ..platforms import PLATFORMS, Board, load_platform
 from ..serving.scheduler import Scheduler, find_policy
 from ..tables.latency import LatencyTable, read_latency
 from ..traffic.additions import Columns, add_columns, parse_columns
@@ -282,7 +282,7 @@ class Npu(NamedTuple):
     """What an NPU is searched for: a network on a board."""
 
     network: Network
-    platform: Platform
+    platform: Board
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +315,7 @@ class Site:
         return contender.options.model_copy(update={"tile": tile and Tile(*tile)})
 
 
-class Point(NamedTuple):
+class GridPoint(NamedTuple):
     """A point of the grid: every contender runs there with every seed.
 
     Attributes
@@ -346,13 +346,13 @@ class Scenario:
         What the file says.
     contenders : tuple of Contender
         The entries.
-    points : tuple of Point
+    points : tuple of GridPoint
         Cases, their SLOs, their rates, in the order of the file.
     """
 
     file: ScenarioFile
     contenders: tuple[Contender, ...]
-    points: tuple[Point, ...]
+    points: tuple[GridPoint, ...]
 
     @property
     def sha256(self) -> str:
@@ -463,7 +463,7 @@ def load_scenario(name: str) -> Scenario:
         policy = faults.catch(where, partial(_policy, path.parent, entry.policy))
         if policy is not None:
             contenders.append(Contender(entry.name, policy, entry.engine.options()))
-    points: list[Point] = []
+    points: list[GridPoint] = []
     for index, case in enumerate(file.cases):
         label = f' ("{case.name}")' if case.name else ""
         site = _site(case, f"{path}: cases[{index}]{label}", path.parent, faults)
@@ -473,7 +473,7 @@ def load_scenario(name: str) -> Scenario:
         assert count is not None  # the file's schema asks for it where there are rates
         rates: Sequence[float | None] = case.rates or [None]
         slos_s = [None] if case.slos is None else [parse_duration(text) for text in case.slos]
-        points += [Point(site, slo_s, rate, count) for slo_s in slos_s for rate in rates]
+        points += [GridPoint(site, slo_s, rate, count) for slo_s in slos_s for rate in rates]
     if faults:
         raise InputError(faults)
     return Scenario(file, tuple(contenders), tuple(points))

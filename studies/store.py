@@ -25,8 +25,8 @@ from ..tables.latency import LatencyTable
 from ..traffic.additions import add_columns
 from ..traffic.arrivals import gamma, offline, poisson
 from ..traffic.traffic import Traffic, prepare
-from .designs import Asked, Found, find_each
-from .scenario import Contender, Point
+from .designs import DesignRequest, FoundDesign, find_each
+from .scenario import Contender, GridPoint
 from .workers import Workers, in_order
 
 RUNS, DESIGNS = "runs", "designs"
@@ -59,7 +59,7 @@ class RunTable(Table):
     Attributes
     ----------
     key : dict of str to Any
-        What it depends on, beside the latency table in ``inputs`` (:meth:`Run.key`).
+        What it depends on, beside the latency table in ``inputs`` (:meth:`GridRun.key`).
     traffic_sha256 : str
         Digest of its arrivals and exits: the same for all contenders.
     figures : dict of str to float
@@ -124,24 +124,24 @@ class Store:
         if path is not None:
             write_table(table, path)
 
-    def read_design(self, asked: Asked) -> Found | None:
+    def read_design(self, asked: DesignRequest) -> FoundDesign | None:
         """The design that an earlier search of the same found."""
         kept = self.read(DesignTable, DESIGNS, _design_key(asked))
         if kept is None or (kept.network, kept.platform, kept.options) != asked:
             return None
         result = SearchResult(kept.ranking, kept.designs_evaluated, kept.designs_ruled_out)
-        return Found(*tabulate_design(*asked, result), reused=True)
+        return FoundDesign(*tabulate_design(*asked, result), reused=True)
 
-    def keep_design(self, asked: Asked, found: Found) -> None:
+    def keep_design(self, asked: DesignRequest, found: FoundDesign) -> None:
         """Keep the design of a search."""
         self.keep(found.design, DESIGNS, _design_key(asked))
 
 
-def _design_key(asked: Asked) -> object:
+def _design_key(asked: DesignRequest) -> object:
     return [*(item.model_dump(mode="json") for item in asked), made_with()]
 
 
-class Engine(NamedTuple):
+class ServingTable(NamedTuple):
     """What serves: its latency table, that table's digest as runs name it, and the design if an NPU was searched."""
 
     table: LatencyTable
@@ -149,12 +149,12 @@ class Engine(NamedTuple):
     tile: Tile | None
 
     @classmethod
-    def of(cls, table: LatencyTable, tile: Tile | None = None) -> Engine:
+    def of(cls, table: LatencyTable, tile: Tile | None = None) -> ServingTable:
         """What serves by a latency table."""
         return cls(table, {table.schema_name: table.digest()}, tile)
 
 
-def find_engines(asked: Sequence[Asked], store: Store, at: Workers) -> Iterator[tuple[int, Engine]]:
+def find_engines(asked: Sequence[DesignRequest], store: Store, at: Workers) -> Iterator[tuple[int, ServingTable]]:
     """Search NPUs, or take what earlier searches kept.
 
     Parameters
@@ -177,15 +177,15 @@ def find_engines(asked: Sequence[Asked], store: Store, at: Workers) -> Iterator[
         If no design fits a board, or the cluster or the file system refuses.
     """
     for index, found in in_order(find_each(asked, store.read_design, store.keep_design, at)):
-        yield index, Engine.of(tabulate_latency(found.design, found.fbcb), found.design.tile)
+        yield index, ServingTable.of(tabulate_latency(found.design, found.fbcb), found.design.tile)
 
 
-def traffic(point: Point, seed: int) -> Traffic:
+def traffic(point: GridPoint, seed: int) -> Traffic:
     """What a run serves: it depends on point and seed, and not on the contender.
 
     Parameters
     ----------
-    point : Point
+    point : GridPoint
         The point of the grid.
     seed : int
         Seed of arrivals, where they are drawn, of exits, where the trace decides none, and of columns that are drawn.
@@ -209,12 +209,12 @@ def traffic(point: Point, seed: int) -> Traffic:
     return prepare(trace, rates, slo_s=point.slo_s, seed=seed, predict_depth=rho)
 
 
-class Run(NamedTuple):
+class GridRun(NamedTuple):
     """A run of a grid: where, who, what serves, with which arrivals and exits."""
 
-    point: Point
+    point: GridPoint
     contender: Contender
-    engine: Engine
+    engine: ServingTable
     seed: int
 
     def key(self) -> dict[str, Any]:
@@ -250,12 +250,12 @@ class Run(NamedTuple):
         )
 
 
-def run_each(runs: Sequence[Run], store: Store, at: Workers) -> Iterator[tuple[int, RunTable, bool]]:
+def run_each(runs: Sequence[GridRun], store: Store, at: Workers) -> Iterator[tuple[int, RunTable, bool]]:
     """Make runs, or take what an earlier comparison kept.
 
     Parameters
     ----------
-    runs : sequence of Run
+    runs : sequence of GridRun
         What is to run.
     store : Store
         Where runs are kept.
@@ -290,5 +290,5 @@ def run_each(runs: Sequence[Run], store: Store, at: Workers) -> Iterator[tuple[i
         yield index, table, False
 
 
-def _table(runs: Sequence[Run], index: int) -> RunTable:
+def _table(runs: Sequence[GridRun], index: int) -> RunTable:
     return runs[index].table()

@@ -40,7 +40,7 @@ class StageB(StrEnum):
     HIDDEN = "hidden"
 
 
-class Cut(StrEnum):
+class SubGraphCut(StrEnum):
     """How a candidate is cut to the persistent buffer.
 
     ``UNIFORM``: the same share of the kernels of every layer.  ``ORDER``: whole layers from the first on; the last
@@ -54,7 +54,7 @@ class Cut(StrEnum):
     RANDOM = "random"
 
 
-class Goal(StrEnum):
+class SubGraphGoal(StrEnum):
     """What the best SubGraph has: the least mean time or off-chip traffic, or the largest mean hit ratio."""
 
     LATENCY = "latency"

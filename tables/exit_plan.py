@@ -170,7 +170,7 @@ class PlannedExit(Strict):
     rate: Share
 
 
-class Expected(Strict):
+class PlanFigures(Strict):
     """What a log gave in whole batches, one after the other (``exit_choice.replay_exits``)."""
 
     average_s: Time
@@ -180,7 +180,7 @@ class Expected(Strict):
     precision: Annotated[float, Field(ge=0)]
 
 
-class Judged(Strict):
+class CandidateRecord(Strict):
     """What became of a candidate, and why (``exit_choice.Verdict``)."""
 
     candidate: str
@@ -199,7 +199,7 @@ class PlanStep(Strict):
     after: Count
     batch: Annotated[int, Field(ge=1)]
     limit_s: Time
-    candidates: list[Judged]
+    candidates: list[CandidateRecord]
 
 
 class ExitPlan(Table):
@@ -217,9 +217,9 @@ class ExitPlan(Table):
         In order of depth.
     samples_chosen, samples_checked : int
         Samples of the half of the log that chose, and of the half that checked.
-    expected : Expected
+    expected : PlanFigures
         On the half that chose.
-    checked : Expected
+    checked : PlanFigures
         On the other half.
     steps : list of PlanStep
         What became of every candidate in every step.
@@ -244,8 +244,8 @@ class ExitPlan(Table):
     exits: Annotated[list[PlannedExit], Field(min_length=1)]
     samples_chosen: Annotated[int, Field(ge=1)]
     samples_checked: Annotated[int, Field(ge=1)]
-    expected: Expected
-    checked: Expected
+    expected: PlanFigures
+    checked: PlanFigures
     steps: list[PlanStep]
     ended: Literal["none left", "all leave"]
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ..formats import Stated, Table, check_beside, check_folder, read_table
+from ..formats import SparseRecord, Table, check_beside, check_folder, read_table
 from ..models import MAX_WORK, Exit, Layer
 from ..platforms import device
 
@@ -39,7 +39,7 @@ USES = ("tile_padding_s", "batch_padding_s", "memory_bound_s")
 """Causes of a layer's time; only the model of an NPU states them."""
 
 
-class SubNet(Stated):
+class SubNetEntry(SparseRecord):
     """A network that shares its weights with others, and its accuracy where somebody has measured it."""
 
     name: str
@@ -49,7 +49,7 @@ class SubNet(Stated):
 NotNegative = Annotated[float, Field(ge=0)]
 
 
-class Reuse(Stated):
+class Reuse(SparseRecord):
     """What each state keeps on chip of the weights that SubNets share, and what that saves (SUSHI, paper 003).
 
     Vectors are the kernels and channels [K_1, C_1, K_2, C_2, ...] of every layer of the SuperNet: S of a SubNet, G of
@@ -93,7 +93,7 @@ class Reuse(Stated):
             raise ValueError("reuse: expected off_chip_bytes beside joules_per_byte, found none")
 
 
-class LatencyRow(Stated):
+class LatencyRow(SparseRecord):
     """T_{i:j}^b: time from exit ``from_exit`` (0: the input) to exit ``to_exit``, for b = 1..b_max, of a variant."""
 
     variant: Annotated[int, Field(ge=0)] = 0
@@ -102,7 +102,7 @@ class LatencyRow(Stated):
     time_s: list[Seconds]
 
 
-class LayerUse(Stated):
+class LayerUse(SparseRecord):
     """A layer with a product, together with the memory-only layers after it: their time, and its causes.
 
     Attributes
@@ -154,7 +154,7 @@ class Segments(NamedTuple):
     memory_bound_s: NDArray[np.float64] | None = None
 
 
-class LatencyTable(Table, Stated):
+class LatencyTable(Table, SparseRecord):
     """The latency table as a file, ``fluidb.latency/1`` (``docs/file-formats.md``).
 
     Attributes
@@ -166,7 +166,7 @@ class LatencyTable(Table, Stated):
     widths : list of float, optional
         Widths that the network was tabulated for, e.g. lengths of a sequence, the widest first.  A batch runs at one
         width, and serves requests up to it.
-    subnets : list of SubNet, optional
+    subnets : list of SubNetEntry, optional
         Networks with shared weights, of which a request is served by one.
     states : list of str, optional
         States of the device that change its times, e.g. what its persistent buffer holds; it begins in the first.
@@ -199,7 +199,7 @@ class LatencyTable(Table, Stated):
     platform: str
     exits: Annotated[list[Exit], Field(min_length=1)]
     widths: Annotated[list[Annotated[float, Field(gt=0, le=1e9)]] | None, Field(min_length=1)] = None
-    subnets: Annotated[list[SubNet] | None, Field(min_length=1)] = None
+    subnets: Annotated[list[SubNetEntry] | None, Field(min_length=1)] = None
     states: Annotated[list[str] | None, Field(min_length=1)] = None
     reuse: Reuse | None = None
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)]

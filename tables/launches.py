@@ -8,13 +8,13 @@ from typing import Annotated, Protocol
 
 from pydantic import Field
 
-from ..formats import InputError, Printed, read_printed
+from ..formats import InputError, JsonRecord, read_printed
 
 Launches = list[list[float]]
 """How often each stage ran with b = 1..b_max samples."""
 
 
-class Stage(Protocol):
+class StageLaunches(Protocol):
     """The number of segments of a stage, and how often they ran with each batch size."""
 
     @property
@@ -24,12 +24,12 @@ class Stage(Protocol):
     def runs_by_batch(self) -> Sequence[int]: ...  # noqa: D102
 
 
-def launches_of(stages: Sequence[Stage]) -> Launches:
+def launches_of(stages: Sequence[StageLaunches]) -> Launches:
     """How often each stage ran, as a whole, with each batch size.
 
     Parameters
     ----------
-    stages : sequence of Stage
+    stages : sequence of StageLaunches
         Of a simulation's summary.  If its policy ran layer by layer, the runs of a stage are the
         average over its layers.
 
@@ -41,12 +41,12 @@ def launches_of(stages: Sequence[Stage]) -> Launches:
     return [[count / stage.segments for count in stage.runs_by_batch] for stage in stages]
 
 
-class _Stage(Printed):
+class _Stage(JsonRecord):
     segments: Annotated[int, Field(ge=1, le=10**6)]
     runs_by_batch: Annotated[list[Annotated[int, Field(ge=0, le=10**15)]], Field(min_length=1)]
 
 
-class _Results(Printed):
+class _Results(JsonRecord):
     network: str | None = None
     stages: Annotated[list[_Stage], Field(min_length=1)]
 

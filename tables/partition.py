@@ -18,7 +18,7 @@ from .latency import PARTITION_FILE, SecondsOrNone
 Index = Annotated[int, Field(ge=0)]
 
 
-class Range(NamedTuple):
+class RowRange(NamedTuple):
     """Rows from ``first`` up to ``end``, which is not among them."""
 
     first: Index
@@ -33,7 +33,7 @@ def first_to_last(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} .. {names[-1]}"
 
 
-class Rule(StrEnum):
+class FusionRule(StrEnum):
     """Which units are fused into a block (paper 004, Section 3.3)."""
 
     MARGINAL = "marginal"
@@ -51,21 +51,21 @@ class PartitionOptions(Strict):
 
     Attributes
     ----------
-    rule : Rule
+    rule : FusionRule
         How blocks are chosen.
     zeta : float
         Algorithm 1 ends when every device is within this share of the mean time.
     """
 
-    rule: Rule = Rule.MARGINAL
+    rule: FusionRule = FusionRule.MARGINAL
     zeta: Annotated[float, Field(ge=0, le=10)] = 0.1
 
     @field_validator("rule", mode="before")
     @classmethod
     def _by_name(cls, value: object) -> object:
-        if isinstance(value, str) and value in list(Rule):
-            return Rule(value)
-        raise ValueError(f"expected one of {', '.join(Rule)}, found {value}")
+        if isinstance(value, str) and value in list(FusionRule):
+            return FusionRule(value)
+        raise ValueError(f"expected one of {', '.join(FusionRule)}, found {value}")
 
 
 class LayerRows(Strict):
@@ -77,13 +77,13 @@ class LayerRows(Strict):
         The layer; one of a branch is ``exit<number>/<layer>``.
     height : int
         Rows of its output.
-    rows : list of Range
+    rows : list of RowRange
         By device.
     """
 
     name: str
     height: Annotated[int, Field(ge=1)]
-    rows: list[Range]
+    rows: list[RowRange]
 
 
 class BlockRows(Strict):
@@ -101,7 +101,7 @@ class BlockRows(Strict):
         Rows of that map.
     layers : list of LayerRows
         In execution order; the rows of the last one are the devices' shares, which tile it.
-    held, needed : list of Range
+    held, needed : list of RowRange
         Rows of the input, by device: those that it holds, and those that its share needs.
     missing_rows : list of int
         Rows that it needs and does not hold: the halo.
@@ -118,8 +118,8 @@ class BlockRows(Strict):
     source: str
     source_height: Annotated[int, Field(ge=1)]
     layers: Annotated[list[LayerRows], Field(min_length=1)]
-    held: list[Range]
-    needed: list[Range]
+    held: list[RowRange]
+    needed: list[RowRange]
     missing_rows: list[Index]
     link_bytes: list[Bytes]
     compute_s: list[SecondsOrNone]
@@ -137,7 +137,7 @@ class BlockRows(Strict):
         return first_to_last([layer.name for layer in self.layers])
 
     @property
-    def shares(self) -> list[Range]:
+    def shares(self) -> list[RowRange]:
         """The rows of its output, by device."""
         return self.layers[-1].rows
 

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from ..formats import Strict, Table, read_table
 from ..models.supernets.schema import Accuracies
 from ..platforms import Accelerator
-from .choices import Cut, Goal, Layers, Maps, StageB
+from .choices import Layers, Maps, StageB, SubGraphCut, SubGraphGoal
 from .latency import SUBGRAPHS_FILE
 
 EMPTY = "EMPTY"
@@ -35,11 +35,11 @@ class SubGraphOptions(Strict):
         How shared weights are fetched while the buffer is empty.
     columns : int
         SubGraphs to make, at most.
-    cuts : list of Cut
+    cuts : list of SubGraphCut
         Ways to cut them.
     seed : int
         Seed of random cuts.
-    goal : Goal
+    goal : SubGraphGoal
         What the best one has.
     """
 
@@ -47,9 +47,9 @@ class SubGraphOptions(Strict):
     maps: Annotated[Maps, Field(strict=False)] = Maps.SPILLED
     stage_b: Annotated[StageB, Field(strict=False)] = StageB.EXPOSED
     columns: Annotated[int, Field(ge=1, le=10_000)] = 100
-    cuts: Annotated[list[Annotated[Cut, Field(strict=False)]], Field(min_length=1)] = list(Cut)
+    cuts: Annotated[list[Annotated[SubGraphCut, Field(strict=False)]], Field(min_length=1)] = list(SubGraphCut)
     seed: int = 0
-    goal: Annotated[Goal, Field(strict=False)] = Goal.LATENCY
+    goal: Annotated[SubGraphGoal, Field(strict=False)] = SubGraphGoal.LATENCY
 
 
 class CountedLayer(Strict):
@@ -59,7 +59,7 @@ class CountedLayer(Strict):
     depthwise: bool
 
 
-class Member(Strict):
+class SubNetLayers(Strict):
     """A SubNet: K, C, R, Q (output positions) and values of input and output map, by layer; 0 where it lacks one."""
 
     name: str
@@ -82,14 +82,14 @@ class SubGraph(Strict):
 
     name: str
     of: list[str] = []
-    cut: Annotated[Cut | None, Field(strict=False)] = None
+    cut: Annotated[SubGraphCut | None, Field(strict=False)] = None
     bytes: NotNegative
     K: list[Count]
     C: list[Count]
     R: list[Count]
 
 
-class Sized(Strict):
+class BufferChoice(Strict):
     """The best SubGraph for one size of the persistent buffer and of the array, by means over the SubNets."""
 
     K_P: int
@@ -120,7 +120,7 @@ class SubGraphTable(Table):
         Where the accuracies come from.
     layers : list of CountedLayer
         The L layers that count.
-    subnets : list of Member
+    subnets : list of SubNetLayers
         The N SubNets.
     subgraphs : list of SubGraph
         The M SubGraphs, which are the states of the accelerator.
@@ -131,7 +131,7 @@ class SubGraphTable(Table):
         Time to load each SubGraph.
     best : int
         The SubGraph that is best for the goal if it stays resident.
-    sizes : list of Sized
+    sizes : list of BufferChoice
         If sizes were searched: the best design for each size of the persistent buffer.
     """
 
@@ -143,7 +143,7 @@ class SubGraphTable(Table):
     options: SubGraphOptions
     accuracies: Accuracies | None = None
     layers: Annotated[list[CountedLayer], Field(min_length=1)]
-    subnets: Annotated[list[Member], Field(min_length=1)]
+    subnets: Annotated[list[SubNetLayers], Field(min_length=1)]
     subgraphs: Annotated[list[SubGraph], Field(min_length=1)]
     time_s: list[list[NotNegative]]
     off_chip_bytes: list[list[NotNegative]]
@@ -151,7 +151,7 @@ class SubGraphTable(Table):
     hit_ratio: list[list[NotNegative]]
     refill_s: list[NotNegative]
     best: Annotated[int, Field(ge=0)]
-    sizes: list[Sized] = []
+    sizes: list[BufferChoice] = []
 
     @model_validator(mode="after")
     def _one_value_each(self) -> Self:

@@ -25,10 +25,10 @@ import numpy as np
 import pytest
 from fluidb.cli.app import run
 from fluidb.models import Exit, Gemm, Layer, Network, Shape
-from fluidb.platforms import Platform
+from fluidb.platforms import Board
 from fluidb.serving import Scheduler, find_policy
 from fluidb.serving.policies import Policy
-from fluidb.tables.latency import LatencyRow, LatencyTable, LayerUse, Reuse, SubNet, pair_rows
+from fluidb.tables.latency import LatencyRow, LatencyTable, LayerUse, Reuse, SubNetEntry, pair_rows
 from fluidb.traffic import Trace, Traffic, prepare
 from hypothesis import strategies as st
 
@@ -253,8 +253,8 @@ def network_of(gemms: list[Any], memory_words: int = 0, stages: list[int] | None
     return Network(name="random", title="random", exits=exits, layers=layers)
 
 
-def board_of(dsps: int, kibit: int = 40, gb_s: float = 0.8) -> Platform:
-    return Platform(
+def board_of(dsps: int, kibit: int = 40, gb_s: float = 0.8) -> Board:
+    return Board(
         name="b", title="b", dsps=dsps, on_chip_mbit=kibit / 1024, flip_flops=1, luts=1, clock_mhz=100.0,
         bandwidth_gb_s=gb_s, word_bits=16,
     )  # fmt: skip
@@ -309,7 +309,7 @@ def supernet_table(
     ]
     return LatencyTable(
         network="super", platform="chip", exits=[Exit(name="end", rate=1.0)], b_max=1, rows=rows,
-        subnets=[SubNet(name=f"s{i}", accuracy=value) for i, value in enumerate(accuracy)],
+        subnets=[SubNetEntry(name=f"s{i}", accuracy=value) for i, value in enumerate(accuracy)],
         states=["EMPTY", *(f"G{j}" for j in refills[1:])], reuse=Reuse(**reuse | more),
     )  # fmt: skip
 

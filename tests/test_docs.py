@@ -17,7 +17,7 @@ import pytest
 from builders import COMPILED, FLUIDB, ROOT, blocks, call_fluidb, run_fluidb, run_shell
 from fluidb.cli.app import COMMANDS
 from fluidb.platforms import load_platform
-from fluidb.platforms.measured import Measured
+from fluidb.platforms.measured import MeasuredDevice
 
 needs_speed = pytest.mark.skipif(not COMPILED, reason="searches a board of the paper: minutes as plain Python")
 
@@ -321,5 +321,5 @@ def test_times_of_tensorrt_become_a_device(tmp_path, monkeypatch, capsys):
     exec(read, {})
     assert call_fluidb("trace", "poisson", "--rate", 20, "--count", 50, "-o", "t.csv", cwd=tmp_path).returncode == 0
     run_shell(blocks("docs/real-device.md", "sh")[2], tmp_path)
-    times_s = load_platform("gpu.toml", kind=Measured).times_s
+    times_s = load_platform("gpu.toml", kind=MeasuredDevice).times_s
     assert times_s == [[[(stage + batch + 0.5) / 1000 for batch in (1, 2)] for stage in (1, 2, 3, 4)]]

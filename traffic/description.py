@@ -17,7 +17,7 @@ BINS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class AtThreshold:
+class ThresholdEffect:
     """Who leaves at an exit with a threshold, if it were the only exit.
 
     Attributes
@@ -36,7 +36,7 @@ class AtThreshold:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class ConfidenceRange:
     """Samples whose confidence lies in one of ten equal ranges: their number, mean confidence and accuracy."""
 
     samples: int
@@ -57,9 +57,9 @@ class ExitDescription:
     calibration_error : float or None
         Mean difference between confidence and accuracy over the ten ranges, weighted by samples (expected calibration
         error, Guo et al., ICML 2017); ``None`` without confidences.
-    calibration : list of Range
+    calibration : list of ConfidenceRange
         The ranges that hold samples.
-    thresholds : list of AtThreshold
+    thresholds : list of ThresholdEffect
         For each threshold asked for.
     """
 
@@ -67,8 +67,8 @@ class ExitDescription:
     confidence: float | None = None
     entropy: float | None = None
     calibration_error: float | None = None
-    calibration: tuple[Range, ...] = ()
-    thresholds: tuple[AtThreshold, ...] = ()
+    calibration: tuple[ConfidenceRange, ...] = ()
+    thresholds: tuple[ThresholdEffect, ...] = ()
 
 
 def describe_samples(samples: Samples, thresholds: Sequence[Threshold], count: int = 1) -> list[ExitDescription]:
@@ -107,7 +107,7 @@ def describe_samples(samples: Samples, thresholds: Sequence[Threshold], count: i
         for threshold in thresholds:
             leaves = sure >= samples.measure.least(threshold)
             rows.append(
-                AtThreshold(threshold, float(leaves.mean()), float(scores[leaves].mean()) if leaves.any() else None)
+                ThresholdEffect(threshold, float(leaves.mean()), float(scores[leaves].mean()) if leaves.any() else None)
             )
         mean = float(samples.measure.signed(sure).mean())
         if samples.measure is not CONFIDENCE:
@@ -119,11 +119,13 @@ def describe_samples(samples: Samples, thresholds: Sequence[Threshold], count: i
     return found
 
 
-def _ranges(sure: NDArray[np.float64], scores: NDArray[np.float64]) -> tuple[Range, ...]:
+def _ranges(sure: NDArray[np.float64], scores: NDArray[np.float64]) -> tuple[ConfidenceRange, ...]:
     """The ranges of confidence that hold samples."""
     inside = np.minimum((sure * BINS).astype(np.int64), BINS - 1)
     number = np.bincount(inside, minlength=BINS)
     sums = [np.bincount(inside, values, BINS) for values in (sure, scores)]
     return tuple(
-        Range(int(n), float(total / n), float(right / n)) for n, total, right in zip(number, *sums, strict=True) if n
+        ConfidenceRange(int(n), float(total / n), float(right / n))
+        for n, total, right in zip(number, *sums, strict=True)
+        if n
     )

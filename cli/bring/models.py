@@ -14,7 +14,7 @@ from ..render import every_fault, facts, percent, printable, show, table
 
 if TYPE_CHECKING:
     from ...models import Network
-    from ...models.supernets import Family, Listed, Listing
+    from ...models.supernets import Family, Listing, SubNetSize
 
 FORMATS = "auto (by how FILE ends), onnx or scalesim (`fluidb docs import-networks`, `fluidb docs import-onnx`)."
 HEAD = "Head of these exits: msdnet, pool-linear, token-linear, linear or none; else what fits."
@@ -146,7 +146,7 @@ def _subnets(family: Family, found: Listing, origin: str) -> Iterator[str]:
 
 
 def _subnets_record(family: Family, found: Listing) -> dict[str, object]:
-    def record(item: Listed) -> dict[str, object]:
+    def record(item: SubNetSize) -> dict[str, object]:
         stated = item.subnet.model_dump(exclude_none=True)
         return {**stated, "weights": item.weights, "weights_counted": item.counted, "macs": item.macs}
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..options import AsJson, Force, Picture, Threads, argument, flat, followed, option, written
+from ..options import AsJson, Force, PictureOptions, Threads, argument, flat, followed, option, written
 from ..render import every_fault, facts, ms, percent, printable, progress, show, table
 
 if TYPE_CHECKING:
-    from ...platforms import Described
+    from ...platforms import Platform
 
 PlatformName = Annotated[str, argument("A board, device or cluster: a name, or a TOML file.")]
 
@@ -22,11 +22,11 @@ app = typer.Typer(invoke_without_command=True)
 @app.callback()
 def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
     """List, show, check, import and measure platforms."""
-    from ...platforms import KINDS, PLATFORMS, Described, load_platform
+    from ...platforms import KINDS, PLATFORMS, Platform, load_platform
 
     if followed(ctx, as_json):
         return
-    known = [load_platform(name, kind=Described) for name in PLATFORMS.names()]
+    known = [load_platform(name, kind=Platform) for name in PLATFORMS.names()]
     kinds = {kind: [item for item in known if isinstance(item, kind)] for kind in KINDS.values()}
     record = {kind.listed_as: [_record(item, "sources") for item in items] for kind, items in kinds.items()}
     text = (table(kind.headers, [item.row for item in items], text=True) for kind, items in kinds.items())
@@ -36,9 +36,9 @@ def listing(ctx: typer.Context, as_json: AsJson = False) -> None:
 @app.command("show")
 def show_(platform: PlatformName, as_json: AsJson = False) -> None:
     """Show one platform: its numbers, each with its source."""
-    from ...platforms import Described, load_platform
+    from ...platforms import Platform, load_platform
 
-    board = load_platform(platform, kind=Described)
+    board = load_platform(platform, kind=Platform)
     show(as_json, "fluidb.platform-output/1", _record(board), _text(board))
 
 
@@ -48,10 +48,10 @@ def check(platform: PlatformName, as_json: AsJson = False) -> None:
 
     Each fault stands with its key, and the exit code is 2; without one, the file's facts are printed.
     """
-    from ...platforms import Described, load_platform
+    from ...platforms import Platform, load_platform
 
     with every_fault():
-        board = load_platform(platform, kind=Described)
+        board = load_platform(platform, kind=Platform)
     record = {"file": platform, **_record(board, "sources"), "unsourced": board.unsourced}
     sources = f"no source for {', '.join(board.unsourced)}" if board.unsourced else "a source for every number"
     text = f"{printable(platform)}: no faults; {board.summary}; {sources}"
@@ -86,7 +86,7 @@ def import_(
     for option_name, given in {"--network": network, "--gathers": gathers}.items():
         if given is not None and not measured_times:
             raise InputError(f"{option_name}: expected it with measured times, FILE.csv, found {file}; leave it out")
-    board: Described
+    board: Platform
     if network is not None:
         from ...models import load_network
         from ...platforms.measured import import_times
@@ -140,7 +140,7 @@ def sweep(
 @flat
 def fit(
     file: Annotated[Path, argument("Measured convolutions (`fluidb docs edgesp`).", "SWEEP.csv")],
-    picture: Picture,
+    picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
     """Fit a cluster device's speed to measured convolutions.
@@ -183,11 +183,11 @@ def fit(
     show(as_json, "fluidb.platform-fit-output/1", record, text, picture.plot)
 
 
-def _record(board: Described, *without: str) -> dict[str, Any]:
+def _record(board: Platform, *without: str) -> dict[str, Any]:
     return board.model_dump(mode="json", exclude={"schema_", *without})
 
 
-def _text(board: Described) -> Iterator[str]:
+def _text(board: Platform) -> Iterator[str]:
     content = board.shown
     yield facts({board.kind: f"{content.pop('title')} ({content.pop('name')})"})
     rows = [(key, _value(value), board.sources.get(key.rpartition(".")[2], "")) for key, value in content.items()]

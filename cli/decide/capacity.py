@@ -9,12 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..options import CONSTRAINT, AsJson, Drawn, Picture, Policy, PredictDepth, TableFolder, Threads, option
+from ..options import (
+    CONSTRAINT,
+    AsJson,
+    ColumnOptions,
+    PictureOptions,
+    Policy,
+    PredictDepth,
+    TableFolder,
+    Threads,
+    option,
+)
 from ..render import drawn, facts, fail, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
     from ...serving.requirements import Requirement
-    from ...studies.capacity import Capacity, Estimated, Probe
+    from ...studies.capacity import Capacity, FigureEstimate, Probe
 
 
 def command(
@@ -24,7 +34,7 @@ def command(
     policy: Policy = "fluid",
     predict_depth: PredictDepth = None,
     *,
-    columns: Drawn,
+    columns: ColumnOptions,
     seeds: Annotated[int, option("Independent runs at each rate.", min=2, max=1000)] = 5,
     requests: Annotated[int, option("Requests of each run, to begin with.", min=1, max=10**7)] = 20_000,
     max_requests: Annotated[
@@ -33,7 +43,7 @@ def command(
     low: Annotated[float | None, option("Lowest rate to search.", "REQUESTS/S")] = None,
     high: Annotated[float | None, option("Highest rate to search.", "REQUESTS/S")] = None,
     threads: Threads = None,
-    picture: Picture,
+    picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
     """Find the highest arrival rate that keeps requirements.
@@ -91,7 +101,7 @@ def _estimates(required: Sequence[Requirement], probe: Probe) -> list[dict[str, 
     ]
 
 
-def _shown(item: Requirement, found: Estimated) -> tuple[str, str]:
+def _shown(item: Requirement, found: FigureEstimate) -> tuple[str, str]:
     """A figure and its interval."""
     low, high = (quantity(bound, item.unit) for bound in found.interval)
     within = f"{low} to {high}" if math.isfinite(found.interval.high) else f"at least {low}"

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from ..interrupt import resumable
-from ..options import AsJson, Cluster, Picture, Threads, argument, option, written
+from ..options import AsJson, Cluster, PictureOptions, Threads, argument, option, written
 from ..render import drawn, facts, note, progress, show, table
 
 if TYPE_CHECKING:
-    from ...studies.comparison import Against, Change, Comparison, PointResult
+    from ...studies.comparison import Comparison, EarlierComparison, FigureChange, PointResult
 
 _SHIPPED = "fluid-slack, fluid-slack-parts, similar, table2, fig7, fig8, fig9"
 NAMES = f"A scenario: {_SHIPPED}, or a TOML file (`fluidb docs compare`)."
@@ -27,7 +27,7 @@ def command(
     threads: Threads = None,
     scheduler: Cluster = None,
     *,
-    picture: Picture,
+    picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
     """Compare policies under the same traffic.
@@ -89,7 +89,7 @@ def _columns(longest_s: float) -> dict[str, _Column]:
     }
 
 
-def _text(found: Comparison, held: Against | None) -> Iterator[str]:
+def _text(found: Comparison, held: EarlierComparison | None) -> Iterator[str]:
     contenders = [
         (item.name, item.policy if item.engine is None else f"{item.policy} on {_engine(item.engine)}")
         for item in found.contenders
@@ -163,13 +163,13 @@ def _case(points: list[PointResult], baseline: str) -> Iterator[str]:
         yield table([f"less {baseline}", *headings], differences)
 
 
-def _where(point: PointResult | Change) -> tuple[str, str]:
+def _where(point: PointResult | FigureChange) -> tuple[str, str]:
     without = "at once" if point.offline else "trace"
     slo = "own" if point.slo_s is None else f"{1e3 * point.slo_s:g}"
     return slo, without if point.rate_per_s is None else f"{point.rate_per_s:g}"
 
 
-def _worse(item: Change) -> tuple[str, ...]:
+def _worse(item: FigureChange) -> tuple[str, ...]:
     longest_s = max(item.earlier, item.now) if item.metric.endswith("latency_s") else 1.0
     column = _columns(longest_s)[item.metric]
     figures = column.heading, column.number(item.earlier), column.number(item.now)

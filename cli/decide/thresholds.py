@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ..options import AsJson, Picture, Simulation, TableFolder, option
+from ..options import AsJson, PictureOptions, SimulationOptions, TableFolder, option
 from ..render import facts, ms, percent, progress, show, table
 
 
 def command(
     directory: TableFolder,
-    simulated: Simulation,
+    simulated: SimulationOptions,
     first: Annotated[
         float, option("The lowest threshold; the default suits confidences.", "THRESHOLD", "--from")
     ] = 0.5,
     last: Annotated[float, option("The highest threshold; of entropies e.g. 3.", "THRESHOLD", "--to")] = 0.95,
     steps: Annotated[int, option("Thresholds, at equal distances.", min=2, max=1000)] = 10,
     *,
-    picture: Picture,
+    picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
     """Sweep the exit threshold: accuracy against latency.

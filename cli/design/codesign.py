@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ..options import AsJson, Force, Simulation, Threads, written
+from ..options import AsJson, Force, SimulationOptions, Threads, written
 from ..render import facts, ms, percent, progress, show, table
 from .problem import NetworkName, PlatformName, Space
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def command(
     network: NetworkName,
     platform: PlatformName,
-    simulated: Simulation,
+    simulated: SimulationOptions,
     asked: Space,
     output: Annotated[Path | None, written("Write the design with its latency table into this folder.")] = None,
     threads: Threads = None,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ..options import Written, argument, refuse_others
+from ..options import FolderOptions, argument, refuse_others
 from .searches.accelerator import AcceleratorSearch
 from .searches.board import BoardSearch
 from .searches.cluster import ClusterSearch
@@ -25,7 +25,7 @@ def command(
             "Boards, with commas between; or an accelerator or a cluster: names from `fluidb platforms`, or TOML files."
         ),
     ],
-    written: Written,
+    written: FolderOptions,
     board: BoardSearch,
     accelerator: AcceleratorSearch,
     cluster: ClusterSearch,
@@ -45,18 +45,18 @@ def command(
     (EdgeSP, `fluidb docs edgesp`); with -o, writes partition.json and latency.json.
     """
     from ...formats import InputError
-    from ...platforms import Accelerator, Cluster, Described, Platform, kind_of
+    from ...platforms import Accelerator, Board, Cluster, Platform, kind_of
 
-    searches: dict[type[Described], BoardSearch | AcceleratorSearch | ClusterSearch] = {
-        Platform: board,
+    searches: dict[type[Platform], BoardSearch | AcceleratorSearch | ClusterSearch] = {
+        Board: board,
         Accelerator: accelerator,
         Cluster: cluster,
     }
-    found: dict[type[Described], str] = {}
+    found: dict[type[Platform], str] = {}
     for name in names(platform, "PLATFORM"):
         with suppress(InputError):  # the search reports every fault of a file
             found.setdefault(kind_of(name), name)
-    searched = {kind: name for kind, name in found.items() if kind in searches} or {Platform: platform}
+    searched = {kind: name for kind, name in found.items() if kind in searches} or {Board: platform}
     if len(searched) > 1:
         kinds = " and ".join(f"the {kind.kind} {name}" for kind, name in searched.items())
         raise InputError(f"PLATFORM: expected platforms of one kind, found {kinds}; search each on its own")

@@ -13,7 +13,7 @@ from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
     from ...dse.exits.reference import Reference
-    from ...dse.exits.search import Planned
+    from ...dse.exits.search import PlanResult
     from ...tables.exit_plan import PlanStep
 
 GUARD = "Protect the precision on other samples: a higher precision, e.g. 99.5%; or bound, for 95 % confidence."
@@ -53,7 +53,7 @@ def command(
     from ...dse.exits.tabulate import goal_of
     from ...models.candidates import find_candidates
     from ...models.loader import read_network_file
-    from ...rules.exit_choice import CONFIDENCES, Goal
+    from ...rules.exit_choice import CONFIDENCES, ExitGoal
     from ...traffic.measures import CONFIDENCE
     from ...traffic.samples import read_samples
 
@@ -63,7 +63,7 @@ def command(
         check_plan_folder(output, replace=force)
     tried, log = numbers(thresholds, "--thresholds", float, "0.5,0.7,0.9"), read_samples(samples)
     usual = CONFIDENCES if log.measure is CONFIDENCE else log.measure.usual
-    goal = Goal(
+    goal = ExitGoal(
         batch, _share(precision, "--precision"), _share(slow, "--slow", "2%"), width, _share(gain, "--gain", "2%"),
         "observed" if posterior == "observed" else "literal",
         "bound" if guard == "bound" else _share(guard, "--guard"), tuple(tried) or usual,
@@ -87,7 +87,7 @@ def _share(text: str | None, name: str, example: str = "99%") -> Any:
     return None if text is None else parse_quantity(text, {"%": 1.0}, name, example, zero=True) / 100
 
 
-def _record(planned: Planned, best: Reference | None, output: Path | None) -> dict[str, Any]:
+def _record(planned: PlanResult, best: Reference | None, output: Path | None) -> dict[str, Any]:
     record = {"output": output, **planned.plan.model_dump(mode="json", exclude={"inputs"})}
     record["expected_without_guard"] = planned.unguarded
     if best is not None:
@@ -108,7 +108,7 @@ def _record(planned: Planned, best: Reference | None, output: Path | None) -> di
     return record
 
 
-def _text(planned: Planned, best: Reference | None, names: dict[str, str], title: str) -> Iterator[str]:
+def _text(planned: PlanResult, best: Reference | None, names: dict[str, str], title: str) -> Iterator[str]:
     plan = planned.plan
     expected, checked = plan.expected, plan.checked
     slow = f"at most {percent(plan.slow)} slow batches of {plan.batch}"
@@ -154,7 +154,7 @@ def _text(planned: Planned, best: Reference | None, names: dict[str, str], title
         yield facts(found)
 
 
-def _step(step: PlanStep, planned: Planned, names: dict[str, str], dense: bool) -> str:
+def _step(step: PlanStep, planned: PlanResult, names: dict[str, str], dense: bool) -> str:
     """A table that says what became of every candidate, and why."""
     from ...dse.exits.tabulate import goal_of
 

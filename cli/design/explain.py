@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import typer
 
-from ..options import AsJson, DesignFolder, Picture, refuse_others
-from .explanations.design import DesignExplanation
-from .explanations.partition import PartitionExplanation
-from .explanations.subgraphs import SubGraphExplanation
+from ..options import AsJson, DesignFolder, PictureOptions, refuse_others
+from .explanations.design import DesignExplainOptions
+from .explanations.partition import PartitionExplainOptions
+from .explanations.subgraphs import SubGraphExplainOptions
 
 
 def command(
     ctx: typer.Context,
     directory: DesignFolder,
-    design: DesignExplanation,
-    partition: PartitionExplanation,
-    subgraphs: SubGraphExplanation,
-    picture: Picture,
+    design: DesignExplainOptions,
+    partition: PartitionExplainOptions,
+    subgraphs: SubGraphExplainOptions,
+    picture: PictureOptions,
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -34,7 +34,7 @@ def command(
     """
     from ...tables.latency import DESIGN_FILE, PARTITION_FILE, SUBGRAPHS_FILE
 
-    explanations: dict[str, DesignExplanation | SubGraphExplanation | PartitionExplanation] = {
+    explanations: dict[str, DesignExplainOptions | SubGraphExplainOptions | PartitionExplainOptions] = {
         DESIGN_FILE: design,
         SUBGRAPHS_FILE: subgraphs,
         PARTITION_FILE: partition,

@@ -7,11 +7,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..options import AsJson, Picture, argument, written
+from ..options import AsJson, PictureOptions, argument, written
 from ..render import percent, show, table
 
 if TYPE_CHECKING:
-    from ...dse.device.decisions import Judged, Point, Rule
+    from ...dse.device.decisions import DecisionPoint, RuleScore, SplitRule
     from ...tables import LatencyTable
     from ...tables.decisions import DecisionTable
 
@@ -21,7 +21,7 @@ def command(
     device: Annotated[str | None, argument("A device of `fluidb platforms`, or a TOML file.", "[DEVICE]")] = None,
     output: Annotated[Path | None, written("With a device: the folder to write.")] = None,
     *,
-    picture: Picture,
+    picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
     """Write the latency table of a design or a device.
@@ -97,7 +97,7 @@ E samples of a batch of b places have terminated. The last three columns judge w
 against Equation (1), and by how much the stages behind take longer. Every pair with 0 < E < b counts once."""
 
 
-def _decisions(found: DecisionTable, points: Sequence[Point]) -> Iterator[str]:
+def _decisions(found: DecisionTable, points: Sequence[DecisionPoint]) -> Iterator[str]:
     """Where splitting pays, and which batches fill the device."""
     from ...tables.decisions import spans
 
@@ -116,16 +116,16 @@ def _decisions(found: DecisionTable, points: Sequence[Point]) -> Iterator[str]:
     )
 
 
-def _rule(rule: Rule | None) -> str:
+def _rule(rule: SplitRule | None) -> str:
     return "never" if rule is None else f"E >= {rule.terminated}, b >= {rule.places}"
 
 
-def _judged(judged: Judged) -> str:
+def _judged(judged: RuleScore) -> str:
     balanced = "-" if judged.balanced is None else percent(judged.balanced, 1)
     return f"{balanced}, {percent(judged.lost, 2)}"
 
 
-def _point(point: Point) -> dict[str, Any]:
+def _point(point: DecisionPoint) -> dict[str, Any]:
     """A decision point as JSON."""
     fields = {name: value and value._asdict() for name, value in point._asdict().items() if name != "row"}
     return {"variants": point.row.variants, "after_exits": point.row.after_exits, **fields}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..options import AsJson, Picture, Threads, option
+from ..options import AsJson, PictureOptions, Threads, option
 from ..render import facts, percent, progress, show, table
 from .problem import NetworkName, PlatformName, Problem, Search, board_of
 
 if TYPE_CHECKING:
-    from ...dse.npu.pareto import Axis, Front, Point
+    from ...dse.npu.pareto import Axis, Front, FrontPoint
 
 SHARES = (1.0, 0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.25, 0.1)
 """Shares of the best objective for which the text says what they take."""
@@ -24,7 +24,7 @@ def command(
     asked: Search,
     over: Annotated[str | None, option(AXES, "AXES")] = None,
     *,
-    picture: Picture,
+    picture: PictureOptions,
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
@@ -64,7 +64,7 @@ def _record(front: Front, asked: Problem) -> dict[str, Any]:
 
     keys = [SCALES[axis].key for axis in front.over]
 
-    def point(item: Point) -> dict[str, Any]:
+    def point(item: FrontPoint) -> dict[str, Any]:
         takes = dict(zip(keys, item.takes, strict=True))
         return {**item.tile._asdict(), **takes, "objective": item.objective, "of_best": item.of_best}
 
@@ -88,7 +88,7 @@ def _text(front: Front, asked: Problem) -> Iterator[str]:
     net, board, options = asked
     goal, scales = OBJECTIVES[options.objective], [SCALES[axis] for axis in front.over]
 
-    def row(label: str, point: Point) -> list[str]:
+    def row(label: str, point: FrontPoint) -> list[str]:
         pairs = zip(scales, point.takes, strict=True)
         takes = [f"{scale.factor * value:,.{0 if scale.factor == 1 else 2}f}" for scale, value in pairs]
         return [label, *takes, str(point.tile), options.text(point.objective), percent(point.of_best, 1)]
@@ -102,7 +102,7 @@ def _text(front: Front, asked: Problem) -> Iterator[str]:
     yield facts(found)
     headers = [*(scale.label for scale in scales), "design", "objective", "of the best"]
     for axis, scale in enumerate(scales):
-        least: dict[Point, float] = {}
+        least: dict[FrontPoint, float] = {}
         for share in SHARES:  # a design that is the least for several shares is listed once, with the largest
             least.setdefault(front.least(axis, share), share)
         rows = [row(f">= {share:.0%}", point) for point, share in least.items()]

@@ -12,7 +12,7 @@ from ..options import argument, flag, numbers, option
 if TYPE_CHECKING:
     from ...dse import SearchOptions
     from ...models import Network
-    from ...platforms import Platform
+    from ...platforms import Board
 
 NetworkName = Annotated[str, argument("A network: a name from `fluidb models`, or a TOML file.")]
 PlatformName = Annotated[str, argument("A board: a name from `fluidb platforms`, or a TOML file.")]
@@ -34,7 +34,7 @@ class Problem(NamedTuple):
     """A search as the user stated it."""
 
     network: Network
-    platform: Platform
+    platform: Board
     options: SearchOptions
 
 
@@ -113,7 +113,7 @@ class Search(Space):
         }
 
 
-def board_of(board: Platform) -> str:
+def board_of(board: Board) -> str:
     """A board in one line."""
     return f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"
 

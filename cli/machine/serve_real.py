@@ -10,7 +10,7 @@ from ..options import (
     Ends,
     Inputs,
     Model,
-    Picture,
+    PictureOptions,
     Policy,
     RequestsFile,
     Required,
@@ -43,7 +43,7 @@ def command(
     timeline: TimelineFile = None,
     require: Required = None,
     *,
-    picture: Picture,
+    picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
     """Serve a trace on this machine, in real time.

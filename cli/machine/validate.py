@@ -9,7 +9,20 @@ from typing import Annotated
 
 import typer
 
-from ..options import AsJson, Ends, Inputs, Model, Picture, Slo, StageThreads, duration, names, numbers, option, written
+from ..options import (
+    AsJson,
+    Ends,
+    Inputs,
+    Model,
+    PictureOptions,
+    Slo,
+    StageThreads,
+    duration,
+    names,
+    numbers,
+    option,
+    written,
+)
 from ..render import facts, markdown_table, ms, note, percent, progress, show, table
 
 DEFAULT_POLICIES = ("serial", "adaptb", "fluid")
@@ -35,7 +48,7 @@ def command(
     seed: Annotated[int, option("Seed of the order of the runs.")] = 0,
     output: Annotated[Path | None, written("The folder to write: a page, its picture, every run.")] = None,
     *,
-    picture: Picture,
+    picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
     """Hold the simulator against this machine.

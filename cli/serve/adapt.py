@@ -11,7 +11,7 @@ from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
     from ...serving.adaptation import Exits
-    from ...studies.adapt import Adapted
+    from ...studies.adapt import AdaptationResult
 
 SAMPLES = "The log that the plan was chosen by; requests draw from it."
 POLICY = "pame with its parameters (`fluidb docs policies`)."
@@ -61,7 +61,7 @@ def command(
     show(as_json, "fluidb.adapt-output/1", record, _text(found, policy, float(latency_s.mean())))
 
 
-def _exits(found: Adapted, exits: Exits) -> list[dict[str, Any]]:
+def _exits(found: AdaptationResult, exits: Exits) -> list[dict[str, Any]]:
     from ...traffic.measures import MEASURES
 
     counts, sign = found.log.counts.tolist(), MEASURES[found.plan.measure].sign
@@ -71,7 +71,7 @@ def _exits(found: Adapted, exits: Exits) -> list[dict[str, Any]]:
     ]
 
 
-def _text(found: Adapted, policy: str, mean_latency_s: float) -> Iterator[str]:
+def _text(found: AdaptationResult, policy: str, mean_latency_s: float) -> Iterator[str]:
     from ...traffic.measures import MEASURES
 
     whole, changes, sign = found.whole, found.served.changes, MEASURES[found.plan.measure].sign

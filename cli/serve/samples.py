@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, Force, Picture, argument, flat, option, written
+from ..options import AsJson, Force, PictureOptions, argument, flat, option, written
 from ..render import facts, percent, show, table
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def show_(
         int | None, option("Dense tasks: principal values that must reach a threshold; half if not given.")
     ] = None,
     *,
-    picture: Picture,
+    picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
     """Say how good and how sure answers are at every exit, and who would leave."""

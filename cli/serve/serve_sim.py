@@ -12,10 +12,10 @@ import typer
 
 from ..options import (
     AsJson,
-    Picture,
+    PictureOptions,
     RequestsFile,
     Required,
-    Simulation,
+    SimulationOptions,
     TableFolder,
     Threshold,
     TimelineFile,
@@ -25,20 +25,20 @@ from ..options import (
 from ..render import bounds, facts, megabytes, ms, note, outcomes, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
-    from ...serving.serve import Served
+    from ...serving.serve import ServeResult
     from ...serving.subnets import SubNetSummary
 
 
 def command(
     directory: TableFolder,
-    simulated: Simulation,
+    simulated: SimulationOptions,
     threshold: Threshold = None,
     until: Annotated[str | None, option("Stop at this time; unfinished requests are violations.", "DURATION")] = None,
     requests: RequestsFile = None,
     timeline: TimelineFile = None,
     require: Required = None,
     *,
-    picture: Picture,
+    picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace on a design and say what its users experience."""
@@ -83,7 +83,7 @@ def command(
         raise typer.Exit(1)
 
 
-def record_of(found: Served, policy: str, slo_s: float | None) -> dict[str, object]:
+def record_of(found: ServeResult, policy: str, slo_s: float | None) -> dict[str, object]:
     """What is printed as JSON of requests that were served."""
     replay = found.replay
     return {
@@ -97,7 +97,7 @@ def record_of(found: Served, policy: str, slo_s: float | None) -> dict[str, obje
     }
 
 
-def text_of(found: Served, policy: str) -> Iterator[str]:
+def text_of(found: ServeResult, policy: str) -> Iterator[str]:
     """What is printed for people of requests that were served."""
     summary, latency, unavoidable = found.summary, found.replay.table, found.unavoidable_violations
     use, worth = summary.utilisation, int(summary.independent_requests)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import CONSTRAINT, PREDICT, AsJson, Drawn, Force, Output, argument, duration, flat, option
+from ..options import CONSTRAINT, PREDICT, AsJson, ColumnOptions, Force, Output, argument, duration, flat, option
 from ..render import facts, show
 from . import trace_import
 
@@ -22,7 +22,7 @@ Rate = Annotated[float, option("Mean arrival rate in requests a second.", "REQUE
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class TraceOutput:
     """Where a trace goes."""
 
     output: Output
@@ -61,7 +61,7 @@ class Made:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Process(Made):
+class ProcessOptions(TraceOutput):
     """How many requests are drawn, and where their trace goes."""
 
     count: Annotated[int, option("Requests.")]
@@ -75,7 +75,7 @@ class Process(Made):
         self.write(process, lambda: draw(*parameters, self.count, self.seed, **more), self.seed)
 
 
-def poisson(rate: Rate, drawn: Process) -> None:
+def poisson(rate: Rate, drawn: ProcessOptions) -> None:
     """Write a trace of Poisson arrivals."""
     drawn.draw("poisson", rate)
 
@@ -83,7 +83,7 @@ def poisson(rate: Rate, drawn: Process) -> None:
 def gamma(
     rate: Rate,
     cv: Annotated[float, option("Standard deviation/mean of the gaps, 0.001 to 20; 1 is Poisson.", "RATIO")],
-    drawn: Process,
+    drawn: ProcessOptions,
 ) -> None:
     """Write a trace with gamma gaps: regular to bursty."""
     drawn.draw("gamma", rate, cv)
@@ -94,7 +94,7 @@ def mmpp(
     burst_rate: Annotated[float, option("Arrival rate during a burst.", "REQUESTS/S")],
     quiet_dwell: Annotated[str, option("Mean time between bursts, e.g. 10s.", "DURATION")],
     burst_dwell: Annotated[str, option("Mean duration of a burst, e.g. 500ms.", "DURATION")],
-    drawn: Process,
+    drawn: ProcessOptions,
 ) -> None:
     """Write a trace of a two-state MMPP: bursts that last."""
     quiet_s, burst_s = duration(quiet_dwell, "--quiet-dwell"), duration(burst_dwell, "--burst-dwell")
@@ -107,7 +107,7 @@ def cameras(
     *,
     jitter: Annotated[str | None, option("Standard deviation of a frame's arrival, e.g. 5ms.", "DURATION")] = None,
     drop: Annotated[float, option("Probability that a frame is lost, 0 to 0.99.", "SHARE")] = 0.0,
-    drawn: Process,
+    drawn: ProcessOptions,
 ) -> None:
     """Write a trace of the frames of periodic cameras.
 
@@ -120,13 +120,13 @@ def daily(
     rate: Rate,
     peak_to_mean: Annotated[float, option("Rate at the peak/mean rate, 1 to 24.", "RATIO")],
     peak_hour: Annotated[float, option("Hour of the peak, 0 to 24; time zero is midnight.", "HOUR")],
-    drawn: Process,
+    drawn: ProcessOptions,
 ) -> None:
     """Write a trace that follows a smooth daily curve."""
     drawn.draw("daily", rate, peak_to_mean, peak_hour)
 
 
-def offline(count: Annotated[int, option("Requests.")], made: Made) -> None:
+def offline(count: Annotated[int, option("Requests.")], made: TraceOutput) -> None:
     """Write a trace in which all requests wait at time 0.
 
     MLPerf's Offline scenario: what counts is how soon all have returned.
@@ -136,7 +136,7 @@ def offline(count: Annotated[int, option("Requests.")], made: Made) -> None:
     made.write("offline", lambda: offline(count))
 
 
-def merge(traces: Annotated[list[Path], argument("The traces to merge.", "FILE...")], made: Made) -> None:
+def merge(traces: Annotated[list[Path], argument("The traces to merge.", "FILE...")], made: TraceOutput) -> None:
     """Write one trace of the requests of several."""
     from ...traffic import read_trace, superpose
 
@@ -148,7 +148,7 @@ def rescale(
     *,
     rate: Annotated[float | None, option("Mean arrival rate to reach, by scaling all times.", "REQUESTS/S")] = None,
     cv: Annotated[float | None, option("Standard deviation/mean of the gaps to reach.", "RATIO")] = None,
-    made: Made,
+    made: TraceOutput,
 ) -> None:
     """Write a trace at another mean rate or burstiness."""
     from ...formats import InputError
@@ -169,11 +169,11 @@ def rescale(
 def add(
     trace: Annotated[Path, argument("The trace to add columns to.", "FILE")],
     *,
-    drawn: Drawn,
+    drawn: ColumnOptions,
     predict_depth: Annotated[float | None, option(PREDICT.format("steps or exits"), "RHO")] = None,
     slo: Annotated[str | None, option(CONSTRAINT.format("Latency objective"), "DISTRIBUTION")] = None,
     seed: Annotated[int, option("Same seed, same columns.")] = 0,
-    made: Made,
+    made: TraceOutput,
 ) -> None:
     """Write a trace with widths, steps, predictions or constraints.
 

@@ -10,7 +10,7 @@ from ..options import AsJson, Force, Output, argument, flag, option
 from ..render import facts, show
 
 if TYPE_CHECKING:
-    from ...traffic.importers import Imported
+    from ...traffic.importers import ImportedTrace
 
 FORMATS = """azure-llm-2023, azure-functions-2021, azure-functions-2019, burstgpt, vidur, perf-analyzer, mlperf, csv
 or jsonl (docs/import-traces.md)."""
@@ -43,11 +43,11 @@ def command(
     The first request arrives at 0.
     """
     from ...formats import check_free
-    from ...traffic.importers import Options, import_trace
+    from ...traffic.importers import ImportOptions, import_trace
     from ...traffic.trace import write_trace
 
     check_free(output, force, apart=[file])
-    options = Options(arrival_column, unit, id_column, slo_column, exit_column, delimiter, seed)
+    options = ImportOptions(arrival_column, unit, id_column, slo_column, exit_column, delimiter, seed)
     made = import_trace(format_, file, options, skip_bad=skip_bad)
     write_trace(made.trace, output, replace=force)
     record = {
@@ -70,7 +70,7 @@ def command(
     show(as_json, "fluidb.trace-import-output/1", record, _text(made, format_), output)
 
 
-def _text(made: Imported, format_: str) -> Iterator[str]:
+def _text(made: ImportedTrace, format_: str) -> Iterator[str]:
     tally, unsorted = made.tally, made.rows_out_of_order
     dropped = [f"{count:,} {reason}" for count, reason in ((tally.blank, "blank"), (tally.bad, "bad")) if count]
     found = {

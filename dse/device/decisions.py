@@ -16,7 +16,7 @@ from ...tables.decisions import DecisionTable, PointRow, WidthRow
 from ...tables.latency import LatencyTable
 
 
-class Rule(NamedTuple):
+class SplitRule(NamedTuple):
     """Split if at least so many samples have terminated in a batch of at least so many places; else pad."""
 
     terminated: int
@@ -28,10 +28,10 @@ class Rule(NamedTuple):
         return (terminated >= self.terminated) & (places >= self.places)
 
 
-ALWAYS_SPLIT = Rule(1, 2)
+ALWAYS_SPLIT = SplitRule(1, 2)
 
 
-class Judged(NamedTuple):
+class RuleScore(NamedTuple):
     """How a rule does in the cells of a decision map where some samples have terminated, but not all; each counts once.
 
     Attributes
@@ -50,27 +50,27 @@ class Judged(NamedTuple):
     lost: float
 
 
-class Point(NamedTuple):
+class DecisionPoint(NamedTuple):
     """A row of the table with what sums it up.
 
     Attributes
     ----------
     row : PointRow
         The row.
-    least : Rule, optional
+    least : SplitRule, optional
         Splitting never pays with fewer terminated samples or fewer places than this; ``None`` if it never does.
-    rule : Rule, optional
+    rule : SplitRule, optional
         The rule that comes nearest to the map in balanced accuracy; ``None`` likewise.
-    by_rule, always_split, always_pad : Judged
+    by_rule, always_split, always_pad : RuleScore
         How this rule does, and two that need no table.
     """
 
     row: PointRow
-    least: Rule | None
-    rule: Rule | None
-    by_rule: Judged
-    always_split: Judged
-    always_pad: Judged
+    least: SplitRule | None
+    rule: SplitRule | None
+    by_rule: RuleScore
+    always_split: RuleScore
+    always_pad: RuleScore
 
 
 def _points(table: LatencyTable) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64]]:
@@ -137,7 +137,7 @@ def _ranges(split: Bools) -> list[list[list[int]]]:
     return found
 
 
-def sum_up(table: LatencyTable, decisions: DecisionTable) -> list[Point]:
+def sum_up(table: LatencyTable, decisions: DecisionTable) -> list[DecisionPoint]:
     """Sum up every row of a decision table.
 
     Parameters
@@ -149,7 +149,7 @@ def sum_up(table: LatencyTable, decisions: DecisionTable) -> list[Point]:
 
     Returns
     -------
-    list of Point
+    list of DecisionPoint
         One for each row, in order.
     """
     after, time_s, gather_s = _points(table)
@@ -160,7 +160,7 @@ def sum_up(table: LatencyTable, decisions: DecisionTable) -> list[Point]:
         nearest, never = nearest_rule(split), np.zeros_like(split)
         tried = nearest.map(len(split)) if nearest else never, ALWAYS_SPLIT.map(len(split)), never
         judged = (judge(each, split, time_s[row.variants[0], point], gather_s[point]) for each in tried)
-        found.append(Point(row, least_rule(split), nearest, *judged))
+        found.append(DecisionPoint(row, least_rule(split), nearest, *judged))
     return found
 
 
@@ -170,13 +170,13 @@ def _cells(sizes: int) -> Bools:
     return (terminated >= 1) & (terminated < places)
 
 
-def least_rule(split: Bools) -> Rule | None:
+def least_rule(split: Bools) -> SplitRule | None:
     """The smallest counts with which splitting pays anywhere in a map; ``None`` if it never does."""
     places, terminated = np.nonzero(split & _cells(len(split)))
-    return Rule(int(terminated.min()), int(places.min())) if places.size else None
+    return SplitRule(int(terminated.min()), int(places.min())) if places.size else None
 
 
-def nearest_rule(split: Bools) -> Rule | None:
+def nearest_rule(split: Bools) -> SplitRule | None:
     """The rule with the largest balanced accuracy; of equals, the one that splits most often.
 
     Parameters
@@ -186,7 +186,7 @@ def nearest_rule(split: Bools) -> Rule | None:
 
     Returns
     -------
-    Rule, optional
+    SplitRule, optional
         ``ALWAYS_SPLIT`` if no cell with a choice pads; ``None`` if none splits.
     """
     cells = _cells(len(split))
@@ -198,10 +198,10 @@ def nearest_rule(split: Bools) -> Rule | None:
     right, wrong = (np.cumsum(np.cumsum((cells & kind)[::-1, ::-1], 0), 1)[::-1, ::-1] for kind in (split, ~split))
     score = right / right[0, 0] - wrong / wrong[0, 0]
     places, terminated = (max(int(number), 1) for number in np.unravel_index(score.argmax(), score.shape))
-    return Rule(terminated, max(places, terminated + 1))
+    return SplitRule(terminated, max(places, terminated + 1))
 
 
-def judge(tried: Bools, split: Bools, time_s: Floats, gather_s: Floats) -> Judged:
+def judge(tried: Bools, split: Bools, time_s: Floats, gather_s: Floats) -> RuleScore:
     """Hold a way to decide against Equation (1).
 
     Parameters
@@ -213,12 +213,12 @@ def judge(tried: Bools, split: Bools, time_s: Floats, gather_s: Floats) -> Judge
 
     Returns
     -------
-    Judged
+    RuleScore
         What it gets right, and the time that it loses; nothing of either if there is no cell with a choice.
     """
     places, terminated = np.nonzero(_cells(len(split)))
     if not places.size:
-        return Judged(1.0, None, 0.0)
+        return RuleScore(1.0, None, 0.0)
     ours, best = tried[places, terminated], split[places, terminated]
     staying = places - terminated
     pad_s, split_s = time_s[places], time_s[staying] + gather_s[staying]  # the two sides of Equation (1)
@@ -226,4 +226,4 @@ def judge(tried: Bools, split: Bools, time_s: Floats, gather_s: Floats) -> Judge
     balanced = None
     if 0 < best.sum() < best.size:
         balanced = float(ours[best].mean() + (~ours[~best]).mean()) / 2
-    return Judged(float((ours == best).mean()), balanced, float(ours_s / best_s - 1))
+    return RuleScore(float((ours == best).mean()), balanced, float(ours_s / best_s - 1))

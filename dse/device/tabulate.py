@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from ...formats import InputError, check_own_folder, table_text, write_directory
 from ...models import Layer, Network
-from ...platforms.by_stage import Timed
-from ...platforms.device import Analytic, Device
+from ...platforms.by_stage import TimedDevice
+from ...platforms.device import AnalyticDevice, Device
 from ...tables.decisions import DECISIONS_FILE, DecisionTable
 from ...tables.latency import LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups, pair_rows
-from .decisions import Point, sum_up, tabulate_decisions
+from .decisions import DecisionPoint, sum_up, tabulate_decisions
 
 
 class _Use(NamedTuple):
@@ -48,7 +48,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
     """
     count, widths = len(network.exits), None
     layers: list[_Use] = []
-    if isinstance(device, Timed):
+    if isinstance(device, TimedDevice):
         if (device.network, device.stage_count) != (network.name, count):
             raise InputError(
                 f"{device.name}: expected the network whose times it has, {device.network} with {device.stage_count} "
@@ -56,7 +56,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
             )
         stage_s, widths = np.array(device.times_s), device.widest_first
     else:
-        assert isinstance(device, Analytic)
+        assert isinstance(device, AnalyticDevice)
         layers = [*_resumes(count, device), *_layers(network, device), *_checks(count, device)]
         layers.sort(key=lambda layer: layer.stage)  # stable: a stage is resumed before its layers, and checked after
         stage_s = np.zeros((1, count, device.b_max))
@@ -83,7 +83,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
     )
 
 
-def _layers(network: Network, device: Analytic) -> Iterator[_Use]:
+def _layers(network: Network, device: AnalyticDevice) -> Iterator[_Use]:
     """Times of the layers that take any; memory-only layers are counted with the product before them."""
     for group in layer_groups(network.layers):
         first = network.layers[group[0]]
@@ -92,7 +92,7 @@ def _layers(network: Network, device: Analytic) -> Iterator[_Use]:
             yield _Use(first.name, first.stage, time_s)
 
 
-def _layer_s(layer: Layer, device: Analytic) -> list[float]:
+def _layer_s(layer: Layer, device: AnalyticDevice) -> list[float]:
     """Time of a layer for b = 1..b_max."""
     batches = range(1, device.b_max + 1)
     if layer.gemm is None:
@@ -100,13 +100,13 @@ def _layer_s(layer: Layer, device: Analytic) -> list[float]:
     return [device.product_s(layer.gemm.macs, b, in_bridge=layer.in_bridge) for b in batches]
 
 
-def _resumes(count: int, device: Analytic) -> list[_Use]:
+def _resumes(count: int, device: AnalyticDevice) -> list[_Use]:
     """Starts of the stages behind an exit."""
     time_s = np.array([device.resume_s(b) for b in range(1, device.b_max + 1)])
     return [_Use(f"exit{number}/resume", number + 1, time_s) for number in range(1, count) if time_s[0]]
 
 
-def _checks(count: int, device: Analytic) -> list[_Use]:
+def _checks(count: int, device: AnalyticDevice) -> list[_Use]:
     """Exit checks, after the heads of all exits but the last."""
     time_s = np.full(device.b_max, device.check_s)
     return [_Use(f"exit{number}/check", number, time_s) for number in range(1, count) if device.check_s]
@@ -119,7 +119,7 @@ class DeviceTables(NamedTuple):
     decisions: DecisionTable
 
     @property
-    def points(self) -> list[Point]:
+    def points(self) -> list[DecisionPoint]:
         """The decision points with what sums them up."""
         return sum_up(self.latency, self.decisions)
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from ...rules.exit_choice import (
     NEARLY,
+    ExitGoal,
     Floats,
-    Goal,
     Log,
-    Replayed,
+    LogReplay,
     Setting,
     levels_of,
     precision_margin,
@@ -30,13 +30,13 @@ class Reference(NamedTuple):
         Candidates, in order of depth.
     settings : tuple of Setting
         Thresholds of each; ``exits`` and ``precision`` of both together.
-    replayed : Replayed
+    replayed : LogReplay
         What the log gives with them.
     """
 
     exits: tuple[int, ...]
     settings: tuple[Setting, ...]
-    replayed: Replayed
+    replayed: LogReplay
 
 
 class _Found(NamedTuple):
@@ -45,7 +45,7 @@ class _Found(NamedTuple):
     thresholds: tuple[tuple[int, int], ...]
 
 
-def best_exits(log: Log, stage_s: Floats, goal: Goal) -> Reference | None:
+def best_exits(log: Log, stage_s: Floats, goal: ExitGoal) -> Reference | None:
     """Try every candidate and every pair of candidates, with all their thresholds.
 
     Parameters
@@ -54,7 +54,7 @@ def best_exits(log: Log, stage_s: Floats, goal: Goal) -> Reference | None:
         At least one whole batch.
     stage_s : (K + 2, K + 2, b_max + 1) ndarray of float64
         T(a, b, B).
-    goal : Goal
+    goal : ExitGoal
         What must be kept: the precision, and the share of batches that take longer than without exits.
 
     Returns
@@ -86,7 +86,7 @@ def _best_thresholds(
     log: Log,
     levels: NDArray[np.uint8],
     stage_s: Floats,
-    goal: Goal,
+    goal: ExitGoal,
     exits: tuple[int, ...],
     columns: tuple[int, ...],
 ) -> _Found | None:

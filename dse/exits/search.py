@@ -12,7 +12,7 @@ from ...models.loader import build_network
 from ...models.schema import NetworkFile
 from ...models.writer import network_text
 from ...platforms import Device, load_platform
-from ...rules.exit_choice import Floats, Goal, Log, Step, choose_exits, log_of, replay_exits
+from ...rules.exit_choice import ChoiceStep, ExitGoal, Floats, Log, choose_exits, log_of, replay_exits
 from ...tables.exit_plan import (
     EXITS_FILE,
     NETWORK_FILE,
@@ -22,8 +22,8 @@ from ...tables.exit_plan import (
     TIMES_FILE,
     BatchingPattern,
     ExitPlan,
-    Expected,
     InferenceTime,
+    PlanFigures,
     PlannedExit,
 )
 from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
@@ -33,7 +33,7 @@ from .stage_times import keep_exits
 from .tabulate import expected_of, tabulate_pattern, tabulate_step, tabulate_times
 
 
-class Planned(NamedTuple):
+class PlanResult(NamedTuple):
     """A plan with all that belongs to it.
 
     Attributes
@@ -52,7 +52,7 @@ class Planned(NamedTuple):
         The half of the log that did not choose, at the chosen exits.
     log : Log
         The half that chose.
-    unguarded : Expected or None
+    unguarded : PlanFigures or None
         Without the guard, what is expected on the half that chose; ``None`` if there is no guard, or no exit without.
     """
 
@@ -63,7 +63,7 @@ class Planned(NamedTuple):
     latency: LatencyTable
     samples: Samples
     log: Log
-    unguarded: Expected | None
+    unguarded: PlanFigures | None
 
 
 def times_of(file: NetworkFile, path: Path, target: str) -> LatencyTable:
@@ -94,7 +94,7 @@ def times_of(file: NetworkFile, path: Path, target: str) -> LatencyTable:
     return tabulate_device(build_network(with_exits(file, path), path), device)
 
 
-def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samples, goal: Goal) -> Planned:
+def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samples, goal: ExitGoal) -> PlanResult:
     """Choose the exits of a network. The first half of the log chooses, the second half checks (Section 7.1).
 
     Parameters
@@ -107,12 +107,12 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
         Times of the network with an exit at each of its candidates (``models.candidates.with_exits``).
     samples : Samples
         Its answers at every candidate and at the end.
-    goal : Goal
+    goal : ExitGoal
         Batch size, precision, share of slow batches, and thresholds in the measure of the samples, the surest last.
 
     Returns
     -------
-    Planned
+    PlanResult
         The plan, its matrices, the network and its latency table.
 
     Raises
@@ -165,7 +165,7 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
         steps=[tabulate_step(step, names, log, sign) for step in choice.steps],
         ended=choice.ended,
     )
-    return Planned(
+    return PlanResult(
         plan=plan.derived_from(times, pattern),
         times=times,
         pattern=pattern,
@@ -177,7 +177,7 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
     )
 
 
-def _unguarded(log: Log, stage_s: Floats, goal: Goal) -> Expected | None:
+def _unguarded(log: Log, stage_s: Floats, goal: ExitGoal) -> PlanFigures | None:
     """What is expected without the guard."""
     choice = choose_exits(log, stage_s, goal.unguarded)
     if not choice.exits:
@@ -185,7 +185,7 @@ def _unguarded(log: Log, stage_s: Floats, goal: Goal) -> Expected | None:
     return expected_of(replay_exits(log, stage_s, goal.batch, choice.exits, choice.settings))
 
 
-def _check(names: list[str], table: LatencyTable, samples: Samples, goal: Goal) -> None:
+def _check(names: list[str], table: LatencyTable, samples: Samples, goal: ExitGoal) -> None:
     """Refuse inputs that do not fit each other, with a line for each fault."""
     faults, source = [], str(samples.source or "samples")
     found = [exit_.name for exit_ in table.exits[:-1]]
@@ -230,7 +230,7 @@ def _check(names: list[str], table: LatencyTable, samples: Samples, goal: Goal) 
         raise InputError(faults)
 
 
-def _nearest_miss(step: Step, names: list[str], goal: Goal) -> str:
+def _nearest_miss(step: ChoiceStep, names: list[str], goal: ExitGoal) -> str:
     """Why no candidate is left, by the one that came nearest."""
     slow = [found for found in step.verdicts if found.outcome == "slow"]
     if slow:
@@ -247,12 +247,12 @@ def _nearest_miss(step: Step, names: list[str], goal: Goal) -> str:
     )
 
 
-def write_plan(planned: Planned, folder: Path, *, replace: bool = False) -> None:
+def write_plan(planned: PlanResult, folder: Path, *, replace: bool = False) -> None:
     """Write a plan into a folder of its own, whole or not at all.
 
     Parameters
     ----------
-    planned : Planned
+    planned : PlanResult
         What was chosen.
     folder : Path
         Destination.

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from ...rules.exit_choice import Choice, Goal, Log, Replayed, Step, Verdict
+from ...rules.exit_choice import CandidateVerdict, ChoiceStep, ExitChoice, ExitGoal, Log, LogReplay
 from ...tables.exit_plan import (
     BatchingPattern,
+    CandidateRecord,
     ExitPlan,
-    Expected,
     InferenceTime,
-    Judged,
     PatternRow,
     PatternStep,
+    PlanFigures,
     PlanStep,
     StageRow,
 )
@@ -35,11 +35,11 @@ def tabulate_times(network: str, table: LatencyTable) -> InferenceTime:
 
 
 def tabulate_pattern(
-    network: str, candidates: list[str], goal: Goal, log: Log, choice: Choice, sign: int
+    network: str, candidates: list[str], goal: ExitGoal, log: Log, choice: ExitChoice, sign: int
 ) -> BatchingPattern:
     """The rows that a choice was made from; ``sign`` is that of the samples' measure."""
 
-    def row(found: Verdict) -> PatternRow:
+    def row(found: CandidateVerdict) -> PatternRow:
         assert found.pattern is not None
         return PatternRow(
             candidate=candidates[found.candidate - 1],
@@ -60,14 +60,14 @@ def tabulate_pattern(
     )
 
 
-def tabulate_step(step: Step, candidates: list[str], log: Log, sign: int) -> PlanStep:
+def tabulate_step(step: ChoiceStep, candidates: list[str], log: Log, sign: int) -> PlanStep:
     """A step of a choice; ``sign`` is that of the samples' measure."""
     return PlanStep(
         after=step.after,
         batch=step.batch,
         limit_s=step.limit_s,
         candidates=[
-            Judged(
+            CandidateRecord(
                 candidate=candidates[found.candidate - 1],
                 outcome=found.outcome,
                 confidence=sign * found.setting.confidence,
@@ -82,14 +82,14 @@ def tabulate_step(step: Step, candidates: list[str], log: Log, sign: int) -> Pla
     )
 
 
-def expected_of(found: Replayed) -> Expected:
+def expected_of(found: LogReplay) -> PlanFigures:
     """The figures of a replayed log that a plan states."""
-    return Expected(**{name: getattr(found, name) for name in Expected.model_fields})
+    return PlanFigures(**{name: getattr(found, name) for name in PlanFigures.model_fields})
 
 
-def goal_of(plan: ExitPlan) -> Goal:
+def goal_of(plan: ExitPlan) -> ExitGoal:
     """What a plan was asked for, with thresholds that are larger where answers are surer."""
-    return Goal(
+    return ExitGoal(
         plan.batch, plan.precision, plan.slow, plan.width, plan.gain, plan.posterior, plan.guard,
         tuple(MEASURES[plan.measure].sign * item for item in plan.confidences),
     )  # fmt: skip

@@ -11,10 +11,10 @@ from pydantic import Field
 from ...formats import InputError, Table, check_folder, check_own_folder, read_table, table_text, write_directory
 from ...models import Network
 from ...models.network import Count
-from ...platforms import ENERGY_KEYS, LUT_KEYS, Platform
+from ...platforms import ENERGY_KEYS, LUT_KEYS, Board
 from ...tables.latency import DESIGN_FILE, FBCB_FILE, LATENCY_FILE, PARTITION_FILE, SUBGRAPHS_FILE
 from .fbcb import FbcbTable, encode
-from .search import Candidate, Evaluator, SearchOptions, SearchResult
+from .search import Evaluator, RankedDesign, SearchOptions, SearchResult
 from .space import Tile, luts
 
 SEARCH_FILE = "search.json"
@@ -29,7 +29,7 @@ class DesignTable(Table):
     ----------
     network, platform, options
         What was searched for.
-    ranking : list of Candidate
+    ranking : list of RankedDesign
         The best designs, best first; the first is the design.
     gop_s : list of float
         Its throughput for b = 1..b_max.
@@ -44,9 +44,9 @@ class DesignTable(Table):
     made_by: ClassVar[str] = "fluidb dse"
 
     network: Network
-    platform: Platform
+    platform: Board
     options: SearchOptions
-    ranking: Annotated[list[Candidate], Field(min_length=1)]
+    ranking: Annotated[list[RankedDesign], Field(min_length=1)]
     gop_s: list[float]
     energy_j: list[float] | None = None
     designs_evaluated: Count
@@ -92,7 +92,7 @@ class DesignTable(Table):
 
 
 def tabulate_design(
-    network: Network, platform: Platform, options: SearchOptions, found: SearchResult
+    network: Network, platform: Board, options: SearchOptions, found: SearchResult
 ) -> tuple[DesignTable, FbcbTable]:
     """The tables of a search.
 

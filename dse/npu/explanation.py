@@ -29,7 +29,7 @@ class Configuration(NamedTuple):
     dram_bytes: float
 
 
-class Fixed(NamedTuple):
+class FixedConfiguration(NamedTuple):
     """The whole network, when a choice is taken away from every layer and batch.
 
     Attributes
@@ -74,10 +74,10 @@ class Explanation:
         k and B_R in the FBCB; an empty list for a memory-only layer, which has no choice.
     candidates : list of list of list of Configuration, by layer and batch
         All that the search weighs, best first.
-    fixed : list of Fixed
+    fixed : list of FixedConfiguration
         The network with choices taken away.
     gop_s : float
-        Throughput as configured, summed as in :class:`Fixed`.
+        Throughput as configured, summed as in :class:`FixedConfiguration`.
     """
 
     design: DesignTable
@@ -88,11 +88,11 @@ class Explanation:
     bound: NDArray[np.object_]
     chosen: list[list[tuple[str, int]]]
     candidates: list[list[list[Configuration]]]
-    fixed: list[Fixed]
+    fixed: list[FixedConfiguration]
     gop_s: float
 
     @property
-    def best_fixed(self) -> Fixed | None:
+    def best_fixed(self) -> FixedConfiguration | None:
         """The best single configuration for all layers and batches; ``None`` if the engine has no choice at all."""
         return max((item for item in self.fixed if item.single), key=lambda item: item.gop_s, default=None)
 
@@ -195,7 +195,7 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         total_s = table.sum(axis=0)
         if np.isfinite(total_s).all():
             single = (len(stackings) == 1 or k is not None) and (len(rules) == 1 or rule is not None)
-            fixed.append(Fixed(k, rule, total_s, _gop_s(design, total_s), single))
+            fixed.append(FixedConfiguration(k, rule, total_s, _gop_s(design, total_s), single))
     takes_time = np.flatnonzero(costs.time_s.any(axis=1)).tolist()
     return Explanation(
         design=design,

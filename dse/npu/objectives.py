@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...platforms import ENERGY_KEYS, Platform
+from ...platforms import ENERGY_KEYS, Board
 from .choices import Objective
 
 Values = NDArray[np.float64]
@@ -22,7 +22,7 @@ class Cost(NamedTuple):
     ----------
     macs : int
         Multiply-accumulates of one sample.
-    platform : Platform
+    platform : Board
         What they run on.
     cycles : (D, B_max) ndarray of float64
         Time.
@@ -35,7 +35,7 @@ class Cost(NamedTuple):
     """
 
     macs: int
-    platform: Platform
+    platform: Board
     cycles: Values
     words: Values | None = None
     accesses: Values | None = None
@@ -160,7 +160,7 @@ OBJECTIVES = {
 }
 
 
-def check_objectives(platform: Platform, names: Sequence[Objective]) -> None:
+def check_objectives(platform: Board, names: Sequence[Objective]) -> None:
     """Refuse objectives that need figures a board does not state.
 
     Raises

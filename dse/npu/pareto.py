@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...formats import InputError
 from ...models import Network
-from ...platforms import LUT_KEYS, Platform
+from ...platforms import LUT_KEYS, Board
 from .choices import Objective
 from .objectives import OBJECTIVES, check_objectives
 from .search import Evaluator, Progress, SearchOptions, rank
@@ -42,7 +42,7 @@ class Scale(NamedTuple):
     Attributes
     ----------
     key : str
-        Its name in files, with the unit of :attr:`Point.takes`.
+        Its name in files, with the unit of :attr:`FrontPoint.takes`.
     label : str
         Its name for people, with the unit they read.
     factor : float
@@ -66,7 +66,7 @@ RATED = {Axis.ENERGY: Objective.ENERGY, Axis.LATENCY: Objective.LATENCY}
 """Axes that a search may have as its objective too."""
 
 
-class Point(NamedTuple):
+class FrontPoint(NamedTuple):
     """A design on the front.
 
     Attributes
@@ -94,7 +94,7 @@ class Front(NamedTuple):
     ----------
     over : tuple of Axis
         The axes beside the objective.
-    points : list of Point
+    points : list of FrontPoint
         By what they take, axis after axis.
     knee : int
         The point nearest to the ideal one, which has the best objective and takes nothing:
@@ -105,11 +105,11 @@ class Front(NamedTuple):
     """
 
     over: tuple[Axis, ...]
-    points: list[Point]
+    points: list[FrontPoint]
     knee: int
     designs_evaluated: int
 
-    def least(self, axis: int, of_best: float) -> Point:
+    def least(self, axis: int, of_best: float) -> FrontPoint:
         """The point that takes least on an axis, among those that reach a share of the best objective."""
         found = [point for point in self.points if point.of_best >= of_best]
         return min(found, key=lambda point: (point.takes[axis], -point.of_best))
@@ -175,11 +175,11 @@ def _beaten(front: NDArray[np.float64], losses: NDArray[np.float64]) -> NDArray[
     return beaten
 
 
-class _Search:
+class _FrontSearch:
     """Rates designs and finds their front.  If there is but one axis, the first column of a table is 0."""
 
     def __init__(
-        self, evaluator: Evaluator, platform: Platform, objective: Objective, over: Sequence[Axis],
+        self, evaluator: Evaluator, platform: Board, objective: Objective, over: Sequence[Axis],
         threads: int | None, progress: Progress | None,
     ) -> None:  # fmt: skip
         self.over, self.platform, self.objective, self.evaluated = over, platform, objective, 0
@@ -238,7 +238,7 @@ class _Search:
             at_low, at_high = np.concatenate([at_low, at_middle]), np.concatenate([at_middle, at_high])
 
 
-def check_axes(platform: Platform, objective: Objective, over: Sequence[Axis]) -> None:
+def check_axes(platform: Board, objective: Objective, over: Sequence[Axis]) -> None:
     """Refuse axes that make no front with an objective, or that need figures a board does not state.
 
     Raises
@@ -263,7 +263,7 @@ def check_axes(platform: Platform, objective: Objective, over: Sequence[Axis]) -
 
 def find_front(
     network: Network,
-    platform: Platform,
+    platform: Board,
     options: SearchOptions | None = None,
     over: Sequence[Axis] | None = None,
     *,
@@ -298,12 +298,12 @@ def find_front(
     usual = [Axis.DSP] if OBJECTIVES[options.objective].needs else [Axis.DSP, Axis.RAM]
     axes = tuple(usual if over is None else over)
     check_axes(platform, options.objective, axes)
-    found = _Search(Evaluator(network, platform, options), platform, options.objective, axes, threads, progress)
+    found = _FrontSearch(Evaluator(network, platform, options), platform, options.objective, axes, threads, progress)
     space = designs(platform, options.limits)
     space, table = found.front_with_rows(space) if Axis.RAM in axes else found.front((space, found.rate(space)))
     goal, losses, takes = OBJECTIVES[options.objective], table[:, -1], table[:, MAX_AXES - len(axes) : -1]
     of_best = losses / losses.min() if goal.higher_is_better else losses.min() / losses
     distance = (1 - of_best) ** 2 + sum((column / column.max()) ** 2 for column in takes.T)
     rows = zip(space.tolist(), takes.tolist(), goal.losses(losses).tolist(), of_best.tolist(), strict=True)
-    points = [Point(Tile(*tile), tuple(taken), value, share) for tile, taken, value, share in rows]
+    points = [FrontPoint(Tile(*tile), tuple(taken), value, share) for tile, taken, value, share in rows]
     return Front(axes, points, int(np.argmin(distance)), found.evaluated)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...models import Network
-from ...platforms import Platform
+from ...platforms import Board
 from .objectives import OBJECTIVES
 from .search import Progress, SearchOptions, SearchResult, search
 
@@ -18,7 +18,7 @@ Sizes = list[tuple[SearchOptions, SearchResult]]
 
 
 def search_persistent(
-    network: Network, platform: Platform, options: SearchOptions, *, progress: Progress | None = None, **settings: Any
+    network: Network, platform: Board, options: SearchOptions, *, progress: Progress | None = None, **settings: Any
 ) -> tuple[Sizes, int]:
     """Search the best NPU for each size of a buffer in which the weights of the first layers stay.
 

@@ -13,10 +13,10 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 from ...formats import InputError, Strict
 from ...models import Network
 from ...models.network import Count
-from ...platforms import Platform
+from ...platforms import Board
 from .choices import MAX_BATCH, Batching, Objective
 from .objectives import OBJECTIVES, Cost, check_objectives, weighted
-from .space import Limits, Plan, Tile, check_fit, designs, make_plan, stacked
+from .space import LayoutPlan, Limits, Tile, check_fit, designs, make_plan, stacked
 from .workload import distinct
 
 PIECE = 8_000_000
@@ -100,7 +100,7 @@ class SearchOptions(Strict):
             raise ValueError("launches: expected at least one run, found none")
         return self
 
-    def room(self, platform: Platform) -> Limits:
+    def room(self, platform: Board) -> Limits:
         """What a design may take of a board beside the weights that stay.
 
         Raises
@@ -118,7 +118,7 @@ class SearchOptions(Strict):
             )
         return self.limits.model_copy(update={"max_ram_mbit": whole - self.persistent_mbit})
 
-    def resident_words(self, platform: Platform) -> int:
+    def resident_words(self, platform: Board) -> int:
         """Weights that stay on the chip."""
         return int(self.persistent_mbit * 2**20) // platform.word_bits
 
@@ -135,12 +135,12 @@ class SearchOptions(Strict):
         return OBJECTIVES[self.objective].text(float(self.shown(objective)))
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> LayoutPlan:
         """What each layer may choose from."""
         return make_plan(self.batching, self.b_max, stacking=self.stacking)
 
 
-class Candidate(Strict):
+class RankedDesign(Strict):
     """A design and its objective, in the unit of :data:`.objectives.OBJECTIVES`."""
 
     T_R: Count
@@ -159,7 +159,7 @@ class Candidate(Strict):
         return Tile(self.T_R, self.T_P, self.T_C)
 
 
-class Choice(NamedTuple):
+class LayoutChoice(NamedTuple):
     """Configuration of every layer and batch on one design, and its cost.
 
     Attributes
@@ -186,7 +186,7 @@ class SearchResult(NamedTuple):
 
     Attributes
     ----------
-    ranking : list of Candidate
+    ranking : list of RankedDesign
         The best designs, best first.
     designs_evaluated : int
         How many were evaluated.
@@ -194,12 +194,12 @@ class SearchResult(NamedTuple):
         How many were not, because a bound showed that they are worse than all of the ranking.
     """
 
-    ranking: list[Candidate]
+    ranking: list[RankedDesign]
     designs_evaluated: int
     designs_ruled_out: int = 0
 
     @property
-    def best(self) -> Candidate:
+    def best(self) -> RankedDesign:
         """The winner."""
         return self.ranking[0]
 
@@ -216,7 +216,7 @@ class Evaluator:
     ----------
     network : Network
         What runs, heads included.
-    platform : Platform
+    platform : Board
         What it runs on.
     options : SearchOptions
         Engine, batch sizes, weights.
@@ -227,7 +227,7 @@ class Evaluator:
         Network and choices in the form the kernels take.
     """
 
-    def __init__(self, network: Network, platform: Platform, options: SearchOptions) -> None:
+    def __init__(self, network: Network, platform: Board, options: SearchOptions) -> None:
         from . import kernels  # here, because reading a design needs no numba
 
         self._kernels, self._network, self._platform, self._options = kernels, network, platform, options
@@ -249,10 +249,10 @@ class Evaluator:
             return self._cost(*self.account(space)[0])
         return self._cost(self.cycles(space))
 
-    def choose(self, tile: Tile) -> Choice:
+    def choose(self, tile: Tile) -> LayoutChoice:
         """The best (k, B_R) of each of the network's products and each batch on a design."""
         chosen = self.account(np.array([tile]))[1]
-        return Choice._make(table[self._rows] for table in chosen)
+        return LayoutChoice._make(table[self._rows] for table in chosen)
 
     def _tiles(self, space: NDArray[np.int64]) -> NDArray[np.float64]:
         """Tiles of designs under each stacking code; where a code does not fit, those of k = 1, which wins ties."""
@@ -268,10 +268,12 @@ class Evaluator:
         self._kernels.search_designs(tiles, self.work, self.plan, self._platform.words_per_cycle, found)
         return np.moveaxis(found, -1, 1).reshape(-1, *found.shape[1:3])[: len(space)]
 
-    def account(self, space: NDArray[np.int64]) -> tuple[NDArray[np.float64], Choice]:
+    def account(self, space: NDArray[np.int64]) -> tuple[NDArray[np.float64], LayoutChoice]:
         """Cycles, words and accesses of D designs, and what each distinct layer chooses on the last of them."""
         shape = len(self.work.gemms), self._options.b_max
-        choice = Choice(np.empty(shape, np.int64), np.empty(shape, np.int64), *(np.empty(shape) for _ in range(3)))
+        choice = LayoutChoice(
+            np.empty(shape, np.int64), np.empty(shape, np.int64), *(np.empty(shape) for _ in range(3))
+        )
         found = np.empty((3, len(space), len(self.work.memory_words), self._options.b_max))
         rate = self._platform.words_per_cycle
         self._kernels.account_designs(self._tiles(space), self.work, self.plan, rate, choice, *found)
@@ -384,7 +386,7 @@ def rank(space: NDArray[np.int64], losses: NDArray[np.float64]) -> NDArray[np.in
 
 def search(
     network: Network,
-    platform: Platform,
+    platform: Board,
     options: SearchOptions | None = None,
     *,
     top: int = 5,
@@ -403,7 +405,7 @@ def search(
     ----------
     network : Network
         What runs, heads included.
-    platform : Platform
+    platform : Board
         What it runs on.
     options : SearchOptions, optional
         Engine, batch sizes, objective; by default Fluid Batching with Stackable PEs up to 8.
@@ -462,11 +464,11 @@ def search(
         if progress:
             progress(total, total)
     order = rank(space, goal.losses(values))[:top]
-    ranking = [Candidate.of(Tile(*space[i].tolist()), float(values[i])) for i in order]
+    ranking = [RankedDesign.of(Tile(*space[i].tolist()), float(values[i])) for i in order]
     return SearchResult(ranking, len(space), total - len(space))
 
 
-def configure(network: Network, platform: Platform, tile: Tile, options: SearchOptions) -> Choice:
+def configure(network: Network, platform: Board, tile: Tile, options: SearchOptions) -> LayoutChoice:
     """The best (k, B_R) of each layer and batch on a given design.
 
     On equal cycles fewer words win, then k = 1 before 2 before 1/2, then the smaller B_R.
@@ -480,7 +482,7 @@ def configure(network: Network, platform: Platform, tile: Tile, options: SearchO
 
     Returns
     -------
-    Choice
+    LayoutChoice
         One row for each GEMM, in execution order.
     """
     return Evaluator(network, platform, options).choose(tile)

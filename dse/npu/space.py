@@ -12,7 +12,7 @@ from pydantic import Field
 from ...formats import InputError, Strict
 from ...models import Layer
 from ...models.network import Count
-from ...platforms import LUT_KEYS, Platform
+from ...platforms import LUT_KEYS, Board
 from .choices import Batching
 
 K_CODES = 3
@@ -34,7 +34,7 @@ def buffer_bits(word_bits: int, T_R: Whole, T_P: Whole, T_C: Whole) -> Whole:
     return bits
 
 
-def luts(platform: Platform, T_P: Whole, T_C: Whole) -> Any:
+def luts(platform: Board, T_P: Whole, T_C: Whole) -> Any:
     """Look-up tables by a board's fit: T_C trees have T_P - 1 adders each (docs/model.md, Resources).
 
     Raises
@@ -101,7 +101,7 @@ class Limits(Strict):
     max_ram_mbit: Annotated[float, Field(gt=0)] | None = None
     max_luts: Annotated[int, Field(ge=1)] | None = None
 
-    def confine(self, platform: Platform) -> Platform:
+    def confine(self, platform: Board) -> Board:
         """The board with only the DSPs and the memory that a design may take."""
         return platform.model_copy(
             update={
@@ -131,7 +131,7 @@ class LayerKind(IntEnum):
         return cls.SINGLE_ROW if layer.gemm and layer.gemm.R == 1 else cls.SHARED
 
 
-class Plan(NamedTuple):
+class LayoutPlan(NamedTuple):
     """What each layer may choose from, in the form that the kernels take.
 
     Attributes
@@ -196,7 +196,7 @@ def _rows_to_try(batching: Batching, b: int, kind: LayerKind) -> list[int]:
     return sorted(smallest.values())
 
 
-def make_plan(batching: Batching, b_max: int, *, stacking: bool = True) -> Plan:
+def make_plan(batching: Batching, b_max: int, *, stacking: bool = True) -> LayoutPlan:
     """What each layer may choose from, for every batch size.
 
     Parameters
@@ -210,7 +210,7 @@ def make_plan(batching: Batching, b_max: int, *, stacking: bool = True) -> Plan:
 
     Returns
     -------
-    Plan
+    LayoutPlan
         Layouts and stackings.
     """
     lists = [
@@ -223,10 +223,10 @@ def make_plan(batching: Batching, b_max: int, *, stacking: bool = True) -> Plan:
     ]
     starts = np.cumsum([0, *map(len, lists)])
     found = np.array([layout for layouts in lists for layout in layouts], dtype=np.int64)
-    return Plan(found, starts, K_CODES if stacking else 1, batching is Batching.EQ1)
+    return LayoutPlan(found, starts, K_CODES if stacking else 1, batching is Batching.EQ1)
 
 
-def check_fit(platform: Platform, tile: Tile, limits: Limits | None = None) -> None:
+def check_fit(platform: Board, tile: Tile, limits: Limits | None = None) -> None:
     """Refuse a design that takes more than a board has, or more than the limits allow.
 
     Raises
@@ -252,12 +252,12 @@ def check_fit(platform: Platform, tile: Tile, limits: Limits | None = None) -> N
             )
 
 
-def designs(platform: Platform, limits: Limits | None = None, *, all_rows: bool = False) -> NDArray[np.int64]:
+def designs(platform: Board, limits: Limits | None = None, *, all_rows: bool = False) -> NDArray[np.int64]:
     """All designs that fit a board.
 
     Parameters
     ----------
-    platform : Platform
+    platform : Board
         The board.
     limits : Limits, optional
         What a design may take of it; by default all.

@@ -11,7 +11,7 @@ from ...models import Gemm, Network
 from .space import LayerKind
 
 
-class Work(NamedTuple):
+class LayerArrays(NamedTuple):
     """Layers as arrays.
 
     Attributes
@@ -62,7 +62,7 @@ def fetched_shares(network: Network, room: int) -> list[float]:
     return shares
 
 
-def distinct(network: Network, *, memory_layers: bool = True, room: int = 0) -> tuple[Work, NDArray[np.int64]]:
+def distinct(network: Network, *, memory_layers: bool = True, room: int = 0) -> tuple[LayerArrays, NDArray[np.int64]]:
     """Equal layers once, in order of first appearance.
 
     Parameters
@@ -76,7 +76,7 @@ def distinct(network: Network, *, memory_layers: bool = True, room: int = 0) -> 
 
     Returns
     -------
-    work : Work
+    work : LayerArrays
         U distinct layers.
     rows : (L,) ndarray of int64
         Where each of the network's products stands among them.
@@ -97,4 +97,4 @@ def distinct(network: Network, *, memory_layers: bool = True, room: int = 0) -> 
         repeats[row, layer.stage - 1] += 1
     gemms = np.array([layer.gemm for layer in first], dtype=np.float64)
     kinds = np.array([LayerKind.of(layer) for layer in first], dtype=np.int64)
-    return Work(gemms, kinds, repeats, words, fetched), rows
+    return LayerArrays(gemms, kinds, repeats, words, fetched), rows

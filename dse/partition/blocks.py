@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import InputError
-from ...models.rows import RowNetwork, Unit, block_rows
+from ...models.rows import RowNetwork, RowUnit, block_rows
 from ...platforms.cluster import Cluster, Communication
 from . import kernels
 
@@ -36,7 +36,7 @@ class Span(NamedTuple):
     end: int
 
 
-class Spent(NamedTuple):
+class BlockCost(NamedTuple):
     """What a block takes, by device.
 
     Attributes
@@ -86,7 +86,7 @@ class Blocks:
         self.network, self.word_bytes = network, word_bytes
         self.fused = cache(self._fused)
 
-    def units(self, span: Span) -> Sequence[Unit]:
+    def units(self, span: Span) -> Sequence[RowUnit]:
         """The units of a block."""
         return self.network.chains[span.chain].units[span.first : span.end]
 
@@ -200,9 +200,9 @@ class Costs:
         """The shares to choose from: those by Algorithm 1."""
         return [self.shares(span)]
 
-    def spent(self, span: Span, rows: Rows, held: Rows) -> Spent:
+    def spent(self, span: Span, rows: Rows, held: Rows) -> BlockCost:
         """What a block takes with these shares, if the devices hold these rows of its input."""
-        found = Spent(*np.zeros((3, len(self.names))))
+        found = BlockCost(*np.zeros((3, len(self.names))))
         kernels.spend(self.blocks.fused(span), self.devices, rows, held, *found)
         return found
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...formats import InputError
-from ...tables.partition import BlockRows, LayerRows, PartitionTable, Range
+from ...tables.partition import BlockRows, LayerRows, PartitionTable, RowRange
 from .schedule import busy_s
 
 
-class LayerTwice(NamedTuple):
+class RepeatedRows(NamedTuple):
     """The rows of a layer that are computed.
 
     Attributes
@@ -18,7 +18,7 @@ class LayerTwice(NamedTuple):
         The layer.
     height : int
         Rows of its output.
-    rows : list of Range
+    rows : list of RowRange
         By device.
     computed, distinct : int
         Rows that all devices compute together, and different ones among them.
@@ -26,7 +26,7 @@ class LayerTwice(NamedTuple):
 
     name: str
     height: int
-    rows: list[Range]
+    rows: list[RowRange]
     computed: int
     distinct: int
 
@@ -36,14 +36,14 @@ class LayerTwice(NamedTuple):
         return self.computed - self.distinct
 
 
-class BlockExplained(NamedTuple):
+class BlockExplanation(NamedTuple):
     """A block, with what its devices do for nothing.
 
     Attributes
     ----------
     block : BlockRows
         The block.
-    layers : list of LayerTwice
+    layers : list of RepeatedRows
         Its layers.
     twice_share : float
         Rows that are computed once more than needed, as a share of those computed.
@@ -52,12 +52,12 @@ class BlockExplained(NamedTuple):
     """
 
     block: BlockRows
-    layers: list[LayerTwice]
+    layers: list[RepeatedRows]
     twice_share: float
     waits_for: str
 
 
-class DeviceExplained(NamedTuple):
+class DeviceExplanation(NamedTuple):
     """What a device does for an image that runs to the end.
 
     Attributes
@@ -81,22 +81,22 @@ class DeviceExplained(NamedTuple):
     sent_bytes: float
 
 
-class PartitionExplained(NamedTuple):
+class PartitionExplanation(NamedTuple):
     """A partition, explained.
 
     Attributes
     ----------
     table : PartitionTable
         The partition.
-    blocks : list of BlockExplained
+    blocks : list of BlockExplanation
         In execution order.
-    devices : list of DeviceExplained
+    devices : list of DeviceExplanation
         In the order of their rows.
     """
 
     table: PartitionTable
-    blocks: list[BlockExplained]
-    devices: list[DeviceExplained]
+    blocks: list[BlockExplanation]
+    devices: list[DeviceExplanation]
 
     @property
     def twice_share(self) -> float:
@@ -104,7 +104,7 @@ class PartitionExplained(NamedTuple):
         layers = [layer for item in self.blocks for layer in item.layers]
         return sum(layer.twice for layer in layers) / sum(layer.computed for layer in layers)
 
-    def block(self, name: str) -> BlockExplained:
+    def block(self, name: str) -> BlockExplanation:
         """The block with a layer.
 
         Parameters
@@ -114,7 +114,7 @@ class PartitionExplained(NamedTuple):
 
         Returns
         -------
-        BlockExplained
+        BlockExplanation
             The block.
 
         Raises
@@ -129,7 +129,7 @@ class PartitionExplained(NamedTuple):
         return found
 
 
-def explain_partition(table: PartitionTable) -> PartitionExplained:
+def explain_partition(table: PartitionTable) -> PartitionExplanation:
     """Explain a partition.
 
     Parameters
@@ -139,7 +139,7 @@ def explain_partition(table: PartitionTable) -> PartitionExplained:
 
     Returns
     -------
-    PartitionExplained
+    PartitionExplanation
         Block by block, and device by device.
     """
     taken, end_s = busy_s(table), table.exit_s[-1]
@@ -148,17 +148,17 @@ def explain_partition(table: PartitionTable) -> PartitionExplained:
         compute_s = taken[f"{name} processor"]
         transfer_s = taken["uplink"] if table.cluster.uplink else taken[f"{name} link"]
         devices.append(
-            DeviceExplained(
+            DeviceExplanation(
                 name, compute_s, transfer_s, max(0.0, end_s - compute_s - transfer_s),
                 sum(block.link_bytes[k] for block in table.blocks), sum(step.sent_bytes[k] for step in table.wholes),
             )
         )  # fmt: skip
-    return PartitionExplained(table, [_block(item, table.devices) for item in table.blocks], devices)
+    return PartitionExplanation(table, [_block(item, table.devices) for item in table.blocks], devices)
 
 
-def _block(block: BlockRows, names: list[str]) -> BlockExplained:
+def _block(block: BlockRows, names: list[str]) -> BlockExplanation:
     layers = [_layer(layer) for layer in block.layers]
-    return BlockExplained(
+    return BlockExplanation(
         block,
         layers,
         sum(layer.twice for layer in layers) / sum(layer.computed for layer in layers),
@@ -166,6 +166,6 @@ def _block(block: BlockRows, names: list[str]) -> BlockExplained:
     )
 
 
-def _layer(layer: LayerRows) -> LayerTwice:
+def _layer(layer: LayerRows) -> RepeatedRows:
     rows = [set(range(first, end)) for first, end in layer.rows]
-    return LayerTwice(layer.name, layer.height, layer.rows, sum(map(len, rows)), len(set().union(*rows)))
+    return RepeatedRows(layer.name, layer.height, layer.rows, sum(map(len, rows)), len(set().union(*rows)))

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...tables.partition import Rule
+from ...tables.partition import FusionRule
 from .blocks import Costs, Rows, Span
 
 
-class Step(NamedTuple):
+class BlockStep(NamedTuple):
     """A block and the shares of its rows.
 
     Attributes
@@ -26,19 +26,19 @@ class Step(NamedTuple):
     rows: Rows
 
 
-class Plan(NamedTuple):
+class BlockPlan(NamedTuple):
     """The blocks of a network.
 
     Attributes
     ----------
-    trunk, branches : tuple of tuple of Step
+    trunk, branches : tuple of tuple of BlockStep
         By stage; a stage may have none.
     """
 
-    trunk: tuple[tuple[Step, ...], ...]
-    branches: tuple[tuple[Step, ...], ...]
+    trunk: tuple[tuple[BlockStep, ...], ...]
+    branches: tuple[tuple[BlockStep, ...], ...]
 
-    def stages(self, held: Rows) -> Iterator[tuple[list[tuple[Step, Rows]], Rows]]:
+    def stages(self, held: Rows) -> Iterator[tuple[list[tuple[BlockStep, Rows]], Rows]]:
         """By stage: its blocks, each with who holds its input; and who holds the map behind the last of them.
 
         A branch reads what the trunk has at its exit.  ``held`` says who holds the network's input.
@@ -50,22 +50,22 @@ class Plan(NamedTuple):
             yield list(zip(steps, holds, strict=False)), holds[-1]
 
 
-def choose(costs: Costs, rule: Rule) -> Plan:
+def choose(costs: Costs, rule: FusionRule) -> BlockPlan:
     """The blocks by a rule; none crosses an exit.
 
     Parameters
     ----------
     costs : Costs
         What blocks cost.
-    rule : Rule
+    rule : FusionRule
         The rule.
 
     Returns
     -------
-    Plan
+    BlockPlan
         Every block with its shares.
     """
-    if rule is Rule.OPTIMAL:
+    if rule is FusionRule.OPTIMAL:
         return _optimal(costs)
     network, extends = costs.network, _EXTENDS[rule]
     trunk, branches = [], []
@@ -75,20 +75,20 @@ def choose(costs: Costs, rule: Rule) -> Plan:
         first, held = end, trunk[-1][-1].rows if trunk[-1] else held
         units = network.branch_units(number)
         branches.append(_greedy(costs, Span(number, 0, len(units)), held, extends))
-    return Plan(tuple(trunk), tuple(branches))
+    return BlockPlan(tuple(trunk), tuple(branches))
 
 
 Extends = Callable[[Costs, Span, Rows], bool]
 
 
-def _greedy(costs: Costs, whole: Span, held: Rows, extends: Extends) -> tuple[Step, ...]:
+def _greedy(costs: Costs, whole: Span, held: Rows, extends: Extends) -> tuple[BlockStep, ...]:
     """Extend a block unit by unit until the rule closes it before the next one."""
     steps, first = [], whole.first
     while first < whole.end:
         span = Span(whole.chain, first, first + 1)
         while span.end < whole.end and extends(costs, span, held):
             span = span._replace(end=span.end + 1)
-        steps.append(Step(span, costs.shares(span)))
+        steps.append(BlockStep(span, costs.shares(span)))
         first, held = span.end, steps[-1].rows
     return tuple(steps)
 
@@ -132,10 +132,10 @@ def _computed(need: tuple[Rows, Rows], rows: Rows) -> Rows:
     return np.where(np.diff(rows) > 0, end[rows[1:]] - first[rows[:-1]], 0)
 
 
-_EXTENDS: dict[Rule, Extends] = {
-    Rule.MARGINAL: _marginal,
-    Rule.PAPER: _paper,
-    Rule.LAYERWISE: lambda costs, span, held: False,  # noqa: ARG005  (one signature for all rules)
+_EXTENDS: dict[FusionRule, Extends] = {
+    FusionRule.MARGINAL: _marginal,
+    FusionRule.PAPER: _paper,
+    FusionRule.LAYERWISE: lambda costs, span, held: False,  # noqa: ARG005  (one signature for all rules)
 }
 
 
@@ -144,12 +144,12 @@ class _State(NamedTuple):
 
     cost_s: float
     rows: Rows
-    step: Step | None = None
+    step: BlockStep | None = None
     before: _State | None = None
-    branches: tuple[tuple[Step, ...], ...] = ()
+    branches: tuple[tuple[BlockStep, ...], ...] = ()
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[BlockStep]:
         """The steps, first to last."""
         found = []
         here: _State | None = self
@@ -159,7 +159,7 @@ class _State(NamedTuple):
         return found[::-1]
 
 
-def _optimal(costs: Costs) -> Plan:
+def _optimal(costs: Costs) -> BlockPlan:
     """The blocks with the least average time over the exits, by dynamic programming over the last block.
 
     The time of a block depends on the blocks before it only by who holds its input, so that the last block and its
@@ -175,7 +175,7 @@ def _optimal(costs: Costs) -> Plan:
     best = min(states, key=_cost)
     bounds = zip((0, *network.ends), network.ends, strict=False)
     trunk = [tuple(step for step in best.steps if first < step.span.end <= end) for first, end in bounds]
-    return Plan(tuple(trunk), best.branches)
+    return BlockPlan(tuple(trunk), best.branches)
 
 
 def _shortest(costs: Costs, whole: Span, starts: list[_State], weight: float) -> list[_State]:
@@ -189,7 +189,7 @@ def _shortest(costs: Costs, whole: Span, starts: list[_State], weight: float) ->
             for rows in costs.choices(span):
                 found = [(state.cost_s + weight * costs.time_s(span, rows, state.rows), state) for state in befores]
                 cost_s, before = min(found, key=lambda item: item[0])
-                at[end].append(_State(cost_s, rows, Step(span, rows), before, before.branches))
+                at[end].append(_State(cost_s, rows, BlockStep(span, rows), before, before.branches))
     return at[whole.end]
 
 

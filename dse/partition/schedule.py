@@ -25,7 +25,7 @@ NEARLY = 1e-9
 """Tasks that overlap by less than this share of an interval touch: their times are rounded sums."""
 
 
-class Task(NamedTuple):
+class DeviceTask(NamedTuple):
     """What one device does without a pause.
 
     Attributes
@@ -47,7 +47,7 @@ class Task(NamedTuple):
     end_s: float
 
 
-class Step(NamedTuple):
+class ScheduleStep(NamedTuple):
     """A block, or layers that need a whole map.  It begins when all devices have finished the one before.
 
     Attributes
@@ -66,7 +66,7 @@ class Step(NamedTuple):
     taken: dict[str, tuple[float, str]]
 
 
-def steps_of(table: PartitionTable) -> list[Step]:
+def steps_of(table: PartitionTable) -> list[ScheduleStep]:
     """The steps of an image that runs to the end, in the order in which they run.
 
     Parameters
@@ -76,7 +76,7 @@ def steps_of(table: PartitionTable) -> list[Step]:
 
     Returns
     -------
-    list of Step
+    list of ScheduleStep
         Stage by stage the blocks of the backbone, of the branch, and the layers that need a whole map.  While a map is
         gathered, the links of all that send and of the one that receives are taken.
     """
@@ -85,7 +85,7 @@ def steps_of(table: PartitionTable) -> list[Step]:
     return [_step(table, item) for item in found if item.time_s > 0]
 
 
-def _step(table: PartitionTable, item: BlockRows | WholeStep) -> Step:
+def _step(table: PartitionTable, item: BlockRows | WholeStep) -> ScheduleStep:
     names = table.devices
     links = ["uplink" if table.cluster.uplink else f"{name} link" for name in names]
     if isinstance(item, BlockRows):
@@ -101,7 +101,7 @@ def _step(table: PartitionTable, item: BlockRows | WholeStep) -> Step:
     taken |= {
         f"{device} processor": (time_s, link) for device, time_s, link in zip(names, computes_s, links, strict=True)
     }
-    return Step(name, item.stage, {resource: pair for resource, pair in taken.items() if pair[0]})
+    return ScheduleStep(name, item.stage, {resource: pair for resource, pair in taken.items() if pair[0]})
 
 
 class _Calendar:
@@ -135,7 +135,7 @@ class _Calendar:
         return min(found)
 
 
-def schedule(table: PartitionTable, interval_s: float = math.inf) -> list[Task] | None:
+def schedule(table: PartitionTable, interval_s: float = math.inf) -> list[DeviceTask] | None:
     """Schedule one image so that another one can begin after every interval.
 
     Each task begins as early as its step may, and as its link or processor is free of all other images: free at this
@@ -150,12 +150,12 @@ def schedule(table: PartitionTable, interval_s: float = math.inf) -> list[Task] 
 
     Returns
     -------
-    list of Task or None
+    list of DeviceTask or None
         In the order of the steps; ``None`` if a task does not fit.  With an infinite interval an image has the cluster
         to itself.
     """
     calendars: dict[str, _Calendar] = defaultdict(lambda: _Calendar(interval_s))
-    tasks: list[Task] = []
+    tasks: list[DeviceTask] = []
     ready_s = 0.0
     for step in steps_of(table):
         ends_s: dict[str, float] = {}
@@ -164,7 +164,7 @@ def schedule(table: PartitionTable, interval_s: float = math.inf) -> list[Task] 
             if begin_s is None:
                 return None
             ends_s[resource] = begin_s + time_s
-            tasks.append(Task(step.name, step.stage, resource, begin_s, ends_s[resource]))
+            tasks.append(DeviceTask(step.name, step.stage, resource, begin_s, ends_s[resource]))
         ready_s = max(ends_s.values())
     return tasks
 
@@ -195,7 +195,7 @@ def busy_s(table: PartitionTable, *, to_end: bool = True) -> dict[str, float]:
     return found
 
 
-class Choice(NamedTuple):
+class Schedule(NamedTuple):
     """A schedule of images that follow each other.
 
     Attributes
@@ -207,14 +207,14 @@ class Choice(NamedTuple):
         begins when the one before has left.
     exit_s : list of float
         Time from the begin of an image to each exit.
-    tasks : list of Task
+    tasks : list of DeviceTask
         What happens for one image.
     """
 
     interval_s: float
     mean_interval_s: float
     exit_s: list[float]
-    tasks: list[Task]
+    tasks: list[DeviceTask]
 
     @property
     def latency_s(self) -> float:
@@ -240,7 +240,7 @@ class Pipelining(NamedTuple):
     busiest_s : float
         Average time over the exits for which an image takes the busiest link or processor: the bound for a cluster that
         uses also what images leave free that exit.
-    choices : list of Choice
+    choices : list of Schedule
         Schedules with more images a second than one at a time, by interval, each with a shorter latency than all before
         it; and as the last one image at a time.
     """
@@ -249,9 +249,9 @@ class Pipelining(NamedTuple):
     average_s: float
     busy_s: dict[str, float]
     busiest_s: float
-    choices: list[Choice]
+    choices: list[Schedule]
 
-    def gain(self, choice: Choice) -> float:
+    def gain(self, choice: Schedule) -> float:
         """How many times more images a second than one at a time, each of which leaves at its exit."""
         return self.average_s / choice.mean_interval_s
 
@@ -260,7 +260,7 @@ class Pipelining(NamedTuple):
         """The bound of any schedule."""
         return self.average_s / self.busiest_s
 
-    def within(self, latency_s: float) -> Choice | None:
+    def within(self, latency_s: float) -> Schedule | None:
         """The schedule with the shortest interval in which an image takes at most so long."""
         return next((item for item in self.choices if item.latency_s <= latency_s * (1 + NEARLY)), None)
 
@@ -282,20 +282,20 @@ def pipelining(table: PartitionTable) -> Pipelining:
     one, busy = alone(table), busy_s(table)
     least_s = max(busy.values())
     count = max(0, math.ceil(STEPS_PER_INTERVAL * (one.mean_interval_s / least_s - 1) - NEARLY))
-    choices: list[Choice] = []
+    choices: list[Schedule] = []
     for number in range(count):
         interval_s = least_s * (1 + number / STEPS_PER_INTERVAL)
         tasks = schedule(table, interval_s)
         if tasks is None:
             continue
-        found = Choice(interval_s, interval_s, _exit_s(table, tasks), tasks)
+        found = Schedule(interval_s, interval_s, _exit_s(table, tasks), tasks)
         if found.latency_s < (choices[-1].latency_s if choices else math.inf) * (1 - NEARLY):
             choices.append(found)
     most = max(busy_s(table, to_end=False).values())
     return Pipelining(one.latency_s, table.average_s, busy, most, [*choices, one])
 
 
-def alone(table: PartitionTable) -> Choice:
+def alone(table: PartitionTable) -> Schedule:
     """The schedule of one image at a time.
 
     Parameters
@@ -305,16 +305,16 @@ def alone(table: PartitionTable) -> Choice:
 
     Returns
     -------
-    Choice
+    Schedule
         The next image begins when this one, which runs to the end, has finished.
     """
     tasks = schedule(table)
     assert tasks is not None
     exit_s = _exit_s(table, tasks)
-    return Choice(exit_s[-1], _average_s(table, exit_s), exit_s, tasks)
+    return Schedule(exit_s[-1], _average_s(table, exit_s), exit_s, tasks)
 
 
-def _exit_s(table: PartitionTable, tasks: list[Task]) -> list[float]:
+def _exit_s(table: PartitionTable, tasks: list[DeviceTask]) -> list[float]:
     """Time from the begin of an image to each exit."""
     stages = range(1, len(table.exits) + 1)
     return [max(task.end_s for task in tasks if task.stage <= stage) for stage in stages]
@@ -325,14 +325,14 @@ def _average_s(table: PartitionTable, exit_s: list[float]) -> float:
     return float(np.dot([item.rate for item in table.exits], exit_s))
 
 
-def pipelined_table(table: PartitionTable, choice: Choice, groups: int = 1) -> LatencyTable:
+def pipelined_table(table: PartitionTable, choice: Schedule, groups: int = 1) -> LatencyTable:
     """The latency table of a pipelined cluster: images side by side, each with a share of the cluster.
 
     Parameters
     ----------
     table : PartitionTable
         The partition.
-    choice : Choice
+    choice : Schedule
         The schedule.
     groups : int
         Equal groups of devices that serve side by side, each with this partition.

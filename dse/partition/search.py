@@ -12,9 +12,9 @@ from ...formats import InputError
 from ...models.rows import RowNetwork
 from ...platforms.cluster import Cluster
 from ...tables.latency import MAX_S
-from ...tables.partition import PartitionOptions, PartitionTable, Rule
+from ...tables.partition import FusionRule, PartitionOptions, PartitionTable
 from .blocks import AllShares, Blocks, Costs
-from .rules import Plan, choose
+from .rules import BlockPlan, choose
 from .tabulate import tabulate_partition
 
 MOST_SUBSETS = 4096
@@ -111,13 +111,13 @@ class Partitioner:
             If there are too many ways.
         """
         costs = AllShares(self.blocks, self.cluster, names, self.options.zeta)
-        return self._tabulated(costs, choose(costs, Rule.OPTIMAL))
+        return self._tabulated(costs, choose(costs, FusionRule.OPTIMAL))
 
-    def _planned(self, names: Sequence[str]) -> tuple[Costs, Plan]:
+    def _planned(self, names: Sequence[str]) -> tuple[Costs, BlockPlan]:
         costs = Costs(self.blocks, self.cluster, names, self.options.zeta)
         return costs, choose(costs, self.options.rule)
 
-    def _tabulated(self, costs: Costs, plan: Plan) -> PartitionTable:
+    def _tabulated(self, costs: Costs, plan: BlockPlan) -> PartitionTable:
         end_s = _exit_s(costs, plan)[-1]
         if end_s == np.inf:
             raise self._no_room()
@@ -155,12 +155,12 @@ class Partitioner:
                 yield [name for name in names if name in taken]
 
 
-def _average_s(costs: Costs, plan: Plan) -> float:
+def _average_s(costs: Costs, plan: BlockPlan) -> float:
     """Average time over the exits."""
     return float(np.dot([item.rate for item in costs.network.exits], _exit_s(costs, plan)))
 
 
-def _exit_s(costs: Costs, plan: Plan) -> list[float]:
+def _exit_s(costs: Costs, plan: BlockPlan) -> list[float]:
     """Time to each exit; infinite if a device has too little memory."""
     total, found = 0.0, []
     for number, (steps, end) in enumerate(plan.stages(costs.held_at_start())):

@@ -9,12 +9,12 @@ import numpy as np
 from ...formats import InputError, check_own_folder, table_text, write_directory
 from ...platforms.cluster import Cluster
 from ...tables.latency import LATENCY_FILE, PARTITION_FILE, LatencyTable, LayerUse, pair_rows
-from ...tables.partition import BlockRows, LayerRows, PartitionOptions, PartitionTable, Range, WholeStep
+from ...tables.partition import BlockRows, LayerRows, PartitionOptions, PartitionTable, RowRange, WholeStep
 from .blocks import Costs, Rows
-from .rules import Plan, Step
+from .rules import BlockPlan, BlockStep
 
 
-def _block(costs: Costs, stage: int, step: Step, held: Rows) -> BlockRows:
+def _block(costs: Costs, stage: int, step: BlockStep, held: Rows) -> BlockRows:
     """The record of a block; a branch reads the layer of its exit."""
     span, rows = step
     units, needs, spent = costs.blocks.units(span), costs.blocks.needs(span), costs.spent(span, rows, held)
@@ -24,7 +24,7 @@ def _block(costs: Costs, stage: int, step: Step, held: Rows) -> BlockRows:
         prefix = f"exit{stage}/"
         source = costs.network.exits[stage - 1].name if source == "input" else prefix + source
     needed = _ranges(needs[units[0].entry], rows)
-    owned = list(map(Range, held[:-1].tolist(), held[1:].tolist()))
+    owned = list(map(RowRange, held[:-1].tolist(), held[1:].tolist()))
     return BlockRows(
         stage=stage,
         in_branch=in_branch,
@@ -64,14 +64,14 @@ def _whole(costs: Costs, number: int, rows: Rows) -> WholeStep:
     )
 
 
-def _ranges(need: tuple[Rows, Rows], rows: Rows) -> list[Range]:
+def _ranges(need: tuple[Rows, Rows], rows: Rows) -> list[RowRange]:
     """The rows of a map, by device; of a device without a share, none."""
     first = need[0][rows[:-1]]
     end = np.where(np.diff(rows) > 0, need[1][rows[1:]], first)
-    return list(map(Range, first.tolist(), end.tolist()))
+    return list(map(RowRange, first.tolist(), end.tolist()))
 
 
-def tabulate_partition(costs: Costs, cluster: Cluster, options: PartitionOptions, plan: Plan) -> PartitionTable:
+def tabulate_partition(costs: Costs, cluster: Cluster, options: PartitionOptions, plan: BlockPlan) -> PartitionTable:
     """The table of a partition.
 
     Parameters
@@ -82,7 +82,7 @@ def tabulate_partition(costs: Costs, cluster: Cluster, options: PartitionOptions
         The whole cluster.
     options : PartitionOptions
         How it was searched.
-    plan : Plan
+    plan : BlockPlan
         Its blocks.
 
     Returns

@@ -8,19 +8,19 @@ from pathlib import Path
 from ...formats import write_file
 from ...formats.trace_events import Event, slice_event, timeline_text, track_names
 from ...tables.partition import PartitionTable
-from .schedule import Choice, busy_s
+from .schedule import Schedule, busy_s
 
 SCHEMA = "fluidb.partition-timeline/1"
 
 
-def timeline_events(table: PartitionTable, choice: Choice, images: int) -> Iterator[Event]:
+def timeline_events(table: PartitionTable, choice: Schedule, images: int) -> Iterator[Event]:
     """Events of images that follow each other; a track for each link and processor.
 
     Parameters
     ----------
     table : PartitionTable
         The partition.
-    choice : Choice
+    choice : Schedule
         The schedule of an image.
     images : int
         How many there are.
@@ -41,7 +41,7 @@ def timeline_events(table: PartitionTable, choice: Choice, images: int) -> Itera
 
 
 def write_partition_timeline(
-    table: PartitionTable, choice: Choice, images: int, path: Path, *, replace: bool = True
+    table: PartitionTable, choice: Schedule, images: int, path: Path, *, replace: bool = True
 ) -> None:
     """Write a timeline (``docs/file-formats.md``), whole or not at all.
 
@@ -49,7 +49,7 @@ def write_partition_timeline(
     ----------
     table : PartitionTable
         The partition.
-    choice : Choice
+    choice : Schedule
         The schedule of an image.
     images : int
         Images that follow each other.

@@ -19,7 +19,7 @@ Whole = NDArray[np.int64]
 KIB = 1024
 
 
-class Work(NamedTuple):
+class SubNetArrays(NamedTuple):
     """SubNets as arrays.
 
     Attributes
@@ -67,12 +67,12 @@ class Pairs(NamedTuple):
     hit_ratio: Values
 
 
-def map_bytes(work: Work, accelerator: Accelerator, maps: Maps) -> Values:
+def map_bytes(work: SubNetArrays, accelerator: Accelerator, maps: Maps) -> Values:
     """Bytes of feature maps that each layer of each SubNet moves off chip.
 
     Parameters
     ----------
-    work : Work
+    work : SubNetArrays
         The SubNets.
     accelerator : Accelerator
         Of which the streaming buffer counts.
@@ -97,12 +97,12 @@ def map_bytes(work: Work, accelerator: Accelerator, maps: Maps) -> Values:
     return read + np.where(outputs > room, outputs, 0.0)
 
 
-def compute_s(work: Work, accelerator: Accelerator, arrays: Sequence[tuple[int, int]] | None = None) -> Values:
+def compute_s(work: SubNetArrays, accelerator: Accelerator, arrays: Sequence[tuple[int, int]] | None = None) -> Values:
     """Time that each layer computes.
 
     Parameters
     ----------
-    work : Work
+    work : SubNetArrays
         The SubNets.
     accelerator : Accelerator
         What they run on.
@@ -125,7 +125,7 @@ def compute_s(work: Work, accelerator: Accelerator, arrays: Sequence[tuple[int, 
 
 
 def tabulate(
-    work: Work,
+    work: SubNetArrays,
     accelerator: Accelerator,
     subgraphs: Whole,
     maps: Maps,
@@ -140,7 +140,7 @@ def tabulate(
 
     Parameters
     ----------
-    work : Work
+    work : SubNetArrays
         The SubNets.
     accelerator : Accelerator
         What they run on.

@@ -10,7 +10,7 @@ from ...formats import InputError
 from ...models.supernets.sharing import shared
 from ...tables.choices import StageB
 from ...tables.subgraphs import SubGraphTable
-from .costs import Values, Work, compute_s, map_bytes
+from .costs import SubNetArrays, Values, compute_s, map_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def explain_pair(table: SubGraphTable, subnet: str | None = None, state: str | N
     j = table.best if state is None else _place("--state", state, [item.name for item in table.subgraphs])
     member, graph = table.subnets[i], table.subgraphs[j]
     boxes = np.array([member.K, member.C, member.R])
-    work = Work(
+    work = SubNetArrays(
         np.vstack([boxes, [member.Q]])[None],
         np.array([member.inputs]),
         np.array([member.outputs]),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.supernets.sharing import shared, weights_in
-from ...tables.choices import Cut
+from ...tables.choices import SubGraphCut
 
 Whole = NDArray[np.int64]
 
@@ -26,7 +26,7 @@ class Recipes(NamedTuple):
         K, C, R of what each is cut from.
     orders : (M, L) ndarray of int64
         Order in which each takes layers; not used where the cut is uniform.
-    cuts : list of Cut
+    cuts : list of SubGraphCut
         How each is cut.
     of : list of list of str
         The SubNets of whose common part each is cut.
@@ -34,11 +34,11 @@ class Recipes(NamedTuple):
 
     boxes: Whole
     orders: Whole
-    cuts: list[Cut]
+    cuts: list[SubGraphCut]
     of: list[list[str]]
 
 
-def make_recipes(subnets: Whole, names: Sequence[str], cuts: Sequence[Cut], count: int, seed: int) -> Recipes:
+def make_recipes(subnets: Whole, names: Sequence[str], cuts: Sequence[SubGraphCut], count: int, seed: int) -> Recipes:
     """Candidates, the same first ones for every count.
 
     They are cut from what all SubNets share, from each SubNet, and from what two of them share.  Each of these is cut
@@ -50,7 +50,7 @@ def make_recipes(subnets: Whole, names: Sequence[str], cuts: Sequence[Cut], coun
         K, C, R of N SubNets.
     names : sequence of str
         Their names.
-    cuts : sequence of Cut
+    cuts : sequence of SubGraphCut
         Ways to cut.
     count : int
         How many candidates, at most.
@@ -69,11 +69,11 @@ def make_recipes(subnets: Whole, names: Sequence[str], cuts: Sequence[Cut], coun
         if box.any():
             sources.setdefault(box.tobytes(), (group, box))
     layers, source = subnets.shape[2], random.Random(f"SubGraphs, seed {seed}")  # noqa: S311  (no secret)
-    made: list[tuple[Cut, tuple[int, ...], Whole, list[int]]] = []
-    ways = [cut for cut in Cut if cut in cuts]
+    made: list[tuple[SubGraphCut, tuple[int, ...], Whole, list[int]]] = []
+    ways = [cut for cut in SubGraphCut if cut in cuts]
     while ways and sources and len(made) < count:
         made += [(cut, group, box, _order(cut, layers, source)) for cut in ways for group, box in sources.values()]
-        ways = [cut for cut in ways if cut in (Cut.RUN, Cut.RANDOM)]
+        ways = [cut for cut in ways if cut in (SubGraphCut.RUN, SubGraphCut.RANDOM)]
     del made[count:]
     return Recipes(
         np.array([box for _, _, box, _ in made], dtype=np.int64).reshape(-1, 3, layers),
@@ -83,12 +83,12 @@ def make_recipes(subnets: Whole, names: Sequence[str], cuts: Sequence[Cut], coun
     )
 
 
-def _order(cut: Cut, layers: int, source: random.Random) -> list[int]:
+def _order(cut: SubGraphCut, layers: int, source: random.Random) -> list[int]:
     """The order in which a cut takes layers. A run goes on to the end, and then from its start back to the front."""
     order = list(range(layers))
-    if cut is Cut.RANDOM:
+    if cut is SubGraphCut.RANDOM:
         source.shuffle(order)
-    elif cut is Cut.RUN:
+    elif cut is SubGraphCut.RUN:
         start = source.randrange(layers)
         order = order[start:] + order[:start][::-1]
     return order
@@ -109,7 +109,7 @@ def cut_to(recipes: Recipes, budget: int) -> Whole:
     (M, 3, L) ndarray of int64
         K, C, R of each; all 0 where nothing of a layer is left.
     """
-    uniform = np.array([cut is Cut.UNIFORM for cut in recipes.cuts], dtype=bool)
+    uniform = np.array([cut is SubGraphCut.UNIFORM for cut in recipes.cuts], dtype=bool)
     found = recipes.boxes.copy()
     if not uniform.all():
         found[~uniform] = _in_order(recipes.boxes[~uniform], recipes.orders[~uniform], budget)

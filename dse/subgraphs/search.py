@@ -14,10 +14,18 @@ from ...models.supernets import Extents, Family, Slot, extents_of, slots_of, sub
 from ...models.supernets.sharing import weights_in
 from ...platforms import Accelerator
 from ...platforms.accelerator import DPE_MACS
-from ...tables.choices import Goal, Layers
-from ...tables.latency import LATENCY_FILE, SUBGRAPHS_FILE, LatencyRow, LatencyTable, Reuse, SubNet
-from ...tables.subgraphs import EMPTY, CountedLayer, Member, Sized, SubGraph, SubGraphOptions, SubGraphTable
-from .costs import KIB, Pairs, Values, Whole, Work, capacity, tabulate
+from ...tables.choices import Layers, SubGraphGoal
+from ...tables.latency import LATENCY_FILE, SUBGRAPHS_FILE, LatencyRow, LatencyTable, Reuse, SubNetEntry
+from ...tables.subgraphs import (
+    EMPTY,
+    BufferChoice,
+    CountedLayer,
+    SubGraph,
+    SubGraphOptions,
+    SubGraphTable,
+    SubNetLayers,
+)
+from .costs import KIB, Pairs, SubNetArrays, Values, Whole, capacity, tabulate
 from .recipes import Recipes, cut_to, make_recipes
 
 OWN_FILES = {SUBGRAPHS_FILE, LATENCY_FILE}
@@ -37,7 +45,7 @@ class Members(NamedTuple):
     slots: list[Slot]
     names: list[str]
     extents: list[Extents]
-    work: Work
+    work: SubNetArrays
 
 
 def members_of(family: Family, layers: Layers = Layers.ALL) -> Members:
@@ -75,7 +83,7 @@ def members_of(family: Family, layers: Layers = Layers.ALL) -> Members:
         slots,
         [subnet.name for subnet in family.subnets],
         found,
-        Work(
+        SubNetArrays(
             np.array([[item.K, item.C, item.R, item.Q] for item in found]),
             np.array([item.inputs for item in found]),
             np.array([item.outputs for item in found]),
@@ -199,7 +207,7 @@ def find_subgraphs(
     recipes = make_recipes(members.work.boxes, members.names, options.cuts, options.columns, options.seed)
     arrays = list(arrays) or [(accelerator.K_P, accelerator.C_P)]
     sizes = [accelerator] if step_kib is None else _sizes(accelerator, step_kib)
-    rated: list[list[Sized]] = []
+    rated: list[list[BufferChoice]] = []
     for done, size in enumerate(sizes, 1):
         fitting = [pair for pair in arrays if _tile_kib(size, pair) <= size.distinct_kib]
         if fitting:
@@ -212,7 +220,7 @@ def find_subgraphs(
             f"{_tile_kib(accelerator, arrays[0]):.3g} KiB, found {accelerator.distinct_kib:g} KiB"
         )
 
-    def loss(item: Sized) -> tuple[float, float]:
+    def loss(item: BufferChoice) -> tuple[float, float]:
         return _losses(item.time_s, item.off_chip_bytes, item.hit_ratio, options.goal)
 
     found = [min(row, key=loss) for row in rated]
@@ -242,12 +250,12 @@ def _means(pairs: Pairs) -> tuple[Values, Values, Values]:
     return pairs.time_s.mean(axis=1), pairs.off_chip_bytes.mean(axis=0), pairs.hit_ratio.mean(axis=0)
 
 
-def _losses(time_s: Mean, moved: Mean, hits: Mean, goal: Goal) -> tuple[Mean, Mean]:
+def _losses(time_s: Mean, moved: Mean, hits: Mean, goal: SubGraphGoal) -> tuple[Mean, Mean]:
     """What is minimised, and the time, which decides among equals."""
-    return {Goal.LATENCY: time_s, Goal.ENERGY: moved, Goal.HIT_RATIO: -hits}[goal], time_s
+    return {SubGraphGoal.LATENCY: time_s, SubGraphGoal.ENERGY: moved, SubGraphGoal.HIT_RATIO: -hits}[goal], time_s
 
 
-def _best(time_s: Values, moved: Values, hits: Values, goal: Goal) -> int:
+def _best(time_s: Values, moved: Values, hits: Values, goal: SubGraphGoal) -> int:
     """The best SubGraph by its means on an array; the empty one only if there is no other."""
     first, second = _losses(time_s[1:], moved[1:], hits[1:], goal)
     order = np.lexsort((second, first))
@@ -255,8 +263,8 @@ def _best(time_s: Values, moved: Values, hits: Values, goal: Goal) -> int:
 
 
 def _rate(
-    work: Work, accelerator: Accelerator, recipes: Recipes, options: SubGraphOptions, arrays: list[Array]
-) -> list[Sized]:
+    work: SubNetArrays, accelerator: Accelerator, recipes: Recipes, options: SubGraphOptions, arrays: list[Array]
+) -> list[BufferChoice]:
     """The best SubGraph of one size of the buffers, for each array."""
     subgraphs = cut_to(recipes, capacity(accelerator))
     pairs = tabulate(work, accelerator, subgraphs, options.maps, options.stage_b, arrays)
@@ -265,7 +273,7 @@ def _rate(
     for array, (K_P, C_P) in enumerate(arrays):
         j = _best(time_s[array], moved, hits, options.goal)
         rated.append(
-            Sized(
+            BufferChoice(
                 K_P=K_P,
                 C_P=C_P,
                 persistent_kib=accelerator.persistent_kib,
@@ -286,7 +294,7 @@ def _table(
     options: SubGraphOptions,
     members: Members,
     recipes: Recipes,
-    sizes: list[Sized],
+    sizes: list[BufferChoice],
 ) -> SubGraphTable:
     """The table of one accelerator; of equal SubGraphs the first one stays."""
     cut = cut_to(recipes, capacity(accelerator))
@@ -309,7 +317,7 @@ def _table(
         accuracies=family.accuracies,
         layers=[CountedLayer(name=slot.name, depthwise=slot.depthwise) for slot in members.slots],
         subnets=[
-            Member(
+            SubNetLayers(
                 name=subnet.name,
                 accuracy=subnet.accuracy,
                 bytes=float(item.weights.sum() * size),
@@ -355,7 +363,7 @@ def latency_table(table: SubGraphTable) -> LatencyTable:
         network=table.supernet,
         platform=table.accelerator.name,
         exits=[Exit(name=table.layers[-1].name, rate=1.0)],
-        subnets=[SubNet(name=item.name, accuracy=item.accuracy) for item in table.subnets],
+        subnets=[SubNetEntry(name=item.name, accuracy=item.accuracy) for item in table.subnets],
         states=[item.name for item in table.subgraphs],
         reuse=_reuse(table),
         b_max=1,

@@ -14,11 +14,11 @@ from ..schema import NAME, NAME_LENGTH, NetworkFile
 from . import scalesim
 from .candidates import place_candidates
 from .exits import Placement, place_exits, with_rates
-from .imported import Imported
+from .imported import ImportedNetwork
 from .names import plain_name
 
 
-class Importer(NamedTuple):
+class NetworkImporter(NamedTuple):
     """A format that can be imported.
 
     Attributes
@@ -31,10 +31,10 @@ class Importer(NamedTuple):
     """
 
     suffix: str
-    read: Callable[[Path, str, Mapping[str, int]], Imported]
+    read: Callable[[Path, str, Mapping[str, int]], ImportedNetwork]
 
 
-def _onnx(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
+def _onnx(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
     if find_spec("onnx") is None:
         raise InputError(f"{path}: ONNX needs the extra `onnx`, which is not installed: pip install 'fluidb[onnx]'")
     from .onnx import read
@@ -44,9 +44,9 @@ def _onnx(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
 
 __all__ = ["IMPORTERS", "Placement", "detect_format", "import_network"]
 
-IMPORTERS: dict[str, Importer] = {
-    "onnx": Importer(".onnx", _onnx),
-    "scalesim": Importer(".csv", scalesim.read),
+IMPORTERS: dict[str, NetworkImporter] = {
+    "onnx": NetworkImporter(".onnx", _onnx),
+    "scalesim": NetworkImporter(".csv", scalesim.read),
 }
 """Every format, by the name that a user gives (``docs/import-networks.md``)."""
 

@@ -10,10 +10,10 @@ from ..candidates import find_candidates
 from ..loader import lower_all
 from ..schema import MAX_EXITS, NetworkFile
 from .exits import block_boundaries
-from .imported import Imported
+from .imported import ImportedNetwork
 
 
-def place_candidates(made: Imported, path: Path) -> NetworkFile:
+def place_candidates(made: ImportedNetwork, path: Path) -> NetworkFile:
     """Add exit candidates after every block but the last; each has the network's own head.
 
     A block ends where later layers read one map only.  In networks whose blocks branch, as residual ones do, layers
@@ -22,7 +22,7 @@ def place_candidates(made: Imported, path: Path) -> NetworkFile:
 
     Parameters
     ----------
-    made : Imported
+    made : ImportedNetwork
         The network, and what its source knew beyond it.
     path : Path
         Where it came from, for faults.

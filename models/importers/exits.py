@@ -13,7 +13,7 @@ from ..heads import HEADS
 from ..loader import build_network, layer_shapes
 from ..network import Shape
 from ..schema import MAX_EXITS, MAX_SIZE, Memory, NetworkFile, Op, View
-from .imported import Imported
+from .imported import ImportedNetwork
 from .names import plain_name
 
 
@@ -66,12 +66,12 @@ def block_boundaries(layers: Sequence[Op], aside: Collection[str] = ()) -> list[
     return found
 
 
-def place_exits(made: Imported, path: Path, wanted: Placement) -> NetworkFile:
+def place_exits(made: ImportedNetwork, path: Path, wanted: Placement) -> NetworkFile:
     """Add exits to a network. Each is taken equally often, as nobody has measured how often yet.
 
     Parameters
     ----------
-    made : Imported
+    made : ImportedNetwork
         The network, without exits, and what its source knew beyond it.
     path : Path
         Where it came from, for faults.
@@ -113,7 +113,7 @@ def place_exits(made: Imported, path: Path, wanted: Placement) -> NetworkFile:
     return _with_exits(file, path, exits)
 
 
-def _fitting(made: Imported, path: Path, shapes: Mapping[str, Shape], after: str) -> str:
+def _fitting(made: ImportedNetwork, path: Path, shapes: Mapping[str, Shape], after: str) -> str:
     """The head that gives an answer as the network's own from the map after a layer."""
     answer, source = shapes[made.answer], shapes[after]
     tokens = source.width == 1
@@ -130,7 +130,7 @@ def _fitting(made: Imported, path: Path, shapes: Mapping[str, Shape], after: str
     return "token-linear" if _takes_one_token(made, shapes) else "pool-linear"
 
 
-def _takes_one_token(made: Imported, shapes: Mapping[str, Shape]) -> bool:
+def _takes_one_token(made: ImportedNetwork, shapes: Mapping[str, Shape]) -> bool:
     """Whether the network's answer is that of one token, rather than of the mean over all."""
     before = "input"
     layers: dict[str, tuple[Op, str]] = {}  # each with its first input

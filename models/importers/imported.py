@@ -23,7 +23,7 @@ _FIELDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedNetwork:
     """A network, and what its source says beyond a network file.
 
     Attributes

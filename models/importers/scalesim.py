@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ...formats import InputError, read_text
 from ..schema import MAX_SIZE
-from .imported import Imported, checked
+from .imported import ImportedNetwork, checked
 from .names import LayerNames
 
 CONV = ("IFMAP Height", "IFMAP Width", "Filter Height", "Filter Width", "Channels", "Num Filter", "Strides")
@@ -190,7 +190,7 @@ def _conv(rows: list[_Row], index: int) -> dict[str, Any]:
     return content | {"shape": [*out, groups * filters]}
 
 
-def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
+def read(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
     """Read a topology file as a network: its rows in sequence, each as one product.
 
     Parameters
@@ -204,7 +204,7 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
 
     Returns
     -------
-    Imported
+    ImportedNetwork
         The network; its sources say how rows were understood.
 
     Raises
@@ -245,7 +245,7 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
     names_of = [layer["name"] for layer in layers]
     labels = {made: row.label.removeprefix(f"{path}: ") for made, row in zip(names_of, rows, strict=True)}
     file, _ = checked(content, path, labels)
-    return Imported(file, names_of[-1])
+    return ImportedNetwork(file, names_of[-1])
 
 
 def _sources(path: Path, rows: list[_Row], columns: tuple[str, ...], layers: list[dict[str, Any]]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from .catalogue import (
 )
 from .layout import subnet_file as subnet_file
 from .listing import (
-    Listed as Listed,
+    SubNetSize as SubNetSize,
     Listing as Listing,
     list_subnets as list_subnets,
     pick as pick,

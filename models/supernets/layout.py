@@ -8,7 +8,7 @@ from typing import Any
 
 from ...formats import validate
 from ..schema import NetworkFile
-from .schema import FixedPart, Stage, SubNet, SuperNetFile
+from .schema import FixedPart, StageBlocks, SubNet, SuperNetFile
 from .space import full
 
 Op = dict[str, Any]
@@ -89,7 +89,7 @@ class _Block:
     """One block of a stage."""
 
     def __init__(
-        self, stage: Stage, slot: int, channels: int, out: int, expand: float, kernel: int, divisor: int
+        self, stage: StageBlocks, slot: int, channels: int, out: int, expand: float, kernel: int, divisor: int
     ) -> None:
         self.stage, self.channels, self.out, self.kernel, self.divisor = stage, channels, out, kernel, divisor
         self.name = f"{stage.name}.{slot}"

@@ -17,7 +17,7 @@ ROUNDED = 0.01
 """How far beyond the smallest and the largest SubNet a size may be that is asked for: it may be a rounded one."""
 
 
-class Listed(NamedTuple):
+class SubNetSize(NamedTuple):
     """A SubNet and its size.
 
     Attributes
@@ -44,16 +44,16 @@ class Listing(NamedTuple):
 
     Attributes
     ----------
-    ends : list of Listed
+    ends : list of SubNetSize
         The smallest and the largest SubNet there is.
-    subnets : list of Listed
+    subnets : list of SubNetSize
         Those that are listed.
     shared, shared_counted : int
         Weights that all of these share.
     """
 
-    ends: list[Listed]
-    subnets: list[Listed]
+    ends: list[SubNetSize]
+    subnets: list[SubNetSize]
     shared: int
     shared_counted: int
 
@@ -82,10 +82,10 @@ def list_subnets(family: Family, subnets: Sequence[SubNet] | None = None) -> Lis
     slots, counted = slots_of(file, path), {slot.name for slot in slots_of(file, path, leave_out=file.uncounted)}
     counts = [slot.name in counted for slot in slots]
 
-    def measured(subnet: SubNet) -> Listed:
+    def measured(subnet: SubNet) -> SubNetSize:
         extents = extents_of(subnet_file(file, subnet, path), slots)
         weights = extents.weights
-        return Listed(subnet, int(weights.sum()), int(weights[counts].sum()), int(extents.macs.sum()), extents)
+        return SubNetSize(subnet, int(weights.sum()), int(weights[counts].sum()), int(extents.macs.sum()), extents)
 
     found = [measured(subnet) for subnet in (family.subnets if subnets is None else subnets)]
     ends = [measured(smallest(file)), measured(SubNet(name="largest"))]

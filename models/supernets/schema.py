@@ -43,7 +43,7 @@ class FixedPart(Strict):
         return self
 
 
-class Stage(Strict):
+class StageBlocks(Strict):
     """Blocks one after the other: max(0, ``base`` + d) of them, of which the first has the stride.
 
     Attributes
@@ -81,7 +81,7 @@ class Stage(Strict):
         return max(0, self.base + self.depth[-1])
 
     @model_validator(mode="after")
-    def _fits(self) -> Stage:
+    def _fits(self) -> StageBlocks:
         if self.slots < 1:
             raise ValueError("base, depth: expected at least one block in the largest SubNet")
         if any(side % 2 == 0 for side in self.kernel):
@@ -170,14 +170,14 @@ class SuperNetFile(_WithSubNets):
     divisor: Positive = 8
     width: Annotated[list[Ratio], SOME, ASCENDING] = [1.0]
     parts: Annotated[
-        list[Annotated[FixedPart | Stage, Field(discriminator="part")]], Field(min_length=1, max_length=1000)
+        list[Annotated[FixedPart | StageBlocks, Field(discriminator="part")]], Field(min_length=1, max_length=1000)
     ]
     uncounted: list[str] = []
 
     @property
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[StageBlocks]:
         """The parts that are stages."""
-        return [part for part in self.parts if isinstance(part, Stage)]
+        return [part for part in self.parts if isinstance(part, StageBlocks)]
 
 
 class SubNetsFile(_WithSubNets):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ...dse.device.tabulate import tabulate_device
 from ...models import load_network
 from ...platforms import load_platform
-from ...platforms.by_stage import ByStage
+from ...platforms.by_stage import StagedDevice
 from ...serving import find_policy, simulate, summarise
 from ...serving.metrics import Replay
 from ...tables.latency import LatencyTable
@@ -100,7 +100,7 @@ BENCHMARKS = (CNN, SLIMMABLE, ENCODER, EARLY_EXIT, SEQUENCES)
 NAMES = {item.name: item for item in BENCHMARKS}
 
 
-class Way(NamedTuple):
+class BatchingMethod(NamedTuple):
     """How inputs are batched.
 
     Attributes
@@ -135,16 +135,19 @@ class Way(NamedTuple):
         return f"batchcond:{','.join(f'{key}={value}' for key, value in words.items())}"
 
 
-ALONE, PADDED = Way(similar=False, reorganise=False, batch=1), Way(similar=False, reorganise=False)
-SIMILAR, REORGANISED = Way(similar=True, reorganise=False), Way(similar=False, reorganise=True)
-BOTH = Way(similar=True, reorganise=True)
+ALONE, PADDED = (
+    BatchingMethod(similar=False, reorganise=False, batch=1),
+    BatchingMethod(similar=False, reorganise=False),
+)
+SIMILAR, REORGANISED = BatchingMethod(similar=True, reorganise=False), BatchingMethod(similar=False, reorganise=True)
+BOTH = BatchingMethod(similar=True, reorganise=True)
 
 
 @lru_cache(maxsize=8)  # a table with widths takes tens of megabytes
 def table(name: str, floors: float = 1.0) -> LatencyTable:
     """Latency table of a benchmark, with all least times of the device multiplied by a factor."""
     benchmark = NAMES[name]
-    device = load_platform(benchmark.device, kind=ByStage)
+    device = load_platform(benchmark.device, kind=StagedDevice)
     keys = ("floor_s", "check_s")
     groups = [group.model_copy(update={key: floors * getattr(group, key) for key in keys}) for group in device.groups]
     return tabulate_device(load_network(benchmark.network), device.model_copy(update={"groups": groups}))
@@ -167,7 +170,9 @@ def traffic(name: str, count: int, seed: int) -> Traffic:
     )  # fmt: skip
 
 
-def replayed(benchmark: Benchmark, way: Way, lab: Lab, seed: int, floors: float = 1.0, policy: str = "") -> Replay:
+def replayed(
+    benchmark: Benchmark, way: BatchingMethod, lab: Lab, seed: int, floors: float = 1.0, policy: str = ""
+) -> Replay:
     """A run, under the way's policy if no other is given."""
     count = count_of(benchmark, lab)
     scheduler = find_policy(policy or way.spec(benchmark, count))
@@ -179,22 +184,22 @@ def seeds(lab: Lab) -> range:
     return range(SEEDS)[: lab.seeds]
 
 
-def makespans(benchmark: Benchmark, way: Way, lab: Lab, floors: float = 1.0, policy: str = "") -> Floats:
+def makespans(benchmark: Benchmark, way: BatchingMethod, lab: Lab, floors: float = 1.0, policy: str = "") -> Floats:
     """Time until all inputs have returned, by seed."""
     return np.array([_makespan(benchmark, way, lab, seed, floors, policy) for seed in seeds(lab)])
 
 
 @cache
-def _makespan(benchmark: Benchmark, way: Way, lab: Lab, seed: int, floors: float, policy: str) -> float:
+def _makespan(benchmark: Benchmark, way: BatchingMethod, lab: Lab, seed: int, floors: float, policy: str) -> float:
     return replayed(benchmark, way, lab, seed, floors, policy).end_s
 
 
-def gain(benchmark: Benchmark, way: Way, over: Way, lab: Lab, floors: float = 1.0) -> Floats:
+def gain(benchmark: Benchmark, way: BatchingMethod, over: BatchingMethod, lab: Lab, floors: float = 1.0) -> Floats:
     """Throughput of one way over that of another, by seed."""
     return makespans(benchmark, over, lab, floors) / makespans(benchmark, way, lab, floors)
 
 
-def variances(benchmark: Benchmark, way: Way, lab: Lab) -> Floats:
+def variances(benchmark: Benchmark, way: BatchingMethod, lab: Lab) -> Floats:
     """Mean variance within batches of what makes inputs alike, by seed."""
     figures = [summarise(replayed(benchmark, way, lab, seed)) for seed in seeds(lab)]
     return np.array([getattr(found, f"{benchmark.similar}_variance") for found in figures])

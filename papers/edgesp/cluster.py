@@ -10,7 +10,7 @@ from ...models.branches import with_branches
 from ...models.loader import read_network_file
 from ...models.rows import RowNetwork, cut_into_rows
 from ...platforms import Cluster, load_platform
-from ...tables.partition import PartitionOptions, Rule
+from ...tables.partition import FusionRule, PartitionOptions
 
 NETWORKS = {
     "AlexNet-32": "alexnet_cifar10",
@@ -44,7 +44,12 @@ def cluster(preset: str) -> Cluster:
 
 @cache
 def over_devices(
-    name: str, preset: str, rule: Rule = Rule.MARGINAL, counts: tuple[int, ...] = tuple(ALL), *, exits: bool = True
+    name: str,
+    preset: str,
+    rule: FusionRule = FusionRule.MARGINAL,
+    counts: tuple[int, ...] = tuple(ALL),
+    *,
+    exits: bool = True,
 ) -> list[Study]:
     """The partitions of a network over the first devices of a preset."""
     return study(network(name, exits=exits), cluster(preset), PartitionOptions(rule=rule), counts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...dse.partition.baselines import run_in_turn
-from ...tables.partition import Rule
+from ...tables.partition import FusionRule
 from ..lab import Lab
 from ..rows import CALIBRATED, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
@@ -58,7 +58,7 @@ def _curves(name: str, preset: str) -> dict[str, list[float]]:
     rates = [item.rate for item in cut.exits]
     return {
         "EdgeSP": [item.every.average_s for item in over_devices(name, preset)],
-        "MoDNN": [item.every.average_s for item in over_devices(name, preset, Rule.LAYERWISE, exits=False)],
+        "MoDNN": [item.every.average_s for item in over_devices(name, preset, FusionRule.LAYERWISE, exits=False)],
         "Edgent": [float(np.dot(rates, run_in_turn(cut, (device, edge, edge), owner)))],
         "triple partition": [float(np.dot(rates, run_in_turn(cut, (device, edge, cloud), owner)))],
         "Edgent, free": [float(np.dot(rates, run_in_turn(cut, (edge, edge, edge), owner)))],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...dse.partition.study import study
-from ...tables.partition import PartitionOptions, Rule
+from ...tables.partition import FusionRule, PartitionOptions
 from ..lab import Lab
 from ..rows import PREDICTED, Claim, Item, Row
 from . import PUBLISHED
@@ -20,17 +20,17 @@ def edgesp_rules(lab: Lab) -> Item:
     found: dict[tuple[str, str, str], float] = {}
     for preset in PRESETS:
         for title, name in NETWORKS.items():
-            for rule in Rule:
+            for rule in FusionRule:
                 (item,) = over_devices(name, preset, rule, (SIX,))
                 found[preset, title, rule] = item.speedup or 0.0
     rows = [
         Row(f"speed-up of six devices, preset {preset}", title, str(rule), "x", value, basis=PREDICTED)
         for (preset, title, rule), value in found.items()
     ]
-    worst = min(PRESETS, key=lambda preset: found[preset, DEEP, Rule.PAPER])
-    deep = found[worst, DEEP, Rule.PAPER], found[worst, DEEP, Rule.LAYERWISE]
-    fused = [found["A", title, Rule.MARGINAL] > found["A", title, Rule.LAYERWISE] for title in NETWORKS]
-    gap = max(found[p, t, Rule.OPTIMAL] / found[p, t, Rule.MARGINAL] - 1 for p in PRESETS for t in NETWORKS)
+    worst = min(PRESETS, key=lambda preset: found[preset, DEEP, FusionRule.PAPER])
+    deep = found[worst, DEEP, FusionRule.PAPER], found[worst, DEEP, FusionRule.LAYERWISE]
+    fused = [found["A", title, FusionRule.MARGINAL] > found["A", title, FusionRule.LAYERWISE] for title in NETWORKS]
+    gap = max(found[p, t, FusionRule.OPTIMAL] / found[p, t, FusionRule.MARGINAL] - 1 for p in PRESETS for t in NETWORKS)
     claims = [
         Claim("Algorithm 2 minimises the latency", "3.3", "less than layer by layer",
               f"ResNet-101, preset {worst}: {deep[0]:.2f} times as fast as one device, layer by layer {deep[1]:.2f}",
@@ -51,8 +51,8 @@ def edgesp_zeta(lab: Lab) -> Item:
     """The average time of six devices over the tolerance of Algorithm 1."""
     del lab  # nothing is drawn
     rows: list[Row] = []
-    most: dict[tuple[Rule, float], float] = {}
-    for rule in (Rule.OPTIMAL, Rule.MARGINAL):
+    most: dict[tuple[FusionRule, float], float] = {}
+    for rule in (FusionRule.OPTIMAL, FusionRule.MARGINAL):
         for preset in PRESETS:
             for title, name in NETWORKS.items():
                 times = {}
@@ -65,7 +65,7 @@ def edgesp_zeta(lab: Lab) -> Item:
                     most[rule, zeta] = max(slower, most.get((rule, zeta), 0.0))
                     at = f"{rule}, preset {preset}"
                     rows.append(Row("slower than at 0.02", title, at, "%", slower, x=zeta, basis=PREDICTED))
-    small, large = most[Rule.OPTIMAL, 0.2], most[Rule.OPTIMAL, 0.4]
+    small, large = most[FusionRule.OPTIMAL, 0.2], most[FusionRule.OPTIMAL, 0.4]
     claims = [
         Claim("zeta is a share of the time of a block that may be waited for", "3.3", "10 % in the example",
               f"with the best blocks, 0.2 costs up to {small:.1f} % and 0.4 up to {large:.1f} % of all the time",

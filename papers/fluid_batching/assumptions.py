@@ -18,7 +18,7 @@ from ...models import NETWORKS, Exit, Network
 from ...models.loader import build_network
 from ...models.schema import Conv, ExitFile, GlobalPool, Linear, NetworkFile, Op
 from ...serving.scheduler import find_policy
-from ...studies.scenario import Contender, Point
+from ...studies.scenario import Contender, GridPoint
 from ..lab import Lab, row
 from ..rows import Item, Row
 from . import PUBLISHED
@@ -39,13 +39,13 @@ class Cell:
 
     Attributes
     ----------
-    point : Point
+    point : GridPoint
         Network, board, SLO, rate.
     contender : Contender
         Its policy, and its NPU, with the design given.
     """
 
-    point: Point
+    point: GridPoint
     contender: Contender
 
     def on(self, network: Network) -> Cell:

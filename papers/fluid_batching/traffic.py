@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ...models import Network
 from ...platforms import load_platform
 from ...studies.comparison import Standing
-from ...studies.scenario import Point
+from ...studies.scenario import GridPoint
 from ..lab import Lab, by_seed, row
 from ..rows import Item, Row
 from .npu import fig1b
@@ -107,6 +107,6 @@ def fig1(lab: Lab) -> Item:
     return Item("fig1", title, left.notes + right.notes, left.rows + right.rows, picture="bars")
 
 
-def _at(point: Point, network: Network, board: str) -> Point:
+def _at(point: GridPoint, network: Network, board: str) -> GridPoint:
     """The same point with another network and board."""
     return point._replace(site=point.site.with_npu(network=network, platform=load_platform(board)))

@@ -12,8 +12,8 @@ from ...dse.exits.stage_times import stage_times
 from ...models import Network, load_network
 from ...models.candidates import find_candidates, load_with_exits
 from ...models.loader import read_network_file
-from ...rules.exit_choice import Floats, Goal, Setting, choose_exits, log_of, replay_exits
-from ...studies.scenario import Contender, Point
+from ...rules.exit_choice import ExitGoal, Floats, Setting, choose_exits, log_of, replay_exits
+from ...studies.scenario import Contender, GridPoint
 from ...traffic.answers import PRESETS, draw_answers
 from ...traffic.exits import PAPER_THRESHOLD
 from ..lab import Lab, row
@@ -39,7 +39,7 @@ def _with_rates(network: Network, shares: Sequence[float]) -> Network:
     return network.model_copy(update={"exits": exits})
 
 
-def contestants(lab: Lab, point: Point, fluid: Contender) -> list[Contestant]:
+def contestants(lab: Lab, point: GridPoint, fluid: Contender) -> list[Contestant]:
     """Exits by hand and by PAME."""
     candidates = find_candidates(*read_network_file(NETWORK))
     names, after = [item.name for item in candidates], [item.after for item in candidates]
@@ -52,7 +52,7 @@ def contestants(lab: Lab, point: Point, fluid: Contender) -> list[Contestant]:
         found = replay_exits(fresh, stage_s, BATCH, places, settings)
         return Contestant(name, _with_rates(network, found.exit_shares.tolist()), 100 * found.precision)
 
-    def chosen(name: str, goal: Goal) -> Contestant:
+    def chosen(name: str, goal: ExitGoal) -> Contestant:
         choice = choose_exits(past, stage_s, goal)
         network = load_with_exits(NETWORK, [names[place - 1] for place in choice.exits])
         return judged(name, network, choice.exits, choice.settings)
@@ -64,8 +64,8 @@ def contestants(lab: Lab, point: Point, fluid: Contender) -> list[Contestant]:
         Contestant("no exits", by_hand.backbone(), 100.0),
         Contestant("by hand, printed rates", by_hand, None),
         judged("by hand, our log", by_hand, quarters, usual),
-        chosen("PAME", Goal(batch=BATCH)),
-        chosen("PAME, guard 99.5 %", Goal(batch=BATCH, guard=0.995)),
+        chosen("PAME", ExitGoal(batch=BATCH)),
+        chosen("PAME, guard 99.5 %", ExitGoal(batch=BATCH, guard=0.995)),
     ]
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...rules.exit_choice import Goal, Log, Verdict, average_latency, bin_sizes, replay_exits, time_row
+from ...rules.exit_choice import CandidateVerdict, ExitGoal, Log, average_latency, bin_sizes, replay_exits, time_row
 from ..lab import Lab, row
 from ..rows import CALIBRATED, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
-from .rehearsal import GLUE, IMAGENET, QNLI, SIZES, TASKS, Rehearsal, Task, rehearse, seeds
+from .rehearsal import GLUE, IMAGENET, QNLI, SIZES, TASKS, PaperTask, Rehearsal, rehearse, seeds
 
 MEDIUM = 32
 
@@ -21,7 +21,7 @@ def change(found: float, original: float) -> float:
     return 100 * (found / original - 1)
 
 
-def all_seeds(task: Task, lab: Lab, goal: Goal) -> list[Rehearsal]:
+def all_seeds(task: PaperTask, lab: Lab, goal: ExitGoal) -> list[Rehearsal]:
     """A rehearsal for each seed."""
     return [rehearse(task, seed, lab, goal) for seed in seeds(lab)]
 
@@ -30,7 +30,7 @@ def pame_fig7(lab: Lab) -> Item:
     """The two matrices, one seed."""
     rows = []
     for task in (IMAGENET, GLUE):
-        found = rehearse(task, 0, lab, Goal(batch=min(SIZES)))
+        found = rehearse(task, 0, lab, ExitGoal(batch=min(SIZES)))
         step = found.choice.steps[0]
         for verdict in step.verdicts:
             if verdict.time_s is None or verdict.pattern is None:
@@ -55,7 +55,7 @@ def pame_fig9(lab: Lab) -> Item:
     for task in TASKS:
         changes: dict[str, list[np.ndarray]] = {"change of the average": [], "change of the tail": []}
         for size in SIZES:
-            found = [item.judged for item in all_seeds(task, lab, Goal(batch=size))]
+            found = [item.judged for item in all_seeds(task, lab, ExitGoal(batch=size))]
             for quantity, key in (("change of the average", "average_s"), ("change of the tail", "tail_s")):
                 values = np.array([change(getattr(item, key), item.original_s) for item in found])
                 changes[quantity].append(values)
@@ -79,7 +79,7 @@ def pame_fig10(lab: Lab) -> Item:
     for task in TASKS:
         printed = PUBLISHED["exits"][task.name]
         for size in SIZES:
-            exits = [item.choice.exits for item in all_seeds(task, lab, Goal(batch=size))]
+            exits = [item.choice.exits for item in all_seeds(task, lab, ExitGoal(batch=size))]
             first = [task.names[found[0] - 1] if found else "none" for found in exits]
             hits = np.array([100.0 * (name == printed["first"]) for name in first])
             counts = np.array([float(len(found)) for found in exits])
@@ -117,13 +117,15 @@ def pame_fig11(lab: Lab) -> Item:
     """What of the precision is kept."""
     rows, overall = [], []
     for task in TASKS:
-        values = np.array([_normalised(item) for item in all_seeds(task, lab, Goal(batch=MEDIUM)) if item.choice.exits])
+        values = np.array(
+            [_normalised(item) for item in all_seeds(task, lab, ExitGoal(batch=MEDIUM)) if item.choice.exits]
+        )
         for quantity, column in zip(("at the first exit", "at the end", "overall"), values.T, strict=True):
             rows.append(row(quantity, task.name, "precision", "%", column, basis=PREDICTED))
         overall.append(values[:, 2])
     mean, printed = np.mean(overall, axis=0), PUBLISHED["precision"]["overall"]
     rows.append(row("overall", "all tasks", "precision", "%", mean, printed, basis=PREDICTED))
-    guarded = Goal(batch=MEDIUM, guard=0.995)
+    guarded = ExitGoal(batch=MEDIUM, guard=0.995)
     for task in TASKS:
         kept = 100 * np.array([item.judged.precision for item in all_seeds(task, lab, guarded)])
         rows.append(row("overall, guard 99.5 %", task.name, "precision", "%", kept, basis=PREDICTED))
@@ -134,7 +136,7 @@ def pame_fig11(lab: Lab) -> Item:
     return Item("pame_fig11", "Fig. 11: precision by exit", notes, rows, picture="bars")
 
 
-def _alone(task: Task, verdict: Verdict, fresh: Log, batch: int) -> dict[str, float]:
+def _alone(task: PaperTask, verdict: CandidateVerdict, fresh: Log, batch: int) -> dict[str, float]:
     """One exit alone: estimated by the matrices, and replayed on the other half of the log."""
     assert verdict.time_s is not None
     assert verdict.pattern is not None
@@ -153,7 +155,7 @@ def _alone(task: Task, verdict: Verdict, fresh: Log, batch: int) -> dict[str, fl
 
 def pame_fig12(lab: Lab) -> Item:
     """The first exit at every position."""
-    task, goal, printed = IMAGENET, Goal(batch=MEDIUM), PUBLISHED["position"]
+    task, goal, printed = IMAGENET, ExitGoal(batch=MEDIUM), PUBLISHED["position"]
     found: dict[int, list[dict[str, float]]] = {}
     for item in all_seeds(task, lab, goal):
         for verdict in item.choice.steps[0].verdicts:
@@ -232,7 +234,7 @@ def pame_fig14(lab: Lab) -> Item:
     for precision in (0.98, 0.99, 0.995):
         label, moving = f"{100 * precision:g} %", []
         for task in TASKS:
-            goal = Goal(batch=MEDIUM, precision=precision)
+            goal = ExitGoal(batch=MEDIUM, precision=precision)
             values = 100 * np.array([1 - item.judged.exit_shares[0] for item in all_seeds(task, lab, goal)])
             moving.append(values)
             rows.append(row("moving on", task.name, f"precision {label}", "%", values, basis=PREDICTED))
@@ -244,7 +246,7 @@ def pame_fig14(lab: Lab) -> Item:
 
 def pame_fig15(lab: Lab) -> Item:
     """What a second exit gains."""
-    printed, goal = PUBLISHED["second_exit"], Goal(batch=min(SIZES))
+    printed, goal = PUBLISHED["second_exit"], ExitGoal(batch=min(SIZES))
     gains: dict[str, list[float]] = {"average": [], "tail": []}
     seconds: list[str] = []
     for found in all_seeds(QNLI, lab, goal):
@@ -275,7 +277,7 @@ def pame_fig17(lab: Lab) -> Item:
     parts = _parts(task, place)
     shares: dict[str, list[float]] = {"exit": [], "check": [], "movement": []}
     for seed in seeds(lab):
-        found = rehearse(task, seed, lab, Goal(batch=batch), allowed=[place])
+        found = rehearse(task, seed, lab, ExitGoal(batch=batch), allowed=[place])
         moving = found.judged.moving[0] if found.choice.exits else np.full(1, batch)
         some = moving[moving > 0]
         model_s = task.stage_s[0, place, batch] - parts["check"][batch]
@@ -296,7 +298,7 @@ def pame_fig17(lab: Lab) -> Item:
     return Item("pame_fig17", "Fig. 17: what the latency of two stages is made of", notes, rows, picture="bars")
 
 
-def _parts(task: Task, place: int) -> dict[str, np.ndarray]:
+def _parts(task: PaperTask, place: int) -> dict[str, np.ndarray]:
     """Time of an exit's bridge and head, of its check, and of the start behind it, by batch size."""
     table = task.table
     parts = {name: np.zeros(table.b_max + 1) for name in ("exit", "check", "movement")}

@@ -12,7 +12,7 @@ from ...dse.exits.stage_times import stage_times
 from ...models.candidates import find_candidates, load_with_exits
 from ...models.loader import read_network_file
 from ...platforms import Device, load_platform
-from ...rules.exit_choice import Choice, Floats, Goal, Log, Replayed, choose_exits, log_of, replay_exits
+from ...rules.exit_choice import ExitChoice, ExitGoal, Floats, Log, LogReplay, choose_exits, log_of, replay_exits
 from ...tables.latency import LatencyTable
 from ...traffic.answers import PRESETS, draw_answers
 from ..lab import Lab
@@ -26,7 +26,7 @@ HALF = 25_000
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class PaperTask:
     """A task of the paper.
 
     Attributes
@@ -78,17 +78,17 @@ def _stage_s(network: str, device: str) -> Floats:
     return stage_times(_table(network, device))
 
 
-IMAGENET = Task("ImageNet", "resnet101", "v100-tensorrt", "imagenet")
-GLUE = Task("GLUE", "bert_base", "v100-tensorrt-bert", "glue")
-QNLI = Task("QNLI", "bert_base", "v100-tensorrt-bert", "qnli")
+IMAGENET = PaperTask("ImageNet", "resnet101", "v100-tensorrt", "imagenet")
+GLUE = PaperTask("GLUE", "bert_base", "v100-tensorrt-bert", "glue")
+QNLI = PaperTask("QNLI", "bert_base", "v100-tensorrt-bert", "qnli")
 TASKS = (IMAGENET, GLUE, QNLI)
 
 
 class Rehearsal(NamedTuple):
     """A choice by one half of a log, and what it does on the other."""
 
-    choice: Choice
-    judged: Replayed
+    choice: ExitChoice
+    judged: LogReplay
     chosen_by: Log
     judged_by: Log
 
@@ -103,14 +103,14 @@ def half(lab: Lab) -> int:
     return max(lab.requests or HALF, 2 * max(SIZES))
 
 
-def halves(task: Task, seed: int, lab: Lab) -> tuple[Log, Log]:
+def halves(task: PaperTask, seed: int, lab: Lab) -> tuple[Log, Log]:
     """The half of a log that chooses, and the other half, which judges (Section 7.1)."""
     count = half(lab)
     log = task.log(seed, 2 * count)
     return log.part(slice(0, count)), log.part(slice(count, 2 * count))
 
 
-def rehearse(task: Task, seed: int, lab: Lab, goal: Goal, allowed: Sequence[int] | None = None) -> Rehearsal:
+def rehearse(task: PaperTask, seed: int, lab: Lab, goal: ExitGoal, allowed: Sequence[int] | None = None) -> Rehearsal:
     """Choose by one half of a log, and judge by the other."""
     past, fresh = halves(task, seed, lab)
     choice = choose_exits(past, task.stage_s, goal, allowed)

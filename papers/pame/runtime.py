@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...rules.exit_choice import NEARLY, Goal, Log, choose_exits, replay_exits
+from ...rules.exit_choice import NEARLY, ExitGoal, Log, choose_exits, replay_exits
 from ...serving import find_policy
-from ...serving.adaptation import Exits, Observed, adapt
+from ...serving.adaptation import Exits, Observation, adapt
 from ..lab import Lab, row
 from ..rows import GIVEN, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
@@ -23,7 +23,7 @@ WINDOW = 400
 BLOCK = 100
 """Batches of a point of the picture."""
 
-ADAPTED = Goal(batch=min(SIZES), guard=0.995)
+ADAPTED = ExitGoal(batch=min(SIZES), guard=0.995)
 """What adaptation keeps: with a guard, as precision is lost on fresh samples even where the load does not change."""
 
 
@@ -65,7 +65,7 @@ class _Outcome(NamedTuple):
     adapted: float
     moved: str
     first: str
-    blocks: list[tuple[int, Observed]]
+    blocks: list[tuple[int, Observation]]
 
 
 def _outcome(lab: Lab, key: str, shift: float, seed: int) -> _Outcome:
@@ -165,7 +165,7 @@ def pame_fig18(lab: Lab) -> Item:
     for size, tau in itertools.product(SIZES, thresholds):
         figures = []
         for seed in seeds(lab):
-            goal = Goal(batch=size)
+            goal = ExitGoal(batch=size)
             found = rehearse(IMAGENET, seed, lab, goal)
             log = found.judged_by.part(slice(0, len(found.judged_by.scores) // size * size))
             lanes = 2 if tau else 1

@@ -13,7 +13,7 @@ from ...dse.subgraphs.explanation import explain_pair
 from ...dse.subgraphs.recipes import cut_to, make_recipes
 from ...dse.subgraphs.search import Array, find_subgraphs, members_of, split
 from ...platforms import Accelerator, load_platform
-from ...tables.choices import Cut, Layers, Maps, StageB
+from ...tables.choices import Layers, Maps, StageB, SubGraphCut
 from ...tables.subgraphs import SubGraphOptions
 from ..lab import Lab
 from ..rows import CALIBRATED, GIVEN, PREDICTED, Claim, Item, Row
@@ -158,7 +158,7 @@ def sushi_fig11(lab: Lab) -> Item:
 def _saved_by_size(start: Reading, bandwidth: float, sizes: Sequence[float], arrays: Sequence[Array]) -> Values:
     """Mean time that SubNets save with what all share resident, in %, by array and size of the buffer in MB."""
     members, found = members_of(start.family, start.layers), []
-    recipes = make_recipes(members.work.boxes, members.names, [Cut.UNIFORM], 1, 0)
+    recipes = make_recipes(members.work.boxes, members.names, [SubGraphCut.UNIFORM], 1, 0)
     for size in sizes:
         chip = replace(start, megabytes=size, bandwidth_gb_s=bandwidth).accelerator
         shared = cut_to(recipes, capacity(chip))

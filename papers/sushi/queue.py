@@ -8,7 +8,7 @@ from ...traffic import poisson
 from ..lab import Lab, row
 from ..rows import PREDICTED, Claim, Item
 from .readings import Reading
-from .scheduler import COLUMNS, QUERIES, Q, Ran, seeds, serve, times_of, with_constraints
+from .scheduler import COLUMNS, QUERIES, Q, SeedRun, seeds, serve, times_of, with_constraints
 
 CONTENDERS = {
     "largest SubNet": "subnet={last},graph=0",
@@ -35,7 +35,7 @@ def sushi_queue(lab: Lab) -> Item:
     """Violations and accuracy by load on ZCU104."""
     table, rows = BOARD.latency(COLUMNS), []
     mean_s, last = float(times_of(table)[0].mean()), len(table.subnets or []) - 1
-    middle: dict[str, list[Ran]] = {}
+    middle: dict[str, list[SeedRun]] = {}
     for load in LOADS:
         rate = load / mean_s
         traffic = [

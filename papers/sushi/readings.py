@@ -9,7 +9,7 @@ from typing import Any
 from ...dse.subgraphs.search import find_subgraphs, latency_table, resize
 from ...models.supernets import Family, load_family
 from ...platforms import Accelerator, load_platform
-from ...tables.choices import Cut, Layers, Maps
+from ...tables.choices import Layers, Maps, SubGraphCut
 from ...tables.latency import LatencyTable
 from ...tables.subgraphs import SubGraphOptions, SubGraphTable
 from . import PUBLISHED
@@ -90,7 +90,7 @@ class Reading:
 
 @cache
 def _subgraphs(reading: Reading, columns: int) -> SubGraphTable:
-    options = SubGraphOptions(layers=reading.layers, maps=reading.maps, columns=columns, cuts=list(Cut))
+    options = SubGraphOptions(layers=reading.layers, maps=reading.maps, columns=columns, cuts=list(SubGraphCut))
     return find_subgraphs(reading.family, reading.accelerator, options)
 
 

@@ -43,7 +43,7 @@ NEAREST = (
 )
 
 
-class Ran(NamedTuple):
+class SeedRun(NamedTuple):
     """A replay of one seed."""
 
     replay: Replay
@@ -79,12 +79,12 @@ def apart(table: LatencyTable, lab: Lab, seed: int) -> Traffic:
     return with_constraints(table, Trace(np.arange(count), np.arange(count) * np.float64(every_s)), seed)
 
 
-def serve(table: LatencyTable, traffic: Traffic, options: str) -> Ran:
+def serve(table: LatencyTable, traffic: Traffic, options: str) -> SeedRun:
     """Serve with the policy ``sushi``."""
     replay = simulate(table, traffic, find_policy(f"sushi:{options}"))
     summary = summarise(replay)
     assert summary.subnets is not None
-    return Ran(replay, summary, summary.subnets)
+    return SeedRun(replay, summary, summary.subnets)
 
 
 def seeds(lab: Lab) -> range:
@@ -92,25 +92,25 @@ def seeds(lab: Lab) -> range:
     return range(SEEDS)[: lab.seeds]
 
 
-def all_seeds(reading: Reading, lab: Lab, options: str, columns: int = COLUMNS) -> list[Ran]:
+def all_seeds(reading: Reading, lab: Lab, options: str, columns: int = COLUMNS) -> list[SeedRun]:
     """A replay for each seed, of the same queries for whatever options."""
     table = reading.latency(columns)
     return [serve(table, apart(table, lab, seed), options) for seed in seeds(lab)]
 
 
-def contend(name: str, reading: Reading, lab: Lab, mode: str, columns: int = COLUMNS) -> list[list[Ran]]:
+def contend(name: str, reading: Reading, lab: Lab, mode: str, columns: int = COLUMNS) -> list[list[SeedRun]]:
     """Replays of a contender by seed; of one that keeps any SubGraph a list for each of some."""
     options, states = f"mode={mode},q={Q},{CONTENDERS[name]}", len(reading.latency(columns).states or [])
     kept = np.unique(np.linspace(1, states - 1, ANY).round().astype(int)) if name == UNAWARE else [0]
     return [all_seeds(reading, lab, options.format(state), columns) for state in kept]
 
 
-def latency(found: list[list[Ran]]) -> NDArray[np.float64]:
+def latency(found: list[list[SeedRun]]) -> NDArray[np.float64]:
     """Mean latency in ms, by seed."""
     return np.asarray(np.mean([[run.latency_ms for run in one] for one in found], axis=0))
 
 
-def accuracy(found: list[list[Ran]]) -> NDArray[np.float64]:
+def accuracy(found: list[list[SeedRun]]) -> NDArray[np.float64]:
     """Accuracy that was served in %, by seed."""
     return np.asarray(np.mean([[100 * (run.subnets.served_accuracy or 0.0) for run in one] for one in found], axis=0))
 

@@ -38,7 +38,7 @@ _MARGIN, _LEFT, _RIGHT = 8.0, 34.0, 352.0
 """Beside the plotting area; where it begins if numbers stand on its left; where it ends."""
 
 
-class Unit(NamedTuple):
+class ChartUnit(NamedTuple):
     """A unit that values are read in: its name, how many there are in a second or byte, digits behind the point."""
 
     name: str
@@ -54,13 +54,13 @@ class Unit(NamedTuple):
         return f"{self.scale * value:,.6g}"
 
 
-def time_unit(longest_s: float) -> Unit:
+def time_unit(longest_s: float) -> ChartUnit:
     """The unit in which durations up to ``longest_s`` are read: one for a whole table, so that columns align."""
     name, per_s = durations(longest_s)
-    return Unit(name, per_s, {"us": 1, "ms": 2, "s": 3}[name])
+    return ChartUnit(name, per_s, {"us": 1, "ms": 2, "s": 3}[name])
 
 
-class Point(NamedTuple):
+class ChartPoint(NamedTuple):
     """A value: whose it is, what is written beside it, its interval where there is one, and its series."""
 
     name: str
@@ -70,7 +70,7 @@ class Point(NamedTuple):
     series: int = 0
 
 
-def draw_bars(points: Sequence[Point]) -> Element:
+def draw_bars(points: Sequence[ChartPoint]) -> Element:
     """Shares as bars, one under another, each on the track of the whole."""
     with _sheet(31.0 * len(points)) as sheet:
         _write_rows(sheet, 31, points)
@@ -80,7 +80,9 @@ def draw_bars(points: Sequence[Point]) -> Element:
         return _picture(sheet, _said(points))
 
 
-def draw_intervals(points: Sequence[Point], tick: Callable[[float], str], mark: tuple[float, str] | None) -> Element:
+def draw_intervals(
+    points: Sequence[ChartPoint], tick: Callable[[float], str], mark: tuple[float, str] | None
+) -> Element:
     """Values from 0 with their intervals, one under another; ``mark`` is a value to mark on the axis, and its name."""
     bottom = 36.0 * len(points) + 4
     most = max(max(item.value, *(item.interval or ()), mark[0] if mark else 0) for item in points) or 1.0
@@ -197,7 +199,7 @@ def draw_cdf(latencies: Sequence[tuple[str, NDArray[np.float64]]], slo_s: float 
         return _picture(sheet, said)
 
 
-class Busy(NamedTuple):
+class BusyLane(NamedTuple):
     """When each lane ran, one run after another: with how many samples, and whether it preempted others for them."""
 
     begin_s: NDArray[np.float64]
@@ -207,16 +209,18 @@ class Busy(NamedTuple):
     lane: NDArray[np.int64]
 
 
-def busy_until(runs: Runs | None, until_s: float) -> Busy:
+def busy_until(runs: Runs | None, until_s: float) -> BusyLane:
     """Runs that began before ``until_s``, and end there at the latest."""
     if runs is None:
-        return Busy(np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.bool_), np.zeros(0, np.int64))
+        return BusyLane(np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.bool_), np.zeros(0, np.int64))
     kept = runs.begin_s < until_s
     preempts = (runs.flags[kept] & PREEMPTS) > 0
-    return Busy(runs.begin_s[kept], np.minimum(runs.end_s[kept], until_s), runs.batch[kept], preempts, runs.lane[kept])
+    return BusyLane(
+        runs.begin_s[kept], np.minimum(runs.end_s[kept], until_s), runs.batch[kept], preempts, runs.lane[kept]
+    )
 
 
-def draw_strips(strips: Sequence[tuple[str, Busy]], begin_s: float, end_s: float, b_max: int) -> Element:
+def draw_strips(strips: Sequence[tuple[str, BusyLane]], begin_s: float, end_s: float, b_max: int) -> Element:
     """A strip for each series: when it ran, as high as its batch, with a mark where it preempted others."""
     bottom, unit = 60.0 * len(strips) + 4, time_unit(end_s - begin_s)
     with _sheet(bottom + 36) as sheet:
@@ -278,13 +282,13 @@ def _write(sheet: Axes, x: float, y: float, text: str, class_: str = "label", an
     sheet.text(x, y, "x", gid=_tag(class_, text=text, text_anchor=anchor))
 
 
-def _write_rows(sheet: Axes, height: float, points: Sequence[Point]) -> None:
+def _write_rows(sheet: Axes, height: float, points: Sequence[ChartPoint]) -> None:
     for index, item in enumerate(points):
         _write(sheet, 0, height * index + 14, shortened(item.name, 26))
         _write(sheet, WIDTH, height * index + 14, item.text, "value", "end")
 
 
-def _said(points: Sequence[Point]) -> str:
+def _said(points: Sequence[ChartPoint]) -> str:
     return "; ".join(f"{item.name}: {item.text}" for item in points)
 
 

@@ -10,7 +10,7 @@ from ...dse.npu.costs import Cause
 from ...dse.npu.explanation import explain
 from ...studies.comparison import Comparison
 from .charts import time_unit
-from .content import Compared, Report, Served, Shown
+from .content import ComparisonFolder, PolicyReplay, Report, ReportEntry
 from .markup import Node, named
 
 
@@ -30,12 +30,12 @@ def conclusions(report: Report) -> list[list[Node]]:
     many = len(report.sections) > 1
     lines: list[list[Node]] = []
     for item in report.sections:
-        found = _of_design(item) if isinstance(item, Shown) else _of_comparison(item)
+        found = _of_design(item) if isinstance(item, ReportEntry) else _of_comparison(item)
         lines += [[named(item.name), ": ", *line] if many else list(line) for line in found]
     return lines
 
 
-def _of_design(shown: Shown) -> Iterator[Sequence[Node]]:
+def _of_design(shown: ReportEntry) -> Iterator[Sequence[Node]]:
     if shown.design is not None and shown.fbcb is not None:
         found = explain(shown.design, shown.fbcb)
         for b in sorted({1, shown.table.b_max}):
@@ -50,7 +50,7 @@ def _of_design(shown: Shown) -> Iterator[Sequence[Node]]:
         yield _shortest(shown.served)
 
 
-def _fewest(served: Sequence[Served]) -> list[Node]:
+def _fewest(served: Sequence[PolicyReplay]) -> list[Node]:
     """Who has the fewest violations, and whether the next one's interval tells them apart."""
     first, *others = sorted(served, key=lambda item: item.summary.violation_rate)
     rate = f" has {100 * first.summary.violation_rate:.2f} % violations"
@@ -68,7 +68,7 @@ def _fewest(served: Sequence[Served]) -> list[Node]:
     return [named(first.policy), f"{rate}, the fewest. Next is ", named(second.policy), then]
 
 
-def _shortest(served: Sequence[Served]) -> list[Node]:
+def _shortest(served: Sequence[PolicyReplay]) -> list[Node]:
     """Who has the lowest 99th percentile of latency, and how far above it the highest is."""
     ranked = sorted(served, key=lambda item: item.summary.percentile("p99").latency_s)
     low_s, high_s = (item.summary.percentile("p99").latency_s for item in (ranked[0], ranked[-1]))
@@ -83,7 +83,7 @@ def _shortest(served: Sequence[Served]) -> list[Node]:
     return [*line, "."]
 
 
-def _of_comparison(compared: Compared) -> Iterator[Sequence[Node]]:
+def _of_comparison(compared: ComparisonFolder) -> Iterator[Sequence[Node]]:
     """Against the baseline: at how many points a contender has fewer or more violations, beyond noise."""
     found: Comparison = compared.found
     for item in found.contenders:

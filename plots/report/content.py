@@ -20,7 +20,7 @@ OPENING_PASSES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class PolicyReplay:
     """A policy's replay of the trace on a design.
 
     Attributes
@@ -42,7 +42,7 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ReportEntry:
     """A design or a device, and what was simulated on it.
 
     Attributes
@@ -53,7 +53,7 @@ class Shown:
         Its times.
     design, fbcb : DesignTable and FbcbTable, or None
         Its other tables, if it is an NPU that was searched.
-    served : list of Served
+    served : list of PolicyReplay
         One for each policy; none without a trace.
     """
 
@@ -61,7 +61,7 @@ class Shown:
     table: LatencyTable
     design: DesignTable | None = None
     fbcb: FbcbTable | None = None
-    served: list[Served] = field(default_factory=list)
+    served: list[PolicyReplay] = field(default_factory=list)
 
     def record(self) -> dict[str, Any]:
         """The design or device and its policies as ``--json`` prints them."""
@@ -85,7 +85,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ComparisonFolder:
     """What ``fluidb compare -o`` left in a folder.
 
     Attributes
@@ -106,24 +106,24 @@ class Report:
 
     Attributes
     ----------
-    sections : list of Shown or Compared
+    sections : list of ReportEntry or ComparisonFolder
         In the order of the page.
     requests : Requests or None
         What was simulated, if anything was.
     """
 
-    sections: list[Shown | Compared]
+    sections: list[ReportEntry | ComparisonFolder]
     requests: Requests | None = None
 
     @property
-    def designs(self) -> list[Shown]:
+    def designs(self) -> list[ReportEntry]:
         """Sections that show a design or a device."""
-        return [item for item in self.sections if isinstance(item, Shown)]
+        return [item for item in self.sections if isinstance(item, ReportEntry)]
 
     @property
-    def comparisons(self) -> list[Compared]:
+    def comparisons(self) -> list[ComparisonFolder]:
         """Sections that show a comparison."""
-        return [item for item in self.sections if isinstance(item, Compared)]
+        return [item for item in self.sections if isinstance(item, ComparisonFolder)]
 
     def record(self) -> dict[str, Any]:
         """What went into the page, as ``--json`` prints it."""
@@ -172,16 +172,16 @@ def make_report(
     return report
 
 
-def _read_section(folder: Path) -> Shown | Compared:
+def _read_section(folder: Path) -> ReportEntry | ComparisonFolder:
     if (folder / COMPARE_FILE).exists():
-        return Compared(str(folder), read_comparison(folder / COMPARE_FILE))
+        return ComparisonFolder(str(folder), read_comparison(folder / COMPARE_FILE))
     if (folder / LATENCY_FILE).exists() and not (folder / DESIGN_FILE).exists():
-        return Shown(str(folder), read_latency(folder))
+        return ReportEntry(str(folder), read_latency(folder))
     design, fbcb = read_design(folder)
-    return Shown(str(folder), read_latency(folder), design, fbcb)
+    return ReportEntry(str(folder), read_latency(folder), design, fbcb)
 
 
-def serve(table: LatencyTable, traffic: Traffic, policies: Sequence[Scheduler]) -> list[Served]:
+def serve(table: LatencyTable, traffic: Traffic, policies: Sequence[Scheduler]) -> list[PolicyReplay]:
     """Serve the same traffic under several policies, one after another."""
     # no policy sees the future: stopped early, it does at first what it does in the whole
     opening_s = float(traffic.trace.arrival_s[0]) + OPENING_PASSES * float(table.pass_s()[0, 1])
@@ -189,5 +189,5 @@ def serve(table: LatencyTable, traffic: Traffic, policies: Sequence[Scheduler]) 
     for policy in policies:
         replay = simulate(table, traffic, policy)
         opening = simulate(table, traffic, policy, until_s=opening_s, record=True)
-        found.append(Served(policy.spec, replay, summarise(replay), opening))
+        found.append(PolicyReplay(policy.spec, replay, summarise(replay), opening))
     return found

@@ -12,7 +12,7 @@ from ... import __version__
 from ...dse.npu.design import DesignTable
 from ..canvas import COLOURS
 from .conclusion import conclusions
-from .content import Report, Shown
+from .content import Report, ReportEntry
 from .markup import Node, document, element, named, style_sheet, table
 from .sections import comparison_parts, design_parts, policy_parts
 
@@ -49,7 +49,7 @@ def report_text(report: Report, title: str | None = None) -> str:
         parts.append(_section("overview", "At a glance", [_overview(report.designs)]))
     for number, item in enumerate(sections, 1):
         ident = f"section-{number}"
-        if isinstance(item, Shown):
+        if isinstance(item, ReportEntry):
             body = [*design_parts(ident, item), *policy_parts(ident, item)]
         else:
             body = comparison_parts(ident, item.found)
@@ -99,7 +99,7 @@ def _served(report: Report) -> list[Node]:
     return ["Serving ", named(str(file)), figures, f"exits from {', '.join(origins)}."]
 
 
-def _overview(designs: Sequence[Shown]) -> Element:
+def _overview(designs: Sequence[ReportEntry]) -> Element:
     headers = ["design", "network", "platform", "<T_R,T_P,T_C>", "GOP/s, b = 1", "GOP/s, b = b_max", "DSPs %", "RAM %"]
     rows = [(shown.name, [shown.table.network, shown.table.platform, *_searched(shown.design)]) for shown in designs]
     return table("Designs", headers, rows)

@@ -16,17 +16,17 @@ from ...studies.comparison import Comparison, PointResult
 from ...studies.estimates import Difference, Estimate
 from ...tables.latency import LatencyTable
 from . import charts
-from .charts import Point, Unit, time_unit
-from .content import Served, Shown
+from .charts import ChartPoint, ChartUnit, time_unit
+from .content import PolicyReplay, ReportEntry
 from .markup import Node, element, figure, figures, named, table
 
 _EVERY_BATCH = 8
 """Up to this b_max every batch size is shown, beyond it powers of two and b_max."""
 
-_PERCENT = Unit("%", 1e2, 2)
+_PERCENT = ChartUnit("%", 1e2, 2)
 
 
-def design_parts(ident: str, shown: Shown) -> list[Element]:
+def design_parts(ident: str, shown: ReportEntry) -> list[Element]:
     """Facts, resources, utilisation, throughput, ranking and latency table of a design, in section ``ident``.
 
     Of a device, which was not searched, facts and latency table.
@@ -87,7 +87,7 @@ def _resources(ident: str, design: DesignTable, fbcb: FbcbTable) -> Element:
     share = design.register_share(fbcb)
     if share is not None:
         found.append(("flip-flops of the FBCB", f"{fbcb.register_bits:,}", f"{board.flip_flops:,}", share))
-    bars = [Point(name, share, f"{used} of {whole}, {100 * share:.2f} %") for name, used, whole, share in found]
+    bars = [ChartPoint(name, share, f"{used} of {whole}, {100 * share:.2f} %") for name, used, whole, share in found]
     rows = [(name, [used, whole, f"{100 * share:.3f}"]) for name, used, whole, share in found]
     data = table(title, ["resource", "used", "of the board", "%"], rows)
     return figure(f"{ident}-resources", title, "What the design takes of the board.", charts.draw_bars(bars), data)
@@ -96,7 +96,7 @@ def _resources(ident: str, design: DesignTable, fbcb: FbcbTable) -> Element:
 def _throughput(ident: str, design: DesignTable, batches: Sequence[int]) -> Element:
     peak, title = 2e-9 * design.peak_macs_per_s, "Throughput"
     found = [(b, f"{design.gop_s[b - 1]:,.1f}", design.gop_s[b - 1] / peak) for b in batches]
-    bars = [Point(f"b = {b}", share, f"{gop_s} GOP/s, {100 * share:.1f} %") for b, gop_s, share in found]
+    bars = [ChartPoint(f"b = {b}", share, f"{gop_s} GOP/s, {100 * share:.1f} %") for b, gop_s, share in found]
     rows = [(str(b), [gop_s, f"{100 * share:.1f}"]) for b, gop_s, share in found]
     data = table(title, ["batch", "GOP/s", "% of peak"], rows)
     return figure(f"{ident}-throughput", title, "By batch size, against the peak.", charts.draw_bars(bars), data)
@@ -148,7 +148,7 @@ def _latency(latency: LatencyTable, batches: Sequence[int]) -> Element:
     return table(f"From exit to exit, {unit.name}, by batch size", ["from, to", *(f"b = {b}" for b in batches)], rows)
 
 
-def policy_parts(ident: str, shown: Shown) -> list[Element]:
+def policy_parts(ident: str, shown: ReportEntry) -> list[Element]:
     """Figures with intervals, distributions and first moments of a design's policies; nothing without a trace."""
     if not shown.served:
         return []
@@ -168,7 +168,7 @@ def policy_parts(ident: str, shown: Shown) -> list[Element]:
     return [element("h3", "Policies"), _policies(shown.served, unit), element("p", note, class_="note"), figures(drawn)]
 
 
-def _policies(served: Sequence[Served], unit: Unit) -> Element:
+def _policies(served: Sequence[PolicyReplay], unit: ChartUnit) -> Element:
     known = [item for item in FIGURES.values() if item.part == "subnets" and item.of(served[0].summary) is not None]
     rows, waiting = [], served[0].replay.traffic.trace.at_once
     for item in served:
@@ -195,7 +195,9 @@ def _policies(served: Sequence[Served], unit: Unit) -> Element:
     return table("Policies under the same requests", headers, rows)
 
 
-def _with_intervals(name: str, served: Sequence[Served], unit: Unit) -> tuple[list[Point], list[tuple[str, list[str]]]]:
+def _with_intervals(
+    name: str, served: Sequence[PolicyReplay], unit: ChartUnit
+) -> tuple[list[ChartPoint], list[tuple[str, list[str]]]]:
     """A figure of every policy with its 95 % interval: the points of a picture, and the rows of a table."""
     points, rows = [], []
     for index, item in enumerate(served):
@@ -203,13 +205,13 @@ def _with_intervals(name: str, served: Sequence[Served], unit: Unit) -> tuple[li
         assert found is not None  # every replay has these figures
         value, *bounds = map(unit.number, (found, *(interval or ())))
         text = f"{value} {unit.name}" + (f", {bounds[0]} to {bounds[1]}" if bounds else "")
-        points.append(Point(item.policy, found, text, interval, index))
+        points.append(ChartPoint(item.policy, found, text, interval, index))
         missing = (f"{needed:,} more requests needed" if needed else "none", "")
         rows.append((item.policy, [value, *(bounds or missing)]))
     return points, rows
 
 
-def _tail(ident: str, served: Sequence[Served], unit: Unit, slo_s: float | None) -> Element:
+def _tail(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit, slo_s: float | None) -> Element:
     title = "99th percentile of latency"
     points, rows = _with_intervals("p99", served, unit)
     mark = None if slo_s is None else (slo_s, f"SLO {unit.short(slo_s)} {unit.name}")
@@ -218,7 +220,7 @@ def _tail(ident: str, served: Sequence[Served], unit: Unit, slo_s: float | None)
     return figure(f"{ident}-p99", title, f"With its 95 % interval, {unit.name}.", drawn, data)
 
 
-def _violations(ident: str, served: Sequence[Served]) -> Element:
+def _violations(ident: str, served: Sequence[PolicyReplay]) -> Element:
     title = "Violations"
     points, rows = _with_intervals("violation_rate", served, _PERCENT)
     counts = [f"{item.summary.violations:,}" for item in served]
@@ -229,7 +231,7 @@ def _violations(ident: str, served: Sequence[Served]) -> Element:
     return figure(f"{ident}-violations", title, remark, drawn, data)
 
 
-def _distribution(ident: str, served: Sequence[Served], unit: Unit, slo_s: float | None) -> Element:
+def _distribution(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit, slo_s: float | None) -> Element:
     title = "Distribution of latency"
     rows = []
     for item in served:
@@ -241,7 +243,7 @@ def _distribution(ident: str, served: Sequence[Served], unit: Unit, slo_s: float
     return figure(f"{ident}-cdf", title, "Share of requests, %, that took no longer.", drawn, data)
 
 
-def _exits(ident: str, served: Sequence[Served], unit: Unit) -> Element:
+def _exits(ident: str, served: Sequence[PolicyReplay], unit: ChartUnit) -> Element:
     title = "By exit"
     points, rows = [], []
     for index, item in enumerate(served):
@@ -252,7 +254,7 @@ def _exits(ident: str, served: Sequence[Served], unit: Unit) -> Element:
             cells = [f"{there.requests:,}", *("" if time_s is None else unit.number(time_s) for time_s in times)]
             if there.requests:
                 rate = float(late[exits == there.exit].mean())
-                points.append(Point(name, rate, f"{100 * rate:.2f} % of {there.requests:,}", series=index))
+                points.append(ChartPoint(name, rate, f"{100 * rate:.2f} % of {there.requests:,}", series=index))
             rows.append((name, [*cells, f"{100 * rate:.2f}" if there.requests else ""]))
     headers = ["policy, exit", "requests", f"mean {unit.name}", f"p99 {unit.name}", "violations %"]
     data = table("Requests by exit", headers, rows)
@@ -260,7 +262,7 @@ def _exits(ident: str, served: Sequence[Served], unit: Unit) -> Element:
     return figure(f"{ident}-exits", title, remark, charts.draw_bars(points), data)
 
 
-def _opening(ident: str, served: Sequence[Served], latency: LatencyTable) -> Element:
+def _opening(ident: str, served: Sequence[PolicyReplay], latency: LatencyTable) -> Element:
     title = "The first moments"
     begin_s, end_s = float(served[0].opening.traffic.trace.arrival_s[0]), served[0].opening.until_s
     strips, rows, unit = [], [], time_unit(end_s - begin_s)
@@ -302,24 +304,24 @@ def comparison_parts(ident: str, found: Comparison) -> list[Element]:
     return parts
 
 
-def _of_subnets(point: PointResult) -> Iterator[tuple[str, PointResult, str, Unit]]:
+def _of_subnets(point: PointResult) -> Iterator[tuple[str, PointResult, str, ChartUnit]]:
     """Of each figure of SubNets that a point has: title, point, key and unit."""
     for item in FIGURES.values():
         if item.part == "subnets" and item.key in point.contenders[0].metrics:
             title = item.heading[0].upper() + item.heading[1:]
-            yield title, point, item.key, Unit(*SHOWN_IN[item.unit], item.digits)
+            yield title, point, item.key, ChartUnit(*SHOWN_IN[item.unit], item.digits)
 
 
 def _estimates(point: PointResult, metric: str) -> list[Estimate]:
     return [item.metrics[metric] for item in point.contenders]
 
 
-def _contenders(ident: str, title: str, point: PointResult, metric: str, unit: Unit, baseline: str) -> Element:
+def _contenders(ident: str, title: str, point: PointResult, metric: str, unit: ChartUnit, baseline: str) -> Element:
     points, rows = [], []
     for item, value in zip(point.contenders, _estimates(point, metric), strict=True):
         bounds = None if value.low is None or value.high is None else (value.low, value.high)
         half = "" if bounds is None else f" ±{unit.number((bounds[1] - bounds[0]) / 2)}"
-        points.append(Point(item.name, value.mean, f"{unit.number(value.mean)}{half} {unit.name}", bounds))
+        points.append(ChartPoint(item.name, value.mean, f"{unit.number(value.mean)}{half} {unit.name}", bounds))
         change = (item.differences or {}).get(metric)
         differences = [""] * 4
         if change is not None:
@@ -331,5 +333,5 @@ def _contenders(ident: str, title: str, point: PointResult, metric: str, unit: U
     return figure(f"{ident}-{metric}", title, f"With its 95 % interval, {unit.name}.", drawn, data)
 
 
-def _numbers(unit: Unit, found: Estimate | Difference) -> list[str]:
+def _numbers(unit: ChartUnit, found: Estimate | Difference) -> list[str]:
     return ["" if value is None else unit.number(value) for value in (found.mean, found.low, found.high)]

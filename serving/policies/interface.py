@@ -95,7 +95,7 @@ LANE = np.dtype(
 """State of a lane; a policy may read it, of every lane."""
 
 
-class View(NamedTuple):
+class LaneView(NamedTuple):
     """What a policy sees when it is asked for a lane.
 
     Attributes
@@ -239,12 +239,12 @@ class Decision(NamedTuple):
     delay_s: float
 
 
-Decide = Callable[[View, Data], Decision]
+Decide = Callable[[LaneView, Data], Decision]
 
 _f, _i, _f1, _i1, _f2 = types.float64, types.int64, types.float64[::1], types.int64[::1], types.float64[:, ::1]
 REQUESTS, LANES = types.Array(from_dtype(REQUEST), 1, "C"), types.Array(from_dtype(LANE), 1, "C")
 LATENCY, VARIANTS = types.float64[:, :, :, ::1], types.Array(from_dtype(VARIANT), 1, "C")
-_view = types.NamedTuple((_f, *[_i] * 7, *[_f] * 2, *[_i] * 3, _f, *[_i] * 7), View)
+_view = types.NamedTuple((_f, *[_i] * 7, *[_f] * 2, *[_i] * 3, _f, *[_i] * 7), LaneView)
 _data = types.NamedTuple((REQUESTS, _i1, _i1, LANES, LATENCY, _f2, VARIANTS, _f1, _f1), Data)
 DECIDE = types.NamedTuple((_i, _i, _i, _f, types.boolean, _i, _f), Decision)(_view, _data)
 """numba signature of every decision."""

@@ -23,7 +23,7 @@ from fluidb.machine.runner import TableEngine, as_measured, serve_in_steps
 from fluidb.machine.serve import serve_real
 from fluidb.machine.validation import Figures, Trial, half_width, judge_point, slower
 from fluidb.platforms import load_platform
-from fluidb.platforms.measured import Measured
+from fluidb.platforms.measured import MeasuredDevice
 from fluidb.serving import POLICIES, find_policy, parse_requirement
 from fluidb.serving.inputs import Requests
 from fluidb.serving.replay import case_of
@@ -82,7 +82,7 @@ def made(tmp_path_factory):
 def test_a_measured_network_is_an_ordinary_device(made):
     network, found, folder = made
     assert [(cell.stage, cell.batch) for cell in found.cells] == [(s, b) for s in (1, 2, 3) for b in (1, 2, 3)]
-    device = load_platform(str(folder / "dev" / "device.toml"), kind=Measured)
+    device = load_platform(str(folder / "dev" / "device.toml"), kind=MeasuredDevice)
     assert device.times_s == [[[cell.seconds for cell in found.cells if cell.stage == s] for s in (1, 2, 3)]]
     assert f"{network.runs_on}; Python" in device.sources["table"]
     assert "2 rounds after 2 to warm up" in device.sources["table"]

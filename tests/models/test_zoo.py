@@ -14,7 +14,7 @@ from builders import COMPILED, POCKET, TINY
 from fluidb.dse import SearchOptions, search, tabulate_design, write_design, write_latency
 from fluidb.models import NETWORKS, load_network
 from fluidb.platforms import load_platform
-from fluidb.platforms.by_stage import ByStage
+from fluidb.platforms.by_stage import StagedDevice
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
 from fluidb.tables import read_latency
 from fluidb.traffic import poisson, prepare
@@ -286,7 +286,7 @@ def test_the_exits_of_batchcond_carry_its_distributions(name, shares):
 
 def test_the_widths_of_the_slimmable_network_are_its_multiply_accumulates():
     """Published with the gate and pools: 133, 153, 319 and 565 M, of which the products are 2 to 3 M less."""
-    device = load_platform("rtx-2080-ti-ds-mobilenet", kind=ByStage)
+    device = load_platform("rtx-2080-ti-ds-mobilenet", kind=StagedDevice)
     assert device.widths is not None
     assert [device.widths[choice] for choice in (0, 1, 7, 13)] == [133, 153, 319, 565]
     assert device.widths == pytest.approx([ds_mobilenet(choice) / 1e6 + 2.3 for choice in range(14)], abs=1.0)

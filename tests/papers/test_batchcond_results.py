@@ -20,8 +20,8 @@ from fluidb.papers.batchcond.benchmarks import (
     PADDED,
     REORGANISED,
     SIMILAR,
+    BatchingMethod,
     Benchmark,
-    Way,
     replayed,
     table,
     traffic,
@@ -62,7 +62,7 @@ def costs_of(name: str) -> Costs:
     )
 
 
-def expected(benchmark: Benchmark, way: Way) -> tuple[list[float], list[list[int]]]:
+def expected(benchmark: Benchmark, way: BatchingMethod) -> tuple[list[float], list[list[int]]]:
     """Returns and batches by plain loops."""
     served, held = traffic(benchmark.name, COUNT, 0), table(benchmark.name)
     trace, last = served.trace, held.exits[-1]

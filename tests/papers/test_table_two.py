@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from fluidb.dse import Batching, SearchOptions, Tile, tabulate_design, tabulate_latency
-from fluidb.dse.npu.search import Candidate, SearchResult
+from fluidb.dse.npu.search import RankedDesign, SearchResult
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from fluidb.serving import find_policy, simulate, summarise
@@ -16,7 +16,7 @@ def test_lazy_batching_calls_its_scheduler_as_often_as_the_paper_says():
     """Paper: 16.6 times FluidB's calls, 50 layers over 3 exits; ours has 63 with heads (docs/policies.md)."""
     network, board = load_network("resnet50"), load_platform("zc706")
     row = SearchOptions(batching=Batching.ROW, stacking=False)
-    found = SearchResult([Candidate.of(Tile(4652, 7, 128), 1.0)], 1)
+    found = SearchResult([RankedDesign.of(Tile(4652, 7, 128), 1.0)], 1)
     calls = []
     for spec, options in (("lazy", row), ("fluid", SearchOptions())):
         table = tabulate_latency(*tabulate_design(network, board, options, found))
@@ -28,7 +28,7 @@ def test_lazy_batching_calls_its_scheduler_as_often_as_the_paper_says():
 
 def test_resnet50_on_zc706_at_15_requests_a_second():
     """Paper: 121 ms, 10.33 %; a careful model of it: 126 ms, 11.5 % (docs/model.md, Table II)."""
-    found = SearchResult([Candidate.of(Tile(4652, 7, 128), 1.0)], 1)
+    found = SearchResult([RankedDesign.of(Tile(4652, 7, 128), 1.0)], 1)
     design, fbcb = tabulate_design(load_network("resnet50"), load_platform("zc706"), SearchOptions(), found)
     table = tabulate_latency(design, fbcb)
     summaries = []

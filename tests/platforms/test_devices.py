@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from builders import TINY, Run, edited, edits
 from fluidb.formats import InputError
-from fluidb.platforms import Described, Device, load_platform
-from fluidb.platforms.by_stage import ByStage
-from fluidb.platforms.measured import Measured
+from fluidb.platforms import Device, Platform, load_platform
+from fluidb.platforms.by_stage import StagedDevice
+from fluidb.platforms.measured import MeasuredDevice
 from hypothesis import given
 
 ANALYTIC = """schema = "fluidb.device/1"
@@ -66,7 +66,7 @@ def faults(path: Path) -> list[str]:
 
 
 def test_times_by_stage_and_batch(measured: Path):
-    found = load_platform(str(measured), kind=Measured)
+    found = load_platform(str(measured), kind=MeasuredDevice)
     assert found.times_s[0] == [pytest.approx([1e-3 * (i + 1), 1e-3 * (i + 2)]) for i in (1, 2, 3)]
     assert (found.b_max, found.form, found.unsourced) == (2, "measured", ["table"])
 
@@ -74,9 +74,9 @@ def test_times_by_stage_and_batch(measured: Path):
 def test_rows_in_any_order_beside_other_columns(measured: Path):
     header, *rows = TIMES.splitlines()
     again = [f"run7,{row}" for row in reversed(rows)]
-    expected = load_platform(str(measured), kind=Measured).times_s[0]
+    expected = load_platform(str(measured), kind=MeasuredDevice).times_s[0]
     (measured.parent / "times.csv").write_text("\n".join([f"note,{header}", *again]))
-    assert load_platform(str(measured), kind=Measured).times_s[0] == expected
+    assert load_platform(str(measured), kind=MeasuredDevice).times_s[0] == expected
 
 
 WIDE = "stage,batch,width,seconds\n" + "".join(
@@ -89,18 +89,18 @@ def test_times_by_width_and_gathers_by_stage(measured: Path):
     (measured.parent / "times.csv").write_text(WIDE)
     (measured.parent / "gathers.csv").write_text(GATHERS)
     measured.write_text(MEASURED + 'gather_table = "gathers.csv"\n')
-    found = load_platform(str(measured), kind=Measured)
+    found = load_platform(str(measured), kind=MeasuredDevice)
     assert found.widest_first == [16.0, 8.0]
     assert found.times_s == [
         [pytest.approx([1e-3 * (i + b + w) for b in (1, 2)]) for i in (1, 2, 3)] for w in (16, 8)
     ]  # fmt: skip
     assert found.gathers_s(3) == [[0.0, 0.0, 0.0], [0.0, 0.1, 0.2], [0.0, 0.3, 0.4]]
     (measured.parent / "gathers.csv").write_text(GATHERS + "0,1,0.5\n0,2,0.6\n")
-    at_input = load_platform(str(measured), kind=Measured).gathers_s(3)
+    at_input = load_platform(str(measured), kind=MeasuredDevice).gathers_s(3)
     assert at_input is not None
     assert at_input[0] == [0.0, 0.5, 0.6]
     (measured.parent / "gathers.csv").write_text("batch,seconds\n2,0.2\n1,0.1\n")
-    assert load_platform(str(measured), kind=Measured).gathers_s(3) == [[0.0, 0.1, 0.2]] * 3
+    assert load_platform(str(measured), kind=MeasuredDevice).gathers_s(3) == [[0.0, 0.1, 0.2]] * 3
 
 
 BAD_GATHERS = {
@@ -147,7 +147,7 @@ def test_gathers_are_stated_once(measured: Path):
 def test_times_by_stage_worked_out_by_hand(tmp_path: Path):
     """4 wide: 4 + 4 = 8 ms a sample, above the floor of 10 ms from two on; 16 wide: 16 + 8 = 24 ms a sample."""
     (tmp_path / "gpu.toml").write_text(BY_STAGE)
-    found = load_platform(str(tmp_path / "gpu.toml"), kind=ByStage)
+    found = load_platform(str(tmp_path / "gpu.toml"), kind=StagedDevice)
     check = [0.6e-3, 0.7e-3, 0.8e-3, 0.9e-3]
     narrow, wide = [0.010, 0.016, 0.024, 0.032], [0.024, 0.048, 0.072, 0.096]
     first = [[layers + exit_ for layers, exit_ in zip(times, check, strict=True)] for times in (wide, narrow)]
@@ -251,7 +251,7 @@ def test_no_bytes_of_measured_times_break_the_reader(tmp_path_factory: pytest.Te
     (folder / "mine.toml").write_text(MEASURED)
     (folder / "times.csv").write_bytes(edited(TIMES.encode(), changes))
     try:
-        assert min(map(min, load_platform(str(folder / "mine.toml"), kind=Measured).times_s[0])) > 0
+        assert min(map(min, load_platform(str(folder / "mine.toml"), kind=MeasuredDevice).times_s[0])) > 0
     except InputError as error:
         assert all(fault.startswith(f"{folder}/times.csv: ") for fault in error.faults)
 
@@ -260,8 +260,8 @@ def test_a_device_is_made_of_measured_times(fluidb: Run, measured: Path):
     done = fluidb("platforms", "import", "times.csv", "--network", TINY, "--name", "mine", "-o", "made.toml")
     assert (done.returncode, done.stderr) == (0, "")
     ours, made = (
-        load_platform(str(measured), kind=Measured),
-        load_platform(str(measured.with_name("made.toml")), kind=Measured),
+        load_platform(str(measured), kind=MeasuredDevice),
+        load_platform(str(measured.with_name("made.toml")), kind=MeasuredDevice),
     )
     assert (made.times_s[0], made.network, made.stages, made.name) == (ours.times_s[0], "tiny", 3, "mine")
     assert made.unsourced == []
@@ -273,7 +273,9 @@ def test_a_device_is_made_of_measured_times(fluidb: Run, measured: Path):
     (measured.parent / "g.csv").write_text("batch,seconds\n1,0.1\n2,0.2\n")
     done = fluidb("platforms", "import", "times.csv", "--network", TINY, "--gathers", "g.csv", "-o", "both.toml")
     assert (done.returncode, done.stderr) == (0, "")
-    assert load_platform(str(measured.with_name("both.toml")), kind=Measured).gathers_s(3) == [[0.0, 0.1, 0.2]] * 3
+    assert (
+        load_platform(str(measured.with_name("both.toml")), kind=MeasuredDevice).gathers_s(3) == [[0.0, 0.1, 0.2]] * 3
+    )
 
 
 def test_what_is_shown_of_groups_are_their_values_one_by_one(fluidb: Run, tmp_path: Path):
@@ -323,4 +325,4 @@ def test_what_a_device_is_not_for_is_one_clear_line(fluidb: Run, measured: Path,
 
 @pytest.mark.parametrize(("name", "kind"), [("zc706", "board"), ("rtx-2080-ti", "device"), ("numpy-x86", "device")])
 def test_a_kind_is_known_by_its_schema(name: str, kind: str):
-    assert load_platform(name, kind=Described).kind == kind
+    assert load_platform(name, kind=Platform).kind == kind

@@ -11,18 +11,18 @@ from builders import COMPILED, DATA, POCKET, TINY, edited, edits
 from fluidb.dse.npu.search import SearchOptions, search
 from fluidb.formats import InputError
 from fluidb.models import load_network
-from fluidb.platforms import PLATFORMS, Described, load_platform
+from fluidb.platforms import PLATFORMS, Platform, load_platform
 from fluidb.platforms.fpgaconvnet import import_platform
 from fluidb.platforms.writer import platform_text
 from hypothesis import given
 from hypothesis import strategies as st
 
-BOARDS = [name for name in PLATFORMS.names() if load_platform(name, kind=Described).kind == "board"]
+BOARDS = [name for name in PLATFORMS.names() if load_platform(name, kind=Platform).kind == "board"]
 
 
 @pytest.mark.parametrize("name", PLATFORMS.names())
 def test_every_number_that_ships_has_a_source(name):
-    board = load_platform(name, kind=Described)
+    board = load_platform(name, kind=Platform)
     assert board.name == name
     assert board.unsourced == []
 
@@ -219,8 +219,8 @@ def test_no_bytes_break_the_readers(tmp_path_factory, changes, foreign):
 def test_what_is_written_reads_back(tmp_path, name):
     path = tmp_path / "back.toml"
     (tmp_path / "numpy-x86.csv").write_bytes((PLATFORMS.folder / "numpy-x86.csv").read_bytes())
-    path.write_text(platform_text(load_platform(name, kind=Described)))
-    assert load_platform(str(path), kind=Described) == load_platform(name, kind=Described)
+    path.write_text(platform_text(load_platform(name, kind=Platform)))
+    assert load_platform(str(path), kind=Platform) == load_platform(name, kind=Platform)
 
 
 def test_a_file_of_another_kind_is_one_fault(fluidb):

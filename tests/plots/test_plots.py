@@ -19,7 +19,7 @@ from fluidb.plots.thresholds import draw_thresholds
 from fluidb.serving import Replay, find_policy, parse_requirement, simulate
 from fluidb.serving.statistics import Interval
 from fluidb.studies import compare, load_scenario
-from fluidb.studies.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity, Estimated, Probe
+from fluidb.studies.capacity import KEPT, NOT_KEPT, UNDECIDED, Capacity, FigureEstimate, Probe
 from fluidb.studies.thresholds import Sweep, ThresholdPoint
 from hypothesis import given
 from hypothesis import strategies as st
@@ -132,7 +132,7 @@ def test_a_short_tail_is_drawn_whole(values):
 
 
 def probe(rate: float, verdict: str, mean: float) -> Probe:
-    value = Estimated(mean, Interval(0.9 * mean, 1.1 * mean if verdict != NOT_KEPT else np.inf))
+    value = FigureEstimate(mean, Interval(0.9 * mean, 1.1 * mean if verdict != NOT_KEPT else np.inf))
     return Probe(rate, 100, verdict, [value], None if verdict != NOT_KEPT else "p99 <= 2s")
 
 

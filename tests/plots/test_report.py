@@ -19,8 +19,8 @@ from chromium import Page
 from fluidb.dse import read_design
 from fluidb.dse.npu.design import DesignTable, write_design
 from fluidb.dse.npu.fbcb import FbcbTable
-from fluidb.plots.report import Report, Shown, report_text, serve
-from fluidb.plots.report.charts import Busy, Point, busy_until, draw_intervals, draw_strips, thinned
+from fluidb.plots.report import Report, ReportEntry, report_text, serve
+from fluidb.plots.report.charts import BusyLane, ChartPoint, busy_until, draw_intervals, draw_strips, thinned
 from fluidb.serving import find_policy, simulate
 from fluidb.serving.policies import FOR_ONE_NETWORK
 from fluidb.tables import read_latency
@@ -370,7 +370,9 @@ def test_the_first_moments_are_drawn_as_they_were(report):
 
 def test_runs_of_several_lanes_overlap():
     """Lane 0 runs 2 of 4 samples from 0 to 10 s, lane 1 runs 4 from 5 to 15 s: both are drawn whole."""
-    busy = Busy(np.array([0.0, 5.0]), np.array([10.0, 15.0]), np.array([2, 4]), np.zeros(2, np.bool_), np.array([0, 1]))
+    busy = BusyLane(
+        np.array([0.0, 5.0]), np.array([10.0, 15.0]), np.array([2, 4]), np.zeros(2, np.bool_), np.array([0, 1])
+    )
     drawn = draw_strips([("a", busy)], 0.0, 20.0, 4)
     paths = [node.get("d", "") for node in drawn.iter("path") if node.get("class") == "fill s0"]
     places = [np.array([[float(x), float(y)] for x, y in re.findall(r"[ML]([-\d.]+) ([-\d.]+)", d)]) for d in paths]
@@ -381,14 +383,14 @@ def test_runs_of_several_lanes_overlap():
 def test_a_device_is_busy_as_long_as_its_lanes_are_on_average():
     """Four samples of 1 s each, two on either lane."""
     table = table_of([[1.0]]).model_copy(update={"lanes": 2, "load": [0.0, 0.5]})
-    shown = Shown("device", table, served=serve(table, everybody(4, 1), [find_policy("serial:lanes=2")]))
+    shown = ReportEntry("device", table, served=serve(table, everybody(4, 1), [find_policy("serial:lanes=2")]))
     found = tables(Reader(report_text(Report([shown]))).root)
     assert found["The first 20.000 s"]["serial:lanes=2"] == ["2.000", "1.00", "0"]
 
 
 @pytest.mark.parametrize("high", [3e-6, 0.037, 1.0, 12.3, 98765.0])
 def test_ticks_are_round_and_few(high):
-    drawn = draw_intervals([Point("a", high, "")], "{:.12g}".format, None)
+    drawn = draw_intervals([ChartPoint("a", high, "")], "{:.12g}".format, None)
     ticks = [float(node.text or "") for node in drawn.iter("text") if node.get("class") == "tick"]
     assert 3 <= len(ticks) <= 7
     assert 0 == ticks[0] < ticks[-1] <= high * (1 + 1e-9)
@@ -396,7 +398,7 @@ def test_ticks_are_round_and_few(high):
 
 
 def test_a_name_needs_no_glyph_and_is_no_formula(tmp_path):
-    drawn = draw_intervals([Point("$x^2$ \U0001f980 漢字 \x07<b>", 1.0, "")], "{:g}".format, None)
+    drawn = draw_intervals([ChartPoint("$x^2$ \U0001f980 漢字 \x07<b>", 1.0, "")], "{:g}".format, None)
     assert [node.text for node in drawn.iter("text") if node.get("class") == "label"] == [
         "$x^2$ \U0001f980 漢字 \\x07<b>"
     ]

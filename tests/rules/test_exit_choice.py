@@ -13,7 +13,7 @@ from fluidb.dse.exits.stage_times import stage_times
 from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
 from fluidb.rules.exit_choice import (
-    Goal,
+    ExitGoal,
     Log,
     average_latency,
     choose_exits,
@@ -57,7 +57,7 @@ def problems(draw):
         for b in range(a + 1, candidates + 2):
             work = 8 * steps[a:b].sum() + (head if b <= candidates else 0)
             times[a, b, 1:] = (work * (np.arange(1, batch + 1) + fixed) + (resume if a else 0)) / 64
-    goal = Goal(
+    goal = ExitGoal(
         batch=batch,
         precision=draw(st.sampled_from([0.5, 0.75, 0.875, 1.0])),
         slow=draw(st.sampled_from([0.0, 0.125, 0.25, 0.5])),
@@ -116,7 +116,7 @@ def test_choice_and_replay_are_those_of_plain_loops(problem) -> None:
 @given(problems())
 def test_the_guard_of_95_percent_is_that_of_plain_loops(problem) -> None:
     samples, _, goal = problem
-    log, bound = log_of(samples), Goal(goal.batch, goal.precision, guard="bound", confidences=GRID)
+    log, bound = log_of(samples), ExitGoal(goal.batch, goal.precision, guard="bound", confidences=GRID)
     alive, settled = np.ones(len(samples), dtype=bool), log.scores[:, -1].copy()
     setting, kept = find_setting(log, 1, levels_of(log, GRID), alive, bound, settled)
     expected = naive.find_thresholds(
@@ -154,7 +154,7 @@ def test_of_equal_exit_rates_the_higher_precision_wins() -> None:
     """The first sample leaves if one value reaches 0.75, the second if both reach 0.25; both together lose too much."""
     confidences = np.array([[[0.75, 0.125]], [[0.25, 0.25]], [[0.0, 0.0]], [[0.0, 0.0]]])
     log = log_of(Samples(confidences, np.array([[0.5, 1.0], [0.75, 1.0], [0.0, 1.0], [0.0, 1.0]])))
-    goal, settled = Goal(1, precision=0.8125, confidences=GRID), log.scores[:, -1].copy()
+    goal, settled = ExitGoal(1, precision=0.8125, confidences=GRID), log.scores[:, -1].copy()
     found, kept = find_setting(log, 1, levels_of(log, GRID), np.ones(4, dtype=bool), goal, settled)
     assert kept
     assert (found.confidence, log.counts[found.column], found.exits, found.precision) == (0.25, 2, 1, 3.75 / 4)
@@ -165,7 +165,7 @@ def test_a_batch_that_takes_just_as_long_is_not_slow() -> None:
     log = log_of(Samples(np.array([[0.75], [0.0]] * 2), np.ones((4, 2))))
     times = np.zeros((3, 3, 3))
     times[0, 1, 1:], times[0, 2, 1:], times[1, 2, 1:] = (1, 2), (3, 4), (2, 3)
-    found = choose_exits(log, times, Goal(2, posterior="literal", confidences=GRID))
+    found = choose_exits(log, times, ExitGoal(2, posterior="literal", confidences=GRID))
     assert found.exits == (1,)
     assert [step.batch for step in found.steps] == [2, 1]
 
@@ -181,7 +181,7 @@ def test_a_higher_precision_never_exits_more(problem, seed) -> None:
     candidate = 1 + seed % log.candidates
     exits = []
     for precision in (0.5, 0.75, 0.875, 1.0):
-        setting, kept = find_setting(log, candidate, levels, alive, Goal(1, precision, confidences=GRID), settled)
+        setting, kept = find_setting(log, candidate, levels, alive, ExitGoal(1, precision, confidences=GRID), settled)
         exits.append(setting.exits if kept else 0)
     assert exits == sorted(exits, reverse=True)
 
@@ -221,7 +221,7 @@ def test_more_samples_shrink_the_spread() -> None:
             drawn = draw_answers(PRESETS["imagenet"], 11, 2 * count, seed)
             log = log_of(drawn[slice(0, count)])
             alive, settled = np.ones(count, bool), log.scores[:, -1].copy()
-            levels, goal = levels_of(log, Goal(32).confidences), Goal(32)
+            levels, goal = levels_of(log, ExitGoal(32).confidences), ExitGoal(32)
             setting, _ = find_setting(log, 5, levels, alive, goal, settled)
             rest = log_of(drawn[slice(count, None)])
             precise.append(replay_exits(rest, np.zeros((13, 13, 33)), 32, [5], [setting]).precision)
@@ -243,7 +243,7 @@ def halves(preset: str, seed: int) -> tuple[Log, Log]:
     return log_of(drawn[slice(0, 25_000)]), log_of(drawn[slice(25_000, None)])
 
 
-def chosen(preset: str, times: np.ndarray, seed: int, goal: Goal):
+def chosen(preset: str, times: np.ndarray, seed: int, goal: ExitGoal):
     chooses, checks = halves(preset, seed)
     choice = choose_exits(chooses, times, goal)
     results = [replay_exits(log, times, goal.batch, choice.exits, choice.settings) for log in (chooses, checks)]
@@ -256,7 +256,7 @@ def test_imagenet_on_resnet101_exits_after_block_13() -> None:
     for batch in (16, 32, 64):
         shares = []
         for seed in range(4):
-            choice, expected, checked = chosen("imagenet", times, seed, Goal(batch))
+            choice, expected, checked = chosen("imagenet", times, seed, ExitGoal(batch))
             assert choice.exits[0] == 5
             assert [item.outcome for item in choice.steps[0].verdicts[:4]] == ["slow"] * 4
             assert checked.slow_share <= 0.02
@@ -274,7 +274,7 @@ def test_a_guard_keeps_the_precision_on_fresh_samples() -> None:
     times = paper_times("resnet101", "v100-tensorrt")
     for seed in range(3):
         plain_, guarded, bound = (
-            chosen("imagenet", times, seed, Goal(32, guard=guard))[2] for guard in (None, 0.995, "bound")
+            chosen("imagenet", times, seed, ExitGoal(32, guard=guard))[2] for guard in (None, 0.995, "bound")
         )
         assert guarded.precision >= 0.99
         assert bound.precision >= plain_.precision
@@ -284,7 +284,7 @@ def test_a_guard_keeps_the_precision_on_fresh_samples() -> None:
 def test_bert_has_two_exits_the_first_after_block_6() -> None:
     times, shares = paper_times("bert_base", "v100-tensorrt-bert"), []
     for seed in range(3):
-        choice, _, checked = chosen("glue", times, seed, Goal(32))
+        choice, _, checked = chosen("glue", times, seed, ExitGoal(32))
         assert len(choice.exits) == 2
         assert choice.exits[0] == 6
         shares.append((checked.average_s / checked.original_s, checked.tail_s / checked.original_s))
@@ -293,7 +293,9 @@ def test_bert_has_two_exits_the_first_after_block_6() -> None:
 
 def test_the_paper_s_rule_read_literally_adds_exits() -> None:
     times = paper_times("resnet101", "v100-tensorrt")
-    observed, literal = (chosen("imagenet", times, 0, Goal(32, posterior=rule))[0] for rule in ("observed", "literal"))
+    observed, literal = (
+        chosen("imagenet", times, 0, ExitGoal(32, posterior=rule))[0] for rule in ("observed", "literal")
+    )
     assert observed.exits == (5,)
     assert literal.exits[0] == 5
     assert len(literal.exits) > 1

@@ -12,13 +12,13 @@ from fluidb.dse.exits.stage_times import stage_times
 from fluidb.formats import InputError
 from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
-from fluidb.rules.exit_choice import Goal, Log, choose_exits, log_of, replay_exits
+from fluidb.rules.exit_choice import ExitGoal, Log, choose_exits, log_of, replay_exits
 from fluidb.serving import find_policy
-from fluidb.serving.adaptation import Exits, Hardware, Served, adapt
+from fluidb.serving.adaptation import AdaptiveRun, Exits, Hardware, adapt
 from fluidb.traffic.answers import PRESETS, draw_answers
 
 BATCH, WINDOW = 16, 40
-GOAL = Goal(batch=BATCH)
+GOAL = ExitGoal(batch=BATCH)
 TABLE = tabulate_device(load_with_exits("resnet101"), load_platform("v100-tensorrt", kind=Device))
 STAGE_S = stage_times(TABLE)
 
@@ -36,7 +36,7 @@ PAST = drawn(0, 600)
 FOUND = Exits.of(choose_exits(PAST, STAGE_S, GOAL))
 
 
-def served(log: Log, exits: Exits = FOUND, spec: str = "pame:timeout=0", **options) -> Served:
+def served(log: Log, exits: Exits = FOUND, spec: str = "pame:timeout=0", **options) -> AdaptiveRun:
     """Everybody waits from the beginning, so that all batches are full."""
     options = {"window": WINDOW} | options
     return adapt(log, np.zeros(len(log.scores)), STAGE_S, GOAL, exits, PAST, find_policy(spec), **options)

@@ -14,7 +14,7 @@ from fluidb.dse.device.tabulate import tabulate_device
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
-from fluidb.platforms.by_stage import ByStage
+from fluidb.platforms.by_stage import StagedDevice
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
 from fluidb.tables.latency import LatencyRow, LatencyTable
 from fluidb.traffic import prepare
@@ -276,7 +276,7 @@ def test_a_window_of_512_is_as_good_as_all():
     """Ten thousand waiting images on the device that brings the paper's figures out; predictions correlate by 0.71."""
     network = load_network("ee_resnet34")
     table, rng = (
-        tabulate_device(network, load_platform("rtx-2080-ti-ee-resnet34", kind=ByStage)),
+        tabulate_device(network, load_platform("rtx-2080-ti-ee-resnet34", kind=StagedDevice)),
         np.random.default_rng(4),
     )
     traffic = prepare(trace_of([0.0] * 10_000), [item.rate for item in table.exits], slo_s=1e6, seed=1)

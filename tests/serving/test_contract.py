@@ -11,11 +11,11 @@ import pytest
 from builders import FASTER, everybody, scheduler_of, table_of, trace_of, traffic_of, with_variants
 from fluidb.formats import InputError
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
-from fluidb.serving.event_loop import Device, Rules
+from fluidb.serving.event_loop import DeviceArrays, Rules
 from fluidb.serving.policies import Decision, compile_policy, go_on, launch, sleep
 from fluidb.serving.policies.interface import VARIANT
 from fluidb.serving.replay import play, work_of
-from fluidb.tables.latency import SubNet
+from fluidb.tables.latency import SubNetEntry
 from fluidb.traffic import Trace, Traffic
 
 # PAME: several batches in flight that slow each other, compaction at chosen exits, thresholds that change
@@ -170,7 +170,7 @@ def test_a_window_is_served_by_similarity_and_steps_repeat_to_each_length():
     work: Any = work_of(traffic_of(trace_of([0.0] * 5), lengths, 100.0), 3)
     work.requests.predicted_depth = lengths
     steps = 3
-    device = Device(
+    device = DeviceArrays(
         time_s=np.array([[[0.0, 1.0, 1.0]]]),
         latency_s=np.zeros((1, 2, 2, 3)),
         segment_at=np.zeros(steps, dtype=np.int64),
@@ -285,7 +285,7 @@ def test_variants_states_of_a_cache_and_memory_between_requests():
     time_s = np.array([[[0.0, 1.0]], [[0.0, 4.0]], [[0.0, 2.0]], [[0.0, 3.0]]])
     work: Any = work_of(everybody(5, 1), 1)
     work.requests.min_accuracy = [0.5, 0.9, 0.9, 0.5, 0.5]
-    device = Device(
+    device = DeviceArrays(
         time_s,
         np.zeros((4, 2, 2, 2)),
         np.zeros(1, dtype=np.int64),
@@ -366,7 +366,7 @@ def variant_as_predicted(view, data):
 @pytest.mark.parametrize("variant", [1, 2])
 def test_batches_of_other_subnets_or_states_do_not_merge(variant):
     """The second, in another SubNet or another state, runs to its end before the first goes on."""
-    axes = {"subnets": [SubNet(name="a"), SubNet(name="b")], "states": ["x", "y"]}
+    axes = {"subnets": [SubNetEntry(name="a"), SubNetEntry(name="b")], "states": ["x", "y"]}
     trace = replace(trace_of([0.0, 0.5]), predicted_depth=np.array([0.0, variant]))
     traffic = traffic_of(trace, np.array([2, 2]), 100.0)
     found = simulate(with_variants([[1.0, 1.0]] * 2, **axes), traffic, scheduler_of(variant_as_predicted))

@@ -15,7 +15,7 @@ from fluidb.serving.metrics import variance_within
 from fluidb.serving.one_run import OneRun
 from fluidb.serving.replay import variants_of
 from fluidb.serving.requirements import judge, parse_requirement
-from fluidb.tables.latency import SubNet
+from fluidb.tables.latency import SubNetEntry
 from fluidb.traffic import Trace, offline, prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -129,7 +129,7 @@ def test_who_finds_the_system_empty():
 
 def test_a_variant_tells_subnet_and_state():
     """Of three axes, of which the width varies first."""
-    axes = {"widths": [8.0, 4.0], "subnets": [SubNet(name=name) for name in "abc"], "states": ["empty", "full"]}
+    axes = {"widths": [8.0, 4.0], "subnets": [SubNetEntry(name=name) for name in "abc"], "states": ["empty", "full"]}
     found = simulate(with_variants([[1.0]], **axes), everybody(12, 1), find_policy("serial"))
     assert found.table.variants == 12
     numbered, known = replace(found, variant=np.arange(12)), variants_of(found.table)

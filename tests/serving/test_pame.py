@@ -12,9 +12,9 @@ from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.models.candidates import find_candidates, load_with_exits
 from fluidb.models.loader import read_network_file
-from fluidb.platforms import PLATFORMS, Described, Device, load_platform
-from fluidb.platforms.by_stage import Timed
-from fluidb.rules.exit_choice import Goal, average_latency, bin_sizes, choose_exits, log_of
+from fluidb.platforms import PLATFORMS, Device, Platform, load_platform
+from fluidb.platforms.by_stage import TimedDevice
+from fluidb.rules.exit_choice import ExitGoal, average_latency, bin_sizes, choose_exits, log_of
 from fluidb.serving import Replay, Scheduler, find_policy, simulate
 from fluidb.tables import LatencyTable
 from fluidb.traffic import Trace, prepare
@@ -100,8 +100,8 @@ SHIPPED = {"v100-tensorrt": "resnet101", "v100-tensorrt-bert": "bert_base", "rtx
 
 def test_every_device_that_ships_is_estimated_or_says_why_not():
     """Only devices with times by stage are left out: their heads cannot be told from the backbone."""
-    shipped = [load_platform(name, kind=Described) for name in PLATFORMS.names()]
-    timed = [device for device in shipped if isinstance(device, Timed)]
+    shipped = [load_platform(name, kind=Platform) for name in PLATFORMS.names()]
+    timed = [device for device in shipped if isinstance(device, TimedDevice)]
     assert {device.name for device in shipped if isinstance(device, Device)} == {*SHIPPED, *(d.name for d in timed)}
     for device in timed:
         with pytest.raises(InputError, match="expected times by layer"):
@@ -119,7 +119,7 @@ def test_an_estimate_is_within_two_percent_of_what_is_served(device, network):
     preset = PRESETS["glue" if network == "bert_base" else "imagenet"]
     samples = draw_answers(preset, len(every.exits) - 1, 2 * half, seed=1)
     log, stage_s = log_of(samples), stage_times(every)
-    choice = choose_exits(log.part(slice(0, half)), stage_s, Goal(batch=batch))
+    choice = choose_exits(log.part(slice(0, half)), stage_s, ExitGoal(batch=batch))
     verdict = choice.steps[0].taken
     assert verdict is not None
     assert verdict.time_s is not None

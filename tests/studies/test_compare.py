@@ -32,8 +32,7 @@ from fluidb.serving.one_run import LEAST
 from fluidb.studies import load_scenario
 from fluidb.studies.comparison import Comparison, against, compare, read_comparison
 from fluidb.studies.scenario import SCENARIOS
-from fluidb.studies.store import COMPARED, RunTable, Store, find_engines, run_each, traffic
-from fluidb.studies.store import Run as GridRun
+from fluidb.studies.store import COMPARED, GridRun, RunTable, Store, find_engines, run_each, traffic
 from fluidb.studies.workers import Workers
 from fluidb.traffic import gamma, offline, poisson, prepare
 

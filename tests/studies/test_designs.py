@@ -15,7 +15,7 @@ from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from fluidb.studies import designs as many
-from fluidb.studies.designs import Found, design_each
+from fluidb.studies.designs import FoundDesign, design_each
 
 OPTIONS = SearchOptions(b_max=2)
 TINY_ON_POCKET = (load_network(TINY), load_platform(POCKET))
@@ -52,7 +52,7 @@ def test_what_is_kept_is_not_searched_again(tmp_path: Path, monkeypatch: pytest.
             [(*TINY_ON_POCKET, options)], tmp_path / "d", {"top": top}, replace=replace,
             progress=lambda *counts: done.append(counts),
         )  # fmt: skip
-        assert isinstance(found, Found)
+        assert isinstance(found, FoundDesign)
         assert len(found.design.ranking) == top
         return found.reused
 
@@ -104,7 +104,7 @@ def test_a_folder_of_many_is_read_by_the_other_commands(tmp_path: Path) -> None:
     design_each([(*TINY_ON_POCKET, OPTIONS)], tmp_path / "d")
     write_latency(tmp_path / "d" / "tiny-pocket")
     (found,) = design_each([(*TINY_ON_POCKET, OPTIONS)], tmp_path / "d")
-    assert isinstance(found, Found)
+    assert isinstance(found, FoundDesign)
     assert found.reused
     assert (tmp_path / "d" / "tiny-pocket" / "latency.json").exists()
 

@@ -14,7 +14,7 @@ from fluidb.serving import POLICIES, find_policy, least_violations, simulate, su
 from fluidb.serving.policies import Decision, compile_policy, go_on
 from fluidb.serving.policies.estimates import between_s
 from fluidb.serving.replay import variants_of
-from fluidb.tables.latency import LatencyTable, SubNet
+from fluidb.tables.latency import LatencyTable, SubNetEntry
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,7 +36,7 @@ def test_every_step_is_a_place_between_which_times_add_up(stage_s, steps):
 def test_a_table_with_axes_reads_back_and_numbers_its_variants(tmp_path):
     axes = {
         "widths": [8.0, 4.0],
-        "subnets": [SubNet(name="large", accuracy=0.75), SubNet(name="small")],
+        "subnets": [SubNetEntry(name="large", accuracy=0.75), SubNetEntry(name="small")],
         "states": ["empty", "full"],
         "gather_s": [[0.0, 0.25, 0.5]] * 2,
     }

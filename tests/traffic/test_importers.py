@@ -14,24 +14,26 @@ from builders import DATA, ROOT, Run, blocks, run_shell
 from fluidb.formats import InputError
 from fluidb.traffic import read_trace, write_trace
 from fluidb.traffic import rows as rows_module
-from fluidb.traffic.importers import IMPORTERS, Imported, Options, import_trace
+from fluidb.traffic.importers import IMPORTERS, ImportedTrace, ImportOptions, import_trace
 from fluidb.traffic.randomness import ARRIVALS, stream
 from hypothesis import given
 from hypothesis import strategies as st
 
 AZURE = DATA / "azure-llm-2023.csv"
-SECONDS = Options("at", "s")
+SECONDS = ImportOptions("at", "s")
 AZURE_LLM, CALLS_2019, CALLS_2021 = "azure-llm-2023", "azure-functions-2019", "azure-functions-2021"
 LLM = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 
 
-def made_of(folder: Path, name: str, text: str | bytes, options: Options | None = None, **more: bool) -> Imported:
+def made_of(
+    folder: Path, name: str, text: str | bytes, options: ImportOptions | None = None, **more: bool
+) -> ImportedTrace:
     path = folder / "f"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return import_trace(name, path, options, **more)
 
 
-def arrivals(folder: Path, name: str, text: str, options: Options | None = None) -> list[float]:
+def arrivals(folder: Path, name: str, text: str, options: ImportOptions | None = None) -> list[float]:
     return list(made_of(folder, name, text, options).trace.arrival_s)
 
 
@@ -82,7 +84,7 @@ def test_azure_functions_2019_keep_their_counts_by_minute(tmp_path):
     text = minutes_file([[3, 0, 2], [1, 0, 0, 4]])
     found = []
     for seed in (None, 0, 1):
-        made = made_of(tmp_path, "azure-functions-2019", text, Options(seed=seed))
+        made = made_of(tmp_path, "azure-functions-2019", text, ImportOptions(seed=seed))
         clock = made.trace.arrival_s + made.time_zero_s
         assert np.bincount((clock // 60).astype(int)).tolist() == [4, 0, 2, 4]
         assert (made.trace.arrival_s[0], made.tally.read, made.tally.kept, len(made.trace)) == (0.0, 2, 2, 10)
@@ -95,7 +97,7 @@ def test_azure_functions_2019_keep_their_counts_by_minute(tmp_path):
 def test_azure_functions_2019_arrive_uniformly_within_the_minute(tmp_path):
     """Moments of the uniform distribution, and none of the numbers that make Poisson arrivals of the same seed."""
     count = 40_000
-    made = made_of(tmp_path, "azure-functions-2019", minutes_file([[0, count]], 2), Options(seed=7))
+    made = made_of(tmp_path, "azure-functions-2019", minutes_file([[0, count]], 2), ImportOptions(seed=7))
     within = (made.trace.arrival_s + made.time_zero_s) / 60 - 1
     assert (within.min() >= 0, within.max() < 1) == (True, True)
     for power in (1, 2, 3, 4):
@@ -171,7 +173,7 @@ def test_csv_in_every_unit(tmp_path, unit, first, second):
     """1.25 s apart; a day's end and zones included. The objective, 20 ms, is in the same unit, seconds with iso."""
     slo = {"s": "0.02", "ms": "20", "us": "2e4", "ns": "20000000", "iso": "0.02"}[unit]
     text = f'who; "at"; slo; id; exit\nx;{second};{slo}; 3;2\n"y;z";{first};{slo};9;1\n'
-    options = Options("at", unit, "id", "slo", "exit", delimiter=";")
+    options = ImportOptions("at", unit, "id", "slo", "exit", delimiter=";")
     trace = made_of(tmp_path, "csv", text, options).trace
     assert trace.arrival_s.tolist() == [0.0, 1.25]
     assert trace.request_id.tolist() == [9, 3]
@@ -184,7 +186,7 @@ def test_csv_in_every_unit(tmp_path, unit, first, second):
 def test_jsonl(tmp_path):
     """Numbers, numbers as text, keys of other requests' own, blank lines at the end."""
     text = '{"at": 7.25, "prompt": "a\\nb", "slo": 0.5}\n{"slo": "1", "at": "7"}\r\n\n'
-    made = made_of(tmp_path, "jsonl", text, Options("at", "s", slo_column="slo"))
+    made = made_of(tmp_path, "jsonl", text, ImportOptions("at", "s", slo_column="slo"))
     assert made.trace.arrival_s.tolist() == [0.0, 0.25]
     assert made.trace.slo_s is not None
     assert made.trace.slo_s.tolist() == [1.0, 0.5]
@@ -193,14 +195,20 @@ def test_jsonl(tmp_path):
 
 def test_a_tab_between_columns(tmp_path):
     for delimiter in ("\t", r"\t"):
-        assert arrivals(tmp_path, "csv", "at\tx\n1\t2\n4\t2\n", Options("at", "s", delimiter=delimiter)) == [0.0, 3.0]
+        assert arrivals(tmp_path, "csv", "at\tx\n1\t2\n4\t2\n", ImportOptions("at", "s", delimiter=delimiter)) == [
+            0.0,
+            3.0,
+        ]
 
 
 # what holds of every file
 
 
 def test_times_are_exact_to_the_nanosecond_however_far_from_1970(tmp_path):
-    assert arrivals(tmp_path, "csv", "at\n1700000000000000001\n1700000000000000002\n", Options("at", "ns")) == [0, 1e-9]
+    assert arrivals(tmp_path, "csv", "at\n1700000000000000001\n1700000000000000002\n", ImportOptions("at", "ns")) == [
+        0,
+        1e-9,
+    ]
     assert arrivals(tmp_path, "csv", "at\n1700000000.1\n1700000000.123456789\n", SECONDS) == [0, 0.023456789]
     assert arrivals(tmp_path, "csv", "at\n0.1\n0.30000000000001\n", SECONDS) == pytest.approx(
         [0, 0.20000000000001], abs=1e-16
@@ -220,7 +228,7 @@ def test_against_exact_arithmetic_for_any_size_of_batch(tmp_path_factory, times,
     text = "at,id\n" + "".join(f"{time},{i}\n" for i, time in enumerate(times))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows_module, "BATCH", batch)
-        trace = made_of(tmp_path_factory.mktemp("i"), "csv", text, Options("at", name, "id")).trace
+        trace = made_of(tmp_path_factory.mktemp("i"), "csv", text, ImportOptions("at", name, "id")).trace
     error = 0.0 if name != "us" else 4e-16
     assert trace.arrival_s.tolist() == pytest.approx([float(item) for item in expected], rel=0, abs=error)
     assert trace.request_id.tolist() == ordered
@@ -234,22 +242,22 @@ def test_numbers_with_finer_digits_meet_exact_ones_in_another_batch(tmp_path, mo
 
 
 def test_equal_arrivals_keep_the_order_of_the_file(tmp_path):
-    made = made_of(tmp_path, "csv", "at,id\n2,7\n1,5\n1,4\n2,6\n", Options("at", "s", "id"))
+    made = made_of(tmp_path, "csv", "at,id\n2,7\n1,5\n1,4\n2,6\n", ImportOptions("at", "s", "id"))
     assert made.trace.request_id.tolist() == [5, 4, 7, 6]
     assert made.rows_out_of_order == 2
 
 
 def test_zones_are_taken_off(tmp_path):
     stamps = ["2024-03-31T02:30:00+02:00", "2024-03-31 00:30:01Z", "2024-03-30T19:00:02-0530", "2024-03-31T00:30:03"]
-    assert arrivals(tmp_path, "csv", "\n".join(["at", *stamps]), Options("at", "iso")) == [0.0, 1.0, 2.0, 3.0]
+    assert arrivals(tmp_path, "csv", "\n".join(["at", *stamps]), ImportOptions("at", "iso")) == [0.0, 1.0, 2.0, 3.0]
 
 
 def test_no_clock_changes_and_no_leap_seconds(tmp_path):
     """Where a zone's clocks skip an hour UTC's do not; 2016 ended with a leap second that is not counted."""
     text = "at\n2024-03-31 01:59:59\n2024-03-31 03:00:00\n"
-    assert arrivals(tmp_path, "csv", text, Options("at", "iso")) == [0.0, 3601.0]
+    assert arrivals(tmp_path, "csv", text, ImportOptions("at", "iso")) == [0.0, 3601.0]
     text = "at\n2016-12-31 23:59:59\n2017-01-01 00:00:00\n"
-    assert arrivals(tmp_path, "csv", text, Options("at", "iso")) == [0.0, 1.0]
+    assert arrivals(tmp_path, "csv", text, ImportOptions("at", "iso")) == [0.0, 1.0]
 
 
 def test_what_a_spreadsheet_writes_is_read(tmp_path):
@@ -263,7 +271,7 @@ def test_what_a_spreadsheet_writes_is_read(tmp_path):
 def test_bad_rows_are_left_out_on_request_and_the_first_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(rows_module, "BATCH", 2)
     text = "at,slo\n1,1\n2,-1\n\n3\nsoon,-1\n5,1\n"
-    made = made_of(tmp_path, "csv", text, Options("at", "s", slo_column="slo"), skip_bad=True)
+    made = made_of(tmp_path, "csv", text, ImportOptions("at", "s", slo_column="slo"), skip_bad=True)
     assert made.trace.arrival_s.tolist() == [0.0, 4.0]
     assert made.trace.request_id.tolist() == [0, 1]
     assert (made.tally.read, made.tally.kept, made.tally.blank, made.tally.bad) == (6, 2, 1, 3)
@@ -285,10 +293,10 @@ def test_what_was_imported_is_read_back(tmp_path, name):
 # faults
 
 CALLS = "app,func,end_timestamp,duration\n"
-ALL = Options("at", "s", "id", "slo", "exit")
+ALL = ImportOptions("at", "s", "id", "slo", "exit")
 HEAD = "at,id,slo,exit\n"
 FAR = "\n".join(["Timestamp", *(str(i) for i in range(-6 * 10**9, 6 * 10**9, 10**7))])  # 64 bits of ns are too few
-FAULTS: dict[str, tuple[str, Options | None, str | bytes, str]] = {
+FAULTS: dict[str, tuple[str, ImportOptions | None, str | bytes, str]] = {
     "empty": (AZURE_LLM, None, "", "expected a header, found an empty file"),
     "empty jsonl": ("jsonl", SECONDS, "", "expected at least one request, found no rows"),
     "empty intervals": ("perf-analyzer", None, "", "expected at least one request, found no rows"),
@@ -360,14 +368,14 @@ FAULTS: dict[str, tuple[str, Options | None, str | bytes, str]] = {
     "count no number": (CALLS_2019, None, minutes_file([[777]], 1).replace("777", "x"), '1: expected a count .*"x"'),
     "no invocations": (CALLS_2019, None, minutes_file([[0, 0]], 2), "expected at least one request"),
     "too many invocations": (CALLS_2019, None, minutes_file([[20_000_001]], 1), "at most 20,000,000"),
-    "negative seed": (CALLS_2019, Options(seed=-1), minutes_file([[1]], 1), "seed: expected"),
-    "no arrival column": ("csv", Options(unit="s"), "at\n1\n", "--arrival-column: expected the column"),
-    "no unit": ("jsonl", Options("at"), "{}", "--unit: .* one of s, ms, us, ns, iso, found none"),
-    "unknown unit": ("csv", Options("at", "min"), "at\n1\n", '--unit: .*found "min"'),
-    "long delimiter": ("csv", Options("at", "s", delimiter="::"), "at\n1\n", '--delimiter: .*"::"'),
-    "quote as delimiter": ("csv", Options("at", "s", delimiter='"'), "at\n1\n", "--delimiter: expected one character"),
+    "negative seed": (CALLS_2019, ImportOptions(seed=-1), minutes_file([[1]], 1), "seed: expected"),
+    "no arrival column": ("csv", ImportOptions(unit="s"), "at\n1\n", "--arrival-column: expected the column"),
+    "no unit": ("jsonl", ImportOptions("at"), "{}", "--unit: .* one of s, ms, us, ns, iso, found none"),
+    "unknown unit": ("csv", ImportOptions("at", "min"), "at\n1\n", '--unit: .*found "min"'),
+    "long delimiter": ("csv", ImportOptions("at", "s", delimiter="::"), "at\n1\n", '--delimiter: .*"::"'),
+    "quote as delimiter": ("csv", ImportOptions("at", "s", delimiter='"'), "at\n1\n", "--delimiter: .* one character"),
     "option without use": ("vidur", SECONDS, "arrived_at\n1\n", "--arrival-column: vidur has no use .* csv and jsonl"),
-    "seed without use": ("burstgpt", Options(seed=1), "Timestamp\n1\n", "--seed: burstgpt has no use for it"),
+    "seed without use": ("burstgpt", ImportOptions(seed=1), "Timestamp\n1\n", "--seed: burstgpt has no use for it"),
     "unknown format": ("azure", None, "", 'unknown format "azure"; known: azure-llm-2023, '),
 }  # fmt: skip
 
@@ -417,7 +425,7 @@ HOSTILE = st.one_of(
 def test_no_bytes_break_an_importer(tmp_path_factory, name, raw, headed, skip_bad):
     """One clear fault, or a trace that can be written and read back."""
     folder = tmp_path_factory.mktemp("hostile")
-    options = {"csv": Options("at", "s", "id"), "jsonl": Options("at", "iso")}.get(name)
+    options = {"csv": ImportOptions("at", "s", "id"), "jsonl": ImportOptions("at", "iso")}.get(name)
     try:
         made = made_of(folder, name, STARTS[name].encode() + raw if headed else raw, options, skip_bad=skip_bad)
     except InputError as error:

@@ -20,7 +20,7 @@ from .layout import Layout, Rows, arrange, read_rows
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ImportOptions:
     """What the user states about a file; each format takes some of the options.
 
     Attributes
@@ -46,7 +46,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Importer:
+class TraceImporter:
     """A format.
 
     Attributes
@@ -60,12 +60,12 @@ class Importer:
     """
 
     assumes: str
-    read: Callable[[Tally, Options], Rows]
+    read: Callable[[Tally, ImportOptions], Rows]
     takes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedTrace:
     """A trace, and how it was made of the file.
 
     Attributes
@@ -98,11 +98,11 @@ class Imported:
     seed: int | None
 
 
-def _laid_out(source: Source, layout: Layout) -> Callable[[Tally, Options], Rows]:
+def _laid_out(source: Source, layout: Layout) -> Callable[[Tally, ImportOptions], Rows]:
     return lambda tally, _: read_rows(source, layout, tally)
 
 
-def _layout(options: Options) -> Layout:
+def _layout(options: ImportOptions) -> Layout:
     """The layout that the user described."""
     units = [*UNITS, ISO]
     faults = []
@@ -122,7 +122,7 @@ def _layout(options: Options) -> Layout:
     )
 
 
-def _delimited(tally: Tally, options: Options) -> Rows:
+def _delimited(tally: Tally, options: ImportOptions) -> Rows:
     given = options.delimiter if options.delimiter is not None else ","
     delimiter = "\t" if given == r"\t" else given
     if len(delimiter) != 1 or delimiter in '"\r\n\0':
@@ -134,26 +134,26 @@ def _delimited(tally: Tally, options: Options) -> Rows:
 _DESCRIBED = ("arrival_column", "unit", "id_column", "slo_column", "exit_column")
 _UTC = "ISO 8601 timestamps, UTC where they name no zone; no leap seconds"
 
-IMPORTERS: dict[str, Importer] = {
-    "azure-llm-2023": Importer(_UTC, _laid_out(table, azure.LLM)),
-    "azure-functions-2021": Importer(
+IMPORTERS: dict[str, TraceImporter] = {
+    "azure-llm-2023": TraceImporter(_UTC, _laid_out(table, azure.LLM)),
+    "azure-functions-2021": TraceImporter(
         "seconds; an arrival is end_timestamp less duration", _laid_out(table, azure.FUNCTIONS_2021)
     ),
-    "azure-functions-2019": Importer(
+    "azure-functions-2019": TraceImporter(
         "counts by minute; arrivals uniformly at random within the minute",
         lambda tally, options: azure.functions_2019(tally, options.seed or 0),
         takes=("seed",),
     ),
-    "burstgpt": Importer("seconds; failed requests arrived as well", _laid_out(table, Layout("Timestamp", "s"))),
-    "vidur": Importer("seconds", _laid_out(table, Layout("arrived_at", "s"))),
-    "perf-analyzer": Importer(
+    "burstgpt": TraceImporter("seconds; failed requests arrived as well", _laid_out(table, Layout("Timestamp", "s"))),
+    "vidur": TraceImporter("seconds", _laid_out(table, Layout("arrived_at", "s"))),
+    "perf-analyzer": TraceImporter(
         "whole microseconds between requests, one a line", _laid_out(bare, loadgen.PERF_ANALYZER)
     ),
-    "mlperf": Importer(
+    "mlperf": TraceImporter(
         "microseconds; a sample arrives when it is scheduled", _laid_out(loadgen.samples, loadgen.MLPERF)
     ),
-    "csv": Importer("", _delimited, takes=(*_DESCRIBED, "delimiter")),
-    "jsonl": Importer("", lambda tally, options: read_rows(objects, _layout(options), tally), takes=_DESCRIBED),
+    "csv": TraceImporter("", _delimited, takes=(*_DESCRIBED, "delimiter")),
+    "jsonl": TraceImporter("", lambda tally, options: read_rows(objects, _layout(options), tally), takes=_DESCRIBED),
 }
 """Every format, by the name that a user gives; ``docs/import-traces.md`` describes each.
 
@@ -164,7 +164,9 @@ Vidur, https://github.com/microsoft/vidur, ``data/processed_traces/splitwise_cod
 """
 
 
-def import_trace(name: str, path: Path, options: Options | None = None, *, skip_bad: bool = False) -> Imported:
+def import_trace(
+    name: str, path: Path, options: ImportOptions | None = None, *, skip_bad: bool = False
+) -> ImportedTrace:
     """Make a trace of a file that something else wrote.
 
     Parameters
@@ -173,14 +175,14 @@ def import_trace(name: str, path: Path, options: Options | None = None, *, skip_
         A key of ``IMPORTERS``.
     path : Path
         The file.
-    options : Options, optional
+    options : ImportOptions, optional
         Options of the format.
     skip_bad : bool
         Whether rows that cannot be used are left out and counted; else the file is refused.
 
     Returns
     -------
-    Imported
+    ImportedTrace
         Requests in order of arrival, the first at time zero.
 
     Raises
@@ -189,11 +191,11 @@ def import_trace(name: str, path: Path, options: Options | None = None, *, skip_
         If the format is unknown or does not take an option, if the file
         cannot be read, or if a row of it is bad and ``skip_bad`` is false.
     """
-    options = options or Options()
+    options = options or ImportOptions()
     if name not in IMPORTERS:
         raise InputError(f'unknown format "{name}"; known: {", ".join(IMPORTERS)}')
     importer = IMPORTERS[name]
-    for option in Options.__dataclass_fields__:
+    for option in ImportOptions.__dataclass_fields__:
         if getattr(options, option) is not None and option not in importer.takes:
             users = [other for other, known in IMPORTERS.items() if option in known.takes]
             raise InputError(f"--{option.replace('_', '-')}: {name} has no use for it, only {' and '.join(users)}")
@@ -201,7 +203,7 @@ def import_trace(name: str, path: Path, options: Options | None = None, *, skip_
     rows = importer.read(tally, options)
     trace, time_zero_s, out_of_order = arrange(rows, tally)
     zero = f"{np.datetime64(int(rows.times.min()), 'ns')}Z" if rows.stamped else f"{time_zero_s:,.9g} s in the file"
-    return Imported(
+    return ImportedTrace(
         trace,
         importer.assumes or (_UTC if rows.stamped else UNITS[options.unit or ""][0]),
         tally,

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ...options import OfKind, Picture, option
+from ...options import KindOptions, PictureOptions, option
 from ...render import facts, ms, percent, percents, show, table
 from ..problem import board_of
 from ..searches.board import ranking
 
 if TYPE_CHECKING:
-    from ....dse.npu.explanation import Explanation, Fixed
+    from ....dse.npu.explanation import Explanation, FixedConfiguration
 
 
 @dataclass(frozen=True, kw_only=True)
-class DesignExplanation(OfKind):
+class DesignExplainOptions(KindOptions):
     """The options of the explanation of a design, and the explanation."""
 
     with_: ClassVar[str] = "a design"
@@ -26,7 +26,7 @@ class DesignExplanation(OfKind):
     top: Annotated[int, option("Layers to list, by time.", min=1, max=100_000)] = 15
     layer: Annotated[str | None, option("One layer, with every batch size and every (k, B_R).", "NAME")] = None
 
-    def run(self, directory: Path, picture: Picture, *, as_json: bool) -> None:
+    def run(self, directory: Path, picture: PictureOptions, *, as_json: bool) -> None:
         """Explain the design of a folder."""
         from ....dse.npu.design import read_design
         from ....dse.npu.explanation import explain
@@ -166,7 +166,7 @@ def _record(found: Explanation, index: int | None) -> dict[str, Any]:
             "next_time_s": [item and item.time_s for item in following],
         }
 
-    def fixed(item: Fixed) -> dict[str, Any]:
+    def fixed(item: FixedConfiguration) -> dict[str, Any]:
         return {"k": item.k, "B_R": item.B_R, "time_s": item.time_s, "gop_s_sum": item.gop_s}
 
     layers = [row(i) for i in (range(len(found.layers)) if index is None else [index])]

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ...options import OfKind, Picture, option
+from ...options import KindOptions, PictureOptions, option
 from ...render import facts, ms, note, percent, show, table
 
 if TYPE_CHECKING:
-    from ....dse.partition.explanation import BlockExplained, PartitionExplained
+    from ....dse.partition.explanation import BlockExplanation, PartitionExplanation
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartitionExplanation(OfKind):
+class PartitionExplainOptions(KindOptions):
     """The options of the explanation of a partition, and the explanation."""
 
     with_: ClassVar[str] = "a partition"
@@ -23,7 +23,7 @@ class PartitionExplanation(OfKind):
     block: Annotated[str | None, option("One block, by one of its layers: the rows of every layer.", "NAME")] = None
     timeline: Annotated[Path | None, option("Write who works when, for ui.perfetto.dev (JSON).", "FILE")] = None
 
-    def run(self, directory: Path, picture: Picture, *, as_json: bool) -> None:
+    def run(self, directory: Path, picture: PictureOptions, *, as_json: bool) -> None:
         """Explain the partition of a folder."""
         from ....dse.partition.explanation import explain_partition
         from ....dse.partition.schedule import alone
@@ -46,7 +46,7 @@ class PartitionExplanation(OfKind):
             note(f"wrote {self.timeline}")
 
 
-def _record(found: PartitionExplained, chosen: BlockExplained | None) -> dict[str, Any]:
+def _record(found: PartitionExplanation, chosen: BlockExplanation | None) -> dict[str, Any]:
     partition = found.table
     blocks = found.blocks if chosen is None else [chosen]
     return {
@@ -70,7 +70,7 @@ def _record(found: PartitionExplained, chosen: BlockExplained | None) -> dict[st
     }
 
 
-def _text(found: PartitionExplained) -> Iterator[str]:
+def _text(found: PartitionExplanation) -> Iterator[str]:
     partition, names = found.table, found.table.devices
     end_s, sent = partition.exit_s[-1], partition.communication_bytes
     headers = [f"\n{name}" for name in names]
@@ -118,7 +118,7 @@ def _text(found: PartitionExplained) -> Iterator[str]:
     yield table(["device", "computes", "communicates", "idle", "computes", "kB on its link"], rows)
 
 
-def _layers(found: PartitionExplained, chosen: BlockExplained) -> Iterator[str]:
+def _layers(found: PartitionExplanation, chosen: BlockExplanation) -> Iterator[str]:
     block = chosen.block
     yield facts(
         {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ...options import OfKind, Picture, option
+from ...options import KindOptions, PictureOptions, option
 from ...render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubGraphExplanation(OfKind):
+class SubGraphExplainOptions(KindOptions):
     """The options of the explanation of a SubNet on an accelerator, and the explanation."""
 
     with_: ClassVar[str] = "SubGraphs"
@@ -24,7 +24,7 @@ class SubGraphExplanation(OfKind):
     state: Annotated[str | None, option("SubGraph that is resident; the best if not given.", "NAME")] = None
     top: Annotated[int, option("Layers to list, by time.", min=1, max=100_000)] = 15
 
-    def run(self, directory: Path, picture: Picture, *, as_json: bool) -> None:
+    def run(self, directory: Path, picture: PictureOptions, *, as_json: bool) -> None:
         """Explain a SubNet of a folder."""
         from ....dse.subgraphs.explanation import explain_pair
         from ....plots.subgraphs import draw_roofline

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ....tables.choices import Cut, Goal, Layers, Maps, StageB
-from ...options import OfKind, Written, kibibytes, numbers, option
+from ....tables.choices import Layers, Maps, StageB, SubGraphCut, SubGraphGoal
+from ...options import FolderOptions, KindOptions, kibibytes, numbers, option
 from ...render import facts, ms, percent, progress, show, table
 from ..problem import SEARCH, Bandwidth, Persistent
 from .many import names
@@ -21,7 +21,7 @@ SHOWN = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class AcceleratorSearch(OfKind):
+class AcceleratorSearch(KindOptions):
     """The options of the search on an accelerator, and the search."""
 
     with_: ClassVar[str] = "an accelerator"
@@ -30,9 +30,11 @@ class AcceleratorSearch(OfKind):
     persistent: Persistent = None
     step: Annotated[str, option("Step of the persistent buffer where its size is searched.", "QUANTITY")] = "36KiB"
     array: Annotated[str | None, option("Array instead of its own, or all within its DSPs.", "K_P,C_P|search")] = None
-    goal: Annotated[Goal, option("What the best SubGraph has, by the mean over SubNets.")] = Goal.LATENCY
+    goal: Annotated[SubGraphGoal, option("What the best SubGraph has, by the mean over SubNets.")] = (
+        SubGraphGoal.LATENCY
+    )
     columns: Annotated[int, option("SubGraphs to make, at most.", min=1, max=10_000)] = 100
-    cuts: Annotated[str, option("How SubGraphs are cut to the buffer.", "CUT,...")] = ",".join(Cut)
+    cuts: Annotated[str, option("How SubGraphs are cut to the buffer.", "CUT,...")] = ",".join(SubGraphCut)
     seed: Annotated[int, option("Seed of random cuts.")] = 0
     layers: Annotated[Layers, option("Layers that count: all, those of the paper's sizes, or 3x3 only.")] = Layers.ALL
     maps: Annotated[Maps, option("Feature maps that move off chip (`fluidb docs sushi`).")] = Maps.SPILLED
@@ -40,7 +42,7 @@ class AcceleratorSearch(OfKind):
         StageB.EXPOSED
     )
 
-    def run(self, network: str, platform: str, written: Written) -> None:
+    def run(self, network: str, platform: str, written: FolderOptions) -> None:
         """Tabulate the SubNets of a SuperNet with candidates for the persistent buffer, write and print the table."""
         from ....dse.subgraphs.search import arrays_within, check_subgraphs_folder, find_subgraphs, write_subgraphs
         from ....formats import InputError
@@ -87,11 +89,11 @@ class AcceleratorSearch(OfKind):
         from ....tables.subgraphs import SubGraphOptions
 
         cuts = [item.strip() for item in self.cuts.split(",")]
-        strangers = [item for item in cuts if item not in set(Cut)]
+        strangers = [item for item in cuts if item not in set(SubGraphCut)]
         if strangers:
-            raise InputError(f'--cuts: expected some of {", ".join(Cut)}, found "{strangers[0]}"')
+            raise InputError(f'--cuts: expected some of {", ".join(SubGraphCut)}, found "{strangers[0]}"')
         chosen = {key: getattr(self, key) for key in SubGraphOptions.model_fields if key != "cuts"}
-        return SubGraphOptions(**chosen, cuts=[Cut(item) for item in cuts])
+        return SubGraphOptions(**chosen, cuts=[SubGraphCut(item) for item in cuts])
 
 
 def _rows(found: SubGraphTable) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ...options import Cluster, OfKind, Threads, Written, flag, numbers, option
+from ...options import Cluster, FolderOptions, KindOptions, Threads, flag, numbers, option
 from ...render import facts, percent, progress, show, table
 from ..problem import SEARCH, Persistent, Problem, Search, board_of, limit
 from . import many
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BoardSearch(Search, OfKind):
+class BoardSearch(Search, KindOptions):
     """The options of the search on a board, and the search."""
 
     with_: ClassVar[str] = "a board"
@@ -41,7 +41,7 @@ class BoardSearch(Search, OfKind):
         mbit = limit(self.persistent, "--persistent", found.platform.on_chip_mbit, "Mb", "20% or 4Mb")
         return found._replace(options=found.options.model_copy(update={"persistent_mbit": mbit}))
 
-    def run(self, network: str, platform: str, written: Written) -> None:
+    def run(self, network: str, platform: str, written: FolderOptions) -> None:
         """Search the best design of every network on every board, write and print it."""
         from ....dse.npu.design import check_output, tabulate_design, write_design
         from ....dse.npu.persistent import search_persistent

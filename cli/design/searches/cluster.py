@@ -8,21 +8,21 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
-from ...options import OfKind, Picture, Written, flag, option
+from ...options import FolderOptions, KindOptions, PictureOptions, flag, option
 from ...render import facts, ms, percent, progress, show, table
 from .many import names
 
 if TYPE_CHECKING:
     from ....dse.partition.study import Study
     from ....platforms import Cluster
-    from ....tables.partition import PartitionTable, Range
+    from ....tables.partition import PartitionTable, RowRange
 
 RULE = "How layers are fused into blocks: marginal, optimal, paper or layerwise (`fluidb docs edgesp`)."
 COUNTED = "What devices send, instead of the cluster's: eq3, once or halo."
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClusterSearch(OfKind):
+class ClusterSearch(KindOptions):
     """The options of the search on a cluster, and the search."""
 
     with_: ClassVar[str] = "a cluster"
@@ -36,7 +36,7 @@ class ClusterSearch(OfKind):
     link_bandwidth: Annotated[str | None, option("Of every link, instead of the cluster's.", "QUANTITY")] = None
     plot: Annotated[Path | None, option("Draw a sweep: .svg or .png (needs the extra plot).", "FILE")] = None
 
-    def run(self, network: str, platform: str, written: Written) -> None:
+    def run(self, network: str, platform: str, written: FolderOptions) -> None:
         """Search the partition of a network over a cluster, write and print it."""
         from ....dse.partition.study import study
         from ....dse.partition.tabulate import check_folder, write_partition
@@ -44,7 +44,7 @@ class ClusterSearch(OfKind):
         from ....models.loader import read_network_file
         from ....models.rows import cut_into_rows
         from ....plots.devices import draw_devices
-        from ....tables.partition import PartitionOptions, Rule
+        from ....tables.partition import FusionRule, PartitionOptions
 
         for text, what in ((network, "NETWORK"), (platform, "PLATFORM")):
             if len(names(text, what)) > 1:
@@ -52,9 +52,9 @@ class ClusterSearch(OfKind):
                     f'{what}: expected one, as the search is on a cluster, found "{text}"; search each alone'
                 )
         output = written.output
-        picture = Picture(plot=self.plot, force=written.force)
+        picture = PictureOptions(plot=self.plot, force=written.force)
         picture.check()
-        options = PartitionOptions(rule=_choice(Rule, self.rule, "--rule"), zeta=self.zeta)
+        options = PartitionOptions(rule=_choice(FusionRule, self.rule, "--rule"), zeta=self.zeta)
         cluster = self._cluster(platform)
         counts = self._counts(cluster)
         if len(counts) == 1 and self.plot is not None:
@@ -221,7 +221,7 @@ def _blocks(chosen: PartitionTable) -> Iterator[list[str]]:
             yield [whole.title, str(stage), *at, ms(whole.compute_s), ms(whole.gather_s), ms(whole.time_s), ""]
 
 
-def _width(share: Range) -> str:
+def _width(share: RowRange) -> str:
     return str(share.end - share.first) if share.end > share.first else ""
 
 

@@ -15,9 +15,9 @@ from ..problem import Problem
 
 if TYPE_CHECKING:
     from ....formats import InputError
-    from ....studies.designs import Found
+    from ....studies.designs import FoundDesign
 
-    Pair = tuple[Problem, Found | InputError]
+    Pair = tuple[Problem, FoundDesign | InputError]
 
 
 def names(text: str, what: str) -> list[str]:
@@ -80,7 +80,7 @@ def run(
         raise typer.Exit(2)
 
 
-def _record(item: Problem, outcome: Found | InputError, output: Path | None) -> dict[str, object]:
+def _record(item: Problem, outcome: FoundDesign | InputError, output: Path | None) -> dict[str, object]:
     from ....formats import InputError
     from ....studies.designs import name_of
     from .board import content

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ....formats import InputError
-from ..imported import Imported, checked
+from ..imported import ImportedNetwork, checked
 from .graph import Graph, read_graph
 from .outputs import own_exits
 from .walk import KINDS, Walk, walk
 
 
-def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
+def read(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
     """Read a model as a network: the layers that multiply, and those that only move data.
 
     Parameters
@@ -27,7 +27,7 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
 
     Returns
     -------
-    Imported
+    ImportedNetwork
         If the model has several outputs, those that depend on one block boundary become exits. Each exit is
         taken equally often.
 
@@ -60,7 +60,7 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> Imported:
         for foot, ops in own.heads.items()
     ]
     file, _ = checked(content, path, made.node_of)
-    return Imported(file, own.answer, made.layer_of, frozenset(made.aside))
+    return ImportedNetwork(file, own.answer, made.layer_of, frozenset(made.aside))
 
 
 def _sources(path: Path, graph: Graph, made: Walk) -> dict[str, str]:

@@ -19,7 +19,7 @@ CONVERSIONS = {"Cast", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinea
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class GraphStage:
     """A part of a network: from the exit before it to its own.
 
     Attributes
@@ -54,12 +54,12 @@ class Parts(NamedTuple):
     ----------
     whole : ModelProto
         The network as one model, whose outputs are the answers of its exits.
-    stages : list of Stage
+    stages : list of GraphStage
         One for each exit, in order of depth.
     """
 
     whole: onnx.ModelProto
-    stages: list[Stage]
+    stages: list[GraphStage]
 
 
 def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
@@ -147,7 +147,7 @@ def _ends(model: onnx.ModelProto, exits: Sequence[str] | None, path: Path) -> li
     return [known[name] for name in exits]
 
 
-def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[Stage]:
+def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[GraphStage]:
     """Cut a model into stages, each of which ends with an answer.
 
     The trunk of an exit is what it and a later exit need.  A stage computes what its exit needs and no stage before
@@ -165,7 +165,7 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[Stage]:
 
     Returns
     -------
-    list of Stage
+    list of GraphStage
         By depth: the number of nodes that the exit needs.
 
     Raises
@@ -222,7 +222,7 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[Stage]:
             sparse_initializer=[item for item in graph.sparse_initializer if item.values.name in used],
         )
         proto = helper.make_model(made, opset_imports=model.opset_import, ir_version=model.ir_version)
-        stages.append(Stage(proto, reads, end, keeps, probabilities, axes))
+        stages.append(GraphStage(proto, reads, end, keeps, probabilities, axes))
     return stages
 
 
@@ -241,7 +241,7 @@ def _needed(
     return found
 
 
-class _Part(NamedTuple):
+class _StageNodes(NamedTuple):
     """Nodes of a stage, and the tensors that it reads of those that depend on inputs."""
 
     nodes: list[onnx.NodeProto]
@@ -254,7 +254,7 @@ def _part(
     own: set[int],
     active: set[str],
     types: dict[str, onnx.TypeProto],
-) -> _Part:
+) -> _StageNodes:
     """A stage of some nodes, with the constants and sizes that they read."""
     here = {name for place in own for name in graph.node[place].output}
     read = {name for place in own for name in graph.node[place].input if name}
@@ -272,10 +272,10 @@ def _part(
                 continue
             reads.add(source)
         nodes.append(node)
-    return _Part(nodes, reads)
+    return _StageNodes(nodes, reads)
 
 
-def _check_batches(stages: Sequence[Stage], path: Path) -> None:
+def _check_batches(stages: Sequence[GraphStage], path: Path) -> None:
     """Refuse a tensor that has no row for each sample: samples could not leave."""
     faults = []
     for number, stage in enumerate(stages, 1):

@@ -11,7 +11,7 @@ from .graph import Graph, Node
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class NodeProduct:
     """A product, as a layer of a network file.
 
     Attributes
@@ -32,13 +32,13 @@ class Product:
     source: Shape | None = None
 
 
-def raw_product(operands: tuple[str, ...], rows: int, inner: int, columns: int, groups: int) -> Product:
+def raw_product(operands: tuple[str, ...], rows: int, inner: int, columns: int, groups: int) -> NodeProduct:
     """``groups`` products of rows x inner by inner x columns, one after the other."""
     layer: dict[str, Any] = {"op": "gemm", "rows": rows, "inner": inner, "columns": columns, "groups": groups}
-    return Product(operands, layer | {"per_sample": len(operands) > 1}, Shape(rows, 1, groups * columns))
+    return NodeProduct(operands, layer | {"per_sample": len(operands) > 1}, Shape(rows, 1, groups * columns))
 
 
-def matrix_product(node: Node, graph: Graph) -> Product:
+def matrix_product(node: Node, graph: Graph) -> NodeProduct:
     """The product of a Gemm, MatMul or Einsum, or one of their quantised forms.
 
     Parameters
@@ -50,7 +50,7 @@ def matrix_product(node: Node, graph: Graph) -> Product:
 
     Returns
     -------
-    Product
+    NodeProduct
         A constant factor becomes the right one, on whichever side it stands: (AB)^T = B^T A^T.
 
     Raises
@@ -93,7 +93,7 @@ def _einsum(node: Node, graph: Graph) -> tuple[str, str, str]:
     return parts[0], parts[1], out
 
 
-def _contract(graph: Graph, left: str, right: str, a: str, b: str, out: str) -> Product:
+def _contract(graph: Graph, left: str, right: str, a: str, b: str, out: str) -> NodeProduct:
     """The product that an Einsum of two operands computes. Dimensions of size 1 are left out: they are broadcast."""
     if left in graph.constants:
         left, right, a, b = right, left, b, a
@@ -184,7 +184,7 @@ def pooling(node: Node, graph: Graph) -> dict[str, Any] | None:
     return {"op": names[node.op], **content, "ceil": bool(node.attributes.get("ceil_mode"))}
 
 
-def convolution(node: Node, graph: Graph) -> Product:
+def convolution(node: Node, graph: Graph) -> NodeProduct:
     """The convolution of a Conv or ConvTranspose, or of a quantised form.
 
     Parameters
@@ -196,7 +196,7 @@ def convolution(node: Node, graph: Graph) -> Product:
 
     Returns
     -------
-    Product
+    NodeProduct
         An operator of the network file. A convolution over three axes, with weights that are computed, or of
         several maps at once becomes a plain product.
     """
@@ -216,12 +216,12 @@ def convolution(node: Node, graph: Graph) -> Product:
         shape = Shape(math.prod(out[2:]) * out[0], 1, channels)
         if shape.words != product.shape.words:  # a transposed convolution adds overlapping values
             return product
-        return Product(operands, product.layer | {"shape": list(shape)}, shape)
+        return NodeProduct(operands, product.layer | {"shape": list(shape)}, shape)
     mapped = map_of(out)
     assert mapped is not None  # as many axes as the input, and as many maps
     content = {"op": "convtranspose" if transposed else "conv", "out": channels, "groups": groups}
     content |= (_upward if transposed else window)(node, kernel, sizes[2:], out[2:])
-    return Product(operands, content | {"shape": list(mapped)}, mapped, source)
+    return NodeProduct(operands, content | {"shape": list(mapped)}, mapped, source)
 
 
 def _upward(node: Node, kernel: tuple[int, ...], source: tuple[int, ...], out: tuple[int, ...]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ...network import Shape
 from ..names import LayerNames
 from .graph import Graph, Node
 from .operators import ARRANGING, CONVOLUTIONS, ELEMENTWISE, GATHERS, JOINING, KEEPING, MOVING, POOLS, PRODUCTS
-from .products import Product, convolution, map_of, matrix_product, pooling, raw_product
+from .products import NodeProduct, convolution, map_of, matrix_product, pooling, raw_product
 
 MAX_PASS = 64
 """Most layers that one memory pass reads; a longer pass is split. A single node with more inputs is not."""
@@ -288,7 +288,7 @@ class Walk:
             if self.tensors[name].unwritten:
                 self.layer(name)
 
-    def multiply(self, node: Node, found: Product, active: Sequence[str]) -> None:
+    def multiply(self, node: Node, found: NodeProduct, active: Sequence[str]) -> None:
         """Add a product. Activations that are no factors are added as it is written, e.g. the third input of Gemm."""
         self.count("products", node)
         first = found.operands[0]
@@ -297,7 +297,7 @@ class Walk:
         added = [self.layer(name) for name in active if name not in found.operands]
         self.hold(node.outputs, self.fused(node.label, [layer, *added]) if added else layer)
 
-    def linear(self, found: Product) -> Product:
+    def linear(self, found: NodeProduct) -> NodeProduct:
         """A product of one activation by weights becomes a ``linear`` layer, if the shapes allow that."""
         first, *others = found.operands
         rows, inner, columns, groups = (found.layer[key] for key in ("rows", "inner", "columns", "groups"))
@@ -306,7 +306,7 @@ class Walk:
         at = self.shapes[self.layer(first)]
         source = at if (at.positions, at.channels) == (rows, inner) else Shape(rows, 1, inner)
         shape = Shape(source.height, source.width, columns)
-        return Product(found.operands, {"op": "linear", "out": columns}, shape, source)
+        return NodeProduct(found.operands, {"op": "linear", "out": columns}, shape, source)
 
     def attend(self, node: Node) -> None:
         """Add Attention of opset 23: the scores, their softmax, and the product with the values."""

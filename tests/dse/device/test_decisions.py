@@ -15,7 +15,7 @@ import pytest
 from builders import POCKET, TINY, Run, table_of
 from fluidb.dse.device.decisions import (
     ALWAYS_SPLIT,
-    Rule,
+    SplitRule,
     judge,
     least_rule,
     nearest_rule,
@@ -26,7 +26,7 @@ from fluidb.dse.device.tabulate import tabulate_device
 from fluidb.formats import InputError, read_table, table_text
 from fluidb.models import load_network
 from fluidb.platforms import Device, load_platform
-from fluidb.platforms.by_stage import ByStage
+from fluidb.platforms.by_stage import StagedDevice
 from fluidb.rules.pad_or_split import partition, reorganise_widths
 from fluidb.tables import LatencyTable
 from fluidb.tables.decisions import DecisionTable
@@ -92,7 +92,7 @@ def test_rules_are_judged_as_in_plain_loops(stage_s, gather):
         split[b, e] = time_s[b] > time_s[b - e] + gather_s[b - e]
     pays, pads = ([cell for cell in cells(5) if bool(split[cell]) == kind] for kind in (True, False))
 
-    def balanced(rule: Rule) -> float:
+    def balanced(rule: SplitRule) -> float:
         hits = sum(e >= rule.terminated and b >= rule.places for b, e in pays)
         misses = sum(e >= rule.terminated and b >= rule.places for b, e in pads)
         return (hits / len(pays) + 1 - misses / len(pads)) / 2
@@ -108,7 +108,7 @@ def test_rules_are_judged_as_in_plain_loops(stage_s, gather):
     if not pads:
         assert (nearest, found) == (ALWAYS_SPLIT, (1.0, None, 0.0))
         return
-    best = max(balanced(Rule(e, b)) for b in range(2, 6) for e in range(1, 5))
+    best = max(balanced(SplitRule(e, b)) for b in range(2, 6) for e in range(1, 5))
     assert found.balanced == pytest.approx(balanced(nearest)) == pytest.approx(best)
     ours_s = best_s = 0.0
     for b, e in cells(5):
@@ -258,7 +258,7 @@ def test_a_decoder_is_searched_for_an_npu_and_its_table_repeats(fluidb: Run, tmp
 
 def test_a_pass_with_all_its_steps_takes_no_centuries():
     """A step of a million seconds may run once, but 4096 steps would take 130 years."""
-    network, device = load_network("transformer_seq2seq"), load_platform("rtx-2080-ti-seq2seq", kind=ByStage)
+    network, device = load_network("transformer_seq2seq"), load_platform("rtx-2080-ti-seq2seq", kind=StagedDevice)
     slow = device.model_copy(update={"groups": [group.model_copy(update={"floor_s": 1e6}) for group in device.groups]})
     for steps, faulty in ((1, False), (4096, True)):
         exits = [network.exits[0], network.exits[1].model_copy(update={"steps": steps})]

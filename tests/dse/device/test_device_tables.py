@@ -14,7 +14,7 @@ from fluidb.dse.device.tabulate import tabulate_device, write_device
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.models import Exit, Gemm, Layer, Network, Shape, load_network
 from fluidb.platforms import Device, load_platform
-from fluidb.platforms.device import Analytic
+from fluidb.platforms.device import AnalyticDevice
 from fluidb.serving import find_policy, least_violations, simulate, summarise
 from fluidb.serving.policies import FOR_ONE_NETWORK
 from fluidb.tables import LatencyTable, read_latency
@@ -40,7 +40,7 @@ def network_of(stages: list[list[int]], memory_words: int = 0) -> Network:
 
 def model_of(**keys: object) -> Device:
     stated = {"name": "dev", "title": "dev", "b_max": 4, "floor_s": 0.010, "slope_s_per_mac": 0.001}
-    device: Device = Analytic.read(stated | keys, Path("dev.toml"))
+    device: Device = AnalyticDevice.read(stated | keys, Path("dev.toml"))
     return device
 
 

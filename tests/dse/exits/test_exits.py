@@ -19,7 +19,7 @@ from fluidb.dse.exits.tabulate import goal_of
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.models import load_network
 from fluidb.models.loader import read_network_file
-from fluidb.rules.exit_choice import Goal, choose_exits, log_of, replay_exits
+from fluidb.rules.exit_choice import ExitGoal, choose_exits, log_of, replay_exits
 from fluidb.tables import read_latency
 from fluidb.tables.exit_plan import InferenceTime, read_plan
 from fluidb.traffic import Samples, read_samples
@@ -36,7 +36,7 @@ def drawn(values: int = 1) -> Samples:
     return draw_answers(PRESETS["glue"], 11, 4000, seed=1, values=values)
 
 
-def plan_of(samples: Samples, goal: Goal, network: str = BERT[0], target: str = BERT[1]):
+def plan_of(samples: Samples, goal: ExitGoal, network: str = BERT[0], target: str = BERT[1]):
     file, path = read_network_file(network)
     return plan_exits(file, path, times_of(file, path, target), samples, goal)
 
@@ -44,18 +44,18 @@ def plan_of(samples: Samples, goal: Goal, network: str = BERT[0], target: str = 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     found: Path = tmp_path_factory.mktemp("plans") / "plan"
-    write_plan(plan_of(drawn(), Goal(16)), found)
+    write_plan(plan_of(drawn(), ExitGoal(16)), found)
     return found
 
 
 def test_what_is_written_is_what_was_chosen(folder: Path) -> None:
-    planned = plan_of(drawn(), Goal(16))
+    planned = plan_of(drawn(), ExitGoal(16))
     assert read_plan(folder) == planned.plan
-    assert goal_of(read_plan(folder)) == Goal(16)
+    assert goal_of(read_plan(folder)) == ExitGoal(16)
     assert read_latency(folder) == planned.latency
     times = read_table(InferenceTime, folder / "inference_time.json")
     np.testing.assert_array_equal(times.array(), planned.times.array())
-    choice = choose_exits(log_of(drawn()[slice(0, 2000)]), times.array(), Goal(16))
+    choice = choose_exits(log_of(drawn()[slice(0, 2000)]), times.array(), ExitGoal(16))
     assert [item.place for item in planned.plan.exits] == list(choice.exits)
     net = load_network(str(folder / "network.toml"))
     assert net.exits == planned.latency.exits
@@ -105,18 +105,18 @@ def test_only_a_plan_is_ever_replaced(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter.txt").write_text("dear")
     with pytest.raises(InputError, match="--force replaces a plan of exits only"):
-        write_plan(plan_of(drawn(), Goal(16)), tmp_path / "mine", replace=True)
+        write_plan(plan_of(drawn(), ExitGoal(16)), tmp_path / "mine", replace=True)
     assert files(tmp_path / "mine") == {"letter.txt": b"dear"}
 
 
 def test_same_log_same_bytes(folder: Path, tmp_path: Path) -> None:
-    write_plan(plan_of(drawn(), Goal(16)), tmp_path / "again")
+    write_plan(plan_of(drawn(), ExitGoal(16)), tmp_path / "again")
     assert files(tmp_path / "again") == files(folder)
 
 
 def test_a_dense_task_has_count_thresholds(tmp_path: Path) -> None:
     samples = drawn(values=5)
-    planned = plan_of(samples, Goal(16, precision=0.97))
+    planned = plan_of(samples, ExitGoal(16, precision=0.97))
     assert planned.log.counts.tolist() == [1, 2, 3, 4, 5]
     assert planned.samples.confidences.shape == (2000, len(planned.plan.exits))
     first = planned.plan.exits[0]
@@ -133,8 +133,8 @@ def test_a_design_s_folder_is_a_target_too(tmp_path: Path, fluidb: Run) -> None:
     fluidb("models", "exits", "resnet50", "-o", "all.toml")
     fluidb("latency", "all.toml", "rtx-2080-ti", "-o", "table")
     samples = draw_answers(PRESETS["imagenet"], 15, 2000, 0)
-    from_folder = plan_of(samples, Goal(16), "resnet50", str(tmp_path / "table"))
-    assert from_folder.plan.exits == plan_of(samples, Goal(16), "resnet50", "rtx-2080-ti").plan.exits
+    from_folder = plan_of(samples, ExitGoal(16), "resnet50", str(tmp_path / "table"))
+    assert from_folder.plan.exits == plan_of(samples, ExitGoal(16), "resnet50", "rtx-2080-ti").plan.exits
 
 
 @given(st.integers(0, 2**32))
@@ -147,7 +147,7 @@ def test_the_reference_is_the_best_of_all_choices(seed: int) -> None:
     times = np.zeros((5, 5, 4))
     for a, b in itertools.combinations(range(5), 2):
         times[a, b, 1:] = (8 * (b - a) + random.integers(0, 3) + np.arange(3)) / 64
-    goal = Goal(3, precision=0.75, slow=0.25, confidences=(0.25, 0.5, 0.75))
+    goal = ExitGoal(3, precision=0.75, slow=0.25, confidences=(0.25, 0.5, 0.75))
     log = log_of(Samples(confidences, scores))
     plain = [{"values": c.tolist(), "scores": s.tolist()} for c, s in zip(confidences, scores, strict=True)]
 
@@ -183,16 +183,16 @@ def changed(samples: Samples, **parts: Any) -> Samples:
 @pytest.mark.parametrize(
     ("goal", "fault"),
     [
-        (Goal(65), "--batch: expected 1 to 64, the largest batch of the table, found 65"),
-        (Goal(16, precision=1.01), "--precision: expected more than 0 % and at most 100 %, found 101 %"),
-        (Goal(16, precision=0.0), "--precision: expected more than 0 % and at most 100 %, found 0 %"),
-        (Goal(16, guard=0.98), "--guard: expected at least the precision, 99 %, found 98 %"),
-        (Goal(16, slow=1.0), "--slow: expected 0 % to less than 100 %, found 100 %"),
-        (Goal(16, width=17), "--width: expected 1 to the batch size, 16, found 17"),
-        (Goal(16, confidences=(0.9, 0.5)), "--thresholds: expected confidences from 0 to 1, each larger than"),
+        (ExitGoal(65), "--batch: expected 1 to 64, the largest batch of the table, found 65"),
+        (ExitGoal(16, precision=1.01), "--precision: expected more than 0 % and at most 100 %, found 101 %"),
+        (ExitGoal(16, precision=0.0), "--precision: expected more than 0 % and at most 100 %, found 0 %"),
+        (ExitGoal(16, guard=0.98), "--guard: expected at least the precision, 99 %, found 98 %"),
+        (ExitGoal(16, slow=1.0), "--slow: expected 0 % to less than 100 %, found 100 %"),
+        (ExitGoal(16, width=17), "--width: expected 1 to the batch size, 16, found 17"),
+        (ExitGoal(16, confidences=(0.9, 0.5)), "--thresholds: expected confidences from 0 to 1, each larger than"),
     ],
 )
-def test_a_goal_out_of_range_is_one_clear_line(goal: Goal, fault: str) -> None:
+def test_a_goal_out_of_range_is_one_clear_line(goal: ExitGoal, fault: str) -> None:
     with pytest.raises(InputError) as error:
         plan_of(drawn(), goal)
     (line,) = error.value.faults
@@ -209,7 +209,7 @@ def test_a_log_that_does_not_fit_is_one_clear_line() -> None:
         (changed(whole, correct=np.zeros_like(whole.correct)), "log.npz: expected some right answers at the end"),
     ):  # fmt: skip
         with pytest.raises(InputError) as error:
-            plan_of(samples, Goal(16))
+            plan_of(samples, ExitGoal(16))
         (line,) = error.value.faults
         assert line.startswith(fault)
 
@@ -248,7 +248,7 @@ def test_a_log_of_entropies_chooses_the_same_exits(fluidb: Run, tmp_path) -> Non
     confidences = (0.6, 0.7, 0.8, 0.9, 0.99)
     entropies = [float(-(p * np.log(p) + (1 - p) * np.log(1 - p))) for p in confidences]
     by = [
-        plan_of(samples, Goal(16, confidences=tuple(levels)))
+        plan_of(samples, ExitGoal(16, confidences=tuple(levels)))
         for samples, levels in ((drawn(), confidences), (as_entropies(drawn(), 2), entropies))
     ]
     first, second = (planned.plan for planned in by)
@@ -261,7 +261,7 @@ def test_a_log_of_entropies_chooses_the_same_exits(fluidb: Run, tmp_path) -> Non
     with pytest.raises(
         InputError, match="--thresholds: expected entropies from 0 to 25 nats, each smaller than the one"
     ):
-        plan_of(as_entropies(drawn(), 2), Goal(16, confidences=(0.1, 0.5)))
+        plan_of(as_entropies(drawn(), 2), ExitGoal(16, confidences=(0.1, 0.5)))
     for name, planned, samples in zip("ce", by, (drawn(), as_entropies(drawn(), 2)), strict=True):
         write_plan(planned, tmp_path / name)
         write_samples(samples, tmp_path / f"{name}.npz")

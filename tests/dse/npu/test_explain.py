@@ -17,7 +17,7 @@ from fluidb.dse.npu.costs import Cause, layer_costs
 from fluidb.dse.npu.design import write_design
 from fluidb.dse.npu.explanation import explain
 from fluidb.dse.npu.fbcb import K_NAMES, encode
-from fluidb.dse.npu.search import Candidate, SearchResult
+from fluidb.dse.npu.search import RankedDesign, SearchResult
 from fluidb.formats import InputError
 from fluidb.models import Exit, Layer, Network, Shape, load_network
 from fluidb.platforms import load_platform
@@ -46,7 +46,7 @@ def test_parts_of_a_layer_equal_counting_by_hand(gemm, tile, code, b, gb_s, mode
 
 def parts_of(gemm, tile, code, b, B_R, gb_s, mode):
     """Cycles by cause of one layer with b samples, and in all; the control block has k = 1 and B_R = 1 for fewer."""
-    options, result = SearchOptions(batching=mode, b_max=b), SearchResult([Candidate.of(Tile(*tile), 1.0)], 1)
+    options, result = SearchOptions(batching=mode, b_max=b), SearchResult([RankedDesign.of(Tile(*tile), 1.0)], 1)
     design, fbcb = tabulate_design(network_of([gemm]), load_platform(POCKET, gb_s), options, result)
     codes, rows = np.zeros((1, b), int), np.ones((1, b), int)
     codes[0, -1], rows[0, -1] = code, B_R
@@ -66,7 +66,7 @@ def tiny(mode=Batching.FLUID, *, stacking=True, memory_layers=True, b_max=4, net
     """Tables of the tiny network, on a tile whose odd sides leave something to every cause."""
     network, board = network or load_network(TINY), load_platform(POCKET)
     options = SearchOptions(batching=mode, stacking=stacking, memory_layers=memory_layers, b_max=b_max)
-    return tabulate_design(network, board, options, SearchResult([Candidate.of(Tile(44, 3, 7), 1.0)], 1))
+    return tabulate_design(network, board, options, SearchResult([RankedDesign.of(Tile(44, 3, 7), 1.0)], 1))
 
 
 @pytest.mark.parametrize(("mode", "stacking"), ENGINES)
@@ -164,7 +164,7 @@ def test_candidates_stand_in_the_order_of_the_search(gemm, tile, b_max, gb_s, mo
     """Fewer cycles, fewer words, k = 1 before 2 before 1/2, the smaller B_R."""
     board, network = load_platform(POCKET, gb_s), network_of([gemm])
     options = SearchOptions(batching=Batching(mode), b_max=b_max)
-    found = explain(*tabulate_design(network, board, options, SearchResult([Candidate.of(Tile(*tile), 1.0)], 1)))
+    found = explain(*tabulate_design(network, board, options, SearchResult([RankedDesign.of(Tile(*tile), 1.0)], 1)))
     for b, column in enumerate(found.candidates[0], 1):
         expected = weighed_by_hand(layer_of(gemm), tile, b, board.words_per_cycle, mode, stacking=True)
         assert [(item.k, item.B_R) for item in column] == [(naive.STACKS[k], B_R) for _, _, k, B_R in expected]

@@ -12,7 +12,7 @@ from fluidb.dse.npu.fbcb import K_NAMES
 from fluidb.dse.npu.search import Evaluator, SearchOptions
 from fluidb.dse.npu.space import LayerKind, arrange, make_plan, stacked
 from fluidb.dse.npu.workload import distinct
-from fluidb.platforms import Platform
+from fluidb.platforms import Board
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +27,7 @@ def cost(gemm, tile, code, b, B_R, rate, mode):
 
 def evaluator(network, b_max, rate, mode, *, stacking=True):
     """What evaluates designs on a board that moves ``rate`` words a cycle."""
-    board = Platform(
+    board = Board(
         name="b", title="b", dsps=1, on_chip_mbit=1.0, flip_flops=1, luts=1, clock_mhz=1.0,
         bandwidth_gb_s=2e-3 * rate, word_bits=16, mac_pj=1.0, on_chip_pj_per_word=1.0, off_chip_pj_per_word=1.0,
     )  # fmt: skip

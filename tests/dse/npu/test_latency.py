@@ -11,7 +11,7 @@ import pytest
 from builders import POCKET, TINY
 from fluidb.dse import Batching, SearchOptions, Tile, search, tabulate_design, tabulate_latency
 from fluidb.dse.npu.costs import layer_costs
-from fluidb.dse.npu.search import Candidate, SearchResult
+from fluidb.dse.npu.search import RankedDesign, SearchResult
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
@@ -50,7 +50,7 @@ def test_throughput_of_the_search_and_the_table_agree():
 
 def test_larger_batches_take_longer_in_all_but_less_for_each_sample():
     network, board, options = load_network("resnet50"), load_platform("zc706"), SearchOptions()
-    found = SearchResult([Candidate.of(Tile(4652, 7, 128), 1.0)], 1)
+    found = SearchResult([RankedDesign.of(Tile(4652, 7, 128), 1.0)], 1)
     design, fbcb = tabulate_design(network, board, options, found)
     full_s = tabulate_latency(design, fbcb).array()[0, -1, 1:]
     assert np.all(np.diff(full_s) > 0)
@@ -61,7 +61,7 @@ def test_larger_batches_take_longer_in_all_but_less_for_each_sample():
 def test_a_control_block_that_does_not_fit_its_design_is_refused():
     """k = 1/2 halves T_P: a design with T_P = 1 has nothing to halve."""
     network, board, options = load_network(TINY), load_platform(POCKET), SearchOptions(b_max=1)
-    found = SearchResult([Candidate.of(Tile(40, 1, 8), 1.0)], 1)
+    found = SearchResult([RankedDesign.of(Tile(40, 1, 8), 1.0)], 1)
     design, fbcb = tabulate_design(network, board, options, found)
     rows = [row.model_copy(update={"entries": ["10"]}) for row in fbcb.rows]
     with pytest.raises(InputError, match="k does not fit <40,1,8>"):

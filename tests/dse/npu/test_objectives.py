@@ -13,7 +13,7 @@ from fluidb.dse.npu.search import Evaluator
 from fluidb.dse.npu.space import designs, luts
 from fluidb.formats import InputError
 from fluidb.models import load_network
-from fluidb.platforms import ENERGY_KEYS, Platform, load_platform
+from fluidb.platforms import ENERGY_KEYS, Board, load_platform
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,8 +23,8 @@ WEIGHED = [name for name in Objective if name is not Objective.TRAFFIC]
 MAC_PJ, ON_CHIP_PJ, OFF_CHIP_PJ = 1.5, 2.0, 300.0
 
 
-def board_of(dsps: int, kibit: int = 40, gb_s: float = 0.8, static_w: float | None = None) -> Platform:
-    return Platform(
+def board_of(dsps: int, kibit: int = 40, gb_s: float = 0.8, static_w: float | None = None) -> Board:
+    return Board(
         name="b", title="b", dsps=dsps, on_chip_mbit=kibit / 1024, luts=1000, clock_mhz=100.0, bandwidth_gb_s=gb_s,
         word_bits=16, mac_pj=MAC_PJ, on_chip_pj_per_word=ON_CHIP_PJ, off_chip_pj_per_word=OFF_CHIP_PJ,
         static_w=static_w, luts_fixed=100.0, luts_per_adder=7.0,

@@ -14,15 +14,15 @@ from fluidb.dse.npu.search import Evaluator
 from fluidb.dse.npu.space import designs
 from fluidb.formats import InputError
 from fluidb.models import load_network
-from fluidb.platforms import Platform, load_platform
+from fluidb.platforms import Board, load_platform
 from fluidb.plots import save
 from fluidb.plots.pareto import draw_front
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-def board_of(dsps: int, kibit: int, gb_s: float) -> Platform:
-    return Platform(
+def board_of(dsps: int, kibit: int, gb_s: float) -> Board:
+    return Board(
         name="b", title="b", dsps=dsps, on_chip_mbit=kibit / 1024, luts=1000, clock_mhz=100.0, bandwidth_gb_s=gb_s,
         word_bits=16, mac_pj=1.0, on_chip_pj_per_word=2.0, off_chip_pj_per_word=300.0, luts_fixed=100.0,
         luts_per_adder=7.0,

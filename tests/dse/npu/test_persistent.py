@@ -12,11 +12,11 @@ from builders import POCKET, TINY, Run, board_of, lines, modes, network_of, tile
 from fluidb.dse import Tile, read_design, search, tabulate_design
 from fluidb.dse.npu.costs import Cause, layer_costs
 from fluidb.dse.npu.persistent import STEPS, search_persistent
-from fluidb.dse.npu.search import Candidate, Evaluator, SearchOptions, SearchResult
+from fluidb.dse.npu.search import Evaluator, RankedDesign, SearchOptions, SearchResult
 from fluidb.dse.npu.workload import fetched_shares
 from fluidb.formats import InputError
 from fluidb.models import load_network
-from fluidb.platforms import Platform, load_platform
+from fluidb.platforms import Board, load_platform
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,9 +25,9 @@ gemms = st.lists(
 )
 
 
-def board(rate: float, mbit: float = 1.0) -> Platform:
+def board(rate: float, mbit: float = 1.0) -> Board:
     """A board that moves ``rate`` words a cycle."""
-    return Platform(
+    return Board(
         name="b", title="b", dsps=64, on_chip_mbit=mbit, clock_mhz=1.0, bandwidth_gb_s=2e-3 * rate, word_bits=16,
         mac_pj=1.0, on_chip_pj_per_word=1.0, off_chip_pj_per_word=1.0,
     )  # fmt: skip
@@ -46,7 +46,7 @@ def stays_of(layers: list[tuple[int, int, int, int]], room: int) -> list[float]:
 def test_weights_that_stay_wait_for_no_rows():
     """Two equal layers of few rows: the first reads its weights on the chip, the second waits for them."""
     network, options = network_of([(4, 32, 32, 1)] * 2), SearchOptions(b_max=1, persistent_mbit=32 * 32 * 16 / 2**20)
-    found = SearchResult([Candidate.of(Tile(64, 8, 8), 1.0)], 1)
+    found = SearchResult([RankedDesign.of(Tile(64, 8, 8), 1.0)], 1)
     costs = layer_costs(*tabulate_design(network, board(1.0), options, found))
     first, second = costs.parts_s[Cause.FEW_ROWS][:, 0]
     assert (first, second > 0) == (0, True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from builders import COMPILED, any_gemm, board_of, modes, network_of
 from fluidb.dse import Batching, SearchOptions, Tile, configure, search, tabulate_design
-from fluidb.dse.npu.search import Candidate, Evaluator, SearchResult
+from fluidb.dse.npu.search import Evaluator, RankedDesign, SearchResult
 from fluidb.dse.npu.space import Limits, check_fit, designs
 from fluidb.formats import InputError
 from fluidb.models import load_network
@@ -220,7 +220,7 @@ def test_published_resource_shares_come_out(board, tile, dsp, ram):
 def test_published_register_shares_come_out(network, board, share):
     """Paper 000, Section IV: the FBCB's share of registers, truncated."""
     platform, options = load_platform(board), SearchOptions()
-    found = SearchResult([Candidate.of(Tile(100, 7, 128), 1.0)], 1)
+    found = SearchResult([RankedDesign.of(Tile(100, 7, 128), 1.0)], 1)
     design, fbcb = tabulate_design(load_network(network), platform, options, found)
     found_share = design.register_share(fbcb)
     assert found_share is not None

@@ -22,7 +22,7 @@ from fluidb.models.loader import layer_shapes, read_network_file
 from fluidb.models.rows import RowNetwork, cut_into_rows
 from fluidb.platforms import Cluster, load_platform
 from fluidb.tables import read_latency
-from fluidb.tables.partition import PartitionOptions, PartitionTable, Range, Rule, read_partition
+from fluidb.tables.partition import FusionRule, PartitionOptions, PartitionTable, RowRange, read_partition
 
 full_size = pytest.mark.skipif(not COMPILED, reason="searches hundreds of partitions; run compiled")
 FAST = PartitionOptions()
@@ -40,7 +40,7 @@ def preset(name: str) -> Cluster:
 
 
 def searched(file: Any, cluster: Cluster, rule: str = "marginal", names: list[str] | None = None) -> PartitionTable:
-    found = Partitioner(cut_into_rows(file, naive.PATH), cluster, PartitionOptions(rule=Rule(rule)))
+    found = Partitioner(cut_into_rows(file, naive.PATH), cluster, PartitionOptions(rule=FusionRule(rule)))
     return found.partition(found.names if names is None else names)
 
 
@@ -53,7 +53,7 @@ def test_shares_compute_the_numbers_of_the_whole_network(start: int):
     for seed in range(start, start + 25):
         rng = np.random.default_rng(seed)
         file = naive.draw_network(rng)
-        table = searched(file, naive.draw_cluster(rng), str(rng.choice(list(Rule))))
+        table = searched(file, naive.draw_cluster(rng), str(rng.choice(list(FusionRule))))
         table = PartitionTable.model_validate_json(table.model_dump_json(by_alias=True))  # what the file says
         shapes = layer_shapes(file)
         weights = naive.weights_of(file, {name: shape.channels for name, shape in shapes.items()}, rng)
@@ -73,7 +73,7 @@ def test_a_row_less_than_the_halo_shows():
     weights = naive.weights_of(file, {name: shape.channels for name, shape in shapes.items()}, rng)
     block = next(item for item in table.blocks if item.needed[0][1] - item.needed[0][0] > 1)
     first, end = block.needed[0]
-    block.needed[0] = Range(first, end - 1)
+    block.needed[0] = RowRange(first, end - 1)
     rows = naive.run_shares(file, table, shapes, rng.normal(size=shapes["input"]), weights)
     assert np.isnan(rows[block.name]).any()
 
@@ -86,7 +86,7 @@ def test_costs_are_those_of_plain_loops(start: int):
     for seed in range(start, start + 40):
         rng = np.random.default_rng(seed)
         file = naive.draw_network(rng)
-        table = searched(file, naive.draw_cluster(rng), str(rng.choice(list(Rule))))
+        table = searched(file, naive.draw_cluster(rng), str(rng.choice(list(FusionRule))))
         trunk = [block for block in table.blocks if not block.in_branch]
         costs = naive.cost_of(file, layer_shapes(file), table)
         for block, (compute_s, sent, time_s) in zip(trunk, costs, strict=True):
@@ -103,7 +103,7 @@ def test_blocks_tile_the_network_and_none_crosses_an_exit(seed: int):
     rng = np.random.default_rng(seed)
     file = naive.draw_network(rng)
     cut = cut_into_rows(file, naive.PATH)
-    table = searched(file, naive.draw_cluster(rng), str(rng.choice(list(Rule))))
+    table = searched(file, naive.draw_cluster(rng), str(rng.choice(list(FusionRule))))
     order = [op.name for op in file.layers]
     for stage, item in enumerate(table.exits, 1):
         end = item.name if stage < len(table.exits) else cut.trunk.units[-1].name
@@ -117,7 +117,7 @@ def test_blocks_tile_the_network_and_none_crosses_an_exit(seed: int):
 def test_one_device_is_no_cluster():
     """Nothing is communicated, and the time is that of its operations alone."""
     cut, cluster = network("alexnet_cifar10"), preset("edgesp-a")
-    for communication, rule in product(["eq3", "once", "halo"], Rule):
+    for communication, rule in product(["eq3", "once", "halo"], FusionRule):
         counted = cluster.model_copy(update={"communication": communication})
         table = Partitioner(cut, counted, PartitionOptions(rule=rule)).partition(["pi-1"])
         assert table.communication_bytes == table.communication_s == 0
@@ -166,7 +166,7 @@ def test_zeta_matters_only_when_it_is_large():
     cut, cluster = network("resnet50"), preset("edgesp-a")
     times = {}
     for zeta in (0.02, 0.1, 0.2, 0.4):
-        search = Partitioner(cut, cluster, PartitionOptions(rule=Rule.OPTIMAL, zeta=zeta))
+        search = Partitioner(cut, cluster, PartitionOptions(rule=FusionRule.OPTIMAL, zeta=zeta))
         times[zeta] = search.partition(search.names[:6]).average_s
     assert max(times[z] for z in (0.02, 0.1, 0.2)) <= 1.005 * times[0.02]
     assert 1.02 < times[0.4] / times[0.02] < 1.1
@@ -192,9 +192,9 @@ def test_no_rule_beats_the_optimal_one_and_no_shares_the_best_of_all(start: int)
     for seed in range(start, start + 20):
         rng = np.random.default_rng(seed)
         file, cluster = naive.draw_network(rng, parts=3, height=8), naive.draw_cluster(rng, most=3)
-        search = Partitioner(cut_into_rows(file, naive.PATH), cluster, PartitionOptions(rule=Rule.OPTIMAL))
+        search = Partitioner(cut_into_rows(file, naive.PATH), cluster, PartitionOptions(rule=FusionRule.OPTIMAL))
         optimal = search.partition(search.names).average_s
-        for rule in Rule:
+        for rule in FusionRule:
             assert optimal <= searched(file, cluster, str(rule)).average_s * (1 + 1e-9)
         assert search.best(search.names).average_s <= optimal * (1 + 1e-9)
 
@@ -254,7 +254,7 @@ BANDS = {
 }  # fmt: skip
 
 
-def speedup(name: str, cluster: str, rule: Rule = Rule.MARGINAL, count: int = 6) -> float:
+def speedup(name: str, cluster: str, rule: FusionRule = FusionRule.MARGINAL, count: int = 6) -> float:
     (found,) = study(network(name), preset(cluster), PartitionOptions(rule=rule), [count])
     assert found.speedup is not None
     return found.speedup
@@ -262,7 +262,7 @@ def speedup(name: str, cluster: str, rule: Rule = Rule.MARGINAL, count: int = 6)
 
 @pytest.mark.parametrize("name", SPEEDUPS)
 def test_speedups_of_preset_a(name: str):
-    rules = (Rule.LAYERWISE, Rule.PAPER, Rule.MARGINAL, Rule.OPTIMAL)
+    rules = (FusionRule.LAYERWISE, FusionRule.PAPER, FusionRule.MARGINAL, FusionRule.OPTIMAL)
     found = [speedup(name, "edgesp-a", rule) for rule in rules]
     assert found == pytest.approx(SPEEDUPS[name], rel=0.06)
     assert BANDS[name][0] <= found[2] <= BANDS[name][1]
@@ -323,15 +323,15 @@ def test_maps_that_do_not_fit_on_one_device_are_shared_so_that_they_do():
     """VGG-16 at full size: its weights take 0.55 GB, the maps of its blocks up to 0.1 GB."""
     cut = network("vgg16", exits=False)
     roomy, tight = ([4.0] * 6, [0.576] * 6)
-    free = Partitioner(cut, with_memory(roomy), PartitionOptions(rule=Rule.LAYERWISE))
+    free = Partitioner(cut, with_memory(roomy), PartitionOptions(rule=FusionRule.LAYERWISE))
     names = free.names[:6]
     wide = free.partition(names)
-    alone = Partitioner(cut, with_memory(tight), PartitionOptions(rule=Rule.LAYERWISE))
+    alone = Partitioner(cut, with_memory(tight), PartitionOptions(rule=FusionRule.LAYERWISE))
     with pytest.raises(InputError, match="expected room for the maps of vgg16 .* found too little"):
         alone.partition(["pi-1"])
     shared = alone.partition(names)
     assert shared.average_s >= wide.average_s
-    (found,) = study(cut, with_memory(tight), PartitionOptions(rule=Rule.LAYERWISE), [6])
+    (found,) = study(cut, with_memory(tight), PartitionOptions(rule=FusionRule.LAYERWISE), [6])
     assert (found.alone, found.speedup) == (None, None)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from builders import Run, everybody, lines, trace_of
 from fluidb.dse.partition.schedule import (
-    Choice,
+    Schedule,
     _Calendar,
     alone,
     busy_s,
@@ -23,10 +23,10 @@ from fluidb.dse.partition.schedule import (
 from fluidb.formats import InputError
 from fluidb.models import Exit
 from fluidb.platforms import Cluster
-from fluidb.platforms.cluster import Link, Member, Uplink
+from fluidb.platforms.cluster import ClusterDevice, Link, Uplink
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
 from fluidb.tables.latency import LatencyTable, pair_rows
-from fluidb.tables.partition import BlockRows, LayerRows, PartitionOptions, PartitionTable, Range, WholeStep
+from fluidb.tables.partition import BlockRows, LayerRows, PartitionOptions, PartitionTable, RowRange, WholeStep
 from fluidb.traffic import prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -37,13 +37,14 @@ def partition_of(blocks, wholes=None, rates=(1.0,), *, uplink: bool = False) -> 
     count, stages = len(blocks[0][1]), len(rates)
     names = [f"d{k}" for k in range(count)]
     cluster = Cluster(
-        name="c", title="c", devices=[Member(name=name, gflop_s=1.0, memory_gb=1.0) for name in names], owner="d0",
+        name="c", title="c", owner="d0",
+        devices=[ClusterDevice(name=name, gflop_s=1.0, memory_gb=1.0) for name in names],
         links=[] if uplink else [Link(device=name, mbit_s=8.0) for name in names],
         uplink=Uplink(mbit_s=8.0) if uplink else None,
     )  # fmt: skip
     found = []
     for number, (stage, times) in enumerate(blocks):
-        bounds = [Range(k, k + 1) for k in range(count)]
+        bounds = [RowRange(k, k + 1) for k in range(count)]
         transfer_s, compute_s = ([float(pair[i]) for pair in times] for i in (0, 1))
         found.append(
             BlockRows(
@@ -148,7 +149,7 @@ def test_the_slowest_device_of_a_block_and_every_gather_communicate():
 
 def test_an_image_that_ends_with_an_interval_is_not_in_the_next_one():
     assert 0.1 + 0.2 > 0.3  # by rounding
-    assert Choice(0.1, 0.1, [0.1 + 0.2], []).in_flight == 3
+    assert Schedule(0.1, 0.1, [0.1 + 0.2], []).in_flight == 3
 
 
 @given(st.integers(1, 12), st.lists(st.tuples(st.integers(0, 40), st.integers(1, 12)), max_size=6))

@@ -12,7 +12,7 @@ import naive_sushi as naive
 import numpy as np
 import pytest
 from builders import COMPILED, Run, lines
-from fluidb.dse.subgraphs.costs import Work, capacity, tabulate
+from fluidb.dse.subgraphs.costs import SubNetArrays, capacity, tabulate
 from fluidb.dse.subgraphs.explanation import explain_pair
 from fluidb.dse.subgraphs.recipes import Recipes, cut_to, make_recipes, uniform_cut
 from fluidb.dse.subgraphs.search import (
@@ -30,7 +30,7 @@ from fluidb.models.supernets.sharing import weights_in
 from fluidb.platforms import Accelerator, Depthwise, load_platform
 from fluidb.plots.subgraphs import draw_roofline
 from fluidb.tables import read_latency, read_subgraphs
-from fluidb.tables.choices import Cut, Goal, Layers, Maps, StageB
+from fluidb.tables.choices import Layers, Maps, StageB, SubGraphCut, SubGraphGoal
 from fluidb.tables.subgraphs import SubGraphOptions, SubGraphTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -132,7 +132,7 @@ def test_peaks_are_exact():
 # against plain loops
 
 
-def random_work(source: np.random.Generator) -> tuple[Work, list[list[dict[str, Any] | None]]]:
+def random_work(source: np.random.Generator) -> tuple[SubNetArrays, list[list[dict[str, Any] | None]]]:
     """Three SubNets of nine layers, the first of which all have; some maps just fit the streaming buffer of `small`."""
     depthwise = source.random(9) < 0.3
     members = []
@@ -152,7 +152,7 @@ def random_work(source: np.random.Generator) -> tuple[Work, list[list[dict[str, 
             for layers in members
         ]
     )
-    return Work(np.ascontiguousarray(rows[:, :4]), rows[:, 4], rows[:, 5], depthwise), members
+    return SubNetArrays(np.ascontiguousarray(rows[:, :4]), rows[:, 4], rows[:, 5], depthwise), members
 
 
 def small(source: np.random.Generator, **changed: Any) -> Accelerator:
@@ -171,7 +171,7 @@ def test_pairs_are_those_of_plain_loops(seed, maps, stage_b):
     source = np.random.default_rng(seed)
     work, members = random_work(source)
     chip = small(source)
-    graphs = cut_to(make_recipes(work.boxes, "ABC", list(Cut), 12, seed), capacity(chip))
+    graphs = cut_to(make_recipes(work.boxes, "ABC", list(SubGraphCut), 12, seed), capacity(chip))
     pairs = tabulate(work, chip, graphs, maps, stage_b)
     common = naive.cut_uniformly(naive.shared_box(members), capacity(chip))
     asked = (chip.K_P, chip.C_P, chip.depthwise is Depthwise.FULL, 100_000_000, 250_000_000, 1536, str(maps))
@@ -196,13 +196,13 @@ def test_pairs_are_those_of_plain_loops(seed, maps, stage_b):
 @given(seed=st.integers(0, 10**6), budget=st.integers(0, 60_000), more=st.integers(0, 20_000))
 def test_cuts_are_those_of_plain_loops_and_grow_with_the_budget(seed, budget, more):
     work, _ = random_work(np.random.default_rng(seed))
-    recipes = make_recipes(work.boxes, "ABC", list(Cut), 14, seed)
+    recipes = make_recipes(work.boxes, "ABC", list(SubGraphCut), 14, seed)
     found, larger = cut_to(recipes, budget), cut_to(recipes, budget + more)
     for box, order, cut, got in zip(recipes.boxes, recipes.orders, recipes.cuts, found, strict=True):
         whole = box.T.tolist()
         expected = (
             naive.cut_uniformly(whole, budget)
-            if cut is Cut.UNIFORM
+            if cut is SubGraphCut.UNIFORM
             else naive.cut_in_order(whole, order.tolist(), budget)
         )
         assert got.T.tolist() == [list(item) for item in expected]
@@ -212,7 +212,7 @@ def test_cuts_are_those_of_plain_loops_and_grow_with_the_budget(seed, budget, mo
 
 
 def test_a_run_is_contiguous():
-    recipes = make_recipes(np.ones((1, 3, 12), np.int64), "A", [Cut.RUN], 30, 1)
+    recipes = make_recipes(np.ones((1, 3, 12), np.int64), "A", [SubGraphCut.RUN], 30, 1)
     for budget in range(1, 13):
         for taken in cut_to(recipes, budget)[:, 0]:
             places = np.flatnonzero(taken)
@@ -221,19 +221,19 @@ def test_a_run_is_contiguous():
 
 def test_candidates_start_with_what_all_share_and_do_not_depend_on_their_number():
     work, members = random_work(np.random.default_rng(4))
-    few, many = (make_recipes(work.boxes, "ABC", list(Cut), count, 9) for count in (8, 60))
+    few, many = (make_recipes(work.boxes, "ABC", list(SubGraphCut), count, 9) for count in (8, 60))
     assert few.of == many.of[:8]
     assert np.array_equal(few.orders, many.orders[:8])
     assert few.of[0] == ["A", "B", "C"]
     assert few.boxes[0].T.tolist() == [list(box) for box in naive.shared_box(members)]
     assert len(many.cuts) == 60
-    uniform = make_recipes(work.boxes, "ABC", [Cut.UNIFORM], 60, 9)
+    uniform = make_recipes(work.boxes, "ABC", [SubGraphCut.UNIFORM], 60, 9)
     assert len(uniform.cuts) == len({box.tobytes() for box in uniform.boxes}) <= 7
 
 
 def test_nothing_to_share_leaves_the_state_empty():
     nothing = Recipes(np.zeros((0, 3, 2), np.int64), np.zeros((0, 2), np.int64), [], [])
-    found = make_recipes(np.zeros((1, 3, 2), np.int64), "A", list(Cut), 5, 0)
+    found = make_recipes(np.zeros((1, 3, 2), np.int64), "A", list(SubGraphCut), 5, 0)
     assert [len(item) for item in found] == [len(item) for item in nothing]
     assert cut_to(found, 10).shape == (0, 3, 2)
 
@@ -253,7 +253,7 @@ def drawn(count: int, seed: int) -> Family:
 def test_more_bandwidth_saves_less_and_a_larger_buffer_never_costs(seed, stage_b):
     some = drawn(3, seed)
     work = members_of(some).work
-    recipes = make_recipes(work.boxes, "ABC", list(Cut), 20, seed)
+    recipes = make_recipes(work.boxes, "ABC", list(SubGraphCut), 20, seed)
 
     def pairs(bandwidth: float, persistent_kib: float) -> Any:
         chip = accelerator(bandwidth_gb_s=bandwidth, persistent_kib=persistent_kib)
@@ -304,7 +304,7 @@ def test_arrays_that_are_left_out_are_contained_in_one_that_is_not():
 
 
 @full_size
-@pytest.mark.parametrize("goal", Goal)
+@pytest.mark.parametrize("goal", SubGraphGoal)
 def test_the_search_of_sizes_and_arrays_is_that_of_every_combination(goal):
     chip = accelerator("sushi-zcu104")
     options = SubGraphOptions(columns=30, goal=goal)
@@ -319,7 +319,11 @@ def test_the_search_of_sizes_and_arrays_is_that_of_every_combination(goal):
             one = split(chip, float(size)).model_copy(update={"K_P": K_P, "C_P": C_P})
             pairs = tabulate(work, one, cut_to(recipes, capacity(one)), options.maps, options.stage_b)
             time_s, moved, hits = pairs.time_s[0].mean(axis=0), pairs.off_chip_bytes.mean(axis=0), pairs.hit_ratio
-            loss = {Goal.LATENCY: time_s, Goal.ENERGY: moved, Goal.HIT_RATIO: -hits.mean(axis=0)}[goal]
+            loss = {
+                SubGraphGoal.LATENCY: time_s,
+                SubGraphGoal.ENERGY: moved,
+                SubGraphGoal.HIT_RATIO: -hits.mean(axis=0),
+            }[goal]
             best += [(loss[j], time_s[j], size, (K_P, C_P)) for j in range(1, len(time_s))]
     least = min(best, key=lambda item: item[:2])
     table = found.accelerator
