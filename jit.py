@@ -149,18 +149,6 @@ def compiled(signature: Any = None, **options: Any) -> Callable[[Any], Any]:
 
     A user's function is compiled by every process: what it was compiled from may be anything, e.g. a constant of
     another file or of the environment, and no cache would notice that it has changed.
-
-    Parameters
-    ----------
-    signature : numba signature, optional
-        Types to compile for at once; else those of the first call, then.
-    **options
-        numba's own, e.g. ``error_model``.
-
-    Returns
-    -------
-    callable
-        The decorator.
     """
 
     def decorate(function: Any) -> Any:

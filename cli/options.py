@@ -185,13 +185,7 @@ class KindOptions:
 
 
 def refuse_others(ctx: typer.Context, chosen: KindOptions, kinds: Iterable[KindOptions], found: str) -> None:
-    """Refuse options that the user gave, and that belong to other kinds than the one that was ``found``.
-
-    Raises
-    ------
-    InputError
-        With a line for each such option.
-    """
+    """Refuse options that the user gave, and that belong to other kinds than the one that was ``found``."""
     from ..formats import InputError
 
     own = {field.name for field in fields(chosen)}

@@ -11,23 +11,7 @@ from ..formats import InputError
 
 
 def chosen_cores(threads: int) -> list[int]:
-    """A core for each thread of a stage: the last of those that this process may use; the first serve interrupts.
-
-    Parameters
-    ----------
-    threads : int
-        Threads of a stage.
-
-    Returns
-    -------
-    list of int
-        Cores, counted from 0; none if the system cannot pin.
-
-    Raises
-    ------
-    InputError
-        If there are fewer cores than threads, which would wait for each other.
-    """
+    """A core for each thread of a stage: the last of those that this process may use; the first serve interrupts."""
     pins = sys.platform == "linux"
     allowed = sorted(os.sched_getaffinity(0)) if pins else list(range(os.cpu_count() or 1))
     if not 1 <= threads <= len(allowed):

@@ -80,16 +80,7 @@ class DeviceFit:
 def fit_line(work: Floats, time_s: Floats) -> tuple[float, float]:
     """Least squares of ``time_s = slope * work + fixed`` with ``fixed >= 0``.
 
-    Parameters
-    ----------
-    work, time_s : (N,) ndarray of float64
-        Of at least two different amounts of work.
-
-    Returns
-    -------
-    slope, fixed : float
-        The sum of squares is convex.  So where the line of ordinary least squares has a negative fixed part, the least
-        sum lies on the boundary, at 0, and the slope there is also known in closed form: no iteration is needed.
+    Shapes: ``work, time_s`` (N,).
     """
     centred = work - work.mean()
     slope = float(centred @ time_s / (centred @ centred))
@@ -98,24 +89,7 @@ def fit_line(work: Floats, time_s: Floats) -> tuple[float, float]:
 
 
 def fit_device(path: Path) -> DeviceFit:
-    """Fit rate and fixed time of a device to a sweep of convolutions.
-
-    Parameters
-    ----------
-    path : Path
-        CSV with the columns ``height``, ``width`` (of the output), ``in_channels``, ``out_channels``, ``kernel`` and
-        ``seconds``.
-
-    Returns
-    -------
-    DeviceFit
-        The fit, with its residuals.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or has faults, each with its row; or if no line with a positive rate fits best.
-    """
+    """Fit rate and fixed time of a device to a sweep of convolutions."""
     missing = "expected a sweep of convolutions, found no such file; make one with `fluidb platforms sweep`"
     tally = Tally(path, skip_blank=False, missing=missing, content="convolution")
     found = read_columns(tally, COLUMNS, list(COLUMNS))

@@ -102,33 +102,6 @@ def measure(
     """Measure a network on this machine.
 
     The protocol is that of :func:`.measuring_protocol.run_protocol`.
-
-    Parameters
-    ----------
-    network : RealNetwork
-        The network, with samples.
-    b_max : int
-        Largest batch size.
-    rounds : int
-        Repetitions that are counted.
-    name : str, optional
-        The device's name.
-    seed : int
-        Of the random orders and exits.
-    warm_up : int
-        Repetitions before these.
-    progress : callable, optional
-        Called with the requests that returned, and their number.
-
-    Returns
-    -------
-    Measurement
-        The times.
-
-    Raises
-    ------
-    InputError
-        If a stage fails.
     """
     if not 1 <= b_max <= MAX_BATCH:
         raise InputError(f"--b-max: expected 1 to {MAX_BATCH}, found {b_max}")
@@ -226,13 +199,7 @@ def check_measured_folder(folder: Path, replace: bool) -> None:
 
 
 def write_measurement(network: RealNetwork, found: Measurement, folder: Path, *, replace: bool = False) -> None:
-    """Write the device, its times, its latency table, and the answers to the samples, whole or not at all.
-
-    Raises
-    ------
-    InputError
-        If the folder holds something else, or the file system refuses.
-    """
+    """Write the device, its times, its latency table, and the answers to the samples, whole or not at all."""
     check_measured_folder(folder, replace)
     rows = io.StringIO()
     rows.write("stage,batch,seconds,half_width_s,median_s\n")

@@ -8,18 +8,7 @@ from ..formats import InputError
 
 
 def check_runtime(what: str) -> None:
-    """Refuse if libraries of the extras ``onnx`` and ``runtime`` are missing.
-
-    Parameters
-    ----------
-    what : str
-        What needs them, for the fault.
-
-    Raises
-    ------
-    InputError
-        With the command that installs them.
-    """
+    """Refuse if libraries of the extras ``onnx`` and ``runtime`` are missing."""
     for needed in ("onnx", "onnxruntime"):
         if find_spec(needed) is None:
             raise InputError(

@@ -191,13 +191,7 @@ class RealNetwork:
         return MapEngine(self.session.run_stage, self.inputs, rows, self.confidence, returned)
 
     def warm_up(self, b_max: int) -> None:
-        """Run every stage at every batch size once.
-
-        Raises
-        ------
-        InputError
-            If a stage fails, or a sample is answered otherwise in a batch than alone.
-        """
+        """Run every stage at every batch size once."""
         for batch in range(b_max, 0, -1):
             rows = np.arange(batch) % len(self)
             tensors = {name: values[rows] for name, values in self.inputs.items()}
@@ -220,17 +214,7 @@ class RealNetwork:
     def differing(self, rows: NDArray[np.int64], exits: NDArray[np.int64], answers: Sequence[NDArray[Any]]) -> int:
         """How many answers are not those of the network run alone, beyond rounding.
 
-        Parameters
-        ----------
-        rows, exits : (N,) ndarray of int64
-            Which sample each request is, and its 1-based exit.
-        answers : sequence of N ndarray
-            What it was answered.
-
-        Returns
-        -------
-        int
-            Answers that differ.
+        Shapes: ``rows, exits`` (N,).
         """
         alone = [self.answers[exit_ - 1][row] for row, exit_ in zip(rows.tolist(), exits.tolist(), strict=True)]
         return sum(not _same(one, other) for one, other in zip(answers, alone, strict=True))

@@ -86,30 +86,7 @@ def run_protocol(
     gathers.  Then some requests arrive one by one at an idle device, and leave as the samples of the network do: what
     they take longer, up to their exit, is its wake-up time.
 
-    Parameters
-    ----------
-    network : RealNetwork
-        The network, with samples.
-    shares : (E,) ndarray of float64
-        Share of the samples that leave at each exit.
-    b_max : int
-        Largest batch size.
-    rounds : int
-        Repetitions.
-    random : Generator
-        Draws orders, exits and samples.
-    progress : callable, optional
-        Called with the requests that returned, and their number.
-
-    Returns
-    -------
-    RoundTimes
-        The times of each round.
-
-    Raises
-    ------
-    InputError
-        If a stage fails.
+    Shapes: ``shares`` (E,).
     """
     stages = len(shares)
     busy_s, pass_s = 0.0, np.zeros(stages)

@@ -56,13 +56,7 @@ class Engine(Protocol):
     """What runs segments."""
 
     def run(self, launch: Launch) -> NDArray[np.float64] | None:
-        """Run a segment; the confidence of each sample if it ends a stage and the exits are not known beforehand.
-
-        Raises
-        ------
-        RuntimeError
-            If it fails.
-        """
+        """Run a segment; the confidence of each sample if it ends a stage and the exits are not known beforehand."""
         ...
 
     def release(self, request: int) -> None:
@@ -125,30 +119,7 @@ def serve_in_steps(
 ) -> RunnerResult:
     """Serve requests on a clock and a device.
 
-    Parameters
-    ----------
-    case : Case
-        Requests, latency table and policy (:func:`fluidb.serving.replay.case_of`).  When they arrive the clock says.
-    clock : Clock
-        The time.
-    engine : Engine
-        Runs the segments.
-    levels : (E - 1,) ndarray of float64, optional
-        Confidence from which a sample leaves at each exit but the last, if the device's answers decide.
-    stopped : callable
-        Asked between segments; once it is true, those that run have ended and nothing else begins.
-    progress : callable, optional
-        Called with the requests that returned, and their number.
-
-    Returns
-    -------
-    RunnerResult
-        What happened; requests are unfinished if it was stopped or the device failed.
-
-    Raises
-    ------
-    InputError
-        If the policy breaks its contract, or nobody has arrived before the stop.
+    Shapes: ``levels`` (E - 1,).
     """
     service = _Service(case, clock, engine, levels)
     count, until_s, failure = len(case.traffic), math.inf, ""

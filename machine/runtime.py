@@ -23,22 +23,7 @@ VERSION: str = onnxruntime.__version__
 
 
 def start(model: Any, threads: int, cores: Sequence[int] = ()) -> Any:
-    """A model ready to run on this machine's processor.
-
-    Parameters
-    ----------
-    model : onnx.ModelProto
-        The model.
-    threads : int
-        Threads of an operator; 0 for one on each core.
-    cores : sequence of int, optional
-        The core of each thread; the first is that of the thread that runs the model, which its caller pins.
-
-    Returns
-    -------
-    onnxruntime.InferenceSession
-        Its ``run`` takes names of outputs and a dict of inputs.
-    """
+    """A model ready to run on this machine's processor."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
@@ -96,25 +81,7 @@ class Session:
     def run_stage(
         self, number: int, tensors: Mapping[str, NDArray[Any]]
     ) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
-        """Run a stage, counted from 0.
-
-        Parameters
-        ----------
-        number : int
-            The stage.
-        tensors : mapping of str to ndarray
-            What it takes, a row for each sample.
-
-        Returns
-        -------
-        (ndarray, dict of str to ndarray)
-            The answers, and the tensors that later stages take.
-
-        Raises
-        ------
-        RuntimeError
-            If it fails.
-        """
+        """Run a stage, counted from 0."""
         stage, (run, names) = self.stages[number], self.runs[number]
         given = {name: tensors[name] for name in stage.reads}
         for name in given.keys() & self.axes.keys():

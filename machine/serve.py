@@ -59,13 +59,7 @@ class MachineResult:
 
 
 def check_fits(network: RealNetwork, table: LatencyTable) -> None:
-    """Refuse a latency table of another network, or of a device that this machine cannot be.
-
-    Raises
-    ------
-    InputError
-        With the difference.
-    """
+    """Refuse a latency table of another network, or of a device that this machine cannot be."""
     exits = [row.name for row in table.exits]
     if (table.network, exits) != (network.name, network.exits):
         raise InputError(
@@ -77,13 +71,7 @@ def check_fits(network: RealNetwork, table: LatencyTable) -> None:
 
 
 def read_measured(folder: Path) -> LatencyTable:
-    """The latency table that `fluidb measure` wrote.
-
-    Raises
-    ------
-    InputError
-        If it is missing or damaged.
-    """
+    """The latency table that `fluidb measure` wrote."""
     if not (folder / LATENCY_FILE).is_file():
         raise InputError(f"{folder}: expected the folder of a measured device, found no {LATENCY_FILE} there; "
                          "make one with `fluidb measure`")  # fmt: skip
@@ -107,36 +95,7 @@ def serve_traffic(
     They arrive by the clock: a :class:`WallClock` follows the trace.  With a :class:`LiveClock` a client lets them
     arrive; the trace then says only how many there are, and the client fills in ``rows`` before each arrives.
 
-    Parameters
-    ----------
-    network : RealNetwork
-        What answers.
-    table : LatencyTable
-        What the policy knows of this machine.
-    traffic : Traffic
-        The requests; real confidences decide their exits.
-    rows : (N,) ndarray of int64
-        Which of the network's samples each is.
-    scheduler : Scheduler
-        Who decides.
-    threshold : Threshold or sequence of Threshold, optional
-        Confidence from which a sample leaves.
-    clock : LiveClock
-        Lets requests arrive; its ``stop``, set from outside, stops serving after the run that is on the device.
-    returned : callable, optional
-        Called with the number of each request as soon as it has returned.
-    progress : callable, optional
-        Called with the requests that returned, and their number.
-
-    Returns
-    -------
-    MachineResult
-        What happened.
-
-    Raises
-    ------
-    InputError
-        If the table is of another network, requests come faster than the clock, or the policy breaks its contract.
+    Shapes: ``rows`` (N,).
     """
     check_fits(network, table)
     trace = traffic.trace
@@ -178,37 +137,7 @@ def serve_real(
     stop: threading.Event | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> MachineResult:
-    """Serve the requests of a trace on this machine; each is a sample of the network, drawn with the seed.
-
-    Parameters
-    ----------
-    network : RealNetwork
-        What answers.
-    table : LatencyTable or Path
-        What the policy knows of this machine, or its folder.
-    requests : Requests
-        The trace, without exits and samples of its own.
-    policy : Scheduler or str
-        Who decides.
-    threshold : Threshold or sequence of Threshold, optional
-        Confidence from which a sample leaves.
-    requirements : sequence of Requirement
-        What must hold.
-    stop : Event, optional
-        Set from outside to stop after the run that is on the device.
-    progress : callable, optional
-        Called with the requests that returned, and their number.
-
-    Returns
-    -------
-    MachineResult
-        What happened.
-
-    Raises
-    ------
-    InputError
-        As :func:`serve_traffic` does, and if an input cannot be read.
-    """
+    """Serve the requests of a trace on this machine; each is a sample of the network, drawn with the seed."""
     scheduler, latency = as_scheduler(policy), as_table(table)
     check_stated(requirements, mac_share=None)
     samples = network.samples()

@@ -31,29 +31,7 @@ def measure_convolutions(
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[float]:
-    """Measure convolutions on this machine's processor.
-
-    Parameters
-    ----------
-    convolutions : sequence of Convolution
-        With stride 1 and a padding of half the kernel.
-    repetitions : int
-        Runs of each, of which the quickest counts: what other programs do meanwhile only adds time.
-    threads : int, optional
-        Threads of a convolution; as many as there are cores if not given.
-    progress : callable, optional
-        Called with convolutions done and in all.
-
-    Returns
-    -------
-    list of float
-        Seconds of each.
-
-    Raises
-    ------
-    InputError
-        If the extras ``onnx`` and ``runtime`` are not installed.
-    """
+    """Measure convolutions on this machine's processor."""
     check_runtime("sweep")
     found = []
     for done, convolution in enumerate(convolutions, 1):
@@ -99,23 +77,6 @@ def _session(convolution: Convolution, threads: int) -> Callable[[], object]:
 
 
 def write_sweep(convolutions: Sequence[Convolution], seconds: Sequence[float], path: Path, *, replace: bool) -> None:
-    """Write a sweep as the CSV that :func:`fluidb.machine.fit.fit_device` reads.
-
-    Parameters
-    ----------
-    convolutions : sequence of Convolution
-        What was measured.
-    seconds : sequence of float
-        The time of each.
-    path : Path
-        Destination.
-    replace : bool
-        Whether an existing file is replaced; else it is a fault.
-
-    Raises
-    ------
-    InputError
-        If the file system refuses, or a file is in the way.
-    """
+    """Write a sweep as the CSV that :func:`fluidb.machine.fit.fit_device` reads."""
     columns = dict(zip(Convolution._fields, np.array(convolutions, dtype=np.int64).T, strict=True))
     write_columns({**columns, "seconds": np.array(seconds, dtype=np.float64)}, path, replace=replace)

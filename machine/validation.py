@@ -191,41 +191,6 @@ def validate_simulator(
 
     The repeats of all policies and loads are in one random order, so that the machine's drift favours none.  Before
     and after each, the machine is measured anew.
-
-    Parameters
-    ----------
-    network : RealNetwork
-        What runs.
-    policies : sequence of str
-        Who decides.
-    loads : sequence of float
-        Arrival rates, as shares of what the device serves one request after the other.
-    repeats : int
-        Traces of each policy at each load.
-    requests : int
-        Of each trace; arrivals are Poisson's.
-    within : float
-        Largest error of the mean latency that is asked for.
-    b_max : int
-        Largest batch size.
-    slo_s : float, optional
-        Latency objective; 20 passes of one sample if not given.
-    threshold : Threshold or sequence of Threshold, optional
-        Confidence from which a sample leaves.
-    seed : int
-        Of the order, and of the calibrations.
-    progress : callable, optional
-        Called with the trials that are done, and their number.
-
-    Returns
-    -------
-    Validation
-        All trials, and what they say.
-
-    Raises
-    ------
-    InputError
-        If a parameter is out of range, a stage fails, or a policy breaks its contract.
     """
     faults = []
     if not loads or not all(0 < load <= 10 for load in loads) or len(set(loads)) < len(loads):

@@ -33,32 +33,7 @@ def write_validation(
     *,
     replace: bool = False,
 ) -> None:
-    """Write the page, its picture and all runs, whole or not at all.
-
-    Parameters
-    ----------
-    found : Validation
-        What was found.
-    network : str
-        What ran.
-    about : mapping of str to str
-        The machine, the traffic, the answers.
-    tables : iterable of str
-        What is printed, in Markdown.
-    command : str
-        What the user typed.
-    picture : bytes
-        Of :func:`fluidb.plots.validation.draw_validation`, as SVG.
-    folder : Path
-        Destination.
-    replace : bool
-        Whether a folder of this kind is replaced.
-
-    Raises
-    ------
-    InputError
-        If the folder holds something else, or the file system refuses.
-    """
+    """Write the page, its picture and all runs, whole or not at all."""
     check_validation_folder(folder, replace)
     facts = {**about, **made_with()}
     lines = [

@@ -27,25 +27,6 @@ def with_branches(file: NetworkFile, path: Path, rates: Sequence[float] = RATES)
 
     An exit stands after the unit whose cumulative share of the work is nearest to its depth, each after another unit
     and none after the last.
-
-    Parameters
-    ----------
-    file : NetworkFile
-        A network that can be cut into rows.
-    path : Path
-        Where it came from, for faults.
-    rates : sequence of float
-        Share of samples that leave at each exit.
-
-    Returns
-    -------
-    NetworkFile
-        An ordinary network without candidates.
-
-    Raises
-    ------
-    InputError
-        If it cannot be cut, has too few units, or there is not one rate for each exit.
     """
     if len(rates) != len(DEPTHS):
         raise InputError(f"{path}: rates: expected {len(DEPTHS)}, one for each exit but the last, found {len(rates)}")

@@ -38,23 +38,6 @@ def find_candidates(file: NetworkFile, path: Path) -> list[Candidate]:
 
     The bridge of a candidate is a copy of the first block of every later region, so that the head reads a map of the
     shape that it expects.
-
-    Parameters
-    ----------
-    file : NetworkFile
-        The content.
-    path : Path
-        Where it came from, for faults.
-
-    Returns
-    -------
-    list of Candidate
-        In order of depth.
-
-    Raises
-    ------
-    InputError
-        If the file states none, or a block is unknown, out of order, or reads something beside the block before it.
     """
     stated = file.candidates
     if stated is None:
@@ -126,29 +109,7 @@ def _copied(ops: Sequence[Op], entry: str, source: str, path: Path, prefix: str 
 def with_exits(
     file: NetworkFile, path: Path, names: Sequence[str] | None = None, rates: Sequence[float] | None = None
 ) -> NetworkFile:
-    """A network with exits at some of its candidates, instead of the exits that it has.
-
-    Parameters
-    ----------
-    file : NetworkFile
-        A network with candidates.
-    path : Path
-        Where it came from, for faults.
-    names : sequence of str, optional
-        Candidates, as ``H13`` or as the layer that they follow; all if not given.
-    rates : sequence of float, optional
-        Share of samples that leave at each of them; 0 if not given, as nobody has measured it yet.
-
-    Returns
-    -------
-    NetworkFile
-        An ordinary network without candidates.
-
-    Raises
-    ------
-    InputError
-        If a name is no candidate, or there is not one rate for each.
-    """
+    """A network with exits at some of its candidates, instead of the exits that it has."""
     known = find_candidates(file, path)
     if names is None:
         names = [candidate.name for candidate in known]
@@ -181,23 +142,6 @@ _NAMED = 4
 
 def load_with_exits(name: str, names: Sequence[str] | None = None, rates: Sequence[float] | None = None) -> Network:
     """Load a network with exits at some of its candidates, ready to be mapped.
-
-    Parameters
-    ----------
-    name : str
-        A shipped name, or the path of a TOML file.
-    names, rates : sequence, optional
-        As :func:`with_exits` takes them.
-
-    Returns
-    -------
-    Network
-        The network, lowered.
-
-    Raises
-    ------
-    InputError
-        As :func:`with_exits` does.
 
     Examples
     --------

@@ -18,28 +18,7 @@ NETWORKS = Catalogue("network", Path(__file__).parent, "fluidb models", imported
 def lower_all(
     ops: Sequence[Op], source: Shape, where: str, prefix: str = "", stages: Iterable[int] | None = None
 ) -> tuple[dict[str, Shape], list[Layer], list[str]]:
-    """Lower a chain of operators in execution order.
-
-    Parameters
-    ----------
-    ops : sequence of Op
-        The operators.
-    source : Shape
-        What the first of them reads.
-    where, prefix : str
-        The key of the chain, for faults; and what is put before the names of its layers.
-    stages : iterable of int, optional
-        The stage of each; 1 if not given.
-
-    Returns
-    -------
-    shapes : dict of str to Shape
-        The output of each operator by its name, and ``"input"``.
-    layers : list of Layer
-        Those that take time.
-    faults : list of str
-        A line for each.
-    """
+    """Lower a chain of operators in execution order."""
     shapes, layers, faults = {"input": source}, [], []
     before: Shape | None = source
     named = {"input"}  # the layers so far, also those that have a fault and therefore no shape
@@ -105,25 +84,7 @@ def layer_shapes(file: NetworkFile) -> dict[str, Shape]:
 
 
 def build_network(file: NetworkFile, path: Path) -> Network:
-    """Lower a parsed network file.
-
-    Parameters
-    ----------
-    file : NetworkFile
-        The content.
-    path : Path
-        Where it came from, for the faults.
-
-    Returns
-    -------
-    Network
-        Layers in execution order with heads in place.
-
-    Raises
-    ------
-    InputError
-        With a line for every name, shape, exit or rate that does not fit.
-    """
+    """Lower a parsed network file."""
     positions, wrong = _exit_positions(file, path)
     stages = [1 + sum(position < index for position in positions) for index in range(len(file.layers))]
     shapes, layers, faults = lower_all(file.layers, file.input.shape, f"{path}: layers", stages=stages)

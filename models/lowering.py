@@ -12,13 +12,7 @@ from .schema import Conv, ConvTranspose, Flatten, GlobalPool, Join, Linear, MatM
 
 
 def windows(size: int, kernel: int, stride: int, pads: Sequence[int], *, ceil: bool = False) -> int:
-    """Number of window positions along one axis. A last partial window must start inside the input.
-
-    Raises
-    ------
-    ValueError
-        If no window fits.
-    """
+    """Number of window positions along one axis. A last partial window must start inside the input."""
     before, after = pads
     span = size + before + after - kernel
     if span < 0:
@@ -153,31 +147,7 @@ _LOWER: dict[type[Any], Callable[..., Lowered]] = {
 
 
 def lower(op: Op, sources: Sequence[Shape], stage: int, prefix: str = "") -> tuple[Shape, Layer | None]:
-    """The output of one operator, and its cost.
-
-    Parameters
-    ----------
-    op : Op
-        The operator as written.
-    sources : sequence of Shape
-        Shapes of its inputs, at least one.
-    stage : int
-        1-based stage it runs in.
-    prefix : str
-        Put before the name of a head's layer: its exit.
-
-    Returns
-    -------
-    shape : Shape
-        Its output.
-    layer : Layer or None
-        The layer on the NPU; ``None`` if the operator is free, as additions and concatenations are.
-
-    Raises
-    ------
-    ValueError
-        If the shapes do not fit; the message names no file.
-    """
+    """The output of one operator, and its cost."""
     if len(sources) != 1 and not isinstance(op, Join | MatMul | Memory | Product):
         raise ValueError(f"{op.op} takes one input, found {len(sources)}")
     shape, gemm, words = _LOWER[type(op)](op, *sources)

@@ -51,17 +51,7 @@ class RowLayer(NamedTuple):
     def needs(self, first: NDArray[np.int64], end: NDArray[np.int64], height: int) -> Ranges:
         """The rows of an input of this height that output rows need, of many ranges at once.
 
-        Parameters
-        ----------
-        first, end : (N,) ndarray of int64
-            First output row of each range, and the row behind its last.
-        height : int
-            Rows of the input.
-
-        Returns
-        -------
-        first, end : (N,) ndarray of int64
-            The same of the input.
+        Shapes: ``first, end`` (N,).
         """
         lowest = np.clip(first * self.stride - self.pad, 0, height)
         return lowest, np.minimum(height, (end - 1) * self.stride - self.pad + self.reach)
@@ -198,13 +188,7 @@ def _whole_layer(op: Op, source: Shape) -> WholeLayer | None:
 
 
 def _chain(ops: Sequence[Op], source: Shape, where: str) -> Chain:
-    """Divide layers into units and a tail.
-
-    Raises
-    ------
-    InputError
-        If layers that work on rows follow one that needs a whole map.
-    """
+    """Divide layers into units and a tail."""
     shapes, _, _ = lower_all(ops, source, where)
     order = {"input": -1} | {op.name: i for i, op in enumerate(ops)}
     before = ["input", *(op.name for op in ops)]
@@ -293,26 +277,7 @@ Ranges = tuple[NDArray[np.int64], NDArray[np.int64]]
 def block_rows(
     layers: Sequence[RowLayer], entry: str, source: Shape, output: Ranges | None = None
 ) -> dict[str, Ranges]:
-    """The rows of every map that a share of a block's output needs (paper 004, Section 3.2).
-
-    Parameters
-    ----------
-    layers : sequence of RowLayer
-        The block, of one or several units.
-    entry : str
-        The map that enters it.
-    source : Shape
-        Its shape.
-    output : (first, end), optional
-        The rows of the last layer's output that are needed; every share of it if not given.
-
-    Returns
-    -------
-    dict of str to (first, end)
-        For the output of every layer that counts and for ``entry``.  If ``output`` is not given, (H + 1,) arrays: the
-        first row that a share needs which begins with output row o, and the row behind the last that one needs which
-        ends before o.
-    """
+    """The rows of every map that a share of a block's output needs (paper 004, Section 3.2)."""
     rows = np.arange(layers[-1].shape.height + 1)
     needs = {layers[-1].name: output or (rows, rows)}
     heights = {entry: source.height} | {layer.name: layer.shape.height for layer in layers}

@@ -34,16 +34,6 @@ def _operators(ops: list[Op]) -> list[str]:
 def network_text(file: NetworkFile) -> str:
     """The text of a network file, with one line for each layer.
 
-    Parameters
-    ----------
-    file : NetworkFile
-        The content.
-
-    Returns
-    -------
-    str
-        TOML that reads back to an equal ``file``; keys with their default value are left out.
-
     Examples
     --------
     >>> from fluidb.formats import read_toml

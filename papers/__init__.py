@@ -18,23 +18,7 @@ __all__ = ["PAPERS", "Paper", "select"]
 
 
 def select(words: Sequence[str]) -> list[tuple[Paper, list[str]]]:
-    """Items by what a user calls them.
-
-    Parameters
-    ----------
-    words : sequence of str
-        Names of items or of papers; ``all``, or nothing, for everything.
-
-    Returns
-    -------
-    list of (Paper, list of str)
-        Each paper that is asked for, and its items, in the order of its list.
-
-    Raises
-    ------
-    InputError
-        If a name is unknown, or two papers use one name.
-    """
+    """Items by what a user calls them."""
     known = [name for paper in PAPERS for name in (paper.name, *paper.items)]
     twice = [name for name in known if known.count(name) > 1]
     if twice:

@@ -86,25 +86,7 @@ def _ours(folder: Path) -> bool:
 
 
 def check_results(folder: Path, paper: Paper) -> Path:
-    """Refuse, before any work is done, a folder that is not ours.
-
-    Parameters
-    ----------
-    folder : Path
-        Where results are to go; one with results in it is brought up to date.
-    paper : Paper
-        Whose results.
-
-    Returns
-    -------
-    Path
-        The folder of this paper's results: ``folder``, or one inside it.
-
-    Raises
-    ------
-    InputError
-        If it holds something else, cannot be written, or pictures cannot be drawn.
-    """
+    """Refuse, before any work is done, a folder that is not ours."""
     own = folder / paper.folder
     for place in dict.fromkeys((folder, own)):
         check_resumable(place, "fluidb reproduce", ours=_ours(place))
@@ -115,24 +97,7 @@ def check_results(folder: Path, paper: Paper) -> Path:
 
 
 def write_results(folder: Path, paper: Paper, items: Iterable[Item], lab: Lab) -> None:
-    """Write items as they come, then the page over all that the folder holds.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder of results.
-    paper : Paper
-        Whose results.
-    items : iterable of Item
-        What is reproduced.
-    lab : Lab
-        How: a reduced form says so.
-
-    Raises
-    ------
-    InputError
-        If the file system refuses.
-    """
+    """Write items as they come, then the page over all that the folder holds."""
     for item in items:
         record = {"schema": SCHEMA, "made_with": versions(lab), **content(item)}
         write_file(folder / f"{item.name}.json", json.dumps(record, indent=1, allow_nan=False) + "\n", replace=True)

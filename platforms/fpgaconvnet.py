@@ -59,32 +59,7 @@ def import_platform(
     word_bits: int | None = None,
     bram_kbit: int = 18,
 ) -> Board:
-    """Make a board from fpgaConvNet's description of it.
-
-    Parameters
-    ----------
-    path : Path
-        The TOML file: ``[device] name, part``, ``[resources] DSP, BRAM, URAM, FF, LUT``, ``[system]
-        board_frequency`` in MHz, ``memory_bandwidth`` in Gb/s; other keys are ignored.
-    name : str, optional
-        The board's name; if not given, the device's.
-    clock_mhz, bandwidth_gb_s : float, optional
-        Replace what the file says; needed if it says nothing.
-    word_bits : int, optional
-        Width of activations and weights, which the file does not state; 16 if not given.
-    bram_kbit : int
-        Size of a block RAM in Kb. Some files count blocks of 36 Kb.
-
-    Returns
-    -------
-    Board
-        The board, each number with its source.
-
-    Raises
-    ------
-    InputError
-        With a line for every fault of the file, and for a clock or bandwidth that neither it nor the caller states.
-    """
+    """Make a board from fpgaConvNet's description of it."""
     if not path.is_file():
         raise InputError(f"{path}: expected a file to import, found none")
     if name is not None and not re.fullmatch(NAME, name):

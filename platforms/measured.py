@@ -102,33 +102,7 @@ class MeasuredDevice(TimedDevice):
 def import_times(
     path: Path, file: Path, network: str, stages: int, name: str | None = None, gathers: Path | None = None
 ) -> MeasuredDevice:
-    """Make a device from measured times.
-
-    Parameters
-    ----------
-    path : Path
-        CSV with the columns stage, batch, seconds, and width where times depend on it.
-    file : Path
-        Where the device's file will be written; the paths of the CSV files start at its folder.
-    network : str
-        Name of the network that was measured.
-    stages : int
-        Its stages.
-    name : str, optional
-        The device's name; if not given, that of the CSV.
-    gathers : Path, optional
-        CSV with the times of gathers.
-
-    Returns
-    -------
-    MeasuredDevice
-        The device.
-
-    Raises
-    ------
-    InputError
-        With a line for every fault of the CSV files.
-    """
+    """Make a device from measured times."""
     tables = {"table": path} | ({} if gathers is None else {"gather_table": gathers})
     content = {
         "name": name or plain_name(path.stem),

@@ -9,16 +9,6 @@ from .platform import Platform
 def platform_text(platform: Platform) -> str:
     """The text of a platform file, of any kind.
 
-    Parameters
-    ----------
-    platform : Platform
-        A board or device.
-
-    Returns
-    -------
-    str
-        TOML that reads back to an equal ``platform``.
-
     Examples
     --------
     >>> from fluidb.platforms import load_platform

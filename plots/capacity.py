@@ -21,20 +21,7 @@ VERDICTS = {KEPT: (COLOURS[2], "o"), UNDECIDED: (COLOURS[4], "D"), NOT_KEPT: (CO
 
 
 def draw_capacity(found: Capacity, requirements: Sequence[Requirement]) -> Figure:
-    """Draw the required figures over the arrival rate, with their intervals, their bounds and the verdicts.
-
-    Parameters
-    ----------
-    found : Capacity
-        What was found.
-    requirements : sequence of Requirement
-        What was asked, in the order of the probes' estimates.
-
-    Returns
-    -------
-    Figure
-        A panel for each requirement, all over the same rates.
-    """
+    """Draw the required figures over the arrival rate, with their intervals, their bounds and the verdicts."""
     with canvas(6.5, 1.2 + 2.5 * len(requirements)) as figure:
         panels = figure.subplots(len(requirements), 1, sharex=True, squeeze=False)[:, 0]
         for index, (axes, item) in enumerate(zip(panels, requirements, strict=True)):

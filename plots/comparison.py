@@ -25,16 +25,6 @@ def draw_comparison(found: Comparison) -> Figure:
 
     A panel is a case at one SLO, with the arrival rate to the right; or a case at one rate, with the SLO to the
     right; or, where a case has a single point, its contenders beside each other.
-
-    Parameters
-    ----------
-    found : Comparison
-        What to draw.
-
-    Returns
-    -------
-    Figure
-        Two rows of panels for each four series of points.
     """
     series = _series(found.points)
     columns, bands = min(COLUMNS, len(series)), -(-len(series) // COLUMNS)

@@ -25,18 +25,6 @@ def draw_decisions(table: LatencyTable, found: DecisionTable) -> Figure:
 
     A map of pad or split for every group of points that decide alike; the throughput by batch size, with the smallest
     batch that fills the device; and that batch by width, if there are widths.
-
-    Parameters
-    ----------
-    table : LatencyTable
-        The device's times.
-    found : DecisionTable
-        What they imply.
-
-    Returns
-    -------
-    Figure
-        The panels.
     """
     title = f"{legible(found.network)} on {legible(found.platform)}"
     drawn = [found.points[place] for place in _some(len(found.points))]

@@ -15,20 +15,7 @@ if TYPE_CHECKING:
 
 
 def draw_fit(found: DeviceFit, title: str) -> Figure:
-    """Draw measured times with the fitted line, and residuals, a colour for each size of the kernel.
-
-    Parameters
-    ----------
-    found : DeviceFit
-        What was fitted.
-    title : str
-        What was measured.
-
-    Returns
-    -------
-    Figure
-        Two panels over GFLOP.
-    """
+    """Draw measured times with the fitted line, and residuals, a colour for each size of the kernel."""
     points = found.points
     work, measured_s = (np.array([getattr(item, key) for item in points]) for key in ("gflop", "measured_s"))
     residual_s = np.array([item.residual_s for item in points])

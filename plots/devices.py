@@ -13,18 +13,7 @@ if TYPE_CHECKING:
 
 
 def draw_devices(found: Sequence[Study]) -> Figure:
-    """Draw the average time and the data sent over the number of devices.
-
-    Parameters
-    ----------
-    found : sequence of Study
-        The partitions for every number of devices.
-
-    Returns
-    -------
-    Figure
-        Times above, data below.
-    """
+    """Draw the average time and the data sent over the number of devices."""
     counts, every = [len(item.every.devices) for item in found], [item.every for item in found]
     name, scale = durations(max(item.average_s for item in every))
     with canvas(6.0, 5.0) as figure:

@@ -36,18 +36,6 @@ def draw_explanation(found: Explanation, b: int) -> Figure:
     Above, the roofline with every layer at one batch size, beside what the time
     of each batch size goes into; below, the share of the time in which each
     layer makes MACs, for every batch size, in columns as wide as the layer's time.
-
-    Parameters
-    ----------
-    found : Explanation
-        What to draw.
-    b : int
-        Batch size of the roofline, and of the widths of the columns.
-
-    Returns
-    -------
-    Figure
-        The three pictures.
     """
     design = found.design
     width = float(np.clip(0.095 * len(found.layers) + 1.2, 9.0, 17.0))

@@ -21,20 +21,7 @@ BUDGETS = (0.1, 0.3, 0.6, 1.0)
 
 
 def draw_front(front: Front, network: Network, platform: Board, options: SearchOptions) -> Figure:
-    """Draw each point of a front, and in steps the best objective within what is spent.
-
-    Parameters
-    ----------
-    front : Front
-        What was found.
-    network, platform, options
-        What it was found for.
-
-    Returns
-    -------
-    Figure
-        The objective over what a design takes.
-    """
+    """Draw each point of a front, and in steps the best objective within what is spent."""
     goal, scales = OBJECTIVES[options.objective], [SCALES[axis] for axis in front.over]
     takes = np.array([point.takes for point in front.points]) * [scale.factor for scale in scales]
     values = options.shown(np.array([point.objective for point in front.points]))

@@ -17,18 +17,7 @@ and bars lie upon each other: rows that are computed twice have a mixed colour."
 
 
 def draw_partition(found: PartitionExplanation) -> Figure:
-    """Draw the rows of each device as bars, layer by layer; rows that two bars have are computed twice.
-
-    Parameters
-    ----------
-    found : PartitionExplanation
-        The partition.
-
-    Returns
-    -------
-    Figure
-        A column for each layer, as high as its map; lines where blocks end, and devices exchange rows.
-    """
+    """Draw the rows of each device as bars, layer by layer; rows that two bars have are computed twice."""
     table = found.table
     layers = [(item, layer) for item in found.blocks for layer in item.layers]
     count, many = len(table.devices), len(layers) > NAMED

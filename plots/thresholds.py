@@ -17,16 +17,6 @@ def draw_thresholds(found: Sweep) -> Figure:
     """Draw accuracy over mean latency and over violations, a point for each threshold.
 
     Points that no other beats in all three are filled, and named by their threshold.
-
-    Parameters
-    ----------
-    found : Sweep
-        What was found.
-
-    Returns
-    -------
-    Figure
-        Two panels that share the accuracy.
     """
     accuracy = 100 * np.array([point.accuracy for point in found.points])
     best = np.array([point.pareto for point in found.points])

@@ -257,18 +257,7 @@ def count_thresholds(values: int) -> Ints:
 
 
 def log_of(samples: Samples) -> Log:
-    """What a choice needs of samples: a confidence for each count threshold at every exit but the last.
-
-    Parameters
-    ----------
-    samples : Samples
-        Of a network with an exit at every candidate.
-
-    Returns
-    -------
-    Log
-        The same samples in the same order.
-    """
+    """What a choice needs of samples: a confidence for each count threshold at every exit but the last."""
     counts = count_thresholds(samples.values)
     places = range(1, samples.exits)
     columns = [[samples.confidence_at(place, int(count)) for count in counts] for place in places]
@@ -279,10 +268,7 @@ def log_of(samples: Samples) -> Log:
 def levels_of(log: Log, confidences: Sequence[float]) -> NDArray[np.uint8]:
     """How many of the confidence thresholds each sample reaches: it leaves at all of these.
 
-    Returns
-    -------
-    (N, K, M) ndarray of uint8
-        From 0 to the number of thresholds.
+    Shapes: returns (N, K, M).
     """
     samples, candidates, columns = log.confidences.shape
     # samples last: they are read candidate by candidate
@@ -297,28 +283,7 @@ def find_setting(
 ) -> tuple[Setting, bool]:
     """Thresholds of a candidate that keep the precision and let most samples leave (Section 6.2).
 
-    Parameters
-    ----------
-    log : Log
-        The samples.
-    candidate : int
-        Counted from 1.
-    levels : (N, K, M) ndarray of uint8
-        As :func:`levels_of` gives them.
-    alive : (N,) ndarray of bool
-        Samples that reach the candidate: those that no earlier exit answers.
-    goal : ExitGoal
-        The precision to keep, the guard and the thresholds.
-    settled : (N,) ndarray of float64
-        Score of each sample's answer at the exits so far, at the end for those that are ``alive``.
-
-    Returns
-    -------
-    setting : Setting
-        The pair of the highest exit rate among those that keep the precision; of two, the one of higher precision,
-        then of the higher confidence, then of the higher count.  If no pair keeps it, that of the highest precision.
-    kept : bool
-        Whether it keeps the precision.
+    Shapes: ``levels`` (N, K, M), ``alive`` (N,), ``settled`` (N,).
     """
     scores, end, number = log.scores[:, candidate - 1], log.scores[:, -1], len(goal.confidences)
     own = end.sum()
@@ -352,21 +317,7 @@ def find_setting(
 def precision_margin(total: Floats, squares: Floats | None, end: Floats, goal: ExitGoal) -> Floats:
     """By how much scores exceed what a goal keeps of the network's own; with the guard ``"bound"``, what is sure of it.
 
-    Parameters
-    ----------
-    total : ndarray of float64
-        Sums of the scores of all samples, for several thresholds.
-    squares : ndarray of float64, of the same shape, optional
-        For the guard ``"bound"``: sums of the squares of what each sample has beyond its part of what is kept.
-    end : (N,) ndarray of float64
-        Scores at the end of the network.
-    goal : ExitGoal
-        The precision and the guard.
-
-    Returns
-    -------
-    ndarray of float64
-        Sums over samples; the precision is kept where they are positive.
+    Shapes: ``end`` (N,).
     """
     margin: Floats = total - goal.searched * end.sum()
     if goal.guard != "bound":
@@ -379,17 +330,7 @@ def precision_margin(total: Floats, squares: Floats | None, end: Floats, goal: E
 def moving_on(staying: NDArray[np.bool_], batch: int) -> Ints:
     """Samples of each whole batch that move on; the last batch is left out if it is not whole.
 
-    Parameters
-    ----------
-    staying : (N,) ndarray of bool
-        Whether each sample moves on, in the order of the log.
-    batch : int
-        Samples of a batch.
-
-    Returns
-    -------
-    (floor(N / batch),) ndarray of int64
-        Their number by batch.
+    Shapes: ``staying`` (N,).
     """
     whole = len(staying) // batch
     return np.asarray(staying[: whole * batch].reshape(whole, batch).sum(axis=1), dtype=np.int64)
@@ -398,19 +339,7 @@ def moving_on(staying: NDArray[np.bool_], batch: int) -> Ints:
 def pattern_row(moving: Ints, width: int, bins: int) -> Ints:
     """A row of the batching-pattern matrix: how many batches have each number of moving samples (Section 6.3.2).
 
-    Parameters
-    ----------
-    moving : (k,) ndarray of int64
-        Samples of each batch that move on.
-    width : int
-        Width of a bin, v: bin j holds (j - 1) v + 1 to j v samples, and bin 0 none.
-    bins : int
-        Bins after the first, h.
-
-    Returns
-    -------
-    (h + 1,) ndarray of int64
-        Batches in each bin.
+    Shapes: ``moving`` (k,), returns (h + 1,).
     """
     return np.bincount(-(-moving // width), minlength=bins + 1).astype(np.int64)
 
@@ -423,21 +352,7 @@ def bin_sizes(width: int, bins: int, batch: int) -> Ints:
 def time_row(stage_s: Floats, after: int, candidate: int, batch: int, width: int, bins: int) -> Floats:
     """A row of the inference-time matrix: both stages, by the batch size of the second (Section 6.3.1).
 
-    Parameters
-    ----------
-    stage_s : (K + 2, K + 2, b_max + 1) ndarray of float64
-        T(a, b, B); 0 for B = 0.
-    after, candidate : int
-        Where the first of the two stages begins and ends; the second goes on to the end of the network.
-    batch : int
-        Samples of the first stage.
-    width, bins : int
-        As :func:`pattern_row` takes them.
-
-    Returns
-    -------
-    (h + 1,) ndarray of float64
-        t[i, j].
+    Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1), returns (h + 1,).
     """
     row: Floats = stage_s[after, candidate, batch] + stage_s[candidate, -1, bin_sizes(width, bins, batch)]
     return row
@@ -446,19 +361,7 @@ def time_row(stage_s: Floats, after: int, candidate: int, batch: int, width: int
 def average_latency(time_s: Floats, pattern: Ints, sizes: Ints, batch: int) -> float:
     """Average latency of a sample with one exit (Equation 2).
 
-    Parameters
-    ----------
-    time_s, pattern : (h + 1,) ndarray
-        The rows t[i, j] and C[i, j] of a candidate.
-    sizes : (h + 1,) ndarray of int64
-        Samples that move on in each bin.
-    batch : int
-        Samples of a batch, n.
-
-    Returns
-    -------
-    float
-        In seconds.
+    Shapes: ``time_s, pattern`` (h + 1,), ``sizes`` (h + 1,).
 
     Examples
     --------
@@ -483,21 +386,7 @@ def exceeded_by(sizes: Ints, share: float) -> int:
 def choose_exits(log: Log, stage_s: Floats, goal: ExitGoal, allowed: Collection[int] | None = None) -> ExitChoice:
     """Choose exits one after the other, each with its thresholds (Sections 6.1 to 6.4).
 
-    Parameters
-    ----------
-    log : Log
-        At least one whole batch.
-    stage_s : (K + 2, K + 2, b_max + 1) ndarray of float64
-        T(a, b, B): time of the layers behind a up to b and of the head of b, for a batch of B; 0 for B = 0.
-    goal : ExitGoal
-        Batch size, precision and share of slow batches.
-    allowed : collection of int, optional
-        Candidates that may be taken; all if not given.
-
-    Returns
-    -------
-    ExitChoice
-        Exits, thresholds, and what became of every candidate in every step.
+    Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1).
     """
     levels = levels_of(log, goal.confidences)
     alive = np.ones(len(log.scores), dtype=np.bool_)
@@ -589,23 +478,7 @@ def replay_exits(
 ) -> LogReplay:
     """Run a log through exits in whole batches, each of which runs alone; survivors are compacted (Section 4.2).
 
-    Parameters
-    ----------
-    log : Log
-        At least one whole batch.
-    stage_s : (K + 2, K + 2, b_max + 1) ndarray of float64
-        T(a, b, B).
-    batch : int
-        Samples of a batch, n.
-    exits : sequence of int
-        Candidates that are exits, in order of depth.
-    settings : sequence of Setting
-        Thresholds of each.
-
-    Returns
-    -------
-    LogReplay
-        Latencies and precision. The precision is that of all samples, whole batches or not.
+    Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1).
     """
     alive = np.ones(len(log.scores), dtype=np.bool_)
     score = log.scores[:, -1].copy()

@@ -20,18 +20,7 @@ NEARLY = 1e-9
 def shares_of_latest(time_s: Floats, target_s: float) -> Floats:
     """The most of the latest exit, then of the one before, and so on, within a mean time (Equation 5).
 
-    Parameters
-    ----------
-    time_s : (E,) ndarray of float64
-        Time T_n of a sample that leaves at exit n, rising.
-    target_s : float
-        Largest mean time, T_th.
-
-    Returns
-    -------
-    (E,) ndarray of float64
-        Shares P_n, of which at most two are not 0: the budget that the latest exit leaves is used up by the first.  All
-        leave at exit 1 if even that takes longer.
+    Shapes: ``time_s`` (E,), returns (E,).
     """
     shares = np.zeros(len(time_s))
     if target_s >= time_s[-1]:
@@ -45,21 +34,7 @@ def shares_of_latest(time_s: Floats, target_s: float) -> Floats:
 def shares_of_best(time_s: Floats, accuracy: Floats, target_s: float) -> Floats:
     """The highest sum of P_n A_n within a mean time.
 
-    Parameters
-    ----------
-    time_s : (E,) ndarray of float64
-        Time T_n of a sample that leaves at exit n.
-    accuracy : (E,) ndarray of float64
-        Accuracy A_n of exit n.
-    target_s : float
-        Largest mean time, T_th.
-
-    Returns
-    -------
-    (E,) ndarray of float64
-        Shares P_n.  The best vertex of a linear program with one equality and one inequality, where at most two are not
-        0; so every exit and every pair of exits is tried.  Of equal ones the faster.  All leave at the fastest exit if
-        even that takes longer.
+    Shapes: ``time_s`` (E,), ``accuracy`` (E,), returns (E,).
     """
     exits = range(len(time_s))
     vertices = [{i: 1.0} for i in exits if time_s[i] <= target_s]
@@ -78,22 +53,7 @@ def shares_of_best(time_s: Floats, accuracy: Floats, target_s: float) -> Floats:
 def least_of_shares(sure: Floats, shares: Sequence[float] | Floats, *, literal: bool = False) -> list[float]:
     """The least value at each exit with which given shares of some samples leave.
 
-    Parameters
-    ----------
-    sure : (N, E - 1) ndarray of float64
-        How sure each sample's answer is at each exit but the last; larger is surer.
-    shares : (E,) sequence of float
-        Share of the samples that is to leave at each exit.
-    literal : bool
-        As the text is written: from the values at exit n the surest are dropped, as many as have left before.  Else
-        those of the samples that have left, whoever they are.
-
-    Returns
-    -------
-    list of float
-        One for each exit but the last: infinite if no sample is to leave there, minus infinite if all that have not
-        left before are.  Shares are counted from the first exit on and rounded up to whole samples, so that no mean
-        time grows; samples of equal values leave together.
+    Shapes: ``sure`` (N, E - 1).
     """
     count, left, before, found = len(sure), np.zeros(len(sure), dtype=np.bool_), 0, []
     for column, gone in zip(sure.T, np.cumsum(shares)[:-1], strict=True):

@@ -29,21 +29,6 @@ def split_pays(pad_s: float, split_s: float, gather_s: float) -> bool:
 
     Nobody terminated: it does not pay, since a gather takes no negative time.  Everybody did: it pays, since nothing is
     left to run.  The rule looks no further than the next stage.
-
-    Parameters
-    ----------
-    pad_s : float
-        Time of the stage that comes next with all samples in the tensor, B, also those that terminated earlier and are
-        still carried.
-    split_s : float
-        The same with the samples that have not terminated, B - E.
-    gather_s : float
-        Time to gather these at this decision point.
-
-    Returns
-    -------
-    bool
-        Whether to split.
     """
     return pad_s > split_s + gather_s  # Equation (1)
 
@@ -52,17 +37,7 @@ def split_pays(pad_s: float, split_s: float, gather_s: float) -> bool:
 def decision_map(time_s: Floats, gather_s: Floats) -> Bools:
     """Equation (1) at every decision point, for every batch.
 
-    Parameters
-    ----------
-    time_s : (P, b_max + 1) ndarray of float64
-        Time of the stage that comes next, by decision point and batch size.
-    gather_s : (P, b_max + 1) ndarray of float64
-        Time to gather so many samples there.
-
-    Returns
-    -------
-    (P, b_max + 1, b_max + 1) ndarray of bool
-        Whether to split, by decision point, places and terminated samples.
+    Shapes: ``time_s`` (P, b_max + 1), ``gather_s`` (P, b_max + 1), returns (P, b_max + 1, b_max + 1).
     """
     points, sizes = time_s.shape
     split = np.zeros((points, sizes, sizes), dtype=np.bool_)
@@ -80,15 +55,7 @@ def decision_map(time_s: Floats, gather_s: Floats) -> Bools:
 def ideal_batch_sizes(time_s: Floats) -> Ints:
     """Smallest batch that fills the device, for every width: the first whose throughput is nearly the largest.
 
-    Parameters
-    ----------
-    time_s : (W, b_max + 1) ndarray of float64
-        Time by width and batch size.
-
-    Returns
-    -------
-    (W,) ndarray of int64
-        The smallest B with B / T[B, w] >= 0.95 max over B' of B' / T[B', w].
+    Shapes: ``time_s`` (W, b_max + 1), returns (W,).
     """
     widths, sizes = time_s.shape
     ideal = np.ones(widths, dtype=np.int64)
@@ -108,12 +75,7 @@ def fill_sub_batches(sizes: Ints, ideal: Ints) -> None:
     Mended in two places.  As printed it begins with j = i, which moves a sub-batch into itself, and it may move more
     samples than there are.
 
-    Parameters
-    ----------
-    sizes : (W,) ndarray of int64
-        Samples of each width; afterwards, samples that run at each width.
-    ideal : (W,) ndarray of int64
-        Ideal batch size of each width.
+    Shapes: ``sizes`` (W,), ``ideal`` (W,).
     """
     for i in range(sizes.size):  # by decreasing width
         if sizes[i] == 0:
@@ -131,24 +93,7 @@ def reorganise_widths(sizes: Ints, time_s: Floats, gather_s: Floats, ideal: Ints
     The samples lie by decreasing width.  The sub-batches are runs of them, one after the other, and each runs at the
     width of its first sample; therefore their sizes say all.
 
-    Parameters
-    ----------
-    sizes : (W,) ndarray of int64
-        Samples of each width, at least one in all; their sum is at most b_max.
-    time_s : (W, b_max + 1) ndarray of float64
-        Time by width and batch size for as long as the sub-batches stay apart, e.g. from the input to the end
-        (:meth:`fluidb.tables.latency.LatencyTable.pass_s`).
-    gather_s : (b_max + 1,) ndarray of float64
-        Time to gather a sub-batch, by its size; zeros for Equation (2) as printed, which omits it.
-    ideal : (W,) ndarray of int64
-        Ideal batch size of each width (:func:`ideal_batch_sizes`).
-    into : (B,) ndarray of int64
-        Receives the size of each sub-batch; B is the number of samples, or more.
-
-    Returns
-    -------
-    int
-        Number of sub-batches; 1 if the batch is padded, which a tie is too.
+    Shapes: ``sizes`` (W,), ``time_s`` (W, b_max + 1), ``gather_s`` (b_max + 1,), ``ideal`` (W,), ``into`` (B,).
     """
     filled = sizes.copy()
     fill_sub_batches(filled, ideal)
@@ -173,16 +118,6 @@ def partition(sizes: Ints, time_s: Floats, gather_s: Floats, into: Ints) -> int:
 
     Only runs of the samples by decreasing width need to be tried: if a larger width never takes less time, then
     filling sub-batches of given sizes in this order makes no sub-batch wider than any other order does.
-
-    Parameters
-    ----------
-    sizes, time_s, gather_s, into
-        As of :func:`reorganise_widths`.
-
-    Returns
-    -------
-    int
-        Number of sub-batches; 1 if the batch is padded, which a tie is too.
     """
     total = sizes.sum()
     width_of = np.repeat(np.arange(sizes.size), sizes)

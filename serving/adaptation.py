@@ -157,21 +157,7 @@ class AdaptiveRun:
 def observe(log: Log, start_s: Floats, finish_s: Floats, exit_of: Ints, starts: Ints, whole_s: Floats) -> Observation:
     """What consecutive batches did.
 
-    Parameters
-    ----------
-    log : Log
-        The answers of all requests.
-    start_s, finish_s, exit_of : (N,) ndarray
-        What happened to all requests.
-    starts : (Q + 1,) ndarray of int64
-        First request of each of the Q batches, and the one behind the last.
-    whole_s : (b_max + 1,) ndarray of float64
-        Time of a batch without exits.
-
-    Returns
-    -------
-    Observation
-        Precision, slow share and latencies.
+    Shapes: ``start_s, finish_s, exit_of`` (N,), ``starts`` (Q + 1,), ``whole_s`` (b_max + 1,).
     """
     rows = np.arange(starts[0], starts[-1])
     took_s = finish_s[rows] - start_s[rows]
@@ -311,41 +297,7 @@ def adapt(
 ) -> AdaptiveRun:
     """Serve requests with PAME, and let exits and thresholds follow what arrives.
 
-    Parameters
-    ----------
-    log : Log
-        What the network would answer to each request, at every candidate.  What a request would have answered
-        elsewhere than at its exit is known to whoever chooses again: the paper's rehearsal, which takes no time here.
-    arrival_s : (N,) ndarray of float64
-        When each request arrives, in order.
-    stage_s : (K + 2, K + 2, b_max + 1) ndarray of float64
-        T(a, b, B) of the device.
-    goal : ExitGoal
-        What must be kept; its batch is the policy's.
-    exits : Exits
-        What holds at the beginning.
-    past : Log
-        The log by which those were chosen.
-    scheduler : Scheduler
-        The policy ``pame`` with its parameters.
-    window : int
-        Batches that are looked at together, and after a change at least those served since. 0 adapts nothing.
-    slo_s : float, optional
-        SLO, where the timeout is a share of it.
-    hardware : sequence of Hardware
-        Other hardware, in order of time.
-    load : (b_max + 1,) sequence of float, optional
-        Share of the device that a batch takes, if it has several lanes (:class:`fluidb.tables.LatencyTable`).
-
-    Returns
-    -------
-    AdaptiveRun
-        What happened to every request, and every change.
-
-    Raises
-    ------
-    InputError
-        If a batch is larger than the times, or the log has other candidates.
+    Shapes: ``arrival_s`` (N,), ``stage_s`` (K + 2, K + 2, b_max + 1).
     """
     candidates, most = log.candidates, stage_s.shape[-1] - 1
     if goal.batch > most:

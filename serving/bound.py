@@ -33,21 +33,7 @@ def least_work(
     :attr:`LatencyTable.speedup` times as much work done in a second, and no sample
     leaves sooner.
 
-    Parameters
-    ----------
-    table : LatencyTable
-        Times of the NPU.
-    exits : (N,) ndarray of int64
-        1-based exit of each request.
-    steps : (N,) ndarray of int64
-        How often the last stage runs for each.
-    slo_s : (N,) ndarray of float64
-        Latency objective of each request.
-
-    Returns
-    -------
-    (N,) ndarray of float64
-        Seconds; infinite for a request that violates its objective even when it runs alone.
+    Shapes: ``exits`` (N,), ``steps`` (N,), ``slo_s`` (N,), returns (N,).
     """
     segments, last = table.segments(by_layer=True), len(table.exits)
     work_s = np.empty(len(exits))
@@ -99,16 +85,7 @@ def least_tardy(release_s: NDArray[np.float64], due_s: NDArray[np.float64], work
     the set ends earliest.  The others run in order.  When the machine becomes idle, the set becomes empty, because
     earlier jobs can then delay no later job.
 
-    Parameters
-    ----------
-    release_s, due_s, work_s : (N,) ndarray of float64
-        Release time, due time and duration of each job;
-        release times and due times do not decrease.
-
-    Returns
-    -------
-    int
-        Jobs that miss their due times.
+    Shapes: ``release_s, due_s, work_s`` (N,).
     """
     kept = np.empty((4, release_s.size))
     tardy = n = 0
@@ -155,15 +132,7 @@ def least_tardy_at_once(due_s: NDArray[np.float64], work_s: NDArray[np.float64])
 
     Source: Moore, Management Science 15(1), 1968.
 
-    Parameters
-    ----------
-    due_s, work_s : (N,) ndarray of float64
-        Due time and duration of each job; due times do not decrease.
-
-    Returns
-    -------
-    int
-        Jobs that miss their due times.
+    Shapes: ``due_s, work_s`` (N,).
     """
     kept: list[float] = []  # a heap of the works of those that are in time, negative: the longest is its first
     end_s = 0.0

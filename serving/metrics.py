@@ -366,18 +366,7 @@ def _exit(
 def variance_within(batch: NDArray[np.int64], values: NDArray[Any]) -> float:
     """Mean over batches of the variance of a value in each batch.
 
-    Parameters
-    ----------
-    batch : (N,) ndarray of int64
-        The batch of each request, counted from 1; requests with 0 are left out.
-    values : (N,) ndarray
-        The value of each request.
-
-    Returns
-    -------
-    float
-        The variance of the members themselves, not an estimate for others: 0 for a batch of one.  0 also without any
-        batch.
+    Shapes: ``batch`` (N,), ``values`` (N,).
     """
     inside = batch > 0
     members, own = batch[inside], values[inside].astype(np.float64)

@@ -36,18 +36,7 @@ ROUNDING = 1e-9
 
 
 def requests_for(quantile: float) -> int:
-    """The least number of independent requests that bound a quantile on both sides.
-
-    Parameters
-    ----------
-    quantile : float
-        In (0, 1).
-
-    Returns
-    -------
-    int
-        So many that :data:`RARE` of them are expected on either side.
-    """
+    """The least number of independent requests that bound a quantile on both sides."""
     return math.ceil(RARE / min(quantile, 1 - quantile) - 1e-9)
 
 
@@ -111,13 +100,7 @@ class OneRun:
         self._told = min(self.independent, self._count / dependence(side, self._starts))
 
     def mean(self) -> RunInterval:
-        """The mean latency: Student's interval, corrected for skewness (Hall, JRSS B, 1992).
-
-        Returns
-        -------
-        RunInterval
-            Without an interval also if a request did not return.
-        """
+        """The mean latency: Student's interval, corrected for skewness (Hall, JRSS B, 1992)."""
         if self.independent < LEAST:
             return self._too_short(LEAST, self._told)
         if not math.isfinite(self.ordered_s[-1]):
@@ -136,10 +119,7 @@ class OneRun:
     def share(self, chosen: NDArray[np.bool_]) -> RunInterval:
         """The share of requests with a property: Wilson's interval, with as many requests as are independent.
 
-        Parameters
-        ----------
-        chosen : (N,) ndarray of bool
-            Which requests have it.
+        Shapes: ``chosen`` (N,).
         """
         if self.independent < LEAST:
             return self._too_short(LEAST, self._told)
@@ -150,13 +130,7 @@ class OneRun:
         return RunInterval(Interval(low, share_interval(max(share, rare), count, self._t).high), 0)
 
     def quantile(self, quantile: float) -> RunInterval:
-        """A percentile: the latencies at the ranks between which the share of requests below it lies.
-
-        Parameters
-        ----------
-        quantile : float
-            In (0, 1).
-        """
+        """A percentile: the latencies at the ranks between which the share of requests below it lies."""
         need = max(LEAST, requests_for(quantile))
         if self.independent < need:
             return self._too_short(need, self._told)
@@ -183,18 +157,7 @@ class OneRun:
 def part_starts(fresh: NDArray[np.bool_], parts: int) -> NDArray[np.int64]:
     """Cut a run into parts of about the same length, where the system was empty if it was.
 
-    Parameters
-    ----------
-    fresh : (N,) ndarray of bool
-        Whether each request found the system empty.
-    parts : int
-        How many; at most N.
-
-    Returns
-    -------
-    (parts,) ndarray of int64
-        The first request of each part.  Each but the first begins at an equal share of the run, or at the
-        first request after it that found the system empty, if that comes before the next share.
+    Shapes: ``fresh`` (N,), returns (parts,).
     """
     equal = np.arange(parts + 1) * len(fresh) // parts
     found = np.append(np.flatnonzero(fresh), len(fresh))
@@ -207,17 +170,7 @@ def part_starts(fresh: NDArray[np.bool_], parts: int) -> NDArray[np.int64]:
 def dependence(values: NDArray[np.generic], starts: NDArray[np.int64]) -> float:
     """By what factor the variance of a mean is larger than if the values were independent; at least 1.
 
-    Parameters
-    ----------
-    values : (N,) ndarray
-        In order of time.
-    starts : (P,) ndarray of int64
-        The first value of each part of the run.
-
-    Returns
-    -------
-    float
-        1 also if all values are equal.
+    Shapes: ``values`` (N,), ``starts`` (P,).
     """
     numbers = values.astype(np.float64)
     alone = len(values) * float(numbers.var())

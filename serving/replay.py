@@ -84,20 +84,7 @@ def simulate(
 
 
 def record_runs(replay: Replay, scheduler: Scheduler) -> Replay:
-    """Replay once more and keep every run, for a timeline; the first replay knows how many there are.
-
-    Parameters
-    ----------
-    replay : Replay
-        What :func:`simulate` returned.
-    scheduler : Scheduler
-        The policy that it was given.
-
-    Returns
-    -------
-    Replay
-        The same, with its runs.
-    """
+    """Replay once more and keep every run, for a timeline; the first replay knows how many there are."""
     launches = replay.launches
     room = int(launches.sum()), int(launches.sum(axis=(0, 1)) @ np.arange(launches.shape[2]))
     return _replay(replay.table, replay.traffic, scheduler, replay.until_s, room)
@@ -216,40 +203,7 @@ def play(
     progress: Callable[[int, int], None] | None = None,
     events: int = EVENTS,
 ) -> LoopRun:
-    """Run the event loop to its end.
-
-    Parameters
-    ----------
-    scheduler : Scheduler
-        The policy.
-    work : RequestArrays
-        The requests.
-    device : DeviceArrays
-        What serves them.
-    rules : Rules
-        The policy's parameters, memory and limits.
-    lanes : int
-        Lanes of the device to use.
-    until_s : float
-        When to stop.
-    room : (int, int)
-        Runs, and samples in them, that are recorded.
-    progress : callable, optional
-        Called with the requests that returned, and their number.  It may change what the policy and the device were
-        given, which then holds for what starts later.
-    events : int
-        Instants between two calls of it.
-
-    Returns
-    -------
-    LoopRun
-        What happened.
-
-    Raises
-    ------
-    InputError
-        If the policy broke its contract.
-    """
+    """Run the event loop to its end."""
     count, (runs, members) = len(work.requests), room
     state = begin(count, lanes, rules.b_max)
     record = Record(

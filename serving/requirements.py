@@ -162,22 +162,7 @@ def parse_requirement(text: str, what: str = "requirement") -> Requirement:
 
 
 def check_stated(requirements: Iterable[Requirement], **stated: object) -> None:
-    """Refuse a requirement on a figure that the inputs do not state, before anything is simulated.
-
-    Parameters
-    ----------
-    requirements : iterable of Requirement
-        What is required.
-    **stated : object or None
-        By name of a figure: what it is computed from, ``None`` if the input does not have it.  ``mac_share``
-        needs the ``peak_macs_per_s`` of a latency table, ``accuracy`` the ``correct`` of a trace, ``accuracy_misses``
-        its ``min_accuracy``, ``width_variance`` its ``width``.
-
-    Raises
-    ------
-    InputError
-        If a figure is required that is computed from ``None``.
-    """
+    """Refuse a requirement on a figure that the inputs do not state, before anything is simulated."""
     for item in requirements:
         if item.name in stated and stated[item.name] is None:
             raise InputError(f'requirement: "{item.text}": {_UNKNOWN[item.name]}')

@@ -24,22 +24,7 @@ class Interval(NamedTuple):
 
 
 def share_interval(share: float, count: float, t: float) -> Interval:
-    """Wilson's interval of a share (Wilson, JASA 1927), with any multiple of the standard error.
-
-    Parameters
-    ----------
-    share : float
-        Share of observations with the property.
-    count : float
-        Independent observations, or as many as dependent ones are worth.
-    t : float
-        Standard errors on either side, e.g. :func:`student_t`.
-
-    Returns
-    -------
-    Interval
-        Bounds in [0, 1].
-    """
+    """Wilson's interval of a share (Wilson, JASA 1927), with any multiple of the standard error."""
     weight = t * t / count
     centre = (share + weight / 2) / (1 + weight)
     half = t / (1 + weight) * math.sqrt(share * (1 - share) / count + weight / (4 * count))
@@ -71,16 +56,6 @@ def welch_interval(values: NDArray[np.float64], others: NDArray[np.float64]) -> 
     """Interval of the difference of two means, ``values`` less ``others``, of independent runs (Welch, 1947).
 
     Variances need not be equal; degrees of freedom are Satterthwaite's, rounded down.
-
-    Parameters
-    ----------
-    values, others : (N,), (M,) ndarray
-        A figure of each run.
-
-    Returns
-    -------
-    Interval or None
-        ``None`` if either has fewer than two runs.
     """
     if min(len(values), len(others)) < 2:
         return None
@@ -101,15 +76,7 @@ def warm_up(values: NDArray[np.float64]) -> int:
     The observations are averaged in groups of five.  The transient ends at the group
     from which the standard error of the mean is smallest, at most at half of the groups.
 
-    Parameters
-    ----------
-    values : (N,) ndarray of float64
-        Observations in order of time.
-
-    Returns
-    -------
-    int
-        Observations in the transient, a multiple of 5.
+    Shapes: ``values`` (N,).
     """
     count = len(values) // 5
     means = values[: 5 * count].reshape(-1, 5).mean(axis=1)

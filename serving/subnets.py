@@ -54,18 +54,7 @@ class SubNetSummary:
 
 
 def stated_of(table: LatencyTable) -> dict[str, object]:
-    """What the figures of SubNets are computed from, by name of the figure; ``None`` where the table does not have it.
-
-    Parameters
-    ----------
-    table : LatencyTable
-        The latency table.
-
-    Returns
-    -------
-    dict of str to object or None
-        As :func:`fluidb.serving.requirements.check_stated` takes it.
-    """
+    """Inputs of the figures of SubNets, by name of the figure; ``None`` where the table does not state them."""
     accuracies = [net.accuracy for net in table.subnets or []]
     known = accuracies if accuracies and None not in accuracies else None
     reuse = table.reuse
@@ -84,18 +73,7 @@ def swaps_of(states: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def summarise_subnets(replay: Replay) -> SubNetSummary | None:
-    """The figures of SubNets; ``None`` if the latency table has none.
-
-    Parameters
-    ----------
-    replay : Replay
-        What the simulation did.
-
-    Returns
-    -------
-    SubNetSummary or None
-        The figures.
-    """
+    """The figures of SubNets; ``None`` if the latency table has none."""
     table, asked = replay.table, replay.traffic.trace.min_accuracy
     if table.subnets is None:
         return None

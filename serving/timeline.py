@@ -26,18 +26,7 @@ QUEUE = 0
 
 
 def check_timeline_size(replay: Replay) -> None:
-    """Refuse, before it is recorded, a timeline that is too long for viewers.
-
-    Parameters
-    ----------
-    replay : Replay
-        What the simulation did, with every run or without.
-
-    Raises
-    ------
-    InputError
-        If there may be more than :data:`MAX_EVENTS` events.
-    """
+    """Refuse, before it is recorded, a timeline that is too long for viewers."""
     # a slice for each run; arrival, exit and at most four changes of counters for each request;
     # one event and at most one merge for each preemption; a swap for each change of state
     events = int(replay.launches.sum()) + 6 * len(replay.traffic) + 2 * replay.preemptions
@@ -121,23 +110,7 @@ def _counter(name: str, unit: str, up_s: NDArray[np.float64], down_s: NDArray[np
 
 
 def timeline_events(replay: Replay) -> Iterator[Event]:
-    """Events of a replay, in order of time.
-
-    Parameters
-    ----------
-    replay : Replay
-        What the simulation did, with every run: ``simulate(..., record=True)``.
-
-    Yields
-    ------
-    dict
-        An event; ``ts`` and ``dur`` are microseconds.
-
-    Raises
-    ------
-    InputError
-        If the runs were not recorded.
-    """
+    """Events of a replay, in order of time."""
     if replay.runs is None:
         raise InputError("timeline: expected a replay with its runs, found none; simulate with record=True")
     yield from _metadata(replay.table, replay.lanes)

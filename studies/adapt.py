@@ -61,41 +61,7 @@ def serve_adaptively(
     then_samples: Path | None = None,
     then_times: Path | None = None,
 ) -> AdaptationResult:
-    """Serve a trace with a plan, and let exits and thresholds follow.
-
-    Parameters
-    ----------
-    folder : Path
-        A folder that ``fluidb exits -o`` wrote.
-    trace : Trace
-        When requests arrive.
-    samples : Path
-        The log that the plan was chosen by; requests draw from it.
-    policy : Scheduler or str
-        ``pame`` with its parameters.
-    window : int
-        Batches that are looked at together.
-    slo_s : float, optional
-        Where the timeout is a share of it.
-    seed : int
-        Of the samples that are drawn.
-    from_s : float, optional
-        When something changes.
-    then_samples : Path, optional
-        What requests that arrive from then on draw from.
-    then_times : Path, optional
-        Inference times of the hardware from then on.
-
-    Returns
-    -------
-    AdaptationResult
-        What happened, and every change.
-
-    Raises
-    ------
-    InputError
-        If a file cannot be read, or they do not fit each other.
-    """
+    """Serve a trace with a plan, and let exits and thresholds follow."""
     if (from_s is None) != (then_samples is None and then_times is None):
         raise InputError(
             "--from: expected it with --then-samples or --then-times, which begin then, and only with them"

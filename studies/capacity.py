@@ -113,25 +113,6 @@ def saturation_rate(table: LatencyTable, b_max: int | None = None, columns: Colu
     at the width of the sample or a wider one; a request needs every stage up to its exit.  Without widths of their own
     requests run at the largest width, and without steps a last stage that repeats runs as often as it can.  Lanes side
     by side share the device: together they are :attr:`LatencyTable.speedup` times as fast.
-
-    Parameters
-    ----------
-    table : LatencyTable
-        Times, and the exits' rates.
-    b_max : int, optional
-        Largest batch, if smaller than the table's.
-    columns : Columns
-        How widths and steps of requests are drawn; the mean is taken over 65,536 of them.
-
-    Returns
-    -------
-    float
-        Requests/s.
-
-    Raises
-    ------
-    InputError
-        If there is a column without that which it follows from.
     """
     sample, widths = add_columns(offline(_SAMPLE), 0, columns), table.widths or [math.inf]
     limit = min(b_max or table.b_max, table.b_max)
@@ -147,20 +128,7 @@ def saturation_rate(table: LatencyTable, b_max: int | None = None, columns: Colu
 
 
 def check_monotone(requirements: Sequence[Requirement], requests: int) -> None:
-    """Refuse requirements that a search by rate cannot decide.
-
-    Parameters
-    ----------
-    requirements : sequence of Requirement
-        What is required.
-    requests : int
-        Most requests at a rate, in all runs together.
-
-    Raises
-    ------
-    InputError
-        If there is none, if more traffic may mend one, or if there are too few requests for it.
-    """
+    """Refuse requirements that a search by rate cannot decide."""
     if not requirements:
         raise InputError('require: expected at least one requirement, found none; add e.g. --require "p99 <= 200ms"')
     faults = []

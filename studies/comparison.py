@@ -300,23 +300,7 @@ def _described(point: GridPoint, contenders: list[Standing]) -> PointResult:
 
 
 def read_comparison(path: Path) -> Comparison:
-    """Read what ``fluidb compare --json`` printed, or what it left in its folder.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    Comparison
-        The outcome.
-
-    Raises
-    ------
-    InputError
-        If it is missing, no JSON, or of another schema.
-    """
+    """Read what ``fluidb compare --json`` printed, or what it left in its folder."""
     return read_printed(Comparison, path, SCHEMA, "an earlier comparison", "fluidb compare SCENARIO --json")
 
 
@@ -368,22 +352,7 @@ class EarlierComparison(JsonRecord):
 
 
 def check_match(scenario: Scenario, earlier: Comparison, path: Path) -> None:
-    """Refuse, before any work is done, an earlier comparison of other points or contenders.
-
-    Parameters
-    ----------
-    scenario : Scenario
-        What will be run.
-    earlier : Comparison
-        What it will be held against.
-    path : Path
-        Where that came from, for the faults.
-
-    Raises
-    ------
-    InputError
-        If the two do not match, or one has a single seed and so no noise to tell from.
-    """
+    """Refuse, before any work is done, an earlier comparison of other points or contenders."""
     names = {item.name for item in scenario.contenders}
     here = {point.key: point for point in (_described(point, []) for point in scenario.points)}
     there = {point.key: point for point in earlier.points}
@@ -407,16 +376,6 @@ def against(now: Comparison, earlier: Comparison) -> EarlierComparison:
 
     Figures are paired by seed where both have the same seeds; else the means are
     held against each other by Welch's interval.
-
-    Parameters
-    ----------
-    now, earlier : Comparison
-        Two outcomes that match (see :func:`check_match`).
-
-    Returns
-    -------
-    EarlierComparison
-        What got worse, and what better.
     """
     there = {(point.key, item.name): item for point in earlier.points for item in point.contenders}
     worse: list[FigureChange] = []

@@ -63,24 +63,7 @@ def find_each(
     at: Workers,
     settings: Settings | None = None,
 ) -> Iterator[tuple[int, FoundDesign | InputError]]:
-    """Search for each of many networks and boards, except those whose design is kept already.
-
-    Parameters
-    ----------
-    asked : sequence of (Network, Platform, SearchOptions)
-        The searches.
-    read, keep : callable
-        Take what an earlier search kept, ``None`` if there is nothing; keep a design as soon as it is found.
-    at : Workers
-        What runs them.
-    settings : dict, optional
-        The other arguments of :func:`.search.search`.
-
-    Yields
-    ------
-    int, Found or InputError
-        Index and design, or why there is none: first those that are kept, then the others as they end.
-    """
+    """Search for each of many networks and boards, except those whose design is kept already."""
     missing = []
     for index, item in enumerate(asked):
         kept = read(item)
@@ -118,35 +101,7 @@ def design_each(
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[FoundDesign | InputError]:
-    """Find a design for each of many networks and boards.
-
-    Parameters
-    ----------
-    asked : sequence of (Network, Platform, SearchOptions)
-        The searches.
-    folder : Path, optional
-        Write each design, as soon as it is found, into a folder of its own in
-        this one, and take from there what the same search left.
-    settings : dict, optional
-        The other arguments of :func:`.search.search`.
-    replace : bool
-        Replace other designs of these names there.
-    scheduler, threads
-        As for :func:`.workers.workers`.
-    progress : callable, optional
-        Called with (designs there, designs in all).
-
-    Returns
-    -------
-    list of FoundDesign or InputError
-        The design of each, or why there is none, in the order of ``asked``.
-
-    Raises
-    ------
-    InputError
-        Before any search, if two would have one name, or the folder holds what may
-        not be replaced; later, if the cluster or the file system refuses.
-    """
+    """Find a design for each of many networks and boards."""
     names = [name_of(item) for item in asked]
     again = sorted({name for name in names if names.count(name) > 1})
     if again:

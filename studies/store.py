@@ -155,46 +155,13 @@ class ServingTable(NamedTuple):
 
 
 def find_engines(asked: Sequence[DesignRequest], store: Store, at: Workers) -> Iterator[tuple[int, ServingTable]]:
-    """Search NPUs, or take what earlier searches kept.
-
-    Parameters
-    ----------
-    asked : sequence of (Network, Platform, SearchOptions)
-        The searches.
-    store : Store
-        Where designs are kept.
-    at : Workers
-        What runs the searches.
-
-    Yields
-    ------
-    int, Engine
-        Index and NPU: first those that are kept, then the others as they are found.
-
-    Raises
-    ------
-    InputError
-        If no design fits a board, or the cluster or the file system refuses.
-    """
+    """Search NPUs, or take what earlier searches kept."""
     for index, found in in_order(find_each(asked, store.read_design, store.keep_design, at)):
         yield index, ServingTable.of(tabulate_latency(found.design, found.fbcb), found.design.tile)
 
 
 def traffic(point: GridPoint, seed: int) -> Traffic:
-    """What a run serves: it depends on point and seed, and not on the contender.
-
-    Parameters
-    ----------
-    point : GridPoint
-        The point of the grid.
-    seed : int
-        Seed of arrivals, where they are drawn, of exits, where the trace decides none, and of columns that are drawn.
-
-    Returns
-    -------
-    Traffic
-        Requests with their exits and objectives.
-    """
+    """What a run serves: it depends on point and seed, and not on the contender."""
     site, rate = point.site, point.rate_per_s
     if site.trace is not None:
         trace = site.trace
@@ -251,31 +218,7 @@ class GridRun(NamedTuple):
 
 
 def run_each(runs: Sequence[GridRun], store: Store, at: Workers) -> Iterator[tuple[int, RunTable, bool]]:
-    """Make runs, or take what an earlier comparison kept.
-
-    Parameters
-    ----------
-    runs : sequence of GridRun
-        What is to run.
-    store : Store
-        Where runs are kept.
-    at : Workers
-        What simulates them.
-
-    Yields
-    ------
-    index : int
-        Of the run: first those that are kept, then the others as they end.
-    table : RunTable
-        Its figures.
-    reused : bool
-        Whether it was kept.
-
-    Raises
-    ------
-    InputError
-        If a policy breaks its contract, or the cluster or the file system refuses.
-    """
+    """Make runs, or take what an earlier comparison kept."""
     keys = [[run.engine.inputs, run.key()] for run in runs]
     missing = []
     for index, key in enumerate(keys):

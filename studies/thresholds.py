@@ -69,23 +69,6 @@ class Sweep:
 def spread(first: float, last: float, count: int) -> list[float]:
     """Thresholds at equal distances, both ends included.
 
-    Parameters
-    ----------
-    first, last : float
-        The ends, 0 <= first < last.
-    count : int
-        Thresholds, at least 2.
-
-    Returns
-    -------
-    list of float
-        Rising; rounded to 12 digits, so that 0.65 is what a file means by 0.65.
-
-    Raises
-    ------
-    InputError
-        If ends or count are out of range.
-
     Examples
     --------
     >>> spread(0.5, 0.65, 4)
@@ -102,15 +85,7 @@ def spread(first: float, last: float, count: int) -> list[float]:
 def pareto(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Points that no other point beats: is as good in everything, and better in something.
 
-    Parameters
-    ----------
-    costs : (N, K) ndarray
-        What is to be small.
-
-    Returns
-    -------
-    (N,) ndarray of bool
-        Equal points stay together.
+    Shapes: ``costs`` (N, K), returns (N,).
 
     Examples
     --------

@@ -56,31 +56,7 @@ class Workers:
     def map(
         self, function: Callable[[Common, Task], Result], common: Common, tasks: Sequence[Task], *, wide: bool = False
     ) -> Iterator[tuple[int, Result | InputError]]:
-        """Run a function over tasks.
-
-        Parameters
-        ----------
-        function : callable
-            A function of a module, called with ``common`` and a task.
-        common : object
-            What all tasks need; it travels once.
-        tasks : sequence
-            One call each.
-        wide : bool
-            Whether a task uses all threads by itself: in this process such tasks run one after another.
-
-        Yields
-        ------
-        index : int
-            Index of the task; tasks come in the order in which they end.
-        outcome : object or InputError
-            What the function returned, or the fault it raised.
-
-        Raises
-        ------
-        InputError
-            If the cluster fails.
-        """
+        """Run a function over tasks."""
         made = made_with()
         if self.client is None:
             here, threads = (function, common), 1 if wide else self.threads
@@ -127,29 +103,7 @@ def _named(made: dict[str, str]) -> str:
 
 @contextmanager
 def workers(scheduler: str | None = None, threads: int | None = None) -> Iterator[Workers]:
-    """What is to run tasks.
-
-    Parameters
-    ----------
-    scheduler : str, optional
-        Address of a running Dask scheduler, ``tcp://host:port``, or ``local`` for a
-        cluster of processes on this machine; by default threads of this process.
-    threads : int, optional
-        In this process: threads, by default all cores.  Local: processes, by default
-        one for each core.  On a running cluster: threads of a task that is parallel in
-        itself, by default one, because a worker runs as many tasks as it has threads.
-
-    Yields
-    ------
-    Workers
-        They end with the block.
-
-    Raises
-    ------
-    InputError
-        If Dask is not installed, the scheduler does not answer or has no workers, or
-        they run other sources than this process.
-    """
+    """What is to run tasks."""
     if scheduler is None:
         yield Workers(threads)
         return
@@ -215,23 +169,7 @@ def _connected(address: Any) -> Client:
 
 
 def in_order(outcomes: Iterator[tuple[int, Result | InputError]]) -> Iterator[tuple[int, Result]]:
-    """Results as they come; of several faults, raise the one of the first task.
-
-    Parameters
-    ----------
-    outcomes : iterator of (int, object or InputError)
-        Of :meth:`Workers.map`.
-
-    Yields
-    ------
-    int, object
-        Index of a task and its result.
-
-    Raises
-    ------
-    InputError
-        As soon as every task before it has ended: the fault is then the same in every run.
-    """
+    """Results as they come; of several faults, raise the one of the first task."""
     done: set[int] = set()
     faults: dict[int, InputError] = {}
     for index, outcome in outcomes:

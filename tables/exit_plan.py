@@ -81,10 +81,7 @@ class InferenceTime(Table):
     def array(self) -> NDArray[np.float64]:
         """Times in seconds, T(a, b, B).
 
-        Returns
-        -------
-        (K + 2, K + 2, b_max + 1) ndarray of float64
-            0 for an empty batch, and from a place to itself or back.
+        Shapes: returns (K + 2, K + 2, b_max + 1).
         """
         ends = len(self.candidates) + 2
         times = np.zeros((ends, ends, self.b_max + 1))
@@ -251,23 +248,7 @@ class ExitPlan(Table):
 
 
 def read_plan(folder: Path) -> ExitPlan:
-    """Read the plan of a folder.
-
-    Parameters
-    ----------
-    folder : Path
-        A folder that ``fluidb exits -o`` wrote.
-
-    Returns
-    -------
-    ExitPlan
-        The plan.
-
-    Raises
-    ------
-    InputError
-        If it is missing or damaged, or a matrix that it was made from has changed.
-    """
+    """Read the plan of a folder."""
     check_folder(folder, "a folder with a plan of exits", "make one with `fluidb exits`")
     path = folder / EXITS_FILE
     plan = read_table(ExitPlan, path)

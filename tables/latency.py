@@ -378,17 +378,7 @@ class LatencyTable(Table, SparseRecord):
 def pair_rows(stage_s: NDArray[np.float64], variant: int = 0) -> list[LatencyRow]:
     """Rows of a table, for every pair of exits.
 
-    Parameters
-    ----------
-    stage_s : (E, b_max) ndarray of float64
-        Time of each stage by batch size.
-    variant : int
-        The variant that the times are of.
-
-    Returns
-    -------
-    list of LatencyRow
-        Sums of the stages between the two exits.
+    Shapes: ``stage_s`` (E, b_max).
     """
     count = len(stage_s)
     return [
@@ -399,18 +389,7 @@ def pair_rows(stage_s: NDArray[np.float64], variant: int = 0) -> list[LatencyRow
 
 
 def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
-    """Indices of the layers that are one row of a table together.
-
-    Parameters
-    ----------
-    layers : sequence of Layer
-        In execution order.
-
-    Yields
-    ------
-    list of int
-        A layer, and the memory-only layers of its stage that follow it, in the backbone or in the head as it is.
-    """
+    """Indices of the layers that are one row of a table together."""
     group: list[int] = []
     for index, layer in enumerate(layers):
         first = layers[group[0]] if group else layer

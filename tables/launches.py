@@ -25,19 +25,7 @@ class StageLaunches(Protocol):
 
 
 def launches_of(stages: Sequence[StageLaunches]) -> Launches:
-    """How often each stage ran, as a whole, with each batch size.
-
-    Parameters
-    ----------
-    stages : sequence of StageLaunches
-        Of a simulation's summary.  If its policy ran layer by layer, the runs of a stage are the
-        average over its layers.
-
-    Returns
-    -------
-    list of list of float
-        By stage, for b = 1..b_max.
-    """
+    """How often each stage ran, as a whole, with each batch size."""
     return [[count / stage.segments for count in stage.runs_by_batch] for stage in stages]
 
 
@@ -52,27 +40,7 @@ class _Results(JsonRecord):
 
 
 def read_launches(path: Path, b_max: int, network: str) -> Launches:
-    """Read how often stages ran, from the output of ``fluidb serve-sim --json``.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    b_max : int
-        Largest batch size of the search that uses them.
-    network : str
-        Name of the network of that search.
-
-    Returns
-    -------
-    list of list of float
-        By stage, for b = 1..b_max.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, no such output, of another network, or has larger batches.
-    """
+    """Read how often stages ran, from the output of ``fluidb serve-sim --json``."""
     what, command = "the results of a simulation", "fluidb serve-sim ... --json"
     results = read_printed(_Results, path, "fluidb.serve-sim-output/1", what, command)
     if results.network not in (None, network):

@@ -286,22 +286,6 @@ class PartitionTable(Table):
 
 
 def read_partition(folder: Path) -> PartitionTable:
-    """Read the partition of a folder.
-
-    Parameters
-    ----------
-    folder : Path
-        As ``fluidb dse NETWORK CLUSTER -o`` writes it.
-
-    Returns
-    -------
-    PartitionTable
-        The table.
-
-    Raises
-    ------
-    InputError
-        If it is missing or damaged.
-    """
+    """Read the partition of a folder."""
     check_folder(folder, "the folder of a partition", f"make it with `{PartitionTable.made_by}`")
     return read_table(PartitionTable, folder / PARTITION_FILE)

@@ -40,20 +40,7 @@ class Columns:
     slo_s: Constraint | Shares | None = None
 
     def useless(self, *, widths: object | None, steps: int, subnets: object | None) -> list[str]:
-        """Columns that change nothing where they are served.
-
-        Parameters
-        ----------
-        widths, subnets : object, optional
-            Those of the latency table, ``None`` if it has none.
-        steps : int
-            How often its last stage runs at most.
-
-        Returns
-        -------
-        list of str
-            A fault for each such column, which begins with its name.
-        """
+        """Columns that change nothing where they are served."""
         faults = []
         if self.width is not None and self.steps is None and widths is None:
             faults.append("width: expected a table with widths, or steps that follow from them, found neither")
@@ -73,26 +60,7 @@ def parse_columns(
     slo: str | None = None,
     named: Callable[[str], str] = str,
 ) -> Columns:
-    """Read which columns are to be drawn.
-
-    Parameters
-    ----------
-    width, steps, predict_width, min_accuracy, slo
-        What a user wrote, in the forms of :func:`.widths.parse_widths`, :func:`.widths.parse_steps`,
-        :func:`.constraints.parse_accuracies` and :func:`.constraints.parse_slos`; by default a column is not drawn.
-    named : callable
-        How a fault names the parameter, e.g. as an option.
-
-    Returns
-    -------
-    Columns
-        The columns.
-
-    Raises
-    ------
-    InputError
-        If a text is none of these forms.
-    """
+    """Read which columns are to be drawn."""
     return Columns(
         width=None if width is None else parse_widths(width, named("width")),
         steps=None if steps is None else parse_steps(steps, named("steps")),
@@ -103,30 +71,7 @@ def parse_columns(
 
 
 def add_columns(trace: Trace, seed: int, columns: Columns, *, predict_depth: float | None = None) -> Trace:
-    """Draw columns that a trace does not have, each from a random stream of its own.
-
-    Parameters
-    ----------
-    trace : Trace
-        Requests.
-    seed : int
-        Same seed, same columns.
-    columns : Columns
-        Which ones.
-    predict_depth : float, optional
-        Correlation (:func:`.predictions.predict`) of predictions with the steps of the trace, or with its exits if it
-        has none.  Where exits are drawn later, :func:`.traffic.prepare` predicts them.
-
-    Returns
-    -------
-    Trace
-        The requests with these columns.
-
-    Raises
-    ------
-    InputError
-        If a column is there already, or what it follows from is not.
-    """
+    """Draw columns that a trace does not have, each from a random stream of its own."""
     asked = {
         "width": columns.width, "steps": columns.steps, "predicted_depth": predict_depth,
         "predicted_width": columns.predict_width, "min_accuracy": columns.min_accuracy, "slo_s": columns.slo_s,

@@ -85,10 +85,7 @@ PRESETS = {
 def accuracies(model: AnswerModel, candidates: int) -> NDArray[np.float64]:
     """Accuracy at each candidate and at the end.
 
-    Returns
-    -------
-    (candidates + 1,) ndarray of float64
-        In the limit of many samples, for samples of usual difficulty.
+    Shapes: returns (candidates + 1,).
     """
     depth = np.arange(1, candidates + 1) * (SCALE + 1) / (candidates + 1)
     curve = model.lowest + (model.highest - model.lowest) / (1 + np.exp(-(depth - model.half_depth) / model.steepness))
@@ -105,36 +102,7 @@ def draw_answers(
     difficulty: float = 0.0,
     overconfidence: float = 0.0,
 ) -> Samples:
-    """Draw the answers of a network.
-
-    Parameters
-    ----------
-    model : AnswerModel
-        For instance one of ``PRESETS``.
-    candidates : int
-        Exits beside the end.
-    count : int
-        Samples.
-    seed : int
-        Same seed, same samples.
-    values : int
-        Principal values of an answer.  With more than one, as for a dense task, each value is right or wrong by itself,
-        and the score of an answer is the share that is right.
-    difficulty : float
-        Mean difficulty of the samples; 0 is usual, above they are harder.
-    overconfidence : float
-        Added to the margin from which confidence follows, but not to that which decides what is right.
-
-    Returns
-    -------
-    Samples
-        Confidences or principal values, and scores, at every candidate and at the end.
-
-    Raises
-    ------
-    InputError
-        If a number is out of range, or the samples would be too many for a file.
-    """
+    """Draw the answers of a network."""
     limits = {"candidates": (candidates, 1, 1000), "count": (count, 1, 10**8), "values": (values, 1, 10**6)}
     faults = [
         f"{name}: expected {low} to {high:,}, found {found:,}"
@@ -167,21 +135,7 @@ def draw_answers(
 
 
 def as_entropies(samples: Samples, classes: int) -> Samples:
-    """The same samples with entropies: those of answers whose other classes are all equally probable.
-
-    Parameters
-    ----------
-    samples : Samples
-        With confidences, the probability of the most probable class.
-    classes : int
-        Classes that answers tell apart, C.
-
-    Returns
-    -------
-    Samples
-        H = -p log p - (1 - p) log((1 - p) / (C - 1)) for each confidence p: the largest entropy that an answer of this
-        confidence can have.  Surer answers stay surer.
-    """
+    """The same samples with entropies: those of answers whose other classes are all equally probable."""
     p = np.clip(samples.confidences, 1 / classes, 1.0)
     rest = 1 - p
     others = np.log(np.where(rest > 0, rest, 1.0) / (classes - 1))

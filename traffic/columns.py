@@ -82,23 +82,7 @@ def collect(
 ) -> tuple[list[list[NDArray[Any]]], NDArray[np.bool_], NDArray[np.int64]]:
     """Read columns, and note faults.
 
-    Parameters
-    ----------
-    rows : iterator
-        Rows with the texts of these columns, in this order.
-    columns : sequence of Column
-        The columns that are read.
-    tally : Tally
-        Counts rows and their faults.
-
-    Returns
-    -------
-    pieces : list of list of ndarray
-        Values of each column, batch by batch, bad rows included.
-    good : (N,) ndarray of bool
-        Rows without a fault.
-    lines : (N,) ndarray of int64
-        The line of each row.
+    Shapes: ``good`` (N,), ``lines`` (N,).
     """
     pieces: list[list[NDArray[Any]]] = [[] for _ in columns]
     used, lines = [np.ones(0, dtype=np.bool_)], [np.zeros(0, dtype=np.int64)]

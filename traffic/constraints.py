@@ -46,17 +46,7 @@ class Constraint:
     def draw(self, generator: np.random.Generator, count: int) -> NDArray[np.float64]:
         """So many values.
 
-        Parameters
-        ----------
-        generator : Generator
-            Source of randomness.
-        count : int
-            How many.
-
-        Returns
-        -------
-        (count,) ndarray of float64
-            The values.
+        Shapes: returns (count,).
         """
         if self.form == "uniform":
             low, high = self.values
@@ -97,23 +87,6 @@ def _parse(
 def parse_accuracies(text: str, option: str = "min_accuracy") -> Constraint | Shares:
     """A distribution of accuracies.
 
-    Parameters
-    ----------
-    text : str
-        A form of :data:`FORMS` with its values, e.g. ``uniform:0.75,0.79``; or a value.
-    option : str
-        Name of the option, for faults.
-
-    Returns
-    -------
-    Constraint or Shares
-        The distribution.
-
-    Raises
-    ------
-    InputError
-        If the form is unknown, a value is no number, or not from 0 to 1.
-
     Examples
     --------
     >>> parse_accuracies("uniform:0.75,0.79").values
@@ -131,23 +104,6 @@ def parse_accuracies(text: str, option: str = "min_accuracy") -> Constraint | Sh
 
 def parse_slos(text: str, option: str = "slo") -> Constraint | Shares:
     """A distribution of latency objectives in seconds, written as durations.
-
-    Parameters
-    ----------
-    text : str
-        A form of :data:`FORMS` with its values, e.g. ``list:10ms,20ms``; or a duration.
-    option : str
-        Name of the option, for faults.
-
-    Returns
-    -------
-    Constraint or Shares
-        The distribution.
-
-    Raises
-    ------
-    InputError
-        If the form is unknown, or a value is no duration above 0.
 
     Examples
     --------

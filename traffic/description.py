@@ -72,27 +72,7 @@ class ExitDescription:
 
 
 def describe_samples(samples: Samples, thresholds: Sequence[Threshold], count: int = 1) -> list[ExitDescription]:
-    """Describe the answers at every exit.
-
-    Parameters
-    ----------
-    samples : Samples
-        The answers.
-    thresholds : sequence of Threshold
-        Thresholds of the samples' measure.
-    count : int
-        Principal values that must reach a threshold, from 1 to their number.
-
-    Returns
-    -------
-    list of ExitDescription
-        One for each exit, the last included.
-
-    Raises
-    ------
-    InputError
-        If the count is out of range.
-    """
+    """Describe the answers at every exit."""
     if not 1 <= count <= samples.values:
         raise InputError(f"--count: expected 1 to {samples.values}, the principal values of an answer, found {count}")
     found = []

@@ -41,19 +41,7 @@ def draw(rates: Sequence[float], count: int, seed: int) -> NDArray[np.int64]:
 def decide(confidences: NDArray[np.float64], least: float | Sequence[float], exits: int) -> NDArray[np.int64]:
     """Exits by confidence: each sample leaves at the first exit whose threshold it reaches, else at the last.
 
-    Parameters
-    ----------
-    confidences : (N, C) ndarray
-        How sure the answers are at exits 1..C, surer is larger; that of the last exit is not used.
-    least : float or sequence of float
-        From which a sample leaves (:meth:`Measure.least`): one for all exits, or one for each but the last.
-    exits : int
-        Exits of the network, the last included.
-
-    Returns
-    -------
-    (N,) ndarray of int64
-        1-based exits.
+    Shapes: ``confidences`` (N, C), returns (N,).
 
     Examples
     --------
@@ -133,20 +121,7 @@ def levels(given: Threshold | Sequence[Threshold] | None, last: int, measure: Me
 
 
 def check(trace: Trace, last: int) -> None:
-    """Refuse a trace that does not fit the exits of a network.
-
-    Parameters
-    ----------
-    trace : Trace
-        Requests.
-    last : int
-        Exits of the network.
-
-    Raises
-    ------
-    InputError
-        With a line for each fault.
-    """
+    """Refuse a trace that does not fit the exits of a network."""
     where = trace.source or "trace"
     faults = []
     if trace.exits is not None:

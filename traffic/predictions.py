@@ -17,13 +17,7 @@ LEAST = 0.01
 
 
 def check_correlation(rho: float, what: str = "") -> None:
-    """Refuse a correlation that no prediction can have, naming what states it.
-
-    Raises
-    ------
-    InputError
-        If it is not from -1 to 1, or so small that there would only be noise.
-    """
+    """Refuse a correlation that no prediction can have, naming what states it."""
     if not (rho == 0 or LEAST <= abs(rho) <= 1):
         where = f"{what}: " if what else ""
         raise InputError(f"{where}expected a correlation from -1 to 1, 0 or at least {LEAST:g} in size, found {rho:g}")
@@ -41,28 +35,7 @@ def predict(
     A predictor that lies is one too: a negative ``rho`` predicts the mirror image low + high - d, with the same noise,
     and 0 predicts the mean for everybody.
 
-    Parameters
-    ----------
-    actual : (N,) ndarray
-        What is predicted: exits, steps or widths, d.
-    rho : float
-        Correlation of prediction and value, -1 to 1.
-    seed : int
-        Same seed, same noise; independent of all else that is drawn with it.
-    column : str
-        ``"predicted_depth"`` or ``"predicted_width"``: each has a random stream of its own.
-    low, high : float
-        Limits of predictions.
-
-    Returns
-    -------
-    (N,) ndarray of float64
-        Whole numbers.
-
-    Raises
-    ------
-    InputError
-        If the correlation is out of range.
+    Shapes: ``actual`` (N,), returns (N,).
     """
     check_correlation(rho, column)
     if rho == 0:

@@ -13,20 +13,7 @@ from ..formats import InputError
 
 
 def stream(seed: int, purpose: int) -> np.random.Generator:
-    """The generator of a purpose.
-
-    Parameters
-    ----------
-    seed : int
-        The user's seed, 0 or more.
-    purpose : int
-        One of the constants of this module.
-
-    Raises
-    ------
-    InputError
-        If the seed is negative.
-    """
+    """The generator of a purpose."""
     if seed < 0:
         raise InputError(f"seed: expected a whole number >= 0, found {seed}")
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(purpose,))))

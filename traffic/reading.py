@@ -123,30 +123,7 @@ def read_columns(
     needed: Sequence[str],
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, NDArray[Any]]:
-    """Read all columns of a CSV file with a header.
-
-    Parameters
-    ----------
-    tally : Tally
-        Has the path of the file, and collects its faults.
-    known : mapping of str to Number
-        The columns that may be there, and the families of columns.
-    needed : sequence of str
-        The columns that must be there.
-    progress : callable, optional
-        Called with the bytes read so far, and the size of the file.
-
-    Returns
-    -------
-    dict of str to ndarray
-        The columns of the file, in the order of ``known``; a family is one array with a column for each exit.  The
-        value of a row with a fault is undefined.
-
-    Raises
-    ------
-    InputError
-        If it is unreadable, no CSV or without a row, or its header is wrong.
-    """
+    """Read all columns of a CSV file with a header."""
     with records(tally) as (header, rows):
         members = _members(tally.path, header, known, needed)
         numbers = {name: known[kept] for kept, names in members.items() for name in names}

@@ -147,13 +147,7 @@ def opened(tally: Tally) -> Iterator[BinaryIO]:
 
 
 def lines(tally: Tally) -> Generator[str]:
-    """Lines of a text file, one after the other.
-
-    Raises
-    ------
-    InputError
-        If it cannot be read, is no UTF-8, or a line is absurdly long.
-    """
+    """Lines of a text file, one after the other."""
     with opened(tally) as file:
         stream = io.TextIOWrapper(file, "utf-8-sig", newline="")
         while line := stream.readline(MAX_LINE):

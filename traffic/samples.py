@@ -271,22 +271,7 @@ def _outside(path: Path, name: str, expected: str, values: NDArray[Any], wrong: 
 
 
 def write_samples(samples: Samples, path: Path, *, replace: bool = True) -> None:
-    """Write samples as ``.npz``, whole or not at all; the same samples always give the same bytes.
-
-    Parameters
-    ----------
-    samples : Samples
-        What to write.
-    path : Path
-        Destination.
-    replace : bool
-        Whether an existing file may be replaced.
-
-    Raises
-    ------
-    InputError
-        If the file system refuses.
-    """
+    """Write samples as ``.npz``, whole or not at all; the same samples always give the same bytes."""
     write_file(path, samples_bytes(samples), replace=replace)
 
 

@@ -37,29 +37,7 @@ class Shares:
 
 
 def read_shares(text: str, what: str, example: str, read: Callable[[str], float]) -> Shares:
-    """Read ``VALUE=SHARE,...``.
-
-    Parameters
-    ----------
-    text : str
-        What a user wrote.
-    what : str
-        Name of the option, for the fault.
-    example : str
-        Text that would do, for the fault.
-    read : callable
-        Reads a value.
-
-    Returns
-    -------
-    Shares
-        The values with their shares.
-
-    Raises
-    ------
-    InputError
-        If the text is something else, a value is there twice, or shares do not sum to 1.
-    """
+    """Read ``VALUE=SHARE,...``."""
     pairs = read_pairs(text, what, example, read)
     total = sum(pairs.values())
     if not math.isclose(total, 1.0, abs_tol=SHARES_SUM):
@@ -68,13 +46,7 @@ def read_shares(text: str, what: str, example: str, read: Callable[[str], float]
 
 
 def read_pairs(text: str, what: str, example: str, read: Callable[[str], Key]) -> dict[Key, float]:
-    """Keys and numbers >= 0 from ``key=number,...``.
-
-    Raises
-    ------
-    InputError
-        If the text is something else, or a key is there twice.
-    """
+    """Keys and numbers >= 0 from ``key=number,...``."""
     found: dict[Key, float] = {}
     for item in text.split(","):
         key, equals, value = item.partition("=")
@@ -88,13 +60,7 @@ def read_pairs(text: str, what: str, example: str, read: Callable[[str], Key]) -
 
 
 def read_positive(text: str, what: str, example: str, *, zero: bool = False) -> float:
-    """A finite number above 0, or also 0.
-
-    Raises
-    ------
-    InputError
-        If the text is none.
-    """
+    """A finite number above 0, or also 0."""
     try:
         value = read_number(text)
     except ValueError:

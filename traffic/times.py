@@ -47,19 +47,7 @@ def expected(unit: str) -> str:
 def read_times(texts: Sequence[str], unit: str) -> tuple[Times, NDArray[np.bool_]]:
     """Parse times.
 
-    Parameters
-    ----------
-    texts : sequence of N str
-        As the file has them.
-    unit : str
-        A key of ``UNITS``, or ``ISO``; a timestamp that names no zone is UTC.
-
-    Returns
-    -------
-    times : (N,) ndarray of int64 or float64
-        Nanoseconds or seconds; any value where bad.
-    bad : (N,) ndarray of bool
-        The texts that are no times, or out of range.
+    Shapes: ``times`` (N,), ``bad`` (N,).
     """
     return _timestamps(texts) if unit == ISO else _numbers(texts, UNITS[unit][1])
 

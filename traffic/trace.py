@@ -160,23 +160,7 @@ def write_trace(trace: Trace, path: Path, *, replace: bool = True) -> None:
 
 
 def write_columns(columns: Mapping[str, NDArray[Any]], path: Path, *, replace: bool) -> None:
-    """Write columns as CSV, whole or not at all.
-
-    Parameters
-    ----------
-    columns : mapping of str to (N,) ndarray
-        Numbers are written in the shortest form that reads back the same, truth values as 0 and 1; a cell stays empty
-        where the number is infinite.
-    path : Path
-        Destination.
-    replace : bool
-        Whether an existing file is replaced; else it is a fault.
-
-    Raises
-    ------
-    InputError
-        If the file system refuses, or a file is in the way.
-    """
+    """Write columns as CSV, whole or not at all."""
 
     def cells(column: NDArray[Any]) -> list[Any]:
         values: list[Any] = (column.astype(np.int64) if column.dtype == np.bool_ else column).tolist()

@@ -51,19 +51,7 @@ class Traffic:
 def places(exits: NDArray[np.int64], steps: NDArray[np.int64] | int, last: int) -> NDArray[np.int64]:
     """How deep each request goes: to its exit, of which the last counts once for each step.
 
-    Parameters
-    ----------
-    exits : (N,) ndarray of int64
-        1-based exit of each request.
-    steps : (N,) ndarray of int64, or int
-        How often the last stage runs for each request that reaches it.
-    last : int
-        The last exit.
-
-    Returns
-    -------
-    (N,) ndarray of int64
-        The place at which each leaves, counted from 1.
+    Shapes: ``exits`` (N,), ``steps`` (N,), returns (N,).
     """
     return np.asarray(exits + np.where(exits == last, np.subtract(steps, 1), 0))
 

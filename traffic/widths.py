@@ -84,23 +84,6 @@ Kind = TypeVar("Kind", LogNormal, Follow)
 def parse_widths(text: str, what: str = "width") -> LogNormal | Shares:
     """Read a distribution of widths.
 
-    Parameters
-    ----------
-    text : str
-        ``lognormal:mean=,sd=,low=,high=,multiple=`` or ``shares:WIDTH=SHARE,...``.
-    what : str
-        Name of the option, for the fault.
-
-    Returns
-    -------
-    LogNormal or Shares
-        The distribution.
-
-    Raises
-    ------
-    InputError
-        If the text is none.
-
     Examples
     --------
     >>> parse_widths("shares:64=0.3,96=0.7").values
@@ -118,13 +101,7 @@ def parse_widths(text: str, what: str = "width") -> LogNormal | Shares:
 
 
 def parse_steps(text: str, what: str = "steps") -> Follow:
-    """Read how steps follow from widths: ``ratio=,relative=,absolute=,high=``, each optional.
-
-    Raises
-    ------
-    InputError
-        If the text says something else.
-    """
+    """Read how steps follow from widths: ``ratio=,relative=,absolute=,high=``, each optional."""
     return _filled(Follow, text, what, _FOLLOW)
 
 

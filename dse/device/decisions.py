@@ -83,18 +83,7 @@ def _points(table: LatencyTable) -> tuple[list[int], NDArray[np.float64], NDArra
 
 
 def tabulate_decisions(table: LatencyTable) -> DecisionTable:
-    """Equation (1) at every decision point, and the ideal batch size of every width.
-
-    Parameters
-    ----------
-    table : LatencyTable
-        Times of a device or a design.
-
-    Returns
-    -------
-    DecisionTable
-        The table, derived from it.
-    """
+    """Equation (1) at every decision point, and the ideal batch size of every width."""
     after, time_s, gather_s = _points(table)
     alike: dict[tuple[tuple[int, ...], bytes], list[int]] = {}  # variants by exits and map
     for variant in range(table.variants):
@@ -138,20 +127,7 @@ def _ranges(split: Bools) -> list[list[list[int]]]:
 
 
 def sum_up(table: LatencyTable, decisions: DecisionTable) -> list[DecisionPoint]:
-    """Sum up every row of a decision table.
-
-    Parameters
-    ----------
-    table : LatencyTable
-        The times.
-    decisions : DecisionTable
-        Its decisions.
-
-    Returns
-    -------
-    list of DecisionPoint
-        One for each row, in order.
-    """
+    """Sum up every row of a decision table."""
     after, time_s, gather_s = _points(table)
     found = []
     for row in decisions.points:
@@ -179,15 +155,7 @@ def least_rule(split: Bools) -> SplitRule | None:
 def nearest_rule(split: Bools) -> SplitRule | None:
     """The rule with the largest balanced accuracy; of equals, the one that splits most often.
 
-    Parameters
-    ----------
-    split : (b_max + 1, b_max + 1) ndarray of bool
-        Whether splitting pays, by places and terminated samples.
-
-    Returns
-    -------
-    SplitRule, optional
-        ``ALWAYS_SPLIT`` if no cell with a choice pads; ``None`` if none splits.
+    Shapes: ``split`` (b_max + 1, b_max + 1).
     """
     cells = _cells(len(split))
     if not (cells & split).any():

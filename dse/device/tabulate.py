@@ -27,25 +27,7 @@ class _Use(NamedTuple):
 
 
 def tabulate_device(network: Network, device: Device) -> LatencyTable:
-    """Time between every two exits, for every batch size.
-
-    Parameters
-    ----------
-    network : Network
-        What runs.
-    device : Device
-        What it runs on.
-
-    Returns
-    -------
-    LatencyTable
-        The table; it has times by layer if the device's model computes them, and a variant for each width.
-
-    Raises
-    ------
-    InputError
-        If the device's times are those of another network, or a stage takes no time or centuries.
-    """
+    """Time between every two exits, for every batch size."""
     count, widths = len(network.exits), None
     layers: list[_Use] = []
     if isinstance(device, TimedDevice):

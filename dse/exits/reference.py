@@ -48,19 +48,7 @@ class _Found(NamedTuple):
 def best_exits(log: Log, stage_s: Floats, goal: ExitGoal) -> Reference | None:
     """Try every candidate and every pair of candidates, with all their thresholds.
 
-    Parameters
-    ----------
-    log : Log
-        At least one whole batch.
-    stage_s : (K + 2, K + 2, b_max + 1) ndarray of float64
-        T(a, b, B).
-    goal : ExitGoal
-        What must be kept: the precision, and the share of batches that take longer than without exits.
-
-    Returns
-    -------
-    Reference or None
-        The choice with the smallest average latency; ``None`` if none keeps the goal.
+    Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1).
     """
     levels = levels_of(log, goal.confidences)
     candidates, columns = range(1, log.candidates + 1), range(levels.shape[2])

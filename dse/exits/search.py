@@ -67,27 +67,7 @@ class PlanResult(NamedTuple):
 
 
 def times_of(file: NetworkFile, path: Path, target: str) -> LatencyTable:
-    """The latency table of a network with an exit at each of its candidates.
-
-    Parameters
-    ----------
-    file : NetworkFile
-        A network with candidates.
-    path : Path
-        Where it came from, for faults.
-    target : str
-        A device that ships, the path of a device's file, or a folder with the table.
-
-    Returns
-    -------
-    LatencyTable
-        The table.
-
-    Raises
-    ------
-    InputError
-        If there is no such device or table, or it cannot run the network.
-    """
+    """The latency table of a network with an exit at each of its candidates."""
     if Path(target).is_dir():
         return read_latency(Path(target))
     device = load_platform(target, kind=Device)
@@ -95,32 +75,7 @@ def times_of(file: NetworkFile, path: Path, target: str) -> LatencyTable:
 
 
 def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samples, goal: ExitGoal) -> PlanResult:
-    """Choose the exits of a network. The first half of the log chooses, the second half checks (Section 7.1).
-
-    Parameters
-    ----------
-    file : NetworkFile
-        A network with candidates.
-    path : Path
-        Where it came from, for faults.
-    table : LatencyTable
-        Times of the network with an exit at each of its candidates (``models.candidates.with_exits``).
-    samples : Samples
-        Its answers at every candidate and at the end.
-    goal : ExitGoal
-        Batch size, precision, share of slow batches, and thresholds in the measure of the samples, the surest last.
-
-    Returns
-    -------
-    PlanResult
-        The plan, its matrices, the network and its latency table.
-
-    Raises
-    ------
-    InputError
-        If table or samples are not of this network, the goal is out of range, a half of the log has no whole batch,
-        or no candidate is left; then the nearest miss is told.
-    """
+    """Choose the exits of a network. The first half of the log chooses, the second half checks (Section 7.1)."""
     every = with_exits(file, path)
     names = [exit_.after for exit_ in every.exits]
     _check(names, table, samples, goal)
@@ -248,22 +203,7 @@ def _nearest_miss(step: ChoiceStep, names: list[str], goal: ExitGoal) -> str:
 
 
 def write_plan(planned: PlanResult, folder: Path, *, replace: bool = False) -> None:
-    """Write a plan into a folder of its own, whole or not at all.
-
-    Parameters
-    ----------
-    planned : PlanResult
-        What was chosen.
-    folder : Path
-        Destination.
-    replace : bool
-        Whether an earlier plan may be replaced; nothing else is ever replaced.
-
-    Raises
-    ------
-    InputError
-        If the folder holds something else, or the file system refuses.
-    """
+    """Write a plan into a folder of its own, whole or not at all."""
     check_plan_folder(folder, replace=replace)
     tables = {
         EXITS_FILE: planned.plan,

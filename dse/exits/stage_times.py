@@ -21,21 +21,7 @@ def stage_times(table: LatencyTable) -> NDArray[np.float64]:
     The rows of a latency table contain the heads of all exits that are passed. Here only the two ends count: the head
     of the exit where the stage ends, with its check; and the start of a stage behind the exit where it begins.
 
-    Parameters
-    ----------
-    table : LatencyTable
-        Of the network with an exit at each of its K candidates; with times by layer.
-
-    Returns
-    -------
-    (K + 2, K + 2, b_max + 1) ndarray of float64
-        Seconds by place a (0: the input), place b (K + 1: the end of the network) and batch size; 0 for an empty batch,
-        and from a place to itself or back.
-
-    Raises
-    ------
-    InputError
-        If the table has no times by layer: heads cannot be told from the backbone.
+    Shapes: returns (K + 2, K + 2, b_max + 1).
     """
     _check_layers(table)
     ends = len(table.exits) + 1
@@ -55,29 +41,7 @@ def stage_times(table: LatencyTable) -> NDArray[np.float64]:
 
 
 def keep_exits(table: LatencyTable, network: str, places: Sequence[int], rates: Sequence[float]) -> LatencyTable:
-    """The latency table of the same hardware for the network with fewer exits.
-
-    Parameters
-    ----------
-    table : LatencyTable
-        Of the network with an exit at each of its candidates; with times by layer.
-    network : str
-        Name of the network with fewer exits.
-    places : sequence of int
-        Exits that are left beside the end, counted from 1, in order.
-    rates : sequence of float
-        Share of samples that leave at each of them, and at the end.
-
-    Returns
-    -------
-    LatencyTable
-        Without the layers of the other exits.
-
-    Raises
-    ------
-    InputError
-        If the table has no times by layer.
-    """
+    """The latency table of the same hardware for the network with fewer exits."""
     _check_layers(table)
     number = {place: at for at, place in enumerate(places, 1)}
     layers = []

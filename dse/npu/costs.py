@@ -63,23 +63,7 @@ class LayerCosts(NamedTuple):
 
 
 def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
-    """Cost of each layer and batch on a design, as its FBCB configures it.
-
-    Parameters
-    ----------
-    design, fbcb
-        The design's tables.
-
-    Returns
-    -------
-    LayerCosts
-        Memory-only layers included, in execution order.
-
-    Raises
-    ------
-    InputError
-        If the FBCB stacks processing elements that the design does not have.
-    """
+    """Cost of each layer and batch on a design, as its FBCB configures it."""
     options, platform, network = design.options, design.platform, design.network
     work, rows = distinct(network, room=options.resident_words(platform))
     codes, B_R = fbcb.unpack()

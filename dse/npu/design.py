@@ -126,20 +126,7 @@ def tabulate_design(
 
 
 def check_output(folder: Path, *, force: bool) -> None:
-    """Refuse an output folder that must not be written, before a search takes its time.
-
-    Parameters
-    ----------
-    folder : Path
-        Where the design will go.
-    force : bool
-        Replace an earlier design there; nothing but a design is ever replaced.
-
-    Raises
-    ------
-    InputError
-        If the folder exists and may not be replaced, or its parent does not.
-    """
+    """Refuse an output folder that must not be written, before a search takes its time."""
     check_own_folder(folder, force, "a design", DESIGN_FILE, OWN_FILES)
 
 

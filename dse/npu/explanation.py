@@ -105,13 +105,7 @@ class Explanation:
         ]
 
     def index(self, name: str) -> int:
-        """Where a layer stands in ``layers``.
-
-        Raises
-        ------
-        InputError
-            If there is none of that name; the nearest names are given.
-        """
+        """Where a layer stands in ``layers``."""
         names = [layer.name for layer in self.layers]
         if name in names:
             return names.index(name)

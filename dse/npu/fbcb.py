@@ -86,13 +86,7 @@ class FbcbTable(Table):
         return len(self.rows) * self.b_max * self.bits
 
     def unpack(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Stacking codes and B_R as written by :func:`encode`.
-
-        Returns
-        -------
-        codes, B_R : (L, b_max) ndarray of int64
-            The table.
-        """
+        """Stacking codes and B_R as written by :func:`encode`."""
         table = np.array([[decode(entry) for entry in row.entries] for row in self.rows], dtype=np.int64)
         return np.ascontiguousarray(table[..., 0]), np.ascontiguousarray(table[..., 1])
 
@@ -100,17 +94,7 @@ class FbcbTable(Table):
 def encode(layers: list[str], codes: NDArray[np.int64], B_R: NDArray[np.int64]) -> FbcbTable:
     """Pack a configuration into entries, bit for bit as the paper does.
 
-    Parameters
-    ----------
-    layers : list of str
-        Names, in execution order.
-    codes, B_R : (L, b_max) ndarray of int64
-        Stacking code and samples down the rows.
-
-    Returns
-    -------
-    FbcbTable
-        The table.
+    Shapes: ``codes, B_R`` (L, b_max).
     """
     b_max = codes.shape[1]
     words = (codes << batch_bits(b_max)) | (B_R - 1)

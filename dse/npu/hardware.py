@@ -60,18 +60,7 @@ def _fill(template: str, comment: str, design: DesignTable, **values: object) ->
 
 
 def memory_text(design: DesignTable, fbcb: FbcbTable) -> str:
-    """The FBCB's entries for ``$readmemh``.
-
-    Parameters
-    ----------
-    design, fbcb
-        The design's tables.
-
-    Returns
-    -------
-    str
-        Comments, then one entry a line in hexadecimal, by layer and b.
-    """
+    """The FBCB's entries for ``$readmemh``."""
     low, digits = batch_bits(fbcb.b_max), -(-fbcb.bits // 4)
     entries: list[str] = []
     for index, row in enumerate(fbcb.rows):
@@ -92,18 +81,7 @@ def memory_text(design: DesignTable, fbcb: FbcbTable) -> str:
 
 
 def package_text(design: DesignTable, fbcb: FbcbTable) -> str:
-    """The SystemVerilog package that fits the engine to a design.
-
-    Parameters
-    ----------
-    design, fbcb
-        The design's tables.
-
-    Returns
-    -------
-    str
-        Sizes, the way B_P is derived, and the FBCB's entries by layer.
-    """
+    """The SystemVerilog package that fits the engine to a design."""
     layers, batching = len(fbcb.rows), design.options.batching
     alone = [one_by_one(batching, LayerKind.of(layer)) for layer in design.network.layers if layer.gemm]
     row_bits = fbcb.b_max * fbcb.bits
@@ -136,18 +114,7 @@ def package_text(design: DesignTable, fbcb: FbcbTable) -> str:
 
 
 def rtl_texts(design: DesignTable, fbcb: FbcbTable) -> dict[str, str]:
-    """The Fluid Batching Engine of a design (paper 000, Section III-A, Fig. 5).
-
-    Parameters
-    ----------
-    design, fbcb
-        The design's tables.
-
-    Returns
-    -------
-    dict of str to str
-        Files by name: package, modules, testbench with the entries it expects, README.
-    """
+    """The Fluid Batching Engine of a design (paper 000, Section III-A, Fig. 5)."""
     static = {name: (RTL / name).read_text(encoding="utf-8") for name in STATIC_FILES}
     return static | {PACKAGE_FILE: package_text(design, fbcb), MEMORY_FILE: memory_text(design, fbcb)}
 
@@ -157,23 +124,6 @@ def header_text(design: DesignTable, latency: LatencyTable) -> str:
 
     Times are rounded up, so that no sum of them is shorter than in the table: a
     deadline that a scheduler expects to meet is met.
-
-    Parameters
-    ----------
-    design : DesignTable
-        The design.
-    latency : LatencyTable
-        Its times.
-
-    Returns
-    -------
-    str
-        The header.
-
-    Raises
-    ------
-    InputError
-        If a time has more cycles than a constant of C.
     """
     clock_hz, table = design.platform.clock_hz, latency.array()
     if table.max() * clock_hz > MAX_CYCLES:
@@ -197,29 +147,7 @@ def header_text(design: DesignTable, latency: LatencyTable) -> str:
 
 
 def write_hardware(folder: Path, form: HardwareFormat, output: Path, *, replace: bool = False) -> list[Path]:
-    """Write the hardware files of a design, whole or not at all.
-
-    Parameters
-    ----------
-    folder : Path
-        The design's folder.
-    form : HardwareFormat
-        What to write.
-    output : Path
-        Destination: a folder for SystemVerilog, else a file.
-    replace : bool
-        Replace an earlier output there; of folders, one with the engine's files only.
-
-    Returns
-    -------
-    list of Path
-        The files written.
-
-    Raises
-    ------
-    InputError
-        If the design or a table is missing, damaged or stale, or the output must not be written.
-    """
+    """Write the hardware files of a design, whole or not at all."""
     design, fbcb = read_design(folder)
     if form is HardwareFormat.SYSTEMVERILOG:
         texts = rtl_texts(design, fbcb)

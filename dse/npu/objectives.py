@@ -161,12 +161,6 @@ OBJECTIVES = {
 
 
 def check_objectives(platform: Board, names: Sequence[Objective]) -> None:
-    """Refuse objectives that need figures a board does not state.
-
-    Raises
-    ------
-    InputError
-        If a key is missing; the line names every missing one.
-    """
+    """Refuse objectives that need figures a board does not state."""
     for name in names:
         platform.require(OBJECTIVES[name].needs, f"the objective {name}")

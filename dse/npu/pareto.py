@@ -138,15 +138,7 @@ class _Staircase:
 def undominated(losses: NDArray[np.float64]) -> NDArray[np.int64]:
     """Rows that no other row equals or beats in every column.
 
-    Parameters
-    ----------
-    losses : (N, 3) ndarray of float64
-        The less the better.
-
-    Returns
-    -------
-    (M,) ndarray of int64
-        Their indices, ordered by the columns; if rows are equal, the first one.
+    Shapes: ``losses`` (N, 3), returns (M,).
     """
     order = np.lexsort(losses.T[::-1])
     stairs, kept = _Staircase(), []
@@ -239,13 +231,7 @@ class _FrontSearch:
 
 
 def check_axes(platform: Board, objective: Objective, over: Sequence[Axis]) -> None:
-    """Refuse axes that make no front with an objective, or that need figures a board does not state.
-
-    Raises
-    ------
-    InputError
-        If they do.
-    """
+    """Refuse axes that make no front with an objective, or that need figures a board does not state."""
     if not over or len(over) > MAX_AXES or len(set(over)) < len(over):
         raise InputError(f"--over: expected one or two of {', '.join(Axis)}, found {','.join(over) or 'none'}")
     rated = [objective, *(RATED[axis] for axis in over if axis in RATED)]

@@ -20,31 +20,7 @@ Sizes = list[tuple[SearchOptions, SearchResult]]
 def search_persistent(
     network: Network, platform: Board, options: SearchOptions, *, progress: Progress | None = None, **settings: Any
 ) -> tuple[Sizes, int]:
-    """Search the best NPU for each size of a buffer in which the weights of the first layers stay.
-
-    Parameters
-    ----------
-    network, platform : Network and Platform
-        What runs, and what on.
-    options : SearchOptions
-        What is searched for, without a persistent buffer.
-    progress : callable, optional
-        Called with (sizes done, sizes in all).
-    **settings
-        Other arguments of :func:`.search.search`.
-
-    Returns
-    -------
-    found : list of (SearchOptions, SearchResult)
-        For every size from 0 on, in steps of a twentieth of the on-chip memory.
-    best : int
-        The place of the best among them; of equal ones the smallest.
-
-    Raises
-    ------
-    InputError
-        As :func:`.search.search` does.
-    """
+    """Search the best NPU for each size of a buffer in which the weights of the first layers stay."""
     whole = options.limits.confine(platform).on_chip_mbit
     found: Sizes = []
     for step in range(STEPS):

@@ -325,21 +325,7 @@ class Evaluator:
     ) -> NDArray[np.float64]:
         """Values of designs, on all threads.
 
-        Parameters
-        ----------
-        space : (D, 3) ndarray of int64
-            T_R, T_P, T_C of each.
-        objectives : sequence of Objective
-            Which values.
-        threads, progress
-            As for :func:`search`.
-        bound : bool
-            Instead of their values, give values that they cannot surpass.
-
-        Returns
-        -------
-        (D, len(objectives)) ndarray of float64
-            In the units of the objectives.
+        Shapes: ``space`` (D, 3).
         """
         asked = [OBJECTIVES[name] for name in objectives]
         traffic = any(item.needs for item in asked)

@@ -35,13 +35,7 @@ def buffer_bits(word_bits: int, T_R: Whole, T_P: Whole, T_C: Whole) -> Whole:
 
 
 def luts(platform: Board, T_P: Whole, T_C: Whole) -> Any:
-    """Look-up tables by a board's fit: T_C trees have T_P - 1 adders each (docs/model.md, Resources).
-
-    Raises
-    ------
-    InputError
-        If the board states none.
-    """
+    """Look-up tables by a board's fit: T_C trees have T_P - 1 adders each (docs/model.md, Resources)."""
     _, fixed, per_adder = platform.require(LUT_KEYS, "a figure of LUTs")
     return fixed + per_adder * (T_C * (T_P - 1))
 
@@ -69,17 +63,7 @@ class Tile(NamedTuple):
 def stacked(space: NDArray[np.int64], codes: int = K_CODES) -> NDArray[np.float64]:
     """Tiles of D designs under each stacking code.
 
-    Parameters
-    ----------
-    space : (D, 3) ndarray of int64
-        T_R, T_P, T_C of each.
-    codes : int
-        How many of the stacking codes.
-
-    Returns
-    -------
-    (3, codes, D) ndarray of float64
-        T_R, T_P, T_C; one of them is 0 where the design is too small for the code.
+    Shapes: ``space`` (D, 3), returns (3, codes, D).
     """
     return np.floor(STACKING[:, :codes, None] * space.T[:, None])
 
@@ -197,22 +181,7 @@ def _rows_to_try(batching: Batching, b: int, kind: LayerKind) -> list[int]:
 
 
 def make_plan(batching: Batching, b_max: int, *, stacking: bool = True) -> LayoutPlan:
-    """What each layer may choose from, for every batch size.
-
-    Parameters
-    ----------
-    batching : Batching
-        The engine's mode.
-    b_max : int
-        Largest batch size.
-    stacking : bool
-        Whether it has Stackable PEs.
-
-    Returns
-    -------
-    LayoutPlan
-        Layouts and stackings.
-    """
+    """What each layer may choose from, for every batch size."""
     lists = [
         [
             (b, rows, *arrange(batching, b, rows, kind))
@@ -227,13 +196,7 @@ def make_plan(batching: Batching, b_max: int, *, stacking: bool = True) -> Layou
 
 
 def check_fit(platform: Board, tile: Tile, limits: Limits | None = None) -> None:
-    """Refuse a design that takes more than a board has, or more than the limits allow.
-
-    Raises
-    ------
-    InputError
-        If it needs more DSPs, on-chip memory or look-up tables.
-    """
+    """Refuse a design that takes more than a board has, or more than the limits allow."""
     limits = limits or Limits()
     board = limits.confine(platform)
     if tile.dsps > board.dsps:
@@ -255,26 +218,7 @@ def check_fit(platform: Board, tile: Tile, limits: Limits | None = None) -> None
 def designs(platform: Board, limits: Limits | None = None, *, all_rows: bool = False) -> NDArray[np.int64]:
     """All designs that fit a board.
 
-    Parameters
-    ----------
-    platform : Board
-        The board.
-    limits : Limits, optional
-        What a design may take of it; by default all.
-    all_rows : bool
-        Enumerate every even T_R instead of the largest only.  The largest is never
-        slower (docs/model.md, Pruning); on a small board this can show it.
-
-    Returns
-    -------
-    (D, 3) ndarray of int64
-        T_R, T_P, T_C, by T_P, then T_C, then T_R from the largest down.
-
-    Raises
-    ------
-    InputError
-        If no design fits, there are too many to enumerate, or the board says
-        nothing of look-up tables and they are limited.
+    Shapes: returns (D, 3).
     """
     limits = limits or Limits()
     board = limits.confine(platform)

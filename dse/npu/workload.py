@@ -36,21 +36,7 @@ class LayerArrays(NamedTuple):
 
 
 def fetched_shares(network: Network, room: int) -> list[float]:
-    """Share of each product's weights that is fetched if those of the first layers stay on the chip.
-
-    Parameters
-    ----------
-    network : Network
-        What runs, heads included.
-    room : int
-        Words that stay.
-
-    Returns
-    -------
-    list of float
-        0 for layers that stay whole; of the first that does not fit, a part stays. A product of two activations has no
-        weights, and is fetched.
-    """
+    """Share of each product's weights that is fetched if those of the first layers stay on the chip."""
     shares = []
     for layer in network.layers:
         if layer.gemm is None:
@@ -65,21 +51,7 @@ def fetched_shares(network: Network, room: int) -> list[float]:
 def distinct(network: Network, *, memory_layers: bool = True, room: int = 0) -> tuple[LayerArrays, NDArray[np.int64]]:
     """Equal layers once, in order of first appearance.
 
-    Parameters
-    ----------
-    network : Network
-        What runs, heads included.
-    memory_layers : bool
-        Whether memory-only layers move words.
-    room : int
-        Weights that stay on the chip, those of the first layers (:func:`fetched_shares`).
-
-    Returns
-    -------
-    work : LayerArrays
-        U distinct layers.
-    rows : (L,) ndarray of int64
-        Where each of the network's products stands among them.
+    Shapes: ``rows`` (L,).
     """
     stages = len(network.exits)
     words = np.zeros(stages)

@@ -37,25 +37,6 @@ def run_in_turn(network: RowNetwork, places: Sequence[Place], owner: str) -> lis
     """Times to the exits if each stage runs on one place: Edgent, the triple partition network, or one device.
 
     Where the place changes, the map at the exit is sent to the next one.
-
-    Parameters
-    ----------
-    network : RowNetwork
-        The network.
-    places : sequence of Place
-        The place of each stage.
-    owner : str
-        The name of the place that holds the input; another one receives it first.
-
-    Returns
-    -------
-    list of float
-        Time from the input to each exit, in seconds.
-
-    Raises
-    ------
-    InputError
-        If there is not one place for each stage.
     """
     if len(places) != len(network.ends):
         raise InputError(

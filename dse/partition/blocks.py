@@ -220,17 +220,7 @@ class Costs:
     def gather(self, number: int, rows: Rows) -> Gather:
         """What the layers before an exit take that need a whole map.
 
-        Parameters
-        ----------
-        number : int
-            The exit's index.
-        rows : (K + 1,) ndarray of int64
-            Who holds the map in front of them.
-
-        Returns
-        -------
-        Gather
-            All zero if there are none.
+        Shapes: ``rows`` (K + 1,).
         """
         devices, chain = self.devices, self.network.chains[number]
         units = self.network.branch_units(number) or self.network.trunk.units[: self.network.ends[number]]

@@ -105,23 +105,7 @@ class PartitionExplanation(NamedTuple):
         return sum(layer.twice for layer in layers) / sum(layer.computed for layer in layers)
 
     def block(self, name: str) -> BlockExplanation:
-        """The block with a layer.
-
-        Parameters
-        ----------
-        name : str
-            One of its layers.
-
-        Returns
-        -------
-        BlockExplanation
-            The block.
-
-        Raises
-        ------
-        InputError
-            If no block has such a layer; then all names of blocks are told.
-        """
+        """The block with a layer."""
         found = next((item for item in self.blocks if any(layer.name == name for layer in item.layers)), None)
         if found is None:
             known = ", ".join(item.block.name for item in self.blocks)
@@ -130,18 +114,7 @@ class PartitionExplanation(NamedTuple):
 
 
 def explain_partition(table: PartitionTable) -> PartitionExplanation:
-    """Explain a partition.
-
-    Parameters
-    ----------
-    table : PartitionTable
-        The partition.
-
-    Returns
-    -------
-    PartitionExplanation
-        Block by block, and device by device.
-    """
+    """Explain a partition."""
     taken, end_s = busy_s(table), table.exit_s[-1]
     devices = []
     for k, name in enumerate(table.devices):

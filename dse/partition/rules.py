@@ -51,20 +51,7 @@ class BlockPlan(NamedTuple):
 
 
 def choose(costs: Costs, rule: FusionRule) -> BlockPlan:
-    """The blocks by a rule; none crosses an exit.
-
-    Parameters
-    ----------
-    costs : Costs
-        What blocks cost.
-    rule : FusionRule
-        The rule.
-
-    Returns
-    -------
-    BlockPlan
-        Every block with its shares.
-    """
+    """The blocks by a rule; none crosses an exit."""
     if rule is FusionRule.OPTIMAL:
         return _optimal(costs)
     network, extends = costs.network, _EXTENDS[rule]

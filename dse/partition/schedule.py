@@ -67,19 +67,7 @@ class ScheduleStep(NamedTuple):
 
 
 def steps_of(table: PartitionTable) -> list[ScheduleStep]:
-    """The steps of an image that runs to the end, in the order in which they run.
-
-    Parameters
-    ----------
-    table : PartitionTable
-        The partition.
-
-    Returns
-    -------
-    list of ScheduleStep
-        Stage by stage the blocks of the backbone, of the branch, and the layers that need a whole map.  While a map is
-        gathered, the links of all that send and of the one that receives are taken.
-    """
+    """The steps of an image that runs to the end, in the order in which they run."""
     found: list[BlockRows | WholeStep] = [*table.blocks, *table.wholes]
     found.sort(key=lambda step: (step.stage, isinstance(step, WholeStep)))  # stable: blocks are in execution order
     return [_step(table, item) for item in found if item.time_s > 0]
@@ -140,19 +128,6 @@ def schedule(table: PartitionTable, interval_s: float = math.inf) -> list[Device
 
     Each task begins as early as its step may, and as its link or processor is free of all other images: free at this
     time modulo the interval (a modulo reservation table; B. R. Rau, Iterative Modulo Scheduling, MICRO 1994).
-
-    Parameters
-    ----------
-    table : PartitionTable
-        The partition.
-    interval_s : float
-        Time from the begin of an image to that of the next.
-
-    Returns
-    -------
-    list of DeviceTask or None
-        In the order of the steps; ``None`` if a task does not fit.  With an infinite interval an image has the cluster
-        to itself.
     """
     calendars: dict[str, _Calendar] = defaultdict(lambda: _Calendar(interval_s))
     tasks: list[DeviceTask] = []
@@ -170,20 +145,7 @@ def schedule(table: PartitionTable, interval_s: float = math.inf) -> list[Device
 
 
 def busy_s(table: PartitionTable, *, to_end: bool = True) -> dict[str, float]:
-    """Time for which one image takes each link and processor.
-
-    Parameters
-    ----------
-    table : PartitionTable
-        The partition.
-    to_end : bool
-        Whether every image runs to the end; else the average over the exits.
-
-    Returns
-    -------
-    dict of str to float
-        Seconds by link and processor, those of a device one after the other.
-    """
+    """Time for which one image takes each link and processor."""
     reach = 1 - np.append(0.0, np.cumsum([item.rate for item in table.exits])[:-1])
     found = {f"{name} {part}": 0.0 for name in table.devices for part in ("link", "processor")}
     if table.cluster.uplink:
@@ -266,19 +228,7 @@ class Pipelining(NamedTuple):
 
 
 def pipelining(table: PartitionTable) -> Pipelining:
-    """Find schedules in which images follow each other.
-
-    Parameters
-    ----------
-    table : PartitionTable
-        The partition.
-
-    Returns
-    -------
-    Pipelining
-        Intervals from the least one up to the average time of one image at a time are tried, in steps of one hundredth
-        of the least.
-    """
+    """Find schedules in which images follow each other."""
     one, busy = alone(table), busy_s(table)
     least_s = max(busy.values())
     count = max(0, math.ceil(STEPS_PER_INTERVAL * (one.mean_interval_s / least_s - 1) - NEARLY))
@@ -296,18 +246,7 @@ def pipelining(table: PartitionTable) -> Pipelining:
 
 
 def alone(table: PartitionTable) -> Schedule:
-    """The schedule of one image at a time.
-
-    Parameters
-    ----------
-    table : PartitionTable
-        The partition.
-
-    Returns
-    -------
-    Schedule
-        The next image begins when this one, which runs to the end, has finished.
-    """
+    """The schedule of one image at a time."""
     tasks = schedule(table)
     assert tasks is not None
     exit_s = _exit_s(table, tasks)
@@ -326,29 +265,7 @@ def _average_s(table: PartitionTable, exit_s: list[float]) -> float:
 
 
 def pipelined_table(table: PartitionTable, choice: Schedule, groups: int = 1) -> LatencyTable:
-    """The latency table of a pipelined cluster: images side by side, each with a share of the cluster.
-
-    Parameters
-    ----------
-    table : PartitionTable
-        The partition.
-    choice : Schedule
-        The schedule.
-    groups : int
-        Equal groups of devices that serve side by side, each with this partition.
-
-    Returns
-    -------
-    LatencyTable
-        Times of an image in the schedule.  It loads its group by the share that the interval has in its average time
-        over the exits, and there are as many lanes as fill all groups: together they finish one image of each group in
-        an interval.
-
-    Raises
-    ------
-    InputError
-        If images are not faster than one at a time.
-    """
+    """The latency table of a pipelined cluster: images side by side, each with a share of the cluster."""
     share = choice.mean_interval_s / _average_s(table, choice.exit_s) / groups
     lanes = math.ceil(1 / share - NEARLY)
     if lanes < 2:

@@ -62,21 +62,6 @@ class Partitioner:
         """The partition over those of these devices that together are the fastest: more need not be faster.
 
         Of equal devices the first ones are taken, and of equally fast subsets a smallest.
-
-        Parameters
-        ----------
-        names : sequence of str
-            The devices to choose from.
-
-        Returns
-        -------
-        PartitionTable
-            The one with the least average time.
-
-        Raises
-        ------
-        InputError
-            If no subset has room, or there are too many.
         """
         best_s, best, fault = np.inf, None, None
         for subset in self._subsets(names):
@@ -93,23 +78,7 @@ class Partitioner:
         return self._tabulated(*best)
 
     def best(self, names: Sequence[str]) -> PartitionTable:
-        """The best of all blocks with all ways to share their rows, for small cases.
-
-        Parameters
-        ----------
-        names : sequence of str
-            The devices.
-
-        Returns
-        -------
-        PartitionTable
-            The partition with the least average time.
-
-        Raises
-        ------
-        InputError
-            If there are too many ways.
-        """
+        """The best of all blocks with all ways to share their rows, for small cases."""
         costs = AllShares(self.blocks, self.cluster, names, self.options.zeta)
         return self._tabulated(costs, choose(costs, FusionRule.OPTIMAL))
 

@@ -72,24 +72,7 @@ def _ranges(need: tuple[Rows, Rows], rows: Rows) -> list[RowRange]:
 
 
 def tabulate_partition(costs: Costs, cluster: Cluster, options: PartitionOptions, plan: BlockPlan) -> PartitionTable:
-    """The table of a partition.
-
-    Parameters
-    ----------
-    costs : Costs
-        What its blocks cost its devices.
-    cluster : Cluster
-        The whole cluster.
-    options : PartitionOptions
-        How it was searched.
-    plan : BlockPlan
-        Its blocks.
-
-    Returns
-    -------
-    PartitionTable
-        Who computes what.
-    """
+    """The table of a partition."""
     network = costs.network
     blocks: list[BlockRows] = []
     wholes = []

@@ -14,22 +14,7 @@ SCHEMA = "fluidb.partition-timeline/1"
 
 
 def timeline_events(table: PartitionTable, choice: Schedule, images: int) -> Iterator[Event]:
-    """Events of images that follow each other; a track for each link and processor.
-
-    Parameters
-    ----------
-    table : PartitionTable
-        The partition.
-    choice : Schedule
-        The schedule of an image.
-    images : int
-        How many there are.
-
-    Yields
-    ------
-    dict
-        An event; ``ts`` and ``dur`` are microseconds.
-    """
+    """Events of images that follow each other; a track for each link and processor."""
     tracks = {name: number for number, name in enumerate(busy_s(table))}
     yield from track_names(table.cluster.name, {number: name for name, number in tracks.items()})
     for image in range(images):
@@ -43,25 +28,6 @@ def timeline_events(table: PartitionTable, choice: Schedule, images: int) -> Ite
 def write_partition_timeline(
     table: PartitionTable, choice: Schedule, images: int, path: Path, *, replace: bool = True
 ) -> None:
-    """Write a timeline (``docs/file-formats.md``), whole or not at all.
-
-    Parameters
-    ----------
-    table : PartitionTable
-        The partition.
-    choice : Schedule
-        The schedule of an image.
-    images : int
-        Images that follow each other.
-    path : Path
-        Destination.
-    replace : bool
-        Whether an existing file may be replaced.
-
-    Raises
-    ------
-    InputError
-        If the file system refuses, or the file exists.
-    """
+    """Write a timeline (``docs/file-formats.md``), whole or not at all."""
     header = {"schema": SCHEMA, "network": table.network, "images": images, "interval_s": choice.interval_s}
     write_file(path, timeline_text(header, timeline_events(table, choice, images)), replace=replace)

@@ -70,19 +70,7 @@ class Pairs(NamedTuple):
 def map_bytes(work: SubNetArrays, accelerator: Accelerator, maps: Maps) -> Values:
     """Bytes of feature maps that each layer of each SubNet moves off chip.
 
-    Parameters
-    ----------
-    work : SubNetArrays
-        The SubNets.
-    accelerator : Accelerator
-        Of which the streaming buffer counts.
-    maps : Maps
-        Which of them move.
-
-    Returns
-    -------
-    (N, L) ndarray of float64
-        Bytes.
+    Shapes: returns (N, L).
     """
     size = accelerator.word_bits / 8
     inputs, outputs = work.inputs * size, work.outputs * size
@@ -100,19 +88,7 @@ def map_bytes(work: SubNetArrays, accelerator: Accelerator, maps: Maps) -> Value
 def compute_s(work: SubNetArrays, accelerator: Accelerator, arrays: Sequence[tuple[int, int]] | None = None) -> Values:
     """Time that each layer computes.
 
-    Parameters
-    ----------
-    work : SubNetArrays
-        The SubNets.
-    accelerator : Accelerator
-        What they run on.
-    arrays : sequence of (int, int), optional
-        K_P and C_P of other sizes of the array; its own if not given.
-
-    Returns
-    -------
-    (G, N, L) ndarray of float64
-        Seconds.
+    Shapes: returns (G, N, L).
     """
     from . import kernels as subgraph_kernels
 
@@ -138,25 +114,7 @@ def tabulate(
     exposed: T_0 = T_PB + bytes / bandwidth, where T_PB is the time with these bytes resident.  As much of it counts as
     fits the buffer, the same share of every layer.
 
-    Parameters
-    ----------
-    work : SubNetArrays
-        The SubNets.
-    accelerator : Accelerator
-        What they run on.
-    subgraphs : (M, 3, L) ndarray of int64
-        K, C, R of the SubGraphs.
-    maps : Maps
-        Which feature maps move off chip.
-    stage_b : StageB
-        How shared weights are fetched while nothing is resident.
-    arrays : sequence of (int, int), optional
-        Other sizes of the array, for which times are wanted.
-
-    Returns
-    -------
-    Pairs
-        For M + 1 SubGraphs, of which the first is empty.
+    Shapes: ``subgraphs`` (M, 3, L).
     """
     from . import kernels as subgraph_kernels
 

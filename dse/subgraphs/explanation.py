@@ -61,27 +61,7 @@ class Roofline:
 
 
 def explain_pair(table: SubGraphTable, subnet: str | None = None, state: str | None = None) -> Roofline:
-    """The layers of a SubNet with and without a SubGraph.
-
-    Parameters
-    ----------
-    table : SubGraphTable
-        The pairs.
-    subnet : str, optional
-        Name of the SubNet; the first if not given.
-    state : str, optional
-        Name of the SubGraph; the best if not given.
-
-    Returns
-    -------
-    Roofline
-        Its layers.
-
-    Raises
-    ------
-    InputError
-        If there is no such SubNet or SubGraph.
-    """
+    """The layers of a SubNet with and without a SubGraph."""
     i = 0 if subnet is None else _place("--subnet", subnet, [item.name for item in table.subnets])
     j = table.best if state is None else _place("--state", state, [item.name for item in table.subgraphs])
     member, graph = table.subnets[i], table.subgraphs[j]

@@ -44,23 +44,7 @@ def make_recipes(subnets: Whole, names: Sequence[str], cuts: Sequence[SubGraphCu
     They are cut from what all SubNets share, from each SubNet, and from what two of them share.  Each of these is cut
     in each way; those that are drawn at random are drawn again until there are enough.
 
-    Parameters
-    ----------
-    subnets : (N, 3, L) ndarray of int64
-        K, C, R of N SubNets.
-    names : sequence of str
-        Their names.
-    cuts : sequence of SubGraphCut
-        Ways to cut.
-    count : int
-        How many candidates, at most.
-    seed : int
-        Seed of random cuts.
-
-    Returns
-    -------
-    Recipes
-        Fewer than ``count`` if no way to cut is random.
+    Shapes: ``subnets`` (N, 3, L).
     """
     groups = [tuple(range(len(names))), *((i,) for i in range(len(names))), *combinations(range(len(names)), 2)]
     sources: dict[bytes, tuple[tuple[int, ...], Whole]] = {}
@@ -97,17 +81,7 @@ def _order(cut: SubGraphCut, layers: int, source: random.Random) -> list[int]:
 def cut_to(recipes: Recipes, budget: int) -> Whole:
     """Candidates cut to a budget. A larger budget never takes weights away.
 
-    Parameters
-    ----------
-    recipes : Recipes
-        The candidates.
-    budget : int
-        Weights that fit.
-
-    Returns
-    -------
-    (M, 3, L) ndarray of int64
-        K, C, R of each; all 0 where nothing of a layer is left.
+    Shapes: returns (M, 3, L).
     """
     uniform = np.array([cut is SubGraphCut.UNIFORM for cut in recipes.cuts], dtype=bool)
     found = recipes.boxes.copy()
@@ -140,17 +114,7 @@ def _with_kernels(boxes: Whole, K: Whole) -> Whole:
 def uniform_cut(box: Whole, budget: int) -> Whole:
     """The largest share s for which floor(s K) kernels of every layer fit.
 
-    Parameters
-    ----------
-    box : (3, L) ndarray of int64
-        K, C, R.
-    budget : int
-        Weights that fit.
-
-    Returns
-    -------
-    (3, L) ndarray of int64
-        K, C, R that are left.
+    Shapes: ``box`` (3, L), returns (3, L).
     """
     if weights_in(box) <= budget:
         return box

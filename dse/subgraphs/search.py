@@ -49,25 +49,7 @@ class Members(NamedTuple):
 
 
 def members_of(family: Family, layers: Layers = Layers.ALL) -> Members:
-    """The SubNets of a family.
-
-    Parameters
-    ----------
-    family : Family
-        A SuperNet with SubNets.
-    layers : Layers
-        Which layers count.
-
-    Returns
-    -------
-    Members
-        The SubNets, in the order of their file.
-
-    Raises
-    ------
-    InputError
-        If there are none, one is outside its SuperNet, or no layer counts.
-    """
+    """The SubNets of a family."""
     file, path = family.file, family.path
     if not family.subnets:
         raise InputError(
@@ -96,21 +78,6 @@ def arrays_within(accelerator: Accelerator) -> list[Array]:
     """The arrays that fit the DSPs and that no other one contains: none of the others is faster.
 
     Cycles never grow with K_P or C_P, so that an array is never faster than one that is larger in both directions.
-
-    Parameters
-    ----------
-    accelerator : Accelerator
-        Which states its DSPs.
-
-    Returns
-    -------
-    list of (int, int)
-        K_P and C_P, by K_P.
-
-    Raises
-    ------
-    InputError
-        If it states no DSPs.
     """
     if accelerator.dsps is None:
         raise InputError(f"{accelerator.name}: a search of K_P and C_P needs dsps, which its file does not state")
@@ -119,25 +86,7 @@ def arrays_within(accelerator: Accelerator) -> list[Array]:
 
 
 def split(accelerator: Accelerator, persistent_kib: float) -> Accelerator:
-    """The same accelerator with another persistent buffer; the distinct and the streaming buffer share what is left.
-
-    Parameters
-    ----------
-    accelerator : Accelerator
-        Whose shared memory is divided anew.
-    persistent_kib : float
-        What the persistent buffer takes of it.
-
-    Returns
-    -------
-    Accelerator
-        The other two buffers keep their proportion.
-
-    Raises
-    ------
-    InputError
-        If it has no other buffer that could share the memory.
-    """
+    """The same accelerator with another persistent buffer; the distinct and the streaming buffer share what is left."""
     if accelerator.shared_kib == accelerator.persistent_kib:
         raise InputError(f"{accelerator.name}: a search of the persistent buffer needs distinct_kib and streaming_kib")
     share = (accelerator.shared_kib - persistent_kib) / (accelerator.shared_kib - accelerator.persistent_kib)
@@ -150,13 +99,7 @@ def split(accelerator: Accelerator, persistent_kib: float) -> Accelerator:
 
 
 def resize(accelerator: Accelerator, **sizes: float) -> Accelerator:
-    """The same accelerator with other numbers, checked as those of a file are.
-
-    Raises
-    ------
-    InputError
-        If its buffers are larger than the chip, or its array needs more DSPs than there are.
-    """
+    """The same accelerator with other numbers, checked as those of a file are."""
     content = accelerator.model_dump(by_alias=True) | sizes
     content["sources"] |= dict.fromkeys(sizes, "given by the user")
     return validate(Accelerator, content, Path(accelerator.name))
@@ -342,18 +285,7 @@ def _lists(box: Whole) -> dict[str, Any]:
 
 
 def latency_table(table: SubGraphTable) -> LatencyTable:
-    """The latency table that policies read: a variant for each SubNet in each state.
-
-    Parameters
-    ----------
-    table : SubGraphTable
-        The pairs.
-
-    Returns
-    -------
-    LatencyTable
-        For one query at a time.
-    """
+    """The latency table that policies read: a variant for each SubNet in each state."""
     rows = [
         LatencyRow(variant=state * len(table.subnets) + subnet, from_exit=0, to_exit=1, time_s=[row[state]])
         for state in range(len(table.subgraphs))

@@ -52,13 +52,7 @@ IMPORTERS: dict[str, NetworkImporter] = {
 
 
 def detect_format(path: Path) -> str:
-    """Find the format of a file from the end of its name.
-
-    Raises
-    ------
-    InputError
-        If no importer knows the ending.
-    """
+    """Find the format of a file from the end of its name."""
     for name, importer in IMPORTERS.items():
         if path.suffix.lower() == importer.suffix:
             return name
@@ -77,35 +71,7 @@ def import_network(
     rates: Sequence[float] | None = None,
     candidates: bool = False,
 ) -> NetworkFile:
-    """Make a network file from a file of another tool.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    format_name : str
-        A key of ``IMPORTERS``.
-    name, title : str, optional
-        The network's name (if not given, the file's name without its ending), and its title for people.
-    dims : mapping of str to int, optional
-        Sizes of dimensions that the file leaves open.
-    exits : Placement, optional
-        Exits to add. The network must have none itself.
-    rates : sequence of float, optional
-        Share of samples that leave at each exit but the last. If not given, all shares are equal, also the last.
-    candidates : bool
-        Whether to add exit candidates after every block (``fluidb docs exits``).
-
-    Returns
-    -------
-    NetworkFile
-        The network. Its shapes are not checked yet: `build_network` does that.
-
-    Raises
-    ------
-    InputError
-        If the format is unknown, the name is not allowed, or the file has faults; every fault has a line.
-    """
+    """Make a network file from a file of another tool."""
     if format_name not in IMPORTERS:
         raise InputError(f'--format: expected auto, {", ".join(IMPORTERS)}, found "{format_name}"')
     if name is not None and not re.fullmatch(NAME, name):

@@ -37,20 +37,7 @@ class Placement:
 
 
 def block_boundaries(layers: Sequence[Op], aside: Collection[str] = ()) -> list[int]:
-    """Find the layers whose output is all that later layers read.
-
-    Parameters
-    ----------
-    layers : sequence of Op
-        In execution order.
-    aside : collection of str
-        Layers that do not count, because every block reads them: masks, positions.
-
-    Returns
-    -------
-    list of int
-        Indices of these layers. Nothing from before such a layer is read after it.
-    """
+    """Find the layers whose output is all that later layers read."""
     order = {"input": 0} | {op.name: place for place, op in enumerate(layers, 1)}
     last_read = [0] * (len(layers) + 1)
     for place, op in enumerate(layers, 1):

@@ -45,29 +45,7 @@ class ImportedNetwork:
 
 
 def checked(content: Mapping[str, Any], path: Path, label_of: Mapping[str, str]) -> tuple[NetworkFile, Network]:
-    """Check a network file that an importer made.
-
-    Parameters
-    ----------
-    content : dict
-        What the file holds.
-    path : Path
-        What was imported, for faults.
-    label_of : mapping of str to str
-        What each layer is called in that file.
-
-    Returns
-    -------
-    file : NetworkFile
-        The content.
-    network : Network
-        The network that it describes.
-
-    Raises
-    ------
-    InputError
-        With a line for each fault, which names what the user's file says and not what was made of it.
-    """
+    """Check a network file that an importer made."""
     try:
         file = validate(NetworkFile, content, path)
         return file, build_network(file, path)

@@ -110,13 +110,7 @@ def _gemm(row: _Row) -> dict[str, Any]:
 
 
 def _depthwise_channels(rows: list[_Row], index: int) -> tuple[int, int]:
-    """Return the groups of a depthwise row, and the filters of each group; 0 groups for an ordinary row.
-
-    Raises
-    ------
-    ValueError
-        If its numbers leave that open.
-    """
+    """Return the groups of a depthwise row, and the filters of each group; 0 groups for an ordinary row."""
     row = rows[index]
     channels, filters = row.values[4:6]
     if "DP" in row.name:  # SCALE-Sim's own mark: the row states the filters of each channel
@@ -138,13 +132,7 @@ def _depthwise_channels(rows: list[_Row], index: int) -> tuple[int, int]:
 
 
 def _unmarked(rows: list[_Row], index: int, around: set[int]) -> int:
-    """Return the groups of a row that nothing marks as depthwise: 0 unless the rows around it show that it must be.
-
-    Raises
-    ------
-    ValueError
-        If it has one filter, and the next row takes neither what a convolution makes nor what a depthwise one makes.
-    """
+    """Return the groups of a row that nothing marks as depthwise: 0 unless the rows around it show that it must be."""
     row = rows[index]
     channels, filters = row.values[4:6]
     if filters > 1 or index + 1 == len(rows) or _ORDINARY in row.rest:
@@ -191,27 +179,7 @@ def _conv(rows: list[_Row], index: int) -> dict[str, Any]:
 
 
 def read(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
-    """Read a topology file as a network: its rows in sequence, each as one product.
-
-    Parameters
-    ----------
-    path : Path
-        The CSV file.
-    name : str
-        The network's name.
-    dims : mapping of str to int
-        Sizes of open dimensions. A topology has none, so that any size is a fault.
-
-    Returns
-    -------
-    ImportedNetwork
-        The network; its sources say how rows were understood.
-
-    Raises
-    ------
-    InputError
-        If sizes are given, the file cannot be read, its form is not known, or rows have faults, each with a line.
-    """
+    """Read a topology file as a network: its rows in sequence, each as one product."""
     if dims:
         raise InputError(f"{path}: --dim: a SCALE-Sim topology leaves no dimension open; leave it out")
     lines = _cells(path)

@@ -15,18 +15,7 @@ from .markup import Node, named
 
 
 def conclusions(report: Report) -> list[list[Node]]:
-    """A line for each thing that a reader should take along, in the order of the sections.
-
-    Parameters
-    ----------
-    report : Report
-        What the page shows.
-
-    Returns
-    -------
-    list of list of Element or str
-        Texts, with names from files isolated.
-    """
+    """A line for each thing that a reader should take along, in the order of the sections."""
     many = len(report.sections) > 1
     lines: list[list[Node]] = []
     for item in report.sections:

@@ -24,20 +24,6 @@ def _visible(text: str) -> str:
 def element(tag: str, *children: Node, **attributes: object) -> Element:
     """An element of HTML or SVG.
 
-    Parameters
-    ----------
-    tag : str
-        Its name.
-    *children : Element or str
-        Its content; texts lose their control characters.
-    **attributes : object
-        ``class_`` stands for ``class``, ``aria_label`` for ``aria-label``; ``None`` leaves an attribute out.
-
-    Returns
-    -------
-    Element
-        The element.
-
     Examples
     --------
     >>> tostring(element("b", "<i>", class_="x"), encoding="unicode", method="html")
@@ -84,22 +70,7 @@ def shortened(text: str, most: int) -> str:
 
 
 def table(caption: str, headers: Sequence[str], rows: Sequence[tuple[Node, Sequence[str]]]) -> Element:
-    """A table: the first column names the rows, the others hold figures.
-
-    Parameters
-    ----------
-    caption : str
-        What it shows.
-    headers : sequence of str
-        Of the columns, units included.
-    rows : sequence of (Element or str, sequence of str)
-        Name and cells of each; a name may come from a file.
-
-    Returns
-    -------
-    Element
-        The table, in a region that scrolls by itself where a screen is narrow, by keyboard too.
-    """
+    """A table: the first column names the rows, the others hold figures."""
     head = element("thead", element("tr", *(element("th", name, scope="col") for name in headers)))
     body = element("tbody")
     for name, cells in rows:

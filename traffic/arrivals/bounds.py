@@ -16,66 +16,19 @@ MAX_COUNT = 10**8
 
 
 def check_range(name: str, value: float, bounds: tuple[float, float], expected: str) -> None:
-    """Refuse a parameter outside of its bounds.
-
-    Parameters
-    ----------
-    name : str
-        The parameter.
-    value : float
-        Its value; NaN is outside of any bounds.
-    bounds : (float, float)
-        Least and greatest value.
-    expected : str
-        What it is, for the fault; the bounds follow.
-
-    Raises
-    ------
-    InputError
-        If the value is outside.
-    """
+    """Refuse a parameter outside of its bounds."""
     low, high = bounds
     if not low <= value <= high:
         raise InputError(f"{name}: expected {expected}, from {low:g} to {high:g}, found {value:g}")
 
 
 def check_rate(rate_per_s: float, name: str = "rate") -> None:
-    """Refuse a rate that is not positive, not finite or absurd.
-
-    Parameters
-    ----------
-    rate_per_s : float
-        Requests/s.
-    name : str
-        The parameter.
-
-    Raises
-    ------
-    InputError
-        If it is outside of ``RATES_PER_S``.
-    """
+    """Refuse a rate that is not positive, not finite or absurd."""
     check_range(name, rate_per_s, RATES_PER_S, "a positive number of requests a second")
 
 
 def check_count(count: int, name: str = "count", most: int = MAX_COUNT, what: str = "request") -> None:
-    """Refuse none, or too many.
-
-    Parameters
-    ----------
-    count : int
-        How many.
-    name : str
-        The parameter.
-    most : int
-        Greatest value.
-    what : str
-        What is counted.
-
-    Raises
-    ------
-    InputError
-        If there are none, or more than ``most``.
-    """
+    """Refuse none, or too many."""
     if not 1 <= count <= most:
         raise InputError(f"{name}: expected at least 1 {what} and at most {most:,}, found {count}")
 
@@ -83,15 +36,7 @@ def check_count(count: int, name: str = "count", most: int = MAX_COUNT, what: st
 def trace_of(arrival_s: NDArray[np.float64]) -> Trace:
     """Requests 0..N - 1 at the given times.
 
-    Parameters
-    ----------
-    arrival_s : (N,) ndarray of float64
-        Seconds from time zero, not decreasing.
-
-    Raises
-    ------
-    InputError
-        If the last arrival is beyond the largest time of a trace.
+    Shapes: ``arrival_s`` (N,).
     """
     if arrival_s[-1] > MAX_ARRIVAL_S:
         raise InputError(

@@ -17,18 +17,7 @@ _PIECES = 96
 
 
 def concentration(peak_to_mean: float) -> float:
-    """Concentration kappa of the daily curve: exp(kappa)/I0(kappa) = peak-to-mean ratio.
-
-    Parameters
-    ----------
-    peak_to_mean : float
-        1 to 24.
-
-    Returns
-    -------
-    float
-        0 for a flat curve.
-    """
+    """Concentration kappa of the daily curve: exp(kappa)/I0(kappa) = peak-to-mean ratio."""
     # the peak of a von Mises curve is about sqrt(2 pi kappa) times its mean: 100 is enough for a ratio of 24
     return bisect(lambda kappa: kappa - float(np.log(np.i0(kappa))) - np.log(peak_to_mean), 0.0, 100.0)
 

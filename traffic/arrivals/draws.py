@@ -18,21 +18,7 @@ def pass_through(
     The arrivals of a Poisson process of rate 1 become those of a process of that rate
     (Cinlar, Introduction to Stochastic Processes, 1975, Section 4.7).
 
-    Parameters
-    ----------
-    work : (N,) ndarray of float64
-        Values of the integral, not decreasing, below the integral over all pieces.
-    edges_s : (K + 1,) ndarray of float64
-        Piece k lasts from ``edges_s[k]`` to ``edges_s[k + 1]`` seconds.
-    rates_per_s : (K,) ndarray of float64
-        Rate of each piece; a piece of rate 0 has no arrivals.
-
-    Returns
-    -------
-    times_s : (N,) ndarray of float64
-        Not decreasing.
-    pieces : (N,) ndarray of int64
-        The piece of each.
+    Shapes: ``work`` (N,), ``edges_s`` (K + 1,), ``rates_per_s`` (K,), ``times_s`` (N,), ``pieces`` (N,).
     """
     done = integral(edges_s, rates_per_s)
     pieces = np.searchsorted(done, work, side="right") - 1
@@ -43,16 +29,6 @@ def pass_through(
 def integral(edges_s: NDArray[np.float64], rates_per_s: NDArray[np.float64]) -> NDArray[np.float64]:
     """Integral of a piecewise constant rate from the first edge to each edge.
 
-    Parameters
-    ----------
-    edges_s : (K + 1,) ndarray of float64
-        Seconds.
-    rates_per_s : (K,) ndarray of float64
-        Rate of each piece.
-
-    Returns
-    -------
-    (K + 1,) ndarray of float64
-        0 first.
+    Shapes: ``edges_s`` (K + 1,), ``rates_per_s`` (K,), returns (K + 1,).
     """
     return np.concatenate([[0.0], np.cumsum(rates_per_s * np.diff(edges_s))])

@@ -167,30 +167,7 @@ Vidur, https://github.com/microsoft/vidur, ``data/processed_traces/splitwise_cod
 def import_trace(
     name: str, path: Path, options: ImportOptions | None = None, *, skip_bad: bool = False
 ) -> ImportedTrace:
-    """Make a trace of a file that something else wrote.
-
-    Parameters
-    ----------
-    name : str
-        A key of ``IMPORTERS``.
-    path : Path
-        The file.
-    options : ImportOptions, optional
-        Options of the format.
-    skip_bad : bool
-        Whether rows that cannot be used are left out and counted; else the file is refused.
-
-    Returns
-    -------
-    ImportedTrace
-        Requests in order of arrival, the first at time zero.
-
-    Raises
-    ------
-    InputError
-        If the format is unknown or does not take an option, if the file
-        cannot be read, or if a row of it is bad and ``skip_bad`` is false.
-    """
+    """Make a trace of a file that something else wrote."""
     options = options or ImportOptions()
     if name not in IMPORTERS:
         raise InputError(f'unknown format "{name}"; known: {", ".join(IMPORTERS)}')

@@ -44,23 +44,6 @@ def functions_2019(tally: Tally, seed: int) -> Rows:
 
     Each invocation arrives at a time that is uniform in its minute.  The arrivals of a
     Poisson process with these counts have the same distribution.
-
-    Parameters
-    ----------
-    tally : Tally
-        Has the path of the file, and counts rows.
-    seed : int
-        Same seed, same arrivals.
-
-    Returns
-    -------
-    Rows
-        Seconds since the file's first minute began, in order of arrival.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be used, or holds more than ``MAX_INVOCATIONS``.
     """
     generator = stream(seed, WITHIN_MINUTE)
     counts = _counts(tally)

@@ -14,28 +14,7 @@ from .walk import KINDS, Walk, walk
 
 
 def read(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
-    """Read a model as a network: the layers that multiply, and those that only move data.
-
-    Parameters
-    ----------
-    path : Path
-        The ONNX file.
-    name : str
-        The network's name.
-    dims : mapping of str to int
-        Sizes of dimensions that the file leaves open.
-
-    Returns
-    -------
-    ImportedNetwork
-        If the model has several outputs, those that depend on one block boundary become exits. Each exit is
-        taken equally often.
-
-    Raises
-    ------
-    InputError
-        With a line for everything that is damaged, open or not understood.
-    """
+    """Read a model as a network: the layers that multiply, and those that only move data."""
     graph = read_graph(path, dims)
     made = walk(graph, path)
     if not made.layers:

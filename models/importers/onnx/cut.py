@@ -153,25 +153,6 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[GraphSt
     The trunk of an exit is what it and a later exit need.  A stage computes what its exit needs and no stage before
     it has computed.  What depends on no values of the inputs is computed in every stage that reads it: constants, and
     sizes, e.g. the batch size that a Reshape takes.  A size has no row for each sample, so it cannot be kept.
-
-    Parameters
-    ----------
-    model : ModelProto
-        With the types of all tensors.
-    ends : iterable of str
-        The tensors that the exits answer with.
-    path : Path
-        Its file, for faults.
-
-    Returns
-    -------
-    list of GraphStage
-        By depth: the number of nodes that the exit needs.
-
-    Raises
-    ------
-    InputError
-        If a node has graphs of its own, or nothing is computed between two exits.
     """
     graph = model.graph
     for node in graph.node:

@@ -125,23 +125,7 @@ def read_graph(path: Path, dims: Mapping[str, int]) -> Graph:
 
 
 def load_model(path: Path) -> onnx.ModelProto:
-    """Read a model as it is in its file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Returns
-    -------
-    ModelProto
-        The model; weights that it keeps in other files are not read.
-
-    Raises
-    ------
-    InputError
-        If it is no model, or names files outside its folder.
-    """
+    """Read a model as it is in its file."""
     raw = read_bytes(path, MAX_BYTES, "; save the weights as external data")
     try:
         model = onnx.load_model_from_string(raw)
@@ -195,13 +179,7 @@ def _pool_sizes(attributes: Mapping[str, Any], sizes: tuple[int, ...]) -> list[i
 
 
 def _messages(message: Message) -> Iterator[Message]:
-    """A message and those in it, at any depth: weights, attributes, subgraphs, functions.
-
-    Raises
-    ------
-    UnicodeDecodeError
-        If a text is no UTF-8: the parser does not check, and one of its implementations returns such a text as bytes.
-    """
+    """A message and those in it, at any depth: weights, attributes, subgraphs, functions."""
     yield message
     for field_, value in message.ListFields():
         items = [value] if isinstance(value, Message | str | bytes) or not isinstance(value, Iterable) else value

@@ -39,25 +39,7 @@ def raw_product(operands: tuple[str, ...], rows: int, inner: int, columns: int, 
 
 
 def matrix_product(node: Node, graph: Graph) -> NodeProduct:
-    """The product of a Gemm, MatMul or Einsum, or one of their quantised forms.
-
-    Parameters
-    ----------
-    node : Node
-        One of these operators.
-    graph : Graph
-        Where it stands.
-
-    Returns
-    -------
-    NodeProduct
-        A constant factor becomes the right one, on whichever side it stands: (AB)^T = B^T A^T.
-
-    Raises
-    ------
-    ValueError
-        If an Einsum is no product of two matrices.
-    """
+    """The product of a Gemm, MatMul or Einsum, or one of their quantised forms."""
     left, right = node.inputs[0], node.inputs[3 if node.op == "QLinearMatMul" else 1]
     if node.op == "Einsum":
         terms = _einsum(node, graph)
@@ -121,20 +103,7 @@ def map_of(sizes: tuple[int, ...]) -> Shape | None:
 
 
 def window(node: Node, kernel: tuple[int, ...], source: tuple[int, ...], out: tuple[int, ...]) -> dict[str, Any]:
-    """Kernel, stride, padding and dilation for rows and columns; over a single axis, columns are 1 wide.
-
-    Parameters
-    ----------
-    node : Node
-        A convolution or pool over one or two axes.
-    kernel, source, out : tuple of int
-        Sizes of its window, and of its input and output, along these axes.
-
-    Returns
-    -------
-    dict
-        Keys of a network file.
-    """
+    """Kernel, stride, padding and dilation for rows and columns; over a single axis, columns are 1 wide."""
     count = len(kernel)
     stride = node.attributes.get("strides", [1] * count)
     dilation = node.attributes.get("dilations", [1] * count)
@@ -156,21 +125,7 @@ def window(node: Node, kernel: tuple[int, ...], source: tuple[int, ...], out: tu
 
 
 def pooling(node: Node, graph: Graph) -> dict[str, Any] | None:
-    """A pool as an operator of a network file.
-
-    Parameters
-    ----------
-    node : Node
-        A pool.
-    graph : Graph
-        Where it stands.
-
-    Returns
-    -------
-    dict or None
-        The operator without its name and inputs. ``None`` if a network file has none: for a pool over three axes, with
-        dilation, of several maps at once, of the largest value of a whole map, or with places as a second output.
-    """
+    """A pool as an operator of a network file."""
     sizes, out = graph.sizes[node.inputs[0]], graph.sizes[node.outputs[0]]
     if map_of(sizes) is None or any(node.outputs[1:]):
         return None
@@ -185,21 +140,7 @@ def pooling(node: Node, graph: Graph) -> dict[str, Any] | None:
 
 
 def convolution(node: Node, graph: Graph) -> NodeProduct:
-    """The convolution of a Conv or ConvTranspose, or of a quantised form.
-
-    Parameters
-    ----------
-    node : Node
-        One of these operators.
-    graph : Graph
-        Where it stands.
-
-    Returns
-    -------
-    NodeProduct
-        An operator of the network file. A convolution over three axes, with weights that are computed, or of
-        several maps at once becomes a plain product.
-    """
+    """The convolution of a Conv or ConvTranspose, or of a quantised form."""
     image, weights = node.inputs[0], node.inputs[3 if node.op == "QLinearConv" else 1]
     sizes, filters, out = graph.sizes[image], graph.sizes[weights], graph.sizes[node.outputs[0]]
     transposed = node.op == "ConvTranspose"

@@ -39,24 +39,7 @@ def known_sizes(node: onnx.NodeProto, kind: onnx.TypeProto | None) -> list[int |
 
 
 def size_nodes(node: onnx.NodeProto, sizes: Sequence[int | None], other: str, axis: int) -> list[onnx.NodeProto]:
-    """A Shape without its tensor.
-
-    Parameters
-    ----------
-    node : NodeProto
-        The Shape.
-    sizes : sequence of int or None
-        What it gives, with None for the batch.
-    other : str
-        A tensor of the same batch, which is there.
-    axis : int
-        Its axis of the batch.
-
-    Returns
-    -------
-    list of NodeProto
-        Nodes that give the same.
-    """
+    """A Shape without its tensor."""
     result = node.output[0]
     nodes, pieces = [], []
     for place, size in enumerate(sizes):
