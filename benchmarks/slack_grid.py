@@ -57,7 +57,7 @@ class GridPoint(NamedTuple):
 
     @property
     def worse(self) -> bool:
-        """Whether fluid-slack has more violations on every seed."""
+        """Tell if fluid-slack has more violations on every seed."""
         return self.least > 0
 
 
