@@ -24,7 +24,7 @@ import simulator
 import subgraphs
 import subnets
 from pages import write_part
-from rounds import HERE, Table
+from rounds import HERE, BenchmarkTable
 
 from tables import highlights, machine_text, markdown, read_results, write_results
 
@@ -32,7 +32,7 @@ ROOT = HERE.parent
 RESULTS = HERE / "results.json"
 
 
-def full(requests: int, peers_python: Path | None) -> Iterator[Table]:
+def full(requests: int, peers_python: Path | None) -> Iterator[BenchmarkTable]:
     """Every table, at the sizes that are published."""
     sizes = [size for size in scale.REQUESTS.sizes if size < requests]
     yield kernel.measure(9)
@@ -50,7 +50,7 @@ def full(requests: int, peers_python: Path | None) -> Iterator[Table]:
     yield peers.measure(peers_python)
 
 
-def smoke() -> Iterator[Table]:
+def smoke() -> Iterator[BenchmarkTable]:
     """Every table once, small."""
     yield kernel.measure(1, dsps=64)
     yield commands.measure(1)  # with a cold start

@@ -17,14 +17,14 @@ from fluidb.serving import Replay, find_policy, simulate
 from fluidb.serving.adaptation import EVENTS, Exits, adapt
 from fluidb.traffic import poisson, prepare
 from fluidb.traffic.answers import PRESETS, draw_answers
-from rounds import Contestant, Table, take_turns, timed
+from rounds import BenchmarkTable, Entrant, take_turns, timed
 
 BATCH, LOGGED, SLO_S = 16, 50_000, 0.2
 RATE_PER_S = 700.0
 SERIAL, BESIDE = "pame", "pame:lanes=2"
 
 
-def measure(rounds: int, count: int) -> Table:
+def measure(rounds: int, count: int) -> BenchmarkTable:
     """ResNet-101 on PAME's V100 with the exits that PAME chooses for the preset ImageNet."""
     every = tabulate_device(load_with_exits("resnet101"), load_platform("v100-tensorrt", kind=Device))
     samples, stage_s = draw_answers(PRESETS["imagenet"], len(every.exits) - 1, LOGGED, 0), stage_times(every)
@@ -48,17 +48,17 @@ def measure(rounds: int, count: int) -> Table:
     whole = served(SERIAL)()
     assert np.isfinite(whole.finish_s).all()
     adapted()  # compiles
-    contestants = [
-        Contestant(SERIAL, timed(served(SERIAL)), None, count, ours=True),
-        Contestant(BESIDE, timed(served(BESIDE)), SERIAL, count, ours=True),
-        Contestant(f"{BESIDE}, exits adapted", timed(adapted), SERIAL, count, ours=True),
+    entrants = [
+        Entrant(SERIAL, timed(served(SERIAL)), None, count, ours=True),
+        Entrant(BESIDE, timed(served(BESIDE)), SERIAL, count, ours=True),
+        Entrant(f"{BESIDE}, exits adapted", timed(adapted), SERIAL, count, ours=True),
     ]
-    return Table(
+    return BenchmarkTable(
         "pame",
         "PAME at run time",
         f"{count:,} Poisson requests at {RATE_PER_S:g}/s with confidences, batches of {BATCH}, ResNet-101 on PAME's "
         f"V100, SLO {1e3 * SLO_S:g} ms, one core. Adapted: the network has 12 stages instead of 2, most of which take "
         f"no time, and the last 100 batches are judged after every {EVENTS} events.",
-        take_turns(contestants, rounds),
+        take_turns(entrants, rounds),
         "requests",
     )

@@ -1,4 +1,4 @@
-"""Whole commands against what nobody can do without: Python, numba, a Typer hello-world."""
+"""Whole commands against their least cost: Python with numba, and a Typer hello-world."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rounds import Contestant, Sample, Table, process, take_turns
+from rounds import BenchmarkTable, Entrant, Sample, process, take_turns
 
 FLUIDB = str(Path(sys.executable).with_name("fluidb"))
 NUMBA, HELLO = "python -c 'import numba'", "Typer hello-world --help"
@@ -26,7 +26,7 @@ PREPARE = [
 ]
 
 
-def measure(rounds: int) -> Table:
+def measure(rounds: int) -> BenchmarkTable:
     """Wall time and peak memory of whole processes."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -42,13 +42,13 @@ def measure(rounds: int) -> Table:
                 return process(search, {"NUMBA_CACHE_DIR": cache})
 
         rows = [
-            Contestant(NUMBA, lambda: process([sys.executable, "-c", "import numba"])),
-            Contestant(HELLO, lambda: process([sys.executable, folder / "hello.py", "--help"])),
-            Contestant("fluidb --help", lambda: process([FLUIDB, "--help"]), HELLO, ours=True),
-            Contestant("fluidb dse resnet50 zc706", lambda: process(search), NUMBA, ours=True),
-            Contestant("the same, nothing compiled yet", cold, NUMBA, ours=True),
-            Contestant("fluidb latency r50-zc706", lambda: process([FLUIDB, "latency", design]), NUMBA, ours=True),
-            Contestant("fluidb serve-sim, 20,000 requests", lambda: process(serve), NUMBA, ours=True),
+            Entrant(NUMBA, lambda: process([sys.executable, "-c", "import numba"])),
+            Entrant(HELLO, lambda: process([sys.executable, folder / "hello.py", "--help"])),
+            Entrant("fluidb --help", lambda: process([FLUIDB, "--help"]), HELLO, ours=True),
+            Entrant("fluidb dse resnet50 zc706", lambda: process(search), NUMBA, ours=True),
+            Entrant("the same, nothing compiled yet", cold, NUMBA, ours=True),
+            Entrant("fluidb latency r50-zc706", lambda: process([FLUIDB, "latency", design]), NUMBA, ours=True),
+            Entrant("fluidb serve-sim, 20,000 requests", lambda: process(serve), NUMBA, ours=True),
         ]
         about = "Whole processes, from start to exit, with their peak memory."
-        return Table("commands", "Commands", about, take_turns(rows, rounds))
+        return BenchmarkTable("commands", "Commands", about, take_turns(rows, rounds))

@@ -1,8 +1,8 @@
-"""Two runs of the benchmarks: what is beyond noise.
+"""Comparison of two runs of the benchmarks: changes beyond noise.
 
-For each row that measures fluidb, the samples of both runs are compared: its time
-by that of the row it is held against in the same round, so that a machine that
-is slower as a whole changes nothing.  A row held against nothing is listed, not judged.
+For each row that measures fluidb, the samples of both runs are compared.  A sample
+is the ratio of its time to that of a reference row in the same round, so that a
+machine that is slower as a whole changes nothing.  A row without a reference is listed, not judged.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from rounds import Row, Table
+from rounds import BenchmarkRow, BenchmarkTable
 
 from tables import read_results
 
 CONFIDENCE = 0.99
-"""Of each interval: of a hundred rows that did not change, one is expected outside."""
+"""Confidence of each interval: of a hundred rows that did not change, one is expected outside."""
 
 MARGIN = 0.05
-"""A change that may be smaller than this is nobody's concern: two builds of the same code differ as much."""
+"""Least change that counts: two builds of the same code differ by up to this much."""
 
 
 class Verdict(StrEnum):
-    """What is to be said of a row."""
+    """Verdict on a row."""
 
     SLOWER = "slower"
     FASTER = "faster"
@@ -37,8 +37,8 @@ class Verdict(StrEnum):
     UNJUDGED = "held against nothing"
 
 
-class Change(NamedTuple):
-    """How much longer a row takes than before: estimate and interval, as a factor."""
+class RowChange(NamedTuple):
+    """Ratio of a row's time to that of before: estimate and interval."""
 
     name: str
     factor: float
@@ -49,7 +49,7 @@ class Change(NamedTuple):
 
 @functools.cache
 def _ways(m: int, n: int) -> tuple[int, ...]:
-    """Of the arrangements of m and n samples, how many have u = 0, 1, ..., mn pairs in order (Mann, Whitney 1947)."""
+    """Numbers of arrangements of m and n samples with u = 0, 1, ..., mn pairs in order (Mann, Whitney 1947)."""
     if m == 0 or n == 0:
         return (1,)
     counts = [0] * (m * n + 1)
@@ -61,21 +61,10 @@ def _ways(m: int, n: int) -> tuple[int, ...]:
 
 
 def interval(before: Sequence[float], after: Sequence[float]) -> tuple[float, float, float] | None:
-    """The factor between two sets of samples, with its interval.
+    """Factor between two sets of positive samples, and the ends of its interval; None if there are too few samples.
 
-    Hodges and Lehmann's estimate on a scale of ratios: the median of all
-    after/before, and between which of them the factor lies by the Mann-Whitney
-    distribution (Hollander, Wolfe, Chicken, Nonparametric Statistical Methods, Section 4.3).
-
-    Parameters
-    ----------
-    before, after : sequence of float
-        Positive samples.
-
-    Returns
-    -------
-    factor, low, high : float
-        ``None`` if there are too few samples for an interval of :data:`CONFIDENCE`.
+    Hodges and Lehmann's estimate for ratios: the median of all after/before, with the interval that the Mann-Whitney
+    distribution gives (Hollander, Wolfe, Chicken, Nonparametric Statistical Methods, Section 4.3).
     """
     ratios = sorted(late / early for early, late in itertools.product(before, after))
     ways = np.array(_ways(len(before), len(after)), dtype=np.float64)
@@ -86,18 +75,18 @@ def interval(before: Sequence[float], after: Sequence[float]) -> tuple[float, fl
     return float(np.median(ratios)), ratios[outside - 1], ratios[len(ratios) - outside]
 
 
-def judge(name: str, before: Sequence[float], after: Sequence[float]) -> Change:
-    """What became of a row."""
+def judge(name: str, before: Sequence[float], after: Sequence[float]) -> RowChange:
+    """Compare the samples of a row."""
     found = interval(before, after)
     if found is None:
-        return Change(name, float(np.median(after) / np.median(before)), 0.0, np.inf, Verdict.FEW)
+        return RowChange(name, float(np.median(after) / np.median(before)), 0.0, np.inf, Verdict.FEW)
     factor, low, high = found
     verdict = Verdict.SLOWER if low > 1 + MARGIN else Verdict.FASTER if high < 1 / (1 + MARGIN) else Verdict.SAME
-    return Change(name, factor, low, high, verdict)
+    return RowChange(name, factor, low, high, verdict)
 
 
-def changes(before: Sequence[Table], after: Sequence[Table]) -> list[Change]:
-    """All rows that measure fluidb and are in both runs."""
+def changes(before: Sequence[BenchmarkTable], after: Sequence[BenchmarkTable]) -> list[RowChange]:
+    """Changes of all rows that measure fluidb and are in both runs."""
     earlier = {(table.key, row.name): (table, row) for table in before for row in table.rows if row.ours}
     return [
         _change(table, row, *earlier[table.key, row.name])
@@ -107,15 +96,17 @@ def changes(before: Sequence[Table], after: Sequence[Table]) -> list[Change]:
     ]
 
 
-def _change(table: Table, row: Row, table_before: Table, row_before: Row) -> Change:
+def _change(
+    table: BenchmarkTable, row: BenchmarkRow, table_before: BenchmarkTable, row_before: BenchmarkRow
+) -> RowChange:
     name = f"{table.title}: {row.name}"
     if row.against is None or row.against != row_before.against:
-        return Change(name, row.median_s / row_before.median_s, 0.0, np.inf, Verdict.UNJUDGED)
+        return RowChange(name, row.median_s / row_before.median_s, 0.0, np.inf, Verdict.UNJUDGED)
     return judge(name, table_before.ratios(row_before), table.ratios(row))
 
 
 def main(paths: Sequence[str]) -> int:
-    """Print what changed; 1 if anything is slower beyond noise, 2 if the runs cannot be compared."""
+    """Print the changes; return 1 if any row is slower beyond noise, 2 if the runs cannot be compared."""
     try:
         if len(paths) != 2 or not all(paths):
             raise ValueError("expected two runs: make bench-compare A=old.json B=new.json")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 from fluidb.rules.exit_choice import ExitGoal, Log, choose_exits, levels_of
-from rounds import Contestant, Table, take_turns, timed
+from rounds import BenchmarkTable, Entrant, take_turns, timed
 
 LEVELS, CHOICE = "levels of all confidences", "choice of the exits"
 
 
-def measure(rounds: int, samples: int = 50_000, candidates: int = 33) -> Table:
+def measure(rounds: int, samples: int = 50_000, candidates: int = 33) -> BenchmarkTable:
     """Time of a whole choice, beside that of comparing every confidence with the thresholds once."""
     random = np.random.default_rng(0)
     confidences = -np.sort(-random.random((samples, candidates, 10)), axis=2)
@@ -20,8 +20,8 @@ def measure(rounds: int, samples: int = 50_000, candidates: int = 33) -> Table:
     assert choose_exits(log, stage_s, goal).exits
     rows = take_turns(
         [
-            Contestant(LEVELS, timed(lambda: levels_of(log, goal.confidences))),
-            Contestant(CHOICE, timed(lambda: choose_exits(log, stage_s, goal)), LEVELS, ours=True),
+            Entrant(LEVELS, timed(lambda: levels_of(log, goal.confidences))),
+            Entrant(CHOICE, timed(lambda: choose_exits(log, stage_s, goal)), LEVELS, ours=True),
         ],
         rounds,
     )
@@ -29,4 +29,4 @@ def measure(rounds: int, samples: int = 50_000, candidates: int = 33) -> Table:
         f"`fluidb exits` on a log of a dense task: {candidates} candidates, {len(goal.confidences)} x {len(log.counts)}"
         f" pairs of thresholds, {samples:,} samples."
     )
-    return Table("exits", "Choice of exits", about, rows)
+    return BenchmarkTable("exits", "Choice of exits", about, rows)

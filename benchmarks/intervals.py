@@ -40,24 +40,24 @@ PAGE = HERE.parent / "docs" / "intervals.md"
 SCHEMA = "fluidb.coverage/1"
 
 NETWORKS = {"resnet50": 0.2, "alexnet": 0.12}
-"""Networks, and their latency objectives in seconds: one gains little from batches, the other much."""
+"""Networks, and their latency objectives in seconds: the first gains little from batches, the second much."""
 BOARD, POLICY = "zc706", "fluid"
 LOADS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
 """Arrival rates, as shares of the saturation rate."""
 NAMES = ("violation_rate", "mean", "p50", "p90", "p99")
 FEW = 10
-"""Of fewer intervals no share is told, only their number."""
+"""Least number of intervals for a share; of fewer, only the number is printed."""
 TOGETHER = 5
-"""Seeds that are taken together."""
+"""Seeds in a group."""
 KINDS = {
     "one": "One run, as `serve-sim` prints it",
     "joined": f"{TOGETHER} runs as one, as `capacity` takes them",
     "means": f"Mean over {TOGETHER} runs, as `compare` takes it",
 }
-"""What an interval is computed from."""
+"""Data from which an interval is computed."""
 
 
-class Point(NamedTuple):
+class LoadPoint(NamedTuple):
     """A network at a load."""
 
     network: str
@@ -65,11 +65,11 @@ class Point(NamedTuple):
 
     @property
     def rate_per_s(self) -> float:
-        """Requests/s that arrive."""
+        """Arrival rate."""
         return self.load * saturation_rate(table_of(self.network))
 
     def run(self, count: int, seed: int) -> Replay:
-        """One run."""
+        """Simulate one run."""
         table = table_of(self.network)
         rates = [row.rate for row in table.exits]
         traffic = prepare(poisson(self.rate_per_s, count, seed), rates, slo_s=NETWORKS[self.network], seed=seed)
@@ -84,10 +84,10 @@ def table_of(network: str) -> LatencyTable:
 
 
 def intervals_of(run: OneRun, slo_s: float) -> dict[str, Interval | None]:
-    """The interval of every figure."""
-    told = {"violation_rate": run.share(run.latency_s > slo_s), "mean": run.mean()}
-    told |= {name: run.quantile(QUANTILES[name]) for name in NAMES if name in QUANTILES}
-    return {name: item.interval for name, item in told.items()}
+    """Interval of every figure."""
+    figures = {"violation_rate": run.share(run.latency_s > slo_s), "mean": run.mean()}
+    figures |= {name: run.quantile(QUANTILES[name]) for name in NAMES if name in QUANTILES}
+    return {name: item.interval for name, item in figures.items()}
 
 
 def figures_of(latency_s: NDArray[np.float64], slo_s: float) -> dict[str, float]:
@@ -98,7 +98,7 @@ def figures_of(latency_s: NDArray[np.float64], slo_s: float) -> dict[str, float]
 
 
 def judged(found: Sequence[Interval | None], truth: float) -> dict[str, float | None]:
-    """How many intervals were printed, which share of these contains the truth, and half their median width."""
+    """Share of intervals that were printed, share of these that contain the truth, and half their median width."""
     printed = [item for item in found if item is not None]
     if not printed:
         return {"printed": 0.0, "covered": None, "half_width": None}
@@ -107,8 +107,8 @@ def judged(found: Sequence[Interval | None], truth: float) -> dict[str, float | 
     return {"printed": len(printed) / len(found), "covered": float(np.mean(inside)), "half_width": half}
 
 
-def measure(point: Point, seeds: int, lengths: Sequence[int]) -> dict[str, Any]:
-    """Runs of every length at a point, and what became of their intervals; the last length tells the truth."""
+def measure(point: LoadPoint, seeds: int, lengths: Sequence[int]) -> dict[str, Any]:
+    """Coverage of the intervals at a point, by length of the runs; the last length gives the truth."""
     slo_s = NETWORKS[point.network]
     rows: list[dict[str, Any]] = []
     for length in lengths:
@@ -141,13 +141,13 @@ def measure(point: Point, seeds: int, lengths: Sequence[int]) -> dict[str, Any]:
 
 
 def groups(seeds: int) -> Iterator[NDArray[np.int64]]:
-    """Each group of seeds that follow one another, the last followed by the first."""
+    """Each group of consecutive seeds; the first seed follows the last."""
     for first in range(seeds):
         yield np.arange(first, first + TOGETHER) % seeds
 
 
 def tables(run: dict[str, Any]) -> str:
-    """What the page shows of a run."""
+    """Tables of a run for the page."""
     text = [f"Measured with {run['seeds']} seeds by `{run['command']}`, {run['version']}.\n"]
     points, seeds = run["points"], run["seeds"]
     for kind, about in KINDS.items():
@@ -203,7 +203,7 @@ def main() -> None:
     begin = time.perf_counter()
     for network in NETWORKS:
         for load in LOADS:
-            points.append(measure(Point(network, load), options.seeds, options.lengths))
+            points.append(measure(LoadPoint(network, load), options.seeds, options.lengths))
             print(f"{network} at {load}: {time.perf_counter() - begin:.0f} s", file=sys.stderr)
     chosen = f"--seeds {options.seeds} --lengths {' '.join(map(str, options.lengths))}"
     run = {

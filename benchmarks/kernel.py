@@ -5,36 +5,29 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from fluidb.dse import Objective, SearchOptions, SearchResult, search
 from fluidb.dse.npu.search import Evaluator
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
-from rounds import Contestant, Row, Sample, Table, process, take_turns, timed
-from yardsticks import Problem, c_available, in_numpy, in_python, prepare_c
+from rounds import HERE, BenchmarkRow, BenchmarkTable, Entrant, Sample, process, take_turns, timed
+from yardsticks import SearchProblem, c_available, in_numpy, in_python, prepare_c
 
 from tables import quantity
 
 SLICE = 12
-"""Designs of the space, evenly spread, that plain Python evaluates."""
+"""Number of designs, evenly spread, that plain Python evaluates."""
 
-COLD = """
-import numpy as np
-from fluidb.dse import SearchOptions
-from fluidb.dse.search import Evaluator
-from fluidb.models import load_network
-from fluidb.platforms import load_platform
-evaluator = Evaluator(load_network("resnet50"), load_platform("zc706"), SearchOptions())
-evaluator.cost(np.array([[4652, 7, 128]]), traffic=False)
-"""
+COLD = [sys.executable, str(HERE / "cold.py")]
 
 
-def measure(rounds: int, dsps: int = 900) -> Table:
+def measure(rounds: int, dsps: int = 900) -> BenchmarkTable:
     """ResNet-50 on ZC706, or on a part of it."""
     network, options = load_network("resnet50"), SearchOptions()
     board = load_platform("zc706").model_copy(update={"dsps": dsps})
-    problem = Problem.of(network, board, options)
+    problem = SearchProblem.of(network, board, options)
     few = problem._replace(space=np.ascontiguousarray(problem.space[:: -(-len(problem.space) // SLICE)]))
     evaluator = Evaluator(network, board, options)
 
@@ -43,8 +36,8 @@ def measure(rounds: int, dsps: int = 900) -> Table:
     np.testing.assert_array_equal(ours, in_numpy(problem))
     np.testing.assert_allclose(evaluator.cost(few.space, traffic=False).cycles, in_python(few), rtol=1e-12)
 
-    def row(name: str, function: Callable[[], object], against: str | None, of: Problem = problem) -> Contestant:
-        return Contestant(name, timed(function), against, of.evaluations, ours=name.startswith("fluidb"))
+    def row(name: str, function: Callable[[], object], against: str | None, of: SearchProblem = problem) -> Entrant:
+        return Entrant(name, timed(function), against, of.evaluations, ours=name.startswith("fluidb"))
 
     c_rows = []
     if c_available():
@@ -68,7 +61,7 @@ def measure(rounds: int, dsps: int = 900) -> Table:
         rounds,
     )
     rows = [_scaled(item, problem) for item in rows]
-    return Table(
+    return BenchmarkTable(
         "search",
         "Search kernel",
         f"Every design of {network.title} on {board.dsps:,} DSPs of {board.title}: {len(problem.space):,} designs, "
@@ -82,29 +75,29 @@ def measure(rounds: int, dsps: int = 900) -> Table:
     )
 
 
-def measure_cold(rounds: int) -> Table:
-    """Compiling the search kernel, in a process that must, beside one that need not."""
+def measure_cold(rounds: int) -> BenchmarkTable:
+    """Time of a process that compiles the search kernel, beside one that finds it in the cache."""
 
     def cold() -> Sample:
         with tempfile.TemporaryDirectory() as cache:
-            return process([sys.executable, "-c", COLD], {"NUMBA_CACHE_DIR": cache})
+            return process(COLD, {"NUMBA_CACHE_DIR": cache})
 
     def warm() -> Sample:
-        return process([sys.executable, "-c", COLD])
+        return process(COLD)
 
     warm()
-    rows = [Contestant("compiled before", warm), Contestant("compiles it", cold, "compiled before", ours=True)]
+    rows = [Entrant("compiled before", warm), Entrant("compiles it", cold, "compiled before", ours=True)]
     about = "A Python process that evaluates one design, with and without a compiled kernel in numba's cache."
-    return Table("cold", "Cold compilation of the search kernel", about, take_turns(rows, rounds))
+    return BenchmarkTable("cold", "Cold compilation of the search kernel", about, take_turns(rows, rounds))
 
 
-def _scaled(row: Row, problem: Problem) -> Row:
-    """A row that stands for the whole space: its time is as much longer as it evaluated less."""
+def _scaled(row: BenchmarkRow, problem: SearchProblem) -> BenchmarkRow:
+    """Scale the time of a row from the designs that it evaluated to the whole space."""
     factor = problem.evaluations / row.work
-    return Row(row.name, [factor * seconds for seconds in row.seconds], row.against, problem.evaluations, row.ours)
+    return replace(row, seconds=[factor * seconds for seconds in row.seconds], work=problem.evaluations)
 
 
-def _effective(rows: list[Row], problem: Problem, found: SearchResult) -> str:
+def _effective(rows: list[BenchmarkRow], problem: SearchProblem, found: SearchResult) -> str:
     row = next(row for row in rows if row.name == "fluidb, 2 threads")
     return (
         f"Counting only what is left without equal layers and needless B_R, fluidb makes "

@@ -1,7 +1,7 @@
-"""MLPerf LoadGen, a client that is not ours, sends requests to the runner of ``fluidb serve-real``.
+"""MLPerf LoadGen, an independent client, sends requests to the runner of ``fluidb serve-real``.
 
-Both take the time of every request: LoadGen from the call that it was scheduled for to the completion that it is told,
-we from the call that arrives to the end of the run.  So ours is the shorter by the cost of the calls between them.
+Both time every request: LoadGen from the scheduled call to the reported completion, fluidb from the arriving call to
+the end of the run.  So fluidb's latency is shorter by the cost of the calls between them.
 
     python benchmarks/loadgen.py digits here --scenario Server --rate 60
 """
@@ -33,26 +33,16 @@ SCENARIOS = ("Offline", "Server", "SingleStream")
 
 
 @dataclass(frozen=True)
-class Driven:
-    """What LoadGen and the runner say of the same requests.
-
-    Attributes
-    ----------
-    ours : MachineResult
-        What the runner says.
-    latency_s : (N,) ndarray of float64
-        What LoadGen says, in the order in which it sent them.
-    completed_s : (N,) ndarray of float64
-        When it was told that each is complete.
-    """
+class LoadgenRun:
+    """The same requests as the runner and as LoadGen timed them."""
 
     ours: MachineResult
-    latency_s: NDArray[np.float64]
-    completed_s: NDArray[np.float64]
+    latency_s: NDArray[np.float64]  # (N,) by LoadGen, in the order of sending
+    completed_s: NDArray[np.float64]  # (N,) times at which LoadGen saw the completions
 
 
 class Client:
-    """LoadGen's side: its queries arrive on our clock, and what returns is completed."""
+    """Bridge to LoadGen: its queries arrive on the runner's clock, and requests that return are completed."""
 
     def __init__(self, samples: int, count: int, clock: LiveClock) -> None:
         self.samples, self.count, self.clock = samples, count, clock
@@ -67,11 +57,11 @@ class Client:
         self.ids += [query.id for query in queries]
         self.open.update(range(first, len(self.ids)))
         self.clock.arrive(len(queries))
-        if self.clock.stop.is_set():  # nobody serves any more
+        if self.clock.stop.is_set():  # the runner has stopped
             self.complete_rest()
 
     def complete(self, request: int) -> None:
-        """A request has returned."""
+        """Complete a request that has returned."""
         self.open.discard(request)
         self._tell(request)
 
@@ -79,13 +69,13 @@ class Client:
         mlperf_loadgen.QuerySamplesComplete([mlperf_loadgen.QuerySampleResponse(self.ids[request], 0, 0)])
 
     def complete_rest(self) -> None:
-        """Complete what was not served: LoadGen waits for all that it has sent, also if the device has failed."""
-        with suppress(KeyError):  # nothing is left; both threads may come here at once
+        """Complete requests that were not served: LoadGen waits for them even if the device has failed."""
+        with suppress(KeyError):  # none is left; both threads may be here at once
             while True:
                 self._tell(self.open.pop())
 
     def send(self, scenario: str, rate_per_s: float, folder: Path) -> None:
-        """Send requests until LoadGen has had enough."""
+        """Send requests until LoadGen ends its test."""
         settings = mlperf_loadgen.TestSettings()
         settings.scenario = getattr(mlperf_loadgen.TestScenario, scenario)
         settings.mode = mlperf_loadgen.TestMode.PerformanceOnly
@@ -113,31 +103,11 @@ def drive(
     count: int,
     rate_per_s: float = 1.0,
     slo_s: float = 1.0,
-) -> Driven:
+) -> LoadgenRun:
     """Let LoadGen send requests to the runner.
 
-    Parameters
-    ----------
-    network : RealNetwork
-        What answers.
-    latency : LatencyTable
-        What the policy knows of this machine.
-    policy : str
-        Who decides.
-    scenario : str
-        ``Offline`` (all at once), ``Server`` (Poisson arrivals) or ``SingleStream`` (each when the one before is
-        complete).
-    count : int
-        Requests.
-    rate_per_s : float
-        Mean arrival rate of ``Server``.
-    slo_s : float
-        Latency objective, which the policy knows.
-
-    Returns
-    -------
-    Driven
-        What both say.
+    Scenarios are ``Offline`` (all at once), ``Server`` (Poisson arrivals) and ``SingleStream`` (each when the one
+    before is complete).
     """
     clock, last = LiveClock(count, Event()), len(latency.exits)
     client = Client(len(network), count, clock)
@@ -169,14 +139,14 @@ def drive(
     latency_s = np.array([event["args"]["complete_ns"] for event in sent]) / 1e9
     scheduled_s = np.array([event["ts"] for event in sent]) / 1e6
     assert [event["args"]["sample_idx"] for event in sent] == client.rows.tolist(), "the order is that of sending"
-    return Driven(served, latency_s, scheduled_s + latency_s)
+    return LoadgenRun(served, latency_s, scheduled_s + latency_s)
 
 
 def main() -> None:
-    """Drive every scenario that is asked for, and print what both say."""
+    """Drive the given scenarios, and print the latencies that both measured."""
     parser = argparse.ArgumentParser(description="MLPerf LoadGen sends requests to the runner of fluidb serve-real.")
     parser.add_argument("model", help="an ONNX file, or digits, which ships")
-    parser.add_argument("folder", type=Path, help="what `fluidb measure` wrote")
+    parser.add_argument("folder", type=Path, help="a folder that `fluidb measure` wrote")
     parser.add_argument("--scenario", choices=SCENARIOS, action="append", help="repeatable; all if not given")
     parser.add_argument("--policy", default="fluid")
     parser.add_argument("--count", type=int, default=300, help="requests")

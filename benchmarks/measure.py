@@ -1,8 +1,8 @@
 """Measure a network's stages on this machine: the table of a device (docs/add-a-device.md).
 
-Makes the matrix products of every stage with NumPy, in float32 and on one thread, and prints the least processor time
-of several repetitions as CSV: other programs that run meanwhile count little.  ``platforms/numpy-x86.csv`` is what
-this printed for
+Computes the matrix products of every stage with NumPy, in float32 and on one thread, and prints the least processor
+time of several repetitions as CSV, so that other programs on the machine matter little.  ``platforms/numpy-x86.csv``
+is the output of
 
     python benchmarks/measure.py resnet50 --b-max 8 --repetitions 9 > platforms/numpy-x86.csv
 """
@@ -40,7 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("network", help="a name from `fluidb models`, or a TOML file")
     parser.add_argument("--b-max", type=int, default=8, help="largest batch")
-    parser.add_argument("--repetitions", type=int, default=5, help="of every product, of which the quickest counts")
+    parser.add_argument("--repetitions", type=int, default=5, help="runs of every product; the quickest counts")
     given = parser.parse_args()
     network = load_network(given.network)
     print("stage,batch,seconds")

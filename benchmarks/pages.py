@@ -1,4 +1,4 @@
-"""Pages of which a benchmark writes a part."""
+"""Parts of pages that benchmarks write."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write_part(page: Path, name: str, text: str) -> None:
-    """Put a text between the two comments of a page that have this name."""
+    """Put a text between the comments ``NAME: begin`` and ``NAME: end`` of a page."""
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->\n"
     before, rest = page.read_text().split(begin)
     _, after = rest.split(end)

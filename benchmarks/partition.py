@@ -1,4 +1,4 @@
-"""The search of a partition over a cluster: how it grows with devices and with layers."""
+"""Search of a partition over a cluster, by numbers of devices and of layers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fluidb.models.loader import read_network_file
 from fluidb.models.rows import RowNetwork, cut_into_rows
 from fluidb.platforms import Cluster, load_platform
 from fluidb.tables.partition import FusionRule, PartitionOptions
-from rounds import Contestant, Table, take_turns, timed
+from rounds import BenchmarkTable, Entrant, take_turns, timed
 
 WIDTH = 256
 """Channels of the residual blocks."""
@@ -39,41 +39,43 @@ def deep(blocks: int) -> RowNetwork:
 
 
 def searched(network: RowNetwork, cluster: Cluster, count: int, rule: FusionRule, *, subsets: bool = False) -> None:
-    """One search, with everything that it needs worked out anew."""
+    """Run one search, with nothing kept from earlier ones."""
     search = Partitioner(network, cluster, PartitionOptions(rule=rule))
     names = search.first_devices(count)
     found = search.best_subset(names) if subsets else search.partition(names)
     assert found.average_s > 0
 
 
-def measure(rounds: int, devices: Sequence[int] = (1, 2, 4, 6, 10), blocks: Sequence[int] = (16, 32, 64, 128)) -> Table:
+def measure(
+    rounds: int, devices: Sequence[int] = (1, 2, 4, 6, 10), blocks: Sequence[int] = (16, 32, 64, 128)
+) -> BenchmarkTable:
     """Time of a search over devices, over layers, and over all subsets of the devices."""
     file, path = read_network_file("resnet101")
     resnet, cluster = cut_into_rows(file, path), load_platform("edgesp-a", kind=Cluster)
     most = max(devices)
     searched(resnet, cluster, most, FusionRule.OPTIMAL)  # compiles
-    contestants = []
+    entrants = []
     for count in devices:
         for rule in (FusionRule.MARGINAL, FusionRule.OPTIMAL):
             name = f"ResNet-101, {count} devices, {rule}"
-            contestants.append(_entrant(name, resnet, cluster, count, rule))
-    contestants.append(
+            entrants.append(_entrant(name, resnet, cluster, count, rule))
+    entrants.append(
         _entrant(f"ResNet-101, subsets of {most} devices", resnet, cluster, most, FusionRule.MARGINAL, True)
     )
     for number in blocks:
         name = f"{number} residual blocks, {most} devices, optimal"
-        contestants.append(_entrant(name, deep(number), cluster, most, FusionRule.OPTIMAL))
-    rows = take_turns(contestants, rounds)
+        entrants.append(_entrant(name, deep(number), cluster, most, FusionRule.OPTIMAL))
+    rows = take_turns(entrants, rounds)
     remarks = []
     if len(blocks) > 1:
         medians = [row.median_s for row in rows[-len(blocks) :]]
         slope = np.polyfit(np.log(blocks), np.log(medians), 1)[0]
         remarks.append(f"Exponent of growth with residual blocks, by least squares of the logarithms: {slope:.2f}.")
     about = f"`fluidb dse NETWORK {cluster.name}` without reading and writing files."
-    return Table("partition", "Partition over a cluster", about, rows, remarks=remarks)
+    return BenchmarkTable("partition", "Partition over a cluster", about, rows, remarks=remarks)
 
 
 def _entrant(
     name: str, network: RowNetwork, cluster: Cluster, count: int, rule: FusionRule, subsets: bool = False
-) -> Contestant:
-    return Contestant(name, timed(lambda: searched(network, cluster, count, rule, subsets=subsets)), ours=True)
+) -> Entrant:
+    return Entrant(name, timed(lambda: searched(network, cluster, count, rule, subsets=subsets)), ours=True)

@@ -1,6 +1,6 @@
-"""Another tool evaluates layers on one design, in its own environment: seconds for each layer, as JSON.
+"""Evaluation of layers on one design by another tool, in its own environment: seconds for each layer, as JSON.
 
-Takes the tool's name and, as JSON, layers with their R, P, C and the design's T_P, T_C.
+Arguments: the tool's name and, as JSON, layers with their R, P, C and the design's T_P, T_C.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ UseRamulatorTrace = False
 
 
 def scalesim(layer: str, sizes: list[int], design: dict[str, int], folder: Path) -> None:
-    """SCALE-Sim: what its command does for a topology of one product, without writing traces."""
+    """Run SCALE-Sim as its command does for a topology of one product, without writing traces."""
     from scalesim.scale_sim import scalesim as tool  # type: ignore[import-not-found]
 
     R, P, C = sizes
@@ -67,7 +67,7 @@ def scalesim(layer: str, sizes: list[int], design: dict[str, int], folder: Path)
 
 
 def zigzag(layer: str, sizes: list[int], _: dict[str, int], folder: Path) -> None:
-    """ZigZag: the product on an accelerator that it ships, with the mapping that goes with it."""
+    """Run ZigZag for the product on an accelerator that it ships, with the mapping of that accelerator."""
     import zigzag.api  # type: ignore[import-not-found]
 
     inputs = Path(zigzag.__file__).parent / "inputs"
@@ -96,13 +96,13 @@ def zigzag(layer: str, sizes: list[int], _: dict[str, int], folder: Path) -> Non
 def main() -> None:
     """Run every layer."""
     tool: Callable[[str, list[int], dict[str, int], Path], None] = {"scalesim": scalesim, "zigzag": zigzag}[sys.argv[1]]
-    asked = json.loads(sys.argv[2])
+    problem = json.loads(sys.argv[2])
     logging.disable(logging.INFO)
     seconds = {}
-    for layer, sizes in asked["layers"].items():
+    for layer, sizes in problem["layers"].items():
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
             begin = time.perf_counter()
-            tool(layer, sizes, asked["design"], Path(folder))
+            tool(layer, sizes, problem["design"], Path(folder))
             seconds[layer] = time.perf_counter() - begin
     print(json.dumps(seconds))
 

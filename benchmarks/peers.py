@@ -11,25 +11,25 @@ from fluidb.dse.npu.search import Evaluator
 from fluidb.dse.npu.space import designs
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
-from rounds import HERE, Row, Table, timed
+from rounds import HERE, BenchmarkRow, BenchmarkTable, timed
 
 LAYERS = ("layer3.1.conv1", "fc")
-"""Small ones: all layers take SCALE-Sim minutes."""
+"""Small layers: SCALE-Sim takes minutes for the whole network."""
 
 DESIGN = {"T_P": 7, "T_C": 128}
 TOOLS = {"SCALE-Sim 3.0.0": "scalesim", "ZigZag 3.9.1": "zigzag"}
 
 
-def measure(python: Path | None) -> Table:
-    """One run of each tool in its own environment, beside ours on every design of ZC706."""
+def measure(python: Path | None) -> BenchmarkTable:
+    """Time of one run of each tool in its own environment, beside fluidb's for every design of ZC706."""
     network, board, options = load_network("resnet50"), load_platform("zc706"), SearchOptions(b_max=1)
     layers = [layer for layer in network.layers if layer.name in LAYERS]
     update = {"layers": [layer.model_copy(update={"stage": 1}) for layer in layers], "exits": network.exits[-1:]}
     part = network.model_copy(update=update)
     space, evaluator = designs(board), Evaluator(part, board, options)
     ours = timed(lambda: evaluator.rate(space, [Objective.GOP_S], threads=1))().seconds / len(space)
-    rows = [Row("fluidb", [ours], ours=True)]
-    asked = {
+    rows = [BenchmarkRow("fluidb", [ours], ours=True)]
+    problem = {
         "design": DESIGN,
         "layers": {layer.name: list(layer.gemm[:3]) for layer in layers if layer.gemm},
     }
@@ -38,19 +38,19 @@ def measure(python: Path | None) -> Table:
         if python is None:
             remarks.append(f"{name}: not measured; `make bench PEERS=1` installs it.")
             continue
-        command = [str(python), "-I", str(HERE / "peer.py"), tool, json.dumps(asked)]
+        command = [str(python), "-I", str(HERE / "peer.py"), tool, json.dumps(problem)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             remarks.append(f"{name}: did not run: {done.stderr.strip().splitlines()[-1]}")
             continue
-        rows.append(Row(name, [sum(json.loads(done.stdout).values())], "fluidb"))
-    return Table(
+        rows.append(BenchmarkRow(name, [sum(json.loads(done.stdout).values())], "fluidb"))
+    return BenchmarkTable(
         "peers",
         "Other tools",
         f"{' and '.join(LAYERS)} of ResNet-50, one sample, time for each design evaluated: fluidb's mean over the "
         f"{len(space):,} designs of ZC706, SCALE-Sim's on an array of {DESIGN['T_P']} x {DESIGN['T_C']}, ZigZag's on "
         "the accelerator like a TPU that it ships. They model more than a roofline does: SCALE-Sim every cycle's "
-        "addresses, ZigZag the order of loops in a hierarchy of memories. Ours says which designs are worth that.",
+        "addresses, ZigZag the order of loops in a hierarchy of memories. fluidb finds the designs that are worth it.",
         rows,
         remarks=remarks,
     )

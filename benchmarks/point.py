@@ -17,7 +17,7 @@ from fluidb.platforms import Board, load_platform
 from fluidb.serving import find_policy, simulate, summarise
 from fluidb.traffic import poisson, prepare
 from simulator import RATE_PER_S, SLO_S, paper_table
-from yardsticks import Problem, c_available, prepare_c
+from yardsticks import SearchProblem, c_available, prepare_c
 
 THREADS = 2
 
@@ -32,19 +32,19 @@ def seconds(function: Callable[[], object]) -> float:
 def peak_mb() -> float:
     """Peak memory of this process so far."""
     status = Path("/proc/self/status")
-    if status.exists():  # the other figure begins at that of the process that started this one
+    if status.exists():  # ru_maxrss starts at the peak of the parent process
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024 / 1e6
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
 
 
 def board_of(dsps: int) -> Board:
-    """The largest board that ships, with fewer DSPs."""
+    """The largest board of the catalogue, with fewer DSPs."""
     return load_platform("u250").model_copy(update={"dsps": dsps})
 
 
 def random_network(layers: int) -> Network:
-    """A network whose layers all differ, of sizes as they occur in networks."""
+    """A network whose layers all differ and have usual sizes."""
     draw = np.random.default_rng(layers)
     found: dict[Gemm, None] = {}
     while len(found) < layers:
@@ -55,9 +55,9 @@ def random_network(layers: int) -> Network:
 
 
 def search_point(network: Network, board: Board, b_max: int) -> dict[str, float | None]:
-    """Every design of a board, by the kernel, by C, and the whole search."""
+    """Times of all designs of a board, by the kernel and by C, and of the whole search."""
     options = SearchOptions(b_max=b_max)
-    problem, evaluator = Problem.of(network, board, options), Evaluator(network, board, options)
+    problem, evaluator = SearchProblem.of(network, board, options), Evaluator(network, board, options)
     evaluator.cost(problem.space[:1], traffic=False)  # loads the kernel
     search(load_network("resnet50"), board_of(220), SearchOptions())
     found: dict[str, float | None] = {
@@ -75,7 +75,7 @@ def search_point(network: Network, board: Board, b_max: int) -> dict[str, float 
 
 
 def requests_point(count: int) -> dict[str, float | None]:
-    """A trace drawn, its exits drawn, replayed under ``fluid``, and summarised."""
+    """Time to draw a trace with exits, replay it under ``fluid`` and summarise it."""
     table, fluid = paper_table(), find_policy("fluid")
     rates = [row.rate for row in table.exits]
 
@@ -88,7 +88,7 @@ def requests_point(count: int) -> dict[str, float | None]:
 
 
 def measure(axis: str, size: int) -> dict[str, float | None]:
-    """The point of an axis."""
+    """Measure a point of an axis."""
     resnet = load_network("resnet50")
     if axis == "dsps":
         return search_point(resnet, board_of(size), 8)

@@ -1,4 +1,4 @@
-"""Run a command; print its wall time and its peak memory as JSON.  Small: its own memory is a floor to what it sees."""
+"""Run a command; print its wall time and peak memory as JSON.  Its own memory is the least that it can measure."""
 
 import os
 import sys

@@ -1,7 +1,7 @@
-"""Measuring side by side: contestants take turns in rounds, and every sample is kept.
+"""Measurement side by side: entrants take turns in rounds, and every sample is kept.
 
-A machine that slows down for a while slows all contestants of a round, so that
-ratios within a round hold where seconds do not.
+A machine that slows down for a while slows all entrants of a round, so that
+ratios within a round stay valid even if seconds do not.
 """
 
 from __future__ import annotations
@@ -19,44 +19,30 @@ from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
 LEAST_S = 0.05
-"""A sample of something quicker is the mean of several runs: a clock tick or an interrupt must not show."""
+"""Least length of a sample; of a shorter run it is the mean of several, to hide clock ticks and interrupts."""
 
 
 class Sample(NamedTuple):
-    """One measurement: seconds, and the peak memory in MB of the process where it had one of its own."""
+    """One measurement: seconds, and peak memory in MB if it ran in a process of its own."""
 
     seconds: float
     peak_mb: float | None = None
 
 
 @dataclass(frozen=True)
-class Contestant:
-    """Something to measure.
+class Entrant:
+    """A program to measure."""
 
-    Attributes
-    ----------
-    name : str
-        Unique in its table.
-    run : callable
-        Measures once.
-    against : str, optional
-        The contestant whose time divides its own.
-    work : float
-        Units of work in one run, e.g. evaluations; 0 if they are not counted.
-    ours : bool
-        Whether it is fluidb that is measured, and not what it is held against.
-    """
-
-    name: str
-    run: Callable[[], Sample]
-    against: str | None = None
-    work: float = 0.0
-    ours: bool = False
+    name: str  # unique in its table
+    run: Callable[[], Sample]  # measures once
+    against: str | None = None  # name of the entrant whose time divides its own
+    work: float = 0.0  # units of work in one run, e.g. evaluations; 0 if they are not counted
+    ours: bool = False  # fluidb, and not a reference
 
 
 @dataclass(frozen=True)
-class Row:
-    """What was measured of a contestant, one sample a round."""
+class BenchmarkRow:
+    """Samples of an entrant, one for each round."""
 
     name: str
     seconds: list[float]
@@ -78,49 +64,35 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table of results.
+class BenchmarkTable:
+    """A table of results."""
 
-    Attributes
-    ----------
-    key, title : str
-        Its name in the JSON, and for people.
-    about : str
-        What was run, in a sentence or two.
-    rows : list of Row
-        In the order of the table.
-    unit : str
-        What ``work`` counts.
-    remarks : list of str
-        What follows from the rows, or what is missing and why.
-    """
-
-    key: str
+    key: str  # in the JSON
     title: str
-    about: str
-    rows: list[Row]
-    unit: str = ""
-    remarks: list[str] = field(default_factory=list)
+    about: str  # description of the runs, in a sentence or two
+    rows: list[BenchmarkRow]
+    unit: str = ""  # of ``work``
+    remarks: list[str] = field(default_factory=list)  # conclusions from the rows, or missing rows with the reason
 
-    def row(self, name: str) -> Row:
-        """The row of a name."""
+    def row(self, name: str) -> BenchmarkRow:
+        """Row of this name."""
         return next(row for row in self.rows if row.name == name)
 
-    def ratios(self, row: Row) -> list[float]:
-        """Time of a row for each round, divided by that of what it is held against in the same round."""
+    def ratios(self, row: BenchmarkRow) -> list[float]:
+        """Time of a row over that of its reference in the same round, for each round."""
         if row.against is None:
             return []
         return [mine / theirs for mine, theirs in zip(row.seconds, self.row(row.against).seconds, strict=True)]
 
 
-def take_turns(contestants: Sequence[Contestant], rounds: int) -> list[Row]:
-    """Measure everybody once a round; every other round in reverse, so that nobody always follows the same one."""
-    samples: dict[str, list[Sample]] = {item.name: [] for item in contestants}
+def take_turns(entrants: Sequence[Entrant], rounds: int) -> list[BenchmarkRow]:
+    """Measure each entrant once in each round; every second round goes in reverse order."""
+    samples: dict[str, list[Sample]] = {item.name: [] for item in entrants}
     for turn in range(rounds):
-        for item in contestants if turn % 2 == 0 else reversed(contestants):
+        for item in entrants if turn % 2 == 0 else reversed(entrants):
             samples[item.name].append(item.run())
     return [
-        Row(
+        BenchmarkRow(
             item.name,
             [sample.seconds for sample in samples[item.name]],
             item.against,
@@ -128,12 +100,12 @@ def take_turns(contestants: Sequence[Contestant], rounds: int) -> list[Row]:
             item.ours,
             [sample.peak_mb for sample in samples[item.name] if sample.peak_mb is not None],
         )
-        for item in contestants
+        for item in entrants
     ]
 
 
 def timed(function: Callable[[], object]) -> Callable[[], Sample]:
-    """Measures a function of this process, as often in a sample as it takes to last :data:`LEAST_S`."""
+    """Measure a function of this process, repeated in a sample until :data:`LEAST_S` have passed."""
 
     def run() -> Sample:
         runs, begin = 0, time.perf_counter()
@@ -148,13 +120,13 @@ def timed(function: Callable[[], object]) -> Callable[[], Sample]:
 
 
 def _usual() -> dict[str, str]:
-    """The environment of a user, whose Python keeps what it has compiled of our sources."""
+    """Environment of a user, whose Python keeps compiled sources."""
     return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
 
 def process(arguments: Iterable[str | Path], environment: Mapping[str, str] | None = None) -> Sample:
     """Wall time and peak memory of a command."""
-    # a child's peak starts at that of whoever started it: a small process does
+    # a child's peak starts at that of its parent, so a small process starts it
     done = subprocess.run(
         [sys.executable, "-I", "-S", HERE / "probe.py", *arguments],
         env={**_usual(), **(environment or {})}, stdout=subprocess.PIPE, check=True,
@@ -163,6 +135,6 @@ def process(arguments: Iterable[str | Path], environment: Mapping[str, str] | No
 
 
 def script(name: str, **options: object) -> Any:
-    """What a script of this folder prints as JSON, run with ``options`` in a process of its own."""
+    """JSON that a script of this folder prints when it runs with ``options`` in a process of its own."""
     command = [sys.executable, str(HERE / f"{name}.py"), json.dumps(options)]
     return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)

@@ -1,4 +1,4 @@
-"""The policies as a user of SimPy would write them: a server that takes requests from a queue, one method for each.
+"""The policies as a user of SimPy would write them: a server takes requests from a queue, by one method per policy.
 
 A server runs on a clock: SimPy's, or a plain one that only jumps from event to event.
 """
@@ -18,33 +18,19 @@ from numpy.typing import NDArray
 
 
 class Work(NamedTuple):
-    """What is served, as Python's own lists.
-
-    Attributes
-    ----------
-    arrival_s, exit_of
-        Of each request.
-    slo_s
-        Of all requests.
-    latency
-        T_{i:j}^b as ``latency[i][j][b]``.
-    layer_s, stage_after
-        Time of each layer by batch size, and the stage that it completes, or 0.
-    b_max
-        Largest batch.
-    """
+    """Requests and tables, as Python's own lists."""
 
     arrival_s: list[float]
     exit_of: list[int]
     slo_s: float
-    latency: list[list[list[float]]]
-    layer_s: list[list[float]]
-    stage_after: list[int]
+    latency: list[list[list[float]]]  # T_{i:j}^b as latency[i][j][b]
+    layer_s: list[list[float]]  # by layer and batch size
+    stage_after: list[int]  # stage that each layer completes, or 0
     b_max: int
 
     @classmethod
     def of(cls, table: LatencyTable, trace: Trace, exits: NDArray[Any], slo_s: float) -> Work:
-        """From fluidb's tables."""
+        """Convert fluidb's tables."""
         layers = table.segments(by_layer=True)
         stage = [*layers.stage.tolist(), 0]
         ends = [here if here != after else 0 for here, after in itertools.pairwise(stage)]
@@ -64,7 +50,7 @@ class SimpyClock(simpy.Environment):
         self.process(self.arrivals(arrival_s))
 
     def arrivals(self, arrival_s: list[float]) -> Generator[Any, Any, None]:
-        """Request after request."""
+        """Put each request into the queue at its time."""
         for request, at_s in enumerate(arrival_s):
             yield self.timeout(at_s - self.now)
             self.queue.append(request)
@@ -83,7 +69,7 @@ class SimpyClock(simpy.Environment):
 
 
 class PlainClock:
-    """The same in plain Python: a server yields the time at which it goes on."""
+    """A clock in plain Python: a server yields the time at which it goes on."""
 
     def __init__(self, arrival_s: list[float]) -> None:
         self.queue: deque[int] = deque()
@@ -91,7 +77,7 @@ class PlainClock:
         self.arrival_s, self.tail = [*arrival_s, math.inf], 0
 
     def timeout(self, seconds: float) -> float:
-        """Some time from now."""
+        """Time this many seconds from now."""
         return self.now + seconds
 
     def arrival(self, until_s: float = math.inf) -> float:
@@ -117,11 +103,11 @@ class Server:
         self.finish_s = [0.0] * self.left
 
     def take(self, count: int) -> list[int]:
-        """The oldest waiting requests, or all that wait."""
+        """Remove up to this many waiting requests from the queue, oldest first."""
         return [self.queue.popleft() for _ in range(min(count, len(self.queue)))]
 
     def leave(self, batch: list[int], stage: int) -> list[int]:
-        """Who exits after a stage returns; the others remain."""
+        """Finish the requests that exit after a stage; return the others."""
         remaining = []
         for request in batch:
             if self.work.exit_of[request] == stage:
@@ -132,7 +118,7 @@ class Server:
         return remaining
 
     def stages(self, batch: list[int], first: int, last: int) -> Generator[Any, Any, list[int]]:
-        """Run from stage ``first`` to ``last``, as long as anybody remains; who does."""
+        """Run from stage ``first`` to ``last`` while any request remains; return those that do."""
         for stage in range(first, last + 1):
             if not batch:
                 break
@@ -148,7 +134,7 @@ class Server:
             yield from self.stages(self.take(1), 1, self.end)
 
     def adaptb(self) -> Generator[Any, Any, None]:
-        """A full batch, or what waits once the oldest has waited for 5 % of the SLO."""
+        """A full batch, or the waiting requests once the oldest has waited for 5 % of the SLO."""
         while self.left:
             while not self.queue:
                 yield self.env.arrival()
@@ -158,14 +144,14 @@ class Server:
             yield from self.stages(self.take(self.work.b_max), 1, self.end)
 
     def batchcond(self) -> Generator[Any, Any, None]:
-        """What waits, up to a full batch, without those that have left: to gather the others takes no time here."""
+        """The waiting requests, up to a full batch; gathers after an exit take no time here."""
         while self.left:
             while not self.queue:
                 yield self.env.arrival()
             yield from self.stages(self.take(self.work.b_max), 1, self.end)
 
     def lazy(self) -> Generator[Any, Any, None]:
-        """At every layer, admit who waits while all on the NPU keep their slack by single-sample times."""
+        """Admit waiting requests at every layer while all on the NPU keep their slack by single-sample times."""
         work = self.work
         stack: list[tuple[int, list[int], int]] = []  # next layer, batch, samples it began with; the top last
         alone_s = work.latency[0][self.end][1]
@@ -237,11 +223,11 @@ class Server:
                     batch += yield from self.stages(self.take_in_time(count, self.env.now + ahead_s), 1, reached)
 
     def missing(self, end_s: float) -> int:
-        """How many at the head of the queue have their deadline before a time."""
+        """Number of requests at the head of the queue with a deadline before a time."""
         return sum(1 for _ in itertools.takewhile(lambda request: self.due_s[request] < end_s, self.queue))
 
     def take_in_time(self, count: int, end_s: float) -> list[int]:
-        """Those that will be in time, and the oldest of the others."""
+        """Take requests that will be in time, and then the oldest of the others."""
         missing = self.missing(end_s)
         others = count - min(len(self.queue) - missing, count)
         batch = self.take(others)
@@ -251,12 +237,12 @@ class Server:
         return batch
 
     def turn_is_due(self, late: int, turn_s: float) -> bool:
-        """Whether the oldest are served next: the last turn was longer ago than the patience."""
+        """Tell if the oldest are served next: the last turn was longer ago than the patience."""
         patience_s = 6 * (self.due_s[self.queue[0]] - self.work.arrival_s[self.queue[0]])
         return bool(self.env.now >= turn_s + patience_s * min(1.0, self.work.b_max / max(late, 1)))
 
     def in_time(self, late: int, size: int) -> int:
-        """How many would be in time if so many were launched now, and the others in batches that suit their first."""
+        """Number of requests in time if ``size`` were launched now, and the others in batches that suit their first."""
         whole = self.work.latency[0][self.end]
         last = min(len(self.queue), late + 2 * self.work.b_max)
         time_s = self.env.now + whole[size]
@@ -288,7 +274,7 @@ SERVERS: dict[str, Callable[[Server], Generator[Any, Any, None]]] = {
 
 
 def run(policy: str, clock: type[SimpyClock | PlainClock], work: Work) -> list[float]:
-    """Serve every request; when each returned."""
+    """Serve every request; return the time at which each returned."""
     env = clock(work.arrival_s)
     server = Server(env, work)
     env.serve(SERVERS[policy](server))

@@ -1,9 +1,9 @@
 """fluid-slack against FluidB on every network and board that ships: ``python benchmarks/slack_grid.py poisson``.
 
-Seven loads, as shares of the rate that no policy sustains, times eight SLOs, as
-multiples of the time of one sample alone.  Both policies get the same arrivals and
-exits under the same seed.  ``poisson`` and ``gamma`` (CV 3) draw arrivals; ``azure`` takes the
-CSV file named by ``--trace``, faster or slower.  Each writes ``benchmarks/slack-grid/TRAFFIC.csv``;
+Seven loads, as shares of the saturation rate, times eight SLOs, as multiples of
+the time of one sample alone.  Both policies get the same arrivals and exits
+under the same seed.  ``poisson`` and ``gamma`` (CV 3) draw arrivals; ``azure``
+takes the CSV file named by ``--trace``, sped up or slowed down.  Each writes ``benchmarks/slack-grid/TRAFFIC.csv``;
 ``render`` draws the picture from these files and writes the tables of docs/fluid-slack.md.
 """
 
@@ -40,7 +40,7 @@ TRAFFIC = {"poisson": "Poisson", "gamma": "gamma, CV 3", "azure": "Azure code tr
 POINT = 0.01
 
 
-class Point(NamedTuple):
+class GridPoint(NamedTuple):
     """fluid-slack and FluidB at one point: means over the seeds, and the least and largest difference of violations."""
 
     network: str
@@ -57,21 +57,21 @@ class Point(NamedTuple):
 
     @property
     def worse(self) -> bool:
-        """Whether fluid-slack has more violations on every seed."""
+        """Tell if fluid-slack has more violations on every seed."""
         return self.least > 0
 
 
 def engines() -> Iterator[tuple[str, str, LatencyTable]]:
-    """Every network on the NPU that the search finds for it on every board."""
+    """Latency tables of the best NPU for every network on every board."""
     for network, board in itertools.product(NETWORKS.names(), PLATFORMS.names()):
         platform = load_platform(board, kind=Platform)
         if isinstance(platform, Board):
-            asked = load_network(network), platform, SearchOptions()
-            yield network, board, tabulate_latency(*tabulate_design(*asked, search(*asked)))
+            problem = load_network(network), platform, SearchOptions()
+            yield network, board, tabulate_latency(*tabulate_design(*problem, search(*problem)))
 
 
 def arrivals(kind: str, rate_per_s: float, recorded: Trace | None) -> list[tuple[int, Trace]]:
-    """Seeds and arrivals at a rate; a recorded trace runs faster or slower, and has one seed."""
+    """Seeds and arrivals at a rate; a recorded trace is sped up or slowed down, and has one seed."""
     if recorded is not None:
         own_per_s = len(recorded) / float(recorded.arrival_s[-1])
         return [(SEEDS[0], Trace(recorded.request_id, recorded.arrival_s * own_per_s / rate_per_s))]
@@ -88,7 +88,7 @@ def figures(table: LatencyTable, trace: Trace, slo_s: float, seed: int, policy: 
     return [found.violated.mean(), latency_s.mean(), np.percentile(latency_s, 99), latency_s.max()]
 
 
-def measure(kind: str, recorded: Trace | None) -> Iterator[Point]:
+def measure(kind: str, recorded: Trace | None) -> Iterator[GridPoint]:
     """Every point of the grid."""
     for network, board, table in engines():
         alone_s, saturation = table.array()[0, -1, 1], saturation_rate(table)
@@ -102,16 +102,16 @@ def measure(kind: str, recorded: Trace | None) -> Iterator[Point]:
                 more = slack[:, 0] - fluid[:, 0]
                 ratios = slack[:, 1:].mean(axis=0) / fluid[:, 1:].mean(axis=0)
                 rates = fluid[:, 0].mean(), slack[:, 0].mean()
-                yield Point(network, board, load, slo, *rates, more.min(), more.max(), *ratios)
+                yield GridPoint(network, board, load, slo, *rates, more.min(), more.max(), *ratios)
 
 
-class Cell(NamedTuple):
-    """All networks and boards at one load and SLO."""
+class GridCell(NamedTuple):
+    """Summary of all networks and boards at one load and SLO."""
 
     load: float
     slo_x: float
-    pairs: int
-    worse: int  # of them, on every seed
+    pairs: int  # of a network and a board
+    worse: int  # pairs with more violations on every seed
     most: float  # largest mean difference of the violation rates
     typical: float  # median difference
     mean_x: float  # median ratio of the average latencies
@@ -122,18 +122,18 @@ class Cell(NamedTuple):
     longest_most_x: float
 
 
-def summarised(points: list[Point]) -> Iterator[Cell]:
-    """What is kept of a grid: one line for each load and SLO."""
+def summarised(points: list[GridPoint]) -> Iterator[GridCell]:
+    """Summaries of a grid: one line for each load and SLO."""
     for load, slo in itertools.product(LOADS, SLOS):
         here = [point for point in points if (point.load, point.slo_x) == (load, slo)]
         more = np.array([point.slack - point.fluid for point in here])
         ratios = np.array([[point.mean_x, point.p99_x, point.longest_x] for point in here])
         spread = itertools.chain(*zip(np.median(ratios, axis=0), ratios.max(axis=0), strict=True))
-        yield Cell(load, slo, len(here), sum(p.worse for p in here), more.max(), float(np.median(more)), *spread)
+        yield GridCell(load, slo, len(here), sum(p.worse for p in here), more.max(), float(np.median(more)), *spread)
 
 
 def write(path: Path, rows: list[Any]) -> None:
-    """Named tuples as CSV, six digits."""
+    """Write named tuples as CSV, with six digits."""
     path.parent.mkdir(exist_ok=True)
     with path.open("w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
@@ -141,17 +141,17 @@ def write(path: Path, rows: list[Any]) -> None:
         out.writerows([f"{value:.6g}" if isinstance(value, float) else value for value in row] for row in rows)
 
 
-def read(kind: str) -> list[Cell]:
-    """The cells of a grid that was measured."""
+def read(kind: str) -> list[GridCell]:
+    """Read the cells of a grid that was measured."""
     with (FOLDER / f"{kind}.csv").open() as file:
         return [
-            Cell._make(int(text) if name in ("pairs", "worse") else float(text) for name, text in row.items())
+            GridCell._make(int(text) if name in ("pairs", "worse") else float(text) for name, text in row.items())
             for row in csv.DictReader(file)
         ]
 
 
-def draw(grids: dict[str, list[Cell]]) -> None:
-    """One grid for each traffic: the median difference of each load and SLO as a colour, the largest as a number."""
+def draw(grids: dict[str, list[GridCell]]) -> None:
+    """Draw a grid for each traffic: the median difference of each load and SLO as colour, the largest as number."""
     with canvas(3.6 * len(grids), 3.4) as figure:
         for axes, (kind, cells) in zip(figure.subplots(1, len(grids), squeeze=False)[0], grids.items(), strict=True):
             shape = len(LOADS), len(SLOS)
@@ -169,7 +169,7 @@ def draw(grids: dict[str, list[Cell]]) -> None:
         save(figure, PICTURE, replace=True)
 
 
-def table_text(grids: dict[str, list[Cell]]) -> str:
+def table_text(grids: dict[str, list[GridCell]]) -> str:
     """The grids in numbers, as Markdown."""
     columns = ("traffic", "points", "worse on every seed", "largest difference", "average", "p99", "longest latency")
     lines = [f"| {' | '.join(columns)} |", "|---|" + "---:|" * (len(columns) - 1)]

@@ -10,7 +10,7 @@ from fluidb.models.supernets import load_family
 from fluidb.platforms import Accelerator, load_platform
 from fluidb.tables.choices import Maps, StageB, SubGraphCut
 from fluidb.tables.subgraphs import SubGraphOptions
-from rounds import Contestant, Table, take_turns, timed
+from rounds import BenchmarkTable, Entrant, take_turns, timed
 
 NUMPY, TABLE, SEARCH = "table, NumPy", "table, fluidb", "search of buffer and array, fluidb"
 
@@ -25,7 +25,7 @@ def with_numpy(work: SubNetArrays, chip: Accelerator, subgraphs: np.ndarray) -> 
     return found
 
 
-def measure(rounds: int, columns: int = 500, step_kib: float = 36.0) -> Table:
+def measure(rounds: int, columns: int = 500, step_kib: float = 36.0) -> BenchmarkTable:
     """Time of the table and of the search; NumPy must agree."""
     family, chip = load_family("ofa_mobilenet_v3"), load_platform("sushi-zcu104", kind=Accelerator)
     work, arrays = members_of(family).work, arrays_within(chip)
@@ -39,9 +39,9 @@ def measure(rounds: int, columns: int = 500, step_kib: float = 36.0) -> Table:
     assert np.allclose(ours(), with_numpy(work, chip, subgraphs), rtol=1e-12, atol=0)
     rows = take_turns(
         [
-            Contestant(NUMPY, timed(lambda: with_numpy(work, chip, subgraphs))),
-            Contestant(TABLE, timed(ours), NUMPY, ours=True),
-            Contestant(
+            Entrant(NUMPY, timed(lambda: with_numpy(work, chip, subgraphs))),
+            Entrant(TABLE, timed(ours), NUMPY, ours=True),
+            Entrant(
                 SEARCH,
                 timed(lambda: find_subgraphs(family, chip, options, arrays=arrays, step_kib=step_kib)),
                 ours=True,
@@ -55,4 +55,4 @@ def measure(rounds: int, columns: int = 500, step_kib: float = 36.0) -> Table:
         f"{sizes} sizes of the persistent buffer and the {len(arrays)} arrays within {chip.dsps:,} DSPs that no other "
         "contains."
     )
-    return Table("subgraphs", "SubGraphs of a SuperNet", about, rows)
+    return BenchmarkTable("subgraphs", "SubGraphs of a SuperNet", about, rows)

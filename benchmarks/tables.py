@@ -14,13 +14,13 @@ from typing import Any
 import numba
 import numpy as np
 from fluidb import __version__
-from rounds import Row, Table
+from rounds import BenchmarkRow, BenchmarkTable
 
 SCHEMA = "fluidb.bench/1"
 
 
 def machine() -> dict[str, Any]:
-    """What ran the benchmarks."""
+    """The machine that runs the benchmarks."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     try:
         compiler = subprocess.run(["gcc", "--version"], capture_output=True, text=True, check=True).stdout
@@ -46,7 +46,7 @@ def _cpu() -> str:
     return names[0] if names else platform.processor()
 
 
-def write_results(path: Path, tables: list[Table], command: str) -> None:
+def write_results(path: Path, tables: list[BenchmarkTable], command: str) -> None:
     """Write a run."""
     run = {
         "schema": SCHEMA,
@@ -57,18 +57,15 @@ def write_results(path: Path, tables: list[Table], command: str) -> None:
     path.write_text(json.dumps(run, indent=1) + "\n")
 
 
-def read_results(path: Path) -> tuple[dict[str, Any], list[Table]]:
-    """A run: its machine and its tables.
-
-    Raises
-    ------
-    ValueError
-        With one line, if it is none.
-    """
+def read_results(path: Path) -> tuple[dict[str, Any], list[BenchmarkTable]]:
+    """Read the machine and the tables of a run."""
     try:
         run = json.loads(path.read_text())
         assert run["schema"] == SCHEMA
-        tables = [Table(**table | {"rows": [Row(**row) for row in table["rows"]]}) for table in run["tables"]]
+        tables = [
+            BenchmarkTable(**table | {"rows": [BenchmarkRow(**row) for row in table["rows"]]})
+            for table in run["tables"]
+        ]
         return run["machine"], tables
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror}; make one with `make bench OUT=run.json`") from None
@@ -77,7 +74,7 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[Table]]:
 
 
 def machine_text(found: dict[str, Any]) -> str:
-    """What ran the benchmarks, as a line."""
+    """The machine and its tools, in a line."""
     tools = ", ".join(f"{name} {found[name]}" for name in ("python", "numba", "numpy", "gcc") if found[name])
     return f"Written by `make bench` on {found['cores']} cores of {found['cpu']}, {found['system']}; {tools}.\n"
 
@@ -92,11 +89,11 @@ HIGHLIGHTS = {
     ("simulator", "fluid"): "the policy `fluid` simulated, 1,000,000 requests",
     ("simulator", "fluid, 10,000 requests, SimPy"): "the same in SimPy, 10,000 of them",
 }
-"""The README's rows, and what it calls them."""
+"""Rows of the README, and their names there."""
 
 
-def highlights(tables: list[Table]) -> str:
-    """The README's table: a few rows of all tables."""
+def highlights(tables: list[BenchmarkTable]) -> str:
+    """Table of the README: a few rows of all tables."""
     lines = ["| what | time | a second | ratio of times |", "|---|---:|---:|---:|"]
     by_key = {table.key: table for table in tables}
     for (key, name), label in HIGHLIGHTS.items():
@@ -108,7 +105,7 @@ def highlights(tables: list[Table]) -> str:
 
 
 def quantity(value: float, unit: str) -> str:
-    """Three digits with a prefix: 0.00123 s is 1.23 ms."""
+    """Write a value with three digits and a prefix: 0.00123 s is 1.23 ms."""
     prefixes = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")]
     if unit == "s":
         prefixes = prefixes[3:]
@@ -116,8 +113,8 @@ def quantity(value: float, unit: str) -> str:
     return f"{np.format_float_positional(value / scale, 3, fractional=False, trim='-')} {prefix}{unit}".rstrip()
 
 
-def ratio_text(table: Table, row: Row) -> str:
-    """A row's time by that of what it is held against: median and range over rounds."""
+def ratio_text(table: BenchmarkTable, row: BenchmarkRow) -> str:
+    """Time of a row over that of its reference: median and range over rounds."""
     ratios = table.ratios(row)
     if not ratios:
         return ""
@@ -127,15 +124,15 @@ def ratio_text(table: Table, row: Row) -> str:
     return f"{form.format(middle)}{span} x {row.against}"
 
 
-def range_text(row: Row) -> str:
-    """The shortest and the longest time of a row, if there were several rounds."""
+def range_text(row: BenchmarkRow) -> str:
+    """Shortest and longest time of a row, if there were several rounds."""
     if len(row.seconds) == 1:
         return ""
     return f"{quantity(min(row.seconds), 's')} to {quantity(max(row.seconds), 's')}"
 
 
-def markdown(table: Table) -> str:
-    """A table with its heading, its sentences, its remarks."""
+def markdown(table: BenchmarkTable) -> str:
+    """Write a table with its heading, description and remarks."""
     columns = {
         "": [row.name for row in table.rows],
         "time": [quantity(row.median_s, "s") for row in table.rows],

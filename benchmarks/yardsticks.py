@@ -1,4 +1,4 @@
-"""The search of every design again: in C, with NumPy, and in plain Python, from the same inputs as the kernel."""
+"""The search of every design in C, with NumPy and in plain Python, from the same inputs as the kernel."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 HERE = Path(__file__).parent
 FLAGS = ["-O3", "-march=native", "-fopenmp", "-shared", "-fPIC"]
-# the same bits as the kernel: no fused multiply-add; ceil as one instruction all the same
+# the same bits as the kernel: no fused multiply-add; but ceil is one instruction
 EXACT = ["-ffp-contract=off", "-fno-trapping-math"]
 
 
-class Problem(NamedTuple):
-    """What is searched, and in the form the implementations take."""
+class SearchProblem(NamedTuple):
+    """A search problem, with the inputs of all implementations."""
 
     network: Network
     platform: Board
@@ -36,13 +36,13 @@ class Problem(NamedTuple):
     space: NDArray[np.int64]
 
     @classmethod
-    def of(cls, network: Network, platform: Board, options: SearchOptions) -> Problem:
+    def of(cls, network: Network, platform: Board, options: SearchOptions) -> SearchProblem:
         """Every design of a board."""
         return cls(network, platform, options, designs(platform, options.limits))
 
     @property
     def shapes(self) -> int:
-        """How many (design, k) there are: k = 2 and 1/2 where halves of the tile are left."""
+        """Number of pairs (design, k); k = 2 and 1/2 need tiles that can be halved."""
         stacked = self.space // 2 > 0
         return int(len(self.space) + (stacked[:, 0] & stacked[:, 2]).sum() + (stacked[:, 0] & stacked[:, 1]).sum())
 
@@ -53,13 +53,13 @@ class Problem(NamedTuple):
 
     @property
     def evaluated(self) -> int:
-        """Those that are left when equal layers count once, and of B_R with the same B_P the smallest."""
+        """Evaluations without repeated layers, and with only the smallest B_R of each B_P."""
         work, plan = self.inputs
         return self.shapes * int(np.diff(plan.starts)[work.kinds].sum())
 
     @property
     def inputs(self) -> tuple[LayerArrays, LayoutPlan]:
-        """What the kernel takes: equal layers once, and their layouts."""
+        """Inputs of the kernel: distinct layers, and their layouts."""
         return distinct(self.network, memory_layers=self.options.memory_layers)[0], self.options.plan
 
     @property
@@ -70,7 +70,7 @@ class Problem(NamedTuple):
 
 @functools.cache
 def _library() -> Any:
-    """``search.c``, compiled for this machine; ``None``, and a line, without gcc."""
+    """``search.c``, compiled for this machine; without gcc ``None``, and a line on stderr."""
     if shutil.which("gcc") is None:
         print("no gcc: the rows of the C reference are left out", file=sys.stderr)
         return None
@@ -81,12 +81,12 @@ def _library() -> Any:
 
 
 def c_available() -> bool:
-    """Whether there is a C compiler."""
+    """Tell if there is a C compiler."""
     return _library() is not None
 
 
-def prepare_c(problem: Problem) -> Callable[[int], NDArray[np.float64]]:
-    """``search.c`` with its inputs: from threads to the cycles of every design and batch size, (D, B_max)."""
+def prepare_c(problem: SearchProblem) -> Callable[[int], NDArray[np.float64]]:
+    """Bind ``search.c`` to its inputs; the result maps a number of threads to cycles, (D, B_max)."""
     work, plan = problem.inputs
     times = np.ascontiguousarray(work.repeats.sum(axis=1))
     inputs = [problem.space, work.gemms, work.kinds, times, plan.layouts, plan.starts]
@@ -108,8 +108,8 @@ def prepare_c(problem: Problem) -> Callable[[int], NDArray[np.float64]]:
     return run
 
 
-def in_numpy(problem: Problem) -> NDArray[np.float64]:
-    """The same with NumPy, all designs at once: equal layers once, tables hoisted."""
+def in_numpy(problem: SearchProblem) -> NDArray[np.float64]:
+    """Cycles, (D, B_max), with NumPy, all designs at once and equal layers once."""
     work, plan = problem.inputs
     b_max, bandwidth = problem.options.b_max, problem.platform.words_per_cycle
     T_R, T_P, T_C = problem.space.T.astype(np.float64)
@@ -120,7 +120,7 @@ def in_numpy(problem: Problem) -> NDArray[np.float64]:
     for (R, P, C, groups), kind, times in zip(work.gemms, work.kinds, work.repeats.sum(axis=1), strict=True):
         best = np.full_like(cycles, np.inf)
         for rows, inner, columns in tiles[: plan.codes]:
-            with np.errstate(divide="ignore"):  # an NPU too small for k: its time is infinite
+            with np.errstate(divide="ignore"):  # an NPU that is too small for k has an infinite time
                 passes_of = R * np.ceil(P / inner) * np.ceil(n * C / columns)
                 weights = P * C * np.ceil(n * R / rows)
                 each = R * P * np.ceil(C / columns) + R * C
@@ -131,8 +131,8 @@ def in_numpy(problem: Problem) -> NDArray[np.float64]:
     return cycles.T
 
 
-def in_python(problem: Problem) -> NDArray[np.float64]:
-    """The same as it stands on paper, in plain Python: every layer, every k, every B_R = 1..b."""
+def in_python(problem: SearchProblem) -> NDArray[np.float64]:
+    """Cycles, (D, B_max), in plain Python as the paper states it: every layer, every k, every B_R = 1..b."""
     options, bandwidth = problem.options, problem.platform.words_per_cycle
     layers = [(layer.gemm, LayerKind.of(layer)) for layer in problem.network.layers if layer.gemm]
     cycles = []

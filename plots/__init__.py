@@ -1,15 +1,13 @@
-"""Pictures of tables that other storeys made: one file a picture.  All but ``report`` need the extra ``[plot]``."""
+"""Pictures, one in each file, and the report; they need the extra ``[plot]``."""
 
-from .canvas import COLOURS, canvas, check_picture, describe, durations, legible, picture_bytes, round_ticks, save
+from .canvas import COLOURS, canvas, check_picture, describe, legible, picture_bytes, save
 
 __all__ = [
     "COLOURS",
     "canvas",
     "check_picture",
     "describe",
-    "durations",
     "legible",
     "picture_bytes",
-    "round_ticks",
     "save",
 ]

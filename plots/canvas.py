@@ -1,4 +1,4 @@
-"""What all pictures share: the library, the look, and writing a file whole with the same bytes every time."""
+"""Common parts of all pictures: the style, and files that are whole and have the same bytes every time."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ STYLE: dict[Any, Any] = {
     "savefig.dpi": 150,
     "svg.fonttype": "none",  # text stays text: it can be searched, selected and read aloud
     "svg.hashsalt": "fluidb",  # the same identifiers in every run
-    "text.parse_math": False,  # names come from files, and a dollar in one is no formula
+    "text.parse_math": False,  # names come from files: a dollar in one starts no formula
 }
 
 
 def legible(text: str, most: int = 32) -> str:
-    """A name from a file as a picture can show it: no control characters, nothing the font lacks, not too long."""
+    """Shorten a name from a file, and escape control characters and characters that the font lacks."""
     plain = text.encode("unicode_escape").decode()
     return plain if len(plain) <= most else f"{plain[: most - 3]}..."
 
@@ -45,16 +45,16 @@ def legible(text: str, most: int = 32) -> str:
 def check_picture(
     path: Path, *, replace: bool, suffixes: tuple[str, ...] | None = SUFFIXES, apart: Iterable[Path | None] = ()
 ) -> None:
-    """Say early that a picture cannot be drawn, before time is spent on what it would show.
+    """Refuse a picture that cannot be written, before its content is computed.
 
     Parameters
     ----------
     path : Path
-        Where it is to go.
+        Destination.
     replace : bool
         Whether it may replace a file.
     suffixes : tuple of str, optional
-        Formats it may have; None allows every name, for a page that holds pictures.
+        Allowed formats; None allows every name, for a page that holds pictures.
     apart : iterable of Path or None
         Other files of the command, which it must not replace.
 
@@ -72,7 +72,7 @@ def check_picture(
 
 @contextmanager
 def canvas(width: float, height: float) -> Iterator[Figure]:
-    """A figure in the project's style, drawn on without a screen; pyplot does not know it, so nothing need close it.
+    """A figure in the project's style, drawn without a screen; pyplot does not know it, so it need not be closed.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def canvas(width: float, height: float) -> Iterator[Figure]:
     Yields
     ------
     Figure
-        To draw on inside the block.
+        The figure; the style holds inside the block.
     """
     from matplotlib.figure import Figure
 
@@ -100,40 +100,40 @@ def _style() -> Iterator[None]:
 
 
 def describe(figure: Figure, title: str, said: str) -> Figure:
-    """Give a figure what is told to those who cannot see it; :func:`save` writes it into the file.
+    """Give a figure a text for screen readers; :func:`save` writes it into the file.
 
     Parameters
     ----------
     figure : Figure
-        What was drawn.
+        The figure.
     title : str
-        What it shows.
+        Its title.
     said : str
-        What it says, in a sentence or two.
+        Its message, in a sentence or two.
 
     Returns
     -------
     Figure
-        The same.
+        The same figure.
     """
     figure.set_label(f"{title}. {said}")
     return figure
 
 
 def durations(longest_s: float) -> tuple[str, float]:
-    """The unit in which durations up to ``longest_s`` are drawn, and how many there are in a second."""
+    """Unit in which durations up to ``longest_s`` are drawn, and its number in a second."""
     return ("us", 1e6) if longest_s < 1e-2 else ("ms", 1e3) if longest_s < 10 else ("s", 1.0)
 
 
 def round_places(low: float, high: float) -> LogLocator:
-    """Ticks of a logarithmic axis with these ends: 1, 2, 5, 10, and so on; over three decades only 1, 10, 100."""
+    """Ticks of a logarithmic axis with these ends: 1, 2, 5, 10, and so on; over more than three decades 1, 10, 100."""
     from matplotlib.ticker import LogLocator
 
     return LogLocator(subs=(1, 2, 5) if high < 1e3 * low else (1,), numticks=99)
 
 
 def round_ticks(axis: Axis) -> None:
-    """Ticks of a logarithmic axis, at round places and written out."""
+    """Put the ticks of a logarithmic axis at round places, with plain numbers."""
     from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
     axis.set_major_locator(round_places(*axis.get_view_interval()))
@@ -147,11 +147,11 @@ def save(figure: Figure, path: Path, *, replace: bool) -> None:
     Parameters
     ----------
     figure : Figure
-        What was drawn; its label (:func:`describe`) becomes the file's title, which screen readers tell.
+        The figure; its label (:func:`describe`) becomes the file's title, which screen readers read.
     path : Path
         Destination; its suffix, ``.svg`` or ``.png``, names the format.
     replace : bool
-        Whether an existing file is replaced; else it is a fault.
+        Whether to replace an existing file; otherwise one is a fault.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def save(figure: Figure, path: Path, *, replace: bool) -> None:
 
 
 def picture_bytes(figure: Figure, kind: str) -> bytes:
-    """A figure as the content of a file of this ``kind``, ``svg`` or ``png``; see :func:`save`."""
+    """Content of a figure's file of this ``kind``, ``svg`` or ``png``; see :func:`save`."""
     held = io.BytesIO()
     told = {"Title": figure.get_label()} if figure.get_label() else {}
     with _style():

@@ -1,4 +1,4 @@
-"""Picture of ``fluidb capacity``: what was found at each rate that was tried, and the verdict."""
+"""Picture of ``fluidb capacity``: the required figures at each rate that was tried, and the verdict."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def draw_capacity(found: Capacity, requirements: Sequence[Requirement]) -> Figur
 
 
 def _panel(axes: Axes, found: Capacity, item: Requirement, index: int) -> None:
-    """One required figure; a bound below, the verdict on all requirements as the marker."""
+    """Draw one required figure; the marker is the verdict on all requirements."""
     values = [probe.estimates[index] for probe in found.probes]
     longest = max(item.bound, *(value.value for value in values))
     name, scale = durations(longest) if item.unit == "s" else SHOWN_IN[item.unit]
@@ -51,7 +51,7 @@ def _panel(axes: Axes, found: Capacity, item: Requirement, index: int) -> None:
         here = [(probe, value) for probe, value in zip(found.probes, values, strict=True) if probe.verdict == verdict]
         rates, mean = [probe.rate_per_s for probe, _ in here], scale * np.array([value.value for _, value in here])
         ends = np.array([value.interval for _, value in here], dtype=np.float64).reshape(-1, 2).T
-        ends = np.where(np.isfinite(ends), ends, 10 * top / scale)  # too short a run has no upper end
+        ends = np.where(np.isfinite(ends), ends, 10 * top / scale)  # a run that is too short has no upper end
         axes.errorbar(
             rates, mean, np.abs(scale * ends - mean), color=colour, marker=marker, linestyle="none", markersize=5,
             capsize=2, label=verdict,
@@ -60,7 +60,7 @@ def _panel(axes: Axes, found: Capacity, item: Requirement, index: int) -> None:
     if found.kept_per_s is not None:
         axes.axvspan(0, found.kept_per_s, color=VERDICTS[KEPT][0], alpha=0.08, linewidth=0)
     axes.axvline(found.saturation_per_s, color="gray", linestyle=":", linewidth=1.2, label="saturation")
-    # an overloaded NPU's latency grows with the length of the run: all beyond the bound is drawn narrower
+    # an overloaded NPU's latency grows with the length of the run: the part beyond twice the bound is compressed
     axes.set_yscale("symlog", linthresh=2 * scale * item.bound, linscale=2)
     axes.yaxis.set_major_formatter("{x:,g}")
     axes.set(xlim=(0, 1.05 * max(found.saturation_per_s, found.high_per_s)), ylabel=f"{item.name}, {name}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLUMNS = 4
-"""Most panels beside each other."""
+"""Most panels in a row."""
 
 MARKERS = "osD^vPX"
 
@@ -23,8 +23,8 @@ MARKERS = "osD^vPX"
 def draw_comparison(found: Comparison) -> Figure:
     """Draw the violation rate and the 99th percentile of latency, each with its 95 % interval.
 
-    A panel is a case at one SLO, with the arrival rate to the right; or a case at one rate, with the SLO to the
-    right; or, where a case has a single point, its contenders beside each other.
+    A panel is a case over the arrival rate, at one SLO; or over the SLO, at one rate; or, if a case has a single
+    point, its contenders side by side.
     """
     series = _series(found.points)
     columns, bands = min(COLUMNS, len(series)), -(-len(series) // COLUMNS)
@@ -56,7 +56,7 @@ def _series(points: Sequence[PointResult]) -> list[list[PointResult]]:
 
 
 def _title(points: Sequence[PointResult]) -> str:
-    """What all points of a panel share."""
+    """Title of a panel: the values that its points share."""
     first, slos = points[0], {point.slo_s for point in points}
     rates = {point.rate_per_s for point in points}
     shared = [legible(first.case)]
@@ -68,7 +68,7 @@ def _title(points: Sequence[PointResult]) -> str:
 
 
 def _panel(axes: Axes, points: Sequence[PointResult], metric: str, label: str, scale: float) -> None:
-    """One figure of every contender at the points of a series."""
+    """Draw one figure of every contender at the points of a series."""
     over_rate = len({point.rate_per_s for point in points}) > 1
     contenders = points[0].contenders
     for index, contender in enumerate(contenders):
@@ -79,7 +79,7 @@ def _panel(axes: Axes, points: Sequence[PointResult], metric: str, label: str, s
         x: Sequence[float] = [index]
         if len(points) > 1:
             x = [point.rate_per_s or 0.0 if over_rate else 1e3 * (point.slo_s or 0.0) for point in points]
-            aside = 0.012 * (max(x) - min(x)) * (index - (len(contenders) - 1) / 2)  # intervals do not hide each other
+            aside = 0.012 * (max(x) - min(x)) * (index - (len(contenders) - 1) / 2)  # intervals stay apart
             x = [value + aside for value in x]
         axes.errorbar(
             x, mean, spread, color=COLOURS[index % len(COLOURS)], marker=MARKERS[index % len(MARKERS)], markersize=4,
@@ -100,7 +100,7 @@ def _panel(axes: Axes, points: Sequence[PointResult], metric: str, label: str, s
 
 
 def _said(found: Comparison) -> str:
-    """Who has the fewest violations, how often."""
+    """Number of points at which each contender has the fewest violations, in words."""
     fewest = [
         min(point.contenders, key=lambda item: item.metrics["violation_rate"].mean).name for point in found.points
     ]

@@ -1,4 +1,4 @@
-"""Picture of ``fluidb latency`` for a device: where it pays to split a batch, and which batches fill the device."""
+"""Picture of ``fluidb latency`` for a device: maps of pad or split, and batches that fill the device."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST = 6
-"""Most maps, and most curves, of a picture; of more, as many are drawn, the first and the last among them."""
+"""Most maps, and most curves, of a picture; of more, these are drawn, evenly spread from first to last."""
 
 
 def draw_decisions(table: LatencyTable, found: DecisionTable) -> Figure:
     """Draw the decisions of a device.
 
-    A map of pad or split for every group of points that decide alike; the throughput by batch size, with the smallest
-    batch that fills the device; and that batch by width, if there are widths.
+    One map of pad or split for each group of decision points with the same decisions; the throughput by batch size,
+    with the smallest batch that fills the device; and that batch by width, if there are widths.
     """
     title = f"{legible(found.network)} on {legible(found.platform)}"
     drawn = [found.points[place] for place in _some(len(found.points))]
@@ -47,12 +47,12 @@ def draw_decisions(table: LatencyTable, found: DecisionTable) -> Figure:
 
 
 def _some(count: int) -> list[int]:
-    """Places in a list, of which a picture has room for so many."""
+    """Places in a list of this length, at most `MOST` of them, evenly spread."""
     return sorted(set(np.linspace(0, count - 1, min(MOST, count)).astype(int).tolist()))
 
 
 def _map(axes: Axes, *, found: DecisionTable, row: PointRow) -> None:
-    """Pad or split by places and terminated samples; nothing where all have terminated."""
+    """Map of pad or split by places and terminated samples; blank where all samples have terminated."""
     from matplotlib.colors import ListedColormap
 
     places, terminated = np.indices((found.b_max + 1, found.b_max + 1))
@@ -70,7 +70,7 @@ def _map(axes: Axes, *, found: DecisionTable, row: PointRow) -> None:
 
 
 def _throughput(axes: Axes, *, table: LatencyTable, found: DecisionTable) -> None:
-    """Samples a second by batch size, with the ideal batch of each curve."""
+    """Samples per second by batch size, with the ideal batch of each curve."""
     batches = np.arange(1, found.b_max + 1)
     times_s = table.pass_s()
     for variant in _some(len(found.variants)):

@@ -1,4 +1,4 @@
-"""Picture of ``fluidb platforms fit``: measured times over work, the line, and what it leaves."""
+"""Picture of ``fluidb platforms fit``: measured times over work, the fitted line, and the residuals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Picture of ``fluidb dse`` over a growing cluster: what each further device gains."""
+"""Picture of ``fluidb dse`` over a growing cluster: the gain of each further device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Picture of ``fluidb explain``: roofline, what the time goes into, and utilisation of layers by batch."""
+"""Picture of ``fluidb explain``: roofline, parts of the time, and utilisation of layers by batch."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ LOOKS = {
     Cause.MEMORY: (COLOURS[1], "P"),
     Cause.FEW_ROWS: (COLOURS[4], "X"),
 }
-"""Colour and marker of each cause: told apart without colour too."""
+"""Colour and marker of each cause; the markers differ too, for readers who cannot tell colours apart."""
 
 NAME_IN = 0.075
 """Least distance between the names of two layers under the heat map, in inches."""
 
 
 def draw_explanation(found: Explanation, b: int) -> Figure:
-    """Draw what bounds a design.
+    """Draw the bounds of a design.
 
-    Above, the roofline with every layer at one batch size, beside what the time
-    of each batch size goes into; below, the share of the time in which each
-    layer makes MACs, for every batch size, in columns as wide as the layer's time.
+    The upper half has the roofline, with every layer at batch size ``b``, and the parts of the time of each batch size.
+    The lower half has the share of the time in which each layer makes MACs, for every batch size, in columns as wide
+    as the layer's time.
     """
     design = found.design
     width = float(np.clip(0.095 * len(found.layers) + 1.2, 9.0, 17.0))
@@ -53,7 +53,7 @@ def draw_explanation(found: Explanation, b: int) -> Figure:
 
 
 def _roofline(axes: Axes, found: Explanation, b: int) -> None:
-    """Layers at batch ``b`` under the roofs; the larger a point, the more time."""
+    """Layers at batch ``b`` under the roofs; the area of a point is the layer's time."""
     peak, bandwidth = 2e-9 * found.design.peak_macs_per_s, found.design.platform.bandwidth_gb_s
     operations = 2.0 * b * np.array([layer.gemm.macs if layer.gemm else 0 for layer in found.layers])
     time_s = found.time_s[:, b - 1]
@@ -84,11 +84,11 @@ def _roofline(axes: Axes, found: Explanation, b: int) -> None:
 
 
 def _causes(axes: Axes, found: Explanation) -> None:
-    """Shares of the time, batch by batch."""
+    """Shares of the time by batch size."""
     total_s = found.time_s.sum(axis=0)
     batches = np.arange(1, len(total_s) + 1)
     bottom = np.zeros(len(total_s))
-    width = 0.8 if len(total_s) <= 32 else 1.0  # narrower gaps would shimmer
+    width = 0.8 if len(total_s) <= 32 else 1.0  # many narrow gaps would flicker
     for cause, part_s in found.parts_s.items():
         share = 100 * part_s.sum(axis=0) / total_s
         axes.bar(batches, share, width, bottom, color=LOOKS[cause][0])
@@ -104,7 +104,7 @@ def _causes(axes: Axes, found: Explanation) -> None:
 
 
 def _heat(axes: Axes, found: Explanation, b: int, width_in: float) -> None:
-    """Share of each layer's time that makes MACs; lines after the exits."""
+    """Heat map of the share of each layer's time that makes MACs, with lines after the exits."""
     share = 100 * found.parts_s[Cause.COMPUTE] / found.time_s
     b_max, time_s = share.shape[1], found.time_s[:, b - 1]
     edges = np.concatenate(([0.0], 100 * np.cumsum(time_s) / time_s.sum()))
@@ -112,7 +112,7 @@ def _heat(axes: Axes, found: Explanation, b: int, width_in: float) -> None:
     mesh = axes.pcolormesh(edges, rows, share.T, cmap="cividis", vmin=0, vmax=100, rasterized=True)
     axes.figure.colorbar(mesh, ax=axes, label="% of the time that makes MACs", pad=0.01)
     middles, named = (edges[:-1] + edges[1:]) / 2, [int(time_s.argmax())]
-    for index in np.argsort(-time_s, kind="stable")[1:].tolist():  # the widest first; others where there is room
+    for index in np.argsort(-time_s, kind="stable")[1:].tolist():  # the widest column first, then others that have room
         if np.abs(middles[named] - middles[index]).min() >= 100 * NAME_IN / (0.85 * width_in):
             named.append(index)
     names = [legible(found.layers[index].name) for index in named]
@@ -126,7 +126,7 @@ def _heat(axes: Axes, found: Explanation, b: int, width_in: float) -> None:
 
 
 def _whole_numbers(axis: Axis) -> None:
-    """Batch sizes come in whole numbers."""
+    """Put ticks at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))

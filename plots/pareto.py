@@ -1,4 +1,4 @@
-"""The front of a board: an objective against what a design takes."""
+"""Picture of ``fluidb pareto``: the objective over the resources that a design takes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BUDGETS = (0.1, 0.3, 0.6, 1.0)
-"""Quantiles of the second axis for which a step line shows the best within."""
+"""Quantiles of the second axis; a step line shows the best design within each."""
 
 
 def draw_front(front: Front, network: Network, platform: Board, options: SearchOptions) -> Figure:
-    """Draw each point of a front, and in steps the best objective within what is spent."""
+    """Draw each point of a front, and in steps the best objective within the resources spent."""
     goal, scales = OBJECTIVES[options.objective], [SCALES[axis] for axis in front.over]
     takes = np.array([point.takes for point in front.points]) * [scale.factor for scale in scales]
     values = options.shown(np.array([point.objective for point in front.points]))
@@ -32,7 +32,7 @@ def draw_front(front: Front, network: Network, platform: Board, options: SearchO
 
         plain = StrMethodFormatter("{x:,g}")
         axes = figure.subplots()
-        # thousands of points: as a picture inside the picture
+        # thousands of points: embedded as pixels
         style: dict[str, Any] = {"s": 5, "linewidths": 0, "rasterized": True, "alpha": 0.5}
         if len(scales) == 1:
             axes.scatter(takes[:, 0], values, color=COLOURS[0], **style)
@@ -52,7 +52,7 @@ def draw_front(front: Front, network: Network, platform: Board, options: SearchO
             takes[front.knee, 0], values[front.knee], "o", color=COLOURS[-1], fillstyle="none", linestyle="none",
             label=f"knee {knee.tile}",
         )  # fmt: skip
-        if not goal.higher_is_better:  # the smallest designs take a thousand times the best
+        if not goal.higher_is_better:  # the smallest designs need a thousand times as much as the best
             axes.set_yscale("log")
             axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.yaxis.set_major_formatter(plain)

@@ -1,4 +1,4 @@
-"""Picture of a partition: the rows of every map that each device computes, over the depth of the network (Fig. 3)."""
+"""Picture of ``fluidb explain`` for a partition: the rows of every map that each device computes (EdgeSP, Fig. 3)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 NAMED = 60
-"""Layers up to which each has its name below it, and bars side by side.  Of more, the last of every block has its name,
-and bars lie upon each other: rows that are computed twice have a mixed colour."""
+"""Most layers that are all named, with bars side by side.  With more layers only the last one of every block is named,
+and bars overlap: rows that two devices compute have a mixed colour."""
 
 
 def draw_partition(found: PartitionExplanation) -> Figure:
-    """Draw the rows of each device as bars, layer by layer; rows that two bars have are computed twice."""
+    """Draw the rows of each device as bars, layer by layer; rows in two bars are computed twice."""
     table = found.table
     layers = [(item, layer) for item in found.blocks for layer in item.layers]
     count, many = len(table.devices), len(layers) > NAMED
@@ -46,7 +46,7 @@ def draw_partition(found: PartitionExplanation) -> Figure:
         axes.set_xticks(named, [legible(layers[place][1].name, 20) for place in named], rotation=90, fontsize=6)
         axes.grid(visible=False)
         axes.set(ylim=(1, 0), xlim=(-0.6, len(layers) - 0.4), ylabel="rows of the output, as shares of its height")
-        columns = -(-len(busy) // 24)  # as many names as are one above the other on the height of the picture
+        columns = -(-len(busy) // 24)  # 24 names fill the height of the picture
         axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=7, title="computed by", ncols=columns)
         title = f"{legible(table.network)} on {count} devices of {legible(table.cluster.name)}"
         figure.suptitle(f"{title}; devices exchange rows at dotted lines", fontsize=11)

@@ -1,4 +1,4 @@
-"""Picture of ``fluidb serve-sim``: how latency is distributed, and how latency and queue develop over time."""
+"""Picture of ``fluidb serve-sim``: the distribution of latency, and latency and queue over time."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STEPS = 300
-"""Most points of a curve: as many as a picture can show."""
+"""Most points of a curve; a picture cannot show more."""
 
 SPELLS = 200
-"""Spells of equal length into which time is divided."""
+"""Intervals of equal length into which time is divided."""
 
 
 def draw_replay(replay: Replay, title: str = "") -> Figure:
@@ -30,13 +30,14 @@ def draw_replay(replay: Replay, title: str = "") -> Figure:
     replay : Replay
         What happened to every request.
     title : str
-        Stands above the picture, e.g. the policy.
+        Heading of the picture, such as the policy.
 
     Returns
     -------
     Figure
-        Left, the complementary distribution of latency, of all requests and by exit; right, the mean and the largest
-        latency of those who arrive in each of 200 spells of time, above the mean and the largest number in the queue.
+        On the left, the complementary distribution of latency, of all requests and by exit.  On the right, for 200
+        intervals of time, the mean and the largest latency of the requests that arrive, and the mean and the largest
+        length of the queue.
     """
     with canvas(10.0, 4.4) as figure:
         left, right = figure.subfigures(1, 2, squeeze=False)[0]
@@ -57,22 +58,22 @@ def draw_replay(replay: Replay, title: str = "") -> Figure:
 def tail_of(latency_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Latencies, rising, and the share of requests that take longer, at most about :data:`STEPS` of each.
 
-    Every request of the rare end is kept: steps are equal in the logarithm of the share.  Requests that did not
-    return take longer than all others.
+    Steps are equal in the logarithm of the share, so that every one of the longest latencies is kept.  Requests that
+    did not return count as longer than all others.
     """
     count, finite = len(latency_s), np.sort(latency_s[np.isfinite(latency_s)])
-    longer = np.unique(np.geomspace(1, count, min(STEPS, count)).round().astype(np.int64))  # how many take so long
+    longer = np.unique(np.geomspace(1, count, min(STEPS, count)).round().astype(np.int64))  # numbers of requests
     ranks = (count - longer)[::-1]
     ranks = ranks[ranks < len(finite)]
     return finite[ranks], 1 - (ranks + 1) / count
 
 
 def waiting(replay: Replay) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Instants at which the queue changes, rising, and how many requests wait from each on."""
+    """Times at which the queue changes, rising, and its length from each on."""
     started = replay.start_s[np.isfinite(replay.start_s)]
     at_s = np.concatenate([replay.traffic.trace.arrival_s, started])
     change = np.concatenate([np.ones(len(replay.start_s), np.int64), -np.ones(len(started), np.int64)])
-    order = np.argsort(at_s, kind="stable")  # arrivals first: one that is served at once waits for no time
+    order = np.argsort(at_s, kind="stable")  # arrivals first, so that no queue is negative
     at_s, queue = at_s[order], np.cumsum(change[order])
     last = np.append(np.diff(at_s) > 0, True)
     return at_s[last], queue[last]
@@ -88,13 +89,13 @@ def _tail(axes: Axes, replay: Replay) -> None:
         for index, row in enumerate(replay.table.exits, 1)
     ]
     for name, here, colour, width in curves:
-        if here.any() and (len(curves) > 2 or name == curves[0][0]):  # a single exit is all requests
+        if here.any() and (len(curves) > 2 or name == curves[0][0]):  # a single exit has all requests
             x, longer = tail_of(latency_s[here])
             axes.step(per_s * x, 100 * longer, where="post", color=colour, linewidth=width, label=name)
     if replay.traffic.objective_s is not None:
         slo = per_s * replay.traffic.objective_s
         axes.axvline(slo, color="black", linestyle="--", linewidth=1, label=f"SLO {slo:,g} {unit}")
-    axes.set(  # the limits first: of a single request no share is positive, from which a scale could follow
+    axes.set(  # limits first: with a single request no share is positive, and no scale follows from the data
         ylim=(100 / len(latency_s), 110), xscale="log", yscale="log", xlabel=f"latency, {unit}",
         ylabel="% of requests that take longer", title="distribution of latency",
     )  # fmt: skip
@@ -104,14 +105,14 @@ def _tail(axes: Axes, replay: Replay) -> None:
 
 
 def _over_time(above: Axes, below: Axes, replay: Replay) -> None:
-    """Latency by arrival, and the queue, in spells of equal length."""
+    """Draw latency by arrival, and the queue, in intervals of equal length."""
     arrival_s, latency_s = replay.traffic.trace.arrival_s, replay.latency_s
     begin_s = float(arrival_s[0])
     edges_s = np.linspace(begin_s, max(float(arrival_s[-1]), begin_s + 1e-6), SPELLS + 1)
     middle_s = (edges_s[1:] + edges_s[:-1]) / 2
     unit, per_s = durations(float(latency_s[np.isfinite(latency_s)].max(initial=0.0)))
     first = np.searchsorted(arrival_s, edges_s[:-1])
-    some = np.diff(np.append(first, len(arrival_s))) > 0  # spells in which somebody arrives
+    some = np.diff(np.append(first, len(arrival_s))) > 0  # intervals with arrivals
     starts = first[some]
     mean_s = np.add.reduceat(latency_s, starts) / np.diff(np.append(starts, len(latency_s)))
     above.fill_between(
@@ -125,7 +126,7 @@ def _over_time(above: Axes, below: Axes, replay: Replay) -> None:
     above.legend(ncols=3, loc="upper left")
     at_s, queue = waiting(replay)
     here = np.searchsorted(at_s, edges_s, side="right") - 1
-    area = np.concatenate([[0.0], np.cumsum(queue[:-1] * np.diff(at_s))])  # requests times seconds, up to each instant
+    area = np.concatenate([[0.0], np.cumsum(queue[:-1] * np.diff(at_s))])  # requests times seconds, up to each time
     spent = area[here] + queue[here] * (edges_s - at_s[here])
     mean = np.diff(spent) / np.diff(edges_s)
     largest = np.maximum(queue[here[:-1]], np.maximum.reduceat(queue, here[:-1]))

@@ -1,4 +1,4 @@
-"""What samples answer at every exit: who leaves at which threshold, and whether confidence tells accuracy."""
+"""Picture of ``fluidb samples show``: exit share and accuracy by threshold, and calibration, at every exit."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST = 7
-"""Exits that are drawn, spread over the depth; more lines could not be told apart."""
+"""Most exits that are drawn, evenly spread; more lines could not be told apart."""
 
 
 def draw_samples(found: Sequence[ExitDescription], title: str) -> Figure:
-    """Draw, for exits over the whole depth, exit share and accuracy by threshold, and accuracy by confidence.
+    """Draw exit share and accuracy by threshold, and accuracy by confidence unless the answers have entropies.
 
     Parameters
     ----------
     found : sequence of ExitDescription
         One for each exit.
     title : str
-        What the samples are.
+        Name of the samples.
 
     Returns
     -------
     Figure
-        Three panels; two if the answers have entropies, which are not to be compared with the accuracy.
+        Two or three panels.
     """
     sure = [(number, item) for number, item in enumerate(found, 1) if item.thresholds]
     if len(sure) > MOST:

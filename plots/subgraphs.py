@@ -1,4 +1,4 @@
-"""Picture of ``fluidb explain`` for SubGraphs: what a persistent buffer does to layers, SubNets and other buffers."""
+"""Picture of ``fluidb explain`` for SubGraphs: the effect of a persistent buffer on layers and SubNets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EMPTY, RESIDENT = (COLOURS[0], "o"), (COLOURS[1], "^")
 
 
 def draw_roofline(found: Roofline) -> Figure:
-    """Draw the roofline before and after (paper 003, Fig. 11), times of SubNets (Fig. 10), and what was searched."""
+    """Draw the roofline without and with the SubGraph (SUSHI, Fig. 11), times of SubNets (Fig. 10) and of sizes."""
     table = found.table
     count = 3 if table.sizes else 2
     with canvas(4.6 * count, 3.8) as figure:
@@ -37,7 +37,7 @@ def draw_roofline(found: Roofline) -> Figure:
 
 
 def _roofline(axes: Axes, found: Roofline, title: str) -> None:
-    """Layers under the roof, each where it is and where the SubGraph moves it; no layer left with nothing to move."""
+    """Layers under the roof without and with the SubGraph; layers without off-chip traffic are left out."""
     chip, operations = found.table.accelerator, 2 * found.macs
     peak, rate = chip.peak_gop_s, chip.bandwidth_gb_s
     ridge = peak / rate
@@ -64,7 +64,7 @@ def _roofline(axes: Axes, found: Roofline, title: str) -> None:
 
 
 def _times(axes: Axes, table: SubGraphTable, state: int) -> None:
-    """Time of each SubNet without and with the SubGraph."""
+    """Bars of the time of each SubNet without and with the SubGraph."""
     places = np.arange(len(table.subnets))
     for shift, (colour, _), column, label in ((-0.2, EMPTY, 0, "empty"), (0.2, RESIDENT, state, "with SubGraph")):
         axes.bar(places + shift, [1e3 * row[column] for row in table.time_s], 0.4, color=colour, label=label)
@@ -74,7 +74,7 @@ def _times(axes: Axes, table: SubGraphTable, state: int) -> None:
 
 
 def _sizes(axes: Axes, table: SubGraphTable) -> None:
-    """Mean time over the size of the persistent buffer, or over the arrays if only these were searched."""
+    """Mean time by size of the persistent buffer, or by array if only arrays were searched."""
     if len({item.persistent_kib for item in table.sizes}) > 1:
         axes.plot([item.persistent_kib for item in table.sizes], [1e3 * item.time_s for item in table.sizes])
         axes.axvline(table.accelerator.persistent_kib, color=COLOURS[1], linewidth=1)

@@ -1,4 +1,4 @@
-"""Picture of ``fluidb thresholds``: what accuracy costs in latency and in violations."""
+"""Picture of ``fluidb thresholds``: accuracy over latency, and over violations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def draw_thresholds(found: Sweep) -> Figure:
     """Draw accuracy over mean latency and over violations, a point for each threshold.
 
-    Points that no other beats in all three are filled, and named by their threshold.
+    Pareto points are filled, and named by their threshold.
     """
     accuracy = 100 * np.array([point.accuracy for point in found.points])
     best = np.array([point.pareto for point in found.points])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def draw_validation(found: Validation) -> Figure:
-    """Draw what the simulator says over what the machine did, for the mean and the p99 latency."""
+    """Draw simulated over measured latency, for the mean and the p99."""
     policies = list(dict.fromkeys(trial.policy for trial in found.trials))
     largest_s = max(max(trial.real.p99_s, trial.simulated.p99_s) for trial in found.trials)
     unit, per_s = durations(largest_s)

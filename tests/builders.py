@@ -1,4 +1,4 @@
-"""What several tests need: where things are, the installed command, small tables, traces, boards, and random inputs."""
+"""Common parts of tests: paths, the installed command, small tables, traces, boards, and random inputs."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def run_fluidb(*arguments: object, cwd: Path | None = None) -> subprocess.Comple
 def call_fluidb(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     """Run the command line in this process, which saves the imports of a new one; both streams are files.
 
-    What begins, ends or interrupts a process is not tested here but with ``run_fluidb`` and ``start_fluidb``.
+    Start, end and interruption of a process are tested with ``run_fluidb`` and ``start_fluidb``.
     """
     command = ["fluidb", *map(str, arguments)]
     with (
@@ -104,7 +104,7 @@ def start_fluidb(*arguments: object, cwd: Path, stderr: int = subprocess.PIPE) -
 
 
 def read_terminal(descriptor: int) -> Iterator[bytes]:
-    """What is written to the other end of a terminal, until that is closed; unread, it would stop the writer."""
+    """Read the output at the other end of a terminal until it is closed; unread output would stop the writer."""
     while True:
         try:
             piece = os.read(descriptor, 65536)
@@ -114,7 +114,7 @@ def read_terminal(descriptor: int) -> Iterator[bytes]:
 
 
 def wait_for(true: Callable[[], object]) -> None:
-    """Return as soon as something holds, and fail if it never does."""
+    """Return as soon as a condition holds, and fail if it never does."""
     deadline = monotonic() + 180
     while not true():
         assert monotonic() < deadline
@@ -167,7 +167,7 @@ for folder, left in folders.items():
 def killed(folders: dict[Path, int], *arguments: object) -> list[int]:
     """Run a command in each folder and kill it before the step to the disk with this number, counted from 0.
 
-    What the processes ended with. They are copies of one that has run the command before, elsewhere: imports and
+    Returns the results of the processes. They are copies of one that has run the command before, elsewhere: imports and
     compiled functions are loaded once.
     """
     steps = json.dumps({str(folder): step for folder, step in folders.items()})
@@ -177,7 +177,7 @@ def killed(folders: dict[Path, int], *arguments: object) -> list[int]:
 
 
 def tool(name: str) -> str:
-    """Path of a program that a test needs; without it the test is skipped, or fails where all must be there."""
+    """Path of a program that a test needs; without it the test is skipped, or fails where every program is expected."""
     found = shutil.which(name)
     if found is None and os.environ.get("FLUIDB_REQUIRE_TOOLS") == "1":
         pytest.fail(f"{name} is missing: apt-get install {name}")
@@ -210,7 +210,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 def run_shell(block: str, folder: Path, run: Run = call_fluidb) -> str:
-    """Run the commands of a block in order, in this process unless told otherwise; what they print."""
+    """Run the commands of a block in order, by default in this process; return their output."""
     printed = ""
     for line in block.splitlines():
         command, *arguments = shlex.split(line, comments=True)
@@ -319,7 +319,7 @@ FASTER = 0.5
 
 
 def repeating(stage_s: list[list[float]], steps: int) -> LatencyTable:
-    """A table whose last stage runs up to so many times."""
+    """A table whose last stage repeats, up to ``steps`` times."""
     table = table_of(stage_s)
     last = table.exits[-1].model_copy(update={"steps": steps})
     return table.model_copy(update={"exits": [*table.exits[:-1], last]})
@@ -372,7 +372,7 @@ def workloads(draw):
 
 
 def scheduler_named(policy: str, call_s: float = 0.0, timeout_s: float = 1.0) -> Scheduler:
-    """A policy with the cost of a call, and the timeout of some; the traces here have an SLO for each request."""
+    """A policy with the cost of a call, and a timeout if it has one; the traces here have an SLO for each request."""
     timeout = (
         [f"timeout={timeout_s}s" if timeout_s else "timeout=0"] if policy in ("adaptb", "batchcond", "pame") else []
     )

@@ -15,20 +15,19 @@ from builders import table_of
 from compare import Verdict
 from fluidb.serving.statistics import Interval
 from pages import write_part
-from rounds import Contestant as Entrant
-from rounds import Row, Sample, Table, take_turns
+from rounds import BenchmarkRow, BenchmarkTable, Entrant, Sample, take_turns
 
 from tables import markdown, quantity, read_results, write_results
 
 STEADY = [1.0, 1.01, 0.99, 1.02, 0.98, 1.0]
 
 
-def run_of(*rows: Row) -> list[Table]:
-    return [Table("search", "Search", "About.", [*rows], "evaluations", ["A remark."])]
+def run_of(*rows: BenchmarkRow) -> list[BenchmarkTable]:
+    return [BenchmarkTable("search", "Search", "About.", [*rows], "evaluations", ["A remark."])]
 
 
-def ours(seconds: list[float], against: str | None = "C") -> Row:
-    return Row("fluidb", seconds, against, 100.0, ours=True)
+def ours(seconds: list[float], against: str | None = "C") -> BenchmarkRow:
+    return BenchmarkRow("fluidb", seconds, against, 100.0, ours=True)
 
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (2, 3), (4, 4), (5, 2)])
@@ -77,9 +76,9 @@ def test_noise_is_no_verdict_and_neither_are_four_rounds():
 
 
 def test_a_slower_machine_is_no_slower_program():
-    before = run_of(Row("C", STEADY), ours([2 * value for value in STEADY]))
-    slower_machine = run_of(Row("C", [3 * value for value in STEADY]), ours([6 * value for value in STEADY]))
-    slower_program = run_of(Row("C", STEADY), ours([6 * value for value in STEADY]))
+    before = run_of(BenchmarkRow("C", STEADY), ours([2 * value for value in STEADY]))
+    slower_machine = run_of(BenchmarkRow("C", [3 * value for value in STEADY]), ours([6 * value for value in STEADY]))
+    slower_program = run_of(BenchmarkRow("C", STEADY), ours([6 * value for value in STEADY]))
     assert [change.verdict for change in compare.changes(before, slower_machine)] == [Verdict.SAME]
     (change,) = compare.changes(before, slower_program)
     assert (change.name, change.verdict) == ("Search: fluidb", Verdict.SLOWER)
@@ -92,8 +91,8 @@ def test_a_slower_machine_is_no_slower_program():
 
 def test_exit_codes(tmp_path, capsys):
     old, new, broken = (tmp_path / name for name in ("old.json", "new.json", "broken.json"))
-    write_results(old, run_of(Row("C", STEADY), ours(STEADY)), "command")
-    write_results(new, run_of(Row("C", STEADY), ours([2 * value for value in STEADY])), "command")
+    write_results(old, run_of(BenchmarkRow("C", STEADY), ours(STEADY)), "command")
+    write_results(new, run_of(BenchmarkRow("C", STEADY), ours([2 * value for value in STEADY])), "command")
     broken.write_text('{"schema": "fluidb.bench/1"}')
     assert compare.main([str(old), str(old)]) == 0
     assert compare.main([str(new), str(old)]) == 0
@@ -107,7 +106,7 @@ def test_exit_codes(tmp_path, capsys):
 
 
 def test_results_read_back(tmp_path):
-    tables = run_of(Row("C", STEADY, shown=False), ours(STEADY))
+    tables = run_of(BenchmarkRow("C", STEADY, shown=False), ours(STEADY))
     write_results(tmp_path / "run.json", tables, "command")
     machine, found = read_results(tmp_path / "run.json")
     assert found == tables
@@ -128,17 +127,17 @@ def test_only_the_part_between_the_comments_is_written_again(tmp_path):
 def test_everybody_takes_turns_and_every_other_round_is_reversed():
     order = []
 
-    def contestant(name: str) -> Entrant:
+    def entrant(name: str) -> Entrant:
         def run() -> Sample:
             order.append(name)
             return Sample(float(len(order)), 10.0)
 
         return Entrant(name, run, None if name == "a" else "a")
 
-    rows = take_turns([contestant(name) for name in "abc"], 3)
+    rows = take_turns([entrant(name) for name in "abc"], 3)
     assert "".join(order) == "abccbaabc"
     assert [row.seconds for row in rows] == [[1, 6, 7], [2, 5, 8], [3, 4, 9]]
-    table = Table("t", "T", "About.", rows)
+    table = BenchmarkTable("t", "T", "About.", rows)
     assert table.ratios(rows[1]) == [2 / 1, 5 / 6, 8 / 7]
     text = markdown(table).splitlines()
     assert text[:3] == ["### T", "", "About. 3 rounds."]
@@ -169,7 +168,7 @@ def test_the_page_of_intervals_shows_its_file():
 
 def test_coverage_is_measured_against_all_long_runs(monkeypatch):
     monkeypatch.setattr(measured, "table_of", lambda _network: table_of([[0.01, 0.012], [0.02, 0.03]], [0.5, 0.5]))
-    found = measured.measure(measured.Point("resnet50", 0.5), 8, [1500, 4000])
+    found = measured.measure(measured.LoadPoint("resnet50", 0.5), 8, [1500, 4000])
     assert found["truth"]["p50"] < found["truth"]["p90"] < found["truth"]["p99"]
     short, long = found["runs"]
     assert short["independent_requests"] < long["independent_requests"] < 4000

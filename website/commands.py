@@ -1,4 +1,4 @@
-"""Writes docs/commands.md, the help of every command; a test compares the page with the help."""
+"""Writer of docs/commands.md, the help of every command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ words. `make docs` writes this page again.
 
 
 def page() -> str:
-    """The page as it should be today."""
+    """Content of the page."""
     root: Any = typer.main.get_command(app)
     above = typer.Context(root, info_name="fluidb")
     parts = [HEAD]

@@ -1,4 +1,4 @@
-"""What the site shows from outside docs/: the README as its first page, CONTRIBUTING, and the results."""
+"""Pages of the site from outside docs/: the README as its first page, CONTRIBUTING, and the results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 PLACES = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CITATION.cff": "CITATION.cff"}
 RESULTS = [path.relative_to(ROOT) for path in sorted((ROOT / "results").rglob("*")) if path.is_file()]
 PLACES |= {str(path): str(path) for path in RESULTS if not any(part.startswith(".") for part in path.parts)}
-"""Where a file of the repository is in the site; those of docs/ are at its top."""
+"""Place in the site of each file of the repository; those of docs/ are at its top."""
 
 LINK = re.compile(r"(\]\()([^)#:\s]+)(#[^)]*)?\)")
 
@@ -25,7 +25,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, page: Any, **_more: Any) -> str:
-    """Links between files of the repository lead to their places in the site."""
+    """Point links between files of the repository to their places in the site."""
     place = page.file.src_uri
     source = next((source for source, there in PLACES.items() if there == place), f"docs/{place}")
 

@@ -1,4 +1,4 @@
-"""Made-up samples for the gallery: later exits are surer and more often right.  Arguments: FILE EXITS."""
+"""Synthetic samples for the gallery: later exits have higher confidence and accuracy.  Arguments: FILE EXITS."""
 
 from __future__ import annotations
 

@@ -19,19 +19,10 @@ from .names import plain_name
 
 
 class NetworkImporter(NamedTuple):
-    """A format that can be imported.
+    """A format that can be imported."""
 
-    Attributes
-    ----------
-    suffix : str
-        How names of such files end, in lower case.
-    read : callable
-        Takes a path, the network's name and sizes of the dimensions that the file leaves open.
-        Raises `InputError` with a line for every fault.
-    """
-
-    suffix: str
-    read: Callable[[Path, str, Mapping[str, int]], ImportedNetwork]
+    suffix: str  # end of a file's name, in lower case
+    read: Callable[[Path, str, Mapping[str, int]], ImportedNetwork]  # of path, network name, sizes of open dimensions
 
 
 def _onnx(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
@@ -57,7 +48,7 @@ def detect_format(path: Path) -> str:
         if path.suffix.lower() == importer.suffix:
             return name
     known = ", ".join(f"{item.suffix} ({name})" for name, item in IMPORTERS.items())
-    raise InputError(f"{path}: expected a name that ends in {known}, found another; add --format")
+    raise InputError(f"{path}: expected a name that ends in {known}, found another; state the format")
 
 
 def import_network(
@@ -71,18 +62,46 @@ def import_network(
     rates: Sequence[float] | None = None,
     candidates: bool = False,
 ) -> NetworkFile:
-    """Make a network file from a file of another tool."""
+    """Make a network file from a file of another tool.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    format_name : str
+        A key of ``IMPORTERS``.
+    name, title : str, optional
+        The network's name (by default the file's name without its ending), and its title for people.
+    dims : mapping of str to int, optional
+        Sizes of the dimensions that the file leaves open.
+    exits : Placement, optional
+        Exits to add to a network that has none.
+    rates : sequence of float, optional
+        Share of samples that leave at each exit but the last. By default all shares are equal, the last one included.
+    candidates : bool
+        Add an exit candidate after every block (``fluidb docs exits``).
+
+    Returns
+    -------
+    NetworkFile
+        The network. `build_network` checks its shapes.
+
+    Raises
+    ------
+    InputError
+        If the format is unknown, the name is not allowed, or the file has faults; every fault has a line.
+    """
     if format_name not in IMPORTERS:
-        raise InputError(f'--format: expected auto, {", ".join(IMPORTERS)}, found "{format_name}"')
+        raise InputError(f'format: expected {", ".join(IMPORTERS)}, found "{format_name}"')
     if name is not None and not re.fullmatch(NAME, name):
-        raise InputError(f'--name: expected at most {NAME_LENGTH} letters, digits and any of _ . : -, found "{name}"')
+        raise InputError(f'name: expected at most {NAME_LENGTH} letters, digits and any of _ . : -, found "{name}"')
     if not path.is_file():
         raise InputError(f"{path}: expected a file to import, found {'a folder' if path.is_dir() else 'none'}")
     made = IMPORTERS[format_name].read(path, name or plain_name(path.stem), dims or {})
     file = made.file if title is None else made.file.model_copy(update={"title": title})
     if exits is not None:
         if file.exits:
-            raise InputError(f"{path}: --exits: its outputs are {len(file.exits)} exits already; leave the option out")
+            raise InputError(f"exits: {path}: its outputs are {len(file.exits)} exits already; add none")
         file = place_exits(replace(made, file=file), path, exits)
     if candidates:
         file = place_candidates(replace(made, file=file), path)

@@ -1,4 +1,4 @@
-"""Finds the blocks of an imported network, after which exits are possible."""
+"""Exit candidates of an imported network: one after each block."""
 
 from __future__ import annotations
 
@@ -19,23 +19,6 @@ def place_candidates(made: ImportedNetwork, path: Path) -> NetworkFile:
     A block ends where later layers read one map only.  In networks whose blocks branch, as residual ones do, layers
     that stand alone between two such places belong to the block behind them; in a plain chain every product is a block.
     The head begins behind the last map that has several positions.  Blocks whose maps have one shape are a region.
-
-    Parameters
-    ----------
-    made : ImportedNetwork
-        The network, and what its source knew beyond it.
-    path : Path
-        Where it came from, for faults.
-
-    Returns
-    -------
-    NetworkFile
-        The network with ``candidates``.
-
-    Raises
-    ------
-    InputError
-        If it has fewer than two blocks, or a block reads more than the block before it.
     """
     file = made.file
     shapes, layers, _ = lower_all(file.layers, file.input.shape, str(path))  # `checked` found no faults
@@ -50,7 +33,7 @@ def place_candidates(made: ImportedNetwork, path: Path) -> NetworkFile:
     ends = [name for name, held in spans if held > branching]
     if len(ends) < 2:
         raise InputError(
-            f"{path}: --candidates: expected at least two blocks, found {len(ends)}; state them (`fluidb docs exits`)"
+            f"candidates: {path}: expected at least two blocks, found {len(ends)}; state them (`fluidb docs exits`)"
         )
     every = -(-(len(ends) - 1) // MAX_EXITS)
     candidates = {

@@ -1,4 +1,4 @@
-"""Places exits: at block boundaries that divide the MACs into nearly equal shares, or where the user wants them."""
+"""Placement of exits: at block boundaries that divide the MACs into nearly equal shares, or after named layers."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .names import plain_name
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Exits that a user asks for.
+    """Exits to add.
 
     Attributes
     ----------
     after : int or tuple of str
-        How many exits, at block boundaries; or the layers that exits follow.
+        Number of exits, at block boundaries; or the layers that exits follow.
     head : str or None
-        A name of ``models.heads``, or ``"none"``; if not given, the head that fits what each exit stands on.
+        A name of ``models.heads``, or ``"none"``; by default the head that fits the map before each exit.
     classes : int or None
-        Number of classes of a head; if not given, the channels of the network's answer.
+        Number of classes of a head; by default the channels of the network's answer.
     """
 
     after: int | tuple[str, ...]
@@ -37,7 +37,7 @@ class Placement:
 
 
 def block_boundaries(layers: Sequence[Op], aside: Collection[str] = ()) -> list[int]:
-    """Find the layers whose output is all that later layers read."""
+    """Places of the layers whose output is all that later layers read."""
     order = {"input": 0} | {op.name: place for place, op in enumerate(layers, 1)}
     last_read = [0] * (len(layers) + 1)
     for place, op in enumerate(layers, 1):
@@ -54,32 +54,12 @@ def block_boundaries(layers: Sequence[Op], aside: Collection[str] = ()) -> list[
 
 
 def place_exits(made: ImportedNetwork, path: Path, wanted: Placement) -> NetworkFile:
-    """Add exits to a network. Each is taken equally often, as nobody has measured how often yet.
-
-    Parameters
-    ----------
-    made : ImportedNetwork
-        The network, without exits, and what its source knew beyond it.
-    path : Path
-        Where it came from, for faults.
-    wanted : Placement
-        Which exits.
-
-    Returns
-    -------
-    NetworkFile
-        The network with ``exits``.
-
-    Raises
-    ------
-    InputError
-        If there are too few boundaries, a layer or head is unknown, no head fits, or a stage has nothing to compute.
-    """
+    """Add exits to a network that has none; their rates are equal until they have been measured."""
     file = made.file
     if wanted.head not in {None, *HEADS, "none"}:
-        raise InputError(f'--head: expected {", ".join(HEADS)} or none, found "{wanted.head}"')
+        raise InputError(f'head: expected {", ".join(HEADS)} or none, found "{wanted.head}"')
     if wanted.classes is not None and not 1 <= wanted.classes <= MAX_SIZE:
-        raise InputError(f"--classes: expected 1 to {MAX_SIZE}, found {wanted.classes}")
+        raise InputError(f"classes: expected 1 to {MAX_SIZE}, found {wanted.classes}")
     network = build_network(file, path)
     if isinstance(wanted.after, int):
         macs = {layer.name: layer.gemm.macs for layer in network.layers if layer.gemm}
@@ -101,14 +81,14 @@ def place_exits(made: ImportedNetwork, path: Path, wanted: Placement) -> Network
 
 
 def _fitting(made: ImportedNetwork, path: Path, shapes: Mapping[str, Shape], after: str) -> str:
-    """The head that gives an answer as the network's own from the map after a layer."""
+    """The head that makes an answer of the same form as the network's own from the map after a layer."""
     answer, source = shapes[made.answer], shapes[after]
     tokens = source.width == 1
     if answer.positions > 1 and not (tokens and answer.positions == source.positions):
         raise InputError(
-            f'{path}: --exits: expected a network that answers once, found an answer of {answer} ("{made.answer}"): no '
+            f'exits: {path}: expected a network that answers once, found an answer of {answer} ("{made.answer}"): no '
             "head that fluidb knows gives such an answer; export the answer of each exit as an output of the model, or "
-            "name a head with --head"
+            "name a head"
         )
     if answer.positions == source.positions:
         return "linear"
@@ -118,7 +98,7 @@ def _fitting(made: ImportedNetwork, path: Path, shapes: Mapping[str, Shape], aft
 
 
 def _takes_one_token(made: ImportedNetwork, shapes: Mapping[str, Shape]) -> bool:
-    """Whether the network's answer is that of one token, rather than of the mean over all."""
+    """Tell an answer of one token from an answer of the mean over all tokens."""
     before = "input"
     layers: dict[str, tuple[Op, str]] = {}  # each with its first input
     for op in made.file.layers:
@@ -142,39 +122,33 @@ def _check_stages(
     places: Sequence[int],
     exits: Sequence[Mapping[str, object]],
 ) -> None:
-    """Each exit needs something to compute before it, and so does the end."""
+    """Refuse stages in which nothing is computed, and too many exits."""
     faults, start = [], 0
     for place, item in zip(places, exits, strict=True):
         if place < start:
-            faults.append(f'{path}: --exits: "{item["after"]}" is named twice, perhaps by two names of one layer')
+            faults.append(f'exits: {path}: "{item["after"]}" is named twice, perhaps by two names of one layer')
         elif item["head"] == "none" and not working & {op.name for op in file.layers[start : place + 1]}:
-            faults.append(f'{path}: --exits: nothing is computed between the exit before and "{item["after"]}"')
+            faults.append(f'exits: {path}: nothing is computed between the exit before and "{item["after"]}"')
         start = place + 1
     if not faults and not working & {op.name for op in file.layers[start:]}:
-        faults.append(f'{path}: --exits: nothing is computed after "{exits[-1]["after"]}", which is the end already')
+        faults.append(f'exits: {path}: nothing is computed after "{exits[-1]["after"]}", which is the end already')
     if len(exits) > MAX_EXITS:
-        faults.append(f"{path}: --exits: expected at most {MAX_EXITS}, found {len(exits)}")
+        faults.append(f"exits: {path}: expected at most {MAX_EXITS}, found {len(exits)}")
     if faults:
         raise InputError(faults)
 
 
 def with_rates(file: NetworkFile, path: Path, rates: Sequence[float]) -> NetworkFile:
-    """Replace the shares of samples that leave at the intermediate exits.
-
-    Raises
-    ------
-    InputError
-        If there is not one share for each exit, one is no share, or they sum to more than 1.
-    """
+    """Replace the shares of samples that leave at the intermediate exits."""
     if not file.exits:
-        raise InputError(f"{path}: --rates: expected a network with exits, found one without; add --exits")
+        raise InputError(f"rates: {path}: expected a network with exits, found one without; add exits")
     if len(rates) != len(file.exits):
         raise InputError(
-            f"{path}: --rates: expected {len(file.exits)}, one for each exit but the last, found {len(rates)}"
+            f"rates: {path}: expected {len(file.exits)}, one for each exit but the last, found {len(rates)}"
         )
     if not all(0 <= rate <= 1 for rate in rates) or sum(rates) > 1 + 1e-9:
         found = ", ".join(f"{rate:g}" for rate in rates)
-        raise InputError(f"{path}: --rates: expected shares from 0 to 1 that sum to at most 1, found {found}")
+        raise InputError(f"rates: {path}: expected shares from 0 to 1 that sum to at most 1, found {found}")
     exits = [{**item.model_dump(by_alias=True), "rate": rate} for item, rate in zip(file.exits, rates, strict=True)]
     return _with_exits(file, path, exits)
 
@@ -190,7 +164,7 @@ def _named(path: Path, file: NetworkFile, names: Sequence[str], layer_of: Mappin
         layer = next((item for item in (name, layer_of.get(name, name), plain_name(name)) if item in order), None)
         if layer is None:
             hint = did_you_mean(name, [*order, *layer_of], f"the first are {', '.join([*order][:5])}")
-            faults.append(f'{path}: --exits: expected how many, or names of layers, found "{name}"; {hint}')
+            faults.append(f'exits: {path}: expected how many, or names of layers, found "{name}"; {hint}')
         else:
             places.append(order[layer])
     if faults:
@@ -206,11 +180,11 @@ def _equal_shares(path: Path, boundaries: Sequence[int], total: Sequence[int], c
     last = {total[place]: place for place in boundaries if 0 < total[place] < total[-1]}
     if not 1 <= count <= min(len(last), MAX_EXITS):
         raise InputError(
-            f"{path}: --exits: expected 1 to {min(len(last), MAX_EXITS)}, for it has {len(last)} block boundaries, "
+            f"exits: {path}: expected 1 to {min(len(last), MAX_EXITS)}, as it has {len(last)} block boundaries, "
             f"found {count}"
         )
     shares = list(last)
-    best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())] * len(shares)  # by how many boundaries were considered
+    best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())] * len(shares)  # of the boundaries considered so far
     for exit_ in range(1, count + 1):
         target = total[-1] * exit_ / (count + 1)
         here = [(best[at - 1] if at else (0.0, ())) for at in range(len(shares))]

@@ -1,4 +1,4 @@
-"""The result of an importer."""
+"""The result of an importer, and its check."""
 
 from __future__ import annotations
 
@@ -24,24 +24,12 @@ _FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class ImportedNetwork:
-    """A network, and what its source says beyond a network file.
-
-    Attributes
-    ----------
-    file : NetworkFile
-        The network. Its ``sources`` say how the source was understood.
-    answer : str
-        The layer that holds the network's answer. Other outputs may stand behind it.
-    layer_of : mapping of str to str
-        Layers by the names of the source, where these differ.
-    aside : collection of str
-        Layers that do not belong to the chain of blocks: masks, positions.
-    """
+    """A network, and facts of its source that a network file does not hold."""
 
     file: NetworkFile
-    answer: str
-    layer_of: Mapping[str, str] = field(default_factory=dict)
-    aside: Collection[str] = ()
+    answer: str  # layer that holds the network's answer; other outputs may stand behind it
+    layer_of: Mapping[str, str] = field(default_factory=dict)  # by the names of the source, where these differ
+    aside: Collection[str] = ()  # layers outside the chain of blocks: masks, positions
 
 
 def checked(content: Mapping[str, Any], path: Path, label_of: Mapping[str, str]) -> tuple[NetworkFile, Network]:

@@ -1,4 +1,4 @@
-"""Makes names that a network file allows."""
+"""Names that a network file allows."""
 
 from __future__ import annotations
 
@@ -8,18 +8,12 @@ from ..schema import NAME_LENGTH
 
 
 def plain_name(text: str) -> str:
-    """Replace every character that a name may not hold by ``_``.
-
-    Examples
-    --------
-    >>> plain_name("Test 1/conv")
-    'Test_1_conv'
-    """
+    """Replace every character that a name may not hold by ``_``: "Test 1/conv" becomes "Test_1_conv"."""
     return re.sub(r"[^A-Za-z0-9_.:-]", "_", text)[:NAME_LENGTH] or "_"
 
 
 class LayerNames:
-    """Gives each layer a name that no other layer has: a second ``conv`` becomes ``conv.2``."""
+    """Unique names of layers: a second ``conv`` becomes ``conv.2``."""
 
     def __init__(self) -> None:
         self._taken = {"input"}  # the sample itself

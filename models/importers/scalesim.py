@@ -1,4 +1,4 @@
-"""Imports SCALE-Sim's topology files: each row is a convolution or a matrix product, and there is no graph.
+"""Importer of SCALE-Sim's topology files: each row is a convolution or a matrix product, and there is no graph.
 
 Source: SCALE-Sim, https://github.com/scalesim-project/SCALE-Sim, ``scalesim/topology_utils.py`` for what a
 row means, ``topologies/`` for how rows are written (``docs/import-networks.md``).
@@ -22,31 +22,17 @@ GEMM = ("M", "N", "K")
 _SPARSE = re.compile("[0-9]+ *: *[0-9]+")
 _DEPTHWISE = re.compile(r"dw(?![a-z])|dw_?conv|depthwise", re.IGNORECASE)
 _ORDINARY = "#conv"
-"""Settles, as a comment, that a row which may be depthwise is not."""
+"""Comment behind a row that looks depthwise and is not."""
 
 
 class _Row(NamedTuple):
-    """A layer as its row describes it.
+    """A layer as its row describes it."""
 
-    Attributes
-    ----------
-    label : str
-        File, line and name, for faults.
-    name : str
-        Its first cell.
-    values : tuple of int
-        Its numbers, in the order of ``CONV`` or ``GEMM``.
-    rest : list of str
-        Its further cells.
-    named : dict of str to int
-        Numbers in further cells, by the letters of their heading; 0 where a cell holds none.
-    """
-
-    label: str
+    label: str  # file, line and name, for faults
     name: str
-    values: tuple[int, ...]
-    rest: list[str]
-    named: dict[str, int]
+    values: tuple[int, ...]  # in the order of CONV or GEMM
+    rest: list[str]  # further cells
+    named: dict[str, int]  # numbers in further cells, by the letters of their heading; 0 where a cell holds none
 
 
 def _number(cell: str) -> int:
@@ -181,7 +167,7 @@ def _conv(rows: list[_Row], index: int) -> dict[str, Any]:
 def read(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
     """Read a topology file as a network: its rows in sequence, each as one product."""
     if dims:
-        raise InputError(f"{path}: --dim: a SCALE-Sim topology leaves no dimension open; leave it out")
+        raise InputError(f"dim: {path}: expected no sizes, as a SCALE-Sim topology leaves no dimension open")
     lines = _cells(path)
     if not lines:
         raise InputError(f"{path}: expected a SCALE-Sim topology, found an empty file")
@@ -217,7 +203,7 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
 
 
 def _sources(path: Path, rows: list[_Row], columns: tuple[str, ...], layers: list[dict[str, Any]]) -> dict[str, str]:
-    """Say where the figures come from, and what was decided."""
+    """Origin of the figures, and how rows were read."""
     form = "GEMM" if columns is GEMM else "convolution"
     sources = {"layers": f"SCALE-Sim topology {path.name}, {form} form; it has no graph: layers follow one another"}
     if columns is CONV:

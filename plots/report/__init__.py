@@ -1,16 +1,13 @@
-"""One self-contained HTML page of designs, what was simulated on them, and comparisons."""
+"""One self-contained HTML page of designs, of policies that were simulated on them, and of comparisons."""
 
 from .charts import MAX_SERIES
-from .content import ComparisonFolder, PolicyReplay, Report, ReportEntry, make_report, serve
+from .content import Report, ReportEntry, make_report
 from .page import report_text
 
 __all__ = [
     "MAX_SERIES",
-    "ComparisonFolder",
-    "PolicyReplay",
     "Report",
     "ReportEntry",
     "make_report",
     "report_text",
-    "serve",
 ]

@@ -1,10 +1,10 @@
-"""The report's pictures: matplotlib lays them out, and the page's style sheet gives them their looks.
+"""The report's pictures: matplotlib lays them out, and the page's style sheet colours them.
 
-matplotlib would fix every colour in the shape itself, which neither a dark page
+matplotlib writes every colour into the shape itself, which neither a dark page
 nor the page's Content-Security-Policy allows.  So each artist carries a tag (its
 ``gid``) with the class of its shapes, and only tagged shapes and ticks are taken
-from matplotlib's SVG, without any style.  The tag also holds what a text says:
-a name from a file then needs no glyphs of matplotlib's fonts.
+from matplotlib's SVG, without any style.  The tag also holds the text itself, so
+that a name from a file needs no glyphs of matplotlib's fonts.
 """
 
 from __future__ import annotations
@@ -29,49 +29,49 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH = 360.0
-"""Of every picture, in points: a phone shows it at its full size."""
+"""Width of every picture, in points: the width of a phone's screen."""
 
 MAX_SERIES = len(COLOURS)
-"""Series that colours and dashes tell apart."""
+"""Most series, which differ in colours and dashes."""
 
 _MARGIN, _LEFT, _RIGHT = 8.0, 34.0, 352.0
-"""Beside the plotting area; where it begins if numbers stand on its left; where it ends."""
+"""Margin of the plotting area; its left end if numbers stand beside it; its right end."""
 
 
 class ChartUnit(NamedTuple):
-    """A unit that values are read in: its name, how many there are in a second or byte, digits behind the point."""
+    """A unit in which values are shown."""
 
     name: str
-    scale: float
-    digits: int
+    scale: float  # number of units in a second or a byte
+    digits: int  # behind the point
 
     def number(self, value: float) -> str:
-        """A value, with the digits of the unit."""
+        """Write a value with the digits of the unit."""
         return f"{self.scale * value:,.{self.digits}f}"
 
     def short(self, value: float) -> str:
-        """A value beside a tick."""
+        """Write a value for a tick."""
         return f"{self.scale * value:,.6g}"
 
 
 def time_unit(longest_s: float) -> ChartUnit:
-    """The unit in which durations up to ``longest_s`` are read: one for a whole table, so that columns align."""
+    """Unit of durations up to ``longest_s``: one for a whole table, so that columns align."""
     name, per_s = durations(longest_s)
     return ChartUnit(name, per_s, {"us": 1, "ms": 2, "s": 3}[name])
 
 
 class ChartPoint(NamedTuple):
-    """A value: whose it is, what is written beside it, its interval where there is one, and its series."""
+    """A value with its name."""
 
     name: str
     value: float
-    text: str
+    text: str  # stands beside the value
     interval: tuple[float, float] | None = None
     series: int = 0
 
 
 def draw_bars(points: Sequence[ChartPoint]) -> Element:
-    """Shares as bars, one under another, each on the track of the whole."""
+    """Draw shares as bars, one under another, each on a track that stands for the whole."""
     with _sheet(31.0 * len(points)) as sheet:
         _write_rows(sheet, 31, points)
         tops = 31 * np.arange(len(points)) + 19
@@ -83,7 +83,7 @@ def draw_bars(points: Sequence[ChartPoint]) -> Element:
 def draw_intervals(
     points: Sequence[ChartPoint], tick: Callable[[float], str], mark: tuple[float, str] | None
 ) -> Element:
-    """Values from 0 with their intervals, one under another; ``mark`` is a value to mark on the axis, and its name."""
+    """Draw values with their intervals, one under another; ``mark`` is a value to mark on the axis, and its name."""
     bottom = 36.0 * len(points) + 4
     most = max(max(item.value, *(item.interval or ()), mark[0] if mark else 0) for item in points) or 1.0
     with _sheet(bottom + (36 if mark else 20)) as sheet:
@@ -94,7 +94,7 @@ def draw_intervals(
             _write(sheet, WIDTH, bottom + 30, f"dashed: {mark[1]}", "tick", "end")
         for y, item in zip(range(26, 10**9, 36), points, strict=False):
             if item.interval is not None:
-                ends = [max(bound, 0.0) for bound in item.interval]  # Student's may reach below 0
+                ends = [max(bound, 0.0) for bound in item.interval]  # Student's interval may reach below 0
                 axes.plot(ends, [y, y], marker="|", markersize=10, gid=_tag(f"whisker s{item.series}"))
             axes.plot(item.value, y, "o", markersize=8, gid=_tag(f"dot s{item.series}"))
         return _picture(sheet, _said(points))
@@ -104,7 +104,7 @@ def draw_heatmap(
     share: NDArray[np.float64], layers: Sequence[str], stage: NDArray[np.int64],
     batches: Sequence[int],
 ) -> Element:  # fmt: skip
-    """A cell for each layer, left to right, and batch size, top to bottom: the stronger, the larger its share."""
+    """Draw a cell for each layer, left to right, and batch size, top to bottom; a darker cell has a larger share."""
     from matplotlib.patches import Rectangle
 
     top, width = 18.0, (_RIGHT - _LEFT) / len(layers)
@@ -134,7 +134,7 @@ def draw_heatmap(
 
 
 class Roof(NamedTuple):
-    """What bounds every layer of a design: compute at its peak, and off-chip memory at its bandwidth."""
+    """Bounds of every layer of a design: peak of compute, and bandwidth of off-chip memory."""
 
     peak_gop_s: float
     bandwidth_gb_s: float
@@ -144,7 +144,7 @@ def draw_roofline(
     layers: Sequence[str], intensity: NDArray[np.float64], gop_s: NDArray[np.float64], share: NDArray[np.float64],
     roof: Roof,
 ) -> Element:  # fmt: skip
-    """A dot for each layer, its area the share of the time, under the two roofs; both axes are logarithmic."""
+    """Draw a dot for each layer, its area the share of the time, under the two roofs; both axes are logarithmic."""
     bottom, ridge = 218.0, roof.peak_gop_s / roof.bandwidth_gb_s
     left, right = min(float(intensity.min()), ridge) / 2, max(float(intensity.max()), ridge) * 2
     low, high = min(float(gop_s.min()), roof.peak_gop_s / 10) / 1.5, 1.6 * roof.peak_gop_s
@@ -169,13 +169,13 @@ def draw_roofline(
         return _picture(sheet, f"{len(layers)} layers, {bound} of them left of the ridge, where memory is the roof.")
 
 
-def thinned(latency_s: NDArray[np.float64], grid_s: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Share of the latencies that are no longer than each of ``grid_s``, exactly."""
+def shares_up_to(latency_s: NDArray[np.float64], grid_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share of the latencies that are no longer than each of ``grid_s``."""
     return np.searchsorted(np.sort(latency_s), grid_s, side="right") / len(latency_s)
 
 
 def draw_cdf(latencies: Sequence[tuple[str, NDArray[np.float64]]], slo_s: float | None) -> Element:
-    """A distribution function of each series, a step for each point of width; ``slo_s`` is marked if all have it."""
+    """Draw the distribution function of each series, with a step for each point of the width."""
     bottom = 178.0
     shortest, longest = (float(pick([pick(values) for _, values in latencies])) for pick in (np.min, np.max))
     low, high = 0.9 * shortest, 1.1 * longest
@@ -187,7 +187,7 @@ def draw_cdf(latencies: Sequence[tuple[str, NDArray[np.float64]]], slo_s: float 
             axes.axvline(slo_s, gid=_tag("mark"))
         grid_s = np.geomspace(low, high, int(_RIGHT - _LEFT) + 1)
         for index, (name, values) in enumerate(latencies):
-            shares = thinned(values, grid_s)
+            shares = shares_up_to(values, grid_s)
             steps = np.append(np.flatnonzero(np.diff(shares, prepend=-1.0)), len(shares) - 1)
             axes.step(grid_s[steps], 100 * shares[steps], where="post", gid=_tag(f"curve s{index}"))
             x, y = _LEFT + (_RIGHT - _LEFT) / 2 * (index % 2), bottom + 50 + 18 * (index // 2)
@@ -199,8 +199,8 @@ def draw_cdf(latencies: Sequence[tuple[str, NDArray[np.float64]]], slo_s: float 
         return _picture(sheet, said)
 
 
-class BusyLane(NamedTuple):
-    """When each lane ran, one run after another: with how many samples, and whether it preempted others for them."""
+class BusyTimes(NamedTuple):
+    """Times of runs, an item for each: its ends, batch size, lane, and if it preempted other samples."""
 
     begin_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
@@ -209,19 +209,19 @@ class BusyLane(NamedTuple):
     lane: NDArray[np.int64]
 
 
-def busy_until(runs: Runs | None, until_s: float) -> BusyLane:
-    """Runs that began before ``until_s``, and end there at the latest."""
+def busy_until(runs: Runs | None, until_s: float) -> BusyTimes:
+    """Times of the runs that began before ``until_s``, cut off there."""
     if runs is None:
-        return BusyLane(np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.bool_), np.zeros(0, np.int64))
+        return BusyTimes(np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0, np.bool_), np.zeros(0, np.int64))
     kept = runs.begin_s < until_s
     preempts = (runs.flags[kept] & PREEMPTS) > 0
-    return BusyLane(
+    return BusyTimes(
         runs.begin_s[kept], np.minimum(runs.end_s[kept], until_s), runs.batch[kept], preempts, runs.lane[kept]
     )
 
 
-def draw_strips(strips: Sequence[tuple[str, BusyLane]], begin_s: float, end_s: float, b_max: int) -> Element:
-    """A strip for each series: when it ran, as high as its batch, with a mark where it preempted others."""
+def draw_strips(strips: Sequence[tuple[str, BusyTimes]], begin_s: float, end_s: float, b_max: int) -> Element:
+    """Draw a strip for each series: its runs, as high as their batches, with a mark at each preemption."""
     bottom, unit = 60.0 * len(strips) + 4, time_unit(end_s - begin_s)
     with _sheet(bottom + 36) as sheet:
         axes = _area(sheet, _MARGIN, 0, bottom, (0, unit.scale * (end_s - begin_s)), "{:,.6g}".format)
@@ -229,7 +229,7 @@ def draw_strips(strips: Sequence[tuple[str, BusyLane]], begin_s: float, end_s: f
             y = 60 * index + 54
             _write(sheet, 0, y - 40, shortened(name, 26))
             axes.axhline(y, gid=_tag("base"))
-            for lane in np.unique(busy.lane):  # runs of several lanes overlap: the highest is seen
+            for lane in np.unique(busy.lane):  # runs of several lanes overlap: the highest covers the others
                 here = busy.lane == lane
                 edges = unit.scale * (np.column_stack((busy.begin_s[here], busy.end_s[here])).ravel() - begin_s)
                 tops = np.column_stack((y - 34 * busy.batch[here] / b_max, np.full(here.sum(), y))).ravel()[:-1]
@@ -247,7 +247,7 @@ def draw_strips(strips: Sequence[tuple[str, BusyLane]], begin_s: float, end_s: f
 
 @contextmanager
 def _sheet(height: float) -> Iterator[Axes]:
-    """A picture's sheet: axes over all of it, whose coordinates are points from the upper left corner."""
+    """Axes over a whole picture, whose coordinates are points from the upper left corner."""
     with canvas(WIDTH / 72, height / 72) as figure:
         figure.set_layout_engine("none")
         sheet = figure.add_axes((0, 0, 1, 1), zorder=1, xlim=(0, WIDTH), ylim=(height, 0))
@@ -259,7 +259,7 @@ def _area(
     sheet: Axes, left: float, top: float, bottom: float, limits: tuple[float, float], tick: Callable[[float], str],
     scale: str = "linear",
 ) -> Axes:  # fmt: skip
-    """Axes for data on a part of the sheet; upright they count points from the top, like the sheet."""
+    """Axes for data on a part of the sheet; their y axis counts points from the top, like that of the sheet."""
     from matplotlib.ticker import MaxNLocator, NullLocator
 
     height = sheet.get_ylim()[0]
@@ -293,7 +293,7 @@ def _said(points: Sequence[ChartPoint]) -> str:
 
 
 def _picture(sheet: Axes, said: str) -> Element:
-    """What was drawn as an SVG element, with a description for those who cannot see it."""
+    """SVG element of a sheet, with a description for screen readers."""
     for axes in sheet.figure.axes:
         for axis, anchor in ((axes.xaxis, "middle"), (axes.yaxis, "end")):
             for tick in axis.get_major_ticks():
@@ -308,7 +308,7 @@ def _picture(sheet: Axes, said: str) -> Element:
 
 
 def _shapes(group: Element, markers: dict[str, str]) -> Iterator[Element]:
-    """What a tagged group of matplotlib's SVG draws; of any other group nothing."""
+    """Shapes of a tagged group of matplotlib's SVG; other groups give none."""
     if not group.get("id", "").startswith("{"):
         return
     tag = json.loads(group.get("id", ""))
@@ -330,6 +330,6 @@ def _shapes(group: Element, markers: dict[str, str]) -> Iterator[Element]:
 
 
 def _short(numbers: str) -> str:
-    """Coordinates to a tenth of a point."""
+    """Round coordinates to a tenth of a point."""
     rounded = re.sub(r"-?\d+\.\d+", lambda number: f"{round(float(number[0]), 1):g}", numbers)
     return re.sub(r"\s*([MLCz])\s*", r"\1", rounded)

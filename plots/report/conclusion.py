@@ -1,4 +1,4 @@
-"""What the report's figures say, in words: every sentence is computed from what the page shows."""
+"""Conclusions of a report in words, computed from the figures that the page shows."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ...dse.npu.costs import Cause
 from ...dse.npu.explanation import explain
 from ...studies.comparison import Comparison
 from .charts import time_unit
-from .content import ComparisonFolder, PolicyReplay, Report, ReportEntry
+from .content import PolicyReplay, Report, ReportEntry
 from .markup import Node, named
 
 
 def conclusions(report: Report) -> list[list[Node]]:
-    """A line for each thing that a reader should take along, in the order of the sections."""
+    """A line for each conclusion, in the order of the sections."""
     many = len(report.sections) > 1
     lines: list[list[Node]] = []
     for item in report.sections:
-        found = _of_design(item) if isinstance(item, ReportEntry) else _of_comparison(item)
+        found = _of_design(item) if isinstance(item, ReportEntry) else _of_comparison(item.found)
         lines += [[named(item.name), ": ", *line] if many else list(line) for line in found]
     return lines
 
@@ -40,7 +40,7 @@ def _of_design(shown: ReportEntry) -> Iterator[Sequence[Node]]:
 
 
 def _fewest(served: Sequence[PolicyReplay]) -> list[Node]:
-    """Who has the fewest violations, and whether the next one's interval tells them apart."""
+    """The policy with the fewest violations, and if its interval is apart from that of the next one."""
     first, *others = sorted(served, key=lambda item: item.summary.violation_rate)
     rate = f" has {100 * first.summary.violation_rate:.2f} % violations"
     if not others:
@@ -58,7 +58,7 @@ def _fewest(served: Sequence[PolicyReplay]) -> list[Node]:
 
 
 def _shortest(served: Sequence[PolicyReplay]) -> list[Node]:
-    """Who has the lowest 99th percentile of latency, and how far above it the highest is."""
+    """The policies with the lowest and the highest 99th percentile of latency."""
     ranked = sorted(served, key=lambda item: item.summary.percentile("p99").latency_s)
     low_s, high_s = (item.summary.percentile("p99").latency_s for item in (ranked[0], ranked[-1]))
     unit = time_unit(high_s)
@@ -72,9 +72,8 @@ def _shortest(served: Sequence[PolicyReplay]) -> list[Node]:
     return [*line, "."]
 
 
-def _of_comparison(compared: ComparisonFolder) -> Iterator[Sequence[Node]]:
-    """Against the baseline: at how many points a contender has fewer or more violations, beyond noise."""
-    found: Comparison = compared.found
+def _of_comparison(found: Comparison) -> Iterator[Sequence[Node]]:
+    """Numbers of points at which a contender has fewer or more violations than the baseline, beyond noise."""
     for item in found.contenders:
         if item.name == found.baseline:
             continue

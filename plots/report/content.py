@@ -1,4 +1,4 @@
-"""What a report shows: the records that the other commands print, read and simulated as they do."""
+"""Content of a report: tables and comparisons that other commands wrote, and simulations on them."""
 
 from __future__ import annotations
 
@@ -16,41 +16,29 @@ from ...tables.latency import DESIGN_FILE, LATENCY_FILE, LatencyTable, read_late
 from ...traffic import Traffic
 
 OPENING_PASSES = 20
-"""Length of the picture of the first moments, in times that one sample takes through the whole network."""
+"""Length of the picture of the first moments, in passes of one sample through the whole network."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyReplay:
-    """A policy's replay of the trace on a design.
-
-    Attributes
-    ----------
-    policy : str
-        As the user wrote it.
-    replay : Replay
-        What happened to every request.
-    summary : Summary
-        Its figures.
-    opening : Replay
-        The first moments again, with every run recorded.
-    """
+    """A policy's replay of the trace on a design."""
 
     policy: str
     replay: Replay
     summary: Summary
-    opening: Replay
+    opening: Replay  # the first moments again, with every run recorded
 
 
 @dataclass(frozen=True, slots=True)
 class ReportEntry:
-    """A design or a device, and what was simulated on it.
+    """A design or a device, and the policies that were simulated on it.
 
     Attributes
     ----------
     name : str
-        Its folder, as the user wrote it.
+        Its folder.
     table : LatencyTable
-        Its times.
+        Its latency table.
     design, fbcb : DesignTable and FbcbTable, or None
         Its other tables, if it is an NPU that was searched.
     served : list of PolicyReplay
@@ -64,7 +52,7 @@ class ReportEntry:
     served: list[PolicyReplay] = field(default_factory=list)
 
     def record(self) -> dict[str, Any]:
-        """The design or device and its policies as ``--json`` prints them."""
+        """Content of ``--json`` for this section."""
         design = self.design
         searched = design and {
             **design.ranking[0].model_dump(),
@@ -86,15 +74,7 @@ class ReportEntry:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonFolder:
-    """What ``fluidb compare -o`` left in a folder.
-
-    Attributes
-    ----------
-    name : str
-        The folder, as the user wrote it.
-    found : Comparison
-        The outcome.
-    """
+    """The outcome of ``fluidb compare -o``, by the name of its folder."""
 
     name: str
     found: Comparison
@@ -102,14 +82,14 @@ class ComparisonFolder:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything a page shows.
+    """Content of a page.
 
     Attributes
     ----------
     sections : list of ReportEntry or ComparisonFolder
         In the order of the page.
     requests : Requests or None
-        What was simulated, if anything was.
+        The requests that were simulated, if any.
     """
 
     sections: list[ReportEntry | ComparisonFolder]
@@ -126,7 +106,7 @@ class Report:
         return [item for item in self.sections if isinstance(item, ComparisonFolder)]
 
     def record(self) -> dict[str, Any]:
-        """What went into the page, as ``--json`` prints it."""
+        """Content of ``--json``."""
         return {
             "trace": self.requests and self.requests.file,
             "slo_s": self.requests and self.requests.slo_s,
@@ -140,21 +120,21 @@ class Report:
 def make_report(
     folders: Sequence[Path], requests: Requests | None = None, policies: Sequence[AnyPolicy] = ()
 ) -> Report:
-    """Read what a page is to show, and simulate a trace on its designs.
+    """Read the tables of a report, and simulate a trace on its designs.
 
     Parameters
     ----------
     folders : sequence of Path
-        Of designs or devices with their latency tables, or of comparisons: a section for each.
+        Folders of designs, of devices with their latency tables, or of comparisons: a section for each.
     requests : Requests, optional
-        What is simulated on each design.
+        Requests to simulate on each design.
     policies : sequence of Scheduler or str
-        Those that serve them, one after another.
+        Policies that serve them, one after another.
 
     Returns
     -------
     Report
-        What to show.
+        The content of the page.
 
     Raises
     ------
@@ -183,7 +163,7 @@ def _read_section(folder: Path) -> ReportEntry | ComparisonFolder:
 
 def serve(table: LatencyTable, traffic: Traffic, policies: Sequence[Scheduler]) -> list[PolicyReplay]:
     """Serve the same traffic under several policies, one after another."""
-    # no policy sees the future: stopped early, it does at first what it does in the whole
+    # no policy sees the future, so a replay that stops early begins like the whole one
     opening_s = float(traffic.trace.arrival_s[0]) + OPENING_PASSES * float(table.pass_s()[0, 1])
     found = []
     for policy in policies:

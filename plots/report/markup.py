@@ -1,7 +1,7 @@
 """HTML and SVG as a tree of elements.
 
-Nothing here is pasted from strings: the standard library's serialiser escapes
-every text and attribute, so that no name from a file becomes markup.
+The standard library's serialiser escapes every text and attribute, so that no
+name from a file becomes markup.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ Node = Element | str
 
 _OWN_LINE = {"body", "dd", "details", "figure", "head", "link", "main", "meta", "nav", "path", "rect", "section"}
 _OWN_LINE |= {"style", "summary", "svg", "table", "text", "title", "tr"}
-"""Followed by a line break: a diff shows what moved."""
+"""Elements that end with a line break, for diffs by line."""
 
 
 def _visible(text: str) -> str:
-    """Text without control characters, which could reorder or hide what stands beside them."""
+    """Escape control characters, which could reorder or hide the text beside them."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -46,7 +46,7 @@ def element(tag: str, *children: Node, **attributes: object) -> Element:
 
 
 def style_sheet(css: str) -> Element:
-    """A style element; its text is ours and stands as it is."""
+    """A style element, whose text is not escaped."""
     made = element("style")
     made.text = css
     return made
@@ -59,12 +59,12 @@ def document(head: Iterable[Element], body: Iterable[Element]) -> str:
 
 
 def named(text: str) -> Element:
-    """A name from a file, isolated: one in another direction does not turn its neighbours round."""
+    """A name from a file, isolated: a right-to-left name does not reorder the text beside it."""
     return element("bdi", text)
 
 
 def shortened(text: str, most: int) -> str:
-    """A name that fits beside a picture; the table below has it whole."""
+    """Shorten a name to fit beside a picture; the table below has it in full."""
     visible = _visible(text)
     return visible if len(visible) <= most else f"{visible[: most - 1]}…"
 
@@ -81,7 +81,7 @@ def table(caption: str, headers: Sequence[str], rows: Sequence[tuple[Node, Seque
 
 
 def figure(ident: str, title: str, remark: str, picture: Element | None, data: Element) -> Element:
-    """A picture, ``ident`` in the page, with its caption and its data table; without a picture, the table alone."""
+    """A picture with its caption and its data table, or the table alone; ``ident`` is its anchor in the page."""
     caption = element("figcaption", element("strong", title), " ", remark)
     if picture is None:
         return element("figure", caption, data)
@@ -94,5 +94,5 @@ def figure(ident: str, title: str, remark: str, picture: Element | None, data: E
 
 
 def figures(drawn: Iterable[Element]) -> Element:
-    """Figures beside each other where a screen is wide enough."""
+    """Figures side by side where a screen is wide enough."""
     return element("div", *drawn, class_="figures")

@@ -1,4 +1,4 @@
-"""The report's page: its head, and its sections from top to bottom."""
+"""Page of a report: its head, and its sections from top to bottom."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ... import __version__
 from ...dse.npu.design import DesignTable
 from ..canvas import COLOURS
 from .conclusion import conclusions
-from .content import Report, ReportEntry
+from .content import ComparisonFolder, Report, ReportEntry
 from .markup import Node, document, element, named, style_sheet, table
 from .sections import comparison_parts, design_parts, policy_parts
 
@@ -25,9 +25,9 @@ def report_text(report: Report, title: str | None = None) -> str:
     Parameters
     ----------
     report : Report
-        What to show.
+        The content.
     title : str, optional
-        Of the page, by default that of its only section.
+        Title of the page, by default that of its only section.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def report_text(report: Report, title: str | None = None) -> str:
         A page that loads nothing and runs nothing: its Content-Security-Policy forbids all but its own style sheet.
     """
     sections = report.sections
-    title = title or (_title(report) if len(sections) == 1 else f"{len(sections)} designs and comparisons")
+    title = title or (_title(sections[0]) if len(sections) == 1 else f"{len(sections)} designs and comparisons")
     parts = [element("h1", title)]
     if any(shown.served for shown in report.designs):
         parts.append(element("p", *_served(report), class_="lead"))
@@ -63,12 +63,12 @@ def _section(ident: str, name: Node, body: Sequence[Element]) -> Element:
     return element("section", element("h2", name, id=f"{ident}-name"), *body, id=ident, aria_labelledby=f"{ident}-name")
 
 
-def _title(report: Report) -> str:
-    for shown in report.designs:
-        if shown.design is None:
-            return f"{shown.table.network}, on {shown.table.platform}"
-        return f"{shown.design.network.title}, on {shown.design.platform.title}"
-    return report.comparisons[0].found.title
+def _title(section: ReportEntry | ComparisonFolder) -> str:
+    if isinstance(section, ComparisonFolder):
+        return section.found.title
+    if section.design is None:
+        return f"{section.table.network}, on {section.table.platform}"
+    return f"{section.design.network.title}, on {section.design.platform.title}"
 
 
 def _head(title: str) -> list[Element]:
@@ -88,7 +88,7 @@ def _head(title: str) -> list[Element]:
 
 
 def _served(report: Report) -> list[Node]:
-    """What was served, in a sentence."""
+    """Description of the served requests, in a sentence."""
     served = [item.replay.traffic for shown in report.designs for item in shown.served]
     trace, slo_s = served[0].trace, served[0].objective_s
     slo = "the trace's own SLOs" if slo_s is None else f"an SLO of {1e3 * slo_s:g} ms"
@@ -106,7 +106,7 @@ def _overview(designs: Sequence[ReportEntry]) -> Element:
 
 
 def _searched(design: DesignTable | None) -> list[str]:
-    """What only an NPU that was searched has."""
+    """Cells of the overview that only a searched NPU has."""
     if design is None:
         return ["-"] * 5
     speeds = (f"{gop_s:,.1f}" for gop_s in (design.gop_s[0], design.gop_s[-1]))

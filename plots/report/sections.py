@@ -1,4 +1,4 @@
-"""What the report says of a design or a device, of the policies that were simulated on it, and of a comparison."""
+"""Sections of a report: a design or a device, the policies that were simulated on it, and a comparison."""
 
 from __future__ import annotations
 
@@ -21,16 +21,13 @@ from .content import PolicyReplay, ReportEntry
 from .markup import Node, element, figure, figures, named, table
 
 _EVERY_BATCH = 8
-"""Up to this b_max every batch size is shown, beyond it powers of two and b_max."""
+"""Largest b_max for which every batch size is shown; beyond it, powers of two and b_max."""
 
 _PERCENT = ChartUnit("%", 1e2, 2)
 
 
 def design_parts(ident: str, shown: ReportEntry) -> list[Element]:
-    """Facts, resources, utilisation, throughput, ranking and latency table of a design, in section ``ident``.
-
-    Of a device, which was not searched, facts and latency table.
-    """
+    """Facts, pictures, ranking and latency table of a design; facts and latency table of a device."""
     design, fbcb, latency = shown.design, shown.fbcb, shown.table
     batches = list(range(1, latency.b_max + 1))
     if latency.b_max > _EVERY_BATCH:
@@ -149,7 +146,7 @@ def _latency(latency: LatencyTable, batches: Sequence[int]) -> Element:
 
 
 def policy_parts(ident: str, shown: ReportEntry) -> list[Element]:
-    """Figures with intervals, distributions and first moments of a design's policies; nothing without a trace."""
+    """Figures with intervals, distributions and first moments of a design's policies; none without a trace."""
     if not shown.served:
         return []
     slo_s = shown.served[0].replay.traffic.objective_s
@@ -198,7 +195,7 @@ def _policies(served: Sequence[PolicyReplay], unit: ChartUnit) -> Element:
 def _with_intervals(
     name: str, served: Sequence[PolicyReplay], unit: ChartUnit
 ) -> tuple[list[ChartPoint], list[tuple[str, list[str]]]]:
-    """A figure of every policy with its 95 % interval: the points of a picture, and the rows of a table."""
+    """Points of a picture, and rows of a table: a figure of every policy with its 95 % interval."""
     points, rows = [], []
     for index, item in enumerate(served):
         found, (interval, needed) = FIGURES[name].of(item.summary), FIGURES[name].told(item.summary)
@@ -305,7 +302,7 @@ def comparison_parts(ident: str, found: Comparison) -> list[Element]:
 
 
 def _of_subnets(point: PointResult) -> Iterator[tuple[str, PointResult, str, ChartUnit]]:
-    """Of each figure of SubNets that a point has: title, point, key and unit."""
+    """Title, point, key and unit of each figure of SubNets that a point has."""
     for item in FIGURES.values():
         if item.part == "subnets" and item.key in point.contenders[0].metrics:
             title = item.heading[0].upper() + item.heading[1:]

@@ -547,26 +547,26 @@ def faults_of(path: Path, **options) -> list[str]:
     with pytest.raises(InputError) as caught:
         imported(path, **options)
     for line in caught.value.faults:
-        assert line.startswith(f"{path}: ")
+        assert f"{path}: " in line
         assert "\n" not in line
-    return [line.removeprefix(f"{path}: ") for line in caught.value.faults]
+    return [line.replace(f"{path}: ", "", 1) for line in caught.value.faults]
 
 
 def test_open_dimensions_are_all_listed(tmp_path):
     path = save(tmp_path, DYNAMIC, {"w": (7, 1)})
     assert faults_of(path) == [
-        'input "x": dimension 0 is open; give its size: --dim batch=1',
-        'input "x": dimension 1 is open; give its size: --dim seq=1',
+        'input "x": dimension 0 is open; state its size: dim batch=1',
+        'input "x": dimension 1 is open; state its size: dim seq=1',
     ]
     assert faults_of(path, dims={"batch": 1, "seqs": 3}) == [
-        "--dim seqs: no input has such a dimension; did you mean seq?",
-        'input "x": dimension 1 is open; give its size: --dim seq=1',
+        'input "x": dimension 1 is open; state its size: dim seq=1',
+        'dim: no input has a dimension "seqs"; did you mean seq?',
     ]
 
 
 def test_a_fixed_batch_is_not_taken_for_one_sample(tmp_path):
     path = save(tmp_path, "g (float[8,7] x) => (float[8,5] y) { y = MatMul (x, w) }", {"w": (7, 5)})
-    assert "found a batch of 8; take one with --dim x.0=1" in faults_of(path)[0]
+    assert "found a batch of 8; take one with dim x.0=1" in faults_of(path)[0]
     assert imported(path, dims={"x.0": 1})[1].gemms == [Gemm(1, 7, 5)]
     assert imported(path, dims={"x.0": 8})[1].gemms == [Gemm(8, 7, 5)]
 
@@ -713,29 +713,27 @@ def test_heads_fit_what_the_exit_stands_on(tmp_path, case, after, head, macs):
 
 def test_dense_answers_get_no_heads_of_classifiers(tmp_path):
     (line,) = faults_of(save(tmp_path, RESIDUAL, WIDTH), exits=Placement(1))
-    assert line.startswith('--exits: expected a network that answers once, found an answer of 6x6x4 ("y"): no head')
+    assert line.startswith('exits: expected a network that answers once, found an answer of 6x6x4 ("y"): no head')
     assert "as an output of the model" in line
 
 
 def test_exits_that_cannot_be(tmp_path):
     path = save(tmp_path, RESIDUAL, WIDTH)
-    assert faults_of(path, exits=Placement(4)) == ["--exits: expected 1 to 3, for it has 3 block boundaries, found 4"]
+    assert faults_of(path, exits=Placement(4)) == ["exits: expected 1 to 3, as it has 3 block boundaries, found 4"]
     assert "found 0" in faults_of(path, exits=Placement(0))[0]
     assert 'found "ab"; did you mean' in faults_of(path, exits=Placement(("ab", "a")))[0]
     assert faults_of(path, exits=Placement(("-2",)))[0].startswith(
-        "--exits: expected how many, or names of layers, found"
+        "exits: expected how many, or names of layers, found"
     )
     assert 'nothing is computed after "y"' in faults_of(path, exits=Placement(("y",), "none"))[0]
     assert '"c" is named twice' in faults_of(path, exits=Placement(("c", "d"), "none"))[0]
     two = Placement(2, "none")
-    assert "--rates: expected 2, one for each exit but the last, found 1" in faults_of(path, exits=two, rates=[0.5])[0]
+    assert "rates: expected 2, one for each exit but the last, found 1" in faults_of(path, exits=two, rates=[0.5])[0]
     for rates in ([0.75, 0.5], [-0.5, 0.5]):
-        assert (
-            "--rates: expected shares from 0 to 1 that sum to at most 1" in faults_of(path, exits=two, rates=rates)[0]
-        )
-    with pytest.raises(InputError, match=r"--head: expected msdnet, pool-linear, token-linear, linear, edgesp or none"):
+        assert "rates: expected shares from 0 to 1 that sum to at most 1" in faults_of(path, exits=two, rates=rates)[0]
+    with pytest.raises(InputError, match=r"^head: expected msdnet, pool-linear, token-linear, linear, edgesp or none"):
         imported(path, exits=Placement(1, "big"))
-    with pytest.raises(InputError, match=r"--classes: expected 1 to 16777216, found 33554432"):
+    with pytest.raises(InputError, match=r"^classes: expected 1 to 16777216, found 33554432"):
         imported(path, exits=Placement(1, classes=2**25))
 
 
@@ -763,7 +761,7 @@ def test_several_outputs_are_exits_of_their_own(tmp_path):
     assert [layer.name for layer in network.layers if layer.stage == 2] == ["b", "e", "y", "late"]
     remarks = [f'output "{name}" has no product of its own: no exit, part of the backbone' for name in ("y", "a")]
     assert file.sources["outputs"] == "; ".join(remarks)
-    assert faults_of(path, exits=Placement(1)) == ["--exits: its outputs are 1 exits already; leave the option out"]
+    assert faults_of(path, exits=Placement(1)) == ["exits: its outputs are 1 exits already; add none"]
 
 
 def test_an_output_from_within_a_block_is_no_exit(tmp_path):
@@ -954,7 +952,7 @@ def test_damaged_bytes_never_crash(tmp_path_factory, data):
     try:
         imported(path, exits=Placement(1))
     except InputError as error:
-        assert all(line.startswith(str(path)) and "\n" not in line for line in error.faults)
+        assert all(str(path) in line and "\n" not in line for line in error.faults)
     assert list(folder.iterdir()) == [path]
 
 
@@ -993,7 +991,7 @@ def test_hostile_graphs_never_crash_or_hang(tmp_path_factory, seed):
     try:
         imported(path, dims={"batch": 1, "seq": 4} if seed % 2 else {})
     except InputError as error:
-        assert all(line.startswith(str(path)) and "\n" not in line for line in error.faults)
+        assert all(str(path) in line and "\n" not in line for line in error.faults)
 
 
 # ---- the command

@@ -24,7 +24,7 @@ def ceil_div(a: int, b: int) -> int:
 
 
 def fits(on_chip_bits: int, word_bits: int, T_R: int, T_P: int, T_C: int) -> bool:
-    """Whether the three double-buffered tiles fit on chip."""
+    """Tell if the three double-buffered tiles fit on chip."""
     return 2 * word_bits * (T_R * T_P + T_P * T_C + T_R * T_C) <= on_chip_bits
 
 
@@ -199,7 +199,7 @@ def energy(
 
 
 def front(points: Sequence[tuple[float, ...]]) -> set[tuple[float, ...]]:
-    """Those that no other matches or beats in every coordinate, the less the better; equal ones once."""
+    """Points that no other matches or beats in every coordinate, less is better; equal ones once."""
     found = set()
     for one in set(points):
         if not any(other != one and all(o <= x for o, x in zip(other, one, strict=True)) for other in set(points)):
@@ -258,7 +258,7 @@ def search(
 def layer_parts(
     gemm: Gemm, tile: Tile, k: str, b: int, B_R: int, words_per_cycle: float, mode: str
 ) -> list[Fraction] | None:
-    """Where the cycles of :func:`layer_cost` go, by counting multipliers; None if `k` is not possible.
+    """Parts of the cycles of :func:`layer_cost`, by counting multipliers; None if `k` is not possible.
 
     MACs; places of the batch's grid without a sample; idle along P; idle along C; multipliers that stacking leaves out;
     waiting for memory in any case; waiting because weights are read for fewer rows than fit.  All but the two waits are

@@ -2,7 +2,7 @@
 
 They are written from the paper's words alone (Sections II-A, III-B, IV "Baselines" and "Comparison to LazyBatching")
 and from what the project's reference page makes of them (its sections 5 and 6); they share no code with the package
-and were written without reading it. Where the words are silent the rule chosen is stated in a comment.
+and were written without reading it. A comment states each rule that the words leave open.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from naive_serving import Latency, Outcome
 
 
 def _waiting(arrival_s: Sequence[float], head: int, now: float) -> int:
-    """Count the requests from ``head`` on which have arrived by ``now``; one that arrived exactly now is waiting."""
+    """Count the requests from ``head`` on that have arrived by ``now``, or exactly now."""
     count = 0
     while head + count < len(arrival_s) and arrival_s[head + count] <= now:
         count += 1
@@ -27,27 +27,16 @@ def adaptb(
     b_max: int,
     timeout_s: float,
 ) -> Outcome:
-    """Serve by AdaptB: dispatch a full batch, or what is there at the timeout, and run it to the end.
+    """Serve by AdaptB: dispatch a full batch, or the waiting requests at the timeout, and run it to the end.
 
-    Parameters
-    ----------
-    arrival_s, exit_of
-        Per request: when it arrives (not decreasing) and the exit, from 1, at which it leaves.
-    slo_s
-        Not used; here so that all policies are called alike.
-    latency
-        The table T_{i:j}^b.
-    b_max
-        B_max, the most samples in a batch.
-    timeout_s
-        T_timeout, the longest the oldest request waits on an idle engine.
+    Arguments as of `naive_serving.fluid`; on an idle engine the oldest request waits up to ``timeout_s``.
     """
     del slo_s
     total = len(arrival_s)
     start_s = [float("nan")] * total
     finish_s = [float("nan")] * total
     now = 0.0
-    head = 0  # the oldest request which has not been dispatched yet
+    head = 0  # the oldest request that has not been dispatched yet
     while head < total:
         # The engine is idle. Step from event to event until a batch may go.
         waiting = _waiting(arrival_s, head, now)
@@ -67,7 +56,7 @@ def adaptb(
         for request in batch:
             start_s[request] = now
 
-        # Run stage by stage, with whoever has not exited; nobody may join.
+        # Run stage by stage, with the samples that have not exited; none may join.
         stage = 0
         while batch:
             now += latency[stage][stage + 1][len(batch)]
@@ -84,11 +73,11 @@ def adaptb(
 
 @dataclass
 class _SubBatch:
-    """An entry of LazyBatching's stack: samples which all stand before the same layer."""
+    """An entry of LazyBatching's stack: samples before the same layer."""
 
     next_layer: int
     requests: list[int]
-    admitted: int  # with how many it began; exits do not lower it, a merge adds both
+    admitted: int  # samples at its start; exits do not lower it, a merge adds both
 
 
 def lazy(
@@ -101,29 +90,12 @@ def lazy(
     b_max: int,
     call_s: float,
 ) -> tuple[Outcome, int]:
-    """Serve by LazyBatching: at every layer boundary ask whether the waiting requests may go first and catch up.
+    """Serve by LazyBatching: decide at every layer boundary if the waiting requests may go first and catch up.
 
-    Parameters
-    ----------
-    arrival_s, exit_of
-        Per request: when it arrives (not decreasing) and the exit, from 1, at which it leaves.
-    slo_s
-        The SLO, one for all requests or one for each.
-    layer_s
-        ``layer_s[l][b]`` is the time of layer l with b samples.
-    exit_after
-        Per layer: the exit, from 1, whose stage ends with it, or 0.
-    single_s
-        The time of one sample through the whole network, the scheduler's only estimate.
-    b_max
-        The most requests admitted in the sub-batches on the stack.
-    call_s
-        The time of one decision with samples on the NPU.
-
-    Returns
-    -------
-    tuple of Outcome and int
-        What happened to the requests, and the number of decisions with samples on the NPU.
+    ``layer_s[l][b]`` is the time of layer l with b samples; ``exit_after[l]`` the exit, from 1, whose stage ends with
+    it, or 0; ``single_s`` the scheduler's only estimate, the time of one sample through the network; ``b_max`` the most
+    requests in the sub-batches on the stack; ``call_s`` the time of a decision with samples on the NPU. Returns the
+    outcome, and the number of these decisions.
     """
     total = len(arrival_s)
     slo = [float(slo_s)] * total if isinstance(slo_s, (int, float)) else slo_s
@@ -133,7 +105,7 @@ def lazy(
     preemptions = 0
     decisions = 0
     now = 0.0
-    head = 0  # the oldest request which has not been admitted yet
+    head = 0  # the oldest request that has not been admitted yet
     stack: list[_SubBatch] = []  # the last entry is the top, the one that runs
     while stack or head < total:
         if not stack:
@@ -151,15 +123,15 @@ def lazy(
                 stack[-1].requests = stack[-1].requests + upper.requests
                 stack[-1].admitted = stack[-1].admitted + upper.admitted
 
-            # The call is made, and paid for, even when there is no room or nobody waits: it comes "on every layer".
+            # The call is made, and paid for, even when there is no room or no request waits: it comes "on every layer".
             decisions += 1
             room = min(_waiting(arrival_s, head, now), b_max - sum(sub_batch.admitted for sub_batch in stack))
             in_flight = [request for sub_batch in stack for request in sub_batch.requests]
-            n = 0  # admitted one after the other, while everybody, those just admitted included, keeps its slack
+            n = 0  # admitted one after the other, while all requests, those just admitted included, keep their slack
             while n < room:
-                everybody = [*in_flight, *range(head, head + n + 1)]
-                estimate_s = single_s * len(everybody)
-                if not all(slo[request] - ((now - arrival_s[request]) + estimate_s) > 0 for request in everybody):
+                judged = [*in_flight, *range(head, head + n + 1)]
+                estimate_s = single_s * len(judged)
+                if not all(slo[request] - ((now - arrival_s[request]) + estimate_s) > 0 for request in judged):
                     break
                 n += 1
             if n > 0:

@@ -1,4 +1,4 @@
-"""Slow, obvious rules of BatchCond (paper 002, Section III), for comparison with the fast compiled ones.
+"""Slow, obvious rules of BatchCond (Section III), for comparison with the fast compiled ones.
 
 They are written from the paper and from the page that says how to read it, and share no code with the package. Samples
 are items of lists, widths are their own numbers, and a time is a function of the batch size (and the width).
@@ -14,7 +14,7 @@ WidthTime = Callable[[int, Any], float]
 
 
 def depth_decision(stage_s: Time, gather_s: Time, places: int, terminated: int) -> str:
-    """Equation (1): what a batch does at a decision point."""
+    """Equation (1): pad or split at a decision point."""
     if terminated == 0:
         return "go on"
     if terminated == places:

@@ -1,4 +1,4 @@
-"""BatchCond's experiment (paper 002, Section V) in plain loops: everybody waits from the beginning.
+"""BatchCond's experiment (Section V) in plain loops: all requests wait from the beginning.
 
 Written from the paper, with the decisions of ``naive_batchcond``; it shares no code with the package. Time by variant,
 stage and batch size, gathers by stage and batch size, are functions; a stage beyond the last repeats it.
@@ -12,9 +12,9 @@ from naive_batchcond import depth_decision, width_decision
 
 
 class Costs(NamedTuple):
-    """What a device takes: ``stage_s(width, stage, batch)`` and ``gather_s(stage, batch)``, stages from 1.
+    """Times of a device: ``stage_s(width, stage, batch)`` and ``gather_s(stage, batch)``, stages from 1.
 
-    ``whole_s(width, batch)`` is what width decisions go by, ``ideal`` the ideal batch size of each width.
+    Width decisions use ``whole_s(width, batch)``; ``ideal`` is the ideal batch size of each width.
     """
 
     stage_s: Callable[[float, int, int], float]
@@ -24,7 +24,7 @@ class Costs(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What is done: size of batches and of the window, what is reorganised, time of a prediction."""
+    """Options: size of batches and of the window, reorganisation, time of a prediction."""
 
     batch: int
     window: int
@@ -47,7 +47,7 @@ def in_batches(keys: Sequence[float] | None, count: int, rules: Rules) -> list[l
 def run_batch(
     members: list[int], width: float, depths: Sequence[int], costs: Costs, split: bool, now: float, ends: list[float]
 ) -> float:
-    """Run a batch through the stages; each request ends with the stage it leaves at. Returns when the last one has."""
+    """Run a batch through the stages; each request ends with its last stage. Returns the time of the end."""
     places, stage, staying = len(members), 0, list(members)
     while staying:
         stage += 1
@@ -68,7 +68,7 @@ def run_batch(
 def run(
     depths: Sequence[int], widths: Sequence[float], keys: Sequence[float] | None, costs: Costs, rules: Rules
 ) -> tuple[list[float], list[list[int]]]:
-    """When each request returns, and the batches that were formed."""
+    """Time at which each request returns, and the batches that were formed."""
     now, ends = 0.0, [0.0] * len(depths)
     batches = in_batches(keys, len(depths), rules)
     for members in batches:

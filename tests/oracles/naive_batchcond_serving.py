@@ -1,6 +1,6 @@
 """A slow, obvious simulator of BatchCond under any traffic, for comparison with the fast compiled one.
 
-It is written from the paper (002, Section III) and from ``docs/policies.md``, which says when a window is filled; it
+It is written from BatchCond, Section III, and from ``docs/policies.md``, which says when a window is filled; it
 shares no code with the package. Decisions are those of ``naive_batchcond``. Requests are numbers in order of arrival;
 stages count from 1, and each step of a stage that repeats is one.
 """
@@ -15,7 +15,7 @@ from naive_serving import Latency, Outcome
 
 
 class Machine(NamedTuple):
-    """What runs: seconds by width, stage and batch; seconds to gather after a stage; widths; stages, in steps."""
+    """Times of a device: seconds by width, stage and batch; seconds to gather after a stage; widths; stages by step."""
 
     stage_s: Callable[[float, int, int], float]
     gather_s: Callable[[int, int], float]
@@ -26,7 +26,7 @@ class Machine(NamedTuple):
 
 @dataclass
 class Options:
-    """What the user chose; ``keys`` are the predictions by which a window is sorted, if it is."""
+    """Options of the policy; ``keys`` are the predictions by which a window is sorted, if it is."""
 
     keys: Sequence[float] | None = None
     window: float = 512
@@ -39,25 +39,25 @@ class Options:
 
 @dataclass
 class _Queue:
-    """Those of the window, in the order in which they are launched; and those behind it, in order of arrival."""
+    """Requests of the window, in the order of their launch, and requests behind it, in order of arrival."""
 
     window: list[int] = field(default_factory=list)
     behind: list[int] = field(default_factory=list)
     refills: int = 0
 
     def offer(self, wanted: int, options: Options) -> int:
-        """How many of those wanted may be taken; the window is filled before, where it must be and may be."""
-        keys, everybody = options.keys, self.window + self.behind
+        """Number of wanted requests that may be taken, after the window is filled if it must and may be."""
+        keys, waiting = options.keys, self.window + self.behind
         if keys is None:
-            self.window, self.behind = everybody, []
+            self.window, self.behind = waiting, []
         elif not self.window or (len(self.window) < wanted and self.refills < options.patience):
             self.refills = self.refills + 1 if self.window else 0
-            size = int(min(options.window, len(everybody)))
-            self.window, self.behind = sorted(everybody[:size], key=lambda request: keys[request]), everybody[size:]
+            size = int(min(options.window, len(waiting)))
+            self.window, self.behind = sorted(waiting[:size], key=lambda request: keys[request]), waiting[size:]
         return min(wanted, len(self.window))
 
     def take(self, count: int) -> list[int]:
-        """The first of the window."""
+        """Take the first requests of the window."""
         batch, self.window = self.window[:count], self.window[count:]
         return batch
 
@@ -65,7 +65,7 @@ class _Queue:
 def least_cut(
     widths: list[float], whole_s: Callable[[int, float], float], gather_s: Callable[[int], float]
 ) -> list[list[float]]:
-    """Sub-batches of least time among runs of the sorted samples; of equal ones, the last is as large as can be."""
+    """Sub-batches of least time among runs of the sorted samples; of equal ones, those with the largest last one."""
     best: list[tuple[float, list[list[float]]]] = [(0.0, [])]
     for end in range(1, len(widths) + 1):
         ways = []
@@ -109,7 +109,7 @@ def batchcond(
         Of each request: when it arrives (not decreasing), after how many stages it leaves, by which stage it is
         expected to have left, and its width.
     machine, options
-        What runs, and what the user chose.
+        Times of the device, and options of the policy.
     """
     total, queue = len(arrival_s), _Queue()
     start_s, finish_s = [float("nan")] * total, [float("nan")] * total
@@ -156,7 +156,7 @@ def _run(
     options: Options,
     finish_s: list[float],
 ) -> float:
-    """Run a batch until all have left; pad or split it at every exit. When it is done."""
+    """Run a batch until all have left; pad or split it at every exit. Returns the time of its end."""
     staying, places, stage = samples, len(samples), 0
     while staying:
         stage += 1
@@ -188,7 +188,7 @@ def fluid(
     b_max: int,
     options: Options,
 ) -> Outcome:
-    """Serve by Algorithm 1 of Fluid Batching, letting alike requests in together.
+    """Serve by Algorithm 1 of Fluid Batching, with windows of similar requests.
 
     As ``naive_serving.fluid``; of the options those of the window count.
     """

@@ -1,4 +1,4 @@
-"""EdgeSP's four networks, its blocks, shares and speed-ups in plain loops, written from paper 004 without our code."""
+"""EdgeSP's four networks, its blocks, shares and speed-ups in plain loops, written from EdgeSP alone."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def resnet(deep: int, side: int, classes: int) -> Net:
 
 
 def networks() -> list[Net]:
-    """Those of Fig. 5; the paper does not say on which images ResNet-50 runs."""
+    """Networks of Fig. 5; the paper does not say on which images ResNet-50 runs."""
     return [alexnet(), resnet(6, 32, 10), resnet(6, 224, 1000), resnet(23, 224, 1000)]
 
 
@@ -87,7 +87,7 @@ def work(unit: Unit) -> int:
 
 
 def exits(net: Net) -> tuple[int, int]:
-    """Units after which exits stand: nearest to 1/2 and 3/4 of the convolutions' operations."""
+    """Units after which the exits are: nearest to 1/2 and 3/4 of the convolutions' operations."""
     done = [sum(map(work, net.units[: n + 1])) for n in range(len(net.units))]
     first = min(range(len(done) - 2), key=lambda n: abs(done[n] / done[-1] - 0.5))
     return first + 1, min(range(first + 1, len(done) - 1), key=lambda n: abs(done[n] / done[-1] - 0.75)) + 1
@@ -110,10 +110,10 @@ def rows_of(units: list[Unit], first: int, end: int) -> tuple[int, int, int]:
 
 
 class Cluster:
-    """Devices with their operations a second, and what they send.
+    """Devices with their operations per second, and the bytes that they send.
 
-    With ``own_share``, a device is taken to hold of the input of every block, the image included, the share that it
-    has of the block's output, so that it lacks the overlap only.
+    With ``own_share``, each device already holds the same share of a block's input, the image included, as of its
+    output, so that only the overlap is sent.
     """
 
     def __init__(self, rates: list[float], reading: str, *, own_share: bool = False) -> None:
@@ -123,7 +123,7 @@ class Cluster:
     def times(self, units: list[Unit], cuts: list[int], held: list[int] | None) -> list[float]:
         """Time of each device for the rows between its cuts; ``held`` are the bounds of the input's rows.
 
-        Without them the owner of the image sends every row, and is charged for its own ones, too.
+        Without ``held`` the owner of the image sends every row, its own rows included.
         """
         (side, channels), height = units[0][0][0]["in"], units[-1][0][-1]["out"][0]
         found = []
@@ -141,7 +141,7 @@ class Cluster:
         return found
 
     def shares(self, units: list[Unit], key: tuple[str, int, int]) -> list[int]:
-        """Algorithm 1, mended."""
+        """Algorithm 1, corrected."""
         if key in self.known:
             return self.known[key]
         (side, _), height = units[0][0][0]["in"], units[-1][0][-1]["out"][0]
@@ -211,6 +211,6 @@ class Cluster:
 
 
 def speedups(rates: list[float], reading: str, *, own_share: bool = False) -> list[float]:
-    """How many times faster the devices are than the first, by network."""
+    """Speed-up of the devices over the first one, by network."""
     alone, every = Cluster(rates[:1], reading, own_share=own_share), Cluster(rates, reading, own_share=own_share)
     return [alone.average(net) / every.average(net) for net in networks()]

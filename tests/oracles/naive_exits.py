@@ -1,4 +1,4 @@
-"""The choice of exits in plain loops, written from Section 6 of the PAME paper (001) and not from our code.
+"""The choice of exits in plain loops, written from PAME, Section 6, alone.
 
 A log is a list of samples; each has, for every candidate, a list of principal values in descending order, and scores at
 every candidate and at the end.  ``T(a, b, B)`` is a function of places and a batch size.
@@ -55,7 +55,7 @@ def find_thresholds(log, chain, candidate, grid, counts, eta, guard, last):
 
 
 def moving_by_batch(log, chain, n):
-    """How many samples of each whole batch move on behind all exits of a chain."""
+    """Number of samples of each whole batch that pass all exits of a chain."""
     found = []
     for start in range(0, len(log) - n + 1, n):
         batch = log[start : start + n]
@@ -73,7 +73,7 @@ def quantile(sizes, tau):
 
 
 def choose(log, T, K, n, v, eta, tau, g, grid, counts, posterior="observed", guard=None):
-    """Sections 6.1 to 6.4.  Returns the chain of exits, and by step what became of each candidate."""
+    """Sections 6.1 to 6.4.  Returns the chain of exits, and the fate of each candidate by step."""
     N = K + 1
     searched = guard if isinstance(guard, float) else eta
     h = math.ceil(n / v)

@@ -13,9 +13,9 @@ WEIGHTS = {"QLinearConv": 3, "QLinearMatMul": 3}
 
 
 def count_products(model: onnx.ModelProto) -> tuple[int, int]:
-    """How many nodes multiply, and the multiply-accumulates of all of them.
+    """Number of nodes that multiply, and their multiply-accumulates.
 
-    Every output value of a product is a sum: how long it is, times how many there are.
+    Every output value of a product is a sum: its length, times the number of values.
     """
     if model.functions:
         model = inliner.inline_local_functions(model)

@@ -1,8 +1,8 @@
 """A slow, obvious simulator of PAME's run time, for comparison with the fast compiled one.
 
-It is written from the paper (001, Sections 4.2 and 7.8) and from the page that says how to read it; it shares no code
-with the package. What runs is a list of batches, each with the seconds of work that are left of its stage; from event
-to event all of them advance at the same pace, which is slower the more of the device they take together.
+It is written from PAME, Sections 4.2 and 7.8, and from the page on its readings; it shares no code with the package.
+The device is a list of batches, each with the seconds of work that are left of its stage; from event to event all of
+them advance at the same pace, which is slower the more of the device they take together.
 """
 
 from collections.abc import Sequence
@@ -28,24 +28,10 @@ def pame(
     load: Sequence[float],
     streams: int,
 ) -> Outcome:
-    """Serve by PAME.
+    """Serve by PAME: ``arrival_s`` does not decrease, exits count from 1, ``latency`` is the table T_{i:j}^b.
 
-    Parameters
-    ----------
-    arrival_s, exit_of
-        Per request: when it arrives (not decreasing) and the exit, from 1, at which it leaves.
-    latency
-        The table T_{i:j}^b.
-    n
-        Batch size.
-    timeout_s
-        How long the oldest request waits for a full batch.
-    tau_b
-        A new batch may start beside one with fewer samples than this; 0 for never.
-    load
-        Share of the device that a batch takes, by its samples.
-    streams
-        Streams of the device.
+    The oldest request waits up to ``timeout_s`` for a full batch of ``n``. A new batch may start beside one of fewer
+    than ``tau_b`` samples. ``load`` is the share of the device that a batch takes, by its samples.
     """
     total = len(arrival_s)
     start_s, finish_s = [float("nan")] * total, [float("nan")] * total

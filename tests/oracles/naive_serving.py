@@ -14,7 +14,7 @@ Latency = list[list[list[float]]]
 
 
 class Outcome(NamedTuple):
-    """What happened to the requests, in order of arrival."""
+    """Outcome of the requests, in order of arrival."""
 
     finish_s: list[float]
     start_s: list[float]
@@ -50,7 +50,7 @@ class _Npu:
         return batch
 
     def proc_until_exit(self, batch: list[int], i: int) -> list[int]:
-        """Run the stage from exit i-1 to exit i; return the samples which do not leave at exit i."""
+        """Run the stage from exit i-1 to exit i; return the samples that do not leave at exit i."""
         self.now += self.latency[i - 1][i][len(batch)]
         remaining = []
         for request in batch:
@@ -72,17 +72,7 @@ class _Npu:
 def serial(
     arrival_s: Sequence[float], exit_of: Sequence[int], slo_s: float | Sequence[float], latency: Latency, b_max: int
 ) -> Outcome:
-    """Serve one request at a time in order of arrival, each stage by stage until its exit.
-
-    Parameters
-    ----------
-    arrival_s, exit_of
-        Per request: when it arrives (not decreasing) and the exit, from 1, at which it leaves.
-    slo_s, b_max
-        Not used; here so that both policies are called alike.
-    latency
-        The table T_{i:j}^b.
-    """
+    """Serve one request at a time in order of arrival, each stage by stage until its exit; see `fluid`."""
     del slo_s, b_max
     npu = _Npu(arrival_s, exit_of, latency)
     while npu.head < len(arrival_s):
@@ -96,16 +86,8 @@ def fluid(
 ) -> Outcome:
     """Serve by Algorithm 1: preempt at an exit, let new samples catch up, merge, go on.
 
-    Parameters
-    ----------
-    arrival_s, exit_of
-        Per request: when it arrives (not decreasing) and the exit, from 1, at which it leaves.
-    slo_s
-        T_SLO, one for all requests or one for each.
-    latency
-        The table T_{i:j}^b.
-    b_max
-        B_max, the most samples in a batch.
+    ``arrival_s`` does not decrease, exits count from 1, ``slo_s`` is T_SLO of all requests or of each, ``latency`` is
+    the table T_{i:j}^b.
     """
     slo = [float(slo_s)] * len(arrival_s) if isinstance(slo_s, (int, float)) else slo_s
     last = len(latency[0]) - 1  # E, the end of the network
@@ -116,7 +98,7 @@ def fluid(
         npu.now = max(npu.now, arrival_s[npu.head])  # the NPU is idle: launch as soon as a request is there
         active = npu.take(min(npu.n_q(), b_max))  # line 2
         i = 1  # line 3
-        # Line 5 prints i < |E|, which would never process the last stage; there nobody remains, so nothing preempts.
+        # Line 5 prints i < |E|, which would never process the last stage; there no sample remains, so nothing preempts.
         while i <= last and active:
             remaining = npu.proc_until_exit(active, i)  # lines 6 to 8
             while 0 < len(remaining) < b_max and npu.n_q() > 0:  # line 9; the paper is silent on empty batch or queue

@@ -10,7 +10,7 @@ from naive_serving import Latency, Outcome
 
 
 def split(due: Sequence[float], waiting: list[int], end: float) -> tuple[list[int], list[int]]:
-    """Those at the head whose deadline is before ``end``, and all the others."""
+    """Requests at the head whose deadline is before ``end``, and all the others."""
     behind = list(waiting)
     missing = []
     while behind and due[behind[0]] < end:
@@ -21,20 +21,9 @@ def split(due: Sequence[float], waiting: list[int], end: float) -> tuple[list[in
 def in_time(
     now: float, due: Sequence[float], waiting: list[int], size: int, considered: list[int], whole: Sequence[float]
 ) -> int:
-    """Count who would be in time if ``size`` of those waiting were launched now (rule 1).
+    """Count the requests in time if ``size`` of those ``waiting``, oldest first, were launched now (rule 1).
 
-    Parameters
-    ----------
-    now
-        Time.
-    due
-        Deadline of each request.
-    waiting, considered
-        Requests that wait, oldest first; and those of them that the plan looks at.
-    size
-        How many are launched.
-    whole
-        Time of the whole network by batch size.
+    The plan looks at those ``considered``; ``whole`` is the time of the whole network by batch size.
     """
     clock = now + whole[size]
     _, behind = split(due, waiting, clock)
@@ -62,22 +51,9 @@ def fluid_slack(
     *,
     planned: bool = True,
 ) -> Outcome:
-    """Serve by the rules of docs/fluid-slack.md.
+    """Serve by the rules of docs/fluid-slack.md; arguments as of `naive_serving.fluid`.
 
-    Parameters
-    ----------
-    arrival_s, exit_of
-        Per request: when it arrives (not decreasing) and the exit, from 1, at which it leaves.
-    slo_s
-        The SLO, one for all requests or one for each.
-    latency
-        The table T_{i:j}^b.
-    b_max
-        B_max, the most samples on the NPU.
-    patience
-        In SLOs of the oldest waiting request.
-    planned
-        Whether launches may be smaller than FluidB's.
+    The patience is in SLOs of the oldest waiting request; a ``planned`` launch may be smaller than FluidB's.
     """
     total = len(arrival_s)
     slo = [float(slo_s)] * total if isinstance(slo_s, (int, float)) else list(slo_s)

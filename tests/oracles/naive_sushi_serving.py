@@ -1,7 +1,7 @@
 """A slow, obvious simulator of SUSHI's scheduler with a queue, for comparison with the compiled policy.
 
-It is written from the paper (003, Section 3.3) and from the page that says how to read it; it shares no code with the
-package.  Averages and distances are fractions, so that two of them are equal only if they are.
+It is written from SUSHI, Section 3.3, and from the page on its readings; it shares no code with the package.
+Averages and distances are exact fractions, so that ties are real ties.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ class SuperNet(NamedTuple):
 
 
 class Query(NamedTuple):
-    """A query: when it comes and is due, and the accuracy that it asks for."""
+    """A query: its arrival, its deadline, and its least accuracy."""
 
     arrival_s: float
     due_s: float
@@ -28,7 +28,7 @@ class Query(NamedTuple):
 
 
 class Served(NamedTuple):
-    """How a query was served."""
+    """Outcome of a query."""
 
     start_s: float
     finish_s: float
@@ -84,24 +84,9 @@ def serve(
 ) -> list[Served]:
     """Serve queries one after the other, in order of arrival.
 
-    Parameters
-    ----------
-    net
-        The SuperNet.
-    queries
-        In order of arrival.
-    mode
-        ``accuracy``, ``latency`` or ``slack``.
-    q
-        After so many queries the cache is chosen again.
-    by
-        ``l2`` or ``latency``: what is smallest for the SubGraph that is chosen.
-    charged
-        Whether the next query waits until a new SubGraph is loaded.
-    graph
-        ``follow``, ``clairvoyant``, or the SubGraph that is always resident.
-    only
-        The only SubNet, if there is one.
+    Modes are ``accuracy``, ``latency`` and ``slack``. After each ``q`` queries the SubGraph with the least distance
+    ``by`` (``l2`` or ``latency``) is loaded, and the next query waits for that if it is ``charged``. ``graph`` is
+    ``follow``, ``clairvoyant`` or the SubGraph that is always resident; ``only`` is the only SubNet, if there is one.
     """
     columns = range(len(net.subgraphs))
     served: list[Served] = []

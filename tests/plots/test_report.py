@@ -19,8 +19,9 @@ from chromium import Page
 from fluidb.dse import read_design
 from fluidb.dse.npu.design import DesignTable, write_design
 from fluidb.dse.npu.fbcb import FbcbTable
-from fluidb.plots.report import Report, ReportEntry, report_text, serve
-from fluidb.plots.report.charts import BusyLane, ChartPoint, busy_until, draw_intervals, draw_strips, thinned
+from fluidb.plots.report import Report, ReportEntry, report_text
+from fluidb.plots.report.charts import BusyTimes, ChartPoint, busy_until, draw_intervals, draw_strips, shares_up_to
+from fluidb.plots.report.content import serve
 from fluidb.serving import find_policy, simulate
 from fluidb.serving.policies import FOR_ONE_NETWORK
 from fluidb.tables import read_latency
@@ -331,7 +332,7 @@ def test_the_distribution_is_exact_at_every_point(report, tiny_design):
 def test_thinning_is_exact(values, grid):
     grid = [*grid, *values]  # where it jumps, too
     naive = [sum(value <= at for value in values) / len(values) for at in grid]
-    assert thinned(np.array(values), np.array(grid)).tolist() == naive
+    assert shares_up_to(np.array(values), np.array(grid)).tolist() == naive
 
 
 @pytest.mark.parametrize("policy", ["serial", "adaptb:timeout=M", "lazy", "fluid"])
@@ -370,7 +371,7 @@ def test_the_first_moments_are_drawn_as_they_were(report):
 
 def test_runs_of_several_lanes_overlap():
     """Lane 0 runs 2 of 4 samples from 0 to 10 s, lane 1 runs 4 from 5 to 15 s: both are drawn whole."""
-    busy = BusyLane(
+    busy = BusyTimes(
         np.array([0.0, 5.0]), np.array([10.0, 15.0]), np.array([2, 4]), np.zeros(2, np.bool_), np.array([0, 1])
     )
     drawn = draw_strips([("a", busy)], 0.0, 20.0, 4)

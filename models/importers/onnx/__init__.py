@@ -1,4 +1,4 @@
-"""Imports ONNX models (``docs/import-onnx.md``)."""
+"""Importer of ONNX models (``docs/import-onnx.md``)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
 
 
 def _sources(path: Path, graph: Graph, made: Walk) -> dict[str, str]:
-    """Say where the figures come from, and what became of every node."""
+    """Origin of the figures, and the fate of every node."""
     shapes = ", ".join(f"{name} {'x'.join(map(str, graph.sizes[name])) or 'scalar'}" for name in graph.inputs)
     nodes = f"{len(graph.nodes)} nodes"
     nodes += f", {graph.folded} more that give constants" if graph.folded else ""

@@ -1,4 +1,4 @@
-"""Cuts an ONNX model at its exits into stages that run one after the other (``docs/real-device.md``)."""
+"""Stages of an ONNX model that is cut at its exits (``docs/real-device.md``)."""
 
 from __future__ import annotations
 
@@ -15,73 +15,30 @@ from .graph import inline_functions, load_model
 from .sizes import BATCH, SIZES, batch_axis, known_sizes, size_nodes
 
 CONVERSIONS = {"Cast", "DequantizeLinear", "Flatten", "Identity", "QuantizeLinear", "Reshape", "Squeeze"}
-"""Operators behind a Softmax that leave probabilities what they are."""
+"""Operators behind a Softmax that keep the values of the probabilities."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphStage:
-    """A part of a network: from the exit before it to its own.
-
-    Attributes
-    ----------
-    model : ModelProto
-        What it computes, as a model of its own.
-    reads : tuple of str
-        Tensors that it takes.
-    answer : str
-        The answer of its exit.
-    keeps : tuple of str
-        Tensors that later stages read: what leaves the trunk behind this exit.  There are several if the exit
-        stands inside a block; some may have been made by earlier stages.
-    probabilities : bool
-        Whether the answer is one, because a Softmax makes it.
-    axes : dict of str to int
-        Axis of the batch of each tensor that it keeps whose first axis is another, e.g. the places of a sentence.
-    """
+    """A part of a network: from the exit before it to its own exit."""
 
     model: onnx.ModelProto
-    reads: tuple[str, ...]
-    answer: str
-    keeps: tuple[str, ...]
-    probabilities: bool
-    axes: dict[str, int]
+    reads: tuple[str, ...]  # tensors
+    answer: str  # tensor that its exit answers with
+    keeps: tuple[str, ...]  # tensors that later stages read; some may come from earlier stages
+    probabilities: bool  # whether a Softmax makes the answer
+    axes: dict[str, int]  # axis of the batch, of kept tensors that have it elsewhere than first
 
 
 class Parts(NamedTuple):
-    """A network that was cut.
-
-    Attributes
-    ----------
-    whole : ModelProto
-        The network as one model, whose outputs are the answers of its exits.
-    stages : list of GraphStage
-        One for each exit, in order of depth.
-    """
+    """A network as one model, whose outputs are the answers of its exits, and as a stage for each exit, in order."""
 
     whole: onnx.ModelProto
     stages: list[GraphStage]
 
 
 def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
-    """Read a model and cut it at its exits.
-
-    Parameters
-    ----------
-    path : Path
-        The ONNX file.
-    exits : sequence of str, optional
-        Names of outputs, tensors or nodes that answer; all outputs if not given.
-
-    Returns
-    -------
-    Parts
-        The model, and its stages.
-
-    Raises
-    ------
-    InputError
-        If the model is damaged, has no batch dimension, or cannot be cut there.
-    """
+    """Read a model and cut it at its exits: outputs, tensors or nodes that answer; by default all outputs."""
     if not path.is_file():
         raise InputError(f"{path}: expected an ONNX model, found {'a folder' if path.is_dir() else 'no such file'}")
     model = load_model(path)
@@ -104,13 +61,13 @@ def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
 
 
 def _given(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
-    """Inputs that the user gives; old files list weights there too."""
+    """Inputs of a run; old files list weights there too."""
     weights = {item.name for item in graph.initializer}
     return [item for item in graph.input if item.name not in weights]
 
 
 def _open_batch(model: onnx.ModelProto, path: Path) -> None:
-    """Give the first dimension of every input one name, wherever its own name stands; a fixed one is a fault."""
+    """Rename the first dimension of every input to `BATCH` in the whole model; a fixed one is a fault."""
     faults, names = [], set()
     for item in _given(model.graph):
         sizes = item.type.tensor_type.shape.dim
@@ -141,7 +98,7 @@ def _ends(model: onnx.ModelProto, exits: Sequence[str] | None, path: Path) -> li
     for name in exits:
         if name not in known:
             hint = did_you_mean(name, known, f"the outputs are {', '.join(item.name for item in model.graph.output)}")
-            faults.append(f'{path}: --exits: expected names of outputs or nodes, found "{name}"; {hint}')
+            faults.append(f'exits: {path}: expected names of outputs or nodes, found "{name}"; {hint}')
     if faults:
         raise InputError(faults)
     return [known[name] for name in exits]
@@ -150,9 +107,9 @@ def _ends(model: onnx.ModelProto, exits: Sequence[str] | None, path: Path) -> li
 def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[GraphStage]:
     """Cut a model into stages, each of which ends with an answer.
 
-    The trunk of an exit is what it and a later exit need.  A stage computes what its exit needs and no stage before
-    it has computed.  What depends on no values of the inputs is computed in every stage that reads it: constants, and
-    sizes, e.g. the batch size that a Reshape takes.  A size has no row for each sample, so it cannot be kept.
+    A stage computes the nodes that its exit needs and no earlier stage has computed.  Constants and sizes, such as the
+    batch size that a Reshape takes, depend on no input values: every stage that reads them computes them anew, as a
+    size has no row for each sample and cannot be kept.
     """
     graph = model.graph
     for node in graph.node:
@@ -160,7 +117,7 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[GraphSt
             raise InputError(f'{path}: node "{node.name or node.output[0]}" ({node.op_type}): cannot be cut, as it has '
                              "graphs of its own; export the model without branches and loops")  # fmt: skip
     maker = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
-    active = [item.name for item in _given(graph)]  # tensors that depend on inputs, in the order of their making
+    active = [item.name for item in _given(graph)]  # tensors that depend on inputs, in execution order
     known = set(active)
     for node in graph.node:
         if known & set(node.input) and node.op_type != SIZES:
@@ -210,7 +167,7 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[GraphSt
 def _needed(
     graph: onnx.GraphProto, maker: dict[str, int], names: Iterable[str], there: Collection[str] = ()
 ) -> set[int]:
-    """Places of the nodes that tensors depend on, up to tensors that are there already."""
+    """Places of the nodes that tensors depend on; tensors of ``there`` need none."""
     found: set[int] = set()
     left = list(names)
     while left:
@@ -223,7 +180,7 @@ def _needed(
 
 
 class _StageNodes(NamedTuple):
-    """Nodes of a stage, and the tensors that it reads of those that depend on inputs."""
+    """Nodes of a stage, and the input-dependent tensors that it reads."""
 
     nodes: list[onnx.NodeProto]
     reads: set[str]
@@ -236,7 +193,7 @@ def _part(
     active: set[str],
     types: dict[str, onnx.TypeProto],
 ) -> _StageNodes:
-    """A stage of some nodes, with the constants and sizes that they read."""
+    """Nodes of a stage: its own, and those of the constants and sizes that they read."""
     here = {name for place in own for name in graph.node[place].output}
     read = {name for place in own for name in graph.node[place].input if name}
     reads = (read & active) - here
@@ -257,7 +214,7 @@ def _part(
 
 
 def _check_batches(stages: Sequence[GraphStage], path: Path) -> None:
-    """Refuse a tensor that has no row for each sample: samples could not leave."""
+    """Refuse a tensor without a row for each sample: a sample could not leave the batch."""
     faults = []
     for number, stage in enumerate(stages, 1):
         for item in stage.model.graph.output:
@@ -274,7 +231,7 @@ def _check_batches(stages: Sequence[GraphStage], path: Path) -> None:
 
 
 def _answers_with_probabilities(graph: onnx.GraphProto, maker: dict[str, int], end: str) -> bool:
-    """Whether a Softmax makes an answer, which may have been converted afterwards."""
+    """Tell if a Softmax makes an answer, perhaps with a conversion behind it."""
     node = graph.node[maker[end]]
     while node.op_type in CONVERSIONS and node.input[0] in maker:
         node = graph.node[maker[node.input[0]]]

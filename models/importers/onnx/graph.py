@@ -1,4 +1,4 @@
-"""Reads an ONNX file, which may be damaged or hostile, into a list of nodes whose shapes are all known."""
+"""Reader of ONNX files, which may be damaged or hostile: a list of nodes whose shapes are all known."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_BYTES = 2**30
 MAX_NODES = 50_000
 MAX_OUTPUTS = 256
 MAX_FOLDED = 2**12
-"""Largest constant that is computed. Arithmetic of shapes needs a few values; of weights only the shape is needed."""
+"""Largest constant that is computed: shapes are made of few values, and of weights only the shape counts."""
 
 _OWN = ("", "ai.onnx")
 _VALUES = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
@@ -37,57 +37,27 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An operator of the graph.
+    """An operator of the graph."""
 
-    Attributes
-    ----------
-    label : str
-        Its name, or that of its first output; faults and layers are named after it.
-    op : str
-        What it does, e.g. ``Conv``.
-    inputs, outputs : tuple of str
-        Its tensors; ``""`` stands for an optional tensor that is left out.
-    attributes : dict
-        As plain Python values.
-    """
-
-    label: str
-    op: str
-    inputs: tuple[str, ...]
+    label: str  # its name, or that of its first output, for faults and layers
+    op: str  # e.g. Conv
+    inputs: tuple[str, ...]  # "" stands for an optional tensor that is left out
     outputs: tuple[str, ...]
     attributes: dict[str, Any]
 
 
 @dataclass(slots=True)
 class Graph:
-    """What one run of the model computes.
-
-    Attributes
-    ----------
-    inputs, outputs : list of str
-        Tensors that the user gives, and tensors that the user gets.
-    nodes : list of Node
-        In an order in which they can run. Nodes whose results are constants are left out.
-    sizes : dict of str to tuple of int
-        Shape of every tensor, constants included.
-    constants : set of str
-        Tensors that depend on no input.
-    folded : int
-        How many nodes compute constants.
-    unused : int
-        How many nodes were left out because no output needs them.
-    producer : str
-        What wrote the file.
-    """
+    """The computation of one run of the model."""
 
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
-    sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    constants: set[str] = field(default_factory=set)
-    folded: int = 0
-    unused: int = 0
-    producer: str = ""
+    nodes: list[Node] = field(default_factory=list)  # in execution order, without those that compute constants
+    sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of every tensor, constants included
+    constants: set[str] = field(default_factory=set)  # tensors that depend on no input
+    folded: int = 0  # nodes that compute constants
+    unused: int = 0  # nodes that no output needs
+    producer: str = ""  # tool that wrote the file
 
     def words(self, tensor: str) -> int:
         """Values of a tensor."""
@@ -95,25 +65,7 @@ class Graph:
 
 
 def read_graph(path: Path, dims: Mapping[str, int]) -> Graph:
-    """Read a model and find the shape of every tensor.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    dims : mapping of str to int
-        Sizes of dimensions that the file leaves open, by name, or as ``input.axis``.
-
-    Returns
-    -------
-    Graph
-        Its nodes with known shapes.
-
-    Raises
-    ------
-    InputError
-        With a line for everything that is damaged, open, unknown or outside the model's folder.
-    """
+    """Read a model and find the shape of every tensor; ``dims`` gives open sizes by name, or as ``input.axis``."""
     model = load_model(path)
     for tensor in _tensors(model):
         if math.prod(tensor.dims) > MAX_FOLDED:
@@ -248,7 +200,7 @@ def inline_functions(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
 
 
 def _check_known(graph: onnx.GraphProto, path: Path) -> None:
-    """List every node that is not understood."""
+    """Refuse nodes that are not understood, and too many of them."""
     for what, items, most in (("nodes", graph.node, MAX_NODES), ("outputs", graph.output, MAX_OUTPUTS)):
         if len(items) > most:
             raise InputError(f"{path}: expected at most {most} {what}, found {len(items)}")
@@ -263,7 +215,7 @@ def _check_known(graph: onnx.GraphProto, path: Path) -> None:
 
 
 class _Reader:
-    """Goes through the nodes once, in order, and finds their shapes and the constants that shapes are computed from."""
+    """One pass over the nodes, in order, that finds their shapes and the constants that shapes depend on."""
 
     def __init__(self, model: onnx.ModelProto, path: Path, dims: Mapping[str, int]) -> None:
         self.model, self.path, self.dims = model, path, dims
@@ -330,15 +282,15 @@ class _Reader:
                 size = self.dims.get(place) or self.dims.get(dim.dim_param) or dim.dim_value
                 if size < 1:
                     name = dim.dim_param or place
-                    faults.append(f"{label}: dimension {axis} is open; give its size: --dim {_brief(name)}=1")
+                    faults.append(f"{label}: dimension {axis} is open; state its size: dim {_brief(name)}=1")
                 sizes.append(size)
             self._size(item.name, onnx.helper.make_tensor_type_proto(item.type.tensor_type.elem_type, sizes))
             self.graph.inputs.append(item.name)
-        for name in self.dims.keys() - asked:
+        for name in sorted(self.dims.keys() - asked):
             hint = did_you_mean(name, sorted(asked), f"known: {', '.join(sorted(map(_brief, asked)))}")
-            faults.append(f"{self.path}: --dim {name}: no input has such a dimension; {hint}")
+            faults.append(f'dim: {self.path}: no input has a dimension "{_brief(name)}"; {hint}')
         if faults:
-            raise InputError(sorted(faults))
+            raise InputError(faults)
 
     def _node(self, node: onnx.NodeProto) -> None:
         for name in filter(None, node.input):
@@ -385,13 +337,13 @@ class _Reader:
         return found
 
     def _pads_nothing(self, node: onnx.NodeProto, attributes: Mapping[str, Any]) -> bool:
-        """Whether a Pad adds and cuts nothing. Its sizes are an input, or an attribute before opset 11."""
+        """Tell if a Pad changes nothing. Its sizes are an input, or an attribute before opset 11."""
         if len(node.input) == 1:
             return not any(attributes["pads"])
         return node.input[1] in self.data and not numpy_helper.to_array(self.data[node.input[1]]).any()
 
     def _fold(self, node: onnx.NodeProto, outputs: list[str]) -> None:
-        """Compute a small constant; of any other constant, as of weights, only the shape is known."""
+        """Compute a small constant; of other constants, such as weights, only the shape is kept."""
         words = sum(math.prod(self.graph.sizes[name]) for name in outputs)
         values = {name: numpy_helper.to_array(self.data[name]) for name in node.input if name in self.data}
         if node.op_type in {"Shape", "Size"}:  # needs the shape of its input only: any values will do
@@ -418,7 +370,7 @@ class _Reader:
             raise InputError(f"{self.path}: expected outputs that depend on inputs, found constants only")
 
     def _check_batch(self) -> None:
-        """Refuse a model for a fixed batch: a network file describes one sample, and would count all as one."""
+        """Refuse a model for a fixed batch: a network file describes one sample, and would count the batch as one."""
         ends = [*self.graph.inputs, *self.graph.outputs]
         batches = {self.graph.sizes[name][0] if self.graph.sizes[name] else 0 for name in ends}
         first = self.graph.inputs[0] if self.graph.inputs else ""
@@ -426,5 +378,5 @@ class _Reader:
             (batch,) = batches
             raise InputError(
                 f'{self.path}: input "{_brief(first)}": expected one sample, found a batch of {batch}; '
-                f"take one with --dim {_brief(first)}.0=1, or all as one with --dim {_brief(first)}.0={batch}"
+                f"take one with dim {_brief(first)}.0=1, or all as one with dim {_brief(first)}.0={batch}"
             )

@@ -1,4 +1,4 @@
-"""Finds the exits that a graph with several outputs has already."""
+"""Exits of a graph that has several outputs."""
 
 from __future__ import annotations
 
@@ -9,54 +9,27 @@ from ...schema import Op
 from ..exits import block_boundaries
 
 MAX_ROUNDS = 4
-"""Most rounds in which outputs turn out to be no exits; after them the remaining outputs count as none either."""
+"""Most rounds in which outputs turn out to be no exits; after them no remaining output is an exit."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnExits:
-    """A graph that is cut at its outputs.
+    """A graph that is cut at its outputs."""
 
-    Attributes
-    ----------
-    backbone : list of Op
-        The layers that the deepest output needs, and those of every output that is no exit.
-    heads : dict of str to list of Op
-        The layers that an exit's output needs beyond the layer that it follows. The key is that layer; exits
-        are in order of depth.
-    answer : str
-        The layer that holds the output of the last exit.
-    remarks : list of str
-        A line for each output that is no exit, with the reason.
-    """
-
-    backbone: list[Op]
-    heads: dict[str, list[Op]]
-    answer: str
-    remarks: list[str]
+    backbone: list[Op]  # layers that the deepest output needs, and those of every output that is no exit
+    heads: dict[str, list[Op]]  # layers of each exit's head, by the layer that the exit follows, in order of depth
+    answer: str  # layer that holds the output of the last exit
+    remarks: list[str]  # a line for each output that is no exit, with the reason
 
 
 def own_exits(
     layers: Sequence[Op], outputs: Mapping[str, str], macs: Mapping[str, int], aside: Collection[str]
 ) -> OwnExits:
-    """Decide which outputs are exits.
+    """Decide which outputs are exits; ``outputs`` names the layer of each, ``macs`` the work of layers that multiply.
 
-    Parameters
-    ----------
-    layers : sequence of Op
-        In execution order, each with its inputs.
-    outputs : mapping of str to str
-        The layer that holds each output.
-    macs : mapping of str to int
-        Multiply-accumulates of the layers that multiply.
-    aside : collection of str
-        Layers that do not count, see `block_boundaries`.
-
-    Returns
-    -------
-    OwnExits
-        The last exit is the output that takes the most MACs; if several do, the last of them. Another output is
-        an exit if what it needs beyond the backbone multiplies, and reads a single block boundary of the backbone,
-        after which the backbone multiplies too.
+    The last exit is the output that takes the most MACs; of equal ones, the last. Another output is an exit if its
+    layers beyond the backbone multiply and read a single block boundary of the backbone, after which the backbone
+    multiplies too.
     """
     reach = {name: _needed(layers, layer) for name, layer in outputs.items()}
     cost = {name: sum(macs.get(layer, 0) for layer in found) for name, found in reach.items()}

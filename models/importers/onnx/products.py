@@ -1,4 +1,4 @@
-"""Says which operators of a network file the products and pools of ONNX are."""
+"""Products and pools of ONNX as layers of a network file."""
 
 from __future__ import annotations
 
@@ -12,24 +12,12 @@ from .graph import Graph, Node
 
 @dataclass(frozen=True, slots=True)
 class NodeProduct:
-    """A product, as a layer of a network file.
+    """A product, as a layer of a network file."""
 
-    Attributes
-    ----------
-    operands : tuple of str
-        The tensors that are activations, the left one first.
-    layer : dict
-        The layer, without its name and inputs.
-    shape : Shape
-        Its output.
-    source : Shape or None
-        The map that its input must be; ``None`` if its input may have any form.
-    """
-
-    operands: tuple[str, ...]
-    layer: dict[str, Any]
-    shape: Shape
-    source: Shape | None = None
+    operands: tuple[str, ...]  # tensors that are activations, the left one first
+    layer: dict[str, Any]  # without its name and inputs
+    shape: Shape  # of its output
+    source: Shape | None = None  # shape that its input must have; None if any will do
 
 
 def raw_product(operands: tuple[str, ...], rows: int, inner: int, columns: int, groups: int) -> NodeProduct:
@@ -166,7 +154,7 @@ def convolution(node: Node, graph: Graph) -> NodeProduct:
 
 
 def _upward(node: Node, kernel: tuple[int, ...], source: tuple[int, ...], out: tuple[int, ...]) -> dict[str, Any]:
-    """Window of a transposed convolution; the size of its output tells how much is cut off or added."""
+    """Window of a transposed convolution; the size of its output determines padding and extra rows."""
     content = window(node, kernel, source, out)
     steps = zip(source, content["stride"], content["dilation"], kernel, out, strict=False)
     cut = [(n - 1) * s + d * (k - 1) + 1 - wanted for n, s, d, k, wanted in steps] + [0] * (2 - len(kernel))

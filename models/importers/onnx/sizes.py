@@ -1,4 +1,4 @@
-"""Sizes of tensors that depend on the batch, computed in each stage anew."""
+"""Sizes of tensors that depend on the batch: each stage computes them anew."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BATCH = "batch"
 """Name of the batch dimension in the stages."""
 
 SIZES = "Shape"
-"""The operator that gives the sizes of a tensor, which depend on no value."""
+"""The operator that returns the sizes of a tensor; they do not depend on its values."""
 
 
 def batch_axis(kind: onnx.TypeProto) -> int | None:
@@ -27,7 +27,7 @@ def batch_axis(kind: onnx.TypeProto) -> int | None:
 
 
 def known_sizes(node: onnx.NodeProto, kind: onnx.TypeProto | None) -> list[int | None] | None:
-    """What a Shape gives, with None for the batch; nothing if the size of another axis is open."""
+    """Result of a Shape node, with None for the batch; no list if the size of another axis is open."""
     if kind is None or not kind.tensor_type.HasField("shape"):
         return None
     dims = kind.tensor_type.shape.dim
@@ -39,7 +39,7 @@ def known_sizes(node: onnx.NodeProto, kind: onnx.TypeProto | None) -> list[int |
 
 
 def size_nodes(node: onnx.NodeProto, sizes: Sequence[int | None], other: str, axis: int) -> list[onnx.NodeProto]:
-    """A Shape without its tensor."""
+    """Nodes that replace a Shape whose tensor is gone; they read the batch from axis ``axis`` of tensor ``other``."""
     result = node.output[0]
     nodes, pieces = [], []
     for place, size in enumerate(sizes):

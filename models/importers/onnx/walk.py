@@ -1,4 +1,4 @@
-"""Turns ONNX nodes into the layers of a network file: which multiply, which move data, which cost nothing."""
+"""Layers of a network file from ONNX nodes: those that multiply, that move data, and that cost nothing."""
 
 from __future__ import annotations
 
@@ -28,49 +28,24 @@ KINDS = {
     "fused": "combine a product with other tensors while it is written",
     "free": "cost nothing: they work on one value at a time, or only rearrange values",
 }
-"""What a node can become, and how the network file's sources describe it."""
+"""Classes of nodes, and how the network file's sources describe them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Tensor:
-    """Tells where a tensor's values come from.
+    """Origin of a tensor's values.
 
-    Attributes
-    ----------
-    reads : dict of str to int
-        Words that it takes from each layer.
-    order : object
-        Equal for tensors whose values stand in the same order.
-    unwritten : str
-        The tensor that a memory pass must still write before this one can be read. It is ``""`` if no pass
-        is needed, because the values are those of one layer, unchanged or changed one by one.
+    ``unwritten`` is the tensor that a memory pass must write before this one can be read. It is ``""`` if no pass is
+    needed, because the values are those of one layer, unchanged or changed one by one.
     """
 
-    reads: dict[str, int]
-    order: object
+    reads: dict[str, int]  # words from each layer
+    order: object  # equal for tensors whose values stand in the same order
     unwritten: str = ""
 
 
 def walk(graph: Graph, path: Path) -> Walk:
-    """Turn a graph into layers.
-
-    Parameters
-    ----------
-    graph : Graph
-        Nodes with known shapes.
-    path : Path
-        The file, for faults.
-
-    Returns
-    -------
-    Walk
-        The layers of the network, and what became of each node.
-
-    Raises
-    ------
-    InputError
-        With a line for each node whose attributes are not understood.
-    """
+    """Turn a graph into layers; each node whose attributes are not understood is a fault."""
     needed = _written(graph)
     for _ in range(2):  # the second walk knows which tensors must be written, and writes them where they are made
         made = Walk(graph, needed)
@@ -90,12 +65,12 @@ def walk(graph: Graph, path: Path) -> Walk:
 
 
 def _arranges(node: Node, graph: Graph) -> bool:
-    """Whether a node only rearranges values, at places that are known without a run."""
+    """Tell if a node only rearranges values, at places that are known without a run."""
     return node.op in ARRANGING or (node.op in GATHERS and node.inputs[1] in graph.constants)
 
 
 def _written(graph: Graph) -> set[str]:
-    """Tensors that must be written, as a product, pool, concatenation or the user reads them, perhaps rearranged."""
+    """Tensors that must be written: outputs, and those that a product, pool or concatenation reads."""
     needed = set(graph.outputs)
     for node in reversed(graph.nodes):
         if node.op in PRODUCTS | POOLS | JOINING:
@@ -106,36 +81,18 @@ def _written(graph: Graph) -> set[str]:
 
 
 class Walk:
-    """Goes through the nodes once, in order, and adds layers.
-
-    Attributes
-    ----------
-    source : Shape
-        The sample; with several inputs, all of them side by side.
-    layers : dict of str to dict
-        The layers of a network file by name, in execution order.
-    outputs : dict of str to str
-        The layer that holds each output of the graph.
-    layer_of : dict of str to str
-        The layer that holds the values of each node and tensor.
-    node_of : dict of str to str
-        The node at which each layer was added, as faults name it.
-    aside : set of str
-        Layers that depend on no product and not on the first input: masks, positions.
-    kinds : dict of str to Counter
-        Operators by what they became: keys of ``KINDS``.
-    """
+    """One pass over the nodes, in order, that adds layers."""
 
     def __init__(self, graph: Graph, needed: set[str]) -> None:
         self.graph = graph
         used = {name for node in graph.nodes for name in node.inputs} | set(graph.outputs)
         inputs = [name for name in graph.inputs if name in used]
-        self.source = Shape(1, 1, sum(map(graph.words, inputs)))
-        self.layers: dict[str, dict[str, Any]] = {}
-        self.outputs: dict[str, str] = {}
-        self.layer_of: dict[str, str] = {}
-        self.aside: set[str] = set()
-        self.kinds: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
+        self.source = Shape(1, 1, sum(map(graph.words, inputs)))  # the sample; several inputs stand side by side
+        self.layers: dict[str, dict[str, Any]] = {}  # of the network file, by name, in execution order
+        self.outputs: dict[str, str] = {}  # layer of each output of the graph
+        self.layer_of: dict[str, str] = {}  # layer of each node and tensor
+        self.aside: set[str] = set()  # layers that depend on no product and not on the first input: masks, positions
+        self.kinds: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}  # operators by their class
         self.names = LayerNames()
         self.shapes: dict[str, Shape] = {}
         self.tensors: dict[str, _Tensor] = {}
@@ -144,7 +101,7 @@ class Walk:
         self.views: dict[tuple[str, Shape], str] = {}
         self.fusable: dict[str, tuple[Node, dict[str, int], list[str]]] = {}
         self.label_of: dict[str, str] = {}  # nodes by the tensor that they end a pass with
-        self.node_of: dict[str, str] = {}
+        self.node_of: dict[str, str] = {}  # node of each layer, as faults name it
         self.at = "inputs"
         self.enter(inputs)
 
@@ -165,7 +122,7 @@ class Walk:
         return self.emit(label, self.memory(reads, shape), list(reads), shape)
 
     def memory(self, reads: dict[str, int], shape: Shape) -> dict[str, Any]:
-        """A memory layer. It states how many words it reads, unless it reads all of its inputs."""
+        """A memory layer. It states the number of words read, unless it reads its inputs whole."""
         words = sum(reads.values())
         content: dict[str, Any] = {"op": "memory"}
         if words != sum(self.shapes[name].words for name in reads):
@@ -203,7 +160,7 @@ class Walk:
         return Shape(math.prod(positions), 1, channels)
 
     def hold(self, tensors: Iterable[str], layer: str, order: object = None) -> None:
-        """Note that these tensors are values of a layer: all of them, a part, or some of them repeated."""
+        """Note that a layer holds these tensors: as all of its values, a part of them, or a repetition."""
         for name in filter(None, tensors):
             words = min(self.graph.words(name), self.shapes[layer].words)
             self.tensors[name] = _Tensor({layer: words}, order or name)
@@ -216,14 +173,14 @@ class Walk:
         return self.tensors[tensor]
 
     def reads(self, tensors: Iterable[str]) -> dict[str, int]:
-        """Words that tensors take from each layer; those that two of them take are read once."""
+        """Words that tensors take from each layer; shared words count once."""
         words: Counter[str] = Counter()
         for name in tensors:
             words.update(self.look(name).reads)
         return {layer: min(count, self.shapes[layer].words) for layer, count in words.items()}
 
     def layer(self, tensor: str) -> str:
-        """Return the layer that holds a tensor's values, perhaps among others; write its memory pass if that is due."""
+        """Return the layer that holds a tensor's values, perhaps among others; add its memory pass if it has none."""
         seen = self.look(tensor)
         if not seen.unwritten:
             (name,) = seen.reads
@@ -255,18 +212,18 @@ class Walk:
         return self.shaped(tensor, at if at.words == self.graph.words(tensor) else self.natural(tensor))
 
     def same_layer(self, tensors: list[str]) -> bool:
-        """Whether all tensors are parts of one layer, as the two halves of a rotation are."""
+        """Tell if all tensors are parts of one layer, as the two halves of a rotation are."""
         seen = [self.look(name) for name in tensors]
         return not any(item.unwritten for item in seen) and len({name for item in seen for name in item.reads}) == 1
 
     # ---- nodes
 
     def count(self, kind: str, node: Node) -> None:
-        """Note what a node became."""
+        """Note the class of a node."""
         self.kinds[kind][node.op] += 1
 
     def step(self, node: Node) -> None:
-        """Add what one node costs."""
+        """Add the layers of one node."""
         self.at = f'node "{node.label}" ({node.op})'
         active = [name for name in dict.fromkeys(node.inputs) if name and name not in self.graph.constants]
         if node.op == "Attention":
@@ -289,7 +246,7 @@ class Walk:
                 self.layer(name)
 
     def multiply(self, node: Node, found: NodeProduct, active: Sequence[str]) -> None:
-        """Add a product. Activations that are no factors are added as it is written, e.g. the third input of Gemm."""
+        """Add a product. Other activations, such as the third input of Gemm, are added while it is written."""
         self.count("products", node)
         first = found.operands[0]
         sources = [self.shaped(first, found.source)] if found.source else [self.layer(name) for name in found.operands]
@@ -298,7 +255,7 @@ class Walk:
         self.hold(node.outputs, self.fused(node.label, [layer, *added]) if added else layer)
 
     def linear(self, found: NodeProduct) -> NodeProduct:
-        """A product of one activation by weights becomes a ``linear`` layer, if the shapes allow that."""
+        """Make a product of one activation by weights a ``linear`` layer, if the shapes allow that."""
         first, *others = found.operands
         rows, inner, columns, groups = (found.layer[key] for key in ("rows", "inner", "columns", "groups"))
         if others or groups > 1 or self.graph.words(first) != rows * inner:
@@ -362,7 +319,7 @@ class Walk:
         self.hold(node.outputs, self.emit(node.label, {"op": "concat"}, names, joined))
 
     def arrange(self, node: Node, tensor: str) -> None:
-        """Rearrange values or take a part of them. This is free: the next layer reads them from where they are."""
+        """Rearrange values or take a part of them, for free: the next layer reads them from their places."""
         self.count("free", node)
         seen, words = self.look(tensor), self.graph.words(tensor)
         for name in filter(None, node.outputs):
@@ -403,7 +360,7 @@ class Walk:
         self.tensors |= {name: _Tensor(reads, name, first) for name in (first, *others)}
 
     def looked_up(self, node: Node) -> dict[str, int]:
-        """Words that a gather reads at places that only a run knows: the places, and no more values than it takes."""
+        """Words that a gather reads at places that only a run knows: the places, and at most the values it returns."""
         data, places = node.inputs[:2]
         reads, taken = self.reads([places]), self.graph.words(node.outputs[0])
         layer = next(iter(reads)) if data in self.graph.constants else self.layer(data)
@@ -411,7 +368,7 @@ class Walk:
         return reads | {layer: reads.get(layer, 0) + min(taken, most)}
 
     def is_product(self, seen: _Tensor, words: int) -> bool:
-        """Whether a tensor is the whole result of a product, and as large as the output."""
+        """Tell if a tensor is the whole result of a product, and as large as the output."""
         name = next(iter(seen.reads))
         gemm = not seen.unwritten and name in self.layers and self.layers[name]["op"] in MULTIPLYING
         return gemm and self.shapes[name].words == words == seen.reads[name]
