@@ -11,6 +11,7 @@ from ...options import Cluster, FolderOptions, KindOptions, Threads, flag, numbe
 from ...render import facts, percent, progress, show, table
 from ..problem import SEARCH, Persistent, Problem, Search, board_of, limit
 from . import many
+from .record import design_record
 
 if TYPE_CHECKING:
     from ....dse.npu.design import DesignTable
@@ -84,7 +85,7 @@ class BoardSearch(Search, KindOptions):
         design, fbcb = tabulate_design(*problem, found)
         if output is not None:
             write_design(output, design, fbcb, replace=force)
-        record, following = content(design, fbcb) | {"output": output}, f"; next: fluidb latency {output}"
+        record, following = design_record(design, fbcb) | {"output": output}, f"; next: fluidb latency {output}"
         if sized:
             record["persistent"] = [
                 {"persistent_mbit": size.persistent_mbit, **result.best.model_dump()} for size, result in sizes
@@ -103,28 +104,6 @@ def _sizes(sizes: Sizes) -> Iterator[str]:
             for size, result in sizes
         ]  # fmt: skip
         yield table(["Mb for weights that stay", "design", "objective", "to none"], rows)
-
-
-def content(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
-    """What ``--json`` prints of a design."""
-    from ....dse.npu.objectives import OBJECTIVES
-
-    best, *others = design.ranking
-    shares = {key: getattr(design, key) for key in ("gop_s", "energy_j", "dsp_share", "ram_share", "lut_share")}
-    return {
-        "network": design.network.name,
-        "platform": design.platform.name,
-        "bandwidth_gb_s": design.platform.bandwidth_gb_s,
-        "options": design.options,
-        **best.model_dump(),
-        "objective_unit": OBJECTIVES[design.options.objective].unit,
-        **shares,
-        "fbcb_register_bits": fbcb.register_bits,
-        "fbcb_register_share": design.register_share(fbcb),
-        "designs_evaluated": design.designs_evaluated,
-        "designs_ruled_out": design.designs_ruled_out,
-        "runners_up": others,
-    }
 
 
 def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
