@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 NetworkName = Annotated[str, argument("A network: a name from `fluidb models`, or a TOML file.")]
 PlatformName = Annotated[str, argument("A board: a name from `fluidb platforms`, or a TOML file.")]
 
-Bandwidth = Annotated[str | None, option("Off-chip bandwidth instead of the platform's, e.g. 3.2GB/s.", "QUANTITY")]
+Bandwidth = Annotated[
+    str | None,
+    option("Bandwidth instead of the platform's: off chip (3.2GB/s), or of a cluster's links (100Mb/s).", "QUANTITY"),
+]
 
 Persistent = Annotated[
     str | None, option("On-chip memory for weights that stay (4Mb, 20%; 1728KiB), or search it.", "QUANTITY|search")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -196,10 +194,6 @@ class Costs:
         kernels.share(self.blocks.fused(span), self.devices, self.zeta, rows)
         return rows
 
-    def choices(self, span: Span) -> list[Rows]:
-        """The shares to choose from: those by Algorithm 1."""
-        return [self.shares(span)]
-
     def spent(self, span: Span, rows: Rows, held: Rows) -> BlockCost:
         """What a block takes with these shares, if the devices hold these rows of its input."""
         found = BlockCost(*np.zeros((3, len(self.names))))
@@ -237,31 +231,6 @@ class Costs:
         products = sum(layer.weights > 0 for layer in chain.tail)
         compute_s = flops / devices.flop_s[self.host] + products * devices.layer_s[self.host]
         return Gather(sent, gather_s, float(compute_s))
-
-
-class AllShares(Costs):
-    """The same with every way to share the rows of a block, for small cases."""
-
-    most = 20_000
-    """Most ways to share the rows of a block."""
-
-    def choices(self, span: Span) -> list[Rows]:
-        """Every division of the rows."""
-        height, count = self.blocks.units(span)[-1].shape.height, len(self.names)
-        ways = math.comb(height + count - 1, count - 1)
-        if ways > self.most:
-            raise InputError(
-                f"{self.network.name}: expected at most {self.most:,} ways to share the rows of a block among "
-                f"{count} devices, found {ways:,} for {height} rows; use fewer devices or a smaller network"
-            )
-        return list(_divisions(height, count))
-
-
-def _divisions(height: int, count: int) -> Iterator[Rows]:
-    """Every way to divide rows among devices: bars between them."""
-    for bars in combinations(range(height + count - 1), count - 1):
-        inner = [bar - i for i, bar in enumerate(bars)]
-        yield np.array([0, *inner, height])
 
 
 def _weights(network: RowNetwork) -> tuple[int, int]:

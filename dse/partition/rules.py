@@ -173,10 +173,10 @@ def _shortest(costs: Costs, whole: Span, starts: list[_State], weight: float) ->
         for first in range(whole.first, end):
             span = Span(whole.chain, first, end)
             befores = at[first] if costs.by_halo else [min(at[first], key=_cost)]
-            for rows in costs.choices(span):
-                found = [(state.cost_s + weight * costs.time_s(span, rows, state.rows), state) for state in befores]
-                cost_s, before = min(found, key=lambda item: item[0])
-                at[end].append(_State(cost_s, rows, BlockStep(span, rows), before, before.branches))
+            rows = costs.shares(span)
+            found = [(state.cost_s + weight * costs.time_s(span, rows, state.rows), state) for state in befores]
+            cost_s, before = min(found, key=lambda item: item[0])
+            at[end].append(_State(cost_s, rows, BlockStep(span, rows), before, before.branches))
     return at[whole.end]
 
 

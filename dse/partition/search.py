@@ -12,8 +12,8 @@ from ...formats import InputError
 from ...models.rows import RowNetwork
 from ...platforms.cluster import Cluster
 from ...tables.latency import MAX_S
-from ...tables.partition import FusionRule, PartitionOptions, PartitionTable
-from .blocks import AllShares, Blocks, Costs
+from ...tables.partition import PartitionOptions, PartitionTable
+from .blocks import Blocks, Costs
 from .rules import BlockPlan, choose
 from .tabulate import tabulate_partition
 
@@ -77,11 +77,6 @@ class Partitioner:
             raise fault or self._no_room()
         return self._tabulated(*best)
 
-    def best(self, names: Sequence[str]) -> PartitionTable:
-        """The best of all blocks with all ways to share their rows, for small cases."""
-        costs = AllShares(self.blocks, self.cluster, names, self.options.zeta)
-        return self._tabulated(costs, choose(costs, FusionRule.OPTIMAL))
-
     def _planned(self, names: Sequence[str]) -> tuple[Costs, BlockPlan]:
         costs = Costs(self.blocks, self.cluster, names, self.options.zeta)
         return costs, choose(costs, self.options.rule)
@@ -115,7 +110,7 @@ class Partitioner:
         count = math.prod(map(len, sizes))
         if count > MOST_SUBSETS:
             raise InputError(
-                f"--subsets: expected at most {MOST_SUBSETS:,} subsets of devices that differ, found {count:,}; "
+                f"devices: expected at most {MOST_SUBSETS:,} subsets of devices that differ, found {count:,}; "
                 "use fewer devices"
             )
         for counts in sorted(product(*sizes), key=sum):

@@ -24,14 +24,11 @@ class Study(NamedTuple):
         On the device that holds the input, if it has a rate above 0 and room for the network.
     subset : PartitionTable, optional
         Over the fastest subset of the n devices, if that was asked for.
-    best_s : float, optional
-        The least average time of all blocks and shares over the same devices, if that was asked for.
     """
 
     every: PartitionTable
     alone: PartitionTable | None
     subset: PartitionTable | None
-    best_s: float | None
 
     @property
     def chosen(self) -> PartitionTable:
@@ -51,7 +48,6 @@ def study(
     counts: Sequence[int],
     *,
     subsets: bool = False,
-    all_shares: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Study]:
     """Partition a network over the first n devices of a cluster.
@@ -66,8 +62,8 @@ def study(
         How to search.
     counts : sequence of int
         The numbers of devices.
-    subsets, all_shares : bool
-        Whether to search all subsets of the devices, and all blocks with all shares.
+    subsets : bool
+        Search also the fastest subset of the devices: fewer can be faster.
     progress : callable, optional
         Called with the numbers that are done, and all.
 
@@ -79,7 +75,7 @@ def study(
     Raises
     ------
     InputError
-        If there are too few devices, they have too little memory, or there are too many subsets or shares.
+        If there are too few devices, they have too little memory, or there are too many subsets.
     """
     search = Partitioner(network, cluster, options)
     alone = None
@@ -89,10 +85,7 @@ def study(
     for done, count in enumerate(counts, 1):
         names = search.first_devices(count)
         every = search.partition(names)
-        subset = search.best_subset(names) if subsets else None
-        chosen = every if subset is None else subset
-        best_s = search.best(chosen.devices).average_s if all_shares else None
-        found.append(Study(every, alone, subset, best_s))
+        found.append(Study(every, alone, search.best_subset(names) if subsets else None))
         if progress is not None:
             progress(done, len(counts))
     return found
