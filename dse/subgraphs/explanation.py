@@ -62,8 +62,8 @@ class Roofline:
 
 def explain_pair(table: SubGraphTable, subnet: str | None = None, state: str | None = None) -> Roofline:
     """The layers of a SubNet with and without a SubGraph."""
-    i = 0 if subnet is None else _place("--subnet", subnet, [item.name for item in table.subnets])
-    j = table.best if state is None else _place("--state", state, [item.name for item in table.subgraphs])
+    i = 0 if subnet is None else _place("subnet", subnet, [item.name for item in table.subnets])
+    j = table.best if state is None else _place("state", state, [item.name for item in table.subgraphs])
     member, graph = table.subnets[i], table.subgraphs[j]
     boxes = np.array([member.K, member.C, member.R])
     work = SubNetArrays(
@@ -93,8 +93,8 @@ def explain_pair(table: SubGraphTable, subnet: str | None = None, state: str | N
     )
 
 
-def _place(option: str, name: str, names: list[str]) -> int:
+def _place(parameter: str, name: str, names: list[str]) -> int:
     if name in names:
         return names.index(name)
     some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-    raise InputError(f'{option}: expected one of {some}, found "{name}"')
+    raise InputError(f'{parameter}: expected one of {some}, found "{name}"')

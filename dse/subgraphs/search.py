@@ -30,6 +30,8 @@ from .recipes import Recipes, cut_to, make_recipes
 
 OWN_FILES = {SUBGRAPHS_FILE, LATENCY_FILE}
 
+STEP_KIB = 36.0
+"""Usual step of a search of the persistent buffer: an UltraRAM."""
 MAX_SIZES = 10_000
 """Most sizes of a persistent buffer that are searched."""
 
@@ -59,7 +61,7 @@ def members_of(family: Family, layers: Layers = Layers.ALL) -> Members:
     if layers is Layers.WINDOWS:
         slots = [slot for slot in slots if slot.side == 3 and not slot.depthwise]
     if not slots:
-        raise InputError(f"--layers {layers}: expected layers of {file.name} that count, found none")
+        raise InputError(f"layers: expected layers of {file.name} that count, found none with {layers}")
     found = [extents_of(subnet_file(file, subnet, path), slots) for subnet in family.subnets]
     return Members(
         slots,
@@ -179,7 +181,9 @@ def _sizes(accelerator: Accelerator, step_kib: float) -> list[Accelerator]:
     shared_kib = accelerator.shared_kib
     if shared_kib > MAX_SIZES * step_kib:
         least = shared_kib / MAX_SIZES
-        raise InputError(f"--step: expected at least {least:.3g} KiB, for {MAX_SIZES:,} sizes, found {step_kib:g} KiB")
+        raise InputError(
+            f"step_kib: expected at least {least:.3g} KiB, for {MAX_SIZES:,} sizes, found {step_kib:g} KiB"
+        )
     return [split(accelerator, step_kib * number) for number in range(int(shared_kib // step_kib) + 1)]
 
 

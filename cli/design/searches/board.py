@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...options import Cluster, FolderOptions, KindOptions, Threads, flag, numbers, option
 from ...render import facts, percent, progress, show, table
-from ..problem import SEARCH, Persistent, Problem, Search, board_of, limit
+from ..problem import SEARCH, BestBy, Persistent, Problem, Search, board_of, limit
 from . import many
 from .record import design_record
 
@@ -27,6 +27,7 @@ class BoardSearch(Search, KindOptions):
     with_: ClassVar[str] = "a board"
 
     persistent: Persistent = None
+    objective: BestBy = None
     tile: Annotated[str | None, option("Evaluate this design instead of searching for one.", "T_R,T_P,T_C")] = None
     all_rows: Annotated[bool, flag("Enumerate T_R too: slow, same answer but for energy.", "--all-rows")] = False
     exhaustive: Annotated[bool, flag("Evaluate also what a bound rules out: same answer.", "--exhaustive")] = False
