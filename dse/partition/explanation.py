@@ -109,7 +109,7 @@ class PartitionExplanation(NamedTuple):
         found = next((item for item in self.blocks if any(layer.name == name for layer in item.layers)), None)
         if found is None:
             known = ", ".join(item.block.name for item in self.blocks)
-            raise InputError(f'--block: expected a layer that runs in a block, e.g. {known}; found "{name}"')
+            raise InputError(f'layer: expected one that runs in a block, e.g. {known}; found "{name}"')
         return found
 
 

@@ -11,6 +11,7 @@ from ...options import KindOptions, PictureOptions, option
 from ...render import facts, ms, percent, percents, show, table
 from ..problem import board_of
 from ..searches.board import ranking
+from . import Layer, Top
 
 if TYPE_CHECKING:
     from ....dse.npu.explanation import Explanation, FixedConfiguration
@@ -23,8 +24,8 @@ class DesignExplainOptions(KindOptions):
     with_: ClassVar[str] = "a design"
 
     batch: Annotated[int | None, option("Batch size to look at; the largest if not given.", "B", min=1)] = None
-    top: Annotated[int, option("Layers to list, by time.", min=1, max=100_000)] = 15
-    layer: Annotated[str | None, option("One layer, with every batch size and every (k, B_R).", "NAME")] = None
+    top: Top = 15
+    layer: Layer = None
 
     def run(self, directory: Path, picture: PictureOptions, *, as_json: bool) -> None:
         """Explain the design of a folder."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...options import KindOptions, PictureOptions, option
 from ...render import facts, ms, note, percent, show, table
+from . import Layer
 
 if TYPE_CHECKING:
     from ....dse.partition.explanation import BlockExplanation, PartitionExplanation
@@ -20,7 +21,7 @@ class PartitionExplainOptions(KindOptions):
 
     with_: ClassVar[str] = "a partition"
 
-    block: Annotated[str | None, option("One block, by one of its layers: the rows of every layer.", "NAME")] = None
+    layer: Layer = None
     timeline: Annotated[Path | None, option("Write who works when, for ui.perfetto.dev (JSON).", "FILE")] = None
 
     def run(self, directory: Path, picture: PictureOptions, *, as_json: bool) -> None:
@@ -35,7 +36,7 @@ class PartitionExplainOptions(KindOptions):
         if self.timeline is not None:
             check_free(self.timeline, picture.force, apart=[picture.plot])
         found = explain_partition(read_partition(directory))
-        chosen = None if self.block is None else found.block(self.block)
+        chosen = None if self.layer is None else found.block(self.layer)
         if self.timeline is not None:
             write_partition_timeline(found.table, alone(found.table), 1, self.timeline, replace=picture.force)
         picture.write(lambda: draw_partition(found))
