@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,7 +38,8 @@ def command(
     """
     from ...dse.partition.pipeline import pipeline_partition
 
-    found = pipeline_partition(directory, duration(latency, "--latency"), groups, output, timeline, replace=force)
+    latency_s = duration(latency, "--latency") or math.inf
+    found = pipeline_partition(directory, latency_s, groups, output, timeline, replace=force)
     record = {"partition": directory, "output": output, "lanes": found.lanes, "groups": groups, **_record(found)}
     then = f"; next: fluidb serve-sim {output} --trace FILE --slo 200ms --policy serial:lanes={found.lanes}"
     show(as_json, "fluidb.pipeline-output/1", record, _text(found, groups), output, then)

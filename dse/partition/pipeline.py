@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ class ChosenSchedule(NamedTuple):
 
 def pipeline_partition(
     folder: Path,
-    latency_s: float | None = None,
+    latency_s: float = math.inf,
     groups: int = 1,
     output: Path | None = None,
     timeline: Path | None = None,
@@ -40,7 +41,7 @@ def pipeline_partition(
         check_free(timeline, replace)
     partition = read_partition(folder)
     found = pipelining(partition)
-    chosen = found.choices[0] if latency_s is None else found.within(latency_s)
+    chosen = found.within(latency_s)
     if chosen is None:
         raise InputError(
             f"latency: expected at least {1e3 * found.alone_s:.3g} ms, the time of an image alone, found "
