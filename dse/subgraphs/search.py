@@ -54,9 +54,7 @@ def members_of(family: Family, layers: Layers = Layers.ALL) -> Members:
     """The SubNets of a family."""
     file, path = family.file, family.path
     if not family.subnets:
-        raise InputError(
-            f"{path}: expected SubNets, found none; draw some with `fluidb models subnets {path} --count 7`"
-        )
+        raise InputError(f"{path}: expected SubNets, found none; draw some: `fluidb models subnets {path} --count 7`")
     slots = slots_of(file, path, leave_out=file.uncounted if layers is Layers.PAPER else ())
     if layers is Layers.WINDOWS:
         slots = [slot for slot in slots if slot.side == 3 and not slot.depthwise]
