@@ -1,4 +1,4 @@
-"""Explanations by kind of what a search found, and the options that several of them have."""
+"""The explanations of `fluidb explain`, one module for each kind of folder, and options that several of them have."""
 
 from typing import Annotated
 

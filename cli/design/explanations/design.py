@@ -1,4 +1,4 @@
-"""What bounds a design, layer by layer, and what other choices would cost."""
+"""The explanation of a design: the bound of every layer, and the cost of other choices."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _causes(found: Explanation) -> list[str]:
 
 
 def _choice(found: Explanation, index: int, at: int) -> tuple[str, str, str]:
-    """What bounds a layer, its k:B_R, and the next best with what it would cost."""
+    """Bound of a layer, its k:B_R, and the next best choice with its cost."""
     following, next_best = found.runner_up(index)[at], ""
     if following:
         longer = 100 * (following.time_s / found.time_s[index, at] - 1)
@@ -107,7 +107,7 @@ def _choice(found: Explanation, index: int, at: int) -> tuple[str, str, str]:
 
 
 def _fixed(found: Explanation, b: int) -> Iterator[str]:
-    """What a choice taken away costs: B_R, k, both; and the best of all single configurations."""
+    """Cost of leaving a choice out: B_R, k, both; and the best of all single configurations."""
     best = found.best_fixed
     wanted = [item for item in found.fixed if item.k in (None, "1") and item.B_R in (None, "b") and item is not best]
     base_s = found.time_s.sum(axis=0)[b - 1]

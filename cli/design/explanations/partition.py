@@ -1,4 +1,4 @@
-"""Who computes which rows of a partition, what is computed twice, and who waits for whom."""
+"""The explanation of a partition: rows by device, repeated rows, and waiting."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PartitionExplainOptions(KindOptions):
     with_: ClassVar[str] = "a partition"
 
     layer: Layer = None
-    timeline: Annotated[Path | None, option("Write who works when, for ui.perfetto.dev (JSON).", "FILE")] = None
+    timeline: Annotated[Path | None, option("Write when each device works, for ui.perfetto.dev (JSON).", "FILE")] = None
 
     def run(self, directory: Path, picture: PictureOptions, *, as_json: bool) -> None:
         """Explain the partition of a folder."""
@@ -137,6 +137,6 @@ def _layers(found: PartitionExplanation, chosen: BlockExplanation) -> Iterator[s
 
 
 def _rows(rows: tuple[int, int]) -> str:
-    """Rows as people write them, the last one included."""
+    """Rows as text, the last one included."""
     first, end = rows
     return "" if end <= first else str(first) if end == first + 1 else f"{first}-{end - 1}"

@@ -1,4 +1,4 @@
-"""What a persistent buffer does to the layers of a SubNet."""
+"""The explanation of a SubNet: its layers with and without a persistent buffer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SubGraphExplainOptions(KindOptions):
 
     with_: ClassVar[str] = "SubGraphs"
 
-    subnet: Annotated[str | None, option("SubNet to look at; the first if not given.", "NAME")] = None
+    subnet: Annotated[str | None, option("SubNet to explain; the first if not given.", "NAME")] = None
     state: Annotated[str | None, option("SubGraph that is resident; the best if not given.", "NAME")] = None
     top: Top = 15
 

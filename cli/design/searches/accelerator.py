@@ -1,4 +1,4 @@
-"""The search on an accelerator: what its persistent buffer keeps of a SuperNet, and how large it is."""
+"""The search on an accelerator: the weights that its persistent buffer keeps, and the buffer's size."""
 
 from __future__ import annotations
 

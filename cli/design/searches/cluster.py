@@ -1,4 +1,4 @@
-"""The search on a cluster: which device computes which rows of a network."""
+"""The search on a cluster: the rows of a network that each device computes."""
 
 from __future__ import annotations
 
