@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 import typer
 
@@ -174,6 +175,19 @@ def numbers(text: str | None, option: str, kind: type[float], example: str) -> l
     except ValueError:
         what = "whole numbers" if kind is int else "numbers"
         raise InputError(f'{option}: expected {what} with commas between, found "{text}"; e.g. {example}') from None
+
+
+AnyChoice = TypeVar("AnyChoice", bound=StrEnum)
+
+
+def choice(members: Iterable[AnyChoice], text: str, option: str) -> AnyChoice:
+    """The member that was named, of those that may be."""
+    from ..formats import InputError
+
+    known = {member.value: member for member in members}
+    if text not in known:
+        raise InputError(f'{option}: expected one of {", ".join(known)}, found "{text}"')
+    return known[text]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Networks as rows of maps: where a network can be cut, and which rows of an earlier map a share needs (paper 004)."""
+"""Networks as rows of maps: the places to cut a network, and the rows of a map that a share needs (EdgeSP)."""
 
 from __future__ import annotations
 
@@ -16,36 +16,20 @@ from .schema import Conv, Flatten, GlobalPool, Join, Linear, Memory, NetworkFile
 
 
 class RowLayer(NamedTuple):
-    """A layer each of whose output rows needs only some rows of its inputs.
-
-    Attributes
-    ----------
-    name : str
-        The layer's name.
-    sources : tuple of str
-        The layers that it reads; ``"input"`` is what the network or the head reads.
-    reach, stride, pad : int
-        Rows that its window spans, rows between two windows, and rows of padding above the map.
-    shape : Shape
-        Its output.
-    row_flops : int
-        Floating-point operations of one output row (Equation 2).
-    weights : int
-        Words of its weights.
-    """
+    """A layer each of whose output rows needs only some rows of its inputs."""
 
     name: str
-    sources: tuple[str, ...]
-    reach: int
-    stride: int
-    pad: int
-    shape: Shape
-    row_flops: int
-    weights: int
+    sources: tuple[str, ...]  # the layers that it reads; "input" is the input of the network or of the head
+    reach: int  # rows that its window spans
+    stride: int  # rows between two windows
+    pad: int  # rows of padding above the map
+    shape: Shape  # of its output
+    row_flops: int  # floating-point operations of one output row (EdgeSP, Equation 2)
+    weights: int  # words
 
     @property
     def has_product(self) -> bool:
-        """Whether it multiplies by weights: such layers have a fixed cost on a device."""
+        """True if it multiplies by weights: such layers have a fixed cost on a device."""
         return self.weights > 0
 
     def needs(self, first: NDArray[np.int64], end: NDArray[np.int64], height: int) -> Ranges:
@@ -58,21 +42,11 @@ class RowLayer(NamedTuple):
 
 
 class RowUnit(NamedTuple):
-    """Layers between two places where a network can be cut: one map enters, one leaves.
+    """Layers between two places where a network can be cut: one map enters, one leaves."""
 
-    Attributes
-    ----------
-    source : Shape
-        The map that enters.
-    entry : str
-        The name by which layers read it.
-    layers : tuple of RowLayer
-        In execution order; the output of the last one leaves.
-    """
-
-    source: Shape
-    entry: str
-    layers: tuple[RowLayer, ...]
+    source: Shape  # the map that enters
+    entry: str  # the name by which layers read it
+    layers: tuple[RowLayer, ...]  # in execution order; the output of the last one leaves
 
     @property
     def name(self) -> str:
@@ -86,69 +60,37 @@ class RowUnit(NamedTuple):
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of its layers with weights (Equation 2)."""
+        """Floating-point operations of its layers with weights (EdgeSP, Equation 2)."""
         return sum(layer.row_flops * layer.shape.height for layer in self.layers if layer.has_product)
 
 
 class WholeLayer(NamedTuple):
-    """A layer that needs a whole map: one device runs it.
-
-    Attributes
-    ----------
-    name : str
-        Its name.
-    flops : int
-        Floating-point operations (Equation 2).
-    weights : int
-        Words of its weights.
-    """
+    """A layer that needs a whole map: one device runs it."""
 
     name: str
-    flops: int
-    weights: int
+    flops: int  # EdgeSP, Equation 2
+    weights: int  # words
 
 
 class Chain(NamedTuple):
-    """Units one behind the other, and the layers behind them that need a whole map.
+    """Units one behind the other, and the layers behind them that need a whole map, in execution order."""
 
-    Attributes
-    ----------
-    units : tuple of RowUnit
-        In execution order; empty if the first layer needs a whole map.
-    tail : tuple of WholeLayer
-        In execution order.
-    """
-
-    units: tuple[RowUnit, ...]
+    units: tuple[RowUnit, ...]  # empty if the first layer needs a whole map
     tail: tuple[WholeLayer, ...]
 
 
 class RowNetwork(NamedTuple):
-    """A network that can be cut into rows.
-
-    Attributes
-    ----------
-    name : str
-        The network's name.
-    exits : tuple of Exit
-        In order of depth; the last is the end.
-    trunk : Chain
-        The backbone.
-    ends : tuple of int
-        Units of the trunk that have run when each exit is reached; the last is all of them.
-    branches : tuple of Chain
-        What each exit but the last computes beside the backbone.
-    """
+    """A network that can be cut into rows."""
 
     name: str
-    exits: tuple[Exit, ...]
-    trunk: Chain
-    ends: tuple[int, ...]
-    branches: tuple[Chain, ...]
+    exits: tuple[Exit, ...]  # in order of depth; the last is the end
+    trunk: Chain  # the backbone
+    ends: tuple[int, ...]  # units of the trunk that have run when each exit is reached
+    branches: tuple[Chain, ...]  # layers of each exit but the last beside the backbone
 
     @property
     def chains(self) -> tuple[Chain, ...]:
-        """What ends at each exit: its branch, and the trunk at the end."""
+        """The chain that ends at each exit: its branch, or the trunk at the last."""
         return (*self.branches, self.trunk)
 
     def branch_units(self, number: int) -> tuple[RowUnit, ...]:
@@ -224,27 +166,7 @@ def _chain(ops: Sequence[Op], source: Shape, where: str) -> Chain:
 
 
 def cut_into_rows(file: NetworkFile, path: Path) -> RowNetwork:
-    """Find where a network can be cut, and which rows every layer needs.
-
-    Units are as small as the network allows: a layer, or a residual block.
-
-    Parameters
-    ----------
-    file : NetworkFile
-        The network.
-    path : Path
-        Where it came from, for faults.
-
-    Returns
-    -------
-    RowNetwork
-        Its units, with those of its branches.
-
-    Raises
-    ------
-    InputError
-        If the file has faults, rows do not suffice for its layers, or an exit stands where nothing can be cut.
-    """
+    """Cut a network into units as small as it allows: a layer, or a residual block; ``path`` is for faults."""
     network = build_network(file, path)
     trunk = _chain(file.layers, file.input.shape, f"{path}: layers")
     if not trunk.units:
@@ -277,13 +199,13 @@ Ranges = tuple[NDArray[np.int64], NDArray[np.int64]]
 def block_rows(
     layers: Sequence[RowLayer], entry: str, source: Shape, output: Ranges | None = None
 ) -> dict[str, Ranges]:
-    """The rows of every map that a share of a block's output needs (paper 004, Section 3.2)."""
+    """The rows of every map that a share of a block's output needs (EdgeSP, Section 3.2)."""
     rows = np.arange(layers[-1].shape.height + 1)
     needs = {layers[-1].name: output or (rows, rows)}
     heights = {entry: source.height} | {layer.name: layer.shape.height for layer in layers}
     for layer in reversed(layers):
         if layer.name not in needs:
-            continue  # nobody reads it
+            continue  # no layer reads it
         for name in layer.sources:
             first, end = layer.needs(*needs[layer.name], heights[name])
             if name in needs:

@@ -19,9 +19,6 @@ def draw_devices(found: Sequence[Study]) -> Figure:
     with canvas(6.0, 5.0) as figure:
         above, below = figure.subplots(2, 1, sharex=True)
         above.plot(counts, [scale * item.average_s for item in every], marker="o", label="all devices")
-        if found[0].subset is not None:
-            least = [scale * item.chosen.average_s for item in found]
-            above.plot(counts, least, marker="s", linestyle="--", label="best subset")
         sent_s = [scale * item.communication_s for item in every]
         above.plot(counts, sent_s, marker="^", color=COLOURS[3], label="communication, last exit")
         above.set(ylabel=f"average time, {name}", ylim=(0, None))

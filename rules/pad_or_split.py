@@ -1,8 +1,8 @@
-"""Pad or split: how a batch of unequal samples is reorganised (BatchCond, paper 002, Section III-B), on plain arrays.
+"""Pad or split: the reorganisation of a batch of unequal samples (BatchCond, Section III-B), on plain arrays.
 
 A batch whose samples are alike is fast.  Where some samples have terminated, or need a smaller width than others, the
-device either carries them along (it *pads*) or runs the others in smaller batches (it *splits*).  Here are the rules,
-compiled, so that design time, which writes the decisions down, and run time, which takes them, cannot differ.
+device either carries them along (it *pads*) or runs the others in smaller batches (it *splits*).  Design time, which
+tabulates the decisions, and run time, which takes them, call the same compiled rules.
 
 Times are in seconds.  An array by batch size has the batch sizes 0..b_max, and 0 at batch size 0.  Widths are numbered
 from the widest, as the variants of a latency table are.
@@ -20,15 +20,15 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NEARLY_FULL = 0.95
-"""Share of the largest throughput that counts as full.  The paper says "fully utilizes the hardware"."""
+"""Share of the largest throughput that counts as full; BatchCond says "fully utilizes the hardware"."""
 
 
 @compiled()
 def split_pays(pad_s: float, split_s: float, gather_s: float) -> bool:
-    """Whether the samples that stay should be gathered into a batch of their own (Equation 1); a tie pads.
+    """True if gathering the samples that stay into a batch of their own pays (Equation 1); a tie pads.
 
-    Nobody terminated: it does not pay, since a gather takes no negative time.  Everybody did: it pays, since nothing is
-    left to run.  The rule looks no further than the next stage.
+    It never pays if no sample has terminated, since a gather takes no negative time, and always if all have, since
+    nothing is left to run.  The rule looks no further than the next stage.
     """
     return pad_s > split_s + gather_s  # Equation (1)
 
@@ -91,7 +91,7 @@ def reorganise_widths(sizes: Ints, time_s: Floats, gather_s: Floats, ideal: Ints
     """Cut a batch of several widths into sub-batches by Algorithm 1, or pad it, whichever is faster (Equation 2).
 
     The samples lie by decreasing width.  The sub-batches are runs of them, one after the other, and each runs at the
-    width of its first sample; therefore their sizes say all.
+    width of its first sample; therefore the sizes of the sub-batches suffice.
 
     Shapes: ``sizes`` (W,), ``time_s`` (W, b_max + 1), ``gather_s`` (b_max + 1,), ``ideal`` (W,), ``into`` (B,).
     """

@@ -1,4 +1,4 @@
-"""What a user chooses by name for a table.  Nothing is imported here, because ``--help`` needs the names only."""
+"""Choices by name for the table of SubGraphs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from enum import StrEnum
 
 
 class Layers(StrEnum):
-    """Which layers of a SuperNet count.
+    """Layers of a SuperNet that count.
 
     ``ALL``: all with weights.  ``PAPER``: without those that the SuperNet's file lists as uncounted.  ``WINDOWS``:
-    convolutions of 3x3 in the largest SubNet (paper 003, Section 5.4).
+    convolutions of 3x3 in the largest SubNet (SUSHI, Section 5.4).
     """
 
     ALL = "all"
@@ -18,7 +18,7 @@ class Layers(StrEnum):
 
 
 class Maps(StrEnum):
-    """Which feature maps move off chip.
+    """Feature maps that move off chip.
 
     ``NONE``.  ``ONCE``: the network's input, and every map larger than the streaming buffer when it is written.
     ``SPILLED``: the input, and every larger map when it is written and when it is read.  ``ALL``: every map twice.
@@ -31,9 +31,9 @@ class Maps(StrEnum):
 
 
 class StageB(StrEnum):
-    """How weights that SubNets share are fetched without a persistent buffer (paper 003, Fig. 9a).
+    """Time to fetch weights that SubNets share, without a persistent buffer (SUSHI, Fig. 9a).
 
-    ``EXPOSED``: before the query, as its stage B.  ``HIDDEN``: while layers compute, as all other weights.
+    ``EXPOSED``: before the query, its stage B.  ``HIDDEN``: while layers compute, as all other weights.
     """
 
     EXPOSED = "exposed"
@@ -41,7 +41,7 @@ class StageB(StrEnum):
 
 
 class SubGraphCut(StrEnum):
-    """How a candidate is cut to the persistent buffer.
+    """A way to cut a candidate to the persistent buffer.
 
     ``UNIFORM``: the same share of the kernels of every layer.  ``ORDER``: whole layers from the first on; the last
     one loses kernels.  ``RUN``: whole neighbouring layers from a random one on.  ``RANDOM``: whole layers in random
@@ -55,7 +55,7 @@ class SubGraphCut(StrEnum):
 
 
 class SubGraphGoal(StrEnum):
-    """What the best SubGraph has: the least mean time or off-chip traffic, or the largest mean hit ratio."""
+    """Quantity that the best SubGraph has, by the mean over SubNets: least time, least off-chip traffic, most hits."""
 
     LATENCY = "latency"
     ENERGY = "energy"

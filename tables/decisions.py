@@ -1,6 +1,6 @@
 """The decisions that a device's times imply, as a file: pad or split at every exit, and the ideal batch sizes.
 
-BatchCond (Section IV) calls this the hardware precharacterisation; :mod:`fluidb.dse.device.decisions` makes it.
+BatchCond, Section IV, calls this the hardware precharacterisation; :mod:`fluidb.dse.device.decisions` makes it.
 """
 
 from __future__ import annotations
@@ -25,25 +25,18 @@ Counts = Annotated[list[Annotated[int, Field(ge=1, le=MAX_BATCH)]], Field(min_le
 
 
 class PointRow(Strict):
-    """Decision points where Equation (1) decides alike.
+    """Decision points with the same decisions by Equation (1).
 
-    Attributes
-    ----------
-    variants : list of int
-        Variants of the latency table, counted from 0.
-    after_exits : list of int
-        The exits behind which the points are; behind the last one if its stage repeats.
-    split : list of list of Counts
-        For b = 1..b_max places, the counts of terminated samples with which splitting pays, as ranges.  With all other
-        counts from 1 to b - 1 the batch is padded.  If nobody terminated it goes on, if everybody did it stops.
+    ``split`` has, for b = 1..b_max places, the counts of terminated samples with which splitting pays, as ranges.  With
+    all other counts from 1 to b - 1 the batch is padded; with 0 it goes on, with b it stops.
     """
 
-    variants: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
-    after_exits: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]
+    variants: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]  # of the latency table, from 0
+    after_exits: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1)]  # the last if its stage repeats
     split: list[list[Counts]]
 
     def map(self) -> Bools:
-        """Whether splitting pays, by places 0..b_max and terminated samples 0..b_max; never if none or all have."""
+        """True where splitting pays, by places 0..b_max and terminated samples 0..b_max; never if none or all have."""
         sizes = len(self.split) + 1
         found = np.zeros((sizes, sizes), dtype=np.bool_)
         for places, ranges in enumerate(self.split, 1):
@@ -53,36 +46,17 @@ class PointRow(Strict):
 
 
 class WidthRow(Strict):
-    """The smallest batch that fills the device in a variant of the network (Algorithm 1), and its throughput.
+    """The smallest batch that fills the device in a variant of the network (Algorithm 1), and its throughput."""
 
-    Attributes
-    ----------
-    width : float, optional
-        Its width, if the table has widths.
-    ideal_batch : int
-        Smallest batch with at least 95 % of the largest throughput.
-    samples_per_s : float
-        Throughput with that batch, from the input to the end.
-    """
-
-    width: Annotated[float, Field(gt=0)] | None
-    ideal_batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]
-    samples_per_s: Annotated[float, Field(gt=0)]
+    width: Annotated[float, Field(gt=0)] | None  # if the table has widths
+    ideal_batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]  # has at least 95 % of the largest throughput
+    samples_per_s: Annotated[float, Field(gt=0)]  # with that batch, from the input to the end
 
 
 class DecisionTable(Table):
     """The decisions of a latency table as a file, ``fluidb.decisions/1`` (``docs/file-formats.md``).
 
-    Attributes
-    ----------
-    network, platform : str
-        Names of the network, and of what runs it.
-    b_max : int
-        Batch sizes covered.
-    points : list of PointRow
-        Every decision point of every variant once.
-    variants : list of WidthRow
-        One for each variant.
+    ``points`` has every decision point of every variant once; ``variants`` one row for each variant.
     """
 
     schema_name: ClassVar[str] = "fluidb.decisions/1"
@@ -96,7 +70,7 @@ class DecisionTable(Table):
 
     @property
     def width_names(self) -> list[str]:
-        """The width of each variant as people call it."""
+        """Names of the variants' widths."""
         return ["any" if row.width is None else f"{row.width:g}" for row in self.variants]
 
     @model_validator(mode="after")
@@ -107,7 +81,7 @@ class DecisionTable(Table):
 
 
 def spans(numbers: Sequence[int], names: Sequence[str] | None = None) -> str:
-    """Ascending numbers, or their names, for people: consecutive ones by the first and the last.
+    """Ascending numbers, or their names, as text: consecutive ones by the first and the last.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The partition of a network over a cluster, as a file: who computes which rows (paper 004)."""
+"""The partition of a network over a cluster, as a file: the rows that each device computes (EdgeSP)."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ Bytes = Annotated[float, Field(ge=0)]
 
 
 def first_to_last(names: Sequence[str]) -> str:
-    """Layers that follow each other, for people."""
+    """Layers that follow each other, as text."""
     return names[0] if len(names) == 1 else f"{names[0]} .. {names[-1]}"
 
 
 class FusionRule(StrEnum):
-    """Which units are fused into a block (paper 004, Section 3.3)."""
+    """A rule that fuses units into blocks (EdgeSP, Section 3.3)."""
 
     MARGINAL = "marginal"
     """Extend a block while that takes no longer than the block and the next unit on its own."""
@@ -47,15 +47,7 @@ class FusionRule(StrEnum):
 
 
 class PartitionOptions(Strict):
-    """How a partition is searched.
-
-    Attributes
-    ----------
-    rule : FusionRule
-        How blocks are chosen.
-    zeta : float
-        Algorithm 1 ends when every device is within this share of the mean time.
-    """
+    """Options of the search; Algorithm 1 ends when every device is within the share ``zeta`` of the mean time."""
 
     rule: FusionRule = FusionRule.MARGINAL
     zeta: Annotated[float, Field(ge=0, le=10)] = 0.1
@@ -69,62 +61,28 @@ class PartitionOptions(Strict):
 
 
 class LayerRows(Strict):
-    """The rows of a layer's output that each device computes; rows that several compute are computed twice.
+    """The rows of a layer's output by the device that computes them; several may compute the same row."""
 
-    Attributes
-    ----------
-    name : str
-        The layer; one of a branch is ``exit<number>/<layer>``.
-    height : int
-        Rows of its output.
-    rows : list of RowRange
-        By device.
-    """
-
-    name: str
-    height: Annotated[int, Field(ge=1)]
+    name: str  # of a branch: exit<number>/<layer>
+    height: Annotated[int, Field(ge=1)]  # rows of the output
     rows: list[RowRange]
 
 
 class BlockRows(Strict):
-    """A block: fused layers, which every device runs on its rows without a word to the others.
-
-    Attributes
-    ----------
-    stage : int
-        1-based stage it runs in.
-    in_branch : bool
-        Whether it belongs to the branch of the stage's exit instead of the backbone.
-    source : str
-        The layer whose output it reads; ``input`` is that of the network.
-    source_height : int
-        Rows of that map.
-    layers : list of LayerRows
-        In execution order; the rows of the last one are the devices' shares, which tile it.
-    held, needed : list of RowRange
-        Rows of the input, by device: those that it holds, and those that its share needs.
-    missing_rows : list of int
-        Rows that it needs and does not hold: the halo.
-    link_bytes : list of float
-        Bytes on the link of each device, as the cluster's ``communication`` counts them.
-    compute_s, transfer_s : list of float
-        Its time to compute, and to communicate before.
-    time_s : float
-        When the last device has finished.
-    """
+    """A block: fused layers, which every device runs on its rows without communicating; lists are by device."""
 
     stage: Annotated[int, Field(ge=1)]
-    in_branch: bool
-    source: str
+    in_branch: bool  # in the branch of the stage's exit, not in the backbone
+    source: str  # the layer whose output it reads, or ``input``
     source_height: Annotated[int, Field(ge=1)]
-    layers: Annotated[list[LayerRows], Field(min_length=1)]
-    held: list[RowRange]
-    needed: list[RowRange]
-    missing_rows: list[Index]
-    link_bytes: list[Bytes]
+    layers: Annotated[list[LayerRows], Field(min_length=1)]  # in execution order; the shares tile the last one
+    held: list[RowRange]  # rows of the input that the device holds
+    needed: list[RowRange]  # rows of the input that its share needs
+    missing_rows: list[Index]  # rows that it needs and does not hold: the halo
+    link_bytes: list[Bytes]  # as the cluster's ``communication`` counts them
     compute_s: list[SecondsOrNone]
-    transfer_s: list[SecondsOrNone]
-    time_s: SecondsOrNone
+    transfer_s: list[SecondsOrNone]  # before it computes
+    time_s: SecondsOrNone  # until the last device has finished
 
     @property
     def name(self) -> str:
@@ -133,7 +91,7 @@ class BlockRows(Strict):
 
     @property
     def title(self) -> str:
-        """Its first and its last layer, for people."""
+        """Its first and its last layer, as text."""
         return first_to_last([layer.name for layer in self.layers])
 
     @property
@@ -154,41 +112,25 @@ class BlockRows(Strict):
 
     @property
     def mean_wait_s(self) -> float:
-        """The same on average over the devices with rows, but for the last one."""
+        """Mean waiting time of the devices with rows, without the last one."""
         busy = [wait_s for wait_s, (first, end) in zip(self.wait_s, self.shares, strict=True) if end > first]
         return sum(busy) / max(1, len(busy) - 1)
 
 
 class WholeStep(Strict):
-    """Layers that need a whole map: the others send their rows to one device, which runs them.
+    """Layers that need a whole map: the other devices send their rows to the strongest one, which runs them."""
 
-    Attributes
-    ----------
-    stage : int
-        1-based stage, at whose end they run.
-    in_branch : bool
-        Whether they belong to the branch of the stage's exit.
-    device : str
-        The device that runs them: the strongest.
-    layers : list of str
-        Their names.
-    sent_bytes : list of float
-        What each device sends.
-    gather_s, compute_s : float
-        Time to gather the map, and to compute.
-    """
-
-    stage: Annotated[int, Field(ge=1)]
-    in_branch: bool
-    device: str
+    stage: Annotated[int, Field(ge=1)]  # at whose end they run
+    in_branch: bool  # in the branch of the stage's exit, not in the backbone
+    device: str  # the one that runs them
     layers: list[str]
-    sent_bytes: list[Bytes]
-    gather_s: SecondsOrNone
+    sent_bytes: list[Bytes]  # by device
+    gather_s: SecondsOrNone  # time to gather the map
     compute_s: SecondsOrNone
 
     @property
     def title(self) -> str:
-        """Its first and its last layer, for people."""
+        """Its first and its last layer, as text."""
         return first_to_last(self.layers)
 
     @property
@@ -200,22 +142,9 @@ class WholeStep(Strict):
 class PartitionTable(Table):
     """The partition of a network over a cluster as a file, ``fluidb.partition/1`` (``docs/file-formats.md``).
 
-    Attributes
-    ----------
-    network : str
-        Name of the network.
-    exits : list of Exit
-        Its exits, in order of depth.
-    cluster : Cluster
-        The whole cluster.
-    options : PartitionOptions
-        How it was searched.
-    devices : list of str
-        The devices among which rows were shared, in the order of their rows; lists by device have this order.
-    blocks : list of BlockRows
-        In execution order; those of a branch follow the backbone's of its stage.
-    wholes : list of WholeStep
-        One at the end of every stage.
+    ``devices`` share the rows, in the order of their rows; lists by device have this order.  ``blocks`` are in
+    execution order, those of a branch behind the backbone's of its stage; ``wholes`` has a step at the end of every
+    stage.
     """
 
     schema_name: ClassVar[str] = "fluidb.partition/1"
@@ -271,12 +200,12 @@ class PartitionTable(Table):
 
     @property
     def average_s(self) -> float:
-        """Average time over the exits, by the shares of samples that leave there."""
+        """Average time over the exits, weighted by the shares of samples that leave there."""
         return sum(item.rate * time_s for item, time_s in zip(self.exits, self.exit_s, strict=True))
 
     @property
     def communication_s(self) -> float:
-        """Time to the last exit in which the slowest device of a block communicates, and maps are gathered."""
+        """Time to the last exit spent on communication of the slowest device of each block, and on gathering maps."""
         return sum(step.gather_s for step in self.wholes) + sum(item.transfer_s[item.last] for item in self.blocks)
 
     @property

@@ -1,4 +1,4 @@
-"""SubNets and SubGraphs of a SuperNet on an accelerator: what a policy and its user need of them (paper 003)."""
+"""The table of SubNets and SubGraphs of a SuperNet on an accelerator (SUSHI, Section 3)."""
 
 from __future__ import annotations
 
@@ -23,25 +23,7 @@ Count = Annotated[int, Field(ge=0, le=2**43)]
 
 
 class SubGraphOptions(Strict):
-    """What is tabulated.
-
-    Attributes
-    ----------
-    layers : Layers
-        Which layers count.
-    maps : Maps
-        Which feature maps move off chip.
-    stage_b : StageB
-        How shared weights are fetched while the buffer is empty.
-    columns : int
-        SubGraphs to make, at most.
-    cuts : list of SubGraphCut
-        Ways to cut them.
-    seed : int
-        Seed of random cuts.
-    goal : SubGraphGoal
-        What the best one has.
-    """
+    """Options of the tabulation; ``columns`` are SubGraphs at most, ``seed`` that of random cuts."""
 
     layers: Annotated[Layers, Field(strict=False)] = Layers.ALL
     maps: Annotated[Maps, Field(strict=False)] = Maps.SPILLED
@@ -75,10 +57,7 @@ class SubNetLayers(Strict):
 
 
 class SubGraph(Strict):
-    """What the persistent buffer may hold.
-
-    ``of`` are the SubNets of whose common part it is cut; ``K``, ``C``, ``R`` have a value for each layer.
-    """
+    """Weights that the persistent buffer may hold, cut from the common part of the SubNets ``of``; K, C, R by layer."""
 
     name: str
     of: list[str] = []
@@ -113,11 +92,11 @@ class SubGraphTable(Table):
     supernet : str
         Name of the SuperNet.
     accelerator : Accelerator
-        What it runs on.
+        The accelerator, with the chosen array and buffers.
     options : SubGraphOptions
-        What was asked for.
+        Options of the tabulation.
     accuracies : Accuracies, optional
-        Where the accuracies come from.
+        Source of the accuracies.
     layers : list of CountedLayer
         The L layers that count.
     subnets : list of SubNetLayers
@@ -168,7 +147,7 @@ class SubGraphTable(Table):
         return self
 
     def vectors(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """SubNets and SubGraphs as [K_1, C_1, K_2, C_2, ...] (paper 003, Section 3.3).
+        """SubNets and SubGraphs as [K_1, C_1, K_2, C_2, ...] (SUSHI, Section 3.3).
 
         Returns
         -------

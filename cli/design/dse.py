@@ -1,4 +1,4 @@
-"""``fluidb dse``: the kind of the platform decides what is searched."""
+"""``fluidb dse``: the kind of the platform decides on the search."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def command(
 
     On a board, every design <T_R,T_P,T_C> that fits it counts. Prints the best one
     with its shares of the board and its throughput; with -o, writes design.json and
-    fbcb.json, which the other commands read. Several networks or boards are all
-    combined, and searched for on a cluster of computers if asked to.
+    fbcb.json, which the other commands read. Several networks and boards are
+    searched in all pairs; --scheduler spreads them over a cluster of computers.
 
-    On an accelerator, finds what its persistent buffer should keep of a SuperNet, and
-    how large it should be (SUSHI, `fluidb docs sushi`); with -o, writes subgraphs.json
-    and latency.json.
+    On an accelerator, finds the SubGraph of a SuperNet that its persistent buffer
+    should keep, and the buffer's size (SUSHI, `fluidb docs sushi`); with -o, writes
+    subgraphs.json and latency.json.
 
     On a cluster of devices, maps are cut into rows and layers fused into blocks
     (EdgeSP, `fluidb docs edgesp`); with -o, writes partition.json and latency.json.

@@ -27,10 +27,10 @@ def command(
     """Write the latency table of a design or a device.
 
     It has the time between every two exits, for every batch size. latency.json goes
-    into the design's folder, replacing an earlier one. Given a network and a device
-    instead, for which nothing is searched, it goes into a folder of its own
-    (`fluidb docs add-a-device`), beside decisions.json: where it pays to split a
-    batch after some of its samples have terminated, and the batch sizes that fill
+    into the design's folder and replaces an earlier one. With a network and a
+    device, for which nothing is searched, it goes into a folder of its own
+    (`fluidb docs add-a-device`), beside decisions.json: the batches that should be
+    split after some of their samples have terminated, and the batch sizes that fill
     the device. --plot draws both.
     """
     from ...formats import InputError
@@ -84,7 +84,7 @@ def _times(made: LatencyTable) -> str:
 
 
 def _variant(made: LatencyTable, number: int) -> str:
-    """A variant as people call it."""
+    """The name of a variant."""
     return f"width {made.widths[number % len(made.widths)]:g}" if made.widths else f"variant {number}"
 
 
@@ -98,7 +98,7 @@ against Equation (1), and by how much the stages behind take longer. Every pair 
 
 
 def _decisions(found: DecisionTable, points: Sequence[DecisionPoint]) -> Iterator[str]:
-    """Where splitting pays, and which batches fill the device."""
+    """The cells where splitting pays, and the batches that fill the device."""
     from ...tables.decisions import spans
 
     if points:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from ...dse.npu.choices import Batching, Objective
-from ..options import argument, flag, numbers, option
+from ..options import argument, choice, flag, numbers, option
 
 if TYPE_CHECKING:
     from ...dse import SearchOptions
@@ -17,14 +17,25 @@ if TYPE_CHECKING:
 NetworkName = Annotated[str, argument("A network: a name from `fluidb models`, or a TOML file.")]
 PlatformName = Annotated[str, argument("A board: a name from `fluidb platforms`, or a TOML file.")]
 
-Bandwidth = Annotated[str | None, option("Off-chip bandwidth instead of the platform's, e.g. 3.2GB/s.", "QUANTITY")]
+Bandwidth = Annotated[
+    str | None,
+    option("Bandwidth instead of the platform's: off chip (3.2GB/s), or of a cluster's links (100Mb/s).", "QUANTITY"),
+]
 
 Persistent = Annotated[
     str | None, option("On-chip memory for weights that stay (4Mb, 20%; 1728KiB), or search it.", "QUANTITY|search")
 ]
 
-_GOALS = f"[{'|'.join(goal for goal in Objective if goal is not Objective.TRAFFIC)}]"
-
+GOALS = [goal for goal in Objective if goal is not Objective.TRAFFIC]
+"""Objectives with a board."""
+BestBy = Annotated[
+    str | None,
+    option(
+        "What is best: with a board GOP/s (Equation 2, the default), latency at b = 1, energy or GOP/s/W; "
+        "with an accelerator the mean latency (the default), off-chip energy or hit ratio of the SubNets.",
+        f"[{'|'.join(GOALS)}|hit_ratio]",
+    ),
+]
 
 SEARCH = "search"
 """What stands for all values in place of one."""
@@ -82,8 +93,12 @@ class Search(Space):
     ] = None
     backbone: Annotated[bool, flag("Leave out exits and heads.", "--backbone")] = False
     objective: Annotated[
-        Objective, option("What is best: GOP/s (Equation 2), latency at b = 1, energy, or GOP/s/W.", _GOALS)
-    ] = Objective.GOP_S
+        str | None,
+        option(
+            "What is best: GOP/s (Equation 2, the default), latency at b = 1, energy or GOP/s/W.",
+            f"[{'|'.join(GOALS)}]",
+        ),
+    ] = None
 
     def read(self, network: str | Network, platform: str, **given: Any) -> Problem:
         """The search, with its weights, and without exits and heads if so asked."""
@@ -91,21 +106,22 @@ class Search(Space):
 
         net = load_network(network) if isinstance(network, str) else network
         net = net.backbone() if self.backbone else net
-        return super().read(net, platform, **given, **self._weighted(net))
+        objective = choice(GOALS, self.objective or Objective.GOP_S, "--objective")
+        return super().read(net, platform, **given, **self._weighted(net, objective))
 
-    def _weighted(self, network: Network) -> dict[str, object]:
+    def _weighted(self, network: Network, objective: Objective) -> dict[str, object]:
         """The weights w_b that the user typed, or the batches that a simulation ran, read from its results."""
         from ...formats import InputError
 
         if self.weights is None or not self.weights.endswith(".json"):
             found = numbers(self.weights, "--weights", float, "1,1,2, or a file whose name ends in .json")
-            if found and self.objective is Objective.LATENCY:
+            if found and objective is Objective.LATENCY:
                 raise InputError("--weights: the objective latency is that of b = 1 and takes none; leave them out")
-            return {"weights": found}
+            return {"weights": found, "objective": objective}
         from ...tables.launches import read_launches
 
-        if self.objective is not Objective.GOP_S:
-            raise InputError(f"--weights: a simulation's runs go with the objective gop_s, found {self.objective}")
+        if objective is not Objective.GOP_S:
+            raise InputError(f"--weights: a simulation's runs go with the objective gop_s, found {objective}")
         return {
             "weights": [],
             "objective": Objective.TRAFFIC,

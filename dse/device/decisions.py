@@ -17,13 +17,13 @@ from ...tables.latency import LatencyTable
 
 
 class SplitRule(NamedTuple):
-    """Split if at least so many samples have terminated in a batch of at least so many places; else pad."""
+    """Split if ``terminated`` samples or more have terminated in a batch of ``places`` or more; else pad."""
 
     terminated: int
     places: int
 
     def map(self, sizes: int) -> Bools:
-        """Where it splits, by places and terminated samples below ``sizes``."""
+        """True where it splits, by places and terminated samples below ``sizes``."""
         places, terminated = np.indices((sizes, sizes))
         return (terminated >= self.terminated) & (places >= self.places)
 
@@ -32,49 +32,30 @@ ALWAYS_SPLIT = SplitRule(1, 2)
 
 
 class RuleScore(NamedTuple):
-    """How a rule does in the cells of a decision map where some samples have terminated, but not all; each counts once.
+    """Score of a rule over the cells of a decision map with a choice: some samples have terminated, but not all.
 
-    Attributes
-    ----------
-    right : float
-        Share of cells that it decides as Equation (1) does.
-    balanced : float, optional
-        Balanced accuracy: mean of that share over the cells that split and over those that pad.  ``None`` if the map
-        has cells of one kind only.
-    lost : float
-        Share by which the stages behind the cells take longer than with Equation (1).
+    ``balanced`` is the balanced accuracy, the mean of ``right`` over the cells that split and over those that pad;
+    ``None`` if the map has cells of one kind only.
     """
 
-    right: float
+    right: float  # share of cells that it decides as Equation (1) does
     balanced: float | None
-    lost: float
+    lost: float  # share by which the stages behind the cells take longer than with Equation (1)
 
 
 class DecisionPoint(NamedTuple):
-    """A row of the table with what sums it up.
-
-    Attributes
-    ----------
-    row : PointRow
-        The row.
-    least : SplitRule, optional
-        Splitting never pays with fewer terminated samples or fewer places than this; ``None`` if it never does.
-    rule : SplitRule, optional
-        The rule that comes nearest to the map in balanced accuracy; ``None`` likewise.
-    by_rule, always_split, always_pad : RuleScore
-        How this rule does, and two that need no table.
-    """
+    """A row of the table with its summary; ``least`` and ``rule`` are ``None`` if splitting never pays."""
 
     row: PointRow
-    least: SplitRule | None
-    rule: SplitRule | None
-    by_rule: RuleScore
+    least: SplitRule | None  # splitting never pays with fewer terminated samples or fewer places
+    rule: SplitRule | None  # nearest to the map in balanced accuracy
+    by_rule: RuleScore  # score of ``rule``
     always_split: RuleScore
     always_pad: RuleScore
 
 
 def _points(table: LatencyTable) -> tuple[list[int], NDArray[np.float64], NDArray[np.float64]]:
-    """The exits with a decision point; by variant the times of the stages behind; and those of the gathers there."""
+    """Exits with a decision point; by variant, times of the stages behind; and times of the gathers there."""
     last = len(table.exits)
     after = [*range(1, last), *([last] if table.exits[-1].steps > 1 else [])]
     place = np.minimum(after, last - 1).astype(np.int64)
@@ -94,8 +75,8 @@ def tabulate_decisions(table: LatencyTable) -> DecisionTable:
     for (exits, split), variants in alike.items():
         ranges = _ranges(np.frombuffer(split, np.bool_).reshape(table.b_max + 1, -1))
         points.append(PointRow(variants=variants, after_exits=list(exits), split=ranges))
-    # Sub-batches of different widths stay apart until the end, so that whole passes decide.  Section III-B names the
-    # layers up to the next decision point, which is the end in its networks of several widths: they have no exits.
+    # Sub-batches of different widths stay apart until the end, so whole passes decide.  BatchCond, Section III-B, names
+    # the layers up to the next decision point, which is the end in its networks of several widths: they have no exits.
     passes_s = table.pass_s()
     ideal = ideal_batch_sizes(passes_s)
     found = DecisionTable(
@@ -170,19 +151,9 @@ def nearest_rule(split: Bools) -> SplitRule | None:
 
 
 def judge(tried: Bools, split: Bools, time_s: Floats, gather_s: Floats) -> RuleScore:
-    """Hold a way to decide against Equation (1).
+    """Score of the map ``tried`` against Equation (1), whose map is ``split``, by the times of the stage behind.
 
-    Parameters
-    ----------
-    tried, split : (b_max + 1, b_max + 1) ndarray of bool
-        Where it splits, and where splitting pays, by places and terminated samples.
-    time_s, gather_s : (b_max + 1,) ndarray of float64
-        Times of the stage behind, and of gathers, by batch size.
-
-    Returns
-    -------
-    RuleScore
-        What it gets right, and the time that it loses; nothing of either if there is no cell with a choice.
+    Shapes: ``tried`` and ``split`` (b_max + 1, b_max + 1), ``time_s`` and ``gather_s`` (b_max + 1,).
     """
     places, terminated = np.nonzero(_cells(len(split)))
     if not places.size:

@@ -19,7 +19,7 @@ from .decisions import DecisionPoint, sum_up, tabulate_decisions
 
 
 class _Use(NamedTuple):
-    """What takes time: a name, the stage, and the time for b = 1..b_max."""
+    """A layer or check that takes time; ``time_s`` is for b = 1..b_max."""
 
     name: str
     stage: int
@@ -95,41 +95,19 @@ def _checks(count: int, device: AnalyticDevice) -> list[_Use]:
 
 
 class DeviceTables(NamedTuple):
-    """What design time knows of a network on a device."""
+    """The tables of a network on a device."""
 
     latency: LatencyTable
     decisions: DecisionTable
 
     @property
     def points(self) -> list[DecisionPoint]:
-        """The decision points with what sums them up."""
+        """The decision points with their summaries."""
         return sum_up(self.latency, self.decisions)
 
 
 def write_device(network: Network, device: Device, folder: Path, *, replace: bool = False) -> DeviceTables:
-    """Compute the latency table of a device and its decisions, and write both into a folder of their own, or neither.
-
-    Parameters
-    ----------
-    network : Network
-        What runs.
-    device : Device
-        What it runs on.
-    folder : Path
-        Destination.
-    replace : bool
-        Whether earlier tables of a device may be replaced; nothing else is ever replaced.
-
-    Returns
-    -------
-    DeviceTables
-        What was written.
-
-    Raises
-    ------
-    InputError
-        As :func:`tabulate_device` does, and if the folder holds something else or the file system refuses.
-    """
+    """Compute the latency table of a device and its decisions, and write both into a folder of their own or neither."""
     known = {LATENCY_FILE, DECISIONS_FILE}
     check_own_folder(folder, replace, "the latency table of a device", LATENCY_FILE, known)
     table = tabulate_device(network, device)

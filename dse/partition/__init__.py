@@ -1,1 +1,1 @@
-"""Design time on a cluster: which device computes which rows of which block (EdgeSP, paper 004)."""
+"""Design time on a cluster: the rows of each block that each device computes (EdgeSP)."""

@@ -1,4 +1,4 @@
-"""What a partition over a cluster is held against: a network whose stages run on one place after the other."""
+"""The baselines of a partition over a cluster: a network whose stages run on one place after the other."""
 
 from __future__ import annotations
 
@@ -13,24 +13,12 @@ WORD_BITS = 32
 
 
 class Place(NamedTuple):
-    """A machine that runs whole stages.
-
-    Attributes
-    ----------
-    name : str
-        Its name.
-    gflop_s : float
-        Floating-point operations a second, in 1e9.
-    mbit_s : float
-        Bandwidth at which it receives maps.
-    layer_s : float
-        Fixed time of a layer with weights.
-    """
+    """A machine that runs whole stages."""
 
     name: str
     gflop_s: float
-    mbit_s: float
-    layer_s: float = 0.0
+    mbit_s: float  # bandwidth at which it receives maps
+    layer_s: float = 0.0  # fixed time of a layer with weights
 
 
 def run_in_turn(network: RowNetwork, places: Sequence[Place], owner: str) -> list[float]:

@@ -1,11 +1,9 @@
-"""What blocks cost a set of devices; every block and its shares are worked out once."""
+"""Costs of blocks on a set of devices; every block and its shares are computed once."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -21,47 +19,25 @@ Rows = NDArray[np.int64]
 
 
 class Span(NamedTuple):
-    """A block: the units from ``first`` up to ``end`` of a chain.
+    """A block: the units from ``first`` up to ``end`` of a chain."""
 
-    Attributes
-    ----------
-    chain : int
-        Index in ``RowNetwork.chains``: a branch, or the trunk as the last.
-    first, end : int
-        Indices of its units.
-    """
-
-    chain: int
+    chain: int  # index in ``RowNetwork.chains``: a branch, or the trunk as the last
     first: int
     end: int
 
 
 class BlockCost(NamedTuple):
-    """What a block takes, by device.
-
-    Attributes
-    ----------
-    compute_s, link_bytes, time_s : (K,) ndarray of float64
-        Computation, bytes on the device's link, and the time of both.
-    """
+    """Costs of a block, by device."""
 
     compute_s: NDArray[np.float64]
     link_bytes: NDArray[np.float64]
-    time_s: NDArray[np.float64]
+    time_s: NDArray[np.float64]  # to compute and to communicate
 
 
 class Gather(NamedTuple):
-    """What the layers that need a whole map take.
+    """Costs of the layers that need a whole map: the time to gather it, and to compute."""
 
-    Attributes
-    ----------
-    sent_bytes : (K,) ndarray of float64
-        What each device sends to the one that runs them.
-    gather_s, compute_s : float
-        Time to gather the map, and to compute.
-    """
-
-    sent_bytes: NDArray[np.float64]
+    sent_bytes: NDArray[np.float64]  # by device, to the one that runs the layers
     gather_s: float
     compute_s: float
 
@@ -72,15 +48,7 @@ class Gather(NamedTuple):
 
 
 class Blocks:
-    """The blocks of a network, for any devices.
-
-    Parameters
-    ----------
-    network : RowNetwork
-        The network.
-    word_bytes : float
-        Bytes of a value.
-    """
+    """The blocks of a network, for any devices; ``word_bytes`` are the bytes of a value."""
 
     def __init__(self, network: RowNetwork, word_bytes: float) -> None:
         self.network, self.word_bytes = network, word_bytes
@@ -96,7 +64,7 @@ class Blocks:
         return block_rows([layer for unit in units for layer in unit.layers], units[0].entry, units[0].source)
 
     def _fused(self, span: Span) -> kernels.Block:
-        """The block of the same end without its first unit, and then that unit in front."""
+        """The block, from the one with the same end and without the first unit."""
         chain, first, end = span
         for later in range(end - 1, first, -1):
             self.fused(Span(chain, later, end))
@@ -134,23 +102,9 @@ class Blocks:
 
 
 class Costs:
-    """What blocks cost a set of devices.
+    """Costs of blocks on the named devices, which are in the cluster's order.
 
-    Parameters
-    ----------
-    blocks : Blocks
-        The network's blocks.
-    cluster : Cluster
-        The whole cluster.
-    names : sequence of str
-        The devices among which rows are shared, in the cluster's order.
-    zeta : float
-        Algorithm 1 ends when every device is within this share of the mean time.
-
-    Raises
-    ------
-    InputError
-        If no device has room for the weights.
+    Algorithm 1 ends when every device is within the share ``zeta`` of the mean time.
     """
 
     def __init__(self, blocks: Blocks, cluster: Cluster, names: Sequence[str], zeta: float) -> None:
@@ -187,7 +141,7 @@ class Costs:
 
     @property
     def by_halo(self) -> bool:
-        """Whether the time of a block depends on who holds its input."""
+        """True if the time of a block depends on the devices that hold its input."""
         return self.devices.reading == kernels.HALO
 
     def _shares(self, span: Span) -> Rows:
@@ -196,12 +150,8 @@ class Costs:
         kernels.share(self.blocks.fused(span), self.devices, self.zeta, rows)
         return rows
 
-    def choices(self, span: Span) -> list[Rows]:
-        """The shares to choose from: those by Algorithm 1."""
-        return [self.shares(span)]
-
     def spent(self, span: Span, rows: Rows, held: Rows) -> BlockCost:
-        """What a block takes with these shares, if the devices hold these rows of its input."""
+        """Costs of a block with these shares, if the devices hold the rows ``held`` of its input."""
         found = BlockCost(*np.zeros((3, len(self.names))))
         kernels.spend(self.blocks.fused(span), self.devices, rows, held, *found)
         return found
@@ -211,14 +161,14 @@ class Costs:
         return float(self.spent(span, rows, held).time_s.max())
 
     def held_at_start(self) -> Rows:
-        """Who holds the network's input: the owner, all of it."""
+        """Rows of the network's input by device: the owner holds all of them."""
         rows = np.zeros(len(self.names) + 1, dtype=np.int64)
         if self.devices.owner >= 0:
             rows[self.devices.owner + 1 :] = self.network.trunk.units[0].source.height
         return rows
 
     def gather(self, number: int, rows: Rows) -> Gather:
-        """What the layers before an exit take that need a whole map.
+        """Costs of the layers before an exit that need a whole map.
 
         Shapes: ``rows`` (K + 1,).
         """
@@ -237,31 +187,6 @@ class Costs:
         products = sum(layer.weights > 0 for layer in chain.tail)
         compute_s = flops / devices.flop_s[self.host] + products * devices.layer_s[self.host]
         return Gather(sent, gather_s, float(compute_s))
-
-
-class AllShares(Costs):
-    """The same with every way to share the rows of a block, for small cases."""
-
-    most = 20_000
-    """Most ways to share the rows of a block."""
-
-    def choices(self, span: Span) -> list[Rows]:
-        """Every division of the rows."""
-        height, count = self.blocks.units(span)[-1].shape.height, len(self.names)
-        ways = math.comb(height + count - 1, count - 1)
-        if ways > self.most:
-            raise InputError(
-                f"{self.network.name}: expected at most {self.most:,} ways to share the rows of a block among "
-                f"{count} devices, found {ways:,} for {height} rows; use fewer devices or a smaller network"
-            )
-        return list(_divisions(height, count))
-
-
-def _divisions(height: int, count: int) -> Iterator[Rows]:
-    """Every way to divide rows among devices: bars between them."""
-    for bars in combinations(range(height + count - 1), count - 1):
-        inner = [bar - i for i, bar in enumerate(bars)]
-        yield np.array([0, *inner, height])
 
 
 def _weights(network: RowNetwork) -> tuple[int, int]:

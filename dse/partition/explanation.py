@@ -1,4 +1,4 @@
-"""What a partition makes its devices do: rows that are computed twice, waiting, bytes on the links."""
+"""The work of the devices of a partition: rows that are computed twice, waiting, bytes on the links."""
 
 from __future__ import annotations
 
@@ -10,25 +10,13 @@ from .schedule import busy_s
 
 
 class RepeatedRows(NamedTuple):
-    """The rows of a layer that are computed.
-
-    Attributes
-    ----------
-    name : str
-        The layer.
-    height : int
-        Rows of its output.
-    rows : list of RowRange
-        By device.
-    computed, distinct : int
-        Rows that all devices compute together, and different ones among them.
-    """
+    """The rows of a layer's output that are computed."""
 
     name: str
     height: int
-    rows: list[RowRange]
-    computed: int
-    distinct: int
+    rows: list[RowRange]  # by device
+    computed: int  # by all devices together
+    distinct: int  # different rows among them
 
     @property
     def twice(self) -> int:
@@ -37,62 +25,27 @@ class RepeatedRows(NamedTuple):
 
 
 class BlockExplanation(NamedTuple):
-    """A block, with what its devices do for nothing.
-
-    Attributes
-    ----------
-    block : BlockRows
-        The block.
-    layers : list of RepeatedRows
-        Its layers.
-    twice_share : float
-        Rows that are computed once more than needed, as a share of those computed.
-    waits_for : str
-        The device that finishes last, for which the others wait.
-    """
+    """A block, with the repeated work and the waiting of its devices."""
 
     block: BlockRows
     layers: list[RepeatedRows]
-    twice_share: float
-    waits_for: str
+    twice_share: float  # rows that are computed once more than needed, as a share of those computed
+    waits_for: str  # the device that finishes last
 
 
 class DeviceExplanation(NamedTuple):
-    """What a device does for an image that runs to the end.
-
-    Attributes
-    ----------
-    name : str
-        The device.
-    compute_s, transfer_s : float
-        Time that it computes and communicates.
-    idle_s : float
-        The rest of the time of the image.
-    link_bytes, sent_bytes : float
-        Bytes on its link for blocks, as the cluster's ``communication`` counts them; and those that it sends where a
-        map is gathered.
-    """
+    """The work of a device for an image that runs to the end."""
 
     name: str
     compute_s: float
     transfer_s: float
-    idle_s: float
-    link_bytes: float
-    sent_bytes: float
+    idle_s: float  # the rest of the time of the image
+    link_bytes: float  # on its link for blocks, as the cluster's ``communication`` counts them
+    sent_bytes: float  # that it sends where a map is gathered
 
 
 class PartitionExplanation(NamedTuple):
-    """A partition, explained.
-
-    Attributes
-    ----------
-    table : PartitionTable
-        The partition.
-    blocks : list of BlockExplanation
-        In execution order.
-    devices : list of DeviceExplanation
-        In the order of their rows.
-    """
+    """A partition, explained: its blocks in execution order, its devices in the order of their rows."""
 
     table: PartitionTable
     blocks: list[BlockExplanation]
@@ -109,7 +62,7 @@ class PartitionExplanation(NamedTuple):
         found = next((item for item in self.blocks if any(layer.name == name for layer in item.layers)), None)
         if found is None:
             known = ", ".join(item.block.name for item in self.blocks)
-            raise InputError(f'--block: expected a layer that runs in a block, e.g. {known}; found "{name}"')
+            raise InputError(f'layer: expected one that runs in a block, e.g. {known}; found "{name}"')
         return found
 
 

@@ -1,4 +1,4 @@
-"""The compiled part of the partition: what a block costs each device, and how its rows are shared.
+"""The compiled part of the partition: the costs of a block by device, and the shares of its rows.
 
 Arrays are indexed by k, the device in the order of its rows. ``rows`` (K + 1,) are the bounds of the devices' shares:
 device k computes the output rows from ``rows[k]`` to ``rows[k + 1]`` of a block.
@@ -13,80 +13,44 @@ import numpy as np
 from ...jit import compiled
 
 EQ3, ONCE, HALO = range(3)
-"""What a device communicates, as ``fluidb.platforms.cluster.Communication`` explains it."""
+"""Data that a device communicates, as ``fluidb.platforms.cluster.Communication`` explains it."""
 
 NEVER = np.inf
 
 
 class Devices(NamedTuple):
-    """The devices that may take part.
+    """The K devices that may take part."""
 
-    Attributes
-    ----------
-    flop_s, layer_s : (K,) ndarray of float64
-        Floating-point operations a second, and fixed time of a layer with weights in seconds.
-    bytes_s, latency_s : (K,) ndarray of float64
-        Bandwidth and latency of the device's link.
-    memory : (K,) ndarray of float64
-        Bytes that are left for maps.
-    owner : int
-        The device that holds the input; -1 if it is none of these.
-    reading : int
-        ``EQ3``, ``ONCE`` or ``HALO``.
-    shared_bytes_s : float
-        Bandwidth of the uplink that all share; 0 if each has its own link.
-    owner_has_input : bool
-        Whether the owner receives no input.
-    """
-
-    flop_s: Any
-    layer_s: Any
-    bytes_s: Any
-    latency_s: Any
-    memory: Any
-    owner: int
-    reading: int
-    shared_bytes_s: float
-    owner_has_input: bool
+    flop_s: Any  # (K,), floating-point operations a second
+    layer_s: Any  # (K,), fixed time of a layer with weights
+    bytes_s: Any  # (K,), bandwidth of the device's link
+    latency_s: Any  # (K,), latency of the device's link
+    memory: Any  # (K,), bytes that are left for maps
+    owner: int  # the device that holds the input; -1 if it is none of these
+    reading: int  # ``EQ3``, ``ONCE`` or ``HALO``
+    shared_bytes_s: float  # bandwidth of the uplink that all share; 0 if each has its own link
+    owner_has_input: bool  # the owner receives no input
 
 
 class Block(NamedTuple):
-    """Fused units. A share from row o0 to row o1 of its output takes ``end[o1] - first[o0]`` of each quantity.
+    """Fused units. A share from row o0 to row o1 of the output takes ``end[o1] - first[o0]`` of each quantity."""
 
-    Attributes
-    ----------
-    need_first, need_end : (H + 1,) ndarray of int64
-        Rows of the block's input.
-    flops_first, flops_end : (H + 1,) ndarray of float64
-        Floating-point operations.
-    map_first, map_end : (H + 1,) ndarray of float64
-        Bytes of all maps in the block.
-    layers : int
-        Layers with weights.
-    source_height : int
-        Rows of the input.
-    source_bytes, row_bytes : float
-        Bytes of a row of the input, and of the output.
-    is_first : bool
-        Whether the input is that of the network, which only the owner holds.
-    """
-
-    need_first: Any
+    need_first: Any  # (H + 1,), rows of the block's input
     need_end: Any
-    flops_first: Any
+    flops_first: Any  # (H + 1,), floating-point operations
     flops_end: Any
-    map_first: Any
+    map_first: Any  # (H + 1,), bytes of all maps in the block
     map_end: Any
-    layers: int
-    source_height: int
-    source_bytes: float
-    row_bytes: float
-    is_first: bool
+    layers: int  # with weights
+    source_height: int  # rows of the input
+    source_bytes: float  # of a row of the input
+    row_bytes: float  # of a row of the output
+    is_first: bool  # the input is that of the network, which only the owner holds
 
 
 @compiled()
 def spend(block, devices, rows, held, compute_s, link_bytes, time_s):
-    """Fill in what a block takes: computation, bytes on the link and time of each device.
+    """Fill in the costs of a block: computing time, bytes on the link and time of each device.
 
     ``held`` (K + 1,) are the bounds of the rows of the block's input that the devices hold.
     """
@@ -122,7 +86,7 @@ def spend(block, devices, rows, held, compute_s, link_bytes, time_s):
 
 @compiled()
 def share(block, devices, zeta, rows):
-    """Algorithm 1, mended: fill in the bounds of the shares that let the devices finish together, and return the time.
+    """Algorithm 1 (EdgeSP, Section 3.3), mended: fill in the bounds of the shares, and return the time of the block.
 
     One row at a time moves from the slowest device to the fastest, until all are within zeta of their mean or a
     division returns; the best division that was seen counts.

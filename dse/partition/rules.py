@@ -1,4 +1,4 @@
-"""The rules by which units are fused into blocks (paper 004, Algorithm 2, and others)."""
+"""The rules by which units are fused into blocks (EdgeSP, Algorithm 2, and others)."""
 
 from __future__ import annotations
 
@@ -12,36 +12,22 @@ from .blocks import Costs, Rows, Span
 
 
 class BlockStep(NamedTuple):
-    """A block and the shares of its rows.
-
-    Attributes
-    ----------
-    span : Span
-        The block.
-    rows : (K + 1,) ndarray of int64
-        The bounds of the shares.
-    """
+    """A block and the bounds of the shares of its rows."""
 
     span: Span
     rows: Rows
 
 
 class BlockPlan(NamedTuple):
-    """The blocks of a network.
-
-    Attributes
-    ----------
-    trunk, branches : tuple of tuple of BlockStep
-        By stage; a stage may have none.
-    """
+    """The blocks of a network, by stage, of which each may have none."""
 
     trunk: tuple[tuple[BlockStep, ...], ...]
     branches: tuple[tuple[BlockStep, ...], ...]
 
     def stages(self, held: Rows) -> Iterator[tuple[list[tuple[BlockStep, Rows]], Rows]]:
-        """By stage: its blocks, each with who holds its input; and who holds the map behind the last of them.
+        """Blocks by stage, each with the rows of its input that the devices hold; and those of the stage's last map.
 
-        A branch reads what the trunk has at its exit.  ``held`` says who holds the network's input.
+        A branch reads the trunk's map at its exit.  ``held`` are the rows of the network's input.
         """
         for trunk, branch in zip(self.trunk, self.branches, strict=True):
             steps = (*trunk, *branch)
@@ -81,7 +67,7 @@ def _greedy(costs: Costs, whole: Span, held: Rows, extends: Extends) -> tuple[Bl
 
 
 def _marginal(costs: Costs, span: Span, held: Rows) -> bool:
-    """Whether the block with the next unit takes no longer than the two one after the other."""
+    """True if the block with the next unit takes no longer than the two one after the other."""
     chain, first, end = span
     following, both = Span(chain, end, end + 1), Span(chain, first, end + 1)
     apart_s = costs.time_s(span, costs.shares(span), held)
@@ -90,9 +76,9 @@ def _marginal(costs: Costs, span: Span, held: Rows) -> bool:
 
 
 def _paper(costs: Costs, span: Span, held: Rows) -> bool:  # noqa: ARG001  (one signature for all rules)
-    """Algorithm 2, line 6: whether computing the overlap takes no longer than exchanging the maps between the units.
+    """True if computing the overlap takes no longer than exchanging the maps between the units (Algorithm 2, line 6).
 
-    The sum begins with the first unit, as it would else be empty for two units; and the unit that violates the
+    Mended: the sum begins with the first unit, since it would be empty for two units; and the unit that violates the
     condition stays outside the block.
     """
     span = span._replace(end=span.end + 1)
@@ -127,7 +113,7 @@ _EXTENDS: dict[FusionRule, Extends] = {
 
 
 class _State(NamedTuple):
-    """The best way to the end of a block: the time so far, who holds the map there, and the steps to it."""
+    """The best way to the end of a block: the time so far, the rows of its map by device, and the steps to it."""
 
     cost_s: float
     rows: Rows
@@ -149,8 +135,8 @@ class _State(NamedTuple):
 def _optimal(costs: Costs) -> BlockPlan:
     """The blocks with the least average time over the exits, by dynamic programming over the last block.
 
-    The time of a block depends on the blocks before it only by who holds its input, so that the last block and its
-    shares are all that there is to know.
+    The time of a block depends on the blocks before it only by the devices that hold its input, so that the last
+    block and its shares are the whole state.
     """
     network = costs.network
     states, first, reach = [_State(0.0, costs.held_at_start())], 0, 1.0
@@ -173,10 +159,10 @@ def _shortest(costs: Costs, whole: Span, starts: list[_State], weight: float) ->
         for first in range(whole.first, end):
             span = Span(whole.chain, first, end)
             befores = at[first] if costs.by_halo else [min(at[first], key=_cost)]
-            for rows in costs.choices(span):
-                found = [(state.cost_s + weight * costs.time_s(span, rows, state.rows), state) for state in befores]
-                cost_s, before = min(found, key=lambda item: item[0])
-                at[end].append(_State(cost_s, rows, BlockStep(span, rows), before, before.branches))
+            rows = costs.shares(span)
+            found = [(state.cost_s + weight * costs.time_s(span, rows, state.rows), state) for state in befores]
+            cost_s, before = min(found, key=lambda item: item[0])
+            at[end].append(_State(cost_s, rows, BlockStep(span, rows), before, before.branches))
     return at[whole.end]
 
 

@@ -1,8 +1,8 @@
-"""When each device of a cluster sends and computes, for one image or for images that follow each other.
+"""Schedules of the links and processors of a cluster, for one image or for images that follow each other.
 
-All devices work on every block, so that a block is no stage of a pipeline with hardware of its own: blocks of several
-images compete for the same processors and links.  Pipelining therefore gains what one image leaves idle on the busiest
-of them: while one image is on the links, another one can be on the processors.
+All devices work on every block, so a block is no pipeline stage with hardware of its own: blocks of several images
+compete for the same processors and links.  Pipelining therefore gains the time that one image leaves the busiest of
+them idle: while one image is on the links, another one can be on the processors.
 """
 
 from __future__ import annotations
@@ -19,51 +19,28 @@ from ...tables.latency import LatencyTable, pair_rows
 from ...tables.partition import BlockRows, PartitionTable, WholeStep
 
 STEPS_PER_INTERVAL = 100
-"""Intervals that are tried are apart by this part of the least one."""
+"""Intervals that are tried differ by the least one, divided by this."""
 
 NEARLY = 1e-9
 """Tasks that overlap by less than this share of an interval touch: their times are rounded sums."""
 
 
 class DeviceTask(NamedTuple):
-    """What one device does without a pause.
+    """Work of one link or processor without a pause."""
 
-    Attributes
-    ----------
-    step : str
-        Last layer of the block, or the first of the layers that need a whole map.
-    stage : int
-        1-based stage.
-    resource : str
-        ``"<device> link"``, ``"<device> processor"``, or ``"uplink"``, the link that all share.
-    begin_s, end_s : float
-        From the begin of the image.
-    """
-
-    step: str
-    stage: int
-    resource: str
-    begin_s: float
+    step: str  # last layer of the block, or the first of the layers that need a whole map
+    stage: int  # from 1
+    resource: str  # "<device> link", "<device> processor", or "uplink", the link that all share
+    begin_s: float  # from the begin of the image
     end_s: float
 
 
 class ScheduleStep(NamedTuple):
-    """A block, or layers that need a whole map.  It begins when all devices have finished the one before.
+    """A block, or layers that need a whole map; it begins when all devices have finished the step before."""
 
-    Attributes
-    ----------
-    name : str
-        Last layer of the block, or the first of the layers that need a whole map.
-    stage : int
-        1-based stage.
-    taken : dict of str to tuple of float and str
-        Time for which it takes each link and then each processor; and what a processor waits for: the link that brings
-        its rows.
-    """
-
-    name: str
-    stage: int
-    taken: dict[str, tuple[float, str]]
+    name: str  # last layer of the block, or the first of the layers that need a whole map
+    stage: int  # from 1
+    taken: dict[str, tuple[float, str]]  # by link and processor: its time, and the link that a processor waits for
 
 
 def steps_of(table: PartitionTable) -> list[ScheduleStep]:
@@ -93,14 +70,14 @@ def _step(table: PartitionTable, item: BlockRows | WholeStep) -> ScheduleStep:
 
 
 class _Calendar:
-    """When a link or processor is taken, in a time that begins anew after every interval."""
+    """Times at which a link or processor is taken, modulo the interval."""
 
     def __init__(self, interval_s: float) -> None:
         self.interval_s = interval_s
         self.taken: list[tuple[float, float]] = []
 
     def place(self, ready_s: float, time_s: float) -> float | None:
-        """Take the earliest time from ``ready_s`` on; ``None`` if no gap is as long as that."""
+        """Take the earliest gap of ``time_s`` from ``ready_s`` on; ``None`` if there is none."""
         whole, slack_s = self.interval_s, NEARLY * time_s
         if not self.taken or math.isinf(whole):
             begin_s = ready_s if not self.taken else max(ready_s, self.taken[-1][1])
@@ -158,25 +135,12 @@ def busy_s(table: PartitionTable, *, to_end: bool = True) -> dict[str, float]:
 
 
 class Schedule(NamedTuple):
-    """A schedule of images that follow each other.
+    """A schedule of images that follow each other."""
 
-    Attributes
-    ----------
-    interval_s : float
-        Time from the begin of an image to that of the next, if all run to the end.
-    mean_interval_s : float
-        The same on average over the exits.  A fixed schedule has the same interval for all; only one image at a time
-        begins when the one before has left.
-    exit_s : list of float
-        Time from the begin of an image to each exit.
-    tasks : list of DeviceTask
-        What happens for one image.
-    """
-
-    interval_s: float
-    mean_interval_s: float
-    exit_s: list[float]
-    tasks: list[DeviceTask]
+    interval_s: float  # from the begin of an image to that of the next, if all run to the end
+    mean_interval_s: float  # on average over the exits; shorter only if images run one at a time
+    exit_s: list[float]  # from the begin of an image to each exit
+    tasks: list[DeviceTask]  # of one image
 
     @property
     def latency_s(self) -> float:
@@ -185,36 +149,26 @@ class Schedule(NamedTuple):
 
     @property
     def in_flight(self) -> int:
-        """Most images that are on their way at a time."""
+        """Largest number of images in flight."""
         return math.ceil(self.latency_s / self.interval_s - NEARLY)
 
 
 class Pipelining(NamedTuple):
-    """What images that follow each other gain over one at a time.
+    """Gain of images that follow each other over one image at a time.
 
-    Attributes
-    ----------
-    alone_s, average_s : float
-        Time of an image to the end, and on average over the exits, one at a time.
-    busy_s : dict of str to float
-        Time for which an image that runs to the end takes each link and processor.  No schedule has a shorter interval
-        than the longest of them.
-    busiest_s : float
-        Average time over the exits for which an image takes the busiest link or processor: the bound for a cluster that
-        uses also what images leave free that exit.
-    choices : list of Schedule
-        Schedules with more images a second than one at a time, by interval, each with a shorter latency than all before
-        it; and as the last one image at a time.
+    ``choices`` are the schedules with more images a second than one at a time, by interval, each with a shorter latency
+    than all before it; the last one is one image at a time.  No schedule has a shorter interval than the longest of
+    ``busy_s``.
     """
 
-    alone_s: float
-    average_s: float
-    busy_s: dict[str, float]
-    busiest_s: float
+    alone_s: float  # one image at a time, to the end
+    average_s: float  # one image at a time, on average over the exits
+    busy_s: dict[str, float]  # time of an image that runs to the end, by link and processor
+    busiest_s: float  # time of an image on the busiest of them, on average over the exits: the bound of any schedule
     choices: list[Schedule]
 
     def gain(self, choice: Schedule) -> float:
-        """How many times more images a second than one at a time, each of which leaves at its exit."""
+        """Ratio of images a second to one at a time, each of which leaves at its exit."""
         return self.average_s / choice.mean_interval_s
 
     @property
@@ -223,7 +177,7 @@ class Pipelining(NamedTuple):
         return self.average_s / self.busiest_s
 
     def within(self, latency_s: float) -> Schedule | None:
-        """The schedule with the shortest interval in which an image takes at most so long."""
+        """The schedule with the shortest interval in which an image takes at most ``latency_s``."""
         return next((item for item in self.choices if item.latency_s <= latency_s * (1 + NEARLY)), None)
 
 

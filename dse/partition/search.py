@@ -12,8 +12,8 @@ from ...formats import InputError
 from ...models.rows import RowNetwork
 from ...platforms.cluster import Cluster
 from ...tables.latency import MAX_S
-from ...tables.partition import FusionRule, PartitionOptions, PartitionTable
-from .blocks import AllShares, Blocks, Costs
+from ...tables.partition import PartitionOptions, PartitionTable
+from .blocks import Blocks, Costs
 from .rules import BlockPlan, choose
 from .tabulate import tabulate_partition
 
@@ -22,22 +22,7 @@ MOST_SUBSETS = 4096
 
 
 class Partitioner:
-    """Searches partitions of one network over devices of one cluster.
-
-    Parameters
-    ----------
-    network : RowNetwork
-        The network.
-    cluster : Cluster
-        The cluster.
-    options : PartitionOptions
-        How to search.
-
-    Raises
-    ------
-    InputError
-        Every method: if the devices have no room for the weights or the maps.
-    """
+    """A search of partitions of one network over devices of one cluster."""
 
     def __init__(self, network: RowNetwork, cluster: Cluster, options: PartitionOptions) -> None:
         self.network, self.cluster, self.options = network, cluster, options
@@ -59,10 +44,7 @@ class Partitioner:
         return first
 
     def best_subset(self, names: Sequence[str]) -> PartitionTable:
-        """The partition over those of these devices that together are the fastest: more need not be faster.
-
-        Of equal devices the first ones are taken, and of equally fast subsets a smallest.
-        """
+        """The partition over the fastest subset of these devices; of equal subsets, a smallest with the first ones."""
         best_s, best, fault = np.inf, None, None
         for subset in self._subsets(names):
             try:
@@ -76,11 +58,6 @@ class Partitioner:
         if best is None:
             raise fault or self._no_room()
         return self._tabulated(*best)
-
-    def best(self, names: Sequence[str]) -> PartitionTable:
-        """The best of all blocks with all ways to share their rows, for small cases."""
-        costs = AllShares(self.blocks, self.cluster, names, self.options.zeta)
-        return self._tabulated(costs, choose(costs, FusionRule.OPTIMAL))
 
     def _planned(self, names: Sequence[str]) -> tuple[Costs, BlockPlan]:
         costs = Costs(self.blocks, self.cluster, names, self.options.zeta)
@@ -115,8 +92,8 @@ class Partitioner:
         count = math.prod(map(len, sizes))
         if count > MOST_SUBSETS:
             raise InputError(
-                f"--subsets: expected at most {MOST_SUBSETS:,} subsets of devices that differ, found {count:,}; "
-                "use fewer devices"
+                f"devices: expected at most {MOST_SUBSETS:,} subsets of devices that differ, found {count:,}; "
+                "use fewer devices, or equal ones"
             )
         for counts in sorted(product(*sizes), key=sum):
             taken = {name for group, n in zip(groups.values(), counts, strict=True) for name in group[:n]}

@@ -1,4 +1,4 @@
-"""What a partition is held against: one device, fewer devices, the best possible; for one cluster or a sweep."""
+"""A partition beside its baselines: one device and fewer devices, for one cluster or a sweep."""
 
 from __future__ import annotations
 
@@ -14,33 +14,20 @@ from .search import Partitioner
 
 
 class Study(NamedTuple):
-    """Partitions of a network over the first n devices of a cluster.
+    """Partitions of a network over the first n devices of a cluster."""
 
-    Attributes
-    ----------
-    every : PartitionTable
-        Over all n devices.
-    alone : PartitionTable, optional
-        On the device that holds the input, if it has a rate above 0 and room for the network.
-    subset : PartitionTable, optional
-        Over the fastest subset of the n devices, if that was asked for.
-    best_s : float, optional
-        The least average time of all blocks and shares over the same devices, if that was asked for.
-    """
-
-    every: PartitionTable
-    alone: PartitionTable | None
-    subset: PartitionTable | None
-    best_s: float | None
+    every: PartitionTable  # over all n devices
+    alone: PartitionTable | None  # on the device with the input, if it has a rate above 0 and room for the network
+    subset: PartitionTable | None  # over the fastest subset of the n devices, if that was searched
 
     @property
     def chosen(self) -> PartitionTable:
-        """The partition over the fastest subset, if that was asked for; else over all."""
+        """The partition over the fastest subset, if that was searched; else over all devices."""
         return self.every if self.subset is None else self.subset
 
     @property
     def speedup(self) -> float | None:
-        """How many times faster the chosen devices are than one, on average over the exits."""
+        """Speed-up of the chosen devices over one, on average over the exits."""
         return None if self.alone is None else self.alone.average_s / self.chosen.average_s
 
 
@@ -51,36 +38,9 @@ def study(
     counts: Sequence[int],
     *,
     subsets: bool = False,
-    all_shares: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Study]:
-    """Partition a network over the first n devices of a cluster.
-
-    Parameters
-    ----------
-    network : RowNetwork
-        The network.
-    cluster : Cluster
-        The cluster.
-    options : PartitionOptions
-        How to search.
-    counts : sequence of int
-        The numbers of devices.
-    subsets, all_shares : bool
-        Whether to search all subsets of the devices, and all blocks with all shares.
-    progress : callable, optional
-        Called with the numbers that are done, and all.
-
-    Returns
-    -------
-    list of Study
-        One for each number.
-
-    Raises
-    ------
-    InputError
-        If there are too few devices, they have too little memory, or there are too many subsets or shares.
-    """
+    """Partition a network over the first n devices of a cluster, for each n; with ``subsets``, over the fastest too."""
     search = Partitioner(network, cluster, options)
     alone = None
     with suppress(InputError):
@@ -89,10 +49,7 @@ def study(
     for done, count in enumerate(counts, 1):
         names = search.first_devices(count)
         every = search.partition(names)
-        subset = search.best_subset(names) if subsets else None
-        chosen = every if subset is None else subset
-        best_s = search.best(chosen.devices).average_s if all_shares else None
-        found.append(Study(every, alone, subset, best_s))
+        found.append(Study(every, alone, search.best_subset(names) if subsets else None))
         if progress is not None:
             progress(done, len(counts))
     return found

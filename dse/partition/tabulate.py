@@ -1,4 +1,4 @@
-"""The tables of a partition: who computes what, and the latency table that serving reads."""
+"""The tables of a partition: the rows of each device, and the latency table that serving reads."""
 
 from __future__ import annotations
 
@@ -91,23 +91,7 @@ def tabulate_partition(costs: Costs, cluster: Cluster, options: PartitionOptions
 
 
 def tabulate_latency(table: PartitionTable) -> LatencyTable:
-    """The latency table of a partition, for one image at a time; its layers are the blocks.
-
-    Parameters
-    ----------
-    table : PartitionTable
-        The partition.
-
-    Returns
-    -------
-    LatencyTable
-        What every serving command reads.
-
-    Raises
-    ------
-    InputError
-        If a stage takes no time.
-    """
+    """The latency table of a partition, for one image at a time; its layers are the blocks."""
     for item, time_s in zip(table.exits, table.stage_s, strict=True):
         if not time_s > 0:
             raise InputError(
@@ -130,29 +114,7 @@ def tabulate_latency(table: PartitionTable) -> LatencyTable:
 def write_partition(
     folder: Path, table: PartitionTable, latency: LatencyTable | None = None, *, replace: bool = False
 ) -> LatencyTable:
-    """Write the folder of a partition, whole or not at all.
-
-    Parameters
-    ----------
-    folder : Path
-        Destination.
-    table : PartitionTable
-        The partition.
-    latency : LatencyTable, optional
-        Its latency table; that for one image at a time if not given.
-    replace : bool
-        Whether an earlier partition may be replaced; nothing else is ever replaced.
-
-    Returns
-    -------
-    LatencyTable
-        Its latency table.
-
-    Raises
-    ------
-    InputError
-        If the folder holds something else, or the file system refuses.
-    """
+    """Write a partition and its latency table, by default that for one image at a time, whole or not at all."""
     check_folder(folder, replace=replace)
     latency = latency or tabulate_latency(table)
     files = {PARTITION_FILE: table_text(table), LATENCY_FILE: table_text(latency)}
@@ -161,11 +123,5 @@ def write_partition(
 
 
 def check_folder(folder: Path, *, replace: bool) -> None:
-    """Refuse, before a search takes its time, an output folder that must not be written.
-
-    Raises
-    ------
-    InputError
-        If the folder exists and may not be replaced, or its parent does not.
-    """
+    """Refuse a folder that a partition cannot be written to, before any work is done."""
     check_own_folder(folder, replace, "a partition", PARTITION_FILE, {PARTITION_FILE, LATENCY_FILE})

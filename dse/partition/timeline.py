@@ -1,4 +1,4 @@
-"""The timeline of a partition: who sends and computes when, for Perfetto and Chrome's tracing page."""
+"""The timeline of a partition's links and processors, for Perfetto and Chrome's tracing page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What SubNets cost on an accelerator, with and without weights that are resident: the typed face of the kernels."""
+"""Costs of SubNets on an accelerator, with and without resident weights: the typed face of the kernels."""
 
 from __future__ import annotations
 
@@ -20,51 +20,33 @@ KIB = 1024
 
 
 class SubNetArrays(NamedTuple):
-    """SubNets as arrays.
+    """N SubNets as arrays over L layers."""
 
-    Attributes
-    ----------
-    extents : (N, 4, L) ndarray of int64
-        K, C, R, Q of each layer.
-    inputs, outputs : (N, L) ndarray of int64
-        Values of the input and output maps.
-    depthwise : (L,) ndarray of bool
-        Whether each kernel has its own channel.
-    """
-
-    extents: Whole
-    inputs: Whole
-    outputs: Whole
-    depthwise: NDArray[np.bool_]
+    extents: Whole  # (N, 4, L): K, C, R, Q
+    inputs: Whole  # (N, L), values of the input map
+    outputs: Whole  # (N, L), values of the output map
+    depthwise: NDArray[np.bool_]  # (L,)
 
     @property
     def boxes(self) -> Whole:
-        """K, C, R, as (N, 3, L)."""
+        """K, C, R of each layer, (N, 3, L)."""
         return np.ascontiguousarray(self.extents[:, :3])
 
     @property
     def weights(self) -> Whole:
-        """Weights of each layer, as (N, L)."""
+        """Weights of each layer, (N, L)."""
         K, C, R = np.moveaxis(self.boxes, 1, 0)
         found: Whole = K * C * R**2
         return found
 
 
 class Pairs(NamedTuple):
-    """Costs by SubNet and SubGraph; the first SubGraph is the empty one.
+    """Costs by SubNet and SubGraph, of which the first is empty; the fields are those of ``SubGraphTable``."""
 
-    Attributes
-    ----------
-    time_s : (G, N, M) ndarray of float64
-        Time of a query, on each size of the array.
-    off_chip_bytes, resident_bytes, hit_ratio : (N, M) ndarray of float64
-        As in ``tables.subgraphs``.
-    """
-
-    time_s: Values
-    off_chip_bytes: Values
-    resident_bytes: Values
-    hit_ratio: Values
+    time_s: Values  # (G, N, M), also by size of the array
+    off_chip_bytes: Values  # (N, M)
+    resident_bytes: Values  # (N, M)
+    hit_ratio: Values  # (N, M)
 
 
 def map_bytes(work: SubNetArrays, accelerator: Accelerator, maps: Maps) -> Values:
@@ -86,7 +68,7 @@ def map_bytes(work: SubNetArrays, accelerator: Accelerator, maps: Maps) -> Value
 
 
 def compute_s(work: SubNetArrays, accelerator: Accelerator, arrays: Sequence[tuple[int, int]] | None = None) -> Values:
-    """Time that each layer computes.
+    """Computing time of each layer, by size of the array.
 
     Shapes: returns (G, N, L).
     """
@@ -108,11 +90,11 @@ def tabulate(
     stage_b: StageB,
     arrays: Sequence[tuple[int, int]] | None = None,
 ) -> Pairs:
-    """The cost of every SubNet with every SubGraph, and with none.
+    """Costs of every SubNet with every SubGraph, and with none.
 
-    Without a persistent buffer, what all SubNets share is fetched before each query (Fig. 9a, stage B) if that is
-    exposed: T_0 = T_PB + bytes / bandwidth, where T_PB is the time with these bytes resident.  As much of it counts as
-    fits the buffer, the same share of every layer.
+    With an empty buffer and stage B exposed (SUSHI, Fig. 9a), weights that all SubNets share are fetched before each
+    query: T_0 = T_PB + bytes / bandwidth, where T_PB is the time with these bytes resident.  Only weights that fit the
+    buffer count, the same share of every layer.
 
     Shapes: ``subgraphs`` (M, 3, L).
     """

@@ -1,4 +1,4 @@
-"""Where the time of a SubNet goes on an accelerator, layer by layer, with and without what is resident (Fig. 11)."""
+"""Time of a SubNet on an accelerator, layer by layer, with and without a resident SubGraph (SUSHI, Fig. 11)."""
 
 from __future__ import annotations
 
@@ -15,38 +15,21 @@ from .costs import SubNetArrays, Values, compute_s, map_bytes
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """The layers of one SubNet, with nothing and with one SubGraph resident.
-
-    Attributes
-    ----------
-    table : SubGraphTable
-        What is explained.
-    subnet, state : int
-        Places of the SubNet and of the SubGraph in it.
-    layers : list of str
-        The layers that the SubNet has.
-    macs, compute_s : (L,) ndarray of float64
-        MACs of each, and time to compute them.
-    bytes_empty, bytes_resident : (L,) ndarray of float64
-        Bytes that each moves off chip, with nothing and with the SubGraph resident.
-    exposed_s : float
-        By what a query with an empty buffer takes longer because what all SubNets share is fetched before it, not
-        during it; 0 if that is hidden.
-    """
+    """The L layers of one SubNet, with an empty buffer and with one SubGraph resident."""
 
     table: SubGraphTable
-    subnet: int
-    state: int
+    subnet: int  # index in the table
+    state: int  # index of the SubGraph in the table
     layers: list[str]
     macs: Values
     compute_s: Values
-    bytes_empty: Values
-    bytes_resident: Values
-    exposed_s: float
+    bytes_empty: Values  # off chip, with an empty buffer
+    bytes_resident: Values  # off chip, with the SubGraph resident
+    exposed_s: float  # time to fetch shared weights before a query with an empty buffer; 0 if that is hidden
 
     @property
     def empty_s(self) -> Values:
-        """Time of each layer with nothing resident, all weights fetched during the query."""
+        """Time of each layer with an empty buffer, if all weights are fetched during the query."""
         return np.maximum(self.compute_s, self.bytes_empty / self.table.accelerator.bytes_per_s)
 
     @property
@@ -55,15 +38,15 @@ class Roofline:
         return np.maximum(self.compute_s, self.bytes_resident / self.table.accelerator.bytes_per_s)
 
     def memory_bound(self, moved: Values) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which layers wait for off-chip memory if each moves so many bytes."""
+        """Layers that wait for off-chip memory if each moves ``moved`` bytes."""
         found: np.ndarray[tuple[int], np.dtype[np.bool_]] = moved / self.table.accelerator.bytes_per_s > self.compute_s
         return found
 
 
 def explain_pair(table: SubGraphTable, subnet: str | None = None, state: str | None = None) -> Roofline:
     """The layers of a SubNet with and without a SubGraph."""
-    i = 0 if subnet is None else _place("--subnet", subnet, [item.name for item in table.subnets])
-    j = table.best if state is None else _place("--state", state, [item.name for item in table.subgraphs])
+    i = 0 if subnet is None else _place("subnet", subnet, [item.name for item in table.subnets])
+    j = table.best if state is None else _place("state", state, [item.name for item in table.subgraphs])
     member, graph = table.subnets[i], table.subgraphs[j]
     boxes = np.array([member.K, member.C, member.R])
     work = SubNetArrays(
@@ -93,8 +76,8 @@ def explain_pair(table: SubGraphTable, subnet: str | None = None, state: str | N
     )
 
 
-def _place(option: str, name: str, names: list[str]) -> int:
+def _place(parameter: str, name: str, names: list[str]) -> int:
     if name in names:
         return names.index(name)
     some = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-    raise InputError(f'{option}: expected one of {some}, found "{name}"')
+    raise InputError(f'{parameter}: expected one of {some}, found "{name}"')

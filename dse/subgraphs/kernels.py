@@ -1,8 +1,8 @@
-"""The cost model of an accelerator with a persistent buffer, compiled (paper 003; docs/sushi.md).
+"""The cost model of an accelerator with a persistent buffer, compiled (SUSHI; docs/sushi.md).
 
-Symbols: of L layers, a SubNet has K kernels of C channels and R x R, and Q output positions; a SubGraph has K, C and R
-too, 0 where it lacks a layer.  The array computes K_P kernels of C_P channels side by side, nine products each.  The
-typed face is in ``subgraph_costs``.
+Symbols: each of L layers of a SubNet has K kernels of C channels and R x R, and Q output positions; a SubGraph has K,
+C and R too, 0 where it lacks a layer.  The array computes K_P kernels of C_P channels side by side, nine products each.
+The typed face is ``costs``.
 """
 
 import numpy as np
@@ -15,27 +15,19 @@ kernel = compiled(error_model="numpy")
 
 @kernel
 def count_cycles(extents, depthwise, arrays, full, cycles):
-    """Cycles of each layer of each SubNet, on each size of the array.
+    """Fill in the cycles of each layer of each SubNet, on each size of the array.
 
-    Parameters
-    ----------
-    extents : (N, 4, L) int64
-        K, C, R, Q of N SubNets.
-    depthwise : (L,) bool
-        Whether each kernel has its own channel.
-    arrays : (G, 2) int64
-        K_P and C_P of G sizes.
-    full : bool
-        Whether a depthwise layer uses the whole array, not one row.
-    cycles : (G, N, L) float64
-        Output.
+    With ``full``, a depthwise layer uses the whole array, else one row of it.
+
+    Shapes: ``extents`` (N, 4, L) with K, C, R, Q, ``depthwise`` (L,), ``arrays`` (G, 2) with K_P, C_P, ``cycles``
+    (G, N, L).
     """
     for g in range(len(arrays)):
         K_P, C_P = arrays[g, 0], arrays[g, 1]
         for n in range(len(extents)):
             for l in range(len(depthwise)):  # noqa: E741  (the layer)
                 K, C, R, Q = extents[n, 0, l], extents[n, 1, l], extents[n, 2, l], extents[n, 3, l]
-                # Section 4.2.1: a large kernel is a series of 3x3, and 1x1 has nine channels in a DPE
+                # SUSHI, Section 4.2.1: a large kernel is a series of 3x3, and 1x1 has nine channels in a DPE
                 windows = -(-R * R // 9)
                 if depthwise[l]:
                     steps = -(-K // (K_P * C_P) if full else -K // K_P) * windows
@@ -48,26 +40,14 @@ def count_cycles(extents, depthwise, arrays, full, cycles):
 
 @kernel
 def tabulate_pairs(compute_s, boxes, maps, subgraphs, bytes_of_weight, bytes_per_s, time_s, used, overlap):
-    """Time of each SubNet while each SubGraph is resident, and what of it the SubNet uses.
+    """Fill in the time of each SubNet with each SubGraph resident, and the part of the SubGraph that it uses.
 
-    Parameters
-    ----------
-    compute_s : (G, N, L) float64
-        Time to compute each layer, on each size of the array.
-    boxes : (N, 3, L) int64
-        K, C, R of N SubNets.
-    maps : (N, L) float64
-        Bytes of feature maps that move off chip.
-    subgraphs : (M, 3, L) int64
-        K, C, R of M SubGraphs.
-    bytes_of_weight, bytes_per_s : float
-        Size of a weight, and the off-chip bandwidth.
-    time_s : (G, N, M) float64
-        Output: sum over layers of max(compute, off-chip bytes / bandwidth).
-    used : (N, M) float64
-        Output: resident bytes that the SubNet uses.
-    overlap : (N, M) float64
-        Output: the sum of the squares of K and C that both have, for the hit ratio (Appendix A.4).
+    ``time_s`` is the sum over layers of max(compute, off-chip bytes / bandwidth); ``used`` are the resident bytes that
+    the SubNet uses; ``overlap`` is the sum of the squares of K and C that both have, for the hit ratio (SUSHI,
+    Appendix A.4).
+
+    Shapes: ``compute_s`` (G, N, L), ``boxes`` (N, 3, L) and ``subgraphs`` (M, 3, L) with K, C, R, ``maps`` (N, L) in
+    bytes off chip, ``time_s`` (G, N, M), ``used`` and ``overlap`` (N, M).
     """
     layers = boxes.shape[2]
     moved_s = np.empty(layers)

@@ -1,4 +1,4 @@
-"""Candidates for the persistent buffer: common parts of SubNets, cut to its size (paper 003, Section 3.2)."""
+"""Candidates for the persistent buffer: common parts of SubNets, cut to its size (SUSHI, Section 3.2)."""
 
 from __future__ import annotations
 
@@ -18,31 +18,19 @@ Whole = NDArray[np.int64]
 
 
 class Recipes(NamedTuple):
-    """Candidates before they are cut: M of them.
+    """M candidates before they are cut."""
 
-    Attributes
-    ----------
-    boxes : (M, 3, L) ndarray of int64
-        K, C, R of what each is cut from.
-    orders : (M, L) ndarray of int64
-        Order in which each takes layers; not used where the cut is uniform.
-    cuts : list of SubGraphCut
-        How each is cut.
-    of : list of list of str
-        The SubNets of whose common part each is cut.
-    """
-
-    boxes: Whole
-    orders: Whole
+    boxes: Whole  # (M, 3, L): K, C, R of the common part that each is cut from
+    orders: Whole  # (M, L), order in which each takes layers; not used where the cut is uniform
     cuts: list[SubGraphCut]
-    of: list[list[str]]
+    of: list[list[str]]  # SubNets whose common part each is cut from
 
 
 def make_recipes(subnets: Whole, names: Sequence[str], cuts: Sequence[SubGraphCut], count: int, seed: int) -> Recipes:
     """Candidates, the same first ones for every count.
 
-    They are cut from what all SubNets share, from each SubNet, and from what two of them share.  Each of these is cut
-    in each way; those that are drawn at random are drawn again until there are enough.
+    Candidates are cut from the common part of all SubNets, from each SubNet, and from the common part of each two.
+    Each of these is cut in each way; random cuts are drawn again until there are ``count`` candidates.
 
     Shapes: ``subnets`` (N, 3, L).
     """
@@ -68,7 +56,7 @@ def make_recipes(subnets: Whole, names: Sequence[str], cuts: Sequence[SubGraphCu
 
 
 def _order(cut: SubGraphCut, layers: int, source: random.Random) -> list[int]:
-    """The order in which a cut takes layers. A run goes on to the end, and then from its start back to the front."""
+    """Order in which a cut takes layers; a run goes to the last layer, then from its start back to the first."""
     order = list(range(layers))
     if cut is SubGraphCut.RANDOM:
         source.shuffle(order)
@@ -105,7 +93,7 @@ def _in_order(boxes: Whole, orders: Whole, budget: int) -> Whole:
 
 
 def _with_kernels(boxes: Whole, K: Whole) -> Whole:
-    """The same with so many kernels; a layer without kernels has no channels either."""
+    """The same layers with ``K`` kernels; a layer without kernels has no channels either."""
     kept = np.where((K > 0)[..., None, :], boxes, 0)
     kept[..., 0, :] = K
     return kept

@@ -1,4 +1,4 @@
-"""The search of SubGraphs, and of the size of the buffer that keeps one (paper 003, Sections 3.2 and 5.3)."""
+"""The search of SubGraphs, and of the size of the buffer that keeps one (SUSHI, Sections 3.2 and 5.3)."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ from .recipes import Recipes, cut_to, make_recipes
 
 OWN_FILES = {SUBGRAPHS_FILE, LATENCY_FILE}
 
+STEP_KIB = 36.0
+"""Usual step of a search of the persistent buffer: an UltraRAM."""
 MAX_SIZES = 10_000
 """Most sizes of a persistent buffer that are searched."""
 
@@ -52,14 +54,12 @@ def members_of(family: Family, layers: Layers = Layers.ALL) -> Members:
     """The SubNets of a family."""
     file, path = family.file, family.path
     if not family.subnets:
-        raise InputError(
-            f"{path}: expected SubNets, found none; draw some with `fluidb models subnets {path} --draw 7`"
-        )
+        raise InputError(f"{path}: expected SubNets, found none; draw some: `fluidb models subnets {path} --count 7`")
     slots = slots_of(file, path, leave_out=file.uncounted if layers is Layers.PAPER else ())
     if layers is Layers.WINDOWS:
         slots = [slot for slot in slots if slot.side == 3 and not slot.depthwise]
     if not slots:
-        raise InputError(f"--layers {layers}: expected layers of {file.name} that count, found none")
+        raise InputError(f"layers: expected layers of {file.name} that count, found none with {layers}")
     found = [extents_of(subnet_file(file, subnet, path), slots) for subnet in family.subnets]
     return Members(
         slots,
@@ -75,10 +75,7 @@ def members_of(family: Family, layers: Layers = Layers.ALL) -> Members:
 
 
 def arrays_within(accelerator: Accelerator) -> list[Array]:
-    """The arrays that fit the DSPs and that no other one contains: none of the others is faster.
-
-    Cycles never grow with K_P or C_P, so that an array is never faster than one that is larger in both directions.
-    """
+    """The arrays within the DSPs that no other one contains: cycles never grow with K_P or C_P."""
     if accelerator.dsps is None:
         raise InputError(f"{accelerator.name}: a search of K_P and C_P needs dsps, which its file does not state")
     most = accelerator.dsps // DPE_MACS
@@ -86,7 +83,7 @@ def arrays_within(accelerator: Accelerator) -> list[Array]:
 
 
 def split(accelerator: Accelerator, persistent_kib: float) -> Accelerator:
-    """The same accelerator with another persistent buffer; the distinct and the streaming buffer share what is left."""
+    """The same accelerator with another persistent buffer; the distinct and the streaming buffer share the rest."""
     if accelerator.shared_kib == accelerator.persistent_kib:
         raise InputError(f"{accelerator.name}: a search of the persistent buffer needs distinct_kib and streaming_kib")
     share = (accelerator.shared_kib - persistent_kib) / (accelerator.shared_kib - accelerator.persistent_kib)
@@ -114,36 +111,11 @@ def find_subgraphs(
     step_kib: float | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> SubGraphTable:
-    """Tabulate every SubNet with every SubGraph; search array and buffer first, if asked to.
+    """Tabulate every SubNet with every SubGraph, for the best of ``arrays`` and of the persistent buffers by step.
 
-    Every size and every array given is evaluated.  A design counts by the best SubGraph for the goal that stays
-    resident, by means over the SubNets.  Of equal designs the faster wins, then the one with the smaller persistent
-    buffer, then the one that comes first.
-
-    Parameters
-    ----------
-    family : Family
-        A SuperNet with SubNets.
-    accelerator : Accelerator
-        What they run on.
-    options : SubGraphOptions, optional
-        What is tabulated.
-    arrays : sequence of (int, int)
-        Arrays to choose from; its own if there are none.
-    step_kib : float, optional
-        Choose the size of the persistent buffer in such steps, from 0 to all that it shares with others.
-    progress : callable, optional
-        Called with (sizes done, sizes in all).
-
-    Returns
-    -------
-    SubGraphTable
-        The table, for the best design.
-
-    Raises
-    ------
-    InputError
-        If the family has no SubNets, the steps are too small, or no buffer is left for a tile of weights.
+    Every given array and every buffer size is evaluated; without ``arrays`` or ``step_kib`` the accelerator's own
+    counts.  A design is as good as its best SubGraph for the goal, by means over the SubNets.  Of equal designs the
+    faster wins, then the one with the smaller persistent buffer, then the first.
     """
     options = options or SubGraphOptions()
     members = members_of(family, options.layers)
@@ -179,12 +151,14 @@ def _sizes(accelerator: Accelerator, step_kib: float) -> list[Accelerator]:
     shared_kib = accelerator.shared_kib
     if shared_kib > MAX_SIZES * step_kib:
         least = shared_kib / MAX_SIZES
-        raise InputError(f"--step: expected at least {least:.3g} KiB, for {MAX_SIZES:,} sizes, found {step_kib:g} KiB")
+        raise InputError(
+            f"step_kib: expected at least {least:.3g} KiB, for {MAX_SIZES:,} sizes, found {step_kib:g} KiB"
+        )
     return [split(accelerator, step_kib * number) for number in range(int(shared_kib // step_kib) + 1)]
 
 
 def _tile_kib(accelerator: Accelerator, array: Array) -> float:
-    """Memory of the weights that an array holds at a time."""
+    """Memory of the weights that an array holds at once."""
     return DPE_MACS * array[0] * array[1] * accelerator.word_bits / 8 / KIB
 
 
@@ -194,7 +168,7 @@ def _means(pairs: Pairs) -> tuple[Values, Values, Values]:
 
 
 def _losses(time_s: Mean, moved: Mean, hits: Mean, goal: SubGraphGoal) -> tuple[Mean, Mean]:
-    """What is minimised, and the time, which decides among equals."""
+    """The minimised value, and the time, which decides among equals."""
     return {SubGraphGoal.LATENCY: time_s, SubGraphGoal.ENERGY: moved, SubGraphGoal.HIT_RATIO: -hits}[goal], time_s
 
 
@@ -305,7 +279,7 @@ def latency_table(table: SubGraphTable) -> LatencyTable:
 
 
 def _reuse(table: SubGraphTable) -> Reuse:
-    """What a scheduler and its figures need of the pairs, by state and SubNet."""
+    """Figures of the pairs for a scheduler, by state and SubNet."""
     subnets, states = table.vectors()
     energy_pj = table.accelerator.off_chip_pj_per_byte
     return Reuse(
@@ -320,27 +294,12 @@ def _reuse(table: SubGraphTable) -> Reuse:
 
 
 def check_subgraphs_folder(folder: Path, *, replace: bool) -> None:
-    """Refuse, before any work is done, a folder that SubGraphs cannot be written to."""
+    """Refuse a folder that SubGraphs cannot be written to, before any work is done."""
     check_own_folder(folder, replace, "SubGraphs of a SuperNet", SUBGRAPHS_FILE, OWN_FILES)
 
 
 def write_subgraphs(table: SubGraphTable, folder: Path, *, replace: bool = False) -> None:
-    """Write SubGraphs and their latency table into a folder of their own, whole or not at all.
-
-    Parameters
-    ----------
-    table : SubGraphTable
-        What was found.
-    folder : Path
-        Destination.
-    replace : bool
-        Whether an earlier table may be replaced; nothing else is ever replaced.
-
-    Raises
-    ------
-    InputError
-        If the folder holds something else, or the file system refuses.
-    """
+    """Write SubGraphs and their latency table into a folder of their own, whole or not at all."""
     check_subgraphs_folder(folder, replace=replace)
     files = {SUBGRAPHS_FILE: table_text(table), LATENCY_FILE: table_text(latency_table(table))}
     write_directory(folder, files, replace=replace)

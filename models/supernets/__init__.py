@@ -1,4 +1,4 @@
-"""SuperNets: networks that share their weights, and the SubNets that they consist of (paper 003, Section 2.1)."""
+"""SuperNets: networks that share their weights, and their SubNets (SUSHI, Section 2.1)."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Where SuperNets and their SubNets are found, by name or in the user's files."""
+"""SuperNets and their SubNets by name, shipped or from the user's files."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Family(NamedTuple):
     subnets : list of SubNet
         Those of its file or, if they were named by a file of their own, of that.
     path : Path
-        Where they came from, for faults.
+        File of the SubNets, for faults.
     accuracies : Accuracies or None
-        Where their accuracies come from.
+        Source of their accuracies.
     source : str
-        Where the SubNets come from.
+        Source of the SubNets.
     supernet : Path
         The file of the SuperNet.
     """
@@ -42,7 +42,7 @@ class Family(NamedTuple):
     supernet: Path
 
     def key(self, folder: Path) -> str:
-        """How a file in a folder names the SuperNet: by its name if it ships, else by its path from there."""
+        """Key of the SuperNet in a file of a folder: its name if it ships, else its path from there."""
         shipped = self.supernet.parent == SUPERNETS.folder
         return self.supernet.stem if shipped else os.path.relpath(self.supernet, folder)
 
@@ -100,14 +100,14 @@ def load_family(name: str) -> Family:
 
 
 def not_a_network(name: str) -> InputError:
-    """What to tell a user who names a SuperNet, or a file of SubNets, in place of a network."""
+    """Fault of a SuperNet, or of a file of SubNets, in place of a network."""
     return InputError(
         f"{name}: expected a network, found a SuperNet; name a SubNet of it (`fluidb models subnets {name}`)"
     )
 
 
 def find_subnet(name: str) -> tuple[NetworkFile, Path] | None:
-    """The network behind a name such as ``ofa_resnet50:A``; ``None`` if that is no name of a SubNet.
+    """The network of a name such as ``ofa_resnet50:A``; ``None`` if that is no name of a SubNet.
 
     Parameters
     ----------

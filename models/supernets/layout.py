@@ -24,16 +24,16 @@ def divisible(value: float, divisor: int) -> int:
 
 
 def subnet_file(file: SuperNetFile, subnet: SubNet, path: Path) -> NetworkFile:
-    """The network that a SubNet is.
+    """The network of a SubNet.
 
     Parameters
     ----------
     file : SuperNetFile
         Its SuperNet.
     subnet : SubNet
-        What each elastic dimension is.
+        The values of the elastic dimensions.
     path : Path
-        Where it came from, for faults.
+        File of the SubNet, for faults.
 
     Returns
     -------

@@ -14,7 +14,7 @@ from .sharing import Extents, extents_of, shared, slots_of, weights_in
 from .space import draw, nearest, smallest
 
 ROUNDED = 0.01
-"""How far beyond the smallest and the largest SubNet a size may be that is asked for: it may be a rounded one."""
+"""Share by which a requested size may lie beyond the smallest and the largest SubNet: it may be rounded."""
 
 
 class SubNetSize(NamedTuple):
@@ -29,7 +29,7 @@ class SubNetSize(NamedTuple):
     macs : int
         MACs of one sample.
     extents : Extents
-        What it has of each layer.
+        Its part of each layer.
     """
 
     subnet: SubNet
@@ -59,7 +59,7 @@ class Listing(NamedTuple):
 
 
 def list_subnets(family: Family, subnets: Sequence[SubNet] | None = None) -> Listing:
-    """The sizes of SubNets, and what they share.
+    """The sizes of SubNets, and the weights that they share.
 
     Parameters
     ----------

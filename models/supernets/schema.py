@@ -54,7 +54,7 @@ class StageBlocks(Strict):
     out : int, optional
         Channels behind each block; those of its input if not given.
     width : bool
-        Whether ``out`` has a width multiplier of its own.
+        ``out`` has a width multiplier of its own.
     base : int
         Blocks beside the elastic depth.
     depth, expand, kernel : list
@@ -94,19 +94,19 @@ class StageBlocks(Strict):
 
 
 class SubNet(Strict):
-    """A SubNet: what each elastic dimension is, as one value for all of its places or one for each.
+    """A SubNet: the value of each elastic dimension, one for all of its places or one for each.
 
     Attributes
     ----------
     name : str
-        How it is called: ``SUPERNET:NAME``.
+        Its name, as in ``SUPERNET:NAME``.
     d, e, k, w : list
         Depth of each elastic stage; expand ratio and kernel of each block, of those that are left out too; width
         multipliers.
     r : int
         Side of the input.
     accuracy : float, optional
-        Share of right answers, if somebody measured it or says where it comes from.
+        Share of right answers, if measured or stated by a source.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.=,-]{1,200}$")]
@@ -119,14 +119,14 @@ class SubNet(Strict):
 
 
 class Accuracies(Strict):
-    """Where the accuracies of a file's SubNets come from."""
+    """The source of the accuracies of a file's SubNets."""
 
     source: str
     illustrative: bool
 
 
 class _WithSubNets(Strict):
-    """What both kinds of files have: SubNets, and where their accuracies come from."""
+    """SubNets and the source of their accuracies, which both kinds of files have."""
 
     subnets: list[SubNet] = []
     accuracies: Accuracies | None = None
@@ -144,7 +144,7 @@ class _WithSubNets(Strict):
 
 
 class SuperNetFile(_WithSubNets):
-    """A SuperNet: its parts in execution order, and what is elastic.
+    """A SuperNet: its parts in execution order, and its elastic dimensions.
 
     Attributes
     ----------

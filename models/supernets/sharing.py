@@ -1,9 +1,9 @@
-"""Which weights a SubNet has, as boxes in those of its SuperNet, and which of them SubNets share.
+"""Weights of SubNets, as boxes in those of their SuperNet, and the weights that SubNets share.
 
 Channels, kernels and layers are nested: a SubNet has the first K kernels of a layer, of each the first C channels, and
-of each the middle of R x R; and of each stage the first blocks.  So what several SubNets share of a layer is a box too,
-whose sides are the smallest ones (paper 003, Section 2.1).  once-for-all transforms the middle of a larger kernel by a
-small matrix before it is a smaller one; here, as in the paper, it counts as the same weights.
+of each the middle of R x R; and of each stage the first blocks.  So the common part of several SubNets in a layer is a
+box too, whose sides are the smallest ones (SUSHI, Section 2.1).  once-for-all transforms the middle of a larger kernel
+by a small matrix before it is a smaller one; here, as in the paper, it counts as the same weights.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Slot(NamedTuple):
     side : int
         Side of its largest kernel.
     depthwise : bool
-        Whether each kernel has one channel, its own.
+        Each kernel has one channel, its own.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Slot(NamedTuple):
 
 
 class Extents(NamedTuple):
-    """What a SubNet has of each layer of its SuperNet; 0 where it lacks the layer.
+    """A SubNet's part of each layer of its SuperNet; 0 where it lacks the layer.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ def slots_of(file: SuperNetFile, path: Path, *, leave_out: Iterable[str] = ()) -
     file : SuperNetFile
         The SuperNet.
     path : Path
-        Where it came from, for faults.
+        Its file, for faults.
     leave_out : iterable of str
         Patterns of names that do not count.
 
@@ -105,7 +105,7 @@ def slots_of(file: SuperNetFile, path: Path, *, leave_out: Iterable[str] = ()) -
 
 
 def extents_of(network: NetworkFile, slots: Sequence[Slot]) -> Extents:
-    """What a SubNet has of each layer.
+    """A SubNet's part of each layer.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def extents_of(network: NetworkFile, slots: Sequence[Slot]) -> Extents:
 
 
 def _layers(network: NetworkFile) -> dict[str, tuple[int, ...]]:
-    """Of each layer with weights: K, C, R, Q, values of its input and its output map, and whether it is depthwise."""
+    """K, C, R, Q, values of input and output map, and depthwise or not, of each layer with weights."""
     shapes, layers, _ = lower_all(network.layers, network.input.shape, network.name)
     products = {layer.name: layer.gemm for layer in layers if layer.gemm}
     found: dict[str, tuple[int, ...]] = {}
@@ -143,7 +143,7 @@ def _layers(network: NetworkFile) -> dict[str, tuple[int, ...]]:
 
 
 def shared(boxes: Sequence[Whole] | Whole) -> Whole:
-    """What SubNets or SubGraphs share: of each layer the smallest K, C and R.
+    """The common part of SubNets or SubGraphs: of each layer the smallest K, C and R.
 
     Parameters
     ----------

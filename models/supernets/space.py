@@ -1,4 +1,4 @@
-"""The SubNets of a SuperNet: which there are, how one is written in a line, and how some are drawn or picked."""
+"""The SubNets of a SuperNet: the choices of each, its text in one line, and SubNets drawn or picked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEYS = {"d": "depth", "e": "expand ratio", "k": "kernel", "w": "width multiplier
 
 
 def choices(file: SuperNetFile) -> dict[str, list[list[Any]]]:
-    """What each place of each elastic dimension may be, in the order in which a SubNet lists them."""
+    """The choices of each place of each elastic dimension, in the order in which a SubNet lists them."""
     stages = file.stages
     each = [stage for stage in stages for _ in range(stage.slots)]
     width = [file.width for part in file.parts if part.width] if len(file.width) > 1 else []
@@ -114,7 +114,7 @@ def draw(file: SuperNetFile, count: int, seed: int) -> list[SubNet]:
     file : SuperNetFile
         The SuperNet.
     count : int
-        How many.
+        Number of SubNets.
     seed : int
         Seed of the draws.
 
@@ -142,7 +142,7 @@ def nearest(subnets: Iterable[SubNet], goals: Sequence[float], measure: Callable
     goals : sequence of float
         Sizes in bytes, or MACs.
     measure : callable
-        That of a SubNet.
+        Size of a SubNet.
 
     Returns
     -------

@@ -1,9 +1,9 @@
-"""What the EdgeSP paper prints, and our figures beside it (``fluidb reproduce edgesp``)."""
+"""The figures of the EdgeSP paper, and ours beside them (``fluidb reproduce edgesp``)."""
 
 from ..paper import Paper, read_published
 
 PUBLISHED = read_published(__file__)
-"""What the paper prints."""
+"""The figures that the paper prints."""
 
 INTRODUCTION = """\
 Written by `fluidb reproduce edgesp -o results`; `fluidb reproduce NAME -o results` renews one item. The paper prints

@@ -1,4 +1,4 @@
-"""Fig. 6: what AlexNet's devices send, and how long that takes."""
+"""Fig. 6: the data that AlexNet's devices send, and the time to send it."""
 
 from __future__ import annotations
 

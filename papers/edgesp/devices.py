@@ -1,4 +1,4 @@
-"""Fig. 5: the average latency over the number of devices, and who is faster."""
+"""Fig. 5: the average latency over the number of devices, beside the baselines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much the rules of Algorithms 1 and 2 matter: which layers are fused, and how even the shares must be."""
+"""The effect of the rules of Algorithms 1 and 2: the layers that are fused, and the tolerance of the shares."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What the SUSHI paper prints, and our figures beside it (``fluidb reproduce sushi``)."""
+"""The figures of the SUSHI paper, and ours beside them (``fluidb reproduce sushi``)."""
 
 from ..paper import Paper, read_published
 
 PUBLISHED = read_published(__file__)
-"""What the paper prints."""
+"""The figures that the paper prints."""
 
 INTRODUCTION = """\
 Written by `fluidb reproduce sushi -o results`; `fluidb reproduce NAME -o results` renews one item. Every figure stands

@@ -104,7 +104,7 @@ def sushi_table3(lab: Lab) -> Item:
 
 
 def sushi_fig10(lab: Lab) -> Item:
-    """By what the persistent buffer shortens each SubNet."""
+    """Time of each SubNet saved by the persistent buffer."""
     del lab
     rows = []
     for reading in (RESNET, RESNET_WIDE, RESNET_BOARD, MOBILENET, MOBILENET_224, MOBILENET_BOARD):
@@ -134,7 +134,7 @@ def sushi_fig10(lab: Lab) -> Item:
 
 
 def sushi_fig11(lab: Lab) -> Item:
-    """How many layers wait for off-chip memory, before and after."""
+    """Layers that wait for off-chip memory, before and after."""
     del lab
     rows, claims = [], []
     for reading in (RESNET, MOBILENET):
@@ -156,7 +156,7 @@ def sushi_fig11(lab: Lab) -> Item:
 
 
 def _saved_by_size(start: Reading, bandwidth: float, sizes: Sequence[float], arrays: Sequence[Array]) -> Values:
-    """Mean time that SubNets save with what all share resident, in %, by array and size of the buffer in MB."""
+    """Mean time saved with the common part of all SubNets resident, in %, by array and size of the buffer in MB."""
     members, found = members_of(start.family, start.layers), []
     recipes = make_recipes(members.work.boxes, members.names, [SubGraphCut.UNIFORM], 1, 0)
     for size in sizes:
@@ -250,7 +250,7 @@ def sushi_fig13(lab: Lab) -> Item:
 
 
 def sushi_fig14(lab: Lab) -> Item:
-    """What cannot come out: the comparison with a DPU."""
+    """The comparison with a DPU, which cannot be reproduced."""
     del lab
     claim = Claim("SushiAccel is faster than a DPU, layer by layer", "5.5",
                   f"{PUBLISHED['fig14']['over_dpu']:g} % on average", "not known", False, NO_DPU)  # fmt: skip

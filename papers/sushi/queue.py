@@ -1,4 +1,4 @@
-"""Asked by us: the same scheduler with a queue, which the paper does not have."""
+"""An experiment of ours: the same scheduler with a queue, which the paper does not have."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ CONTENDERS = {
     "by table, slack, charged": "mode=slack,distance=latency,refill=charged",
     "clairvoyant, slack": "mode=slack,graph=clairvoyant",
 }
-"""Who serves, with how it is written; ``last`` is the largest SubNet."""
+"""Contenders, each with the options of its policy; ``last`` is the largest SubNet."""
 
 LOADS = (0.3, 0.5, 0.7, 0.9, 1.1)
-"""Arrival rates, as shares of what the SubNets, each as often, keep up with on average if nothing is resident."""
+"""Arrival rates, as shares of the mean rate of the SubNets with nothing resident, each equally often."""
 
 SLACK = 4.0
-"""SLOs are so many times the times of the SubNets, to leave room for a wait."""
+"""Ratio of latency objectives to times of the SubNets, to leave room for a wait."""
 
 BOARD = Reading("board", "MobileNet-V3", chip="sushi-zcu104")
 

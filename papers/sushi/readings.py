@@ -1,4 +1,4 @@
-"""How the paper's text can be read: what is resident, which layers count, and what the SubNets run on."""
+"""Readings of the paper's text: the resident weights, the layers that count, and the accelerator."""
 
 from __future__ import annotations
 
@@ -24,40 +24,18 @@ BOARD_MB = 1.728
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A reading of the paper for one SuperNet.
+    """A reading of the paper for one SuperNet; ``None`` stands for the value of the chip or of the SubNets."""
 
-    Attributes
-    ----------
-    name : str
-        What a row calls it.
-    net : str
-        The SuperNet, as printed.
-    megabytes : float or None
-        Weights that are resident at most; ``None`` for the chip's own buffer.
-    chip : str
-        What the SubNets run on.
-    engines : (int, int), optional
-        K_P and C_P, if not the chip's own.
-    bandwidth_gb_s : float, optional
-        Off-chip bandwidth, if not the chip's own.
-    layers : Layers
-        Which layers count.
-    maps : Maps
-        Which feature maps move off chip.
-    smallest, side : int, optional
-        Side of the input of the smallest SubNet, and of all of them, if not 224.
-    """
-
-    name: str
-    net: str
-    megabytes: float | None = None
+    name: str  # in a row of results
+    net: str  # the SuperNet, as printed
+    megabytes: float | None = None  # weights that are resident at most
     chip: str = "sushi-fig10"
-    engines: tuple[int, int] | None = None
+    engines: tuple[int, int] | None = None  # K_P and C_P
     bandwidth_gb_s: float | None = None
     layers: Layers = Layers.ALL
     maps: Maps = Maps.SPILLED
-    smallest: int | None = None
-    side: int | None = None
+    smallest: int | None = None  # side of the input of the smallest SubNet
+    side: int | None = None  # side of the input of all SubNets
 
     @property
     def family(self) -> Family:
@@ -70,7 +48,7 @@ class Reading:
 
     @property
     def accelerator(self) -> Accelerator:
-        """What they run on."""
+        """The accelerator, with what the reading changes of it."""
         chip = load_platform(self.chip, self.bandwidth_gb_s, kind=Accelerator)
         changed: dict[str, Any] = {}
         if self.megabytes is not None:
@@ -80,11 +58,11 @@ class Reading:
         return resize(chip, **changed) if changed else chip
 
     def subgraphs(self) -> SubGraphTable:
-        """Every SubNet with nothing resident, and with what all SubNets share, cut to the buffer."""
+        """Every SubNet with nothing resident, and with the common part of all SubNets, cut to the buffer."""
         return _subgraphs(self, 1)
 
     def latency(self, columns: int) -> LatencyTable:
-        """Every SubNet with so many SubGraphs; the first is what all SubNets share, cut to the buffer."""
+        """Every SubNet with ``columns`` SubGraphs, of which the first is the common part of all SubNets."""
         return _latency(self, columns)
 
 
@@ -116,5 +94,5 @@ BY_FIG10 = {RESNET, RESNET_WIDE, MOBILENET}
 
 
 def saved(figures: list[list[float]]) -> list[float]:
-    """By what a figure of each SubNet, time or bytes off chip, is less with the first SubGraph than with none, in %."""
+    """Time or bytes off chip of each SubNet saved by the first SubGraph, in %."""
     return [100 * (1 - row[1] / row[0]) for row in figures]

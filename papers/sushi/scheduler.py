@@ -31,8 +31,8 @@ CONTENDERS = {
     BY_TABLE: "distance=latency",
     CLAIRVOYANT: "graph=clairvoyant",
 }
-"""Who serves: nothing resident; always one SubGraph, any or what all SubNets share; the nearest SubGraph; the fastest
-for the last Q queries; the best for the next Q."""
+"""Contenders: nothing resident; always one SubGraph, any or the common part of all SubNets; the nearest SubGraph; the
+fastest for the last Q queries; the best for the next Q."""
 
 ANY = 24
 """SubGraphs, at equal distances in the table, whose mean stands for any that stays."""
@@ -93,13 +93,13 @@ def seeds(lab: Lab) -> range:
 
 
 def all_seeds(reading: Reading, lab: Lab, options: str, columns: int = COLUMNS) -> list[SeedRun]:
-    """A replay for each seed, of the same queries for whatever options."""
+    """A replay for each seed, of the same queries for all options."""
     table = reading.latency(columns)
     return [serve(table, apart(table, lab, seed), options) for seed in seeds(lab)]
 
 
 def contend(name: str, reading: Reading, lab: Lab, mode: str, columns: int = COLUMNS) -> list[list[SeedRun]]:
-    """Replays of a contender by seed; of one that keeps any SubGraph a list for each of some."""
+    """Replays of a contender by seed; of one that keeps any SubGraph, a list for each of several SubGraphs."""
     options, states = f"mode={mode},q={Q},{CONTENDERS[name]}", len(reading.latency(columns).states or [])
     kept = np.unique(np.linspace(1, states - 1, ANY).round().astype(int)) if name == UNAWARE else [0]
     return [all_seeds(reading, lab, options.format(state), columns) for state in kept]
@@ -111,17 +111,17 @@ def latency(found: list[list[SeedRun]]) -> NDArray[np.float64]:
 
 
 def accuracy(found: list[list[SeedRun]]) -> NDArray[np.float64]:
-    """Accuracy that was served in %, by seed."""
+    """Accuracy served in %, by seed."""
     return np.asarray(np.mean([[100 * (run.subnets.served_accuracy or 0.0) for run in one] for one in found], axis=0))
 
 
 def less(found: NDArray[np.float64], base: NDArray[np.float64]) -> NDArray[np.float64]:
-    """By how many percent latencies are shorter, by seed."""
+    """Latency saved in percent, by seed."""
     return 100 * (1 - found / base)
 
 
 def sushi_fig15(lab: Lab) -> Item:
-    """Whether each mode keeps to its constraint."""
+    """Shares of queries whose constraint each mode meets."""
     rows, claims = [], []
     for reading in (RESNET, MOBILENET):
         timely = all_seeds(reading, lab, f"mode=latency,q={Q}")
@@ -232,7 +232,7 @@ LITTLE = 0.1
 
 
 def sushi_table5(lab: Lab) -> Item:
-    """What more columns bring."""
+    """Latency saved by the number of columns."""
     printed, rows, claims = PUBLISHED["table5"], [], []
     for reading in (RESNET, MOBILENET):
         found: dict[str, list[float]] = {}
@@ -298,7 +298,7 @@ def sushi_table6(lab: Lab) -> Item:
 
 
 def sushi_hits(lab: Lab) -> Item:
-    """Hit ratio of what was served."""
+    """Hit ratio of the served queries."""
     rows = []
     for reading in (RESNET, RESNET_BOARD, MOBILENET, MOBILENET_BOARD):
         for mode in ("accuracy", "latency"):

@@ -34,8 +34,12 @@ from builders import (
 from fluidb.cli import render
 from fluidb.cli.app import COMMANDS
 from fluidb.dse import read_design
+from fluidb.dse.subgraphs.search import find_subgraphs, write_subgraphs
 from fluidb.formats import InputError
+from fluidb.models.supernets import load_family
+from fluidb.platforms import Accelerator, load_platform
 from fluidb.tables import read_latency
+from fluidb.tables.subgraphs import SubGraphOptions
 from fluidb.traffic import poisson, read_trace, write_trace
 from fluidb.traffic.answers import PRESETS, draw_answers
 from fluidb.traffic.samples import write_samples
@@ -103,7 +107,7 @@ the README and other tests do so for the other commands.
         ("dse", ["dse", TINY, POCKET, "--b-max", 4]),
         ("dse-row", ["dse", TINY, POCKET, "--b-max", 2, "--batching", "row", "--no-stacking", "--top", 2]),
         ("dse-cluster", ["dse", "alexnet_cifar10", "edgesp-a", "--devices", 3, "--rule", "optimal"]),
-        ("dse-devices", ["dse", "alexnet_cifar10", "edgesp-b", "--devices", "1..3", "--subsets"]),
+        ("dse-devices", ["dse", "alexnet_cifar10", "edgesp-b", "--devices", "1..3"]),
         ("pareto", ["pareto", TINY, POCKET, "--b-max", 2, "--over", "dsp", "--max-dsp", "50%"]),
         (
             "exits",
@@ -112,7 +116,7 @@ the README and other tests do so for the other commands.
         ("latency", ["latency", "DESIGN"]),
         ("fbcb", ["fbcb", "DESIGN"]),
         ("explain", ["explain", "DESIGN", "--batch", 2, "--top", 5]),
-        ("dse-subgraphs", ["dse", "ofa_mobilenet_v3", "sushi-zcu104", "--columns", 2]),
+        ("dse-subgraphs", ["dse", "ofa_mobilenet_v3", "sushi-zcu104"]),
         ("explain-subgraphs", ["explain", "kept", "--top", 5]),
         ("explain-layer", ["explain", "DESIGN", "--layer", "expand"]),
         ("explain-partition", ["explain", "part"]),
@@ -162,7 +166,8 @@ def test_golden_output(
     if "log.npz" in arguments:
         write_samples(draw_answers(PRESETS["glue"], 11, 4000, seed=1), tmp_path / "log.npz")
     if "kept" in arguments:
-        assert fluidb("dse", "ofa_mobilenet_v3", "sushi-zcu104", "--columns", 2, "-o", "kept").returncode == 0
+        chip, options = load_platform("sushi-zcu104", kind=Accelerator), SubGraphOptions(columns=2)
+        write_subgraphs(find_subgraphs(load_family("ofa_mobilenet_v3"), chip, options), tmp_path / "kept")
     arguments = ["tiny" if item == "DESIGN" else item for item in arguments] + (["--json"] if kind == "json" else [])
     done = (installed if kind == "txt" and name in ALONE else fluidb)(*arguments)
     assert (done.returncode, done.stderr) == (0, "")

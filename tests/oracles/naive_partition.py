@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fluidb.dse.partition.blocks import Costs, Rows, Span
 from fluidb.formats import InputError, validate
 from fluidb.models.loader import build_network
 from fluidb.models.rows import cut_into_rows
@@ -277,3 +279,23 @@ def cuttings(count: int) -> list[list[tuple[int, int]]]:
         bounds = [0, *(i + 1 for i, mark in enumerate(marks) if mark), count]
         found.append(list(pairwise(bounds)))
     return found
+
+
+def least_s(costs: Costs, shares: Callable[[Span], Iterable[Rows]]) -> float:
+    """The least time to the end of a network without exits: all ways to cut it, all ``shares`` of every block."""
+    found = np.inf
+    for cuts in cuttings(len(costs.network.trunk.units)):
+        spans = [Span(0, first, end) for first, end in cuts]
+        for rows in product(*map(shares, spans)):
+            held, total = costs.held_at_start(), 0.0
+            for span, own in zip(spans, rows, strict=True):
+                total += costs.time_s(span, own, held)
+                held = own
+            found = min(found, total + costs.gather(0, held).time_s)
+    return found
+
+
+def all_shares(costs: Costs, span: Span) -> list[Rows]:
+    """Every way to share the rows of a block."""
+    ways = divisions(costs.blocks.units(span)[-1].shape.height, len(costs.names))
+    return [np.concatenate([[0], np.cumsum(widths)]) for widths in ways]

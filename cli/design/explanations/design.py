@@ -1,4 +1,4 @@
-"""What bounds a design, layer by layer, and what other choices would cost."""
+"""The explanation of a design: the bound of every layer, and the cost of other choices."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ...options import KindOptions, PictureOptions, option
 from ...render import facts, ms, percent, percents, show, table
 from ..problem import board_of
 from ..searches.board import ranking
+from . import Layer, Top
 
 if TYPE_CHECKING:
     from ....dse.npu.explanation import Explanation, FixedConfiguration
@@ -23,8 +24,8 @@ class DesignExplainOptions(KindOptions):
     with_: ClassVar[str] = "a design"
 
     batch: Annotated[int | None, option("Batch size to look at; the largest if not given.", "B", min=1)] = None
-    top: Annotated[int, option("Layers to list, by time.", min=1, max=100_000)] = 15
-    layer: Annotated[str | None, option("One layer, with every batch size and every (k, B_R).", "NAME")] = None
+    top: Top = 15
+    layer: Layer = None
 
     def run(self, directory: Path, picture: PictureOptions, *, as_json: bool) -> None:
         """Explain the design of a folder."""
@@ -96,7 +97,7 @@ def _causes(found: Explanation) -> list[str]:
 
 
 def _choice(found: Explanation, index: int, at: int) -> tuple[str, str, str]:
-    """What bounds a layer, its k:B_R, and the next best with what it would cost."""
+    """Bound of a layer, its k:B_R, and the next best choice with its cost."""
     following, next_best = found.runner_up(index)[at], ""
     if following:
         longer = 100 * (following.time_s / found.time_s[index, at] - 1)
@@ -106,7 +107,7 @@ def _choice(found: Explanation, index: int, at: int) -> tuple[str, str, str]:
 
 
 def _fixed(found: Explanation, b: int) -> Iterator[str]:
-    """What a choice taken away costs: B_R, k, both; and the best of all single configurations."""
+    """Cost of leaving a choice out: B_R, k, both; and the best of all single configurations."""
     best = found.best_fixed
     wanted = [item for item in found.fixed if item.k in (None, "1") and item.B_R in (None, "b") and item is not best]
     base_s = found.time_s.sum(axis=0)[b - 1]

@@ -1,4 +1,4 @@
-"""Who computes which rows of a partition, what is computed twice, and who waits for whom."""
+"""The explanation of a partition: rows by device, repeated rows, and waiting."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...options import KindOptions, PictureOptions, option
 from ...render import facts, ms, note, percent, show, table
+from . import Layer
 
 if TYPE_CHECKING:
     from ....dse.partition.explanation import BlockExplanation, PartitionExplanation
@@ -20,8 +21,8 @@ class PartitionExplainOptions(KindOptions):
 
     with_: ClassVar[str] = "a partition"
 
-    block: Annotated[str | None, option("One block, by one of its layers: the rows of every layer.", "NAME")] = None
-    timeline: Annotated[Path | None, option("Write who works when, for ui.perfetto.dev (JSON).", "FILE")] = None
+    layer: Layer = None
+    timeline: Annotated[Path | None, option("Write when each device works, for ui.perfetto.dev (JSON).", "FILE")] = None
 
     def run(self, directory: Path, picture: PictureOptions, *, as_json: bool) -> None:
         """Explain the partition of a folder."""
@@ -35,7 +36,7 @@ class PartitionExplainOptions(KindOptions):
         if self.timeline is not None:
             check_free(self.timeline, picture.force, apart=[picture.plot])
         found = explain_partition(read_partition(directory))
-        chosen = None if self.block is None else found.block(self.block)
+        chosen = None if self.layer is None else found.block(self.layer)
         if self.timeline is not None:
             write_partition_timeline(found.table, alone(found.table), 1, self.timeline, replace=picture.force)
         picture.write(lambda: draw_partition(found))
@@ -136,6 +137,6 @@ def _layers(found: PartitionExplanation, chosen: BlockExplanation) -> Iterator[s
 
 
 def _rows(rows: tuple[int, int]) -> str:
-    """Rows as people write them, the last one included."""
+    """Rows as text, the last one included."""
     first, end = rows
     return "" if end <= first else str(first) if end == first + 1 else f"{first}-{end - 1}"

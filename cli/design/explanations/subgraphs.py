@@ -1,4 +1,4 @@
-"""What a persistent buffer does to the layers of a SubNet."""
+"""The explanation of a SubNet: its layers with and without a persistent buffer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...options import KindOptions, PictureOptions, option
 from ...render import facts, ms, percent, show, table
+from . import Top
 
 if TYPE_CHECKING:
     from ....dse.subgraphs.explanation import Roofline
@@ -20,9 +21,9 @@ class SubGraphExplainOptions(KindOptions):
 
     with_: ClassVar[str] = "SubGraphs"
 
-    subnet: Annotated[str | None, option("SubNet to look at; the first if not given.", "NAME")] = None
+    subnet: Annotated[str | None, option("SubNet to explain; the first if not given.", "NAME")] = None
     state: Annotated[str | None, option("SubGraph that is resident; the best if not given.", "NAME")] = None
-    top: Annotated[int, option("Layers to list, by time.", min=1, max=100_000)] = 15
+    top: Top = 15
 
     def run(self, directory: Path, picture: PictureOptions, *, as_json: bool) -> None:
         """Explain a SubNet of a folder."""

@@ -1,1 +1,1 @@
-"""How `fluidb dse` searches: one module for each kind of platform, and what it prints."""
+"""The searches of `fluidb dse`, one module for each kind of platform, with the text they print."""

@@ -1,4 +1,4 @@
-"""The search on an accelerator: what its persistent buffer keeps of a SuperNet, and how large it is."""
+"""The search on an accelerator: the weights that its persistent buffer keeps, and the buffer's size."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ....tables.choices import Layers, Maps, StageB, SubGraphCut, SubGraphGoal
-from ...options import FolderOptions, KindOptions, kibibytes, numbers, option
+from ...options import FolderOptions, KindOptions, choice, kibibytes, numbers, option
 from ...render import facts, ms, percent, progress, show, table
-from ..problem import SEARCH, Bandwidth, Persistent
+from ..problem import SEARCH, Bandwidth, BestBy, Persistent
 from .many import names
 
 if TYPE_CHECKING:
     from ....platforms import Accelerator
-    from ....tables.subgraphs import SubGraphOptions, SubGraphTable
+    from ....tables.subgraphs import SubGraphTable
 
 SHOWN = 12
 """Sizes of a search that are printed, evenly spaced."""
@@ -28,25 +27,23 @@ class AcceleratorSearch(KindOptions):
 
     bandwidth: Bandwidth = None
     persistent: Persistent = None
-    step: Annotated[str, option("Step of the persistent buffer where its size is searched.", "QUANTITY")] = "36KiB"
     array: Annotated[str | None, option("Array instead of its own, or all within its DSPs.", "K_P,C_P|search")] = None
-    goal: Annotated[SubGraphGoal, option("What the best SubGraph has, by the mean over SubNets.")] = (
-        SubGraphGoal.LATENCY
-    )
-    columns: Annotated[int, option("SubGraphs to make, at most.", min=1, max=10_000)] = 100
-    cuts: Annotated[str, option("How SubGraphs are cut to the buffer.", "CUT,...")] = ",".join(SubGraphCut)
-    seed: Annotated[int, option("Seed of random cuts.")] = 0
-    layers: Annotated[Layers, option("Layers that count: all, those of the paper's sizes, or 3x3 only.")] = Layers.ALL
-    maps: Annotated[Maps, option("Feature maps that move off chip (`fluidb docs sushi`).")] = Maps.SPILLED
-    stage_b: Annotated[StageB, option("Shared weights without the buffer: fetched before a query, or during it.")] = (
-        StageB.EXPOSED
-    )
+    objective: BestBy = None
+    seed: Annotated[int, option("Seed of SubGraphs that are cut at random.")] = 0
 
     def run(self, network: str, platform: str, written: FolderOptions) -> None:
         """Tabulate the SubNets of a SuperNet with candidates for the persistent buffer, write and print the table."""
-        from ....dse.subgraphs.search import arrays_within, check_subgraphs_folder, find_subgraphs, write_subgraphs
+        from ....dse.subgraphs.search import (
+            STEP_KIB,
+            arrays_within,
+            check_subgraphs_folder,
+            find_subgraphs,
+            write_subgraphs,
+        )
         from ....formats import InputError
         from ....models.supernets import load_family
+        from ....tables.choices import SubGraphGoal
+        from ....tables.subgraphs import SubGraphOptions
 
         output, many = written.output, [text for text in (network, platform) if len(names(text, "")) > 1]
         if many:
@@ -55,10 +52,11 @@ class AcceleratorSearch(KindOptions):
             )
         if output is not None:
             check_subgraphs_folder(output, replace=written.force)
-        accelerator, options = self._accelerator(platform), self._options()
+        goal = choice(SubGraphGoal, self.objective or SubGraphGoal.LATENCY, "--objective")
+        accelerator, options = self._accelerator(platform), SubGraphOptions(goal=goal, seed=self.seed)
         family = load_family(network)
         arrays = arrays_within(accelerator) if self.array == SEARCH else ()
-        step_kib = kibibytes(self.step, "--step") if self.persistent == SEARCH else None
+        step_kib = STEP_KIB if self.persistent == SEARCH else None
         with progress("sizes") as report:
             found = find_subgraphs(family, accelerator, options, arrays=arrays, step_kib=step_kib, progress=report)
         if output is not None:
@@ -83,17 +81,6 @@ class AcceleratorSearch(KindOptions):
                 raise InputError(f'--array: expected K_P,C_P or search, found "{self.array}"; e.g. 12,12')
             changed |= {"K_P": int(pair[0]), "C_P": int(pair[1])}
         return resize(found, **changed) if changed else found
-
-    def _options(self) -> SubGraphOptions:
-        from ....formats import InputError
-        from ....tables.subgraphs import SubGraphOptions
-
-        cuts = [item.strip() for item in self.cuts.split(",")]
-        strangers = [item for item in cuts if item not in set(SubGraphCut)]
-        if strangers:
-            raise InputError(f'--cuts: expected some of {", ".join(SubGraphCut)}, found "{strangers[0]}"')
-        chosen = {key: getattr(self, key) for key in SubGraphOptions.model_fields if key != "cuts"}
-        return SubGraphOptions(**chosen, cuts=[SubGraphCut(item) for item in cuts])
 
 
 def _rows(found: SubGraphTable) -> list[dict[str, Any]]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...options import Cluster, FolderOptions, KindOptions, Threads, flag, numbers, option
 from ...render import facts, percent, progress, show, table
-from ..problem import SEARCH, Persistent, Problem, Search, board_of, limit
+from ..problem import SEARCH, BestBy, Persistent, Problem, Search, board_of, limit
 from . import many
+from .record import design_record
 
 if TYPE_CHECKING:
     from ....dse.npu.design import DesignTable
@@ -26,6 +27,7 @@ class BoardSearch(Search, KindOptions):
     with_: ClassVar[str] = "a board"
 
     persistent: Persistent = None
+    objective: BestBy = None
     tile: Annotated[str | None, option("Evaluate this design instead of searching for one.", "T_R,T_P,T_C")] = None
     all_rows: Annotated[bool, flag("Enumerate T_R too: slow, same answer but for energy.", "--all-rows")] = False
     exhaustive: Annotated[bool, flag("Evaluate also what a bound rules out: same answer.", "--exhaustive")] = False
@@ -84,7 +86,7 @@ class BoardSearch(Search, KindOptions):
         design, fbcb = tabulate_design(*problem, found)
         if output is not None:
             write_design(output, design, fbcb, replace=force)
-        record, following = content(design, fbcb) | {"output": output}, f"; next: fluidb latency {output}"
+        record, following = design_record(design, fbcb) | {"output": output}, f"; next: fluidb latency {output}"
         if sized:
             record["persistent"] = [
                 {"persistent_mbit": size.persistent_mbit, **result.best.model_dump()} for size, result in sizes
@@ -103,28 +105,6 @@ def _sizes(sizes: Sizes) -> Iterator[str]:
             for size, result in sizes
         ]  # fmt: skip
         yield table(["Mb for weights that stay", "design", "objective", "to none"], rows)
-
-
-def content(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
-    """What ``--json`` prints of a design."""
-    from ....dse.npu.objectives import OBJECTIVES
-
-    best, *others = design.ranking
-    shares = {key: getattr(design, key) for key in ("gop_s", "energy_j", "dsp_share", "ram_share", "lut_share")}
-    return {
-        "network": design.network.name,
-        "platform": design.platform.name,
-        "bandwidth_gb_s": design.platform.bandwidth_gb_s,
-        "options": design.options,
-        **best.model_dump(),
-        "objective_unit": OBJECTIVES[design.options.objective].unit,
-        **shares,
-        "fbcb_register_bits": fbcb.register_bits,
-        "fbcb_register_share": design.register_share(fbcb),
-        "designs_evaluated": design.designs_evaluated,
-        "designs_ruled_out": design.designs_ruled_out,
-        "runners_up": others,
-    }
 
 
 def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:

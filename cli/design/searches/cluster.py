@@ -1,15 +1,15 @@
-"""The search on a cluster: which device computes which rows of a network."""
+"""The search on a cluster: the rows of a network that each device computes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ...options import FolderOptions, KindOptions, PictureOptions, flag, option
+from ...options import FolderOptions, KindOptions, PictureOptions, choice, option
 from ...render import facts, ms, percent, progress, show, table
+from ..problem import Bandwidth
 from .many import names
 
 if TYPE_CHECKING:
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from ....platforms import Cluster
     from ....tables.partition import PartitionTable, RowRange
 
-RULE = "How layers are fused into blocks: marginal, optimal, paper or layerwise (`fluidb docs edgesp`)."
-COUNTED = "What devices send, instead of the cluster's: eq3, once or halo."
+RULE = "How layers are fused into blocks: marginal, optimal or layerwise (`fluidb docs edgesp`)."
+DEVICES = "The first N devices; a sweep, e.g. 1..10; or those that together are the fastest."
+BEST = "best"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +30,8 @@ class ClusterSearch(KindOptions):
 
     rule: Annotated[str, option(RULE)] = "marginal"
     zeta: Annotated[float, option("Share of the mean time by which devices may differ.", min=0, max=10)] = 0.1
-    devices: Annotated[str | None, option("The first N devices; or a sweep, e.g. 1..10.", "N|N..N")] = None
-    subsets: Annotated[bool, flag("Search all subsets of the devices, too: fewer can be faster.", "--subsets")] = False
-    all_shares: Annotated[bool, flag("Compare with the best of all blocks and shares.", "--all-shares")] = False
-    communication: Annotated[str | None, option(COUNTED)] = None
-    link_bandwidth: Annotated[str | None, option("Of every link, instead of the cluster's.", "QUANTITY")] = None
+    devices: Annotated[str | None, option(DEVICES, "N|N..N|best")] = None
+    bandwidth: Bandwidth = None
     plot: Annotated[Path | None, option("Draw a sweep: .svg or .png (needs the extra plot).", "FILE")] = None
 
     def run(self, network: str, platform: str, written: FolderOptions) -> None:
@@ -54,7 +52,8 @@ class ClusterSearch(KindOptions):
         output = written.output
         picture = PictureOptions(plot=self.plot, force=written.force)
         picture.check()
-        options = PartitionOptions(rule=_choice(FusionRule, self.rule, "--rule"), zeta=self.zeta)
+        rules = (rule for rule in FusionRule if rule is not FusionRule.PAPER)
+        options = PartitionOptions(rule=choice(rules, self.rule, "--rule"), zeta=self.zeta)
         cluster = self._cluster(platform)
         counts = self._counts(cluster)
         if len(counts) == 1 and self.plot is not None:
@@ -65,8 +64,7 @@ class ClusterSearch(KindOptions):
             check_folder(output, replace=written.force)
         cut = cut_into_rows(*read_network_file(network))
         with progress("partitions") as report:
-            asked = {"subsets": self.subsets, "all_shares": self.all_shares}
-            found = study(cut, cluster, options, counts, **asked, progress=report)
+            found = study(cut, cluster, options, counts, subsets=self.devices == BEST, progress=report)
         if len(counts) > 1:
             picture.write(lambda: draw_devices(found))
             record = {"network": cut.name, "platform": cluster.name, "options": options}
@@ -81,48 +79,34 @@ class ClusterSearch(KindOptions):
         show(written.as_json, "fluidb.dse-cluster-output/1", record | {"output": output}, _text(found[0]), output, then)
 
     def _cluster(self, name: str) -> Cluster:
-        """The cluster, with what the options change of it."""
+        """The cluster, with another bandwidth if one is given."""
         from ....formats import parse_quantity
         from ....platforms import Cluster, load_platform
-        from ....platforms.cluster import Communication
 
         cluster = load_platform(name, kind=Cluster)
-        if self.communication is not None:
-            counted = _choice(Communication, self.communication, "--communication")
-            cluster = cluster.model_copy(update={"communication": counted})
-        if self.link_bandwidth is not None:
-            units = {"kb/s": 1e-3, "Mb/s": 1.0, "Gb/s": 1e3}
-            cluster = cluster.with_bandwidth(parse_quantity(self.link_bandwidth, units, "--link-bandwidth", "100Mb/s"))
-        return cluster
+        if self.bandwidth is None:
+            return cluster
+        units = {"kb/s": 1e-3, "Mb/s": 1.0, "Gb/s": 1e3}
+        return cluster.with_bandwidth(parse_quantity(self.bandwidth, units, "--bandwidth", "100Mb/s"))
 
     def _counts(self, cluster: Cluster) -> list[int]:
-        """The numbers of devices that the user asked for."""
+        """Numbers of devices; of the best ones, all of which they are chosen from."""
         from ....formats import InputError, read_number
 
-        least, dots, most = (self.devices or str(len(cluster.devices))).partition("..")
+        every = len(cluster.devices)
+        if self.devices in (None, BEST):
+            return [every]
+        least, dots, most = str(self.devices).partition("..")
         try:
             first = read_number(least, int)
             last = read_number(most, int) if dots else first
         except ValueError:
             raise InputError(
-                f'--devices: expected a number, or two with .. between, found "{self.devices}"; e.g. 1..10'
+                f'--devices: expected a number, two with .. between, or best, found "{self.devices}"; e.g. 1..10'
             ) from None
-        if not 1 <= first <= last <= len(cluster.devices):
-            every = len(cluster.devices)
+        if not 1 <= first <= last <= every:
             raise InputError(f"--devices: expected 1 to {every}, the devices of {cluster.name}, found {self.devices}")
         return list(range(int(first), int(last) + 1))
-
-
-AnyChoice = TypeVar("AnyChoice", bound=StrEnum)
-
-
-def _choice(kind: type[AnyChoice], text: str, name: str) -> AnyChoice:
-    """The member of an enumeration that the user named."""
-    from ....formats import InputError
-
-    if text not in list(kind):
-        raise InputError(f'{name}: expected one of {", ".join(kind)}, found "{text}"')
-    return kind(text)
 
 
 def _exits(found: Study) -> list[dict[str, Any]]:
@@ -141,7 +125,6 @@ def _record(found: Study) -> dict[str, Any]:
         "alone_s": found.alone and found.alone.average_s,
         "speedup": found.speedup,
         "all_devices_s": found.every.average_s,
-        "best_s": found.best_s,
         "communication_s": chosen.communication_s,
         "communication_bytes": chosen.communication_bytes,
         "exits": _exits(found),
@@ -151,7 +134,7 @@ def _record(found: Study) -> dict[str, Any]:
 
 
 def _row(found: Study) -> dict[str, Any]:
-    every, chosen = found.every, found.chosen
+    every = found.every
     return {
         "count": len(every.devices),
         "average_s": every.average_s,
@@ -161,17 +144,12 @@ def _row(found: Study) -> dict[str, Any]:
         "idle": every.idle,
         "communication_s": every.communication_s,
         "communication_bytes": every.communication_bytes,
-        "subset": None if found.subset is None else chosen.devices,
-        "subset_average_s": None if found.subset is None else chosen.average_s,
-        "best_s": found.best_s,
     }
 
 
 def _text(found: Study) -> Iterator[str]:
     chosen, cluster = found.chosen, found.chosen.cluster
-    idle, best = ", ".join(chosen.idle), None
-    if found.best_s is not None:
-        best = f"{ms(found.best_s)}; this partition takes {percent(chosen.average_s / found.best_s - 1)} longer"
+    idle = ", ".join(chosen.idle)
     every = f"{ms(found.every.average_s)}, average over the exits"
     share = percent(chosen.communication_s / chosen.exit_s[-1], 1)
     alone = f"{cluster.owner} cannot run it alone"
@@ -187,7 +165,6 @@ def _text(found: Study) -> Iterator[str]:
             "time": f"{ms(chosen.average_s)}, average over the exits",
             "on all devices": None if found.subset is None else every,
             "on one device": alone,
-            "best possible": best,
             "communication": f"{chosen.communication_bytes / 1e6:,.2f} MB, {share} of the time to the last exit",
         }
     )
@@ -229,7 +206,6 @@ def _sweep(found: Sequence[Study]) -> Iterator[str]:
     first = found[0].every
     yield facts({"network": first.network, "cluster": f"{first.cluster.title} ({first.cluster.name})"})
     headers = ["devices", "time", "speed-up", "gain", "blocks", "idle", "MB sent", "sending"]
-    more = found[0].subset is not None
     rows: list[list[str]] = []
     before = None
     for item in found:
@@ -239,6 +215,5 @@ def _sweep(found: Sequence[Study]) -> Iterator[str]:
         sent, share = f"{every.communication_bytes / 1e6:.2f}", percent(every.communication_s / every.exit_s[-1], 1)
         speedup = "-" if item.alone is None else f"{item.alone.average_s / every.average_s:.2f}"
         row = [str(len(every.devices)), ms(every.average_s), speedup, gain, str(len(every.blocks))]
-        row += [str(len(every.idle)), sent, share]
-        rows.append([*row, ms(item.chosen.average_s), str(len(item.chosen.devices))] if more else row)
-    yield table([*headers, *(["best subset", "of"] if more else [])], rows)
+        rows.append([*row, str(len(every.idle)), sent, share])
+    yield table(headers, rows)

@@ -12,6 +12,7 @@ import typer
 from ...interrupt import resumable
 from ...render import fail, note, percent, progress, show, table
 from ..problem import Problem
+from .record import design_record
 
 if TYPE_CHECKING:
     from ....formats import InputError
@@ -83,12 +84,11 @@ def run(
 def _record(item: Problem, outcome: FoundDesign | InputError, output: Path | None) -> dict[str, object]:
     from ....formats import InputError
     from ....studies.designs import name_of
-    from .board import content
 
     if isinstance(outcome, InputError):
         return {"network": item.network.name, "platform": item.platform.name, "faults": outcome.faults}
     folder = None if output is None else output / name_of(item)
-    return content(outcome.design, outcome.fbcb) | {"output": folder, "reused": outcome.reused}
+    return design_record(outcome.design, outcome.fbcb) | {"output": folder, "reused": outcome.reused}
 
 
 def _text(pairs: Sequence[Pair]) -> Iterator[str]:

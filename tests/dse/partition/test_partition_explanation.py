@@ -74,9 +74,9 @@ def test_what_is_printed_drawn_and_written(fluidb: Run, tmp_path, folder):
     found = json.loads(again.stdout)
     assert found["schema"] == "fluidb.explain-partition-output/1"
     assert [item["layers"][-1]["name"] for item in found["blocks"]] == [block.name for block in table.blocks]
-    one = fluidb("explain", "p", "--block", "conv2", "--json")
+    one = fluidb("explain", "p", "--layer", "conv2", "--json")
     assert [item["layers"][0]["name"] for item in json.loads(one.stdout)["blocks"]] == ["conv1"]
-    assert "input: needed" in fluidb("explain", "p", "--block", "conv2").stdout
+    assert "input: needed" in fluidb("explain", "p", "--layer", "conv2").stdout
 
 
 def test_a_picture_of_many_devices_names_those_with_rows(fluidb: Run, tmp_path):
@@ -102,9 +102,9 @@ def test_faults_of_an_explanation(fluidb: Run, tmp_path, folder, tiny_design):
     shutil.copytree(folder, tmp_path / "p")
     (tmp_path / "t.json").write_text("")
     for arguments, expected in (
-        (["p", "--block", "fc"], "--block: expected a layer that runs in a block, e.g. conv3, exit1/conv"),
+        (["p", "--layer", "fc"], "layer: expected one that runs in a block, e.g. conv3, exit1/conv"),
         (["p", "--batch", 1], "--batch: an option with a design, but p is a partition; leave it out"),
-        ([tiny_design, "--block", "a"], "--block: an option with a partition, but"),
+        ([tiny_design, "--timeline", "u.json"], "--timeline: an option with a partition, but"),
         (["p", "--timeline", "t.json"], "t.json: output exists already"),
     ):  # fmt: skip
         assert expected in lines(fluidb("explain", *arguments))[0]

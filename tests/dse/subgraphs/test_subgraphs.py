@@ -379,12 +379,13 @@ def test_an_explanation_sums_to_the_table():
 
 
 def test_the_command_writes_explains_and_draws(fluidb: Run, tmp_path: Path):
-    asked = ["dse", "ofa_mobilenet_v3", "sushi-zcu104", "--columns", 12, "--persistent", "search", "--step", "864KiB"]
+    asked = ["dse", "ofa_mobilenet_v3", "sushi-zcu104", "--persistent", "search", "--objective", "energy"]
     done = fluidb(*asked, "-o", "out", "--json")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["schema"] == "fluidb.dse-subgraphs-output/1"
-    assert [item["persistent_kib"] for item in found["sizes"]] == [0, 864, 1728, 2592]
+    assert [item["persistent_kib"] for item in found["sizes"]] == list(range(0, 3456, 36))
+    assert found["options"]["goal"] == "energy"
     table = read_subgraphs(tmp_path / "out")
     assert found["best"]["name"] == table.subgraphs[table.best].name
     assert found["subnets"][1]["time_s"] == table.time_s[1][table.best]
@@ -418,19 +419,22 @@ def test_a_picture_of_arrays(tmp_path: Path):
         (["ofa_resnet50", "sushi-zcu104", "--array", "40,40"], "expected at most the 1728 DSPs of the chip, found 9"),
         (["ofa_resnet50", "sushi-zcu104", "--array", "4"], "expected K_P,C_P or search"),
         (["ofa_resnet50", "sushi-fig10", "--array", "search"], "needs dsps, which its file does not state"),
-        (["ofa_resnet50", "sushi-zcu104", "--cuts", "all"], "--cuts: expected some of uniform, order, run, random"),
+        (
+            ["ofa_resnet50", "sushi-zcu104", "--objective", "gop_s"],
+            '--objective: expected one of latency, energy, hit_ratio, found "gop_s"',
+        ),
+        (
+            ["resnet50", "zc706", "--objective", "hit_ratio"],
+            '--objective: expected one of gop_s, latency, energy, gop_s_w, found "hit_ratio"',
+        ),
         (
             ["ofa_resnet50", "sushi-zcu104", "--b-max", "2"],
             "an option with a board, but sushi-zcu104 is an accelerator",
         ),
-        (["ofa_resnet50", "zc706", "--columns", "2"], "an option with an accelerator, but zc706 is a board"),
+        (["ofa_resnet50", "zc706", "--seed", "2"], "an option with an accelerator, but zc706 is a board"),
         (["ofa_resnet50", "zc706"], "expected a network, found a SuperNet"),
         (["resnet50", "sushi-zcu104"], 'unknown SuperNet "resnet50"; did you mean ofa_resnet50'),
         (["ofa_mobilenet_v3", "sushi-zcu104", "--persistent", "3"], "--persistent: expected a unit"),
-        (
-            ["ofa_mobilenet_v3", "sushi-zcu104", "--persistent", "search", "--step", "0KiB"],
-            "expected at least 0.346 KiB",
-        ),
         (["ofa_resnet50", "sushi-zcu104,sushi-u50"], "expected one SuperNet and one accelerator, found several"),
     ],
 )
@@ -463,6 +467,8 @@ def test_a_buffer_too_small_for_a_tile_and_a_family_without_subnets():
 
 def test_a_search_needs_other_buffers_to_divide_the_memory_with():
     chip = accelerator("sushi-zcu104", distinct_kib=0.0, streaming_kib=0.0)
+    with pytest.raises(InputError, match="step_kib: expected at least 0.346 KiB, for 10,000 sizes, found 0 KiB"):
+        find_subgraphs(family("ofa_mobilenet_v3"), accelerator("sushi-zcu104"), SubGraphOptions(columns=1), step_kib=0)
     with pytest.raises(InputError, match="needs distinct_kib and streaming_kib"):
         find_subgraphs(family("ofa_mobilenet_v3"), chip, SubGraphOptions(columns=1), step_kib=36.0)
 

@@ -1,0 +1,55 @@
+"""The schedule of images that follow each other over a partition, its latency table and its timeline."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+from ...formats import InputError, check_free
+from ...tables.partition import PartitionTable, read_partition
+from .schedule import Pipelining, Schedule, pipelined_table, pipelining
+from .tabulate import check_folder, write_partition
+from .timeline import write_partition_timeline
+
+IMAGES = 8
+"""Images of a timeline."""
+
+
+class ChosenSchedule(NamedTuple):
+    """A schedule of a partition; ``lanes`` are those of its latency table, if that was written."""
+
+    partition: PartitionTable
+    schedules: Pipelining
+    chosen: Schedule
+    lanes: int | None
+
+
+def pipeline_partition(
+    folder: Path,
+    latency_s: float = math.inf,
+    groups: int = 1,
+    output: Path | None = None,
+    timeline: Path | None = None,
+    *,
+    replace: bool = False,
+) -> ChosenSchedule:
+    """The schedule with the most images a second within a latency, for equal groups side by side, and its files."""
+    if output is not None:
+        check_folder(output, replace=replace)
+    if timeline is not None:
+        check_free(timeline, replace)
+    partition = read_partition(folder)
+    found = pipelining(partition)
+    chosen = found.within(latency_s)
+    if chosen is None:
+        raise InputError(
+            f"latency: expected at least {1e3 * found.alone_s:.3g} ms, the time of an image alone, found "
+            f"{1e3 * latency_s:.3g} ms"
+        )
+    lanes = None
+    if output is not None:
+        lanes = write_partition(output, partition, pipelined_table(partition, chosen, groups), replace=replace).lanes
+    if timeline is not None:
+        write_partition_timeline(partition, chosen, IMAGES, timeline, replace=replace)
+    return ChosenSchedule(partition, found, chosen, lanes)
