@@ -18,14 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tables.exit_plan import Outcome
+from ..traffic.measures import CONFIDENCE
 from ..traffic.samples import Samples
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-CONFIDENCES = (*(step / 100 for step in range(50, 95, 5)), 0.99)
-"""The ten confidence thresholds that are tried (Section 6.1). The paper does not print them. Its thresholds lie 0.05
-apart (Section 7.6), and its earliest candidates keep the precision but are slow, so the last one is high."""
 
 COUNTS = 10
 """Count thresholds that are tried where an answer has several principal values: ten equal fractions of their number."""
@@ -99,7 +96,7 @@ class ExitGoal:
     gain: float = 0.02
     posterior: Literal["observed", "literal"] = "observed"
     guard: float | Literal["bound"] | None = None
-    confidences: tuple[float, ...] = CONFIDENCES
+    confidences: tuple[float, ...] = CONFIDENCE.searched
 
     @property
     def bins(self) -> int:

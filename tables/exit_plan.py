@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ..formats import Strict, Table, check_beside, check_folder, read_table
+from ..platforms.device import MAX_BATCH
 from ..traffic.measures import ENTROPY
-from .latency import LATENCY_FILE, MAX_BATCH, MAX_S
+from .latency import LATENCY_FILE, MAX_S
 
 EXITS_FILE, TIMES_FILE, PATTERN_FILE = "exits.json", "inference_time.json", "batching_pattern.json"
 NETWORK_FILE, SAMPLES_FILE = "network.toml", "samples.npz"

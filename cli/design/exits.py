@@ -53,8 +53,7 @@ def command(
     from ...dse.exits.tabulate import goal_of
     from ...models.candidates import find_candidates
     from ...models.loader import read_network_file
-    from ...rules.exit_choice import CONFIDENCES, ExitGoal
-    from ...traffic.measures import CONFIDENCE
+    from ...rules.exit_choice import ExitGoal
     from ...traffic.samples import read_samples
 
     if posterior not in ("observed", "literal"):
@@ -62,11 +61,10 @@ def command(
     if output is not None:
         check_plan_folder(output, replace=force)
     tried, log = numbers(thresholds, "--thresholds", float, "0.5,0.7,0.9"), read_samples(samples)
-    usual = CONFIDENCES if log.measure is CONFIDENCE else log.measure.usual
     goal = ExitGoal(
         batch, _share(precision, "--precision"), _share(slow, "--slow", "2%"), width, _share(gain, "--gain", "2%"),
         "observed" if posterior == "observed" else "literal",
-        "bound" if guard == "bound" else _share(guard, "--guard"), tuple(tried) or usual,
+        "bound" if guard == "bound" else _share(guard, "--guard"), tuple(tried) or log.measure.searched,
     )  # fmt: skip
     file, path = read_network_file(network)
     planned = plan_exits(file, path, times_of(file, path, target), log, goal)

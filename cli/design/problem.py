@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from ...dse.npu.choices import Batching, Objective
+from ...dse.npu.choices import MAX_DESIGN_BATCH, Batching, Objective
 from ..options import argument, flag, numbers, option
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Space:
 
     batching: Annotated[Batching, option("How the engine lays out a batch.")] = Batching.FLUID
     stacking: Annotated[bool, option("Stackable PEs: k in {1/2, 1, 2}, or k = 1 only.")] = True
-    b_max: Annotated[int, option("Largest batch size B_max.", min=1, max=256)] = 8
+    b_max: Annotated[int, option("Largest batch size B_max.", min=1, max=MAX_DESIGN_BATCH)] = 8
     bandwidth: Bandwidth = None
     memory_layers: Annotated[bool, option("Count the traffic of pooling layers.")] = True
     max_dsp: Annotated[str | None, option("DSPs a design may take: 80% or 720DSPs.", "LIMIT")] = None

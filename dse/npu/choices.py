@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-MAX_BATCH = 256
-"""Largest B_max of a design: the number of layouts of a batch grows with its square."""
+MAX_DESIGN_BATCH = 256
+"""Largest B_max of a design, less than a latency table may have: layouts of a batch grow with its square."""
 
 
 class Batching(StrEnum):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ...formats import Strict, Table
-from .choices import MAX_BATCH
+from .choices import MAX_DESIGN_BATCH
 from .space import K_CODES
 
 K_BITS = 2
@@ -63,7 +63,7 @@ class FbcbTable(Table):
     schema_name: ClassVar[str] = "fluidb.fbcb/1"
     made_by: ClassVar[str] = "fluidb dse"
 
-    b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)]
+    b_max: Annotated[int, Field(ge=1, le=MAX_DESIGN_BATCH)]
     bits: int
     rows: list[FbcbRow]
 

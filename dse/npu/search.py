@@ -14,7 +14,7 @@ from ...formats import InputError, Strict
 from ...models import Network
 from ...models.network import Count
 from ...platforms import Board
-from .choices import MAX_BATCH, Batching, Objective
+from .choices import MAX_DESIGN_BATCH, Batching, Objective
 from .objectives import OBJECTIVES, Cost, check_objectives, weighted
 from .space import LayoutPlan, Limits, Tile, check_fit, designs, make_plan, stacked
 from .workload import distinct
@@ -63,7 +63,7 @@ class SearchOptions(Strict):
 
     batching: Annotated[Batching, Field(strict=False)] = Batching.FLUID
     stacking: bool = True
-    b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 8
+    b_max: Annotated[int, Field(ge=1, le=MAX_DESIGN_BATCH)] = 8
     weights: list[Annotated[float, Field(ge=0, le=1e6)]] = []
     memory_layers: bool = True
     tile: Tile | None = None

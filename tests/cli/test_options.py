@@ -1,7 +1,6 @@
 """Options that several commands share."""
 
 import pytest
-
 from fluidb.cli.options import tried_thresholds
 from fluidb.formats import InputError
 
