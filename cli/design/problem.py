@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from ...dse.npu.choices import MAX_DESIGN_BATCH, Batching, Objective
 from ..options import argument, flag, numbers, option
@@ -24,7 +24,8 @@ Persistent = Annotated[
 ]
 
 _GOALS = f"[{'|'.join(goal for goal in Objective if goal is not Objective.TRAFFIC)}]"
-
+_Layout = Literal[Batching.FLUID, Batching.ROW, Batching.COLUMN, Batching.FC, Batching.NONE]
+"""All but Equation (1) as printed: that is a reading of the paper, for ``papers/`` and Python."""
 
 SEARCH = "search"
 """What stands for all values in place of one."""
@@ -42,11 +43,10 @@ class Problem(NamedTuple):
 class Space:
     """The options that define which designs a search considers."""
 
-    batching: Annotated[Batching, option("How the engine lays out a batch.")] = Batching.FLUID
+    batching: Annotated[_Layout, option("How the engine lays out a batch.")] = Batching.FLUID
     stacking: Annotated[bool, option("Stackable PEs: k in {1/2, 1, 2}, or k = 1 only.")] = True
     b_max: Annotated[int, option("Largest batch size B_max.", min=1, max=MAX_DESIGN_BATCH)] = 8
     bandwidth: Bandwidth = None
-    memory_layers: Annotated[bool, option("Count the traffic of pooling layers.")] = True
     max_dsp: Annotated[str | None, option("DSPs a design may take: 80% or 720DSPs.", "LIMIT")] = None
     max_ram: Annotated[str | None, option("On-chip memory it may take: 80% or 15Mb.", "LIMIT")] = None
     max_lut: Annotated[str | None, option("LUTs it may take: 76% or 166000LUTs.", "LIMIT")] = None

@@ -25,6 +25,9 @@ PIECE = 8_000_000
 ROUND = 256
 """Designs that a search evaluates before it asks again whether any other design can still win."""
 
+TOP = 5
+"""Designs of a ranking."""
+
 MARGIN = 1 - 1e-9
 """Every bound is lowered by this factor, far more than rounding could raise it (docs/model.md, Pruning)."""
 
@@ -375,9 +378,7 @@ def search(
     platform: Board,
     options: SearchOptions | None = None,
     *,
-    top: int = 5,
-    all_rows: bool = False,
-    exhaustive: bool = False,
+    top: int = TOP,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> SearchResult:
@@ -397,11 +398,6 @@ def search(
         Engine, batch sizes, objective; by default Fluid Batching with Stackable PEs up to 8.
     top : int
         How many of the best to return.
-    all_rows : bool
-        Enumerate T_R too instead of taking the largest.  This is slow, and the answer
-        is the same unless the objective is one of energy (docs/model.md, Pruning).
-    exhaustive : bool
-        Evaluate every design, whatever its bound says.
     threads : int, optional
         Threads to use, by default all cores; the result does not depend on it.
     progress : callable, optional
@@ -415,8 +411,8 @@ def search(
     Raises
     ------
     InputError
-        If no design fits or the given one does not, there are too many to
-        enumerate, or the board does not state what the objective needs.
+        If no design fits or the given one does not, or the board does not state what
+        the objective needs.
 
     Examples
     --------
@@ -428,13 +424,13 @@ def search(
     options = options or SearchOptions()
     check_objectives(platform, [options.objective])
     if options.tile is None:
-        space = designs(platform, options.room(platform), all_rows=all_rows)
+        space = designs(platform, options.room(platform))
     else:
         check_fit(platform, options.tile, options.room(platform))
         space = np.array([options.tile], dtype=np.int64)
     evaluator, asked = Evaluator(network, platform, options), [options.objective]
     goal, total = OBJECTIVES[options.objective], len(space)
-    if exhaustive or total <= max(top, ROUND):
+    if total <= max(top, ROUND):
         values = evaluator.rate(space, asked, threads, progress)[:, 0]
     else:
         hopes = goal.losses(evaluator.rate(space, asked, threads, bound=True)[:, 0])

@@ -21,10 +21,6 @@ K_CODES = 3
 STACKING = np.array([[1.0, 0.5, 0.5], [1.0, 2.0, 0.5], [1.0, 0.5, 2.0]])
 """What each stacking code makes of T_R, T_P and T_C: <floor(T_R/2), k*T_P, floor(T_C/k)> (Section III-A)."""
 
-MAX_ALL_ROWS = 2_000_000
-"""Most designs of a search that enumerates T_R too, which is meant for a small board."""
-
-
 Whole = TypeVar("Whole", int, NDArray[np.int64])
 
 
@@ -215,7 +211,7 @@ def check_fit(platform: Board, tile: Tile, limits: Limits | None = None) -> None
             )
 
 
-def designs(platform: Board, limits: Limits | None = None, *, all_rows: bool = False) -> NDArray[np.int64]:
+def designs(platform: Board, limits: Limits | None = None) -> NDArray[np.int64]:
     """All designs that fit a board.
 
     Shapes: returns (D, 3).
@@ -240,12 +236,4 @@ def designs(platform: Board, limits: Limits | None = None, *, all_rows: bool = F
             f"{platform.name}: no design fits: {within} "
             f"hold no double-buffered tile of {platform.word_bits}-bit words; {hint}"
         )
-    if all_rows:
-        total = int(found[:, 0].sum()) // 2
-        if total > MAX_ALL_ROWS:
-            raise InputError(
-                f"{platform.name}: expected a small board to enumerate T_R on, at most {MAX_ALL_ROWS:,} designs, "
-                f"found {total:,}"
-            )
-        found = np.concatenate([[(rows, p, c) for rows in range(top, 0, -2)] for top, p, c in found.tolist()])
     return np.ascontiguousarray(found, dtype=np.int64)
