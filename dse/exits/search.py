@@ -80,7 +80,7 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
     names = [exit_.after for exit_ in every.exits]
     _check(names, table, samples, goal)
     sign = samples.measure.sign
-    goal = replace(goal, confidences=tuple(sign * item for item in goal.confidences))
+    goal = replace(goal, confidences=tuple(sorted({sign * item for item in goal.confidences})))
     half = len(samples) // 2
     log = log_of(samples[slice(0, half)])
     times = tabulate_times(file.name, table)
@@ -144,10 +144,9 @@ def _check(names: list[str], table: LatencyTable, samples: Samples, goal: ExitGo
     """Refuse inputs that do not fit each other, with a line for each fault."""
     faults, source = [], str(samples.source or "samples")
     found = [exit_.name for exit_ in table.exits[:-1]]
-    measure, least = samples.measure, [samples.measure.sign * item for item in goal.confidences]
-    if least != sorted(set(least)) or not all(map(measure.fits, goal.confidences)):
-        order = "larger" if measure.sign == 1 else "smaller"
-        faults.append(f"--thresholds: expected {measure.plural}, each {order} than the one before")
+    strange = [f"{item:g}" for item in goal.confidences if not samples.measure.fits(item)]
+    if strange or not goal.confidences:
+        faults.append(f"thresholds: expected {samples.measure.plural}, found {', '.join(strange) or 'none'}")
     if found != names:
         faults.append(
             f"{table.platform}: expected times of the network with an exit at each of its {len(names)} candidates, "
@@ -159,19 +158,19 @@ def _check(names: list[str], table: LatencyTable, samples: Samples, goal: ExitGo
             f"end, found {samples.exits}"
         )
     if not 1 <= goal.batch <= table.b_max:
-        faults.append(f"--batch: expected 1 to {table.b_max}, the largest batch of the table, found {goal.batch}")
+        faults.append(f"batch: expected 1 to {table.b_max}, the largest batch of the table, found {goal.batch}")
     if not 1 <= goal.width <= goal.batch:
-        faults.append(f"--width: expected 1 to the batch size, {goal.batch}, found {goal.width}")
-    shares = {"--precision": goal.precision} | ({"--guard": goal.searched} if goal.guard is not None else {})
+        faults.append(f"width: expected 1 to the batch size, {goal.batch}, found {goal.width}")
+    shares = {"precision": goal.precision} | ({"guard": goal.searched} if goal.guard is not None else {})
     for name, share in shares.items():
         if not 0 < share <= 1:
             faults.append(f"{name}: expected more than 0 % and at most 100 %, found {100 * share:g} %")
     if goal.searched < goal.precision:
         kept, found_ = 100 * goal.precision, 100 * goal.searched
-        faults.append(f"--guard: expected at least the precision, {kept:g} %, found {found_:g} %")
+        faults.append(f"guard: expected at least the precision, {kept:g} %, found {found_:g} %")
     faults += [
         f"{name}: expected 0 % to less than 100 %, found {100 * share:g} %"
-        for name, share in (("--slow", goal.slow), ("--gain", goal.gain))
+        for name, share in (("slow", goal.slow), ("gain", goal.gain))
         if not 0 <= share < 1
     ]
     if len(samples) // 2 < goal.batch:
@@ -191,13 +190,13 @@ def _nearest_miss(step: ChoiceStep, names: list[str], goal: ExitGoal) -> str:
     if slow:
         nearest = min(slow, key=lambda found: found.slow_share or 0.0)
         return (
-            f"--slow: no candidate is left; the nearest, after {names[nearest.candidate - 1]}, makes "
+            f"slow: no candidate is left; the nearest, after {names[nearest.candidate - 1]}, makes "
             f"{nearest.slow_share:.2%} of the batches slower than without exits, at most {goal.slow:.2%} may be"
         )
     nearest = max(step.verdicts, key=lambda found: found.setting.precision)
     guarded = "" if goal.guard is None else f" with the guard {goal.guard}"
     return (
-        f"--precision: no candidate is left; the nearest, after {names[nearest.candidate - 1]}, keeps "
+        f"precision: no candidate is left; the nearest, after {names[nearest.candidate - 1]}, keeps "
         f"{nearest.setting.precision:.2%} of the precision, more than {goal.precision:.2%} must be kept{guarded}"
     )
 

@@ -107,7 +107,7 @@ the README and other tests do so for the other commands.
         ("pareto", ["pareto", TINY, POCKET, "--b-max", 2, "--over", "dsp", "--max-dsp", "50%"]),
         (
             "exits",
-            ["exits", "bert_base", "v100-tensorrt-bert", *EXITS, "--guard", "99.5%", "--exhaustive", "-o", "plan"],
+            ["exits", "bert_base", "v100-tensorrt-bert", *EXITS, "--guard", "99.5%", "-o", "plan"],
         ),
         ("latency", ["latency", "DESIGN"]),
         ("fbcb", ["fbcb", "DESIGN"]),
