@@ -87,7 +87,7 @@ class TargetThresholds:
 
 
 def meet_target(
-    table: AnyTable, samples: Samples | Path, target_s: float, *, by: Preference = "latest", literal: bool = False
+    table: AnyTable, samples: Samples | Path, target_s: float, *, objective: Preference = "latest"
 ) -> TargetThresholds:
     """Find the thresholds with which samples take a mean time of at most a target.
 
@@ -101,10 +101,8 @@ def meet_target(
         Its answers at every exit, or their file.
     target_s : float
         Largest mean time.
-    by : {"latest", "accuracy"}
-        Which shares of the exits are best: the most of the latest exit, or the highest sum of P_n A_n.
-    literal : bool
-        Whether thresholds follow the text of the paper as it is written (:func:`least_of_shares`).
+    objective : {"latest", "accuracy"}
+        The best shares of the exits: the most samples at the latest exit, or the highest sum of P_n A_n.
 
     Returns
     -------
@@ -135,8 +133,8 @@ def meet_target(
     time_s = latency.array()[0, 1:, 1]
     chose, others = found[slice(0, half)], found[slice(half, None)]
     accuracy = chose.correct.mean(axis=0, dtype=np.float64)
-    shares = shares_of_latest(time_s, target_s) if by == "latest" else shares_of_best(time_s, accuracy, target_s)
-    least = least_of_shares(chose.confidences[:, : last - 1], shares, literal=literal)
+    shares = shares_of_latest(time_s, target_s) if objective == "latest" else shares_of_best(time_s, accuracy, target_s)
+    least = least_of_shares(chose.confidences[:, : last - 1], shares)
     parts = [_left(part, least) for part in (chose, others)]
     thresholds = [*map(found.measure.threshold, least), None]
     return TargetThresholds(
