@@ -233,18 +233,18 @@ class _FrontSearch:
 def check_axes(platform: Board, objective: Objective, over: Sequence[Axis]) -> None:
     """Refuse axes that make no front with an objective, or that need figures a board does not state."""
     if not over or len(over) > MAX_AXES or len(set(over)) < len(over):
-        raise InputError(f"--over: expected one or two of {', '.join(Axis)}, found {','.join(over) or 'none'}")
+        raise InputError(f"over: expected one or two of {', '.join(Axis)}, found {','.join(over) or 'none'}")
     rated = [objective, *(RATED[axis] for axis in over if axis in RATED)]
     if len(set(rated)) < len(rated):
-        raise InputError(f"--over: expected axes beside the objective, found {objective} in both")
+        raise InputError(f"over: expected axes beside the objective, found {objective} in both")
     if Axis.RAM in over and any(OBJECTIVES[name].needs for name in rated):
         raise InputError(
-            "--over: expected no ram beside energy: with fewer rows T_R a design may take less of both or more of "
-            "both; take --over dsp, or limit it with --max-ram"
+            "over: expected no ram beside energy: with fewer rows T_R a design may take less of both or more of "
+            "both; take dsp alone, and limit the memory"
         )
     check_objectives(platform, rated)
     if Axis.LUT in over:
-        platform.require(LUT_KEYS, "--over lut")
+        platform.require(LUT_KEYS, "the axis lut")
 
 
 def find_front(

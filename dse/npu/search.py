@@ -116,7 +116,7 @@ class SearchOptions(Strict):
         whole = self.limits.confine(platform).on_chip_mbit
         if self.persistent_mbit >= whole:
             raise InputError(
-                f"persistent buffer: expected less than the {whole:g} Mb on chip of {platform.name}, "
+                f"persistent: expected less than the {whole:g} Mb on chip of {platform.name}, "
                 f"found {self.persistent_mbit:g} Mb"
             )
         return self.limits.model_copy(update={"max_ram_mbit": whole - self.persistent_mbit})
