@@ -28,21 +28,13 @@ DesignRequest = tuple[Network, Board, SearchOptions]
 
 
 class SearchTable(Table):
-    """How a design in a folder of many was found, ``fluidb.search/1``: what its other files do not say.
-
-    Attributes
-    ----------
-    top : int
-        Designs of the ranking.
-    made_with : dict of str to str
-        Versions and digest of our own sources: what was found before an edit is no evidence after it.
-    """
+    """Record of the search of a design in a folder of many, ``fluidb.search/1``."""
 
     schema_name: ClassVar[str] = "fluidb.search/1"
     made_by: ClassVar[str] = "fluidb dse"
 
-    top: int
-    made_with: dict[str, str]
+    top: int  # designs of the ranking
+    made_with: dict[str, str]  # versions and digest of our own sources, so that a search runs again after an edit
 
 
 class FoundDesign(NamedTuple):

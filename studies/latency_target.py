@@ -1,4 +1,4 @@
-"""Thresholds with which a mean latency meets a target (paper 004, Section 3.4)."""
+"""Thresholds with which a mean latency meets a target (EdgeSP, Section 3.4)."""
 
 from __future__ import annotations
 
@@ -20,39 +20,23 @@ Preference = Literal["latest", "accuracy"]
 
 @dataclass(frozen=True, slots=True)
 class TargetExit:
-    """An exit under a latency target.
-
-    Attributes
-    ----------
-    name : str
-        Its name.
-    time_s : float
-        Time T_n of one sample, alone on the machine, that leaves here.
-    accuracy : float
-        Accuracy A_n of its answers to all samples that chose.
-    wanted_share : float
-        Share P_n of the samples that is to leave here.
-    threshold : Threshold or None
-        From which it leaves; ``None`` at the last exit.
-    chosen_share, checked_share : float
-        Share that leaves, of the samples that chose and of the others.
-    """
+    """An exit under a latency target."""
 
     name: str
-    time_s: float
-    accuracy: float
-    wanted_share: float
-    threshold: Threshold | None
-    chosen_share: float
-    checked_share: float
+    time_s: float  # T_n, of one sample, alone on the machine, that leaves here
+    accuracy: float  # A_n, of its answers to all samples that chose
+    wanted_share: float  # P_n, of the samples that is to leave here
+    threshold: Threshold | None  # None at the last exit
+    chosen_share: float  # that leaves, of the samples that chose
+    checked_share: float  # that leaves, of the others
 
 
 @dataclass(frozen=True, slots=True)
 class TargetFigures:
-    """What thresholds give on some samples: their number, the mean time of one alone, and the accuracy."""
+    """Figures of thresholds on some samples."""
 
     samples: int
-    mean_s: float
+    mean_s: float  # of a sample alone
     accuracy: float
 
 
@@ -67,9 +51,9 @@ class TargetThresholds:
     target_s : float
         Largest mean time, T_th.
     feasible : bool
-        Whether the first exit is fast enough; if not, every sample leaves there.
+        True if the first exit is fast enough; if not, every sample leaves there.
     measure : str
-        What the thresholds are: confidences or entropies.
+        Measure of the thresholds: confidence or entropy.
     exits : list of TargetExit
         All exits, the last included.
     chosen, checked : TargetFigures
@@ -107,7 +91,7 @@ def meet_target(
     Returns
     -------
     TargetThresholds
-        Thresholds, shares, and what they give.
+        Thresholds, shares, and their figures.
 
     Raises
     ------
@@ -161,13 +145,13 @@ def meet_target(
 
 
 def _left(samples: Samples, least: list[float]) -> np.ndarray:
-    """Whether each sample leaves at each exit."""
+    """Mask of the samples that leave at each exit."""
     exits = decide(samples.confidences, least, samples.exits) if least else np.ones(len(samples), dtype=np.int64)
     return np.equal.outer(np.arange(1, samples.exits + 1), exits)
 
 
 def _met(samples: Samples, left: np.ndarray, time_s: np.ndarray) -> TargetFigures:
-    """What comes of samples that left at these exits."""
+    """Figures of samples that left at these exits."""
     return TargetFigures(
         len(samples), float((left * time_s[:, None]).sum() / len(samples)), float(samples.correct[left.T].mean())
     )

@@ -1,4 +1,4 @@
-"""``fluidb dse``: the kind of the platform decides what is searched."""
+"""``fluidb dse``: the search that belongs to the kind of the platform."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def command(
     On a board, every design <T_R,T_P,T_C> that fits it counts. Prints the best one
     with its shares of the board and its throughput; with -o, writes design.json and
     fbcb.json, which the other commands read. Several networks or boards are all
-    combined, and searched for on a cluster of computers if asked to.
+    combined; --scheduler searches on a cluster of computers.
 
-    On an accelerator, finds what its persistent buffer should keep of a SuperNet, and
-    how large it should be (SUSHI, `fluidb docs sushi`); with -o, writes subgraphs.json
+    On an accelerator, finds the SubGraphs of a SuperNet for its persistent buffer, and
+    the size of this buffer (SUSHI, `fluidb docs sushi`); with -o, writes subgraphs.json
     and latency.json.
 
     On a cluster of devices, maps are cut into rows and layers fused into blocks

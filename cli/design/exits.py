@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...dse.exits.search import PlanResult
     from ...tables.exit_plan import PlanStep
 
-GUARD = "Protect the precision on other samples: a higher precision, e.g. 99.5%; or bound, for 95 % confidence."
+GUARD = "Protect the precision on other samples: keep a higher one, e.g. 99.5%; or bound, for 95 % confidence."
 TARGET = "A device of `fluidb platforms`, or a folder with times of the network with all its candidates."
 
 
@@ -111,7 +111,7 @@ def _text(planned: PlanResult, names: dict[str, str], title: str) -> Iterator[st
 
 
 def _step(step: PlanStep, planned: PlanResult, names: dict[str, str], dense: bool) -> str:
-    """A table that says what became of every candidate, and why."""
+    """A table of all candidates of a step, with the outcome of each."""
     from ...dse.exits.tabulate import goal_of
 
     plan = planned.plan

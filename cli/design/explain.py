@@ -1,4 +1,4 @@
-"""``fluidb explain``: what the folder holds decides what is explained."""
+"""``fluidb explain``: the explanation that belongs to the content of a folder."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def command(
     `fluidb docs explain` reads an example. Of SubGraphs: the layers of a SubNet with
     and without what is resident (`fluidb docs sushi`).
 
-    Of a partition over a cluster: who computes which rows of which block, what is
-    computed twice, who waits for whom, bytes on each link (`fluidb docs edgesp`).
+    Of a partition over a cluster: the rows of each block by device, rows that are
+    computed twice, waiting times, bytes on each link (`fluidb docs edgesp`).
     --plot draws rows by device over the depth.
     """
     from ...tables.latency import DESIGN_FILE, PARTITION_FILE, SUBGRAPHS_FILE

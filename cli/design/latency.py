@@ -84,7 +84,7 @@ def _times(made: LatencyTable) -> str:
 
 
 def _variant(made: LatencyTable, number: int) -> str:
-    """A variant as people call it."""
+    """Name of a variant on screen."""
     return f"width {made.widths[number % len(made.widths)]:g}" if made.widths else f"variant {number}"
 
 
@@ -98,7 +98,7 @@ against Equation (1), and by how much the stages behind take longer. Every pair 
 
 
 def _decisions(found: DecisionTable, points: Sequence[DecisionPoint]) -> Iterator[str]:
-    """Where splitting pays, and which batches fill the device."""
+    """Tables of the splits that pay, and of the batches that fill the device."""
     from ...tables.decisions import spans
 
     if points:

@@ -19,7 +19,7 @@ def command(
     latency: Annotated[str | None, option(LATENCY, "DURATION")] = None,
     groups: Annotated[int, option(GROUPS, min=1, max=64)] = 1,
     output: Annotated[Path | None, written("Write the latency table of the schedule here, for serve-sim.")] = None,
-    timeline: Annotated[Path | None, option("Write who works when, for ui.perfetto.dev (JSON).", "FILE")] = None,
+    timeline: Annotated[Path | None, option("Write the schedule for ui.perfetto.dev (JSON).", "FILE")] = None,
     images: Annotated[int | None, option("Images of the timeline.  [default: 8]", min=1, max=1000)] = None,
     force: Force = False,
     as_json: AsJson = False,

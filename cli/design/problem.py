@@ -1,4 +1,4 @@
-"""What `dse`, `pareto` and `codesign` search: the network, the board and the options of their command lines."""
+"""Options of `dse`, `pareto` and `codesign`: the network, the board and the search."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Layout = Literal[Batching.FLUID, Batching.ROW, Batching.COLUMN, Batching.FC, Ba
 """All but Equation (1) as printed: that is a reading of the paper, for ``papers/`` and Python."""
 
 SEARCH = "search"
-"""What stands for all values in place of one."""
+"""The word that stands for all sizes in place of one."""
 
 
 class Problem(NamedTuple):
@@ -52,7 +52,7 @@ class Space:
     max_lut: Annotated[str | None, option("LUTs it may take: 76% or 166000LUTs.", "LIMIT")] = None
 
     def read(self, network: str | Network, platform: str, **given: Any) -> Problem:
-        """The search of a network on a board; ``given`` are further fields of ``SearchOptions``."""
+        """Read the search of a network on a board; ``given`` are further fields of ``SearchOptions``."""
         from ...dse import SearchOptions
         from ...formats import parse_bandwidth, validate
         from ...models import load_network
@@ -82,11 +82,11 @@ class Search(Space):
     ] = None
     backbone: Annotated[bool, flag("Leave out exits and heads.", "--backbone")] = False
     objective: Annotated[
-        Objective, option("What is best: GOP/s (Equation 2), latency at b = 1, energy, or GOP/s/W.", _GOALS)
+        Objective, option("Optimise GOP/s (Equation 2), latency at b = 1, energy, or GOP/s/W.", _GOALS)
     ] = Objective.GOP_S
 
     def read(self, network: str | Network, platform: str, **given: Any) -> Problem:
-        """The search, with its weights, and without exits and heads if so asked."""
+        """Read the search, with its weights, and without exits and heads if the backbone is asked for."""
         from ...models import load_network
 
         net = load_network(network) if isinstance(network, str) else network
@@ -94,7 +94,7 @@ class Search(Space):
         return super().read(net, platform, **given, **self._weighted(net))
 
     def _weighted(self, network: Network) -> dict[str, object]:
-        """The weights w_b that the user typed, or the batches that a simulation ran, read from its results."""
+        """The weights w_b that the user typed, or the batches of a simulation, read from its results."""
         from ...formats import InputError
 
         if self.weights is None or not self.weights.endswith(".json"):

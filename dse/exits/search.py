@@ -1,4 +1,4 @@
-"""Chooses the exits of a network for a device, a load and a precision, and writes the plan (paper 001, Section 6)."""
+"""Choice of the exits of a network for a device, a load and a precision, as a plan (PAME, Section 6)."""
 
 from __future__ import annotations
 
@@ -34,36 +34,16 @@ from .tabulate import expected_of, tabulate_pattern, tabulate_step, tabulate_tim
 
 
 class PlanResult(NamedTuple):
-    """A plan with all that belongs to it.
-
-    Attributes
-    ----------
-    plan : ExitPlan
-        Exits, thresholds, what is expected.
-    times : InferenceTime
-        Stage times of the device.
-    pattern : BatchingPattern
-        Moving samples of the log.
-    network : NetworkFile
-        The network with the exits.
-    latency : LatencyTable
-        Of that network, on the same hardware.
-    samples : Samples
-        The half of the log that did not choose, at the chosen exits.
-    log : Log
-        The half that chose.
-    unguarded : PlanFigures or None
-        Without the guard, what is expected on the half that chose; ``None`` if there is no guard, or no exit without.
-    """
+    """A plan with all that belongs to it."""
 
     plan: ExitPlan
     times: InferenceTime
     pattern: BatchingPattern
-    network: NetworkFile
-    latency: LatencyTable
-    samples: Samples
-    log: Log
-    unguarded: PlanFigures | None
+    network: NetworkFile  # with the exits
+    latency: LatencyTable  # of that network, on the same hardware
+    samples: Samples  # the half of the log that did not choose, at the chosen exits
+    log: Log  # the half that chose
+    unguarded: PlanFigures | None  # expected without the guard; None if there is no guard, or no exit without it
 
 
 def times_of(file: NetworkFile, path: Path, target: str) -> LatencyTable:
@@ -133,7 +113,7 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
 
 
 def _unguarded(log: Log, stage_s: Floats, goal: ExitGoal) -> PlanFigures | None:
-    """What is expected without the guard."""
+    """Figures that are expected without the guard."""
     choice = choose_exits(log, stage_s, goal.unguarded)
     if not choice.exits:
         return None
@@ -185,7 +165,7 @@ def _check(names: list[str], table: LatencyTable, samples: Samples, goal: ExitGo
 
 
 def _nearest_miss(step: ChoiceStep, names: list[str], goal: ExitGoal) -> str:
-    """Why no candidate is left, by the one that came nearest."""
+    """The fault if no candidate is left: the reason of the one that came nearest."""
     slow = [found for found in step.verdicts if found.outcome == "slow"]
     if slow:
         nearest = min(slow, key=lambda found: found.slow_share or 0.0)

@@ -99,7 +99,7 @@ def _sizes(sizes: Sizes) -> Iterator[str]:
 
 
 def content(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
-    """What ``--json`` prints of a design."""
+    """The JSON of a design."""
     from ....dse.npu.objectives import OBJECTIVES
 
     best, *others = design.ranking
@@ -153,7 +153,7 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
 
 
 def _stays(design: DesignTable) -> str | None:
-    """What the persistent buffer holds, if there is one."""
+    """Content of the persistent buffer, if there is one."""
     from ....dse.npu.workload import fetched_shares
 
     options, board = design.options, design.platform
