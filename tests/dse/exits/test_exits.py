@@ -219,6 +219,14 @@ def test_a_log_that_does_not_fit_is_one_clear_line() -> None:
         assert line.startswith(fault)
 
 
+def test_thresholds_to_try_reach_the_choice(tmp_path: Path, fluidb: Run) -> None:
+    write_samples(drawn(), tmp_path / "log.npz")
+    done = fluidb("exits", *BERT, "--samples", "log.npz", "--batch", 16, "--thresholds", "0.5..0.95", "--json")
+    assert json.loads(done.stdout)["confidences"] == [round(0.5 + step / 20, 2) for step in range(10)]
+    (line,) = lines(fluidb("exits", *BERT, "--samples", "log.npz", "--batch", 16, "--thresholds", "0.5,1.5"))
+    assert "thresholds: expected confidences from 0 to 1, found 1.5" in line
+
+
 def test_without_a_candidate_the_nearest_miss_is_told(tmp_path: Path, fluidb: Run) -> None:
     write_samples(drawn(), tmp_path / "log.npz")
     common = ["exits", *BERT, "--samples", "log.npz", "--batch", 16, "-o", "plan"]
