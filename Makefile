@@ -104,7 +104,7 @@ pictures: $(VENV)/ready
 	$(BIN)/fluidb dse ofa_mobilenet_v3 sushi-zcu104 --persistent search -o $(PICTURES)/mbv3
 	$(BIN)/fluidb explain $(PICTURES)/mbv3 --plot docs/images/subgraphs.svg --force
 	$(BIN)/fluidb compare website/gallery.toml -o $(PICTURES)/compared --plot docs/images/compare.svg --force
-	$(BIN)/fluidb models exits alexnet_cifar10 --edgesp -o $(PICTURES)/net.toml
+	$(BIN)/fluidb models exits alexnet_cifar10 --at edgesp -o $(PICTURES)/net.toml
 	$(BIN)/fluidb dse $(PICTURES)/net.toml edgesp-a --devices 6 -o $(PICTURES)/six
 	$(BIN)/fluidb explain $(PICTURES)/six --plot docs/images/partition.svg --force
 	$(CHROMIUM) --headless --no-sandbox --hide-scrollbars --window-size=850,1100 \

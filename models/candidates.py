@@ -1,4 +1,4 @@
-"""Exit candidates: where a network could have exits, with the bridge and head of each (paper 001, Section 5.1)."""
+"""Exit candidates: places of possible exits, with the bridge and head of each (PAME, Section 5.1)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ..formats import validate
 from .platform import Platform
 
 MAX_BATCH = 512
-"""Largest b_max."""
+"""Largest batch of a latency table."""
 
 MAX_STAGES = 1000
 MAX_CELL_S = 1e6

@@ -1,8 +1,8 @@
-"""Which exits a network gets, and with which thresholds: the choice of PAME (paper 001, Section 6), on plain arrays.
+"""Choice of the exits of a network and of their thresholds (PAME, Section 6), on plain arrays.
 
-Everything here takes two things. The *log* says how sure a network would have been at every candidate, and how good
-each answer would have been. The *stage times* T(a, b, B) say how long a device takes from candidate a to candidate b
-with a batch of B. Search and run time choose with the same functions, because a policy that adapts chooses again.
+The inputs are two. The *log* holds the confidence and the score of the answer of each sample at every candidate. The
+*stage times* T(a, b, B) are those of a device from candidate a to candidate b with a batch of B. Search and run time
+choose with the same functions, because a policy that adapts chooses again.
 
 Places are counted as exits are: 0 is the input, 1..K are the candidates, K + 1 is the end of the network.
 """
@@ -18,14 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tables.exit_plan import Outcome
+from ..traffic.measures import CONFIDENCE
 from ..traffic.samples import Samples
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-CONFIDENCES = (*(step / 100 for step in range(50, 95, 5)), 0.99)
-"""The ten confidence thresholds that are tried (Section 6.1). The paper does not print them. Its thresholds lie 0.05
-apart (Section 7.6), and its earliest candidates keep the precision but are slow, so the last one is high."""
 
 COUNTS = 10
 """Count thresholds that are tried where an answer has several principal values: ten equal fractions of their number."""
@@ -38,22 +35,13 @@ ONE_SIDED_95 = 1.6448536269514722
 
 
 class Log(NamedTuple):
-    """What a network with K candidates would have answered to N samples.
+    """Answers of a network with K candidates to N samples."""
 
-    Attributes
-    ----------
-    confidences : (N, K, M) ndarray of float64
-        For each count threshold, the confidence threshold up to which the sample would leave at the candidate.  That
-        is the m-th largest principal value if m of them must reach the threshold (Section 5.3).
-    scores : (N, K + 1) ndarray of float64
-        How good the answer is at each candidate and at the end, in [0, 1]; 0 or 1 if answers are right or wrong.
-    counts : (M,) ndarray of int64
-        Principal values that must reach the confidence threshold.  A classification has one value: M = 1.
-    """
-
+    # (N, K, M), for each count threshold m the m-th largest principal value of the sample at the candidate: the highest
+    # confidence threshold with which it leaves (Section 5.3)
     confidences: Floats
-    scores: Floats
-    counts: Ints
+    scores: Floats  # (N, K + 1), of the answers at each candidate and at the end, in [0, 1]; 0 or 1 if wrong or right
+    counts: Ints  # (M,), principal values that must reach the confidence threshold; a classification has one: M = 1
 
     @property
     def candidates(self) -> int:
@@ -67,39 +55,20 @@ class Log(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExitGoal:
-    """What a choice must keep.
+    """Requirements of a choice."""
 
-    Attributes
-    ----------
-    batch : int
-        Samples of a batch, n.
-    precision : float
-        Share of the network's own precision that must be kept, eta.
-    slow : float
-        Share of batches that may take longer than without exits, tau_l.
-    width : int
-        Width of a bin of the batching-pattern matrix, v.
-    gain : float
-        Share of the time of the remaining stage that a later exit must save, g.
-    posterior : {"observed", "literal"}
-        How later exits are judged.  *observed*: by the (1 - tau_l) quantile of the batches that get there, and batch
-        by batch.  *literal*: by the largest batch for which the exit before was not slow, as the paper can also be
-        read; Equation 3 then holds for nearly every exit, and batches are not looked at.
-    guard : float or "bound", optional
-        Protects the precision on samples that are not in the log: a higher precision that must be kept on the log, or
-        the requirement that the precision holds with 95 % confidence.
-    confidences : tuple of float
-        Confidence thresholds that are tried, ascending; minus the entropies where samples have these.
-    """
-
-    batch: int
-    precision: float = 0.99
-    slow: float = 0.02
-    width: int = 1
-    gain: float = 0.02
+    batch: int  # samples of a batch, n
+    precision: float = 0.99  # share of the network's own precision that must be kept, eta
+    slow: float = 0.02  # share of batches that may take longer than without exits, tau_l
+    width: int = 1  # of a bin of the batching-pattern matrix, v
+    gain: float = 0.02  # share of the time of the remaining stage that a later exit must save, g
+    # "observed": judge later exits by the (1 - tau_l) quantile of the batches that get there, and batch by batch.
+    # "literal", as the paper can also be read: by the largest batch for which the exit before was not slow; Equation 3
+    # then holds for nearly every exit, and single batches do not count.
     posterior: Literal["observed", "literal"] = "observed"
+    # protects the precision on samples that are not in the log: a higher precision on the log, or 95 % confidence
     guard: float | Literal["bound"] | None = None
-    confidences: tuple[float, ...] = CONFIDENCES
+    confidences: tuple[float, ...] = CONFIDENCE.searched  # thresholds to try, ascending; minus the entropies
 
     @property
     def bins(self) -> int:
@@ -118,76 +87,34 @@ class ExitGoal:
 
 
 class Setting(NamedTuple):
-    """Thresholds of a candidate, and what they do.
+    """Thresholds of a candidate, and their effect."""
 
-    Attributes
-    ----------
-    confidence : float
-        Confidence threshold: a sample leaves if it reaches it.
-    column : int
-        Place of the count threshold in ``Log.counts``.
-    exits : int
-        Samples of the log that leave here.
-    precision : float
-        Precision of all exits together, as a share of the network's own (Equation 1).
-    """
-
-    confidence: float
-    column: int
-    exits: int
-    precision: float
+    confidence: float  # a sample leaves if it reaches this threshold
+    column: int  # of the count threshold in Log.counts
+    exits: int  # samples of the log that leave here
+    precision: float  # of all exits together, as a share of the network's own (Equation 1)
 
 
 class CandidateVerdict(NamedTuple):
-    """What became of a candidate in a step, and why.
+    """Outcome of a candidate in a step; an imprecise one has no fields after ``setting``."""
 
-    Attributes
-    ----------
-    candidate : int
-        Counted from 1.
-    outcome : Outcome
-        Whether it was taken, or why not.
-    setting : Setting
-        Its thresholds; if none keep the precision, those that come nearest.
-    pattern : (h + 1,) ndarray of int64, optional
-        Its row of the batching-pattern matrix, C[i, j] (Section 6.3.2): batches of which ceil(samples that move on / v)
-        is j.  ``None`` if it is imprecise, as are the next two.
-    time_s : (h + 1,) ndarray of float64, optional
-        Its row of the inference-time matrix, t[i, j] (Section 6.3.1).
-    slow_share : float, optional
-        Share of batches that would take longer than without it.
-    value_s : float, optional
-        What is minimised: the average latency (Equation 2) for the first exit, else the longest (Equation 3).
-    """
-
-    candidate: int
+    candidate: int  # counted from 1
     outcome: Outcome
-    setting: Setting
+    setting: Setting  # if no thresholds keep the precision, those that come nearest
+    # (h + 1,), row of the batching-pattern matrix, C[i, j] (Section 6.3.2): batches whose moving samples fill j bins
     pattern: Ints | None = None
-    time_s: Floats | None = None
-    slow_share: float | None = None
-    value_s: float | None = None
+    time_s: Floats | None = None  # (h + 1,), row of the inference-time matrix, t[i, j] (Section 6.3.1)
+    slow_share: float | None = None  # of batches that would take longer than without it
+    value_s: float | None = None  # minimised: average latency (Equation 2) at the first exit, else longest (Equation 3)
 
 
 class ChoiceStep(NamedTuple):
-    """One round of the choice: the candidates behind the last exit, judged together.
+    """One round of the choice: the candidates behind the last exit, judged together."""
 
-    Attributes
-    ----------
-    after : int
-        The last exit that was taken; 0 in the first step.
-    batch : int
-        Samples that start the stage behind it, n_in.
-    limit_s : float
-        Time without another exit: t_0 in the first step, T(a, N, n_in) later.
-    verdicts : tuple of CandidateVerdict
-        One for each candidate behind ``after`` that was allowed.
-    """
-
-    after: int
-    batch: int
-    limit_s: float
-    verdicts: tuple[CandidateVerdict, ...]
+    after: int  # the last exit that was taken; 0 in the first step
+    batch: int  # samples that start the stage behind it, n_in
+    limit_s: float  # without another exit: t_0 in the first step, T(a, N, n_in) later
+    verdicts: tuple[CandidateVerdict, ...]  # one for each candidate behind it that was allowed
 
     @property
     def taken(self) -> CandidateVerdict | None:
@@ -197,56 +124,28 @@ class ChoiceStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExitChoice:
-    """Exits with their thresholds, and how they were found.
+    """Exits with their thresholds, and the steps of their choice."""
 
-    Attributes
-    ----------
-    exits : tuple of int
-        The candidates that were taken, in order of depth; empty if there is none.
-    settings : tuple of Setting
-        Thresholds of each.
-    steps : tuple of ChoiceStep
-        All rounds; in the last one nothing was taken, unless no batch may move on behind what it took.
-    ended : {"none left", "all leave"}
-        Which of the two terminations of Section 6.4 ended the choice.
-    """
-
-    exits: tuple[int, ...]
+    exits: tuple[int, ...]  # candidates that were taken, in order of depth
     settings: tuple[Setting, ...]
-    steps: tuple[ChoiceStep, ...]
-    ended: Literal["none left", "all leave"]
+    steps: tuple[ChoiceStep, ...]  # in the last one nothing was taken, unless all samples leave at the exit it took
+    ended: Literal["none left", "all leave"]  # the two terminations of Section 6.4
 
 
 class LogReplay(NamedTuple):
-    """A log that ran through chosen exits in whole batches, one after the other.
+    """Figures of a log that ran through chosen exits in whole batches, one after the other."""
 
-    Attributes
-    ----------
-    average_s, tail_s : float
-        Mean latency of a sample, and mean over batches of the latency of the last sample.
-    original_s : float
-        Latency of a batch without exits, t_0.
-    slow_share : float
-        Share of batches that took longer than that.
-    precision : float
-        Precision as a share of the network's own.
-    exit_shares : (E + 1,) ndarray of float64
-        Share of samples that leave at each exit, and at the end.
-    moving : (E, batches) ndarray of int64
-        Samples of each batch that move on behind each exit.
-    """
-
-    average_s: float
-    tail_s: float
-    original_s: float
-    slow_share: float
-    precision: float
-    exit_shares: Floats
-    moving: Ints
+    average_s: float  # mean latency of a sample
+    tail_s: float  # mean over batches of the latency of the last sample
+    original_s: float  # latency of a batch without exits, t_0
+    slow_share: float  # of batches that took longer than that
+    precision: float  # as a share of the network's own
+    exit_shares: Floats  # (E + 1,), of samples that leave at each exit, and at the end
+    moving: Ints  # (E, batches), samples of each batch that move on behind each exit
 
 
 def count_thresholds(values: int) -> Ints:
-    """Count thresholds that are tried for answers with this many principal values.
+    """Count thresholds to try for answers with this many principal values.
 
     Examples
     --------
@@ -257,7 +156,7 @@ def count_thresholds(values: int) -> Ints:
 
 
 def log_of(samples: Samples) -> Log:
-    """What a choice needs of samples: a confidence for each count threshold at every exit but the last."""
+    """The log of samples: a confidence for each count threshold at every exit but the last."""
     counts = count_thresholds(samples.values)
     places = range(1, samples.exits)
     columns = [[samples.confidence_at(place, int(count)) for count in counts] for place in places]
@@ -266,7 +165,7 @@ def log_of(samples: Samples) -> Log:
 
 
 def levels_of(log: Log, confidences: Sequence[float]) -> NDArray[np.uint8]:
-    """How many of the confidence thresholds each sample reaches: it leaves at all of these.
+    """Number of confidence thresholds that each sample reaches: it leaves at all of these.
 
     Shapes: returns (N, K, M).
     """
@@ -288,11 +187,11 @@ def find_setting(
     scores, end, number = log.scores[:, candidate - 1], log.scores[:, -1], len(goal.confidences)
     own = end.sum()
     gained = (scores - settled)[alive]
-    before = settled - goal.searched * end  # by sample, what must stay positive on average
+    before = settled - goal.searched * end  # by sample; must stay positive on average
     spread = (before[alive] + gained) ** 2 - before[alive] ** 2 if goal.guard == "bound" else None
 
     def leaving(level: NDArray[np.uint8], weights: Floats | None = None) -> Floats:
-        """By threshold, the sum over samples that leave."""
+        """Sum over samples that leave, by threshold."""
         return np.bincount(level, weights, number + 1)[::-1].cumsum()[::-1][1:]
 
     best: tuple[tuple[float, ...], Setting, bool] | None = None
@@ -315,7 +214,7 @@ def find_setting(
 
 
 def precision_margin(total: Floats, squares: Floats | None, end: Floats, goal: ExitGoal) -> Floats:
-    """By how much scores exceed what a goal keeps of the network's own; with the guard ``"bound"``, what is sure of it.
+    """Margin of summed scores over the score to keep; with the guard ``"bound"``, its lower 95 % confidence bound.
 
     Shapes: ``end`` (N,).
     """
@@ -337,7 +236,7 @@ def moving_on(staying: NDArray[np.bool_], batch: int) -> Ints:
 
 
 def pattern_row(moving: Ints, width: int, bins: int) -> Ints:
-    """A row of the batching-pattern matrix: how many batches have each number of moving samples (Section 6.3.2).
+    """A row of the batching-pattern matrix: batches by the number of samples that move on (Section 6.3.2).
 
     Shapes: ``moving`` (k,), returns (h + 1,).
     """

@@ -1,6 +1,6 @@
-"""Shares of the exits that meet a latency target, and the thresholds that give them (paper 004, Section 3.4).
+"""Shares of the exits that meet a latency target, and the thresholds that give them (EdgeSP, Section 3.4).
 
-Plain arrays only: how sure answers are is larger where they are surer (``traffic.measures``).
+Plain arrays only; confidences or entropies come with a sign by which surer is larger (``traffic.measures``).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 NEARLY = 1e-9
-"""A sum of shares that exceeds another by less is equal to it: it was rounded."""
+"""Tolerance of sums of shares, which are rounded."""
 
 
 def shares_of_latest(time_s: Floats, target_s: float) -> Floats:
-    """The most of the latest exit, then of the one before, and so on, within a mean time (Equation 5).
+    """The largest share of the latest exit, then of the one before, and so on, within a mean time (Equation 5).
 
     Shapes: ``time_s`` (E,), returns (E,).
     """
@@ -32,7 +32,7 @@ def shares_of_latest(time_s: Floats, target_s: float) -> Floats:
 
 
 def shares_of_best(time_s: Floats, accuracy: Floats, target_s: float) -> Floats:
-    """The highest sum of P_n A_n within a mean time.
+    """Shares with the highest sum of P_n A_n within a mean time.
 
     Shapes: ``time_s`` (E,), ``accuracy`` (E,), returns (E,).
     """
@@ -53,6 +53,7 @@ def shares_of_best(time_s: Floats, accuracy: Floats, target_s: float) -> Floats:
 def least_of_shares(sure: Floats, shares: Sequence[float] | Floats, *, literal: bool = False) -> list[float]:
     """The least value at each exit with which given shares of some samples leave.
 
+    ``literal`` drops the surest values before a later exit, as the paper's text says, not the samples that left.
     Shapes: ``sure`` (N, E - 1).
     """
     count, left, before, found = len(sure), np.zeros(len(sure), dtype=np.bool_), 0, []

@@ -15,7 +15,7 @@ from ..dse.npu.design import (
     write_design,
 )
 from ..dse.npu.fbcb import FbcbTable
-from ..dse.npu.search import SearchOptions, SearchResult, search
+from ..dse.npu.search import TOP, SearchOptions, SearchResult, search
 from ..formats import InputError, Table, check_free, make_folder, read_table
 from ..formats.sources import made_with
 from ..models import Network
@@ -26,26 +26,15 @@ from .workers import Workers, workers
 DesignRequest = tuple[Network, Board, SearchOptions]
 """A search: the network, the board, what is searched for."""
 
-Settings = dict[str, int | bool]
-"""The other arguments of :func:`.search.search` that its result depends on."""
-
 
 class SearchTable(Table):
-    """How a design in a folder of many was found, ``fluidb.search/1``: what its other files do not say.
-
-    Attributes
-    ----------
-    settings : dict of str to int or bool
-        Arguments of the search.
-    made_with : dict of str to str
-        Versions and digest of our own sources: what was found before an edit is no evidence after it.
-    """
+    """Record of the search of a design in a folder of many, ``fluidb.search/1``."""
 
     schema_name: ClassVar[str] = "fluidb.search/1"
     made_by: ClassVar[str] = "fluidb dse"
 
-    settings: Settings
-    made_with: dict[str, str]
+    top: int  # designs of the ranking
+    made_with: dict[str, str]  # versions and digest of our own sources, so that a search runs again after an edit
 
 
 class FoundDesign(NamedTuple):
@@ -61,7 +50,7 @@ def find_each(
     read: Callable[[DesignRequest], FoundDesign | None],
     keep: Callable[[DesignRequest, FoundDesign], None],
     at: Workers,
-    settings: Settings | None = None,
+    top: int = TOP,
 ) -> Iterator[tuple[int, FoundDesign | InputError]]:
     """Search for each of many networks and boards, except those whose design is kept already."""
     missing = []
@@ -71,7 +60,7 @@ def find_each(
             missing.append(index)
         else:
             yield index, kept
-    arguments = {**(settings or {}), "threads": at.threads}
+    arguments = {"top": top, "threads": at.threads}
     for which, outcome in at.map(_search, arguments, [asked[index] for index in missing], wide=True):
         index = missing[which]
         if isinstance(outcome, InputError):
@@ -94,7 +83,7 @@ def name_of(asked: DesignRequest) -> str:
 def design_each(
     asked: Sequence[DesignRequest],
     folder: Path | None = None,
-    settings: Settings | None = None,
+    top: int = TOP,
     *,
     replace: bool = False,
     scheduler: str | None = None,
@@ -106,7 +95,7 @@ def design_each(
     again = sorted({name for name in names if names.count(name) > 1})
     if again:
         raise InputError(f"expected every network and board once, by its name, found {again[0]} twice")
-    made = SearchTable(settings=settings or {}, made_with=made_with())
+    made = SearchTable(top=top, made_with=made_with())
 
     def read(item: DesignRequest) -> FoundDesign | None:
         return None if folder is None else _kept(folder / name_of(item), item, made)
@@ -125,7 +114,7 @@ def design_each(
     report = progress or (lambda _done, _total: None)
     report(0, len(asked))
     with workers(scheduler, threads) as at:
-        for index, outcome in find_each(asked, read, keep, at, settings):
+        for index, outcome in find_each(asked, read, keep, at, top):
             outcomes[index] = outcome
             report(len(outcomes), len(asked))
     return [outcomes[index] for index in range(len(asked))]

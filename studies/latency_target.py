@@ -1,4 +1,4 @@
-"""Thresholds with which a mean latency meets a target (paper 004, Section 3.4)."""
+"""Thresholds with which a mean latency meets a target (EdgeSP, Section 3.4)."""
 
 from __future__ import annotations
 
@@ -20,39 +20,23 @@ Preference = Literal["latest", "accuracy"]
 
 @dataclass(frozen=True, slots=True)
 class TargetExit:
-    """An exit under a latency target.
-
-    Attributes
-    ----------
-    name : str
-        Its name.
-    time_s : float
-        Time T_n of one sample, alone on the machine, that leaves here.
-    accuracy : float
-        Accuracy A_n of its answers to all samples that chose.
-    wanted_share : float
-        Share P_n of the samples that is to leave here.
-    threshold : Threshold or None
-        From which it leaves; ``None`` at the last exit.
-    chosen_share, checked_share : float
-        Share that leaves, of the samples that chose and of the others.
-    """
+    """An exit under a latency target."""
 
     name: str
-    time_s: float
-    accuracy: float
-    wanted_share: float
-    threshold: Threshold | None
-    chosen_share: float
-    checked_share: float
+    time_s: float  # T_n, of one sample, alone on the machine, that leaves here
+    accuracy: float  # A_n, of its answers to all samples that chose
+    wanted_share: float  # P_n, of the samples that is to leave here
+    threshold: Threshold | None  # None at the last exit
+    chosen_share: float  # that leaves, of the samples that chose
+    checked_share: float  # that leaves, of the others
 
 
 @dataclass(frozen=True, slots=True)
 class TargetFigures:
-    """What thresholds give on some samples: their number, the mean time of one alone, and the accuracy."""
+    """Figures of thresholds on some samples."""
 
     samples: int
-    mean_s: float
+    mean_s: float  # of a sample alone
     accuracy: float
 
 
@@ -67,9 +51,9 @@ class TargetThresholds:
     target_s : float
         Largest mean time, T_th.
     feasible : bool
-        Whether the first exit is fast enough; if not, every sample leaves there.
+        True if the first exit is fast enough; if not, every sample leaves there.
     measure : str
-        What the thresholds are: confidences or entropies.
+        Measure of the thresholds: confidence or entropy.
     exits : list of TargetExit
         All exits, the last included.
     chosen, checked : TargetFigures
@@ -87,7 +71,7 @@ class TargetThresholds:
 
 
 def meet_target(
-    table: AnyTable, samples: Samples | Path, target_s: float, *, by: Preference = "latest", literal: bool = False
+    table: AnyTable, samples: Samples | Path, target_s: float, *, objective: Preference = "latest"
 ) -> TargetThresholds:
     """Find the thresholds with which samples take a mean time of at most a target.
 
@@ -101,15 +85,13 @@ def meet_target(
         Its answers at every exit, or their file.
     target_s : float
         Largest mean time.
-    by : {"latest", "accuracy"}
-        Which shares of the exits are best: the most of the latest exit, or the highest sum of P_n A_n.
-    literal : bool
-        Whether thresholds follow the text of the paper as it is written (:func:`least_of_shares`).
+    objective : {"latest", "accuracy"}
+        The best shares of the exits: the most samples at the latest exit, or the highest sum of P_n A_n.
 
     Returns
     -------
     TargetThresholds
-        Thresholds, shares, and what they give.
+        Thresholds, shares, and their figures.
 
     Raises
     ------
@@ -135,8 +117,8 @@ def meet_target(
     time_s = latency.array()[0, 1:, 1]
     chose, others = found[slice(0, half)], found[slice(half, None)]
     accuracy = chose.correct.mean(axis=0, dtype=np.float64)
-    shares = shares_of_latest(time_s, target_s) if by == "latest" else shares_of_best(time_s, accuracy, target_s)
-    least = least_of_shares(chose.confidences[:, : last - 1], shares, literal=literal)
+    shares = shares_of_latest(time_s, target_s) if objective == "latest" else shares_of_best(time_s, accuracy, target_s)
+    least = least_of_shares(chose.confidences[:, : last - 1], shares)
     parts = [_left(part, least) for part in (chose, others)]
     thresholds = [*map(found.measure.threshold, least), None]
     return TargetThresholds(
@@ -163,13 +145,13 @@ def meet_target(
 
 
 def _left(samples: Samples, least: list[float]) -> np.ndarray:
-    """Whether each sample leaves at each exit."""
+    """Mask of the samples that leave at each exit."""
     exits = decide(samples.confidences, least, samples.exits) if least else np.ones(len(samples), dtype=np.int64)
     return np.equal.outer(np.arange(1, samples.exits + 1), exits)
 
 
 def _met(samples: Samples, left: np.ndarray, time_s: np.ndarray) -> TargetFigures:
-    """What comes of samples that left at these exits."""
+    """Figures of samples that left at these exits."""
     return TargetFigures(
         len(samples), float((left * time_s[:, None]).sum() / len(samples)), float(samples.correct[left.T].mean())
     )

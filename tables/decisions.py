@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ..formats import Strict, Table
-from .latency import MAX_BATCH
+from ..platforms.device import MAX_BATCH
 
 Bools = NDArray[np.bool_]
 

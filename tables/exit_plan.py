@@ -1,4 +1,4 @@
-"""The exits that were chosen for a network: the plan, and the two matrices that it was made from (paper 001, Fig. 7).
+"""The exits that were chosen for a network: the plan, and the two matrices that it was made from (PAME, Fig. 7).
 
 The matrices are files of their own, because they change for different reasons: the inference times with the device, the
 batching pattern with the load. The plan names both by digest, so that a plan whose matrix was replaced is refused.
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ..formats import Strict, Table, check_beside, check_folder, read_table
+from ..platforms.device import MAX_BATCH
 from ..traffic.measures import ENTROPY
-from .latency import LATENCY_FILE, MAX_BATCH, MAX_S
+from .latency import LATENCY_FILE, MAX_S
 
 EXITS_FILE, TIMES_FILE, PATTERN_FILE = "exits.json", "inference_time.json", "batching_pattern.json"
 NETWORK_FILE, SAMPLES_FILE = "network.toml", "samples.npz"
@@ -23,8 +24,8 @@ PLAN_FILES = {EXITS_FILE, TIMES_FILE, PATTERN_FILE, NETWORK_FILE, SAMPLES_FILE, 
 """All files that the folder of a plan may hold."""
 
 Outcome = Literal["taken", "imprecise", "slow", "no gain", "longer"]
-"""What became of a candidate: taken; no thresholds keep the precision; too many batches would be slower than without
-it; its stage would not pay (Equation 3); or it would have done, but another one is better."""
+"""Outcome of a candidate: taken; no thresholds keep the precision; too many batches would be slower than without it; it
+saves too little time (Equation 3); or it meets all requirements, but another one is faster."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Level = Annotated[float, Field(ge=0, le=ENTROPY.values.high)]
@@ -45,28 +46,17 @@ class StageRow(Strict):
 class InferenceTime(Table):
     """Times of all stages that a network could be cut into, ``fluidb.inference-time/1``.
 
-    From them comes the inference-time matrix of every step (Section 6.3.1): ``exit_choice.time_row``.
-
-    Attributes
-    ----------
-    network, platform : str
-        Names of the network, without exits, and of what runs it.
-    candidates : list of str
-        Places 1..K: the layers that candidates follow. Place K + 1 is the end of the network.
-    b_max : int
-        Batch sizes covered.
-    rows : list of StageRow
-        For every pair of places.
+    ``exit_choice.time_row`` makes the inference-time matrix of a step from them (Section 6.3.1).
     """
 
     schema_name: ClassVar[str] = "fluidb.inference-time/1"
     made_by: ClassVar[str] = "fluidb exits"
 
-    network: str
+    network: str  # without exits
     platform: str
-    candidates: Annotated[list[str], Field(min_length=1)]
+    candidates: Annotated[list[str], Field(min_length=1)]  # places 1..K: layers before them; place K + 1 is the end
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)]
-    rows: list[StageRow]
+    rows: list[StageRow]  # for every pair of places
 
     @model_validator(mode="after")
     def _every_pair(self) -> Self:
@@ -91,24 +81,12 @@ class InferenceTime(Table):
 
 
 class PatternRow(Strict):
-    """A row of the batching-pattern matrix.
+    """A row of the batching-pattern matrix."""
 
-    Attributes
-    ----------
-    candidate : str
-        The layer that the candidate follows.
-    confidence : float
-        Its confidence threshold; where samples have entropies, the entropy up to which they leave.
-    count : int
-        Its count threshold: principal values that must reach the confidence threshold.
-    batches : list of int
-        C[i, j]: batches of which ceil(samples that move on / v) is j.
-    """
-
-    candidate: str
-    confidence: Level
-    count: Annotated[int, Field(ge=1)]
-    batches: list[Count]
+    candidate: str  # the layer that it follows
+    confidence: Level  # its threshold; of samples with entropies, the entropy up to which they leave
+    count: Annotated[int, Field(ge=1)]  # principal values that must reach the threshold
+    batches: list[Count]  # C[i, j]: batches of which ceil(samples that move on / v) is j
 
 
 class PatternStep(Strict):
@@ -119,56 +97,30 @@ class PatternStep(Strict):
 
 
 class BatchingPattern(Table):
-    """How many samples of each batch of a log move on, ``fluidb.batching-pattern/1`` (Section 6.3.2).
-
-    Attributes
-    ----------
-    network : str
-        Name of the network, without exits.
-    batch, width : int
-        Samples of a batch, n, and of a bin, v.
-    batches : int
-        Whole batches of the log, k.
-    steps : list of PatternStep
-        One for each step of the choice.
-    """
+    """Batches of a log by the number of samples that move on, ``fluidb.batching-pattern/1`` (Section 6.3.2)."""
 
     schema_name: ClassVar[str] = "fluidb.batching-pattern/1"
     made_by: ClassVar[str] = "fluidb exits"
 
-    network: str
-    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]
-    width: Annotated[int, Field(ge=1, le=MAX_BATCH)]
-    batches: Annotated[int, Field(ge=1)]
+    network: str  # without exits
+    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]  # samples, n
+    width: Annotated[int, Field(ge=1, le=MAX_BATCH)]  # samples of a bin, v
+    batches: Annotated[int, Field(ge=1)]  # whole batches of the log, k
     steps: list[PatternStep]
 
 
 class PlannedExit(Strict):
-    """An exit that was chosen.
+    """An exit that was chosen."""
 
-    Attributes
-    ----------
-    after : str
-        The layer that it follows.
-    place : int
-        Its number among the candidates, counted from 1.
-    confidence : float
-        A sample leaves if enough of its principal values reach this confidence; or entropy, where samples have these.
-    count : int
-        How many are enough; 1 for a classification.
-    rate : float
-        Share of samples that leave here.
-    """
-
-    after: str
-    place: Annotated[int, Field(ge=1)]
-    confidence: Level
-    count: Annotated[int, Field(ge=1)]
-    rate: Share
+    after: str  # the layer that it follows
+    place: Annotated[int, Field(ge=1)]  # among the candidates, counted from 1
+    confidence: Level  # its threshold; an entropy where samples have these
+    count: Annotated[int, Field(ge=1)]  # principal values that must reach the threshold; 1 for a classification
+    rate: Share  # of samples that leave here
 
 
 class PlanFigures(Strict):
-    """What a log gave in whole batches, one after the other (``exit_choice.replay_exits``)."""
+    """Figures of a log that ran in whole batches, one after the other (``exit_choice.replay_exits``)."""
 
     average_s: Time
     tail_s: Time
@@ -178,7 +130,7 @@ class PlanFigures(Strict):
 
 
 class CandidateRecord(Strict):
-    """What became of a candidate, and why (``exit_choice.Verdict``)."""
+    """Outcome of a candidate (``exit_choice.CandidateVerdict``)."""
 
     candidate: str
     outcome: Outcome
@@ -191,7 +143,7 @@ class CandidateRecord(Strict):
 
 
 class PlanStep(Strict):
-    """One step of the choice (``exit_choice.Step``)."""
+    """One step of the choice (``exit_choice.ChoiceStep``)."""
 
     after: Count
     batch: Annotated[int, Field(ge=1)]
@@ -200,51 +152,29 @@ class PlanStep(Strict):
 
 
 class ExitPlan(Table):
-    """Exits with their thresholds, and what they are expected to do: ``exits.json``, ``fluidb.exits/1``.
-
-    Attributes
-    ----------
-    network, platform : str
-        Names of the network, without exits, and of what runs it.
-    batch, width, precision, slow, gain, posterior, guard, confidences
-        What was asked for (``exit_choice.Goal``).
-    measure : str
-        What the samples have, and all thresholds of the plan are: confidences or entropies.
-    exits : list of PlannedExit
-        In order of depth.
-    samples_chosen, samples_checked : int
-        Samples of the half of the log that chose, and of the half that checked.
-    expected : PlanFigures
-        On the half that chose.
-    checked : PlanFigures
-        On the other half.
-    steps : list of PlanStep
-        What became of every candidate in every step.
-    ended : str
-        Which of the two terminations of Section 6.4 ended the choice.
-    """
+    """Exits with their thresholds and expected figures: ``exits.json``, ``fluidb.exits/1``."""
 
     schema_name: ClassVar[str] = "fluidb.exits/1"
     made_by: ClassVar[str] = "fluidb exits"
 
-    network: str
+    network: str  # without exits
     platform: str
-    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]
+    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]  # this and the next six: exit_choice.ExitGoal
     width: Annotated[int, Field(ge=1, le=MAX_BATCH)]
     precision: Share
     slow: Share
     gain: Share
     posterior: Literal["observed", "literal"]
     guard: Share | Literal["bound"] | None
-    measure: Literal["confidence", "entropy"] = "confidence"
-    confidences: list[Level]
-    exits: Annotated[list[PlannedExit], Field(min_length=1)]
-    samples_chosen: Annotated[int, Field(ge=1)]
-    samples_checked: Annotated[int, Field(ge=1)]
-    expected: PlanFigures
-    checked: PlanFigures
+    measure: Literal["confidence", "entropy"] = "confidence"  # of the samples, and of all thresholds of the plan
+    confidences: list[Level]  # thresholds that were tried
+    exits: Annotated[list[PlannedExit], Field(min_length=1)]  # in order of depth
+    samples_chosen: Annotated[int, Field(ge=1)]  # of the half of the log that chose
+    samples_checked: Annotated[int, Field(ge=1)]  # of the half that checked
+    expected: PlanFigures  # on the half that chose
+    checked: PlanFigures  # on the other half
     steps: list[PlanStep]
-    ended: Literal["none left", "all leave"]
+    ended: Literal["none left", "all leave"]  # the two terminations of Section 6.4
 
 
 def read_plan(folder: Path) -> ExitPlan:

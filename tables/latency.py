@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 
 from ..formats import SparseRecord, Table, check_beside, check_folder, read_table
 from ..models import MAX_WORK, Exit, Layer
-from ..platforms import device
+from ..platforms.device import MAX_BATCH, Lanes
 
 LATENCY_FILE, DESIGN_FILE, FBCB_FILE = "latency.json", "design.json", "fbcb.json"
 SUBGRAPHS_FILE, PARTITION_FILE = "subgraphs.json", "partition.json"
@@ -26,9 +26,6 @@ MADE_FROM = {
     "fluidb.partition/1": (PARTITION_FILE, "fluidb dse"),
 }
 """Tables that a latency table may be made from: the file beside it, and the command that writes it."""
-
-MAX_BATCH = device.MAX_BATCH
-"""Largest B_max."""
 
 MAX_S = 1e9
 """Longest pass through a network, thirty years; a longer one has a wrong unit."""
@@ -206,7 +203,7 @@ class LatencyTable(Table, SparseRecord):
     layers: list[LayerUse] = []
     peak_macs_per_s: Annotated[float | None, Field(ge=1e-6, le=1e24)] = None
     rows: list[LatencyRow]
-    lanes: device.Lanes = 1
+    lanes: Lanes = 1
     load: list[SecondsOrNone] | None = None
     gather_s: list[list[SecondsOrNone]] | None = None
     wake_up_s: SecondsOrNone | None = None

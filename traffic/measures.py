@@ -1,4 +1,4 @@
-"""Measures of how sure an answer is: confidence, and entropy (paper 004, Equation 4).
+"""Measures of how sure an answer is: confidence, and entropy (EdgeSP, Equation 4).
 
 Files, options and screens hold the measure itself.  Arrays hold it with its :attr:`~Measure.sign`, so that surer is
 larger everywhere else: a sample leaves where the value reaches the least value of the exit, whatever the measure.  A
@@ -39,7 +39,9 @@ class Measure:
     plural : str
         Its values, for faults.
     usual : tuple of float
-        Thresholds that are looked at where a user names none, the surest last.
+        Thresholds that a table shows where a user names none, the surest last.
+    searched : tuple of float
+        Thresholds that a search of exits tries where a user names none, the surest last.
     """
 
     name: Literal["confidence", "entropy"]
@@ -48,6 +50,7 @@ class Measure:
     reached: str
     plural: str
     usual: tuple[float, ...]
+    searched: tuple[float, ...]
 
     def fits(self, threshold: Threshold) -> bool:
         """Whether it is a threshold of this measure."""
@@ -70,11 +73,16 @@ class Measure:
 
 CONFIDENCE = Measure(
     "confidence", Number(np.float64, 0, 1, "a confidence from 0 to 1"), 1, ">=", "confidences from 0 to 1",
-    (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99),
+    usual=(0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99),  # as many as a line of a table has room for
+    searched=(0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.99),  # PAME's ten
 )  # fmt: skip
+"""PAME tries ten confidence thresholds (Section 6.1) but does not print them.  They lie 0.05 apart (Section 7.6); its
+earliest candidates keep the precision but are slow, so the last one is high."""
+
+_ENTROPIES = (1.5, 1.0, 0.7, 0.5, 0.3, 0.1, 0.03)
 ENTROPY = Measure(
     "entropy", Number(np.float64, 0, 25, "an entropy in nats, from 0 to 25"), -1, "<=", "entropies from 0 to 25 nats",
-    (1.5, 1.0, 0.7, 0.5, 0.3, 0.1, 0.03),
+    usual=_ENTROPIES, searched=_ENTROPIES,
 )  # fmt: skip
 """H = -sum y log y over the classes, with the sign that Equation (4) leaves out; at most the logarithm of their number,
 which is below 25 for all that fit a memory."""

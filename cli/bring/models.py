@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ...models.supernets import Family, Listing, SubNetSize
 
 FORMATS = "auto (by how FILE ends), onnx or scalesim (`fluidb docs import-networks`, `fluidb docs import-onnx`)."
+AT = "Candidates, as H13 or as layers, all if not given; or edgesp: exits at 1/2 and 3/4 of the work."
 HEAD = "Head of these exits: msdnet, pool-linear, token-linear, linear or none; else what fits."
 EXITS = "Exits to add: how many, at block boundaries near equal shares of MACs; or layers."
 
@@ -242,19 +243,18 @@ def import_(
 def exits_(
     network: NetworkName,
     output: Annotated[Path, written("The network file to write.", "OUT.toml")],
-    at: Annotated[str | None, option("Candidates, as H13 or as layers; all if not given.", "H1,H4,..")] = None,
+    at: Annotated[str | None, option(AT, "H1,H4,..|edgesp")] = None,
     rates: Annotated[str | None, option("Share of samples that leave at each; 0 if not given.", "R1,R2,..")] = None,
-    edgesp: Annotated[bool, flag("EdgeSP's two branches instead, at half and three quarters.", "--edgesp")] = False,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a network with exits at some of its candidates.
 
     It is an ordinary network, which dse, latency and serve-sim take. `fluidb
-    exits` chooses among the candidates (`fluidb docs exits`). --edgesp needs no
-    candidates; its rates are 0.4,0.4 if not given.
+    exits` chooses among the candidates (`fluidb docs exits`). --at edgesp needs
+    no candidates; its rates are 0.4,0.4 if not given.
     """
-    from ...formats import InputError, check_free, write_file
+    from ...formats import check_free, write_file
     from ...models.branches import RATES, with_branches
     from ...models.candidates import with_exits
     from ...models.loader import build_network, read_network_file
@@ -262,10 +262,11 @@ def exits_(
 
     file, path = read_network_file(network)
     check_free(output, force, apart=[path])
-    if edgesp and at is not None:
-        raise InputError("--at: --edgesp has its own places; leave one of the two out")
     shares = numbers(rates, "--rates", float, "0.3,0.3")
-    made = with_branches(file, path, shares or RATES) if edgesp else with_exits(file, path, names(at), shares or None)
+    if at == "edgesp":
+        made = with_branches(file, path, shares or RATES)
+    else:
+        made = with_exits(file, path, names(at), shares or None)
     net = build_network(made, path)
     write_file(output, network_text(made), replace=force)
     record = {"output": output, **_record(net)}

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-import typer
-
-from ..options import AsJson, TableFolder, argument, duration, flag, option
+from ..options import AsJson, TableFolder, argument, duration, option
 from ..render import facts, ms, percent, plain, show, table
 
-BY = "What is best: latest, the most of the latest exit; or accuracy, by exit."
-LITERAL = "Drop the surest values, not the samples that left, as the paper's text says."
+OBJECTIVE = "Best shares: the most samples at the latest exit, or the highest accuracy."
 
 
 def command(
     directory: TableFolder,
     target: Annotated[str, argument("Largest mean latency of a sample that runs alone.", "DURATION")],
     samples: Annotated[Path, option("Confidences or entropies, and answers, at every exit.", "FILE")],
-    by: Annotated[str, option(BY, "latest|accuracy")] = "latest",
-    literal: Annotated[bool, flag(LITERAL, "--literal")] = False,
+    objective: Annotated[Literal["latest", "accuracy"], option(OBJECTIVE)] = "latest",
     as_json: AsJson = False,
 ) -> None:
     """Find the thresholds that meet a latency target.
@@ -31,18 +27,16 @@ def command(
     from ...studies.latency_target import meet_target
     from ...traffic.measures import show_threshold
 
-    if by not in ("latest", "accuracy"):
-        raise typer.BadParameter(f"--by: expected latest or accuracy, found {by}")
     target_s = duration(target, "DURATION")
     assert target_s is not None
-    found = meet_target(directory, samples, target_s, by="latest" if by == "latest" else "accuracy", literal=literal)
+    found = meet_target(directory, samples, target_s, objective=objective)
     thresholds = [item.threshold for item in found.exits[:-1] if item.threshold is not None]
     first = found.exits[0]
     late = None if found.feasible else f"{ms(target_s)} is less than exit 1 takes, {ms(first.time_s)}: all leave there"
     about = facts(
         {
             "network": f"{found.network} on {found.platform}",
-            "target": f"{ms(target_s)} on average, by {by}{' and the literal text' if literal else ''}",
+            "target": f"{ms(target_s)} on average, by {objective}",
             "not feasible": late,
             "thresholds": f"--threshold {','.join(map(str, thresholds))} ({found.measure})" if thresholds else "none",
         }
@@ -68,5 +62,5 @@ def command(
         table(["exit", "time", "accuracy", "wanted", found.measure, "leave", "leave of others"], exits),
         table(["samples", "", "mean latency", "accuracy"], halves),
     ]
-    record = {"design": directory, "samples": samples, "by": by, "literal": literal, **plain(found)}
+    record = {"design": directory, "samples": samples, "objective": objective, **plain(found)}
     show(as_json, "fluidb.target-output/1", record, text)

@@ -1,1 +1,1 @@
-"""Commands of design time, and of what is designed for: networks and boards."""
+"""Commands of design time."""

@@ -26,9 +26,9 @@ def command(
 ) -> None:
     """Search and simulate in turn until the design fits its traffic.
 
-    Each search counts the batches that the simulation before it saw; the last one
-    finds the design that was simulated. Says what this design gains over one
-    searched with all weights 1, on the same requests.
+    Each search weights batch sizes by the simulation before it; the last one finds
+    the design that was simulated. Prints the gain of this design over one searched
+    with all weights 1, on the same requests.
     """
     from ...dse.npu.design import check_output, write_design
     from ...studies.codesign import codesign

@@ -34,12 +34,12 @@ def command(
 
     On a board, every design <T_R,T_P,T_C> that fits it counts. Prints the best one
     with its shares of the board and its throughput; with -o, writes design.json and
-    fbcb.json, which the other commands read. Several networks and boards are
-    searched in all pairs; --scheduler spreads them over a cluster of computers.
+    fbcb.json, which the other commands read. Several networks or boards are all
+    combined; --scheduler searches on a cluster of computers.
 
-    On an accelerator, finds the SubGraph of a SuperNet that its persistent buffer
-    should keep, and the buffer's size (SUSHI, `fluidb docs sushi`); with -o, writes
-    subgraphs.json and latency.json.
+    On an accelerator, finds the SubGraphs of a SuperNet for its persistent buffer, and
+    the size of this buffer (SUSHI, `fluidb docs sushi`); with -o, writes subgraphs.json
+    and latency.json.
 
     On a cluster of devices, maps are cut into rows and layers fused into blocks
     (EdgeSP, `fluidb docs edgesp`); with -o, writes partition.json and latency.json.

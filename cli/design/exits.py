@@ -6,19 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from ..options import AsJson, Force, argument, flag, numbers, option, written
+from ..options import AsJson, Force, ThresholdsTried, argument, option, tried_thresholds, written
 from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
-    from ...dse.exits.reference import Reference
     from ...dse.exits.search import PlanResult
     from ...tables.exit_plan import PlanStep
 
-GUARD = "Protect the precision on other samples: a higher precision, e.g. 99.5%; or bound, for 95 % confidence."
+GUARD = "Protect the precision on other samples: keep a higher one, e.g. 99.5%; or bound, for 95 % confidence."
 TARGET = "A device of `fluidb platforms`, or a folder with times of the network with all its candidates."
-POSTERIOR = "How later exits are judged: observed or literal (`fluidb docs exits`)."
 
 
 def command(
@@ -29,15 +25,8 @@ def command(
     precision: Annotated[str, option("Share of the network's precision to keep.", "SHARE")] = "99%",
     slow: Annotated[str, option("Share of batches that may take longer than without exits.", "SHARE")] = "2%",
     guard: Annotated[str | None, option(GUARD, "SHARE|bound")] = None,
-    width: Annotated[int, option("Width of a bin of the batching-pattern matrix.")] = 1,
     gain: Annotated[str, option("Share of the rest of its time that a later exit must save.", "SHARE")] = "2%",
-    posterior: Annotated[str, option(POSTERIOR)] = "observed",
-    thresholds: Annotated[
-        str | None, option("Thresholds to try, the surest last; usual ones if not given.", "P,P,...")
-    ] = None,
-    exhaustive: Annotated[
-        bool, flag("Compare with the best of all choices of one or two exits.", "--exhaustive")
-    ] = False,
+    thresholds: ThresholdsTried = None,
     output: Annotated[Path | None, written("The folder to write.")] = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -48,37 +37,33 @@ def command(
     few batches slower (PAME, `fluidb docs exits`). The folder gets the plan, its two
     matrices, the network with its exits, and its latency table for serve-sim.
     """
-    from ...dse.exits.reference import best_exits
     from ...dse.exits.search import check_plan_folder, plan_exits, times_of, write_plan
-    from ...dse.exits.tabulate import goal_of
     from ...models.candidates import find_candidates
     from ...models.loader import read_network_file
-    from ...rules.exit_choice import CONFIDENCES, ExitGoal
-    from ...traffic.measures import CONFIDENCE
+    from ...rules.exit_choice import ExitGoal
     from ...traffic.samples import read_samples
 
-    if posterior not in ("observed", "literal"):
-        raise typer.BadParameter(f"--posterior: expected observed or literal, found {posterior}")
     if output is not None:
         check_plan_folder(output, replace=force)
-    tried, log = numbers(thresholds, "--thresholds", float, "0.5,0.7,0.9"), read_samples(samples)
-    usual = CONFIDENCES if log.measure is CONFIDENCE else log.measure.usual
+    tried, log = tried_thresholds(thresholds), read_samples(samples)
     goal = ExitGoal(
-        batch, _share(precision, "--precision"), _share(slow, "--slow", "2%"), width, _share(gain, "--gain", "2%"),
-        "observed" if posterior == "observed" else "literal",
-        "bound" if guard == "bound" else _share(guard, "--guard"), tuple(tried) or usual,
-    )  # fmt: skip
+        batch,
+        precision=_share(precision, "--precision"),
+        slow=_share(slow, "--slow", "2%"),
+        gain=_share(gain, "--gain", "2%"),
+        guard="bound" if guard == "bound" else _share(guard, "--guard"),
+        confidences=log.measure.searched if tried is None else tried,
+    )
     file, path = read_network_file(network)
     planned = plan_exits(file, path, times_of(file, path, target), log, goal)
-    best = best_exits(planned.log, planned.times.array(), goal_of(planned.plan)) if exhaustive else None
     if output is not None:
         write_plan(planned, output, replace=force)
     names = {item.after: item.name for item in find_candidates(file, path)}
-    text = _text(planned, best, names, file.title)
+    text = _text(planned, names, file.title)
     levels = ",".join(f"{item.confidence:g}" for item in planned.plan.exits)
     served = f"--samples {output}/samples.npz --threshold {levels}"
     then = f"; next: fluidb serve-sim {output} {served} --trace FILE --slo 200ms"
-    show(as_json, "fluidb.exits-output/1", _record(planned, best, output), text, output, then)
+    show(as_json, "fluidb.exits-output/1", _record(planned, output), text, output, then)
 
 
 def _share(text: str | None, name: str, example: str = "99%") -> Any:
@@ -87,28 +72,12 @@ def _share(text: str | None, name: str, example: str = "99%") -> Any:
     return None if text is None else parse_quantity(text, {"%": 1.0}, name, example, zero=True) / 100
 
 
-def _record(planned: PlanResult, best: Reference | None, output: Path | None) -> dict[str, Any]:
-    record = {"output": output, **planned.plan.model_dump(mode="json", exclude={"inputs"})}
-    record["expected_without_guard"] = planned.unguarded
-    if best is not None:
-        names, sign = planned.times.candidates, planned.samples.measure.sign
-        record["best"] = {
-            "exits": [
-                {
-                    "after": names[place - 1],
-                    "confidence": sign * item.confidence,
-                    "count": int(planned.log.counts[item.column]),
-                }
-                for place, item in zip(best.exits, best.settings, strict=True)
-            ],
-            "average_s": best.replayed.average_s,
-            "tail_s": best.replayed.tail_s,
-            "precision": best.replayed.precision,
-        }
-    return record
+def _record(planned: PlanResult, output: Path | None) -> dict[str, Any]:
+    plan = planned.plan.model_dump(mode="json", exclude={"inputs"})
+    return {"output": output, **plan, "expected_without_guard": planned.unguarded}
 
 
-def _text(planned: PlanResult, best: Reference | None, names: dict[str, str], title: str) -> Iterator[str]:
+def _text(planned: PlanResult, names: dict[str, str], title: str) -> Iterator[str]:
     plan = planned.plan
     expected, checked = plan.expected, plan.checked
     slow = f"at most {percent(plan.slow)} slow batches of {plan.batch}"
@@ -135,27 +104,14 @@ def _text(planned: PlanResult, best: Reference | None, names: dict[str, str], ti
         ("precision kept", "", percent(expected.precision), percent(checked.precision)),
     ]
     yield table(["in whole batches", "without exits", "samples that chose", "other samples"], rows)
-    found: dict[str, str | None] = {}
     if planned.unguarded is not None:
-        cost = expected.average_s / planned.unguarded.average_s - 1
-        found["the guard costs"] = (
-            f"{percent(cost)} of the average latency, {ms(planned.unguarded.average_s)} without it"
-        )
-    if best is not None:
-        places = [names[planned.times.candidates[place - 1]] for place in best.exits]
-        pairs = [
-            f"{name} at {planned.samples.measure.sign * item.confidence:g}"
-            for name, item in zip(places, best.settings, strict=True)
-        ]
-        above = expected.average_s / best.replayed.average_s - 1
-        found["best of one or two"] = f"{' and '.join(pairs)}: {ms(best.replayed.average_s)} on average"
-        found["this choice"] = f"{percent(above)} above it"
-    if found:
-        yield facts(found)
+        cost = percent(expected.average_s / planned.unguarded.average_s - 1)
+        without = ms(planned.unguarded.average_s)
+        yield facts({"the guard costs": f"{cost} of the average latency, {without} without it"})
 
 
 def _step(step: PlanStep, planned: PlanResult, names: dict[str, str], dense: bool) -> str:
-    """A table that says what became of every candidate, and why."""
+    """A table of all candidates of a step, with the outcome of each."""
     from ...dse.exits.tabulate import goal_of
 
     plan = planned.plan

@@ -29,8 +29,8 @@ def command(
     and without what is resident (`fluidb docs sushi`).
 
     Of a partition over a cluster: the rows of each block by device, rows that are
-    computed twice, waiting, bytes on each link (`fluidb docs edgesp`). --plot draws
-    rows by device over the depth.
+    computed twice, waiting times, bytes on each link (`fluidb docs edgesp`).
+    --plot draws rows by device over the depth.
     """
     from ...tables.latency import DESIGN_FILE, PARTITION_FILE, SUBGRAPHS_FILE
 

@@ -1,4 +1,4 @@
-"""``fluidb fbcb``: what the hardware's control block holds, and files for the hardware."""
+"""``fluidb fbcb``: the Fluid Batching Control Block of a design, and files for the hardware."""
 
 from __future__ import annotations
 

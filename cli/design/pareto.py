@@ -1,4 +1,4 @@
-"""``fluidb pareto``: what fewer resources cost."""
+"""``fluidb pareto``: the best designs with fewer resources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...dse.npu.pareto import Axis, Front, FrontPoint
 
 SHARES = (1.0, 0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.25, 0.1)
-"""Shares of the best objective for which the text says what they take."""
+"""Shares of the best objective for which the text lists the least resources."""
 
 AXES = "One or two of dsp, ram, lut, energy, latency; by default dsp,ram, or dsp if energy is the objective."
 
@@ -30,7 +30,7 @@ def command(
 ) -> None:
     """Find the designs that no other beats with fewer resources.
 
-    Prints what the designs take that reach some share of the best; --json has
+    Prints the least resources of designs that reach a share of the best; --json has
     the whole front.
     """
     from ...dse.npu.pareto import find_front

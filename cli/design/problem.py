@@ -1,12 +1,12 @@
-"""What `dse`, `pareto` and `codesign` search: the network, the board and the options of their command lines."""
+"""Options of `dse`, `pareto` and `codesign`: the network, the board and the search."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from ...dse.npu.choices import Batching, Objective
+from ...dse.npu.choices import MAX_DESIGN_BATCH, Batching, Objective
 from ..options import argument, choice, flag, numbers, option
 
 if TYPE_CHECKING:
@@ -36,9 +36,11 @@ BestBy = Annotated[
         f"[{'|'.join(GOALS)}|hit_ratio]",
     ),
 ]
+_Layout = Literal[Batching.FLUID, Batching.ROW, Batching.COLUMN, Batching.FC, Batching.NONE]
+"""All but Equation (1) as printed: that is a reading of the paper, for ``papers/`` and Python."""
 
 SEARCH = "search"
-"""What stands for all values in place of one."""
+"""The word that stands for all sizes in place of one."""
 
 
 class Problem(NamedTuple):
@@ -53,17 +55,16 @@ class Problem(NamedTuple):
 class Space:
     """The options that define which designs a search considers."""
 
-    batching: Annotated[Batching, option("How the engine lays out a batch.")] = Batching.FLUID
+    batching: Annotated[_Layout, option("How the engine lays out a batch.")] = Batching.FLUID
     stacking: Annotated[bool, option("Stackable PEs: k in {1/2, 1, 2}, or k = 1 only.")] = True
-    b_max: Annotated[int, option("Largest batch size B_max.", min=1, max=256)] = 8
+    b_max: Annotated[int, option("Largest batch size B_max.", min=1, max=MAX_DESIGN_BATCH)] = 8
     bandwidth: Bandwidth = None
-    memory_layers: Annotated[bool, option("Count the traffic of pooling layers.")] = True
     max_dsp: Annotated[str | None, option("DSPs a design may take: 80% or 720DSPs.", "LIMIT")] = None
     max_ram: Annotated[str | None, option("On-chip memory it may take: 80% or 15Mb.", "LIMIT")] = None
     max_lut: Annotated[str | None, option("LUTs it may take: 76% or 166000LUTs.", "LIMIT")] = None
 
     def read(self, network: str | Network, platform: str, **given: Any) -> Problem:
-        """The search of a network on a board; ``given`` are further fields of ``SearchOptions``."""
+        """Read the search of a network on a board; ``given`` are further fields of ``SearchOptions``."""
         from ...dse import SearchOptions
         from ...formats import parse_bandwidth, validate
         from ...models import load_network
@@ -101,7 +102,7 @@ class Search(Space):
     ] = None
 
     def read(self, network: str | Network, platform: str, **given: Any) -> Problem:
-        """The search, with its weights, and without exits and heads if so asked."""
+        """Read the search, with its weights, and without exits and heads if the backbone is asked for."""
         from ...models import load_network
 
         net = load_network(network) if isinstance(network, str) else network

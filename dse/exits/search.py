@@ -1,4 +1,4 @@
-"""Chooses the exits of a network for a device, a load and a precision, and writes the plan (paper 001, Section 6)."""
+"""Choice of the exits of a network for a device, a load and a precision, as a plan (PAME, Section 6)."""
 
 from __future__ import annotations
 
@@ -34,36 +34,16 @@ from .tabulate import expected_of, tabulate_pattern, tabulate_step, tabulate_tim
 
 
 class PlanResult(NamedTuple):
-    """A plan with all that belongs to it.
-
-    Attributes
-    ----------
-    plan : ExitPlan
-        Exits, thresholds, what is expected.
-    times : InferenceTime
-        Stage times of the device.
-    pattern : BatchingPattern
-        Moving samples of the log.
-    network : NetworkFile
-        The network with the exits.
-    latency : LatencyTable
-        Of that network, on the same hardware.
-    samples : Samples
-        The half of the log that did not choose, at the chosen exits.
-    log : Log
-        The half that chose.
-    unguarded : PlanFigures or None
-        Without the guard, what is expected on the half that chose; ``None`` if there is no guard, or no exit without.
-    """
+    """A plan with all that belongs to it."""
 
     plan: ExitPlan
     times: InferenceTime
     pattern: BatchingPattern
-    network: NetworkFile
-    latency: LatencyTable
-    samples: Samples
-    log: Log
-    unguarded: PlanFigures | None
+    network: NetworkFile  # with the exits
+    latency: LatencyTable  # of that network, on the same hardware
+    samples: Samples  # the half of the log that did not choose, at the chosen exits
+    log: Log  # the half that chose
+    unguarded: PlanFigures | None  # expected without the guard; None if there is no guard, or no exit without it
 
 
 def times_of(file: NetworkFile, path: Path, target: str) -> LatencyTable:
@@ -80,7 +60,7 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
     names = [exit_.after for exit_ in every.exits]
     _check(names, table, samples, goal)
     sign = samples.measure.sign
-    goal = replace(goal, confidences=tuple(sign * item for item in goal.confidences))
+    goal = replace(goal, confidences=tuple(sorted({sign * item for item in goal.confidences})))
     half = len(samples) // 2
     log = log_of(samples[slice(0, half)])
     times = tabulate_times(file.name, table)
@@ -133,7 +113,7 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
 
 
 def _unguarded(log: Log, stage_s: Floats, goal: ExitGoal) -> PlanFigures | None:
-    """What is expected without the guard."""
+    """Figures that are expected without the guard."""
     choice = choose_exits(log, stage_s, goal.unguarded)
     if not choice.exits:
         return None
@@ -144,10 +124,9 @@ def _check(names: list[str], table: LatencyTable, samples: Samples, goal: ExitGo
     """Refuse inputs that do not fit each other, with a line for each fault."""
     faults, source = [], str(samples.source or "samples")
     found = [exit_.name for exit_ in table.exits[:-1]]
-    measure, least = samples.measure, [samples.measure.sign * item for item in goal.confidences]
-    if least != sorted(set(least)) or not all(map(measure.fits, goal.confidences)):
-        order = "larger" if measure.sign == 1 else "smaller"
-        faults.append(f"--thresholds: expected {measure.plural}, each {order} than the one before")
+    strange = [f"{item:g}" for item in goal.confidences if not samples.measure.fits(item)]
+    if strange or not goal.confidences:
+        faults.append(f"thresholds: expected {samples.measure.plural}, found {', '.join(strange) or 'none'}")
     if found != names:
         faults.append(
             f"{table.platform}: expected times of the network with an exit at each of its {len(names)} candidates, "
@@ -159,19 +138,19 @@ def _check(names: list[str], table: LatencyTable, samples: Samples, goal: ExitGo
             f"end, found {samples.exits}"
         )
     if not 1 <= goal.batch <= table.b_max:
-        faults.append(f"--batch: expected 1 to {table.b_max}, the largest batch of the table, found {goal.batch}")
+        faults.append(f"batch: expected 1 to {table.b_max}, the largest batch of the table, found {goal.batch}")
     if not 1 <= goal.width <= goal.batch:
-        faults.append(f"--width: expected 1 to the batch size, {goal.batch}, found {goal.width}")
-    shares = {"--precision": goal.precision} | ({"--guard": goal.searched} if goal.guard is not None else {})
+        faults.append(f"width: expected 1 to the batch size, {goal.batch}, found {goal.width}")
+    shares = {"precision": goal.precision} | ({"guard": goal.searched} if goal.guard is not None else {})
     for name, share in shares.items():
         if not 0 < share <= 1:
             faults.append(f"{name}: expected more than 0 % and at most 100 %, found {100 * share:g} %")
     if goal.searched < goal.precision:
         kept, found_ = 100 * goal.precision, 100 * goal.searched
-        faults.append(f"--guard: expected at least the precision, {kept:g} %, found {found_:g} %")
+        faults.append(f"guard: expected at least the precision, {kept:g} %, found {found_:g} %")
     faults += [
         f"{name}: expected 0 % to less than 100 %, found {100 * share:g} %"
-        for name, share in (("--slow", goal.slow), ("--gain", goal.gain))
+        for name, share in (("slow", goal.slow), ("gain", goal.gain))
         if not 0 <= share < 1
     ]
     if len(samples) // 2 < goal.batch:
@@ -186,18 +165,18 @@ def _check(names: list[str], table: LatencyTable, samples: Samples, goal: ExitGo
 
 
 def _nearest_miss(step: ChoiceStep, names: list[str], goal: ExitGoal) -> str:
-    """Why no candidate is left, by the one that came nearest."""
+    """The fault if no candidate is left: the reason of the one that came nearest."""
     slow = [found for found in step.verdicts if found.outcome == "slow"]
     if slow:
         nearest = min(slow, key=lambda found: found.slow_share or 0.0)
         return (
-            f"--slow: no candidate is left; the nearest, after {names[nearest.candidate - 1]}, makes "
+            f"slow: no candidate is left; the nearest, after {names[nearest.candidate - 1]}, makes "
             f"{nearest.slow_share:.2%} of the batches slower than without exits, at most {goal.slow:.2%} may be"
         )
     nearest = max(step.verdicts, key=lambda found: found.setting.precision)
     guarded = "" if goal.guard is None else f" with the guard {goal.guard}"
     return (
-        f"--precision: no candidate is left; the nearest, after {names[nearest.candidate - 1]}, keeps "
+        f"precision: no candidate is left; the nearest, after {names[nearest.candidate - 1]}, keeps "
         f"{nearest.setting.precision:.2%} of the precision, more than {goal.precision:.2%} must be kept{guarded}"
     )
 

@@ -1,4 +1,4 @@
-"""Stage times T(a, b, B): from one place of a network to another, with no exit between (paper 001, Section 4.2)."""
+"""Stage times T(a, b, B): from one place of a network to another, with no exit between (PAME, Section 4.2)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def stage_times(table: LatencyTable) -> NDArray[np.float64]:
             backbone[layer.stage, 1:] += layer.time_s
         elif exit_ == layer.stage:
             head[layer.stage, 1:] += layer.time_s
-        else:  # what an exit costs the stage behind it
+        else:  # the cost of an exit to the stage behind it
             resume[exit_, 1:] += layer.time_s
     times = np.zeros((ends, ends, table.b_max + 1))
     for start in range(ends):

@@ -88,7 +88,7 @@ def expected_of(found: LogReplay) -> PlanFigures:
 
 
 def goal_of(plan: ExitPlan) -> ExitGoal:
-    """What a plan was asked for, with thresholds that are larger where answers are surer."""
+    """The goal of a plan, with thresholds that are larger where answers are surer."""
     return ExitGoal(
         plan.batch, plan.precision, plan.slow, plan.width, plan.gain, plan.posterior, plan.guard,
         tuple(MEASURES[plan.measure].sign * item for item in plan.confidences),

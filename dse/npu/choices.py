@@ -1,15 +1,15 @@
-"""What a user chooses by name.  The code that acts on it is elsewhere, because ``--help`` needs the names only."""
+"""Names of modes, objectives and formats.  The code behind them is elsewhere: the help of commands needs names only."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-MAX_BATCH = 256
-"""Largest B_max of a design: the number of layouts of a batch grows with its square."""
+MAX_DESIGN_BATCH = 256
+"""Largest B_max of a design, less than a latency table may have: layouts of a batch grow with its square."""
 
 
 class Batching(StrEnum):
-    """How a batch is laid out on the matrices of a layer (paper 000, Figs. 1 and 4a).
+    """Layout of a batch on the matrices of a layer (Fluid Batching, Figs. 1 and 4a).
 
     ``FLUID`` chooses B_R for each layer and batch.  ``ROW`` puts all samples down
     the rows (B_R = b).  ``COLUMN`` puts them side by side (B_R = 1), which the
@@ -27,7 +27,7 @@ class Batching(StrEnum):
 
 
 class Objective(StrEnum):
-    """What a search maximises or minimises; ``dse.objectives`` says how.
+    """Quantity that a search maximises or minimises; defined in :data:`.objectives.OBJECTIVES`.
 
     ``TRAFFIC`` is the throughput over the runs that a simulation counted; a user can name the others.
     """
@@ -40,12 +40,8 @@ class Objective(StrEnum):
 
 
 class HardwareFormat(StrEnum):
-    """A form in which a design leaves for hardware.
+    """Format of a design's files for hardware."""
 
-    ``MEM`` is the FBCB for ``$readmemh``, ``C_HEADER`` the scheduler's latency
-    table, ``SYSTEMVERILOG`` a folder with the whole Fluid Batching Engine.
-    """
-
-    MEM = "mem"
-    C_HEADER = "c-header"
-    SYSTEMVERILOG = "systemverilog"
+    MEM = "mem"  # the FBCB for $readmemh
+    C_HEADER = "c-header"  # the scheduler's latency table
+    SYSTEMVERILOG = "systemverilog"  # a folder with the whole Fluid Batching Engine

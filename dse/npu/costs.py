@@ -1,4 +1,4 @@
-"""What each layer costs on a design as its FBCB configures it, and what its time goes into."""
+"""Cost of each layer on a design as its FBCB configures it, and the causes of its time."""
 
 from __future__ import annotations
 
@@ -20,23 +20,17 @@ from .workload import distinct
 
 
 class Cause(StrEnum):
-    """What a layer's time goes into, in the order in which it is attributed (docs/model.md, Where time goes).
+    """Causes of a layer's time, in the order in which it is attributed (docs/model.md, Where time goes)."""
 
-    In ``COMPUTE`` multipliers do MACs.  In the next four some multipliers are idle:
-    because a place of the grid B_R x B_P holds no sample, because the last tile
-    along P or along C is not full, or because stacking halves an odd number.  In
-    the last two the NPU waits for off-chip memory.  ``FEW_ROWS`` is the wait that
-    would vanish if each reading of the weights served T_R rows; ``MEMORY`` is the
-    rest.
-    """
-
-    COMPUTE = "compute"
-    BATCH_PADDING = "batch_padding"
-    P_PADDING = "P_padding"
-    C_PADDING = "C_padding"
-    STACKING = "stacking"
+    COMPUTE = "compute"  # multipliers do MACs
+    # some multipliers are idle, because ...
+    BATCH_PADDING = "batch_padding"  # a place of the grid B_R x B_P holds no sample
+    P_PADDING = "P_padding"  # the last tile along P is not full
+    C_PADDING = "C_padding"  # the last tile along C is not full
+    STACKING = "stacking"  # stacking halves an odd number
+    # the NPU waits for off-chip memory
     MEMORY = "memory"
-    FEW_ROWS = "few_rows"
+    FEW_ROWS = "few_rows"  # it would not, if each reading of the weights served T_R rows
 
     @property
     def label(self) -> str:
@@ -45,21 +39,11 @@ class Cause(StrEnum):
 
 
 class LayerCosts(NamedTuple):
-    """Cost of each layer and batch on a design, memory-only layers included, in execution order.
+    """Cost of each layer and batch on a design, memory-only layers included, in execution order."""
 
-    Attributes
-    ----------
-    time_s : (L, b_max) ndarray of float64
-        Time.
-    parts_s : dict of Cause to (L, b_max) ndarray of float64
-        What it goes into, in seconds of the whole array: none is negative, and they sum to the time.
-    words : (L, b_max) ndarray of float64
-        Words moved off chip.
-    """
-
-    time_s: NDArray[np.float64]
-    parts_s: dict[Cause, NDArray[np.float64]]
-    words: NDArray[np.float64]
+    time_s: NDArray[np.float64]  # (L, b_max)
+    parts_s: dict[Cause, NDArray[np.float64]]  # each (L, b_max), not negative; they sum to the time
+    words: NDArray[np.float64]  # (L, b_max), moved off chip
 
 
 def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
@@ -98,11 +82,7 @@ def layer_costs(design: DesignTable, fbcb: FbcbTable) -> LayerCosts:
 def _gemm_parts(
     gemm: Any, tile: Any, layout: Any, words_per_cycle: float, literal: bool, fetched: Any, units: int
 ) -> tuple[Any, Any, list[Any]]:
-    """Cycles and words of layers, and where the cycles go, by :class:`Cause`.
-
-    ``units`` are the multipliers of the design before stacking, ``tile`` is its tile
-    after; the other arguments are those of :func:`.kernels.gemm_cost`, as arrays.
-    """
+    """Cycles and words of layers, and their cycles by :class:`Cause`; ``units`` are the multipliers before stacking."""
     R, P, C, groups = gemm
     T_R, T_P, T_C = tile
     b, B_R, B_P, passes = layout

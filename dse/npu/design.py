@@ -1,4 +1,4 @@
-"""A design on disk: what was searched for, what was found, and all that later steps need."""
+"""A design on disk: the search, its result, and all that later steps need."""
 
 from __future__ import annotations
 
@@ -23,22 +23,7 @@ OWN_FILES = {DESIGN_FILE, FBCB_FILE, LATENCY_FILE, SEARCH_FILE}
 
 
 class DesignTable(Table):
-    """The result of a search as a file, ``fluidb.design/1`` (``docs/file-formats.md``).
-
-    Attributes
-    ----------
-    network, platform, options
-        What was searched for.
-    ranking : list of RankedDesign
-        The best designs, best first; the first is the design.
-    gop_s : list of float
-        Its throughput for b = 1..b_max.
-    energy_j : list of float, optional
-        Its energy an inference for b = 1..b_max, if the board states what it takes.
-    designs_evaluated, designs_ruled_out : int
-        How many designs were evaluated, and how many were not, because a bound shows that they are worse than
-        the whole ranking.
-    """
+    """The result of a search as a file, ``fluidb.design/1`` (``docs/file-formats.md``)."""
 
     schema_name: ClassVar[str] = "fluidb.design/1"
     made_by: ClassVar[str] = "fluidb dse"
@@ -46,11 +31,11 @@ class DesignTable(Table):
     network: Network
     platform: Board
     options: SearchOptions
-    ranking: Annotated[list[RankedDesign], Field(min_length=1)]
-    gop_s: list[float]
-    energy_j: list[float] | None = None
+    ranking: Annotated[list[RankedDesign], Field(min_length=1)]  # best first; the first is the design
+    gop_s: list[float]  # for b = 1..b_max
+    energy_j: list[float] | None = None  # an inference, for b = 1..b_max, if the board states its energies
     designs_evaluated: Count
-    designs_ruled_out: Annotated[int, Field(ge=0)] = 0
+    designs_ruled_out: Annotated[int, Field(ge=0)] = 0  # by a bound: worse than the whole ranking
 
     @property
     def tile(self) -> Tile:
@@ -59,7 +44,7 @@ class DesignTable(Table):
 
     @property
     def origin(self) -> str:
-        """Where the design comes from, for people."""
+        """Origin of the design, for people."""
         return "as given" if self.options.tile else f"best of {self.designs_evaluated + self.designs_ruled_out:,}"
 
     @property
@@ -75,7 +60,7 @@ class DesignTable(Table):
 
     @property
     def lut_share(self) -> float | None:
-        """Share of its look-up tables in use, if it states what an NPU takes of them."""
+        """Share of its look-up tables in use, if the board states those of an NPU."""
         board = self.platform
         if not (board.luts and board.states(LUT_KEYS)):
             return None
@@ -94,14 +79,14 @@ class DesignTable(Table):
 def tabulate_design(
     network: Network, platform: Board, options: SearchOptions, found: SearchResult
 ) -> tuple[DesignTable, FbcbTable]:
-    """The tables of a search.
+    """Make the tables of a search.
 
     Parameters
     ----------
     network, platform, options
-        What was searched for.
+        As for :func:`.search.search`.
     found : SearchResult
-        What was found.
+        Its result.
 
     Returns
     -------
@@ -150,7 +135,7 @@ def write_design(
     latency : Table, optional
         Its latency table, if there is one yet.
     searched : Table, optional
-        How it was found, for a folder of many (:class:`fluidb.studies.designs.SearchTable`).
+        Record of the search, for a folder of many (:class:`fluidb.studies.designs.SearchTable`).
     replace : bool
         Replace an earlier design there; nothing but a design is ever replaced.
 

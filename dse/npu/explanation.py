@@ -1,4 +1,4 @@
-"""Where the time of a design goes: what bounds each layer and batch, and what other choices would cost."""
+"""Causes of the time of a design: the bound of each layer and batch, and the cost of other choices."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .workload import distinct
 
 
 class Configuration(NamedTuple):
-    """One choice (k, B_R) for a layer and batch, and what it costs."""
+    """One choice (k, B_R) for a layer and batch, and its cost."""
 
     k: str
     B_R: int
@@ -30,66 +30,30 @@ class Configuration(NamedTuple):
 
 
 class FixedConfiguration(NamedTuple):
-    """The whole network, when a choice is taken away from every layer and batch.
+    """The whole network with a choice taken away from every layer and batch."""
 
-    Attributes
-    ----------
-    k : str or None
-        The one stacking; ``None`` if each layer and batch has its best.
-    B_R : str or None
-        ``"b"`` if all samples go down the rows, ``"1"`` if all stand side by side, ``None`` for the best.
-        Products of two activations run sample by sample in all three cases.
-    time_s : (b_max,) ndarray of float64
-        Time of a batch through everything.
-    gop_s : float
-        Throughput summed over batch sizes with their weights, Equation (2).
-    single : bool
-        Whether nothing is left to choose.
-    """
-
-    k: str | None
+    k: str | None  # the one stacking; None if each layer and batch has its best
+    # "b": all samples down the rows, "1": all side by side, None: the best; products of two activations run one by one
     B_R: str | None
-    time_s: NDArray[np.float64]
-    gop_s: float
-    single: bool
+    time_s: NDArray[np.float64]  # (b_max,), of a batch through the network
+    gop_s: float  # summed over batch sizes with their weights, Equation (2)
+    single: bool  # nothing is left to choose
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What bounds each layer and batch of a design, and what else could be chosen.
-
-    Attributes
-    ----------
-    design : DesignTable
-        The design.
-    layers : list of Layer
-        Those that take time, in execution order.
-    time_s, dram_bytes : (L, b_max) ndarray of float64
-        Time and off-chip traffic.
-    parts_s : dict of Cause to (L, b_max) ndarray of float64
-        What the time goes into; sums to it.
-    bound : (L, b_max) ndarray of Cause
-        The largest part; if two are equal, the first.
-    chosen : list of list of (str, int), by layer and batch
-        k and B_R in the FBCB; an empty list for a memory-only layer, which has no choice.
-    candidates : list of list of list of Configuration, by layer and batch
-        All that the search weighs, best first.
-    fixed : list of FixedConfiguration
-        The network with choices taken away.
-    gop_s : float
-        Throughput as configured, summed as in :class:`FixedConfiguration`.
-    """
+    """The bound of each layer and batch of a design, and its other choices."""
 
     design: DesignTable
-    layers: list[Layer]
-    time_s: NDArray[np.float64]
-    dram_bytes: NDArray[np.float64]
-    parts_s: dict[Cause, NDArray[np.float64]]
-    bound: NDArray[np.object_]
-    chosen: list[list[tuple[str, int]]]
-    candidates: list[list[list[Configuration]]]
+    layers: list[Layer]  # that take time, in execution order
+    time_s: NDArray[np.float64]  # (L, b_max)
+    dram_bytes: NDArray[np.float64]  # (L, b_max)
+    parts_s: dict[Cause, NDArray[np.float64]]  # each (L, b_max); they sum to the time
+    bound: NDArray[np.object_]  # (L, b_max), the largest part; the first of two that are equal
+    chosen: list[list[tuple[str, int]]]  # k and B_R by layer and batch; a memory-only layer has no choice
+    candidates: list[list[list[Configuration]]]  # all that the search weighs by layer and batch, best first
     fixed: list[FixedConfiguration]
-    gop_s: float
+    gop_s: float  # as configured, summed as in FixedConfiguration
 
     @property
     def best_fixed(self) -> FixedConfiguration | None:
@@ -105,7 +69,7 @@ class Explanation:
         ]
 
     def index(self, name: str) -> int:
-        """Where a layer stands in ``layers``."""
+        """Index of a layer in ``layers``."""
         names = [layer.name for layer in self.layers]
         if name in names:
             return names.index(name)
@@ -135,11 +99,7 @@ def _weigh(design: DesignTable) -> list[list[list[Configuration]]]:
 
 
 def _least_s(column: list[Configuration], k: str | None, rule: str | None) -> float:
-    """The least time of a layer and batch if some choices are taken away, infinite if none is left.
-
-    ``k`` is the one stacking; ``rule`` asks for the most (``"b"``) or the fewest
-    (``"1"``) samples down the rows.
-    """
+    """The least time of a layer and batch if ``k`` or the samples down the rows are fixed; infinite if none fits."""
     B_R = {None: None, "1": 1, "b": max(item.B_R for item in column)}[rule]
     allowed = [item.time_s for item in column if k in (None, item.k) and B_R in (None, item.B_R)]
     return min(allowed, default=np.inf)
@@ -152,7 +112,7 @@ def _gop_s(design: DesignTable, time_s: NDArray[np.float64]) -> float:
 
 
 def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
-    """Say of each layer and batch what bounds it, and what other choices would cost.
+    """Find the bound of each layer and batch, and the cost of other choices.
 
     Parameters
     ----------

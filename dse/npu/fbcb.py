@@ -1,4 +1,4 @@
-"""The Fluid Batching Control Block: the table the hardware reads (paper 000, Section III-A, Fig. 5).
+"""The Fluid Batching Control Block, which the hardware reads (Fluid Batching, Section III-A, Fig. 5).
 
 One entry for each layer and batch size: ``k`` in 2 bits above ``B_R - 1`` in
 ceil(log2 B_max) bits, at address ``layer * B_max + (b - 1)``.  ``B_P`` is not
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from ...formats import Strict, Table
-from .choices import MAX_BATCH
+from .choices import MAX_DESIGN_BATCH
 from .space import K_CODES
 
 K_BITS = 2
@@ -33,39 +33,21 @@ def entry_bits(b_max: int) -> int:
 
 
 class FbcbRow(Strict):
-    """Entries of one layer.
-
-    Attributes
-    ----------
-    layer : str
-        Its name.
-    entries : list of str
-        The words for b = 1..b_max, as binary digits, most significant first.
-    """
+    """Entries of one layer."""
 
     layer: str
-    entries: list[Annotated[str, Field(pattern=r"^[01]+$")]]
+    entries: list[Annotated[str, Field(pattern=r"^[01]+$")]]  # for b = 1..b_max, binary, most significant digit first
 
 
 class FbcbTable(Table):
-    """The FBCB as a file, ``fluidb.fbcb/1`` (``docs/file-formats.md``).
-
-    Attributes
-    ----------
-    b_max : int
-        Batch sizes covered.
-    bits : int
-        Bits of an entry.
-    rows : list of FbcbRow
-        One for each GEMM, in execution order.
-    """
+    """The FBCB as a file, ``fluidb.fbcb/1`` (``docs/file-formats.md``)."""
 
     schema_name: ClassVar[str] = "fluidb.fbcb/1"
     made_by: ClassVar[str] = "fluidb dse"
 
-    b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)]
-    bits: int
-    rows: list[FbcbRow]
+    b_max: Annotated[int, Field(ge=1, le=MAX_DESIGN_BATCH)]
+    bits: int  # of an entry
+    rows: list[FbcbRow]  # one for each GEMM, in execution order
 
     @model_validator(mode="after")
     def _entries_are_whole(self) -> Self:

@@ -114,17 +114,13 @@ def package_text(design: DesignTable, fbcb: FbcbTable) -> str:
 
 
 def rtl_texts(design: DesignTable, fbcb: FbcbTable) -> dict[str, str]:
-    """The Fluid Batching Engine of a design (paper 000, Section III-A, Fig. 5)."""
+    """The Fluid Batching Engine of a design (Fluid Batching, Section III-A, Fig. 5)."""
     static = {name: (RTL / name).read_text(encoding="utf-8") for name in STATIC_FILES}
     return static | {PACKAGE_FILE: package_text(design, fbcb), MEMORY_FILE: memory_text(design, fbcb)}
 
 
 def header_text(design: DesignTable, latency: LatencyTable) -> str:
-    """The scheduler's latency table as a C99 header, in cycles of the NPU's clock.
-
-    Times are rounded up, so that no sum of them is shorter than in the table: a
-    deadline that a scheduler expects to meet is met.
-    """
+    """The scheduler's latency table as a C99 header, in cycles, rounded up: no sum is shorter than in the table."""
     clock_hz, table = design.platform.clock_hz, latency.array()
     if table.max() * clock_hz > MAX_CYCLES:
         raise InputError(f"{LATENCY_FILE}: expected times of at most {MAX_CYCLES:,} cycles, found a longer one")

@@ -9,11 +9,11 @@ with arrays.  Quantities are float64 that hold whole numbers: exact below
 2**52, and a division that is rounded up is then exact too (``docs/model.md``,
 Arithmetic).
 
-Symbols are the paper's (000): a layer is R x P by P x C, a design or its
+Symbols are those of Fluid Batching: a layer is R x P by P x C, a design or its
 stacked ``tile`` is <T_R, T_P, T_C>.  A ``layout`` is (b, B_R, B_P, passes):
 ``b`` samples, ``B_R`` down the rows times ``B_P`` side by side in each of
-``passes`` runs.  ``work`` is a :class:`.workload.Work`, ``plan`` a
-:class:`.space.Plan`.
+``passes`` runs.  ``work`` is a :class:`.workload.LayerArrays`, ``plan`` a
+:class:`.space.LayoutPlan`.
 """
 
 import numpy as np
@@ -104,22 +104,10 @@ def gemm_cost(gemm, tile, layout, words_per_cycle, literal, fetched=1.0):
 
 @kernel
 def search_designs(tiles, work, plan, words_per_cycle, cycles):
-    """Cycles of each stage and batch on each design, with the best (k, B_R) for each layer and batch.
+    """Fill in the cycles of each stage and batch on each design, with the best (k, B_R) for each layer and batch.
 
     Equation (1) as printed is for :func:`account_designs`, which is slower.
-
-    Parameters
-    ----------
-    tiles : (N, 3, codes, BLOCK) float64
-        T_R, T_P, T_C of N blocks of designs under each stacking code.
-    work : Work
-        Distinct layers.
-    plan : Plan
-        Layouts and stackings to try.
-    words_per_cycle : float
-        Off-chip bandwidth.
-    cycles : (N, S, B_max, BLOCK) float64
-        Output.
+    Shapes: ``tiles`` (N, 3, codes, BLOCK): T_R, T_P, T_C of N blocks of designs; ``cycles`` (N, S, B_max, BLOCK).
     """
     stages, batches = cycles.shape[1], cycles.shape[2]
     inner, each = np.empty(BLOCK), np.empty(BLOCK)
@@ -159,22 +147,11 @@ def search_designs(tiles, work, plan, words_per_cycle, cycles):
 
 @kernel
 def account_designs(tiles, work, plan, words_per_cycle, choice, cycles, words, accesses):
-    """What :func:`search_designs` finds and, for the same layouts, words moved off chip and accesses to buffers.
+    """Fill in the same cycles, words moved off chip, accesses to buffers, and the layouts of the last design.
 
-    Slower: designs are taken one by one, and words count too in the choice of a
-    layout.  On equal cycles fewer words win, then the smaller stacking code, then
-    the smaller B_R.
-
-    Parameters
-    ----------
-    tiles : (3, codes, D) float64
-        T_R, T_P, T_C of each design under each stacking code.
-    work, plan, words_per_cycle
-        As for :func:`search_designs`; Equation (1) as printed too.
-    choice : Choice
-        Output: the layouts of the last design.
-    cycles, words, accesses : (D, S, B_max) float64
-        Output.
+    Slower: designs are taken one by one.  On equal cycles fewer words win, then the smaller stacking code, then the
+    smaller B_R.
+    Shapes: ``tiles`` (3, codes, D); ``cycles, words, accesses`` (D, S, B_max).
     """
     stages, batches = cycles.shape[1], cycles.shape[2]
     for d in range(tiles.shape[2]):

@@ -15,7 +15,7 @@ from .fbcb import FbcbTable
 
 
 def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
-    """Time between every two exits, for every batch size.
+    """Make the table of times between every two exits, for every batch size.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
 
 
 def _layer_uses(network: Network, costs: LayerCosts) -> list[LayerUse]:
-    """The use of each layer; a memory-only layer is counted with the product before it in its stage."""
+    """Use of each layer; a memory-only layer is counted with the product before it in its stage."""
     parts = costs.parts_s
     tables = {
         "time_s": costs.time_s,
@@ -86,7 +86,7 @@ def write_latency(folder: Path) -> LatencyTable:
     Returns
     -------
     LatencyTable
-        What was written.
+        The table as written.
 
     Raises
     ------

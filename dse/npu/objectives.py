@@ -1,4 +1,4 @@
-"""What a search maximises or minimises: each objective by name, computed from what designs cost."""
+"""Objectives of a search by name, computed from the cost of designs."""
 
 from __future__ import annotations
 
@@ -16,31 +16,15 @@ Values = NDArray[np.float64]
 
 
 class Cost(NamedTuple):
-    """What D designs cost, for batches of b = 1..B_max samples that all run to the end.
+    """Cost of D designs, for batches of b = 1..B_max samples that all run to the end."""
 
-    Attributes
-    ----------
-    macs : int
-        Multiply-accumulates of one sample.
-    platform : Board
-        What they run on.
-    cycles : (D, B_max) ndarray of float64
-        Time.
-    words, accesses : (D, B_max) ndarray of float64, or None
-        Words moved off chip, and accesses to buffers on chip; ``None`` if they were not counted.
-    launched_macs : float
-        Multiply-accumulates of the runs that a simulation counted, 0 if there was none.
-    busy_cycles : (D,) ndarray of float64, or None
-        Time of those runs.
-    """
-
-    macs: int
+    macs: int  # of one sample
     platform: Board
-    cycles: Values
-    words: Values | None = None
-    accesses: Values | None = None
-    launched_macs: float = 0.0
-    busy_cycles: Values | None = None
+    cycles: Values  # (D, B_max)
+    words: Values | None = None  # (D, B_max), moved off chip; None if not counted
+    accesses: Values | None = None  # (D, B_max), to buffers on chip; None if not counted
+    launched_macs: float = 0.0  # of the runs that a simulation counted
+    busy_cycles: Values | None = None  # (D,), of those runs
 
     @property
     def batch(self) -> NDArray[np.int64]:
@@ -96,30 +80,15 @@ def _single(_: Values, values: Values) -> Values:
 
 @dataclass(frozen=True)
 class Definition:
-    """What an objective is.
-
-    Attributes
-    ----------
-    title, unit, summary : str
-        Its name for people, its unit, and a remark printed after the value; ``{}`` is B_max.
-    higher_is_better : bool
-        Whether it is maximised.
-    figure : callable
-        Its value for each design and batch size.
-    reduce : callable
-        From w_b and these values to one for each design.
-    needs : tuple of str
-        Optional keys of a board that it needs.  If there are any, words moved off chip and
-        accesses to buffers are counted too.
-    """
+    """Definition of an objective."""
 
     title: str
     unit: str
-    summary: str
+    summary: str  # printed after the value; {} is B_max
     higher_is_better: bool
-    figure: Callable[[Cost], Values]
-    reduce: Callable[[Values, Values], Values]
-    needs: tuple[str, ...] = ()
+    figure: Callable[[Cost], Values]  # its value for each design and batch size
+    reduce: Callable[[Values, Values], Values]  # from w_b and these values to one for each design
+    needs: tuple[str, ...] = ()  # optional keys of a board; if any, words and accesses are counted too
 
     def evaluate(self, cost: Cost, weights: Values) -> Values:
         """Its value for each design, with w_b for b = 1..B_max."""
@@ -134,7 +103,7 @@ class Definition:
         return f"{1e3 * value:#,.4g} m{self.unit}" if self.unit in {"s", "J"} else f"{value:,.1f} {self.unit}"
 
     def losses(self, values: Values) -> Values:
-        """Values turned so that lower is better."""
+        """Values with a sign by which lower is better."""
         return -values if self.higher_is_better else values
 
 

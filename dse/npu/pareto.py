@@ -27,7 +27,7 @@ Table = NDArray[np.float64]
 
 
 class Axis(StrEnum):
-    """What a design takes; less is better."""
+    """Figure of a design beside the objective; less is better."""
 
     DSP = "dsp"
     RAM = "ram"
@@ -37,21 +37,11 @@ class Axis(StrEnum):
 
 
 class Scale(NamedTuple):
-    """How an axis is written.
+    """Names and units of an axis."""
 
-    Attributes
-    ----------
-    key : str
-        Its name in files, with the unit of :attr:`FrontPoint.takes`.
-    label : str
-        Its name for people, with the unit they read.
-    factor : float
-        From the one unit to the other.
-    """
-
-    key: str
-    label: str
-    factor: float
+    key: str  # in files, with the unit of FrontPoint.takes
+    label: str  # on screen
+    factor: float  # from the unit in files to that on screen
 
 
 SCALES = {
@@ -67,50 +57,26 @@ RATED = {Axis.ENERGY: Objective.ENERGY, Axis.LATENCY: Objective.LATENCY}
 
 
 class FrontPoint(NamedTuple):
-    """A design on the front.
-
-    Attributes
-    ----------
-    tile : Tile
-        The design.
-    takes : tuple of float
-        What it takes, by axis.
-    objective : float
-        Its objective.
-    of_best : float
-        The objective as a share of the best on the front, 1 for the best.
-    """
+    """A design on the front."""
 
     tile: Tile
-    takes: tuple[float, ...]
+    takes: tuple[float, ...]  # by axis
     objective: float
-    of_best: float
+    of_best: float  # the objective as a share of the best on the front
 
 
 class Front(NamedTuple):
-    """The whole front.
-
-    Attributes
-    ----------
-    over : tuple of Axis
-        The axes beside the objective.
-    points : list of FrontPoint
-        By what they take, axis after axis.
-    knee : int
-        The point nearest to the ideal one, which has the best objective and takes nothing:
-        ``of_best`` is 1, and what it takes is 0 of the most that any point takes
-        (compromise programming; Zeleny, 1973).
-    designs_evaluated : int
-        How many designs were looked at.
-    """
+    """The whole front."""
 
     over: tuple[Axis, ...]
-    points: list[FrontPoint]
+    points: list[FrontPoint]  # ordered by their axes, the first axis first
+    # the point nearest to the ideal one, with the best objective and 0 on all axes, each axis as a share of its largest
+    # value (compromise programming; Zeleny, 1973)
     knee: int
     designs_evaluated: int
 
     def least(self, axis: int, of_best: float) -> FrontPoint:
-        """The point that takes least on an axis, among those that reach a share of the best objective."""
+        """Point with the least value on an axis, among those that reach a share of the best objective."""
         found = [point for point in self.points if point.of_best >= of_best]
         return min(found, key=lambda point: (point.takes[axis], -point.of_best))
 
@@ -150,9 +116,9 @@ def undominated(losses: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _beaten(front: NDArray[np.float64], losses: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Whether some row of a front is as good as a row of ``losses`` in every column, and better in the second or third.
+    """Mask of the rows of ``losses`` that some row of a front, ordered by its first column, beats.
 
-    The front is ordered by its first column.
+    A row beats another if it is as good in every column, and better in the second or third.
     """
     stairs, rows, row = _Staircase(), front.tolist(), 0
     beaten = np.zeros(len(losses), dtype=np.bool_)
@@ -203,11 +169,10 @@ class _FrontSearch:
     def front_with_rows(self, top: NDArray[np.int64]) -> tuple[NDArray[np.int64], Table]:
         """The front over designs with every even T_R up to that of ``top``.
 
-        A larger T_R takes more memory and is never slower.  So for each pair (T_P, T_C)
-        this looks at two T_R, and at the best that a T_R between them could be: the
-        memory of the smallest one in between, and all else as for the larger T_R.  If
-        the front beats that, or the two differ in memory only, those in between are
-        left out.  Else the middle one is evaluated, and each half is treated likewise.
+        A larger T_R takes more memory and is never slower.  So for each pair (T_P, T_C) two T_R bound those between
+        them: these take at least the memory of the smallest one, and are at best as good as the larger T_R.  If the
+        front beats that bound, or the two differ in memory only, those between are left out.  Else the middle one is
+        evaluated, and each half is treated likewise.
         """
         ram = self.over.index(Axis.RAM) - len(self.over) - 1  # its column
         two_rows = np.array([2, 0, 0])
@@ -233,18 +198,18 @@ class _FrontSearch:
 def check_axes(platform: Board, objective: Objective, over: Sequence[Axis]) -> None:
     """Refuse axes that make no front with an objective, or that need figures a board does not state."""
     if not over or len(over) > MAX_AXES or len(set(over)) < len(over):
-        raise InputError(f"--over: expected one or two of {', '.join(Axis)}, found {','.join(over) or 'none'}")
+        raise InputError(f"over: expected one or two of {', '.join(Axis)}, found {','.join(over) or 'none'}")
     rated = [objective, *(RATED[axis] for axis in over if axis in RATED)]
     if len(set(rated)) < len(rated):
-        raise InputError(f"--over: expected axes beside the objective, found {objective} in both")
+        raise InputError(f"over: expected axes beside the objective, found {objective} in both")
     if Axis.RAM in over and any(OBJECTIVES[name].needs for name in rated):
         raise InputError(
-            "--over: expected no ram beside energy: with fewer rows T_R a design may take less of both or more of "
-            "both; take --over dsp, or limit it with --max-ram"
+            "over: expected no ram beside energy: with fewer rows T_R a design may take less of both or more of "
+            "both; take dsp alone, and limit the memory"
         )
     check_objectives(platform, rated)
     if Axis.LUT in over:
-        platform.require(LUT_KEYS, "--over lut")
+        platform.require(LUT_KEYS, "the axis lut")
 
 
 def find_front(
@@ -256,18 +221,18 @@ def find_front(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Front:
-    """Every design that no other equals or beats in the objective and in all that it takes.
+    """Find every design that no other equals or beats in the objective and on all axes.
 
     Parameters
     ----------
     network, platform, options
         As for :func:`.search.search`.
     over : sequence of Axis, optional
-        One or two things that a design takes; by default DSPs and, unless the
-        objective is one of energy, on-chip memory.  With memory among them every
-        even T_R is considered, else the largest that fits.
+        One or two axes; by default DSPs and, unless the objective is one of energy,
+        on-chip memory.  With memory among them every even T_R is considered, else the
+        largest that fits.
     threads, progress
-        As for :func:`.search.search`; how many designs there are in all is known only in the end.
+        As for :func:`.search.search`; the number of designs in all is known only in the end.
 
     Returns
     -------

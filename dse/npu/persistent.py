@@ -1,4 +1,4 @@
-"""How much on-chip memory an NPU should give to weights that stay: paper 003's buffer in the search of paper 000."""
+"""Size of a persistent buffer on an NPU: the buffer of SUSHI in the search of Fluid Batching."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search for the best NPU (paper 000, Section III-A, Equation 2): a design is evaluated, or ruled out by a bound."""
+"""Search for the best NPU (Fluid Batching, Section III-A, Equation 2), with a bound that rules designs out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...formats import InputError, Strict
 from ...models import Network
 from ...models.network import Count
 from ...platforms import Board
-from .choices import MAX_BATCH, Batching, Objective
+from .choices import MAX_DESIGN_BATCH, Batching, Objective
 from .objectives import OBJECTIVES, Cost, check_objectives, weighted
 from .space import LayoutPlan, Limits, Tile, check_fit, designs, make_plan, stacked
 from .workload import distinct
@@ -23,7 +23,10 @@ PIECE = 8_000_000
 """Layouts that a thread evaluates in one task: some ten milliseconds, so all threads stay busy and Ctrl-C acts soon."""
 
 ROUND = 256
-"""Designs that a search evaluates before it asks again whether any other design can still win."""
+"""Designs that a search evaluates between two checks of the bounds of the others."""
+
+TOP = 5
+"""Designs of a ranking."""
 
 MARGIN = 1 - 1e-9
 """Every bound is lowered by this factor, far more than rounding could raise it (docs/model.md, Pruning)."""
@@ -34,28 +37,28 @@ Result = TypeVar("Result")
 
 
 class SearchOptions(Strict):
-    """What is searched for.
+    """Options of a search.
 
     Attributes
     ----------
     batching : Batching
-        How the engine lays out a batch.
+        Layout of a batch on the engine.
     stacking : bool
-        Whether it has Stackable PEs, k in {1/2, 1, 2}; else k = 1.
+        Stackable PEs, k in {1/2, 1, 2}; else k = 1.
     b_max : int
         Largest batch size.
     weights : list of float
         w_b of Equation (2), for b = 1..b_max; empty for all ones.
     memory_layers : bool
-        Whether the traffic of memory-only layers (pooling) takes time.
+        Count the time of the traffic of memory-only layers (pooling).
     tile : Tile or None
         A given design, which is evaluated instead of searched for.
     objective : Objective
-        What is maximised or minimised.
+        Quantity that is maximised or minimised.
     limits : Limits
-        What a design may take of the board.
+        The most that a design may take of the board.
     launches : list of list of float
-        For the objective ``traffic``: how often a simulation ran each stage with
+        For the objective ``traffic``: runs that a simulation counted of each stage with
         b = 1..b_max samples.
     persistent_mbit : float
         On-chip memory in Mb of 2**20 bits in which the weights of the first layers stay.
@@ -63,7 +66,7 @@ class SearchOptions(Strict):
 
     batching: Annotated[Batching, Field(strict=False)] = Batching.FLUID
     stacking: bool = True
-    b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 8
+    b_max: Annotated[int, Field(ge=1, le=MAX_DESIGN_BATCH)] = 8
     weights: list[Annotated[float, Field(ge=0, le=1e6)]] = []
     memory_layers: bool = True
     tile: Tile | None = None
@@ -101,25 +104,35 @@ class SearchOptions(Strict):
         return self
 
     def room(self, platform: Board) -> Limits:
-        """What a design may take of a board beside the weights that stay.
+        """The most that a design may take of a board beside the weights that stay.
+
+        Parameters
+        ----------
+        platform : Board
+            The board.
+
+        Returns
+        -------
+        Limits
+            The limits, less the persistent memory.
 
         Raises
         ------
         InputError
-            If these leave nothing.
+            If the weights that stay leave nothing.
         """
         if not self.persistent_mbit:
             return self.limits
         whole = self.limits.confine(platform).on_chip_mbit
         if self.persistent_mbit >= whole:
             raise InputError(
-                f"persistent buffer: expected less than the {whole:g} Mb on chip of {platform.name}, "
+                f"persistent: expected less than the {whole:g} Mb on chip of {platform.name}, "
                 f"found {self.persistent_mbit:g} Mb"
             )
         return self.limits.model_copy(update={"max_ram_mbit": whole - self.persistent_mbit})
 
     def resident_words(self, platform: Board) -> int:
-        """Weights that stay on the chip."""
+        """Words of weights that stay on the chip."""
         return int(self.persistent_mbit * 2**20) // platform.word_bits
 
     def weight_array(self) -> NDArray[np.float64]:
@@ -136,7 +149,7 @@ class SearchOptions(Strict):
 
     @property
     def plan(self) -> LayoutPlan:
-        """What each layer may choose from."""
+        """Choices of each layer."""
         return make_plan(self.batching, self.b_max, stacking=self.stacking)
 
 
@@ -160,38 +173,26 @@ class RankedDesign(Strict):
 
 
 class LayoutChoice(NamedTuple):
-    """Configuration of every layer and batch on one design, and its cost.
+    """Configuration of every layer and batch on one design, and its cost; all fields are (L, b_max)."""
 
-    Attributes
-    ----------
-    codes, B_R : (L, b_max) ndarray of int64
-        Stacking code (0, 1, 2 for k = 1, 2, 1/2) and samples down the rows.
-    cycles : (L, b_max) ndarray of float64
-        Time.
-    words : (L, b_max) ndarray of float64
-        Words that move off chip.
-    on_chip : (L, b_max) ndarray of float64
-        Words that move on the chip only: partial sums that return to the output buffer, and weights that stay there.
-    """
-
-    codes: NDArray[np.int64]
-    B_R: NDArray[np.int64]
+    codes: NDArray[np.int64]  # stacking code: 0, 1, 2 for k = 1, 2, 1/2
+    B_R: NDArray[np.int64]  # samples down the rows
     cycles: NDArray[np.float64]
-    words: NDArray[np.float64]
-    on_chip: NDArray[np.float64]
+    words: NDArray[np.float64]  # moved off chip
+    on_chip: NDArray[np.float64]  # moved on the chip only: returning partial sums, resident weights
 
 
 class SearchResult(NamedTuple):
-    """What a search found.
+    """Result of a search.
 
     Attributes
     ----------
     ranking : list of RankedDesign
         The best designs, best first.
     designs_evaluated : int
-        How many were evaluated.
+        Designs that were evaluated.
     designs_ruled_out : int
-        How many were not, because a bound showed that they are worse than all of the ranking.
+        Designs that were not: by a bound they are worse than all of the ranking.
     """
 
     ranking: list[RankedDesign]
@@ -200,7 +201,7 @@ class SearchResult(NamedTuple):
 
     @property
     def best(self) -> RankedDesign:
-        """The winner."""
+        """The first of the ranking."""
         return self.ranking[0]
 
 
@@ -210,22 +211,7 @@ def available_threads() -> int:
 
 
 class Evaluator:
-    """What designs cost, and how objectives rate them.
-
-    Parameters
-    ----------
-    network : Network
-        What runs, heads included.
-    platform : Board
-        What it runs on.
-    options : SearchOptions
-        Engine, batch sizes, weights.
-
-    Attributes
-    ----------
-    work, plan
-        Network and choices in the form the kernels take.
-    """
+    """Cost of designs, and their values for objectives; ``work`` and ``plan`` are what the kernels take."""
 
     def __init__(self, network: Network, platform: Board, options: SearchOptions) -> None:
         from . import kernels  # here, because reading a design needs no numba
@@ -280,10 +266,9 @@ class Evaluator:
         return found, choice
 
     def least_cost(self, space: NDArray[np.int64]) -> Cost:
-        """What D designs cost at least, in each figure by itself; much quicker.
+        """The least cost of D designs, in each figure by itself, much quicker.
 
-        Of each layer this takes the best case for one sample that any layout could
-        offer (docs/model.md, Pruning).
+        It takes the best case of each layer for one sample in any layout (docs/model.md, Pruning).
         """
         kernels, work, plan, rate = self._kernels, self.work, self.plan, self._platform.words_per_cycle
         T_R, T_P, T_C = self._tiles(space)
@@ -292,7 +277,7 @@ class Evaluator:
         rows = zip(work.gemms, work.kinds, work.repeats, work.fetched, strict=True)
         for (R, P, C, groups), kind, repeats, fetched in rows:
             b, _, B_P, passes = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]].T
-            share = (passes / b).min()  # what a sample has to pay at least of one reading of the weights
+            share = (passes / b).min()  # the least part of one reading of the weights that a sample takes
             # samples side by side share tiles along the columns, in Equation (1) as printed along P
             inner = P / T_P if plan.literal else kernels.tiles_along(P, T_P)
             columns = C / T_C if B_P.max() > 1 and not plan.literal else kernels.tiles_along(C, T_C)
@@ -366,7 +351,7 @@ def on_threads(task: Callable[[int], Result], items: Sequence[int], threads: int
 
 
 def rank(space: NDArray[np.int64], losses: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Best first; on a tie more DSPs, then the larger T_R, then the smaller T_P (docs/model.md, Ties)."""
+    """Sort designs, best first; on a tie more DSPs, then the larger T_R, then the smaller T_P (docs/model.md, Ties)."""
     return np.lexsort((space[:, 1], -space[:, 0], -space[:, 1] * space[:, 2], losses))
 
 
@@ -375,9 +360,7 @@ def search(
     platform: Board,
     options: SearchOptions | None = None,
     *,
-    top: int = 5,
-    all_rows: bool = False,
-    exhaustive: bool = False,
+    top: int = TOP,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> SearchResult:
@@ -390,18 +373,13 @@ def search(
     Parameters
     ----------
     network : Network
-        What runs, heads included.
+        The network, heads included.
     platform : Board
-        What it runs on.
+        The board.
     options : SearchOptions, optional
         Engine, batch sizes, objective; by default Fluid Batching with Stackable PEs up to 8.
     top : int
-        How many of the best to return.
-    all_rows : bool
-        Enumerate T_R too instead of taking the largest.  This is slow, and the answer
-        is the same unless the objective is one of energy (docs/model.md, Pruning).
-    exhaustive : bool
-        Evaluate every design, whatever its bound says.
+        Designs of the ranking.
     threads : int, optional
         Threads to use, by default all cores; the result does not depend on it.
     progress : callable, optional
@@ -415,8 +393,8 @@ def search(
     Raises
     ------
     InputError
-        If no design fits or the given one does not, there are too many to
-        enumerate, or the board does not state what the objective needs.
+        If no design fits or the given one does not, or the board does not state what
+        the objective needs.
 
     Examples
     --------
@@ -428,13 +406,13 @@ def search(
     options = options or SearchOptions()
     check_objectives(platform, [options.objective])
     if options.tile is None:
-        space = designs(platform, options.room(platform), all_rows=all_rows)
+        space = designs(platform, options.room(platform))
     else:
         check_fit(platform, options.tile, options.room(platform))
         space = np.array([options.tile], dtype=np.int64)
     evaluator, asked = Evaluator(network, platform, options), [options.objective]
     goal, total = OBJECTIVES[options.objective], len(space)
-    if exhaustive or total <= max(top, ROUND):
+    if total <= max(top, ROUND):
         values = evaluator.rate(space, asked, threads, progress)[:, 0]
     else:
         hopes = goal.losses(evaluator.rate(space, asked, threads, bound=True)[:, 0])
@@ -455,7 +433,7 @@ def search(
 
 
 def configure(network: Network, platform: Board, tile: Tile, options: SearchOptions) -> LayoutChoice:
-    """The best (k, B_R) of each layer and batch on a given design.
+    """Find the best (k, B_R) of each layer and batch on a given design.
 
     On equal cycles fewer words win, then k = 1 before 2 before 1/2, then the smaller B_R.
 

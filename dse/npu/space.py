@@ -1,4 +1,4 @@
-"""The space that is searched: designs that fit a board, and ways to lay a batch out."""
+"""The search space: designs that fit a board, and layouts of a batch."""
 
 from __future__ import annotations
 
@@ -19,11 +19,7 @@ K_CODES = 3
 """Stacking codes: k = 1, 2, 1/2 in this order, which is also the order of preference on a tie."""
 
 STACKING = np.array([[1.0, 0.5, 0.5], [1.0, 2.0, 0.5], [1.0, 0.5, 2.0]])
-"""What each stacking code makes of T_R, T_P and T_C: <floor(T_R/2), k*T_P, floor(T_C/k)> (Section III-A)."""
-
-MAX_ALL_ROWS = 2_000_000
-"""Most designs of a search that enumerates T_R too, which is meant for a small board."""
-
+"""Factors of T_R, T_P and T_C under each stacking code: <floor(T_R/2), k*T_P, floor(T_C/k)> (Section III-A)."""
 
 Whole = TypeVar("Whole", int, NDArray[np.int64])
 
@@ -96,16 +92,11 @@ class Limits(Strict):
 
 
 class LayerKind(IntEnum):
-    """What decides how a batch may be laid out on a layer.
+    """Kind of a layer, by which a batch may be laid out on it."""
 
-    In ``SHARED`` all samples share the weights.  In ``SINGLE_ROW`` they do too, and
-    R = 1 (a fully connected layer).  ``PER_SAMPLE`` is a product of two activations,
-    so each sample has both operands of its own.
-    """
-
-    SHARED = 0
-    SINGLE_ROW = 1
-    PER_SAMPLE = 2
+    SHARED = 0  # all samples share the weights
+    SINGLE_ROW = 1  # they do, and R = 1: a fully connected layer
+    PER_SAMPLE = 2  # a product of two activations: each sample has both operands of its own
 
     @classmethod
     def of(cls, layer: Layer) -> LayerKind:
@@ -116,50 +107,23 @@ class LayerKind(IntEnum):
 
 
 class LayoutPlan(NamedTuple):
-    """What each layer may choose from, in the form that the kernels take.
+    """Choices of each layer, in the form that the kernels take."""
 
-    Attributes
-    ----------
-    layouts : (N, 4) ndarray of int64
-        Layouts (b, B_R, B_P, passes): a list for each kind of layer, ordered by b.
-    starts : (kinds + 1,) ndarray of int64
-        Where the list of each :class:`LayerKind` begins, and where the last one ends.
-    codes : int
-        Stacking codes to try: 1 for k = 1 only, 3 for all.
-    literal : bool
-        Whether Equation (1) holds as printed.
-    """
-
-    layouts: NDArray[np.int64]
-    starts: NDArray[np.int64]
-    codes: int
-    literal: bool
+    layouts: NDArray[np.int64]  # (N, 4), b, B_R, B_P, passes: a list for each kind of layer, ordered by b
+    starts: NDArray[np.int64]  # (kinds + 1,), of the list of each LayerKind, and the end of the last one
+    codes: int  # stacking codes to try: 1 for k = 1 only, 3 for all
+    literal: bool  # Equation (1) as printed
 
 
 def one_by_one(batching: Batching, kind: LayerKind) -> bool:
-    """Whether an engine runs the samples of a batch one after the other on a kind of layer."""
+    """True if an engine runs the samples of a batch one after the other on a kind of layer."""
     if kind is LayerKind.PER_SAMPLE or batching is Batching.NONE:
         return True
     return batching is Batching.FC and kind is not LayerKind.SINGLE_ROW
 
 
 def arrange(batching: Batching, b: int, B_R: int, kind: LayerKind) -> tuple[int, int]:
-    """How many samples stand side by side, and in how many passes the batch runs.
-
-    Parameters
-    ----------
-    batching : Batching
-        The engine's mode.
-    b, B_R : int
-        Samples in the batch, and down the rows.
-    kind : LayerKind
-        The layer's kind.
-
-    Returns
-    -------
-    B_P, passes : int
-        Samples side by side; passes over the layer.
-    """
+    """Samples side by side, B_P, and passes over the layer, for a batch of b samples with B_R down the rows."""
     if one_by_one(batching, kind):
         return 1, b
     if batching is Batching.EQ1:
@@ -181,7 +145,7 @@ def _rows_to_try(batching: Batching, b: int, kind: LayerKind) -> list[int]:
 
 
 def make_plan(batching: Batching, b_max: int, *, stacking: bool = True) -> LayoutPlan:
-    """What each layer may choose from, for every batch size."""
+    """Choices of each layer, for every batch size."""
     lists = [
         [
             (b, rows, *arrange(batching, b, rows, kind))
@@ -215,7 +179,7 @@ def check_fit(platform: Board, tile: Tile, limits: Limits | None = None) -> None
             )
 
 
-def designs(platform: Board, limits: Limits | None = None, *, all_rows: bool = False) -> NDArray[np.int64]:
+def designs(platform: Board, limits: Limits | None = None) -> NDArray[np.int64]:
     """All designs that fit a board.
 
     Shapes: returns (D, 3).
@@ -223,7 +187,7 @@ def designs(platform: Board, limits: Limits | None = None, *, all_rows: bool = F
     limits = limits or Limits()
     board = limits.confine(platform)
     widths = np.arange(1, board.dsps + 1)
-    columns = board.dsps // widths  # how many T_C go with each T_P
+    columns = board.dsps // widths  # T_C that go with each T_P
     T_P = np.repeat(widths, columns)
     T_C = np.arange(1, T_P.size + 1) - np.repeat(np.cumsum(columns) - columns, columns)
     T_R = (board.on_chip_bits // (2 * board.word_bits) - T_P * T_C) // (T_P + T_C)
@@ -240,12 +204,4 @@ def designs(platform: Board, limits: Limits | None = None, *, all_rows: bool = F
             f"{platform.name}: no design fits: {within} "
             f"hold no double-buffered tile of {platform.word_bits}-bit words; {hint}"
         )
-    if all_rows:
-        total = int(found[:, 0].sum()) // 2
-        if total > MAX_ALL_ROWS:
-            raise InputError(
-                f"{platform.name}: expected a small board to enumerate T_R on, at most {MAX_ALL_ROWS:,} designs, "
-                f"found {total:,}"
-            )
-        found = np.concatenate([[(rows, p, c) for rows in range(top, 0, -2)] for top, p, c in found.tolist()])
     return np.ascontiguousarray(found, dtype=np.int64)

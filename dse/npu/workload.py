@@ -12,27 +12,13 @@ from .space import LayerKind
 
 
 class LayerArrays(NamedTuple):
-    """Layers as arrays.
+    """U distinct layers as arrays."""
 
-    Attributes
-    ----------
-    gemms : (U, 4) ndarray of float64
-        R, P, C, groups.
-    kinds : (U,) ndarray of int64
-        Their :class:`.space.LayerKind`: the list of layouts each chooses from.
-    repeats : (U, S) ndarray of float64
-        How often each occurs in each stage.
-    memory_words : (S,) ndarray of float64
-        Words that each stage's memory-only layers move for each sample.
-    fetched : (U,) ndarray of float64
-        Share of each layer's weights that is fetched; the rest stays in a persistent buffer.
-    """
-
-    gemms: NDArray[np.float64]
-    kinds: NDArray[np.int64]
-    repeats: NDArray[np.float64]
-    memory_words: NDArray[np.float64]
-    fetched: NDArray[np.float64]
+    gemms: NDArray[np.float64]  # (U, 4), R, P, C, groups
+    kinds: NDArray[np.int64]  # (U,), LayerKind: selects the list of layouts
+    repeats: NDArray[np.float64]  # (U, S), occurrences in each stage
+    memory_words: NDArray[np.float64]  # (S,), moved for each sample by the memory-only layers of each stage
+    fetched: NDArray[np.float64]  # (U,), share of the weights that is fetched; the rest stays in a persistent buffer
 
 
 def fetched_shares(network: Network, room: int) -> list[float]:

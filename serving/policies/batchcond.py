@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...jit import compiled
+from ...platforms.device import MAX_BATCH
 from ...rules.pad_or_split import ideal_batch_sizes, partition, reorganise_widths, split_pays
-from ...tables.latency import MAX_BATCH
 from .estimates import between_s, expected_end, narrowest
 from .interface import Decision, Parameter, Policy, at_least, choice, compile_policy, duration, sleep, timeout
 from .window import LEFT, OFF, PARAMETERS, SIMILAR, check_window, count_alike

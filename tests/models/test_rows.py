@@ -146,15 +146,16 @@ def test_layers_behind_the_rows_must_read_the_last_of_them(tmp_path: Path):
 
 def test_the_command_writes_the_network_with_edgesp_s_exits(fluidb: Run, tmp_path: Path):
     assert (
-        fluidb("models", "exits", "alexnet_cifar10", "--edgesp", "--rates", "0.3,0.2", "-o", "n.toml").returncode == 0
+        fluidb("models", "exits", "alexnet_cifar10", "--at", "edgesp", "--rates", "0.3,0.2", "-o", "n.toml").returncode
+        == 0
     )
     network = load_network(str(tmp_path / "n.toml"))
     assert [(item.name, item.rate) for item in network.exits][:2] == [("conv3", 0.3), ("conv4", 0.2)]
-    assert fluidb("models", "exits", "n.toml", "--edgesp", "-o", "again.toml").returncode == 0
+    assert fluidb("models", "exits", "n.toml", "--at", "edgesp", "-o", "again.toml").returncode == 0
     assert load_network(str(tmp_path / "again.toml")).name == network.name
     for arguments, said in [
-        (["--edgesp", "--at", "H1"], "--at: --edgesp has its own places; leave one of the two out"),
-        (["--edgesp", "--rates", "0.3"], "rates: expected 2, one for each exit but the last, found 1"),
+        (["--at", "edgesp,H1"], "alexnet_cifar10.toml: expected candidates for exits, found none"),
+        (["--at", "edgesp", "--rates", "0.3"], "rates: expected 2, one for each exit but the last, found 1"),
     ]:
         (line,) = lines(fluidb("models", "exits", "alexnet_cifar10", *arguments, "-o", "m.toml"))
         assert said in line

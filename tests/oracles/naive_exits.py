@@ -6,6 +6,7 @@ every candidate and at the end.  ``T(a, b, B)`` is a function of places and a ba
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -158,3 +159,19 @@ def replay(log, T, K, n, chain):
     own = sum(sample["scores"][-1] for sample in log)
     precision = sum(score_of(sample, chain, N) for sample in log) / own
     return sum(latencies) / len(latencies), sum(tails) / len(tails), slow, precision
+
+
+def best_chain(replayed, K, grid, eta, tau):
+    """The chain of one or two exits with the least average latency that keeps the precision, and that latency.
+
+    ``replayed(chain)`` says what a chain gives, as ``replay`` does.
+    """
+    best = None
+    for number in (1, 2):
+        for places in itertools.combinations(range(1, K + 1), number):
+            for levels in itertools.product(grid, repeat=number):
+                chain = [(place, level, 1) for place, level in zip(places, levels, strict=True)]
+                average, _, slow, precision = replayed(chain)
+                if precision > eta and slow <= tau + 1e-9 and (best is None or average < best[1]):
+                    best = chain, average
+    return best

@@ -43,13 +43,13 @@ def test_every_pair_is_as_if_it_were_alone(fluidb: Run, tmp_path: Path, pair: li
 
 
 def test_what_is_kept_is_not_searched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But only if inputs, options, settings and sources are the same, and all of it is whole."""
+    """But only if inputs, options, ranking and sources are the same, and all of it is whole."""
     done: list[tuple[int, int]] = []
 
     def again(options: SearchOptions = OPTIONS, *, top: int = 5, replace: bool = False) -> bool:
         done.clear()
         (found,) = design_each(
-            [(*TINY_ON_POCKET, options)], tmp_path / "d", {"top": top}, replace=replace,
+            [(*TINY_ON_POCKET, options)], tmp_path / "d", top, replace=replace,
             progress=lambda *counts: done.append(counts),
         )  # fmt: skip
         assert isinstance(found, FoundDesign)

@@ -25,7 +25,7 @@ def drawn(count: int = 4000) -> Samples:
 @pytest.mark.parametrize("by", ["latest", "accuracy"])
 @pytest.mark.parametrize("target_s", [0.5, 1.0, 2.2, 5.0, 9.0])
 def test_a_target_is_met_on_the_samples_that_chose(by, target_s):
-    found = meet_target(TABLE, drawn(), target_s, by=by)
+    found = meet_target(TABLE, drawn(), target_s, objective=by)
     assert [item.time_s for item in found.exits] == [1.0, 3.0, 7.0]
     assert found.feasible == (target_s >= 1)
     assert found.measure == "entropy"
@@ -62,7 +62,7 @@ def test_accuracy_prefers_the_exit_that_brings_most_for_its_time():
     rng = np.random.default_rng(0)
     right = rng.random((1000, 1)) < np.array([0.5, 0.9, 0.9])
     samples = Samples(rng.random((1000, 2)), right)
-    by = {by: meet_target(TABLE, samples, 3.0, by=by) for by in ("latest", "accuracy")}
+    by = {by: meet_target(TABLE, samples, 3.0, objective=by) for by in ("latest", "accuracy")}
     assert [item.wanted_share for item in by["accuracy"].exits] == [0, 1, 0]
     assert [item.wanted_share for item in by["latest"].exits] == pytest.approx([2 / 3, 0, 1 / 3])
     assert by["accuracy"].chosen.accuracy > by["latest"].chosen.accuracy
@@ -84,7 +84,7 @@ def test_the_printed_thresholds_serve_the_target(fluidb: Run, tmp_path, tiny_des
     served = fluidb("serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1s", "--samples", "e.npz",
                     "--threshold", threshold, "--policy", "serial:call=0", "--json")  # fmt: skip
     assert json.loads(served.stdout)["mean_latency_s"] == pytest.approx(found["chosen"]["mean_s"], rel=0.06)
-    early = fluidb("target", tiny_design, "1ns", "--samples", "e.npz", "--by", "accuracy", "--literal")
+    early = fluidb("target", tiny_design, "1ns", "--samples", "e.npz", "--objective", "accuracy")
     assert early.returncode == 0
     assert "not feasible" in early.stdout
     assert "--threshold always,always (entropy)" in early.stdout
@@ -101,7 +101,7 @@ def test_faults_of_a_target(fluidb: Run, tmp_path, tiny_design):
         (["1ms", "--samples", "dense.npz"], "dense.npz: expected one entropy at each exit of"),
         (["1ms", "--samples", "four.npz"], "found 4 exits with 1 values each"),
         (["1ms", "--samples", "one.npz"], "expected at least 2 samples"),
-        (["1ms", "--samples", "e.npz", "--by", "luck"], "--by: expected latest or accuracy, found luck"),
+        (["1ms", "--samples", "e.npz", "--objective", "luck"], "'luck' is not one of 'latest', 'accuracy'"),
     ):
         (line,) = lines(fluidb("target", tiny_design, *arguments))
         assert expected in line

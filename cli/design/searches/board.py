@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from ...options import Cluster, FolderOptions, KindOptions, Threads, flag, numbers, option
+from ...options import Cluster, FolderOptions, KindOptions, Threads, numbers, option
 from ...render import facts, percent, progress, show, table
 from ..problem import SEARCH, BestBy, Persistent, Problem, Search, board_of, limit
 from . import many
@@ -29,8 +29,6 @@ class BoardSearch(Search, KindOptions):
     persistent: Persistent = None
     objective: BestBy = None
     tile: Annotated[str | None, option("Evaluate this design instead of searching for one.", "T_R,T_P,T_C")] = None
-    all_rows: Annotated[bool, flag("Enumerate T_R too: slow, same answer but for energy.", "--all-rows")] = False
-    exhaustive: Annotated[bool, flag("Evaluate also what a bound rules out: same answer.", "--exhaustive")] = False
     top: Annotated[int, option("Designs to keep in the ranking.", min=1, max=1000)] = 5
     scheduler: Cluster = None
     threads: Threads = None
@@ -54,19 +52,14 @@ class BoardSearch(Search, KindOptions):
         given = numbers(self.tile, "--tile", int, "100,2,4")
         if self.tile is not None and len(given) != 3:
             raise InputError(f'--tile: expected T_R,T_P,T_C, found "{self.tile}"; e.g. 100,2,4')
-        if given and (self.all_rows or self.exhaustive):
-            raise InputError(
-                "--tile: gives the design, so that there is nothing for --all-rows or --exhaustive; leave them out"
-            )
         stated = partial(self.read, tile=given or None)
-        settings: dict[str, Any] = {"top": self.top, "all_rows": self.all_rows, "exhaustive": self.exhaustive}
         networks, platforms = many.names(network, "NETWORK"), many.names(platform, "PLATFORM")
         sized = self.persistent == SEARCH
         if sized and (given or len(networks) * len(platforms) > 1):
             raise InputError("--persistent search: expected one network, one board and no --tile; give a size instead")
         if len(networks) * len(platforms) > 1:
             where = {"force": force, "as_json": as_json}
-            many.run(stated, networks, platforms, output, settings, self.scheduler, self.threads, **where)
+            many.run(stated, networks, platforms, output, self.top, self.scheduler, self.threads, **where)
             return
         if self.scheduler is not None:
             raise InputError(
@@ -78,11 +71,11 @@ class BoardSearch(Search, KindOptions):
         sizes: Sizes = []
         with progress("sizes" if sized else "designs") as report:
             if sized:
-                sizes, best = search_persistent(*problem, **settings, threads=self.threads, progress=report)
+                sizes, best = search_persistent(*problem, top=self.top, threads=self.threads, progress=report)
                 options, found = sizes[best]
                 problem = problem._replace(options=options)
             else:
-                found = search(*problem, **settings, threads=self.threads, progress=report)
+                found = search(*problem, top=self.top, threads=self.threads, progress=report)
         design, fbcb = tabulate_design(*problem, found)
         if output is not None:
             write_design(output, design, fbcb, replace=force)
@@ -140,7 +133,7 @@ def _text(design: DesignTable, fbcb: FbcbTable) -> Iterator[str]:
 
 
 def _stays(design: DesignTable) -> str | None:
-    """What the persistent buffer holds, if there is one."""
+    """Content of the persistent buffer, if there is one."""
     from ....dse.npu.workload import fetched_shares
 
     options, board = design.options, design.platform

@@ -46,7 +46,7 @@ def run(
     networks: Sequence[str],
     platforms: Sequence[str],
     output: Path | None,
-    settings: dict[str, int | bool],
+    top: int,
     scheduler: str | None,
     threads: int | None,
     *,
@@ -68,7 +68,7 @@ def run(
         raise InputError(wrong)
     where: dict[str, Any] = {"replace": force, "scheduler": scheduler, "threads": threads}
     with resumable(output, "designs"), progress("searches") as report:
-        found = design_each(asked, output, settings, **where, progress=report)
+        found = design_each(asked, output, top, **where, progress=report)
     pairs = list(zip(asked, found, strict=True))
     record = {"designs": [_record(*pair, output) for pair in pairs]}
     show(as_json, "fluidb.dse-many-output/1", record, _text(pairs))

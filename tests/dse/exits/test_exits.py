@@ -1,4 +1,4 @@
-"""Plans of exits: the folder, what serving reads of it, the reference, and faults."""
+"""Plans of exits: the folder, what serving reads of it, the best of all choices, and faults."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ import naive_exits as naive
 import numpy as np
 import pytest
 from builders import Run, files, lines
-from fluidb.dse.exits.reference import best_exits
 from fluidb.dse.exits.search import plan_exits, times_of, write_plan
 from fluidb.dse.exits.tabulate import goal_of
 from fluidb.formats import InputError, read_table, write_table
 from fluidb.models import load_network
 from fluidb.models.loader import read_network_file
-from fluidb.rules.exit_choice import ExitGoal, choose_exits, log_of, replay_exits
+from fluidb.rules.exit_choice import ExitGoal, Setting, choose_exits, log_of, replay_exits
 from fluidb.tables import read_latency
 from fluidb.tables.exit_plan import InferenceTime, read_plan
 from fluidb.traffic import Samples, read_samples
@@ -138,8 +137,8 @@ def test_a_design_s_folder_is_a_target_too(tmp_path: Path, fluidb: Run) -> None:
 
 
 @given(st.integers(0, 2**32))
-def test_the_reference_is_the_best_of_all_choices(seed: int) -> None:
-    """Against a loop over every pair of candidates and thresholds."""
+def test_no_choice_is_better_than_the_best_of_all_choices(seed: int) -> None:
+    """Against a loop over every candidate, every pair of candidates, and their thresholds."""
     random = np.random.default_rng(seed)
     confidences = random.integers(0, 4, (12, 3, 1)) / 4
     scores = np.column_stack([random.random((12, 3)) < 0.7, random.random(12) < 0.9]).astype(float)
@@ -154,23 +153,29 @@ def test_the_reference_is_the_best_of_all_choices(seed: int) -> None:
     def T(a: int, b: int, B: int) -> float:
         return float(times[a, b, B])
 
-    best = None
-    for number in (1, 2):
-        for exits in itertools.combinations((1, 2, 3), number):
-            for levels in itertools.product(goal.confidences, repeat=number):
-                chain = [(place, level, 1) for place, level in zip(exits, levels, strict=True)]
-                average, _, slow, precision = naive.replay(plain, T, 3, 3, chain)
-                if precision > 0.75 and slow <= 0.25 and (best is None or average < best):
-                    best = average
-    found = best_exits(log, times, goal)
-    assert (found is None) == (best is None)
-    if found is not None:
-        assert found.replayed.average_s == pytest.approx(best)
-        assert found.replayed.precision > 0.75
-        greedy = choose_exits(log, times, goal)
-        done = replay_exits(log, times, 3, greedy.exits, greedy.settings)
-        if 1 <= len(greedy.exits) <= 2 and done.slow_share <= 0.25:
-            assert done.average_s >= found.replayed.average_s - 1e-12
+    best = naive.best_chain(lambda chain: naive.replay(plain, T, 3, 3, chain), 3, goal.confidences, 0.75, 0.25)
+    greedy = choose_exits(log, times, goal)
+    done = replay_exits(log, times, 3, greedy.exits, greedy.settings)
+    if 1 <= len(greedy.exits) <= 2 and done.slow_share <= 0.25:
+        assert best is not None
+        assert done.average_s >= best[1] - 1e-12
+
+
+def test_the_choice_is_near_the_best_of_one_or_two_exits() -> None:
+    """The first exit alone limits slow batches, so that a pair of exits may be faster: by 15 % at most here."""
+    goal, times = ExitGoal(16), plan_of(drawn(), ExitGoal(16)).times.array()
+    log = log_of(drawn()[slice(0, 800)])
+
+    def replayed(chain: list[tuple[int, float, int]]) -> tuple[float, float, float, float]:
+        settings = [Setting(level, 0, 0, 0.0) for _, level, _ in chain]
+        found = replay_exits(log, times, goal.batch, [place for place, _, _ in chain], settings)
+        return found.average_s, found.tail_s, found.slow_share, found.precision
+
+    best = naive.best_chain(replayed, log.candidates, goal.confidences, goal.precision, goal.slow)
+    greedy = choose_exits(log, times, goal)
+    done = replay_exits(log, times, goal.batch, greedy.exits, greedy.settings)
+    assert best is not None
+    assert 1 <= done.average_s / best[1] < 1.15
 
 
 # faults
@@ -183,13 +188,13 @@ def changed(samples: Samples, **parts: Any) -> Samples:
 @pytest.mark.parametrize(
     ("goal", "fault"),
     [
-        (ExitGoal(65), "--batch: expected 1 to 64, the largest batch of the table, found 65"),
-        (ExitGoal(16, precision=1.01), "--precision: expected more than 0 % and at most 100 %, found 101 %"),
-        (ExitGoal(16, precision=0.0), "--precision: expected more than 0 % and at most 100 %, found 0 %"),
-        (ExitGoal(16, guard=0.98), "--guard: expected at least the precision, 99 %, found 98 %"),
-        (ExitGoal(16, slow=1.0), "--slow: expected 0 % to less than 100 %, found 100 %"),
-        (ExitGoal(16, width=17), "--width: expected 1 to the batch size, 16, found 17"),
-        (ExitGoal(16, confidences=(0.9, 0.5)), "--thresholds: expected confidences from 0 to 1, each larger than"),
+        (ExitGoal(65), "batch: expected 1 to 64, the largest batch of the table, found 65"),
+        (ExitGoal(16, precision=1.01), "precision: expected more than 0 % and at most 100 %, found 101 %"),
+        (ExitGoal(16, precision=0.0), "precision: expected more than 0 % and at most 100 %, found 0 %"),
+        (ExitGoal(16, guard=0.98), "guard: expected at least the precision, 99 %, found 98 %"),
+        (ExitGoal(16, slow=1.0), "slow: expected 0 % to less than 100 %, found 100 %"),
+        (ExitGoal(16, width=17), "width: expected 1 to the batch size, 16, found 17"),
+        (ExitGoal(16, confidences=(0.9, 1.5)), "thresholds: expected confidences from 0 to 1, found 1.5"),
     ],
 )
 def test_a_goal_out_of_range_is_one_clear_line(goal: ExitGoal, fault: str) -> None:
@@ -214,11 +219,19 @@ def test_a_log_that_does_not_fit_is_one_clear_line() -> None:
         assert line.startswith(fault)
 
 
+def test_thresholds_to_try_reach_the_choice(tmp_path: Path, fluidb: Run) -> None:
+    write_samples(drawn(), tmp_path / "log.npz")
+    done = fluidb("exits", *BERT, "--samples", "log.npz", "--batch", 16, "--thresholds", "0.5..0.95", "--json")
+    assert json.loads(done.stdout)["confidences"] == [round(0.5 + step / 20, 2) for step in range(10)]
+    (line,) = lines(fluidb("exits", *BERT, "--samples", "log.npz", "--batch", 16, "--thresholds", "0.5,1.5"))
+    assert "thresholds: expected confidences from 0 to 1, found 1.5" in line
+
+
 def test_without_a_candidate_the_nearest_miss_is_told(tmp_path: Path, fluidb: Run) -> None:
     write_samples(drawn(), tmp_path / "log.npz")
     common = ["exits", *BERT, "--samples", "log.npz", "--batch", 16, "-o", "plan"]
     (line,) = lines(fluidb(*common, "--thresholds", "0.5", "--precision", "100%"))
-    assert "--precision: no candidate is left; the nearest, after block" in line
+    assert "precision: no candidate is left; the nearest, after block" in line
     assert "of the precision, more than 100.00% must be kept" in line
     (line,) = lines(fluidb(*common, "--slow", "2"))
     assert line.endswith('--slow: expected a unit (%), found no unit in "2"; write e.g. 2%')
@@ -226,7 +239,7 @@ def test_without_a_candidate_the_nearest_miss_is_told(tmp_path: Path, fluidb: Ru
     text = Path(read_network_file("bert_base")[1]).parent.parent / "platforms" / "v100-tensorrt-bert.toml"
     (tmp_path / slow).write_text(text.read_text().replace("restart_s = 223.5e-6", "restart_s = 1.0"))
     (line,) = lines(fluidb("exits", "bert_base", slow, *common[3:], "--thresholds", "0.9"))
-    assert "--slow: no candidate is left; the nearest, after block" in line
+    assert "slow: no candidate is left; the nearest, after block" in line
     assert "% of the batches slower than without exits, at most 2.00% may be" in line
     assert not (tmp_path / "plan").exists()
 
@@ -258,10 +271,10 @@ def test_a_log_of_entropies_chooses_the_same_exits(fluidb: Run, tmp_path) -> Non
     without = {"inputs": True, "measure": True, "confidences": True, "exits": {"__all__": {"confidence"}},
                "steps": {"__all__": {"candidates": {"__all__": {"confidence"}}}}}  # fmt: skip
     assert first.model_dump(exclude=without) == second.model_dump(exclude=without)
-    with pytest.raises(
-        InputError, match="--thresholds: expected entropies from 0 to 25 nats, each smaller than the one"
-    ):
-        plan_of(as_entropies(drawn(), 2), ExitGoal(16, confidences=(0.1, 0.5)))
+    turned = plan_of(as_entropies(drawn(), 2), ExitGoal(16, confidences=tuple(reversed(entropies))))
+    assert turned.plan.confidences == entropies
+    with pytest.raises(InputError, match="thresholds: expected entropies from 0 to 25 nats, found 26$"):
+        plan_of(as_entropies(drawn(), 2), ExitGoal(16, confidences=(0.1, 26.0)))
     for name, planned, samples in zip("ce", by, (drawn(), as_entropies(drawn(), 2)), strict=True):
         write_plan(planned, tmp_path / name)
         write_samples(samples, tmp_path / f"{name}.npz")

@@ -8,6 +8,7 @@ import naive
 import numpy as np
 import pytest
 from builders import COMPILED, POCKET, TINY, any_gemm, modes, network_of
+from enumeration import every_row, ranked
 from fluidb.dse import OBJECTIVES, Batching, Limits, Objective, SearchOptions, Tile, search
 from fluidb.dse.npu.pareto import Axis, check_axes, find_front, undominated
 from fluidb.dse.npu.search import Evaluator
@@ -39,12 +40,12 @@ def test_the_sweep_equals_comparing_all_with_all(points):
 
 def brute_force(network, board, options, over):
     """Every design, with every even T_R where memory counts, compared with every other: the front and its tiles."""
-    rows = Axis.RAM in over
-    count = len(designs(board, options.limits, all_rows=rows))
+    space = designs(board, options.limits)
+    space = every_row(space) if Axis.RAM in over else space
     evaluator = Evaluator(network, board, options)
     sign = -1 if OBJECTIVES[options.objective].higher_is_better else 1
     points: dict[tuple[float, ...], list[Tile]] = {}
-    for item in search(network, board, options, all_rows=rows, top=count).ranking:
+    for item in ranked(network, board, options, space, len(space)):
         tile, objective = item.tile, item.objective
         timed, counted = (evaluator.cost(np.array([tile]), traffic=traffic) for traffic in (False, True))
         takes = {

@@ -8,6 +8,7 @@ import naive
 import numpy as np
 import pytest
 from builders import COMPILED, any_gemm, board_of, modes, network_of
+from enumeration import every_row, ranked
 from fluidb.dse import Batching, SearchOptions, Tile, configure, search, tabulate_design
 from fluidb.dse.npu.search import Evaluator, RankedDesign, SearchResult
 from fluidb.dse.npu.space import Limits, check_fit, designs
@@ -65,7 +66,7 @@ def test_no_design_costs_less_than_its_bound(gemms, memory_words, board, b_max, 
     evaluator = Evaluator(
         network_of(gemms, memory_words), board, SearchOptions(batching=Batching(mode), stacking=stacking, b_max=b_max)
     )
-    space = designs(board, all_rows=True)
+    space = every_row(designs(board))
     found, least = evaluator.cost(space, traffic=True), evaluator.least_cost(space)
     for figure in ("cycles", "words", "accesses"):
         assert np.all(getattr(least, figure) < getattr(found, figure)), figure
@@ -80,13 +81,13 @@ def test_a_search_by_bound_ranks_as_the_exhaustive_one(gemms, board, b_max, mode
     """The same designs in the same order, ties included, whatever is ruled out."""
     board = board.model_copy(update={"mac_pj": 1.0, "on_chip_pj_per_word": 2.0, "off_chip_pj_per_word": 50.0})
     options = SearchOptions(batching=Batching(mode), b_max=b_max, objective=objective)
+    space = every_row(designs(board))  # more designs, so that a bound rules some of them out
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search_module, "ROUND", 2)
-        found = search(network_of(gemms), board, options, top=top, all_rows=True)
-    every = search(network_of(gemms), board, options, top=top, all_rows=True, exhaustive=True)
-    assert found.ranking == every.ranking
-    assert every.designs_ruled_out == 0
-    assert found.designs_evaluated + found.designs_ruled_out == every.designs_evaluated
+        patch.setattr(search_module, "designs", lambda *_: space)
+        found = search(network_of(gemms), board, options, top=top)
+    assert found.ranking == ranked(network_of(gemms), board, options, space, top)
+    assert found.designs_evaluated + found.designs_ruled_out == len(space)
 
 
 @full_size
@@ -95,10 +96,11 @@ def test_the_bound_rules_most_designs_of_a_board_out(objective):
     network, board, seen = load_network("resnet50"), load_platform("zc706"), []
     options = SearchOptions(objective=objective)
     found = search(network, board, options, top=40, progress=lambda *count: seen.append(count))
-    every = search(network, board, options, top=40, exhaustive=True)
-    assert found.ranking == every.ranking
-    assert found.designs_ruled_out > every.designs_evaluated / 2
-    assert seen[-1] == (every.designs_evaluated, every.designs_evaluated)
+    space = designs(board)
+    assert found.ranking == ranked(network, board, options, space, 40)
+    assert found.designs_evaluated + found.designs_ruled_out == len(space)
+    assert found.designs_ruled_out > len(space) / 2
+    assert seen[-1] == (len(space), len(space))
     for threads in (1, 3):
         assert search(network, board, options, top=40, threads=threads) == found
 
@@ -108,9 +110,7 @@ def test_the_bound_rules_most_designs_of_a_board_out(objective):
 def test_a_smaller_T_R_never_wins(gemms, board):
     network = network_of(gemms)
     fast = search(network, board, SearchOptions(b_max=3))
-    slow = search(network, board, SearchOptions(b_max=3), all_rows=True, exhaustive=True)
-    assert slow.designs_evaluated == designs(board)[:, 0].sum() // 2
-    assert slow.best == fast.best
+    assert [fast.best] == ranked(network, board, SearchOptions(b_max=3), every_row(designs(board)), 1)
 
 
 @settings(max_examples=30)

@@ -362,7 +362,7 @@ def test_the_latency_table_has_the_blocks_as_layers(tmp_path: Path):
 
 
 def test_from_search_to_serving(fluidb: Run, tmp_path: Path):
-    assert fluidb("models", "exits", "alexnet_cifar10", "--edgesp", "-o", "n.toml").returncode == 0
+    assert fluidb("models", "exits", "alexnet_cifar10", "--at", "edgesp", "-o", "n.toml").returncode == 0
     done = fluidb("dse", "n.toml", "edgesp-a", "--devices", 6, "-o", "d", "--json")
     record = json.loads(done.stdout)
     assert record["schema"] == "fluidb.dse-cluster-output/1"

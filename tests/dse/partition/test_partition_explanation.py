@@ -19,7 +19,7 @@ def folder(tmp_path_factory):
     from builders import call_fluidb
 
     where = tmp_path_factory.mktemp("partition")
-    made = call_fluidb("models", "exits", "alexnet_cifar10", "--edgesp", "-o", "net.toml", cwd=where)
+    made = call_fluidb("models", "exits", "alexnet_cifar10", "--at", "edgesp", "-o", "net.toml", cwd=where)
     assert made.returncode == 0, made.stderr
     done = call_fluidb("dse", "net.toml", "edgesp-a", "--devices", 4, "-o", "p", cwd=where)
     assert done.returncode == 0, done.stderr
