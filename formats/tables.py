@@ -3,7 +3,7 @@
 Every table is one JSON object with the same envelope:
 
 ``schema``
-    name and version of the layout, e.g. ``fluidb.latency/1``;
+    name and version of the layout, e.g. ``fluidb.latency/2``;
 ``inputs``
     digest of every table it was computed from, by schema name;
 ``sha256``

@@ -5,7 +5,7 @@ These records are also what ``design.json`` holds (``docs/file-formats.md``).
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -13,9 +13,6 @@ from ..formats import SparseRecord, Strict
 
 MAX_WORK = 2**43
 """Most MACs, or words of a map, of one layer. Cycles are then exact for any batch size (docs/model.md, Arithmetic)."""
-
-BRIDGE = "bridge."
-"""Prefix of the names of layers in a bridge."""
 
 Count = Annotated[int, Field(ge=1, le=MAX_WORK)]
 
@@ -73,9 +70,12 @@ class Layer(Strict):
     Attributes
     ----------
     name : str
-        Unique in the network; a head's layers are ``exit<number>/<layer>``.
+        Unique in the network; a head's layers are called ``exit<number>/<layer>``, for people.
     stage : int
         1-based stage it runs in: stage i ends at exit i.
+    role : str
+        ``backbone``; or, beside it, ``bridge`` (backbone layers that bring a map to the form of the last one) or
+        ``head`` of the exit where its stage ends.
     gemm : Gemm or None
         The product it lowers to; ``None`` for a memory-only layer.
     per_sample : bool
@@ -90,6 +90,7 @@ class Layer(Strict):
 
     name: str
     stage: Count
+    role: Literal["backbone", "bridge", "head"] = "backbone"
     gemm: Gemm | None
     per_sample: bool = False
     memory_words: Annotated[int, Field(ge=0, le=MAX_WORK)] = 0
@@ -97,13 +98,8 @@ class Layer(Strict):
 
     @property
     def in_head(self) -> bool:
-        """Whether it belongs to an exit's head rather than to the backbone."""
-        return "/" in self.name
-
-    @property
-    def in_bridge(self) -> bool:
-        """Whether it belongs to the bridge of a head: backbone layers that bring a map to the form of the last one."""
-        return f"/{BRIDGE}" in self.name
+        """Whether it belongs to an exit, to its bridge or head, rather than to the backbone."""
+        return self.role != "backbone"
 
 
 MAX_STEPS = 4096

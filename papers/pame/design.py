@@ -301,14 +301,11 @@ def pame_fig17(lab: Lab) -> Item:
 def _parts(task: PaperTask, place: int) -> dict[str, np.ndarray]:
     """Time of an exit's bridge and head, of its check, and of the start behind it, by batch size."""
     table = task.table
-    parts = {name: np.zeros(table.b_max + 1) for name in ("exit", "check", "movement")}
+    of_role = {"head": "exit", "check": "check", "resume": "movement"}
+    parts = {name: np.zeros(table.b_max + 1) for name in of_role.values()}
     for layer in table.layers:
-        if layer.name == f"exit{place}/check":
-            parts["check"][1:] += layer.time_s
-        elif layer.name == f"exit{place}/resume":
-            parts["movement"][1:] += layer.time_s
-        elif layer.name.startswith(f"exit{place}/"):
-            parts["exit"][1:] += layer.time_s
+        if layer.exit == place:
+            parts[of_role[layer.role]][1:] += layer.time_s
     return parts
 
 
