@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ..formats import validate
 from .platform import Platform
 
 MAX_BATCH = 512
@@ -71,16 +69,6 @@ class Device(Platform):
         if (self.lanes > 1) != (self.load_full is not None):
             raise ValueError("lanes, load_full: expected load_full if there are several lanes, and only then")
         return self
-
-    @classmethod
-    def read(cls, data: dict[str, Any], path: Path) -> Any:
-        """A device of the form that the file has: measured if it names a table, by stage if it has groups of stages."""
-        from .by_stage import StagedDevice  # both forms are devices, so that their modules import this one
-        from .measured import MeasuredDevice
-
-        if "table" in data:
-            return MeasuredDevice.read(data, path)
-        return validate(StagedDevice if "groups" in data else AnalyticDevice, data, path)
 
     @property
     def row(self) -> tuple[str, ...]:
