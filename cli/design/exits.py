@@ -91,12 +91,12 @@ def _record(planned: PlanResult, best: Reference | None, output: Path | None) ->
     record = {"output": output, **planned.plan.model_dump(mode="json", exclude={"inputs"})}
     record["expected_without_guard"] = planned.unguarded
     if best is not None:
-        names, sign = planned.times.candidates, planned.samples.measure.sign
+        names, measure = planned.times.candidates, planned.samples.measure
         record["best"] = {
             "exits": [
                 {
                     "after": names[place - 1],
-                    "confidence": sign * item.confidence,
+                    "confidence": measure.to_file(item.confidence),
                     "count": int(planned.log.counts[item.column]),
                 }
                 for place, item in zip(best.exits, best.settings, strict=True)
@@ -144,7 +144,7 @@ def _text(planned: PlanResult, best: Reference | None, names: dict[str, str], ti
     if best is not None:
         places = [names[planned.times.candidates[place - 1]] for place in best.exits]
         pairs = [
-            f"{name} at {planned.samples.measure.sign * item.confidence:g}"
+            f"{name} at {planned.samples.measure.to_file(item.confidence):g}"
             for name, item in zip(places, best.settings, strict=True)
         ]
         above = expected.average_s / best.replayed.average_s - 1

@@ -1,4 +1,4 @@
-"""Chooses the exits of a network for a device, a load and a precision, and writes the plan (paper 001, Section 6)."""
+"""Choose the exits of a network for a device, a load and a precision, and write the plan (PAME, Section 6)."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
     every = with_exits(file, path)
     names = [exit_.after for exit_ in every.exits]
     _check(names, table, samples, goal)
-    sign = samples.measure.sign
-    goal = replace(goal, confidences=tuple(sign * item for item in goal.confidences))
+    measure, stated = samples.measure, list(goal.confidences)
+    goal = replace(goal, confidences=tuple(map(measure.to_array, stated)))
     half = len(samples) // 2
     log = log_of(samples[slice(0, half)])
     times = tabulate_times(file.name, table)
@@ -94,7 +94,7 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
     checked = replay_exits(log_of(rest), stage_s, goal.batch, choice.exits, choice.settings)
     rates = expected.exit_shares.tolist()
     network = with_exits(file, path, [names[place - 1] for place in choice.exits], rates[:-1])
-    pattern = tabulate_pattern(file.name, names, goal, log, choice, sign)
+    pattern = tabulate_pattern(file.name, names, goal, log, choice, measure)
     plan = ExitPlan(
         network=file.name,
         platform=table.platform,
@@ -105,11 +105,15 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
         gain=goal.gain,
         posterior=goal.posterior,
         guard=goal.guard,
-        measure=samples.measure.name,
-        confidences=[sign * item for item in goal.confidences],
+        measure=measure.name,
+        confidences=stated,
         exits=[
             PlannedExit(
-                after=names[place - 1], place=place, confidence=sign * setting.confidence, count=count, rate=rate
+                after=names[place - 1],
+                place=place,
+                confidence=measure.to_file(setting.confidence),
+                count=count,
+                rate=rate,
             )
             for place, setting, count, rate in zip(choice.exits, choice.settings, counts, rates, strict=False)
         ],
@@ -117,7 +121,7 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
         samples_checked=len(rest),
         expected=expected_of(expected),
         checked=expected_of(checked),
-        steps=[tabulate_step(step, names, log, sign) for step in choice.steps],
+        steps=[tabulate_step(step, names, log, measure) for step in choice.steps],
         ended=choice.ended,
     )
     return PlanResult(
@@ -144,10 +148,10 @@ def _check(names: list[str], table: LatencyTable, samples: Samples, goal: ExitGo
     """Refuse inputs that do not fit each other, with a line for each fault."""
     faults, source = [], str(samples.source or "samples")
     found = [exit_.name for exit_ in table.exits[:-1]]
-    measure, least = samples.measure, [samples.measure.sign * item for item in goal.confidences]
+    measure = samples.measure
+    least = [measure.to_array(item) for item in goal.confidences]
     if least != sorted(set(least)) or not all(map(measure.fits, goal.confidences)):
-        order = "larger" if measure.sign == 1 else "smaller"
-        faults.append(f"--thresholds: expected {measure.plural}, each {order} than the one before")
+        faults.append(f"--thresholds: expected {measure.plural}, each {measure.surer} than the one before")
     if found != names:
         faults.append(
             f"{table.platform}: expected times of the network with an exit at each of its {len(names)} candidates, "
