@@ -67,7 +67,7 @@ AnyTable = TypeVar("AnyTable", bound=Table)
 
 
 class JsonRecord(Strict):
-    """Base of what a command prints under ``--json`` and another reads: a later version may have added keys."""
+    """Base of records that a command prints under ``--json`` and another reads: a later version may have added keys."""
 
     model_config = pydantic.ConfigDict(extra="ignore")
 

@@ -1,4 +1,4 @@
-"""Exit candidates: where a network could have exits, with the bridge and head of each (paper 001, Section 5.1)."""
+"""Exit candidates: where a network could have exits, with the bridge and head of each (PAME, Section 5.1)."""
 
 from __future__ import annotations
 
@@ -13,24 +13,12 @@ from .schema import NAME_LENGTH, Candidates, NetworkFile, Op
 
 
 class Candidate(NamedTuple):
-    """A place where an exit is possible.
+    """A place where an exit is possible."""
 
-    Attributes
-    ----------
-    name : str
-        ``H13`` after block 13, as in the paper.
-    block : int
-        The block it follows, counted from 1.
-    after : str
-        The last layer of that block.
-    layers : tuple of Op
-        Bridge and head: what an exit there computes beside the backbone.
-    """
-
-    name: str
-    block: int
-    after: str
-    layers: tuple[Op, ...]
+    name: str  # H13 after block 13, as in PAME
+    block: int  # that it follows, counted from 1
+    after: str  # the last layer of that block
+    layers: tuple[Op, ...]  # bridge and head: all that an exit here computes beside the backbone
 
 
 def find_candidates(file: NetworkFile, path: Path) -> list[Candidate]:
@@ -138,7 +126,7 @@ def with_exits(
 
 
 _NAMED = 4
-"""Up to so many exits are part of the network's name."""
+"""Most exits that the network's name lists."""
 
 
 def load_with_exits(name: str, names: Sequence[str] | None = None, rates: Sequence[float] | None = None) -> Network:

@@ -112,25 +112,7 @@ def build_network(file: NetworkFile, path: Path) -> Network:
 
 
 def read_network_file(name: str) -> tuple[NetworkFile, Path]:
-    """The content of a network's file, and the file; of a SubNet what its SuperNet's file makes of it.
-
-    Parameters
-    ----------
-    name : str
-        A shipped name, the path of a TOML file, or a SubNet such as ``ofa_resnet50:A`` (``docs/sushi.md``).
-
-    Returns
-    -------
-    content : NetworkFile
-        The network.
-    path : Path
-        Where it came from.
-
-    Raises
-    ------
-    InputError
-        If it is unknown or its file breaks the schema.
-    """
+    """The content of a network's file, and the file; of a SubNet, its SuperNet's file makes the content."""
     from .supernets.catalogue import find_subnet, not_a_network  # here, because most networks are no SubNets
 
     found = find_subnet(name)

@@ -39,7 +39,7 @@ class Shape(NamedTuple):
 
 
 class Gemm(NamedTuple):
-    """One layer as a matrix product R x P by P x C, for a single sample (paper 000, Fig. 2).
+    """One layer as a matrix product R x P by P x C, for a single sample (Fluid Batching, Fig. 2).
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Gemm(NamedTuple):
     C : int
         Columns: output channels of a group.
     groups : int
-        How many such products run one after the other: the groups of a convolution.
+        Number of such products, one after the other: the groups of a convolution.
     """
 
     R: Count
@@ -70,7 +70,7 @@ class Layer(Strict):
     Attributes
     ----------
     name : str
-        Unique in the network; a head's layers are called ``exit<number>/<layer>``, for people.
+        Unique in the network; a head's layers are called ``exit<number>/<layer>``.
     stage : int
         1-based stage it runs in: stage i ends at exit i.
     role : str
@@ -79,7 +79,7 @@ class Layer(Strict):
     gemm : Gemm or None
         The product it lowers to; ``None`` for a memory-only layer.
     per_sample : bool
-        Whether the right operand of the product is an activation too, as in
+        True if the right operand of the product is an activation too, as in
         attention: samples share nothing, and a batch runs one sample after the other.
     memory_words : int
         Words a memory-only layer moves off chip for one sample; 0 with a GEMM,
@@ -98,7 +98,7 @@ class Layer(Strict):
 
     @property
     def in_head(self) -> bool:
-        """Whether it belongs to an exit, to its bridge or head, rather than to the backbone."""
+        """True in the bridge or head of an exit, false in the backbone."""
         return self.role != "backbone"
 
 
@@ -116,7 +116,7 @@ class Exit(SparseRecord):
     rate : float
         Share of all samples that leave here; the shares of all exits sum to 1.
     steps : int
-        How often the stage that ends here may run, as a decoder does: a sample leaves after as many steps as it needs.
+        Most runs of the stage that ends here, as of a decoder: a sample leaves after the steps that it needs.
         Only the last stage repeats.
     """
 
@@ -131,9 +131,9 @@ class Network(Strict):
     Attributes
     ----------
     name, title : str
-        Short name and a line for people.
+        Short name, and a line of text.
     sources : dict of str to str
-        Where the figures come from.
+        Origin of each figure.
     exits : list of Exit
         In order of depth; the last is the end of the backbone.
     layers : list of Layer
@@ -163,7 +163,7 @@ class Network(Strict):
 
     @property
     def steps(self) -> int:
-        """How often the last stage may run: more than once if it is a decoder."""
+        """Most runs of the last stage: more than one if it is a decoder."""
         return self.exits[-1].steps
 
     @property

@@ -190,7 +190,7 @@ class ExitFile(Strict):
 
 
 class Candidates(Strict):
-    """Where exits are possible: after blocks, which regions group by the shape of their maps.
+    """Places where exits are possible: after blocks, which regions group by the shape of their maps.
 
     ``regions`` names the last layer of every block, region by region.  ``after`` counts blocks from 1; exits are
     possible after every block but the last if it is not stated.  The head is stated as that of an exit is; if it is
