@@ -1,4 +1,4 @@
-"""How functions are compiled and where their compiled form is kept: nothing else in fluidb decides it."""
+"""Compilation of functions, and the folder that keeps their compiled form: nothing else in fluidb decides on it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def sources() -> frozenset[Path]:
 
 @cache
 def cache_folder() -> Path | None:
-    """Where compiled functions are kept: a folder for each state of our sources; ``None`` if there is no home.
+    """Folder of compiled functions, one for each state of our sources; ``None`` if there is no home.
 
     A function is compiled with functions of other files, so that the folder carries the
     digest of all of them.  ``NUMBA_CACHE_DIR`` or ``XDG_CACHE_HOME`` name another place.
@@ -70,11 +70,6 @@ class FunctionCache(NullCache):
     """numba's cache of one function: a file for each signature and machine, with a digest, so that damage shows.
 
     numba's own would run a damaged file.  Where no file can be read or written, every process compiles for itself.
-
-    Parameters
-    ----------
-    function : callable
-        The function.
     """
 
     def __init__(self, function: Any) -> None:
@@ -121,13 +116,6 @@ class FunctionAddress(WrapperAddressProtocol):
     """A compiled function as an argument of another one, for a caller that passes it often.
 
     numba looks the address of a function up at every call, which takes longer than most of our calls.
-
-    Parameters
-    ----------
-    function : callable
-        A compiled function.
-    signature : numba signature
-        One that it was compiled for.
     """
 
     def __init__(self, function: Any, signature: Any) -> None:
@@ -136,7 +124,7 @@ class FunctionAddress(WrapperAddressProtocol):
         self._numba_type_ = FunctionType(signature)  # or numba makes one at every call
 
     def __wrapper_address__(self) -> int:
-        """Where it is."""
+        """Its address."""
         return int(self.address)
 
     def signature(self) -> Any:

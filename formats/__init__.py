@@ -1,4 +1,4 @@
-"""How fluidb reads and writes files: faults, quantities, TOML, tables, whole writes.
+"""Reading and writing of files: faults, quantities, TOML, tables, whole writes.
 
 The lowest storey: it knows nothing of networks, boards or traffic.
 """

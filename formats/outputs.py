@@ -28,14 +28,14 @@ def place_of(path: Path) -> Path:
 
 
 def held(folder: Path) -> list[Path]:
-    """What a folder holds, without what another command is writing there."""
+    """Content of a folder, without files that another command is writing there."""
     return sorted(path for path in folder.iterdir() if not path.match(HIDDEN))
 
 
 def tidy(folder: Path) -> None:
     """Remove what killed commands left in a folder, and put back what they had moved aside."""
     for left in folder.glob(HIDDEN):
-        with contextlib.suppress(OSError):  # somebody else's, or on a disk that is read-only: it is in nobody's way
+        with contextlib.suppress(OSError):  # of another user, or on a read-only disk: it does no harm
             descriptor = os.open(left, os.O_RDONLY)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its writer lives
@@ -88,7 +88,7 @@ def check_free(path: Path, force: bool, what: str = "output", *, apart: Iterable
 
 
 def _same(path: Path, other: Path) -> bool:
-    """Whether two names are those of one file."""
+    """True if two names are those of one file."""
     with contextlib.suppress(OSError):
         return path.samefile(other)
     return False

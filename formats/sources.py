@@ -1,4 +1,4 @@
-"""What results were made with: versions, and the digest of our own sources."""
+"""Origin of results: versions, and the digest of our own sources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from .. import __version__
 
 FOLDERS = ("dse", "formats", "models", "platforms", "rules", "serving", "tables", "traffic")
-"""What a result may depend on; networks and boards themselves are inputs, with digests of their own."""
+"""Files that a result may depend on; networks and boards themselves are inputs, with digests of their own."""
 
 
 @cache

@@ -3,7 +3,7 @@
 Every table is one JSON object with the same envelope:
 
 ``schema``
-    name and version of the layout, e.g. ``fluidb.latency/1``;
+    name and version of the layout, e.g. ``fluidb.latency/2``;
 ``inputs``
     digest of every table it was computed from, by schema name;
 ``sha256``
@@ -67,7 +67,7 @@ AnyTable = TypeVar("AnyTable", bound=Table)
 
 
 class JsonRecord(Strict):
-    """Base of what a command prints under ``--json`` and another reads: a later version may have added keys."""
+    """Base of records that a command prints under ``--json`` and another reads: a later version may have added keys."""
 
     model_config = pydantic.ConfigDict(extra="ignore")
 

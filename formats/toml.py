@@ -69,7 +69,7 @@ def _where(location: Sequence[str | int], data: object) -> str:
 
 
 def shown(value: object) -> str:
-    """What was found, for a fault: as JSON, cut where it is long."""
+    """A value that was found, for a fault: as JSON, cut where it is long."""
     try:
         text = json.dumps(value, default=str, ensure_ascii=True)
     except (RecursionError, ValueError):  # nested too deeply, or an integer of thousands of digits
@@ -90,7 +90,7 @@ _WORDS = {
     "a valid list": "a list",
     "a valid dictionary": "a table of keys",
 }
-"""What pydantic says, and what we say."""
+"""Words of pydantic, and ours."""
 
 
 def _fault(error: Any, data: object, known: set[str]) -> str:
@@ -134,7 +134,7 @@ def _faults(
 
 
 def _kind(schema: object) -> str | None:
-    """What a schema describes, ``fluidb.network`` of ``fluidb.network/1``; ``None`` if it is no name of ours."""
+    """The kind that a schema describes, e.g. ``fluidb.network``; ``None`` if it is no name of ours."""
     found = re.search(r"fluidb\.[a-z-]+(?=/)", str(schema))
     return found and found[0]
 

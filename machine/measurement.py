@@ -22,7 +22,7 @@ from ..platforms.platform import NAME
 from ..platforms.writer import platform_text
 from ..serving.statistics import mean_interval
 from ..tables.decisions import DECISIONS_FILE
-from ..tables.latency import LATENCY_FILE, LatencyTable, pair_rows
+from ..tables.latency import LATENCY_FILE, LatencyTable
 from ..traffic.exits import decide, levels
 from ..traffic.samples import samples_bytes
 from .network import RealNetwork
@@ -136,7 +136,7 @@ def measure(
     exits = [Exit(name=name, rate=rate) for name, rate in zip(network.exits, rates.tolist(), strict=True)]
     table = LatencyTable(
         network=network.name, platform=device.name, exits=exits, b_max=b_max,
-        rows=pair_rows(np.array(device.times_s[0])), gather_s=device.gathers_s(len(exits)), wake_up_s=wake_s,
+        stage_s=device.times_s, gather_s=device.gathers_s(len(exits)), wake_up_s=wake_s,
     )  # fmt: skip
     return Measurement(device, table, cells, relative, drift, noisy)
 

@@ -14,7 +14,7 @@ from ..models import Exit
 from ..serving.policies.given_batches import POLICY
 from ..serving.replay import case_of
 from ..serving.scheduler import Scheduler
-from ..tables.latency import LatencyTable, pair_rows
+from ..tables.latency import LatencyTable
 from ..traffic.trace import Trace
 from ..traffic.traffic import Traffic
 from .clock import WallClock
@@ -116,8 +116,8 @@ def run_protocol(
 def blank_table(network: RealNetwork, b_max: int) -> LatencyTable:
     """A table for an event loop that plans with it and is then told what runs took: every stage takes 1 ms."""
     exits = [Exit(name=name, rate=1 / len(network.exits)) for name in network.exits]
-    rows = pair_rows(np.full((len(exits), b_max), 1e-3))
-    return LatencyTable(network=network.name, platform="none", exits=exits, b_max=b_max, rows=rows)
+    stage_s = [[[1e-3] * b_max] * len(exits)]
+    return LatencyTable(network=network.name, platform="none", exits=exits, b_max=b_max, stage_s=stage_s)
 
 
 def _joined(parts: Iterable[_Requests]) -> _Requests:

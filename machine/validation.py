@@ -15,7 +15,7 @@ from ..serving.metrics import Replay, summarise
 from ..serving.replay import case_of, simulate
 from ..serving.scheduler import Scheduler, find_policy
 from ..serving.statistics import welch_interval
-from ..tables.latency import LatencyTable, pair_rows
+from ..tables.latency import LatencyTable
 from ..traffic.arrivals import poisson
 from ..traffic.measures import Threshold
 from ..traffic.samples import draw_samples
@@ -253,7 +253,7 @@ def between(before: Measurement, after: Measurement) -> LatencyTable:
     stage_s = (np.array(before.device.times_s[0]) + np.array(after.device.times_s[0])) / 2
     gather_s = (one.gather_array() + other.gather_array()) / 2
     wake_up_s = ((one.wake_up_s or 0.0) + (other.wake_up_s or 0.0)) / 2
-    given = {"rows": pair_rows(stage_s), "gather_s": gather_s[: len(one.exits)].tolist(), "wake_up_s": wake_up_s}
+    given = {"stage_s": [stage_s.tolist()], "gather_s": gather_s[: len(one.exits)].tolist(), "wake_up_s": wake_up_s}
     return one.model_copy(update=given)
 
 
@@ -266,10 +266,10 @@ def half_width(before: Measurement, after: Measurement) -> float:
 
 def slower(table: LatencyTable, share: float) -> LatencyTable:
     """A table with all times longer by a share."""
-    rows = [row.model_copy(update={"time_s": [t * (1 + share) for t in row.time_s]}) for row in table.rows]
+    stage_s = (table.stage_array()[..., 1:] * (1 + share)).tolist()
     gather_s = (table.gather_array()[: len(table.exits)] * (1 + share)).tolist()
     wake_up_s = (table.wake_up_s or 0.0) * (1 + share)
-    return table.model_copy(update={"rows": rows, "gather_s": gather_s, "wake_up_s": wake_up_s})
+    return table.model_copy(update={"stage_s": stage_s, "gather_s": gather_s, "wake_up_s": wake_up_s})
 
 
 def _trial(

@@ -1,4 +1,4 @@
-"""EdgeSP's exits: two branches, at half and at three quarters of a network's work (paper 004, Section 3.4)."""
+"""EdgeSP's exits: two branches, at half and at three quarters of a network's work (EdgeSP, Section 3.4)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .rows import cut_into_rows
 from .schema import NetworkFile
 
 DEPTHS = (1 / 2, 3 / 4)
-"""Shares of the convolutions' operations after which an exit stands (paper 004, Section 3.4)."""
+"""Shares of the convolutions' operations after which an exit stands (EdgeSP, Section 3.4)."""
 
 RATES = (0.4, 0.4)
-"""Shares of samples that leave there (paper 004, Section 4.2)."""
+"""Shares of samples that leave there (EdgeSP, Section 4.2)."""
 
 _NAME, _TITLE = "-edgesp", ", with EdgeSP's exits"
 _REPLACED = ("rates", "heads", "candidates")

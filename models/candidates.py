@@ -8,29 +8,17 @@ from typing import NamedTuple
 
 from ..formats import InputError, validate
 from .loader import build_network, head_of, lower_all, read_network_file
-from .network import BRIDGE, Network
+from .network import Network
 from .schema import NAME_LENGTH, Candidates, NetworkFile, Op
 
 
 class Candidate(NamedTuple):
-    """A place where an exit is possible.
+    """A place where an exit is possible."""
 
-    Attributes
-    ----------
-    name : str
-        ``H13`` after block 13, as in the paper.
-    block : int
-        The block it follows, counted from 1.
-    after : str
-        The last layer of that block.
-    layers : tuple of Op
-        Bridge and head: what an exit there computes beside the backbone.
-    """
-
-    name: str
-    block: int
-    after: str
-    layers: tuple[Op, ...]
+    name: str  # H13 after block 13, as in PAME
+    block: int  # that it follows, counted from 1
+    after: str  # the last layer of that block
+    layers: tuple[Op, ...]  # bridge and head: all that an exit here computes beside the backbone
 
 
 def find_candidates(file: NetworkFile, path: Path) -> list[Candidate]:
@@ -66,7 +54,7 @@ def find_candidates(file: NetworkFile, path: Path) -> list[Candidate]:
         for start in starts[region_of[block - 1] + 1 :]:
             before = blocks[blocks.index(start) - 1]
             first = file.layers[order[before] + 1 : order[start] + 1]
-            bridge += _copied(first, before, bridge[-1].name if bridge else "input", path, prefix=BRIDGE)
+            bridge += _copied(first, before, bridge[-1].name if bridge else "input", path, bridge=True)
         after = blocks[block - 1]
         copied = _copied(head, blocks[-1], bridge[-1].name if bridge else "input", path)
         found.append(Candidate(f"H{block}", block, after, (*bridge, *copied)))
@@ -90,8 +78,9 @@ def _head(file: NetworkFile, stated: Candidates, path: Path) -> Sequence[Op]:
         raise InputError(f"{path}: candidates.{error}") from None
 
 
-def _copied(ops: Sequence[Op], entry: str, source: str, path: Path, prefix: str = "") -> list[Op]:
-    """Copies of layers that read ``source`` instead of ``entry``, with a prefix before their names."""
+def _copied(ops: Sequence[Op], entry: str, source: str, path: Path, *, bridge: bool = False) -> list[Op]:
+    """Copies of layers that read ``source`` instead of ``entry``; names in a bridge have a prefix."""
+    prefix = "bridge." if bridge else ""
     names = {entry: source, "input": source} | {op.name: (prefix + op.name)[:NAME_LENGTH] for op in ops}
     copies = []
     for op in ops:
@@ -102,7 +91,7 @@ def _copied(ops: Sequence[Op], entry: str, source: str, path: Path, prefix: str 
                 "in its block; state other regions, or exits with layers of their own"
             )
         inputs = None if op.inputs is None else [names[name] for name in op.inputs]
-        copies.append(op.model_copy(update={"name": names[op.name], "inputs": inputs}))
+        copies.append(op.model_copy(update={"name": names[op.name], "inputs": inputs, "bridge": bridge}))
     return copies
 
 
@@ -137,7 +126,7 @@ def with_exits(
 
 
 _NAMED = 4
-"""Up to so many exits are part of the network's name."""
+"""Most exits that the network's name lists."""
 
 
 def load_with_exits(name: str, names: Sequence[str] | None = None, rates: Sequence[float] | None = None) -> Network:

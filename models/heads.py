@@ -26,7 +26,7 @@ def _token_linear(source: Shape, classes: int) -> list[Op]:
 def _msdnet(source: Shape, classes: int) -> list[Op]:
     """Two 3x3 stride-2 convolutions at constant width, average pool, linear.
 
-    The ImageNet classifier of MSDNet (Huang et al., ICLR 2018, paper 000 [33]).
+    The ImageNet classifier of MSDNet (Huang et al., ICLR 2018, Fluid Batching [33]).
     Its last pool is 2x2 on MSDNet's own 2x2 maps, i.e. over the whole map.
     """
     convs: list[Op] = [
@@ -37,7 +37,7 @@ def _msdnet(source: Shape, classes: int) -> list[Op]:
 
 
 def _edgesp(source: Shape, classes: int) -> list[Op]:  # noqa: ARG001  (one signature for all heads)
-    """A 3x3 stride-2 convolution to 32 channels and a linear layer: an exit branch for a cluster (paper 004)."""
+    """A 3x3 stride-2 convolution to 32 channels and a linear layer: an exit branch for a cluster (EdgeSP)."""
     return [
         Conv(op="conv", name="conv", out=32, kernel=[3, 3], stride=[2, 2], pad=[1, 1]),
         Flatten(op="flatten", name="flatten"),

@@ -16,7 +16,7 @@ NETWORKS = Catalogue("network", Path(__file__).parent, "fluidb models", imported
 
 
 def lower_all(
-    ops: Sequence[Op], source: Shape, where: str, prefix: str = "", stages: Iterable[int] | None = None
+    ops: Sequence[Op], source: Shape, where: str, stages: Iterable[int] | None = None, *, in_head: bool = False
 ) -> tuple[dict[str, Shape], list[Layer], list[str]]:
     """Lower a chain of operators in execution order."""
     shapes, layers, faults = {"input": source}, [], []
@@ -36,7 +36,7 @@ def lower_all(
         if len(known) < len(sources):
             continue
         try:
-            before, layer = lower(op, known, stage, prefix)
+            before, layer = lower(op, known, stage, in_head=in_head)
         except ValueError as error:
             faults.append(f"{label}: {error}")
             continue
@@ -87,7 +87,7 @@ def build_network(file: NetworkFile, path: Path) -> Network:
     """Lower a parsed network file."""
     positions, wrong = _exit_positions(file, path)
     stages = [1 + sum(position < index for position in positions) for index in range(len(file.layers))]
-    shapes, layers, faults = lower_all(file.layers, file.input.shape, f"{path}: layers", stages=stages)
+    shapes, layers, faults = lower_all(file.layers, file.input.shape, f"{path}: layers", stages)
     faults += wrong
     for index, item in enumerate(file.exits):
         if item.after not in shapes:
@@ -97,8 +97,8 @@ def build_network(file: NetworkFile, path: Path) -> Network:
         except ValueError as error:
             faults.append(f"{path}: exits[{index}].{error}")
             continue
-        where, prefix = f"{path}: exits[{index}].layers", f"exit{index + 1}/"
-        _, added, wrong = lower_all(ops, shapes[item.after], where, prefix, repeat(index + 1))
+        where = f"{path}: exits[{index}].layers"
+        _, added, wrong = lower_all(ops, shapes[item.after], where, repeat(index + 1), in_head=True)
         layers += added
         faults += wrong
     if faults:
@@ -112,25 +112,7 @@ def build_network(file: NetworkFile, path: Path) -> Network:
 
 
 def read_network_file(name: str) -> tuple[NetworkFile, Path]:
-    """The content of a network's file, and the file; of a SubNet what its SuperNet's file makes of it.
-
-    Parameters
-    ----------
-    name : str
-        A shipped name, the path of a TOML file, or a SubNet such as ``ofa_resnet50:A`` (``docs/sushi.md``).
-
-    Returns
-    -------
-    content : NetworkFile
-        The network.
-    path : Path
-        Where it came from.
-
-    Raises
-    ------
-    InputError
-        If it is unknown or its file breaks the schema.
-    """
+    """The content of a network's file, and the file; of a SubNet, its SuperNet's file makes the content."""
     from .supernets.catalogue import find_subnet, not_a_network  # here, because most networks are no SubNets
 
     found = find_subnet(name)

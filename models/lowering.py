@@ -146,7 +146,7 @@ _LOWER: dict[type[Any], Callable[..., Lowered]] = {
 }
 
 
-def lower(op: Op, sources: Sequence[Shape], stage: int, prefix: str = "") -> tuple[Shape, Layer | None]:
+def lower(op: Op, sources: Sequence[Shape], stage: int, *, in_head: bool = False) -> tuple[Shape, Layer | None]:
     """The output of one operator, and its cost."""
     if len(sources) != 1 and not isinstance(op, Join | MatMul | Memory | Product):
         raise ValueError(f"{op.op} takes one input, found {len(sources)}")
@@ -158,8 +158,9 @@ def lower(op: Op, sources: Sequence[Shape], stage: int, prefix: str = "") -> tup
     if gemm is None and words == 0:
         return shape, None
     return shape, Layer(
-        name=prefix + op.name,
+        name=f"exit{stage}/{op.name}" if in_head else op.name,
         stage=stage,
+        role=("bridge" if op.bridge else "head") if in_head else "backbone",
         gemm=gemm,
         per_sample=isinstance(op, MatMul) or (isinstance(op, Product) and op.per_sample),
         memory_words=words,

@@ -5,7 +5,7 @@ These records are also what ``design.json`` holds (``docs/file-formats.md``).
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple, Self
+from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -13,9 +13,6 @@ from ..formats import SparseRecord, Strict
 
 MAX_WORK = 2**43
 """Most MACs, or words of a map, of one layer. Cycles are then exact for any batch size (docs/model.md, Arithmetic)."""
-
-BRIDGE = "bridge."
-"""Prefix of the names of layers in a bridge."""
 
 Count = Annotated[int, Field(ge=1, le=MAX_WORK)]
 
@@ -42,7 +39,7 @@ class Shape(NamedTuple):
 
 
 class Gemm(NamedTuple):
-    """One layer as a matrix product R x P by P x C, for a single sample (paper 000, Fig. 2).
+    """One layer as a matrix product R x P by P x C, for a single sample (Fluid Batching, Fig. 2).
 
     Attributes
     ----------
@@ -53,7 +50,7 @@ class Gemm(NamedTuple):
     C : int
         Columns: output channels of a group.
     groups : int
-        How many such products run one after the other: the groups of a convolution.
+        Number of such products, one after the other: the groups of a convolution.
     """
 
     R: Count
@@ -73,13 +70,16 @@ class Layer(Strict):
     Attributes
     ----------
     name : str
-        Unique in the network; a head's layers are ``exit<number>/<layer>``.
+        Unique in the network; a head's layers are called ``exit<number>/<layer>``.
     stage : int
         1-based stage it runs in: stage i ends at exit i.
+    role : str
+        ``backbone``; or, beside it, ``bridge`` (backbone layers that bring a map to the form of the last one) or
+        ``head`` of the exit where its stage ends.
     gemm : Gemm or None
         The product it lowers to; ``None`` for a memory-only layer.
     per_sample : bool
-        Whether the right operand of the product is an activation too, as in
+        True if the right operand of the product is an activation too, as in
         attention: samples share nothing, and a batch runs one sample after the other.
     memory_words : int
         Words a memory-only layer moves off chip for one sample; 0 with a GEMM,
@@ -90,6 +90,7 @@ class Layer(Strict):
 
     name: str
     stage: Count
+    role: Literal["backbone", "bridge", "head"] = "backbone"
     gemm: Gemm | None
     per_sample: bool = False
     memory_words: Annotated[int, Field(ge=0, le=MAX_WORK)] = 0
@@ -97,13 +98,8 @@ class Layer(Strict):
 
     @property
     def in_head(self) -> bool:
-        """Whether it belongs to an exit's head rather than to the backbone."""
-        return "/" in self.name
-
-    @property
-    def in_bridge(self) -> bool:
-        """Whether it belongs to the bridge of a head: backbone layers that bring a map to the form of the last one."""
-        return f"/{BRIDGE}" in self.name
+        """True in the bridge or head of an exit, false in the backbone."""
+        return self.role != "backbone"
 
 
 MAX_STEPS = 4096
@@ -120,7 +116,7 @@ class Exit(SparseRecord):
     rate : float
         Share of all samples that leave here; the shares of all exits sum to 1.
     steps : int
-        How often the stage that ends here may run, as a decoder does: a sample leaves after as many steps as it needs.
+        Most runs of the stage that ends here, as of a decoder: a sample leaves after the steps that it needs.
         Only the last stage repeats.
     """
 
@@ -135,9 +131,9 @@ class Network(Strict):
     Attributes
     ----------
     name, title : str
-        Short name and a line for people.
+        Short name, and a line of text.
     sources : dict of str to str
-        Where the figures come from.
+        Origin of each figure.
     exits : list of Exit
         In order of depth; the last is the end of the backbone.
     layers : list of Layer
@@ -167,7 +163,7 @@ class Network(Strict):
 
     @property
     def steps(self) -> int:
-        """How often the last stage may run: more than once if it is a decoder."""
+        """Most runs of the last stage: more than one if it is a decoder."""
         return self.exits[-1].steps
 
     @property

@@ -28,9 +28,12 @@ Map = Annotated[list[Positive], Field(min_length=3, max_length=3)]
 
 
 class _Op(Strict):
+    """A layer. In an exit, ``bridge`` says that it stands before the head and brings the map to the head's form."""
+
     name: Name
     inputs: Annotated[list[Name], Field(min_length=1)] | None = Field(None, alias="from")
     shape: Map | None = None
+    bridge: bool = False
 
     @field_validator("inputs", mode="before")
     @classmethod
@@ -187,7 +190,7 @@ class ExitFile(Strict):
 
 
 class Candidates(Strict):
-    """Where exits are possible: after blocks, which regions group by the shape of their maps.
+    """Places where exits are possible: after blocks, which regions group by the shape of their maps.
 
     ``regions`` names the last layer of every block, region by region.  ``after`` counts blocks from 1; exits are
     possible after every block but the last if it is not stated.  The head is stated as that of an exit is; if it is
@@ -242,3 +245,9 @@ class NetworkFile(Strict):
     candidates: Candidates | None = None
     steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] = 1
     sources: dict[str, str] = {}
+
+    @model_validator(mode="after")
+    def _bridges_in_exits(self) -> NetworkFile:
+        if any(op.bridge for op in self.layers):
+            raise ValueError("layers: expected bridge in the layers of exits only")
+        return self

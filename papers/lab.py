@@ -1,4 +1,4 @@
-"""Where the experiments of papers are run again: scenarios, and single points under changed assumptions."""
+"""Reruns of the experiments of papers: scenarios, and single points under changed assumptions."""
 
 from __future__ import annotations
 
@@ -43,25 +43,15 @@ def by_seed(standing: Standing, metric: str, scale: float) -> NDArray[np.float64
 
 @dataclass(frozen=True, slots=True)
 class Lab:
-    """How the experiments are run.
+    """Settings of the experiments."""
 
-    Attributes
-    ----------
-    folder : Path or None
-        Keeps designs and finished runs, so that an interrupted reproduction goes on.
-    requests : int or None
-        Requests of a run, in place of the scenarios' own: a reduced form for a quick check.
-    seeds : int or None
-        At most so many seeds of each scenario.
-    """
-
-    folder: Path | None = None
-    requests: int | None = None
-    seeds: int | None = None
+    folder: Path | None = None  # keeps designs and finished runs, so that an interrupted reproduction goes on
+    requests: int | None = None  # of a run, in place of the scenarios' own: a reduced form for a quick check
+    seeds: int | None = None  # most seeds of each scenario
 
     @property
     def reduced(self) -> dict[str, str]:
-        """How this lab differs from the scenarios as they ship, for the record; nothing if it does not."""
+        """Differences of this lab from the scenarios as they ship, for the record."""
         limits = {"requests of a run": self.requests, "seeds at most": self.seeds}
         return {f"REDUCED, {name}": str(value) for name, value in limits.items() if value is not None}
 

@@ -1,4 +1,4 @@
-"""What a paper's folder says of the paper."""
+"""The record of a paper that each folder states."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def read_published(package: str) -> dict[str, Any]:
-    """What a paper prints: ``published.toml`` beside the file of its package."""
+    """Values that a paper prints: ``published.toml`` beside the file of its package."""
     return tomllib.loads(Path(package).with_name("published.toml").read_text(encoding="utf-8"))
 
 
@@ -25,7 +25,7 @@ class Paper:
     Attributes
     ----------
     name : str
-        What ``fluidb reproduce`` calls it.
+        Its name in ``fluidb reproduce``.
     package : str
         The package of its folder.
     title : str

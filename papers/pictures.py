@@ -16,7 +16,7 @@ Looks = dict[str, tuple[str, str, str]]
 """Colour, line and mark of a contender: the same in every picture of a paper."""
 
 PEAK = ("#777777", "--", "")
-"""How a bound is drawn."""
+"""Style of a bound."""
 
 LOGARITHMIC = ("mean latency", "tail latency")
 """Quantities that grow without bound where an NPU is overloaded."""
@@ -131,20 +131,7 @@ def _matrix(axes: Any, rows: list[Row], axis: str) -> None:
 
 
 def draw(item: Item, looks: Looks) -> Any:
-    """Draw an item.
-
-    Parameters
-    ----------
-    item : Item
-        What was reproduced, with at least one row.
-    looks : dict of str to tuple
-        Colour, line and mark by name (:class:`.paper.Paper`).
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel for each quantity, place or cell.
-    """
+    """Draw an item with at least one row: a figure with a panel for each quantity, place or cell."""
     drawn = [row for row in item.rows if row.x is not None] if item.axis else item.rows
     by_quantity = _groups(drawn, "quantity")
     panel: Callable[[Any, list[Row]], None] = partial(_lines, axis=item.axis, looks=looks)

@@ -28,7 +28,7 @@ KEPT = ".kept"
 
 
 def versions(lab: Lab) -> dict[str, str]:
-    """What the results were computed with; our sources' digest stands for the commit, which no file says."""
+    """Versions that the results were computed with; our sources' digest stands for the commit, which no file says."""
     return {
         **made_with(),
         "numba": version("numba"),
@@ -75,7 +75,7 @@ def _csv(item: Item) -> str:
 
 
 def _ours(folder: Path) -> bool:
-    """Whether a folder holds results, perhaps without the page, which is written last."""
+    """True if a folder holds results, perhaps without the page, which is written last."""
     if not folder.is_dir():
         return False
     if (page := folder / PAGE).is_file():

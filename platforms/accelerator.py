@@ -1,4 +1,4 @@
-"""The kind ``accelerator``: dot-product engines and buffers, one of which keeps weights between queries (paper 003)."""
+"""The kind ``accelerator``: dot-product engines and buffers, one of which keeps weights between queries (SUSHI)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from .platform import Platform
 
 DPE_MACS = 9
-"""Multipliers of a dot-product engine, DPE (Section 4.2.1)."""
+"""Multipliers of a dot-product engine, DPE (SUSHI, Section 4.2.1)."""
 
 Side = Annotated[int, Field(ge=1, le=4096)]
 Kibibytes = Annotated[float, Field(ge=0, le=1e6, strict=False)]
@@ -18,7 +18,7 @@ Amount = Annotated[float, Field(ge=1e-6, le=1e6, strict=False)]
 
 
 class Depthwise(StrEnum):
-    """How a depthwise convolution uses the array: one row of K_P DPEs, or all K_P x C_P."""
+    """Part of the array that a depthwise convolution uses: one row of K_P DPEs, or all K_P x C_P."""
 
     ROW = "row"
     FULL = "full"

@@ -94,7 +94,7 @@ class Board(Platform):
         return self.bandwidth_gb_s * 1e9 * 8 / (self.word_bits * self.clock_hz)
 
     def states(self, keys: Sequence[str]) -> bool:
-        """Whether its file has all of these optional keys."""
+        """True if its file has all of these optional keys."""
         return all(getattr(self, key) is not None for key in keys)
 
     def require(self, keys: Sequence[str], wanted_by: str) -> list[float]:

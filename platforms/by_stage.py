@@ -15,13 +15,7 @@ Width = Annotated[float, Field(gt=0, le=1e9)]
 
 
 class TimedDevice(Device):
-    """A device that is known by the times of the stages of one network.
-
-    Attributes
-    ----------
-    network : str
-        Name of the network.
-    """
+    """A device that is known by the times of the stages of one network."""
 
     no_numbers: ClassVar[set[str]] = Device.no_numbers | {"network", "stages"}
 
@@ -49,29 +43,15 @@ class Term(Strict):
 
 
 class StageGroup(Strict):
-    """Stages one after the other whose times are the same.
+    """Consecutive stages whose times are the same."""
 
-    Attributes
-    ----------
-    stages : int
-        How many they are.
-    floor_s : float
-        Time of the stage's layers with a very small batch: kernels take a least time.
-    slope_s_per_sample : list of Term
-        Time of the stage's layers for each sample of a large batch, as a sum; a file may state one number instead.
-    check_s, check_s_per_sample : float, optional
-        Time at the exit where each of these stages ends, for its head and for the host, which waits until it knows who
-        leaves: a fixed part, and one for each sample.
-    gather_floor_s, gather_s_per_sample : float, optional
-        Time to gather survivors behind each of these stages, where it is not the device's.
-    """
-
-    stages: Annotated[int, Field(ge=1, le=MAX_STAGES)] = 1
-    floor_s: Seconds
+    stages: Annotated[int, Field(ge=1, le=MAX_STAGES)] = 1  # their number
+    floor_s: Seconds  # of the layers with a very small batch: kernels take a least time
+    # of the layers for each sample of a large batch, as a sum; a file may state one number instead
     slope_s_per_sample: Annotated[list[Term], Field(min_length=1)]
-    check_s: Seconds = 0.0
+    check_s: Seconds = 0.0  # at the exit where each stage ends, for its head and its check on the host
     check_s_per_sample: Seconds = 0.0
-    gather_floor_s: Seconds | None = None
+    gather_floor_s: Seconds | None = None  # to gather behind each stage, where it differs from the device's
     gather_s_per_sample: Seconds | None = None
 
     @field_validator("slope_s_per_sample", mode="before")
@@ -81,7 +61,7 @@ class StageGroup(Strict):
 
     @property
     def by_width(self) -> bool:
-        """Whether its time depends on the width."""
+        """True if its time depends on the width."""
         return any(term.power for term in self.slope_s_per_sample)
 
     def time_s(self, batch: int, width: float) -> float:
@@ -92,26 +72,15 @@ class StageGroup(Strict):
 
 
 class StagedDevice(TimedDevice):
-    """A device that is described by a model of each stage: a least time, and one for each sample of a large batch.
-
-    Attributes
-    ----------
-    b_max : int
-        Largest batch.
-    widths : list of float, optional
-        Widths that batches run at, ascending, if times depend on the width.
-    groups : list of StageGroup
-        The stages of the network, from input to end.
-    sources : dict of str to str
-        Where each number comes from, by key; a key of the groups counts for all of them.
-    """
+    """A device that is described by a model of each stage: a least time, and one for each sample of a large batch."""
 
     form: ClassVar[str] = "by stage"
 
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)]
+    # ascending, if times depend on the width
     widths: Annotated[list[Width], Field(min_length=1, max_length=256)] | None = None
-    groups: Annotated[list[StageGroup], Field(min_length=1)]
-    sources: dict[str, str] = {}
+    groups: Annotated[list[StageGroup], Field(min_length=1)]  # from input to end
+    sources: dict[str, str] = {}  # a key of the groups counts for all of them
 
     @classmethod
     def source_keys(cls) -> set[str]:
@@ -128,7 +97,7 @@ class StagedDevice(TimedDevice):
 
     @property
     def shown(self) -> dict[str, Any]:
-        """Its content for people: a key of the groups with the values of all groups."""
+        """Its content to show: a key of the groups with the values of all groups."""
         content = super().shown
         del content["groups"]
         for key in StageGroup.model_fields:

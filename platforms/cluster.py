@@ -1,4 +1,4 @@
-"""The kind ``cluster``: a handful of unequal devices on one network, which run one network together (paper 004)."""
+"""The kind ``cluster``: a handful of unequal devices on one network, which run one network together (EdgeSP)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Latency = Annotated[float, Field(ge=0, le=1e3)]
 
 
 class Communication(StrEnum):
-    """What a device communicates for a block (paper 004, Equation 3, and two readings of it)."""
+    """Traffic of a device for a block (EdgeSP, Equation 3, and two readings of it)."""
 
     EQ3 = "eq3"
     """The rows of the block's input that it needs and the rows of its output: every boundary counts out and in."""
@@ -30,52 +30,24 @@ class Communication(StrEnum):
 
 
 class ClusterDevice(Strict):
-    """A device of a cluster.
-
-    Attributes
-    ----------
-    name : str
-        Its name in the cluster.
-    gflop_s : float
-        r_k: floating-point operations a second, in 1e9; a device of 0 gets no rows.
-    layer_s : float
-        b_k: fixed time of a layer with weights.
-    memory_gb : float
-        Memory for weights and maps.
-    """
+    """A device of a cluster."""
 
     name: MemberName
-    gflop_s: Annotated[float, Field(ge=0, le=1e9)]
-    layer_s: Annotated[float, Field(ge=0, le=1e3)] = 0.0
-    memory_gb: Annotated[float, Field(gt=0, le=1e6)]
+    gflop_s: Annotated[float, Field(ge=0, le=1e9)]  # r_k in 1e9 operations; a device of 0 gets no rows
+    layer_s: Annotated[float, Field(ge=0, le=1e3)] = 0.0  # b_k: fixed time of a layer with weights
+    memory_gb: Annotated[float, Field(gt=0, le=1e6)]  # for weights and maps
 
 
 class Link(Strict):
-    """What connects a device to the others.
-
-    Attributes
-    ----------
-    device : str
-        Whose link it is.
-    mbit_s : float
-        Bandwidth in Mb/s.
-    latency_s : float
-        Time before the first byte of a transfer arrives.
-    """
+    """The connection of a device to the others."""
 
     device: MemberName
     mbit_s: Mbit
-    latency_s: Latency = 0.0
+    latency_s: Latency = 0.0  # until the first byte of a transfer arrives
 
 
 class Uplink(Strict):
-    """One connection that all devices share: transfers follow each other.
-
-    Attributes
-    ----------
-    mbit_s, latency_s
-        As of a :class:`Link`.
-    """
+    """One connection that all devices share: transfers follow each other."""
 
     mbit_s: Mbit
     latency_s: Latency = 0.0
@@ -97,7 +69,7 @@ class Cluster(Platform):
     owner_has_input : bool
         Whether the owner receives nothing of the input; Equation 3 as printed charges it like the others.
     communication : Communication
-        What a device communicates for a block.
+        Traffic of a device for a block.
     word_bits : int
         Width of a value of a map and of a weight.
     sources : dict of str to str
@@ -128,7 +100,7 @@ class Cluster(Platform):
         raise ValueError(f"expected one of {', '.join(Communication)}, found {value}")
 
     @model_validator(mode="after")
-    def _everybody_is_connected(self) -> Self:
+    def _all_connected(self) -> Self:
         names, linked = [item.name for item in self.devices], [link.device for link in self.links]
         faults = [f'expected a new name, found "{name}" twice' for name in names if names.count(name) > 1]
         if self.owner not in names:
@@ -152,7 +124,7 @@ class Cluster(Platform):
 
     @property
     def shown(self) -> dict[str, Any]:
-        """Its content for people: a key of the devices or links with the values of all of them."""
+        """Its content to show: a key of the devices or links with the values of all of them."""
         content = super().shown
         for name in ("devices", "links", "uplink"):
             parts = content.pop(name) or []

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from ..formats import validate
 from .platform import Platform
 
 MAX_BATCH = 512
@@ -72,16 +70,6 @@ class Device(Platform):
             raise ValueError("lanes, load_full: expected load_full if there are several lanes, and only then")
         return self
 
-    @classmethod
-    def read(cls, data: dict[str, Any], path: Path) -> Any:
-        """A device of the form that the file has: measured if it names a table, by stage if it has groups of stages."""
-        from .by_stage import StagedDevice  # both forms are devices, so that their modules import this one
-        from .measured import MeasuredDevice
-
-        if "table" in data:
-            return MeasuredDevice.read(data, path)
-        return validate(StagedDevice if "groups" in data else AnalyticDevice, data, path)
-
     @property
     def row(self) -> tuple[str, ...]:
         """Its main facts as text."""
@@ -96,7 +84,7 @@ class Device(Platform):
         """Share of the device that a batch of b takes, for b = 0..b_max; ``None`` if there is one lane."""
         if self.load_full is None:
             return None
-        # paper 001, Section 4.2: the larger two batches are, the more they slow each other
+        # PAME, Section 4.2: the larger two batches are, the more they slow each other
         return [0.0, *(self.load_full * b / (b + self.load_half_batch) for b in range(1, self.b_max + 1))]
 
     def gathers_s(self, stages: int) -> list[list[float]] | None:
@@ -109,45 +97,23 @@ class Device(Platform):
 
 
 class AnalyticDevice(Device):
-    """A device that is described by a model: a kernel takes a fixed time, or a time that grows with its work.
-
-    Attributes
-    ----------
-    b_max : int
-        Largest batch.
-    floor_s : float
-        Time of a very small product: the time to launch it.
-    slope_s_per_mac : float
-        Time of one multiply-accumulate in a large product.
-    launch_samples : float, optional
-        Samples by which every product takes longer than its batch, B0: what a launch costs, in samples.
-    batch_multiple : int, optional
-        The compiler pads every batch to a multiple of this size.
-    bridge_factor : float, optional
-        Factor by which the layers of an exit's bridge take longer than the same layers in the backbone.
-    check_s : float, optional
-        Time of an exit check, after the head of an exit.
-    restart_s, move_s_per_sample : float, optional
-        Time to start the stage behind an exit: a fixed part, and one for each sample that is moved to it.
-    bandwidth_gb_s, word_bits : float and int, optional
-        Memory bandwidth and width of a value, for layers that only move data. Without them such layers take no time.
-    sources : dict of str to str
-        Where each number comes from, by key.
-    """
+    """A device that is described by a model: a kernel takes a fixed time, or a time that grows with its work."""
 
     form: ClassVar[str] = "analytic"
 
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)]
-    floor_s: Seconds
-    slope_s_per_mac: Annotated[float, Field(ge=1e-24, le=1.0)]
-    launch_samples: Annotated[float, Field(ge=0, le=1e6)] = 0.0
-    batch_multiple: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 1
+    floor_s: Seconds  # of a very small product: the time to launch it
+    slope_s_per_mac: Annotated[float, Field(ge=1e-24, le=1.0)]  # of a large product
+    launch_samples: Annotated[float, Field(ge=0, le=1e6)] = 0.0  # B0: cost of a launch, in samples added to every batch
+    batch_multiple: Annotated[int, Field(ge=1, le=MAX_BATCH)] = 1  # the compiler pads batches to multiples of it
+    # by which layers of a bridge take longer than in the backbone
     bridge_factor: Annotated[float, Field(ge=1e-3, le=1e3)] = 1.0
-    check_s: Seconds = 0.0
-    restart_s: Seconds = 0.0
-    move_s_per_sample: Seconds = 0.0
+    check_s: Seconds = 0.0  # of an exit check, after the head
+    restart_s: Seconds = 0.0  # to start the stage behind an exit
+    move_s_per_sample: Seconds = 0.0  # for each sample that is moved to it
+    # of layers that only move data; without it they take no time
     bandwidth_gb_s: Annotated[float, Field(ge=1e-6, le=1e6)] | None = None
-    word_bits: Annotated[int, Field(ge=1, le=64)] | None = None
+    word_bits: Annotated[int, Field(ge=1, le=64)] | None = None  # of a value that they move
     sources: dict[str, str] = {}
 
     @model_validator(mode="after")

@@ -8,8 +8,10 @@ from typing import Any, TypeVar, overload
 from ..formats import Catalogue, InputError, parse_toml, validate
 from .accelerator import Accelerator
 from .board import Board
+from .by_stage import StagedDevice
 from .cluster import Cluster
-from .device import Device
+from .device import AnalyticDevice, Device
+from .measured import MeasuredDevice
 from .platform import Platform
 
 PLATFORMS = Catalogue("platform", Path(__file__).parent, "fluidb platforms")
@@ -48,6 +50,16 @@ def _kind(data: dict[str, Any]) -> type[Platform]:
     return KINDS.get(str(data.get("schema")).partition("/")[0], Board)
 
 
+def _class(data: dict[str, Any]) -> type[Platform]:
+    """The class that reads a file: of its kind; of a device, of its form."""
+    kind = _kind(data)
+    if kind is not Device:
+        return kind
+    if "table" in data:
+        return MeasuredDevice
+    return StagedDevice if "groups" in data else AnalyticDevice
+
+
 AnyKind = TypeVar("AnyKind", bound=Platform)
 
 
@@ -81,7 +93,7 @@ def load_platform(name: str, bandwidth_gb_s: float | None = None, *, kind: type[
     """
     path = PLATFORMS.find(name)
     data = parse_toml(path)
-    found = _kind(data).read(data, path)
+    found = _class(data).read(data, path)
     if not isinstance(found, kind):
         expected, other = (f"{'an' if text[0] in 'aeiou' else 'a'} {text}" for text in (kind.kind, found.kind))
         raise InputError(f"{name}: expected {expected}, found {other}; {found.table_made_by.format(name)}")

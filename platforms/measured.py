@@ -18,34 +18,21 @@ from .device import MAX_BATCH, MAX_CELL_S, MAX_STAGES
 from .platform import plain_name
 
 NO_WIDTH, EVERY_STAGE = 0.0, -1
-"""What a row has in a column that its file does not have."""
+"""Values for columns that a file does not have."""
 
 Cells = dict[tuple[float, ...], float]
 """Seconds by stage and batch size, and by width if it is a stage that takes them."""
 
 
 class MeasuredDevice(TimedDevice):
-    """A device that is described by times that were measured on it, for one network.
-
-    Attributes
-    ----------
-    table : str
-        CSV with the columns stage, batch, seconds, and width where times depend on it; its path starts at the folder of
-        the device's file.
-    gather_table : str, optional
-        CSV with the times of gathers: the columns batch, seconds, and stage if they differ.  A gather behind stage i
-        has stage i, one at the input has stage 0.
-    stages : int
-        Stages of the network: one for each exit.
-    sources : dict of str to str
-        Where each number comes from, by key.
-    """
+    """A device that is described by times that were measured on it, for one network."""
 
     form: ClassVar[str] = "measured"
 
-    table: str
+    table: str  # CSV with stage, batch, seconds, and width where times depend on it; relative to the device's file
+    # CSV with batch, seconds, and stage where they differ: that before the gather, 0 at the input
     gather_table: str | None = None
-    stages: Annotated[int, Field(ge=1, le=MAX_STAGES)]
+    stages: Annotated[int, Field(ge=1, le=MAX_STAGES)]  # of the network, one for each exit
     sources: dict[str, str] = {}
     _times: Cells = PrivateAttr(default_factory=dict)
     _gathers: list[list[float]] | None = PrivateAttr(default=None)

@@ -26,16 +26,16 @@ class Platform(Strict):
     schema_ : str
         Name and version of the file's layout. The name decides the kind.
     name, title : str
-        Short name and a line for people.
+        Short name, and a line of text.
     sources : dict of str to str
         Where each number comes from, by key.
     """
 
     kind: ClassVar[str]
-    """What people call it."""
+    """The kind in messages."""
 
     table_made_by: ClassVar[str]
-    """How its latency table is made. A message tells it to a user who needs another kind; ``{}`` is its name."""
+    """Hint on its latency table for a user who gave it in place of another kind; ``{}`` is its name."""
 
     listed_as: ClassVar[str]
     """Key of the list of these platforms in the JSON of ``fluidb platforms``."""
@@ -91,7 +91,7 @@ class Platform(Strict):
 
     @property
     def shown(self) -> dict[str, Any]:
-        """Its content for people, by key."""
+        """Its content to show, by key."""
         return self.model_dump(mode="json", exclude={"schema_", "sources"})
 
     @property

@@ -110,7 +110,7 @@ def serve_adaptively(
     counts = log.counts.tolist()
     exits = Exits(
         tuple(item.place for item in plan.exits),
-        tuple(measure.sign * item.confidence for item in plan.exits),
+        tuple(measure.to_array(item.confidence) for item in plan.exits),
         tuple(counts.index(item.count) for item in plan.exits),
     )
     past = log_of(logged[slice(0, len(logged) // 2)])

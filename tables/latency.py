@@ -1,12 +1,12 @@
-"""The latency table that schedulers read (paper 000, Section III-B, Exit-Level Latency Prediction)."""
+"""The latency table that schedulers read (Fluid Batching, Section III-B, Exit-Level Latency Prediction)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Annotated, ClassVar, NamedTuple, Self
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ LATENCY_FILE, DESIGN_FILE, FBCB_FILE = "latency.json", "design.json", "fbcb.json
 SUBGRAPHS_FILE, PARTITION_FILE = "subgraphs.json", "partition.json"
 TABLE_FILES = LATENCY_FILE, DESIGN_FILE, FBCB_FILE, SUBGRAPHS_FILE, PARTITION_FILE
 MADE_FROM = {
-    "fluidb.design/1": (DESIGN_FILE, "fluidb dse"),
+    "fluidb.design/2": (DESIGN_FILE, "fluidb dse"),
     "fluidb.fbcb/1": (FBCB_FILE, "fluidb dse"),
     "fluidb.subgraphs/1": (SUBGRAPHS_FILE, "fluidb dse"),
     "fluidb.partition/1": (PARTITION_FILE, "fluidb dse"),
@@ -28,16 +28,16 @@ MADE_FROM = {
 """Tables that a latency table may be made from: the file beside it, and the command that writes it."""
 
 MAX_S = 1e9
-"""Longest pass through a network, thirty years; a longer one has a wrong unit."""
+"""Longest time, thirty years: a longer one has a wrong unit."""
 
 Seconds = Annotated[float, Field(gt=0, le=MAX_S)]
 SecondsOrNone = Annotated[float, Field(ge=0, le=MAX_S)]
 USES = ("tile_padding_s", "batch_padding_s", "memory_bound_s")
-"""Causes of a layer's time; only the model of an NPU states them."""
+"""Causes of a layer's time beside its MACs; only the model of an NPU states them."""
 
 
 class SubNetEntry(SparseRecord):
-    """A network that shares its weights with others, and its accuracy where somebody has measured it."""
+    """A network that shares its weights with others, and its accuracy if that is known."""
 
     name: str
     accuracy: Annotated[float | None, Field(ge=0, le=1)] = None
@@ -47,37 +47,23 @@ NotNegative = Annotated[float, Field(ge=0)]
 
 
 class Reuse(SparseRecord):
-    """What each state keeps on chip of the weights that SubNets share, and what that saves (SUSHI, paper 003).
+    """Weights of SubNets that each state keeps on chip, and the traffic that this saves (SUSHI).
 
     Vectors are the kernels and channels [K_1, C_1, K_2, C_2, ...] of every layer of the SuperNet: S of a SubNet, G of
-    what a state keeps (Fig. 6).  Lists by pair have a list for each state, with a value for each SubNet.
-
-    Attributes
-    ----------
-    refill_s, refill_bytes : list of float
-        Time to load what each state keeps, and its bytes.
-    overlap : list of list of float, optional
-        By pair: the inner product of S and G.
-    content : list of float, optional
-        The inner product of each G with itself; stated beside ``overlap``.
-    hit_ratio : list of list of float, optional
-        By pair: ||min(S, G)|| / ||S|| (Appendix A.4).
-    off_chip_bytes : list of list of float, optional
-        By pair: bytes that a request moves between chip and memory.
-    joules_per_byte : float, optional
-        Energy of one of them.
+    the weights that a state keeps (SUSHI, Fig. 6).  Lists of lists have a list for each state, with a value for each
+    SubNet.
     """
 
-    refill_s: list[SecondsOrNone]
+    refill_s: list[SecondsOrNone]  # by state: to load the weights that it keeps
     refill_bytes: list[NotNegative]
-    overlap: list[list[NotNegative]] | None = None
-    content: list[NotNegative] | None = None
-    hit_ratio: list[list[Annotated[float, Field(ge=0, le=1)]]] | None = None
-    off_chip_bytes: list[list[NotNegative]] | None = None
-    joules_per_byte: Annotated[float | None, Field(gt=0, le=1)] = None
+    overlap: list[list[NotNegative]] | None = None  # inner products of G and S
+    content: list[NotNegative] | None = None  # inner product of each G with itself; stated beside overlap
+    hit_ratio: list[list[Annotated[float, Field(ge=0, le=1)]]] | None = None  # ||min(S, G)|| / ||S|| (Appendix A.4)
+    off_chip_bytes: list[list[NotNegative]] | None = None  # that a request moves between chip and memory
+    joules_per_byte: Annotated[float | None, Field(gt=0, le=1)] = None  # of off_chip_bytes
 
     def check(self, states: int, subnets: int) -> None:
-        """Refuse, as a ``ValueError``, lists that do not fit so many states and SubNets."""
+        """Refuse, as a ``ValueError``, lists that do not fit the numbers of states and SubNets."""
         for name in ("refill_s", "refill_bytes", "content"):
             if (values := getattr(self, name)) is not None and len(values) != states:
                 raise ValueError(f"reuse: {name}: expected {states} values, one for each state, found {len(values)}")
@@ -90,57 +76,34 @@ class Reuse(SparseRecord):
             raise ValueError("reuse: expected off_chip_bytes beside joules_per_byte, found none")
 
 
-class LatencyRow(SparseRecord):
-    """T_{i:j}^b: time from exit ``from_exit`` (0: the input) to exit ``to_exit``, for b = 1..b_max, of a variant."""
-
-    variant: Annotated[int, Field(ge=0)] = 0
-    from_exit: Annotated[int, Field(ge=0)]
-    to_exit: Annotated[int, Field(ge=1)]
-    time_s: list[Seconds]
+LayerRole = Literal["backbone", "head", "check", "resume"]
+"""A layer of the backbone, or a part of an exit: bridge and head; exit check; start of the stage behind the exit."""
 
 
 class LayerUse(SparseRecord):
-    """A layer with a product, together with the memory-only layers after it: their time, and its causes.
-
-    Attributes
-    ----------
-    variant : int
-        The variant of the network, counted from 0.
-    name : str
-        The layer's name.
-    stage : int
-        1-based stage it runs in; a stage's last layer ends at its exit.
-    macs : int, optional
-        MACs of one sample.
-    time_s : list of float
-        Time for b = 1..b_max.
-    tile_padding_s, batch_padding_s, memory_bound_s : list of float, optional
-        Parts of that time, in seconds of the whole array: units are idle because the layer
-        does not fill its last tiles; because the grid B_R x B_P has places
-        without a sample; because of waits for off-chip memory.  The rest of the time makes MACs.
-    """
+    """The time of a layer with a product and the memory-only layers after it, and the causes of that time."""
 
     variant: Annotated[int, Field(ge=0)] = 0
     name: str
-    stage: Annotated[int, Field(ge=1)]
-    macs: Annotated[int | None, Field(ge=0, le=MAX_WORK)] = None
-    time_s: list[Seconds]
-    tile_padding_s: list[SecondsOrNone] | None = None
-    batch_padding_s: list[SecondsOrNone] | None = None
-    memory_bound_s: list[SecondsOrNone] | None = None
+    stage: Annotated[int, Field(ge=1)]  # a stage's last layer ends at its exit
+    role: LayerRole = "backbone"
+    macs: Annotated[int | None, Field(ge=0, le=MAX_WORK)] = None  # of one sample
+    time_s: list[Seconds]  # for b = 1..b_max
+    # parts of time_s in which units of the array are idle; the rest makes MACs
+    tile_padding_s: list[SecondsOrNone] | None = None  # the layer does not fill its last tiles
+    batch_padding_s: list[SecondsOrNone] | None = None  # the grid B_R x B_P has places without a sample
+    memory_bound_s: list[SecondsOrNone] | None = None  # waits for off-chip memory
+
+    @property
+    def exit(self) -> int:
+        """The exit that causes it: of a head or check that of its stage, of a resume the one before; else 0."""
+        return {"backbone": 0, "resume": self.stage - 1}.get(self.role, self.stage)
 
 
 class Segments(NamedTuple):
     """The segments that run between two decisions of a scheduler: stages, or layers.
 
-    Attributes
-    ----------
-    stage : (S,) ndarray of int64
-        1-based stage of each.
-    time_s : (V, S, b_max + 1) ndarray of float64
-        Its time by variant and batch size, 0 at b = 0.
-    useful_s, tile_padding_s, batch_padding_s, memory_bound_s : (V, S, b_max + 1) ndarray of float64, optional
-        The causes of that time, if the table states them; the four sum to the time.
+    Shapes: ``stage`` (S,), counted from 1; times (V, S, b_max + 1), 0 at b = 0; the four causes sum to ``time_s``.
     """
 
     stage: NDArray[np.int64]
@@ -152,7 +115,7 @@ class Segments(NamedTuple):
 
 
 class LatencyTable(Table, SparseRecord):
-    """The latency table as a file, ``fluidb.latency/1`` (``docs/file-formats.md``).
+    """The latency table as a file, ``fluidb.latency/2`` (``docs/file-formats.md``).
 
     Attributes
     ----------
@@ -168,15 +131,17 @@ class LatencyTable(Table, SparseRecord):
     states : list of str, optional
         States of the device that change its times, e.g. what its persistent buffer holds; it begins in the first.
     reuse : Reuse, optional
-        What the states keep on chip of the weights that SubNets share.
+        Weights that the states keep on chip, of those that SubNets share.
     b_max : int
         Batch sizes covered.
     layers : list of LayerUse
-        Times layer by layer, with their causes, variant by variant; empty if only stages were measured.
+        Times layer by layer, with their causes, variant by variant; empty if only stages were measured.  They include
+        the heads that run.
+    stage_s : list of list of list of float, optional
+        Times by variant, stage and b = 1..b_max, in seconds, of a table without layers.  With layers, the time of a
+        stage is the sum of theirs.
     peak_macs_per_s : float, optional
         MACs a second with every unit busy; a table states both this and the causes of every layer's time, or neither.
-    rows : list of LatencyRow
-        Times for every pair of exits, variant by variant; they include the heads that run.
     lanes : int
         Batches that may run side by side.
     load : list of float, optional
@@ -189,7 +154,7 @@ class LatencyTable(Table, SparseRecord):
         Time until a batch begins on a lane that was idle; 0 if not stated.
     """
 
-    schema_name: ClassVar[str] = "fluidb.latency/1"
+    schema_name: ClassVar[str] = "fluidb.latency/2"
     made_by: ClassVar[str] = "fluidb latency"
 
     network: str
@@ -201,22 +166,23 @@ class LatencyTable(Table, SparseRecord):
     reuse: Reuse | None = None
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)]
     layers: list[LayerUse] = []
+    stage_s: list[list[list[Seconds]]] | None = None
     peak_macs_per_s: Annotated[float | None, Field(ge=1e-6, le=1e24)] = None
-    rows: list[LatencyRow]
     lanes: Lanes = 1
     load: list[SecondsOrNone] | None = None
     gather_s: list[list[SecondsOrNone]] | None = None
     wake_up_s: SecondsOrNone | None = None
 
     @model_validator(mode="after")
-    def _every_pair(self) -> Self:
-        ends = range(len(self.exits) + 1)
-        expected = [(v, i, j) for v in range(self.variants) for i in ends for j in ends if i < j]
-        if [(row.variant, row.from_exit, row.to_exit) for row in self.rows] != expected:
-            each = f", for each of {self.variants} variants" if self.variants > 1 else ""
-            raise ValueError(f"rows: expected every pair of exits from 0 to {len(self.exits)} in order{each}")
-        if any(len(row.time_s) != self.b_max for row in self.rows):
-            raise ValueError(f"rows: expected {self.b_max} times each, one for each batch size")
+    def _every_stage(self) -> Self:
+        if (self.stage_s is None) != bool(self.layers):
+            raise ValueError("expected either layers or stage_s")
+        stages = len(self.exits)
+        if self.stage_s is not None:
+            if [len(rows) for rows in self.stage_s] != [stages] * self.variants:
+                raise ValueError(f"stage_s: expected {self.variants} variants of {stages} stages")
+            if any(len(times_s) != self.b_max for rows in self.stage_s for times_s in rows):
+                raise ValueError(f"stage_s: expected {self.b_max} times each, one for each batch size")
         if any(item.steps > 1 for item in self.exits[:-1]):
             raise ValueError("exits: expected steps of the last exit only, as only the last stage repeats")
         if self.widths is not None and any(a <= b for a, b in pairwise(self.widths)):
@@ -237,14 +203,18 @@ class LatencyTable(Table, SparseRecord):
     @model_validator(mode="after")
     def _layers_and_causes(self) -> Self:
         caused = self.peak_macs_per_s is not None
-        if caused or self.layers:
+        if self.layers:
             order = [(layer.variant, layer.stage) for layer in self.layers]
             stages, count = range(1, len(self.exits) + 1), len(self.layers) // self.variants
-            first = [(layer.name, layer.stage) for layer in self.layers[:count]]
+            first = [(layer.name, layer.stage, layer.role) for layer in self.layers[:count]]
             if order != sorted(order) or set(order) != {(v, s) for v in range(self.variants) for s in stages}:
                 raise ValueError(f"layers: expected stages 1 to {len(self.exits)} in order, variant by variant")
-            if [(layer.name, layer.stage) for layer in self.layers] != first * self.variants:
+            if [(layer.name, layer.stage, layer.role) for layer in self.layers] != first * self.variants:
                 raise ValueError("layers: expected the same layers in every variant")
+            if ("resume", 1) in {(layer.role, layer.stage) for layer in self.layers}:
+                raise ValueError("layers: expected a resume behind an exit, found one in stage 1")
+        elif caused:
+            raise ValueError("peak_macs_per_s: expected it beside layers only")
         columns = ("macs", *USES)
         if any((getattr(layer, name) is not None) != caused for layer in self.layers for name in columns):
             raise ValueError(
@@ -257,7 +227,7 @@ class LatencyTable(Table, SparseRecord):
 
     @property
     def axes(self) -> tuple[int, int, int]:
-        """How many states, SubNets and widths there are: 1 each if the table states none."""
+        """Numbers of states, SubNets and widths: 1 each if the table states none."""
         return len(self.states or [None]), len(self.subnets or [None]), len(self.widths or [None])
 
     @property
@@ -280,7 +250,7 @@ class LatencyTable(Table, SparseRecord):
         return max(side_by_side / self.slowdown(side_by_side) for side_by_side in range(1, self.lanes + 1))
 
     def slowdown(self, side_by_side: int) -> float:
-        """Least factor by which each of so many batches takes longer: that of the batch size that loads least."""
+        """Least factor by which each of several batches takes longer: that of the batch size that loads least."""
         if self.load is None or side_by_side == 1:
             return 1.0
         return max(1.0, side_by_side * min(self.load[1:]))
@@ -309,13 +279,33 @@ class LatencyTable(Table, SparseRecord):
         (V, E + 1, E + 1, b_max + 1) ndarray of float64
             By variant.
         """
-        ends, count = len(self.exits) + 1, self.variants
-        pairs = len(self.rows) // count
-        table = np.zeros((count, ends, ends, self.b_max + 1))
-        times = np.array([row.time_s for row in self.rows]).reshape(count, pairs, self.b_max)
-        for place, row in enumerate(self.rows[:pairs]):
-            table[:, row.from_exit, row.to_exit, 1:] = times[:, place]
+        stage_s, ends = self.stage_array(), len(self.exits) + 1
+        table = np.zeros((self.variants, ends, ends, self.b_max + 1))
+        for i, j in combinations(range(ends), 2):
+            table[:, i, j] = stage_s[:, i:j].sum(axis=1)
         return table
+
+    def stage_array(self) -> NDArray[np.float64]:
+        """Times of the stages in seconds; each from exit to exit, with the heads that run.
+
+        Returns
+        -------
+        (V, E, b_max + 1) ndarray of float64
+            By variant, stage and batch size; zero at b = 0.
+        """
+        if self.stage_s is not None:
+            return _from_zero(np.array(self.stage_s))
+        return self._sum_by_stage(self._by_layer([layer.time_s for layer in self.layers]))
+
+    def _by_layer(self, column: list[list[float]]) -> NDArray[np.float64]:
+        """A column of the layers. Shapes: returns (V, L, b_max + 1)."""
+        return _from_zero(np.array(column).reshape(self.variants, -1, self.b_max))
+
+    def _sum_by_stage(self, times_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sums of the layers of each stage. Shapes: ``times_s`` (V, L, b_max + 1), returns (V, E, b_max + 1)."""
+        stage = np.array([layer.stage for layer in self.layers[: times_s.shape[1]]])
+        numbers = range(1, len(self.exits) + 1)
+        return np.stack([times_s[:, stage == number].sum(axis=1) for number in numbers], axis=1)
 
     def pass_s(self) -> NDArray[np.float64]:
         """Times in seconds from the input to the end, with all steps of a stage that repeats.
@@ -325,8 +315,8 @@ class LatencyTable(Table, SparseRecord):
         (V, b_max + 1) ndarray of float64
             By variant and batch size; zero at b = 0.
         """
-        times_s = self.arrays()
-        whole_s: NDArray[np.float64] = times_s[:, 0, -1] + (self.exits[-1].steps - 1) * times_s[:, -2, -1]
+        stage_s = self.stage_array()
+        whole_s: NDArray[np.float64] = stage_s.sum(axis=1) + (self.exits[-1].steps - 1) * stage_s[:, -1]
         return whole_s
 
     def gather_array(self) -> NDArray[np.float64]:
@@ -355,38 +345,28 @@ class LatencyTable(Table, SparseRecord):
         Segments
             Their times, and the causes.
         """
-        layers, form = self.layers, (self.variants, -1, self.b_max)
-        stage = np.array([layer.stage for layer in layers[: len(layers) // self.variants]], dtype=np.int64)
-        tables = [np.array([layer.time_s for layer in layers]).reshape(form)]
+        by_layer = by_layer and bool(self.layers)
+        times_s = self._by_layer([layer.time_s for layer in self.layers]) if by_layer else self.stage_array()
+        uses: list[NDArray[np.float64]] = []
         if self.peak_macs_per_s is not None:
-            macs = np.array([layer.macs for layer in layers], dtype=np.float64)
-            tables.append((np.outer(macs, np.arange(1, self.b_max + 1)) / self.peak_macs_per_s).reshape(form))
-            tables += [np.array([getattr(layer, name) for layer in layers]).reshape(form) for name in USES]
-        if not (by_layer and layers):
-            numbers = np.arange(1, len(self.exits) + 1)
-            uses = [
-                np.stack([table[:, stage == number].sum(axis=1) for number in numbers], axis=1) for table in tables[1:]
-            ]
-            steps = [row.time_s for row in self.rows if row.to_exit == row.from_exit + 1]
-            tables, stage = [np.array(steps).reshape(form), *uses], numbers
-        return Segments(stage, *(np.pad(table, ((0, 0), (0, 0), (1, 0))) for table in tables))
+            macs = np.array([layer.macs for layer in self.layers], dtype=np.float64)
+            uses = [np.outer(macs, np.arange(self.b_max + 1)).reshape(self.variants, -1, self.b_max + 1)]
+            uses[0] /= self.peak_macs_per_s
+            uses += [self._by_layer([getattr(layer, name) for layer in self.layers]) for name in USES]
+            if not by_layer:
+                uses = [self._sum_by_stage(use) for use in uses]
+        numbers = range(1, len(self.exits) + 1)
+        stage = [layer.stage for layer in self.layers[: times_s.shape[1]]] if by_layer else numbers
+        return Segments(np.array(stage, dtype=np.int64), times_s, *uses)
 
 
-def pair_rows(stage_s: NDArray[np.float64], variant: int = 0) -> list[LatencyRow]:
-    """Rows of a table, for every pair of exits.
-
-    Shapes: ``stage_s`` (E, b_max).
-    """
-    count = len(stage_s)
-    return [
-        LatencyRow(variant=variant, from_exit=i, to_exit=j, time_s=stage_s[i:j].sum(axis=0).tolist())
-        for i in range(count)
-        for j in range(i + 1, count + 1)
-    ]
+def _from_zero(times_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Times with a zero for b = 0 before them."""
+    return np.pad(times_s, ((0, 0), (0, 0), (1, 0)))
 
 
 def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
-    """Indices of the layers that are one row of a table together."""
+    """Indices of the layers that are one :class:`LayerUse` together."""
     group: list[int] = []
     for index, layer in enumerate(layers):
         first = layers[group[0]] if group else layer

@@ -1,4 +1,4 @@
-"""How often a simulation ran each batch size: the weights of a search."""
+"""Runs of each batch size in a simulation: the weights of a search."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pydantic import Field
 from ..formats import InputError, JsonRecord, read_printed
 
 Launches = list[list[float]]
-"""How often each stage ran with b = 1..b_max samples."""
+"""Runs of each stage with b = 1..b_max samples."""
 
 
 class StageLaunches(Protocol):
-    """The number of segments of a stage, and how often they ran with each batch size."""
+    """The number of segments of a stage, and their runs with each batch size."""
 
     @property
     def segments(self) -> int: ...  # noqa: D102
@@ -25,7 +25,7 @@ class StageLaunches(Protocol):
 
 
 def launches_of(stages: Sequence[StageLaunches]) -> Launches:
-    """How often each stage ran, as a whole, with each batch size."""
+    """Runs of each whole stage with each batch size."""
     return [[count / stage.segments for count in stage.runs_by_batch] for stage in stages]
 
 
@@ -40,7 +40,7 @@ class _Results(JsonRecord):
 
 
 def read_launches(path: Path, b_max: int, network: str) -> Launches:
-    """Read how often stages ran, from the output of ``fluidb serve-sim --json``."""
+    """Read the runs of stages from the output of ``fluidb serve-sim --json``."""
     what, command = "the results of a simulation", "fluidb serve-sim ... --json"
     results = read_printed(_Results, path, "fluidb.serve-sim-output/1", what, command)
     if results.network not in (None, network):

@@ -28,7 +28,7 @@ from fluidb.models import Exit, Gemm, Layer, Network, Shape
 from fluidb.platforms import Board
 from fluidb.serving import Scheduler, find_policy
 from fluidb.serving.policies import Policy
-from fluidb.tables.latency import LatencyRow, LatencyTable, LayerUse, Reuse, SubNetEntry, pair_rows
+from fluidb.tables.latency import LatencyTable, LayerUse, Reuse, SubNetEntry
 from fluidb.traffic import Trace, Traffic, prepare
 from hypothesis import strategies as st
 
@@ -283,9 +283,13 @@ def table_of(stage_s: list[list[float]], rates: list[float] | None = None) -> La
                 )
             )  # fmt: skip
     return LatencyTable(
-        network="test", platform="test", exits=exits, b_max=b_max, peak_macs_per_s=1e4, rows=pair_rows(times),
-        layers=layers,
+        network="test", platform="test", exits=exits, b_max=b_max, peak_macs_per_s=1e4, layers=layers,
     )  # fmt: skip
+
+
+def by_stage(stage_s: list[list[float]]) -> LatencyTable:
+    """The table of :func:`table_of` without its layers, as that of a device that was measured."""
+    return table_of(stage_s).model_copy(update={"layers": [], "stage_s": [stage_s], "peak_macs_per_s": None})
 
 
 def supernet_table(
@@ -302,13 +306,9 @@ def supernet_table(
         "refill_s": [number / 64 for number in refills], "refill_bytes": [1000.0 * number for number in refills],
         "overlap": (G @ S.T).tolist(), "content": (G**2).sum(axis=1).tolist(),
     }  # fmt: skip
-    rows = [
-        LatencyRow(variant=state * len(subnets) + subnet, from_exit=0, to_exit=1, time_s=[times[state]])
-        for state in refills
-        for subnet, times in enumerate(latency_s)
-    ]
+    stage_s = [[[times[state]]] for state in refills for times in latency_s]
     return LatencyTable(
-        network="super", platform="chip", exits=[Exit(name="end", rate=1.0)], b_max=1, rows=rows,
+        network="super", platform="chip", exits=[Exit(name="end", rate=1.0)], b_max=1, stage_s=stage_s,
         subnets=[SubNetEntry(name=f"s{i}", accuracy=value) for i, value in enumerate(accuracy)],
         states=["EMPTY", *(f"G{j}" for j in refills[1:])], reuse=Reuse(**reuse | more),
     )  # fmt: skip
@@ -327,14 +327,10 @@ def repeating(stage_s: list[list[float]], steps: int) -> LatencyTable:
 
 def with_variants(stage_s: list[list[float]], **axes) -> LatencyTable:
     """A table with axes, in which each variant takes half as long as the one before."""
-    plain = table_of(stage_s).model_copy(update={"layers": [], "peak_macs_per_s": None})
+    plain = by_stage(stage_s)
     count = plain.model_copy(update=axes).variants
-    rows = [
-        row.model_copy(update={"variant": variant, "time_s": [FASTER**variant * time_s for time_s in row.time_s]})
-        for variant in range(count)
-        for row in plain.rows
-    ]
-    return LatencyTable(**{**dict(plain), **axes, "rows": rows})
+    times_s = [[[FASTER**variant * time_s for time_s in row] for row in stage_s] for variant in range(count)]
+    return LatencyTable(**{**dict(plain), **axes, "stage_s": times_s})
 
 
 def trace_of(arrivals, slo_s=None) -> Trace:

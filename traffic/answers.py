@@ -140,4 +140,4 @@ def as_entropies(samples: Samples, classes: int) -> Samples:
     rest = 1 - p
     others = np.log(np.where(rest > 0, rest, 1.0) / (classes - 1))
     entropies = np.maximum(-p * np.log(p) - rest * others, 0.0)
-    return replace(samples, confidences=ENTROPY.signed(entropies), measure=ENTROPY)
+    return replace(samples, confidences=ENTROPY.to_array(entropies), measure=ENTROPY)

@@ -89,7 +89,7 @@ def describe_samples(samples: Samples, thresholds: Sequence[Threshold], count: i
             rows.append(
                 ThresholdEffect(threshold, float(leaves.mean()), float(scores[leaves].mean()) if leaves.any() else None)
             )
-        mean = float(samples.measure.signed(sure).mean())
+        mean = float(samples.measure.to_file(sure).mean())
         if samples.measure is not CONFIDENCE:
             found.append(ExitDescription(accuracy, entropy=mean, thresholds=tuple(rows)))
             continue

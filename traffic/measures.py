@@ -1,20 +1,22 @@
 """Measures of how sure an answer is: confidence, and entropy (EdgeSP, Equation 4).
 
-Files, options and screens hold the measure itself.  Arrays hold it with its :attr:`~Measure.sign`, so that surer is
-larger everywhere else: a sample leaves where the value reaches the least value of the exit, whatever the measure.  A
-sign is exact, so nothing is lost on the way in and out.
+Files, options and screens hold the measure itself.  Arrays hold minus the entropy, so that surer is larger in all of
+them: a sample leaves where the value reaches the least value of the exit, whatever the measure.
+:meth:`Measure.to_array` and :meth:`Measure.to_file` convert; a sign is exact, so nothing is lost on the way.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .columns import Number
+
+AnyValues = TypeVar("AnyValues", float, NDArray[np.float64])
 
 Threshold = float | Literal["never", "always"]
 """What an answer must reach so that its sample leaves: a value of the measure; or no answer does, or every one."""
@@ -32,10 +34,8 @@ class Measure:
         Its name in files and on screen.
     values : Number
         What its values must be.
-    sign : int
-        1 if larger is surer, else -1.
-    reached : str
-        How a value that reaches a threshold compares with it.
+    surer : {"larger", "smaller"}
+        Values of surer answers.
     plural : str
         Its values, for faults.
     usual : tuple of float
@@ -46,33 +46,40 @@ class Measure:
 
     name: Literal["confidence", "entropy"]
     values: Number
-    sign: Literal[1, -1]
-    reached: str
+    surer: Literal["larger", "smaller"]
     plural: str
     usual: tuple[float, ...]
     searched: tuple[float, ...]
+
+    @property
+    def reached(self) -> str:
+        """Comparison of a value with a threshold that it reaches."""
+        return ">=" if self.surer == "larger" else "<="
+
+    def to_array(self, values: AnyValues) -> AnyValues:
+        """Values of the measure as arrays hold them."""
+        return values if self.surer == "larger" else 0.0 - values  # without the sign of a zero
+
+    def to_file(self, values: AnyValues) -> AnyValues:
+        """Values that arrays hold, as files hold them."""
+        return self.to_array(values)  # turning back is the same
 
     def fits(self, threshold: Threshold) -> bool:
         """Whether it is a threshold of this measure."""
         return threshold in _WORDS or not bool(self.values.outside(np.asarray(threshold)))
 
     def least(self, threshold: Threshold) -> float:
-        """The least value, in an array where surer is larger, that reaches a threshold."""
-        return _WORDS[threshold] if isinstance(threshold, str) else self.sign * threshold
+        """The least value of an array that reaches a threshold."""
+        return _WORDS[threshold] if isinstance(threshold, str) else self.to_array(threshold)
 
     def threshold(self, least: float) -> Threshold:
         """The threshold that :meth:`least` turns into a value."""
         words: dict[float, Threshold] = {value: word for word, value in _WORDS.items()}
-        return words.get(least, self.sign * least + 0.0)  # without the sign of a zero
-
-    def signed(self, values: NDArray[Any]) -> NDArray[np.float64]:
-        """From values of the measure to an array where surer is larger; and back."""
-        kept = values.astype(np.float64, copy=False)
-        return kept if self.sign == 1 else -kept
+        return words.get(least, self.to_file(least))
 
 
 CONFIDENCE = Measure(
-    "confidence", Number(np.float64, 0, 1, "a confidence from 0 to 1"), 1, ">=", "confidences from 0 to 1",
+    "confidence", Number(np.float64, 0, 1, "a confidence from 0 to 1"), "larger", "confidences from 0 to 1",
     usual=(0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99),  # as many as a line of a table has room for
     searched=(0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.99),  # PAME's ten
 )  # fmt: skip
@@ -81,10 +88,10 @@ earliest candidates keep the precision but are slow, so the last one is high."""
 
 _ENTROPIES = (1.5, 1.0, 0.7, 0.5, 0.3, 0.1, 0.03)
 ENTROPY = Measure(
-    "entropy", Number(np.float64, 0, 25, "an entropy in nats, from 0 to 25"), -1, "<=", "entropies from 0 to 25 nats",
+    "entropy", Number(np.float64, 0, 25, "an entropy in nats, from 0 to 25"), "smaller", "entropies from 0 to 25 nats",
     usual=_ENTROPIES, searched=_ENTROPIES,
 )  # fmt: skip
-"""H = -sum y log y over the classes, with the sign that Equation (4) leaves out; at most the logarithm of their number,
+"""H = -sum y log y over the classes (Equation 4 of EdgeSP lacks the minus); at most the logarithm of their number,
 which is below 25 for all that fit a memory."""
 
 MEASURES: dict[str, Measure] = {measure.name: measure for measure in (CONFIDENCE, ENTROPY)}

@@ -112,9 +112,9 @@ def _trace(tally: Tally, progress: Callable[[int, int], None] | None) -> Trace:
 
 
 def measured(found: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.float64] | None, Measure]:
-    """How sure the answers are by what was found under the name of a measure: surer is larger; and the measure."""
+    """The values of a measure as an array, and the measure; ``None`` and confidence if no column has its name."""
     measure = next((measure for name, measure in MEASURES.items() if name in found), CONFIDENCE)
-    return measure.signed(found[measure.name]) if measure.name in found else None, measure
+    return measure.to_array(found[measure.name]) if measure.name in found else None, measure
 
 
 def read_columns(

@@ -215,7 +215,7 @@ def _read_npz(path: Path) -> _Read:
         raise InputError(faults)
     scores = correct.astype(np.float64) if answers == "score" else correct == 1
     more = {name: values.astype(np.float64) for name, values in arrays.items()}
-    return measure.signed(confidences), scores, measure, more
+    return measure.to_array(confidences.astype(np.float64)), scores, measure, more
 
 
 def _load(path: Path, file: BinaryIO) -> dict[str, NDArray[np.float64]]:
@@ -280,7 +280,7 @@ def samples_bytes(samples: Samples) -> bytes:
     held = io.BytesIO()
     answers = "correct" if samples.correct.dtype == np.bool_ else "score"
     measure = samples.measure
-    arrays: dict[str, Any] = {measure.name: measure.signed(samples.confidences), answers: samples.correct}
+    arrays: dict[str, Any] = {measure.name: measure.to_file(samples.confidences), answers: samples.correct}
     arrays |= samples.more()
     np.savez(held, **arrays)
     return held.getvalue()

@@ -100,7 +100,7 @@ class Trace:
         if self.confidences is not None:
             columns |= {
                 f"{self.measure.name}_{i}": column
-                for i, column in enumerate(self.measure.signed(self.confidences).T, 1)
+                for i, column in enumerate(self.measure.to_file(self.confidences).T, 1)
             }
         if self.correct is not None:
             columns |= {f"correct_{i}": column for i, column in enumerate(self.correct.T, 1)}

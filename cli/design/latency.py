@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,9 +61,17 @@ def command(
         text = _decisions(found.decisions, points)
         more = {"decisions": {"points": list(map(_point, points)), "variants": found.decisions.variants}}
     file = folder / LATENCY_FILE
-    record = {"output": file, "b_max": made.b_max, "exits": made.exits, "rows": made.rows}
+    record = {"output": file, "b_max": made.b_max, "exits": made.exits, "rows": list(_rows(made))}
     then = f"; next: fluidb serve-sim {folder} --trace FILE --slo 200ms"
     show(as_json, "fluidb.latency-output/1", record | more, chain([_times(made)], text), file, then)
+
+
+def _rows(made: LatencyTable) -> Iterator[dict[str, Any]]:
+    """Times from every exit to every later one as JSON, of the first variant without its number."""
+    for variant, times_s in enumerate(made.arrays()):
+        for i, j in combinations(range(len(made.exits) + 1), 2):
+            pair = {"from_exit": i, "to_exit": j, "time_s": times_s[i, j, 1:].tolist()}
+            yield {"variant": variant, **pair} if variant else pair
 
 
 def _times(made: LatencyTable) -> str:
@@ -71,13 +79,10 @@ def _times(made: LatencyTable) -> str:
     names, last = ["input", *(row.name for row in made.exits)], len(made.exits)
     batches = [b for b in range(1, made.b_max + 1) if made.b_max <= 32 or b & (b - 1) == 0 or b == made.b_max]
     rows = []
-    for row in made.rows:
-        label = f"{row.from_exit} {names[row.from_exit]} -> {row.to_exit} {names[row.to_exit]}"
-        if made.variants > 1:
-            if (row.from_exit, row.to_exit) != (0, last):
-                continue
-            label += f", {_variant(made, row.variant)}"
-        rows.append((label, *(f"{1e3 * row.time_s[b - 1]:.2f}" for b in batches)))
+    for variant, times_s in enumerate(made.arrays()):
+        for i, j in [(0, last)] if made.variants > 1 else combinations(range(last + 1), 2):
+            label = f"{i} {names[i]} -> {j} {names[j]}" + (f", {_variant(made, variant)}" if made.variants > 1 else "")
+            rows.append((label, *(f"{1e3 * times_s[i, j, b]:.2f}" for b in batches)))
     steps = made.exits[-1].steps
     repeats = f", one of up to {steps} steps of the last stage" if steps > 1 else ""
     return table([f"time in ms from exit to exit{repeats}", *(f"b={b}" for b in batches)], rows)

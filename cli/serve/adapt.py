@@ -64,9 +64,9 @@ def command(
 def _exits(found: AdaptationResult, exits: Exits) -> list[dict[str, Any]]:
     from ...traffic.measures import MEASURES
 
-    counts, sign = found.log.counts.tolist(), MEASURES[found.plan.measure].sign
+    counts, measure = found.log.counts.tolist(), MEASURES[found.plan.measure]
     return [
-        {"after": found.candidates[place - 1], "confidence": sign * confidence, "count": counts[column]}
+        {"after": found.candidates[place - 1], "confidence": measure.to_file(confidence), "count": counts[column]}
         for place, confidence, column in zip(*exits, strict=True)
     ]
 
@@ -74,7 +74,7 @@ def _exits(found: AdaptationResult, exits: Exits) -> list[dict[str, Any]]:
 def _text(found: AdaptationResult, policy: str, mean_latency_s: float) -> Iterator[str]:
     from ...traffic.measures import MEASURES
 
-    whole, changes, sign = found.whole, found.served.changes, MEASURES[found.plan.measure].sign
+    whole, changes, measure = found.whole, found.served.changes, MEASURES[found.plan.measure]
     yield facts(
         {
             "plan": f"{found.plan.network} on {found.plan.platform}, batches of {found.plan.batch}",
@@ -95,7 +95,7 @@ def _text(found: AdaptationResult, policy: str, mean_latency_s: float) -> Iterat
                     f"{change.request:,}", f"{change.time_s:.3f} s", change.cause, percent(change.precision),
                     percent(change.slow_share),
                     ", ".join(found.candidates[place - 1] for place in change.exits.places) or "none",
-                    ", ".join(f"{sign * level:g}" for level in change.exits.confidences),
+                    ", ".join(f"{measure.to_file(level):g}" for level in change.exits.confidences),
                 )
                 for change in changes
             ],

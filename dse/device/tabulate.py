@@ -7,23 +7,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...formats import InputError, check_own_folder, table_text, write_directory
 from ...models import Layer, Network
 from ...platforms.by_stage import TimedDevice
 from ...platforms.device import AnalyticDevice, Device
 from ...tables.decisions import DECISIONS_FILE, DecisionTable
-from ...tables.latency import LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups, pair_rows
+from ...tables.latency import LATENCY_FILE, MAX_S, LatencyTable, LayerRole, LayerUse, layer_groups
 from .decisions import DecisionPoint, sum_up, tabulate_decisions
 
 
 class _Use(NamedTuple):
-    """A layer or check that takes time; ``time_s`` is for b = 1..b_max."""
+    """A :class:`LayerUse` whose times are not checked yet."""
 
     name: str
     stage: int
-    time_s: NDArray[np.float64]
+    role: LayerRole
+    time_s: list[float]
 
 
 def tabulate_device(network: Network, device: Device) -> LatencyTable:
@@ -56,8 +56,8 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         exits=network.exits,
         widths=widths,
         b_max=device.b_max,
-        layers=[LayerUse(name=use.name, stage=use.stage, time_s=use.time_s.tolist()) for use in layers],
-        rows=[row for variant, times_s in enumerate(stage_s) for row in pair_rows(times_s, variant)],
+        layers=[LayerUse(**use._asdict()) for use in layers],
+        stage_s=None if layers else stage_s.tolist(),
         lanes=device.lanes,
         load=device.load(),
         gather_s=device.gathers_s(count),
@@ -71,7 +71,7 @@ def _layers(network: Network, device: AnalyticDevice) -> Iterator[_Use]:
         first = network.layers[group[0]]
         time_s = np.sum([_layer_s(network.layers[index], device) for index in group], axis=0)
         if time_s[0]:
-            yield _Use(first.name, first.stage, time_s)
+            yield _Use(first.name, first.stage, "head" if first.in_head else "backbone", time_s.tolist())
 
 
 def _layer_s(layer: Layer, device: AnalyticDevice) -> list[float]:
@@ -79,19 +79,19 @@ def _layer_s(layer: Layer, device: AnalyticDevice) -> list[float]:
     batches = range(1, device.b_max + 1)
     if layer.gemm is None:
         return [device.memory_s(layer.memory_words, b) for b in batches]
-    return [device.product_s(layer.gemm.macs, b, in_bridge=layer.in_bridge) for b in batches]
+    return [device.product_s(layer.gemm.macs, b, in_bridge=layer.role == "bridge") for b in batches]
 
 
 def _resumes(count: int, device: AnalyticDevice) -> list[_Use]:
     """Starts of the stages behind an exit."""
-    time_s = np.array([device.resume_s(b) for b in range(1, device.b_max + 1)])
-    return [_Use(f"exit{number}/resume", number + 1, time_s) for number in range(1, count) if time_s[0]]
+    time_s = [device.resume_s(b) for b in range(1, device.b_max + 1)]
+    return [_Use(f"exit{number}/resume", number + 1, "resume", time_s) for number in range(1, count) if time_s[0]]
 
 
 def _checks(count: int, device: AnalyticDevice) -> list[_Use]:
     """Exit checks, after the heads of all exits but the last."""
-    time_s = np.full(device.b_max, device.check_s)
-    return [_Use(f"exit{number}/check", number, time_s) for number in range(1, count) if device.check_s]
+    time_s = [device.check_s] * device.b_max
+    return [_Use(f"exit{number}/check", number, "check", time_s) for number in range(1, count) if device.check_s]
 
 
 class DeviceTables(NamedTuple):

@@ -59,8 +59,8 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
     every = with_exits(file, path)
     names = [exit_.after for exit_ in every.exits]
     _check(names, table, samples, goal)
-    sign = samples.measure.sign
-    goal = replace(goal, confidences=tuple(sorted({sign * item for item in goal.confidences})))
+    measure = samples.measure
+    goal = replace(goal, confidences=tuple(sorted(set(map(measure.to_array, goal.confidences)))))
     half = len(samples) // 2
     log = log_of(samples[slice(0, half)])
     times = tabulate_times(file.name, table)
@@ -74,7 +74,7 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
     checked = replay_exits(log_of(rest), stage_s, goal.batch, choice.exits, choice.settings)
     rates = expected.exit_shares.tolist()
     network = with_exits(file, path, [names[place - 1] for place in choice.exits], rates[:-1])
-    pattern = tabulate_pattern(file.name, names, goal, log, choice, sign)
+    pattern = tabulate_pattern(file.name, names, goal, log, choice, measure)
     plan = ExitPlan(
         network=file.name,
         platform=table.platform,
@@ -85,11 +85,15 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
         gain=goal.gain,
         posterior=goal.posterior,
         guard=goal.guard,
-        measure=samples.measure.name,
-        confidences=[sign * item for item in goal.confidences],
+        measure=measure.name,
+        confidences=[measure.to_file(item) for item in goal.confidences],
         exits=[
             PlannedExit(
-                after=names[place - 1], place=place, confidence=sign * setting.confidence, count=count, rate=rate
+                after=names[place - 1],
+                place=place,
+                confidence=measure.to_file(setting.confidence),
+                count=count,
+                rate=rate,
             )
             for place, setting, count, rate in zip(choice.exits, choice.settings, counts, rates, strict=False)
         ],
@@ -97,7 +101,7 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
         samples_checked=len(rest),
         expected=expected_of(expected),
         checked=expected_of(checked),
-        steps=[tabulate_step(step, names, log, sign) for step in choice.steps],
+        steps=[tabulate_step(step, names, log, measure) for step in choice.steps],
         ended=choice.ended,
     )
     return PlanResult(

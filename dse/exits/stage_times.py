@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,15 +9,13 @@ from numpy.typing import NDArray
 
 from ...formats import InputError
 from ...models import Exit
-from ...tables.latency import LatencyTable, pair_rows
-
-_OF_EXIT = re.compile(r"exit([0-9]+)/")
+from ...tables.latency import LatencyTable
 
 
 def stage_times(table: LatencyTable) -> NDArray[np.float64]:
     """Times of all stages that a network could be cut into.
 
-    The rows of a latency table contain the heads of all exits that are passed. Here only the two ends count: the head
+    Times of a latency table contain the heads of all exits that are passed. Here only the two ends count: the head
     of the exit where the stage ends, with its check; and the start of a stage behind the exit where it begins.
 
     Shapes: returns (K + 2, K + 2, b_max + 1).
@@ -27,13 +24,12 @@ def stage_times(table: LatencyTable) -> NDArray[np.float64]:
     ends = len(table.exits) + 1
     backbone, head, resume = (np.zeros((ends, table.b_max + 1)) for _ in range(3))
     for layer in table.layers:
-        exit_ = _exit_of(layer.name)
-        if exit_ == 0:
+        if layer.role == "backbone":
             backbone[layer.stage, 1:] += layer.time_s
-        elif exit_ == layer.stage:
-            head[layer.stage, 1:] += layer.time_s
-        else:  # the cost of an exit to the stage behind it
-            resume[exit_, 1:] += layer.time_s
+        elif layer.role == "resume":
+            resume[layer.exit, 1:] += layer.time_s
+        else:
+            head[layer.exit, 1:] += layer.time_s
     times = np.zeros((ends, ends, table.b_max + 1))
     for start in range(ends):
         times[start, start + 1 :] = backbone[start + 1 :].cumsum(axis=0) + head[start + 1 :] + resume[start]
@@ -46,25 +42,15 @@ def keep_exits(table: LatencyTable, network: str, places: Sequence[int], rates: 
     number = {place: at for at, place in enumerate(places, 1)}
     layers = []
     for layer in table.layers:
-        exit_ = _exit_of(layer.name)
-        if exit_ and exit_ not in number:
+        if layer.exit and layer.exit not in number:
             continue
-        name = layer.name if not exit_ else _OF_EXIT.sub(f"exit{number[exit_]}/", layer.name)
+        name = f"exit{number[layer.exit]}/{layer.name.partition('/')[2]}" if layer.exit else layer.name
         stage = 1 + sum(place < layer.stage for place in places)
         layers.append(layer.model_copy(update={"name": name, "stage": stage}))
-    stage_s = np.zeros((len(places) + 1, table.b_max))
-    for layer in layers:
-        stage_s[layer.stage - 1] += layer.time_s
     ends = [*(table.exits[place - 1].name for place in places), table.exits[-1].name]
     exits = [Exit(name=name, rate=rate) for name, rate in zip(ends, rates, strict=True)]
-    changed = {"network": network, "exits": exits, "layers": layers, "rows": pair_rows(stage_s), "inputs": {}}
+    changed = {"network": network, "exits": exits, "layers": layers, "inputs": {}}
     return table.model_copy(update=changed)
-
-
-def _exit_of(name: str) -> int:
-    """The exit that a layer belongs to; 0 in the backbone."""
-    found = _OF_EXIT.match(name)
-    return int(found[1]) if found else 0
 
 
 def _check_layers(table: LatencyTable) -> None:

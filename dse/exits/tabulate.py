@@ -15,7 +15,7 @@ from ...tables.exit_plan import (
     StageRow,
 )
 from ...tables.latency import LatencyTable
-from ...traffic.measures import MEASURES
+from ...traffic.measures import MEASURES, Measure
 from .stage_times import stage_times
 
 
@@ -35,15 +35,15 @@ def tabulate_times(network: str, table: LatencyTable) -> InferenceTime:
 
 
 def tabulate_pattern(
-    network: str, candidates: list[str], goal: ExitGoal, log: Log, choice: ExitChoice, sign: int
+    network: str, candidates: list[str], goal: ExitGoal, log: Log, choice: ExitChoice, measure: Measure
 ) -> BatchingPattern:
-    """The rows that a choice was made from; ``sign`` is that of the samples' measure."""
+    """The rows that a choice was made from."""
 
     def row(found: CandidateVerdict) -> PatternRow:
         assert found.pattern is not None
         return PatternRow(
             candidate=candidates[found.candidate - 1],
-            confidence=sign * found.setting.confidence,
+            confidence=measure.to_file(found.setting.confidence),
             count=int(log.counts[found.setting.column]),
             batches=found.pattern.tolist(),
         )
@@ -60,8 +60,8 @@ def tabulate_pattern(
     )
 
 
-def tabulate_step(step: ChoiceStep, candidates: list[str], log: Log, sign: int) -> PlanStep:
-    """A step of a choice; ``sign`` is that of the samples' measure."""
+def tabulate_step(step: ChoiceStep, candidates: list[str], log: Log, measure: Measure) -> PlanStep:
+    """A step of a choice."""
     return PlanStep(
         after=step.after,
         batch=step.batch,
@@ -70,7 +70,7 @@ def tabulate_step(step: ChoiceStep, candidates: list[str], log: Log, sign: int) 
             CandidateRecord(
                 candidate=candidates[found.candidate - 1],
                 outcome=found.outcome,
-                confidence=sign * found.setting.confidence,
+                confidence=measure.to_file(found.setting.confidence),
                 count=int(log.counts[found.setting.column]),
                 exits=found.setting.exits,
                 precision=found.setting.precision,
@@ -88,8 +88,8 @@ def expected_of(found: LogReplay) -> PlanFigures:
 
 
 def goal_of(plan: ExitPlan) -> ExitGoal:
-    """The goal of a plan, with thresholds that are larger where answers are surer."""
+    """The goal of a plan, as the choice takes it."""
     return ExitGoal(
         plan.batch, plan.precision, plan.slow, plan.width, plan.gain, plan.posterior, plan.guard,
-        tuple(MEASURES[plan.measure].sign * item for item in plan.confidences),
+        tuple(map(MEASURES[plan.measure].to_array, plan.confidences)),
     )  # fmt: skip

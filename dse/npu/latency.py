@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-
 from ...formats import InputError, write_table
 from ...models import Network
-from ...tables.latency import DESIGN_FILE, LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups, pair_rows
+from ...tables.latency import DESIGN_FILE, LATENCY_FILE, MAX_S, LatencyTable, LayerUse, layer_groups
 from .costs import Cause, LayerCosts, layer_costs
 from .design import DesignTable, read_design
 from .fbcb import FbcbTable
@@ -40,16 +38,12 @@ def tabulate_latency(design: DesignTable, fbcb: FbcbTable) -> LatencyTable:
             f"{DESIGN_FILE}: expected a pass of at most {MAX_S:g} s, found {longest:.3g} s; "
             f"check clock_mhz and bandwidth_gb_s of {design.platform.name}, and the network's layers"
         )
-    stage_of = np.array([layer.stage for layer in network.layers])
-    count = len(network.exits)
-    time_s = np.array([costs.time_s[stage_of == stage].sum(axis=0) for stage in range(1, count + 1)])
     table = LatencyTable(
         network=network.name,
         platform=design.platform.name,
         exits=network.exits,
         b_max=design.options.b_max,
         peak_macs_per_s=design.peak_macs_per_s,
-        rows=pair_rows(time_s),
         layers=_layer_uses(network, costs),
     )
     return table.derived_from(design, fbcb)
@@ -71,7 +65,11 @@ def _layer_uses(network: Network, costs: LayerCosts) -> list[LayerUse]:
         if not columns["time_s"][0]:
             continue  # the pool of a head, if the traffic of pools does not count
         macs = first.gemm.macs if first.gemm else 0
-        found.append(LayerUse(name=first.name, stage=first.stage, macs=macs, **columns))
+        found.append(
+            LayerUse(
+                name=first.name, stage=first.stage, role="head" if first.in_head else "backbone", macs=macs, **columns
+            )
+        )
     return found
 
 

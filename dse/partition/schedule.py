@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...formats import InputError
-from ...tables.latency import LatencyTable, pair_rows
+from ...tables.latency import LatencyTable
 from ...tables.partition import BlockRows, PartitionTable, WholeStep
 
 STEPS_PER_INTERVAL = 100
@@ -231,6 +231,6 @@ def pipelined_table(table: PartitionTable, choice: Schedule, groups: int = 1) ->
     stage_s = np.diff(choice.exit_s, prepend=0.0)
     latency = LatencyTable(
         network=table.network, platform=table.cluster.name, exits=table.exits, b_max=1, lanes=lanes, load=[0.0, share],
-        rows=pair_rows(stage_s[:, None]),
+        stage_s=[stage_s[:, None].tolist()],
     )  # fmt: skip
     return latency.derived_from(table)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...formats import InputError, check_own_folder, table_text, write_directory
 from ...platforms.cluster import Cluster
-from ...tables.latency import LATENCY_FILE, PARTITION_FILE, LatencyTable, LayerUse, pair_rows
+from ...tables.latency import LATENCY_FILE, PARTITION_FILE, LatencyTable, LayerUse
 from ...tables.partition import BlockRows, LayerRows, PartitionOptions, PartitionTable, RowRange, WholeStep
 from .blocks import Costs, Rows
 from .rules import BlockPlan, BlockStep
@@ -97,16 +97,19 @@ def tabulate_latency(table: PartitionTable) -> LatencyTable:
             raise InputError(
                 f"{table.cluster.name}: expected the stage up to {item.name} of {table.network} to take time, found 0 s"
             )
-    steps = [(block.name, block.stage, block.time_s) for block in table.blocks]
-    steps += [(step.layers[-1], step.stage, step.time_s) for step in table.wholes if step.layers]
-    steps.sort(key=lambda item: item[1])  # stable: what needs a whole map comes last in its stage
+    steps: list[tuple[str, BlockRows | WholeStep]] = [(block.name, block) for block in table.blocks]
+    steps += [(step.layers[-1], step) for step in table.wholes if step.layers]
+    steps.sort(key=lambda item: item[1].stage)  # stable: layers that need a whole map come last in their stage
     latency = LatencyTable(
         network=table.network,
         platform=table.cluster.name,
         exits=table.exits,
         b_max=1,
-        layers=[LayerUse(name=name, stage=stage, time_s=[time_s]) for name, stage, time_s in steps if time_s],
-        rows=pair_rows(np.array(table.stage_s)[:, None]),
+        layers=[
+            LayerUse(name=name, stage=step.stage, role="head" if step.in_branch else "backbone", time_s=[step.time_s])
+            for name, step in steps
+            if step.time_s
+        ],
     )
     return latency.derived_from(table)
 

@@ -15,7 +15,7 @@ from ...models.supernets.sharing import weights_in
 from ...platforms import Accelerator
 from ...platforms.accelerator import DPE_MACS
 from ...tables.choices import Layers, SubGraphGoal
-from ...tables.latency import LATENCY_FILE, SUBGRAPHS_FILE, LatencyRow, LatencyTable, Reuse, SubNetEntry
+from ...tables.latency import LATENCY_FILE, SUBGRAPHS_FILE, LatencyTable, Reuse, SubNetEntry
 from ...tables.subgraphs import (
     EMPTY,
     BufferChoice,
@@ -260,11 +260,6 @@ def _lists(box: Whole) -> dict[str, Any]:
 
 def latency_table(table: SubGraphTable) -> LatencyTable:
     """The latency table that policies read: a variant for each SubNet in each state."""
-    rows = [
-        LatencyRow(variant=state * len(table.subnets) + subnet, from_exit=0, to_exit=1, time_s=[row[state]])
-        for state in range(len(table.subgraphs))
-        for subnet, row in enumerate(table.time_s)
-    ]
     found = LatencyTable(
         network=table.supernet,
         platform=table.accelerator.name,
@@ -273,7 +268,7 @@ def latency_table(table: SubGraphTable) -> LatencyTable:
         states=[item.name for item in table.subgraphs],
         reuse=_reuse(table),
         b_max=1,
-        rows=rows,
+        stage_s=[[[row[state]]] for state in range(len(table.subgraphs)) for row in table.time_s],
     )
     return found.derived_from(table)
 

@@ -1,9 +1,9 @@
-"""What the BatchCond paper prints, and our figures beside it (``fluidb reproduce batchcond``)."""
+"""Figures of the BatchCond paper, and ours beside them (``fluidb reproduce batchcond``)."""
 
 from ..paper import Paper, read_published
 
 PUBLISHED = read_published(__file__)
-"""What the paper prints."""
+"""Values that the paper prints."""
 
 INTRODUCTION = """\
 Written by `fluidb reproduce batchcond -o results`; `fluidb reproduce NAME -o results` renews one item. Every figure

@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 SEEDS = 8
 OBJECTIVE_S = 1e6
-"""Nobody has a deadline; an objective must be stated, and this one is never missed."""
+"""Requests have no deadline; a latency objective must be stated, and this one is never missed."""
 
 MOST = 16.0
 """Largest factor of least times, which a reduced form may ask for in vain."""
@@ -38,40 +38,20 @@ SENTENCES = "lognormal:mean=39,sd=19,low=6,high=256"
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A row of the paper's tables.
+    """A row of the paper's tables."""
 
-    Attributes
-    ----------
-    name : str
-        As it is printed.
-    network, device : str
-        What runs on what.
-    requests : int
-        Samples of the data set.
-    similar : str
-        By what batches are made of alike inputs: ``"depth"`` or ``"width"``.
-    reorganise : str
-        What batches are reorganised by: ``"depth"``, ``"width"`` or ``"both"``.
-    predictor : str
-        Time of a prediction.
-    widths, steps : str, optional
-        Where they are drawn from (:mod:`fluidb.traffic.widths`).
-    predict_depth, predict_width : float, optional
-        Correlation of predictions; a length is known and needs none.  Those of the depth of transformers are used only
-        to compare batches that are similar in depth with batches that are similar in width.
-    """
-
-    name: str
+    name: str  # as printed
     network: str
     device: str
-    requests: int
-    similar: str
-    reorganise: str
-    predictor: str = "0"
-    widths: str | None = None
+    requests: int  # samples of the data set
+    similar: str  # inputs of a batch are alike in "depth" or "width"
+    reorganise: str  # batches are reorganised by "depth", "width" or "both"
+    predictor: str = "0"  # time of a prediction
+    widths: str | None = None  # a distribution (fluidb.traffic.widths), as are the steps
     steps: str | None = None
+    # correlation of predictions; of transformers only to compare batches alike in depth and in width
     predict_depth: float | None = None
-    predict_width: float | None = None
+    predict_width: float | None = None  # a length is known and needs none
 
     @property
     def batch(self) -> int:
@@ -101,25 +81,13 @@ NAMES = {item.name: item for item in BENCHMARKS}
 
 
 class BatchingMethod(NamedTuple):
-    """How inputs are batched.
+    """A way to batch inputs."""
 
-    Attributes
-    ----------
-    similar, reorganise : bool
-        SimBatch, and adaptive batch reorganisation (ABR).
-    batch : int or None
-        Batch size, if not the benchmark's.
-    window : int or None
-        Inputs that are sorted together; all if not given.
-    by : str or None
-        What is alike, if not what the benchmark says.
-    """
-
-    similar: bool
-    reorganise: bool
-    batch: int | None = None
-    window: int | None = None
-    by: str | None = None
+    similar: bool  # SimBatch
+    reorganise: bool  # adaptive batch reorganisation (ABR)
+    batch: int | None = None  # if not the benchmark's
+    window: int | None = None  # inputs that are sorted together; all if not given
+    by: str | None = None  # property in which inputs are alike, if not the benchmark's
 
     def spec(self, benchmark: Benchmark, count: int) -> str:
         """The policy, as a user writes it."""

@@ -1,4 +1,4 @@
-"""When a batch should be split (Fig. 5), latency of batches (Fig. 6), windows (Fig. 8) and batch sizes (Fig. 9)."""
+"""Batches that should be split (Fig. 5), latency of batches (Fig. 6), windows (Fig. 8) and batch sizes (Fig. 9)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def batchcond_fig5(lab: Lab) -> Item:
 
 
 def batchcond_fig6(lab: Lab) -> Item:
-    """How long batches take, sequence to sequence."""
+    """Latency of batches, sequence to sequence."""
     rows, means, longest = [], {}, {}
     quantiles = np.linspace(0, 1, 11)
     for name, way in (("padding", PADDED), ("BatchCond", BOTH)):

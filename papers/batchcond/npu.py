@@ -1,4 +1,4 @@
-"""Whether similar batches help Fluid Batching on its own boards (asked by us)."""
+"""Similar batches for Fluid Batching on its own boards (a question of ours)."""
 
 from __future__ import annotations
 

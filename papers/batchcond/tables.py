@@ -85,7 +85,7 @@ def batchcond_platforms(lab: Lab) -> Item:
 
 
 def batchcond_table4(lab: Lab) -> Item:
-    """How much more alike the inputs of a batch become."""
+    """Gain in the similarity of the inputs of a batch."""
     printed, ratios = PUBLISHED["variance"], {}
     for item in BENCHMARKS:
         ratios[item.name] = variances(item, PADDED, lab) / variances(item, SIMILAR, lab)
@@ -129,7 +129,7 @@ def batchcond_table5(lab: Lab) -> Item:
 
 
 def batchcond_fig7(lab: Lab) -> Item:
-    """What each part contributes."""
+    """Contribution of each part."""
     parts = {"SimBatch": SIMILAR, "ABR": REORGANISED, "both": BOTH}
     rows, mean, printed = [], {}, PUBLISHED["parts"]
     for name, way in parts.items():

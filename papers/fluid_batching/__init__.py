@@ -1,10 +1,10 @@
-"""What the Fluid Batching paper prints, and our figures beside it (``fluidb reproduce fluid-batching``)."""
+"""Figures of the Fluid Batching paper, and ours beside them (``fluidb reproduce fluid-batching``)."""
 
 from ...plots import COLOURS
 from ..paper import Paper, read_published
 
 PUBLISHED = read_published(__file__)
-"""What the paper prints."""
+"""Values that the paper prints."""
 
 INTRODUCTION = """\
 Written by `fluidb reproduce all -o results`; `fluidb reproduce NAME -o results` renews one item. Every figure stands

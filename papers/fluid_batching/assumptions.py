@@ -1,4 +1,4 @@
-"""What Table II owes to each assumption: the ablation, and how far it moves when one is off."""
+"""Contribution of each assumption to Table II: the ablation, and the shift when an assumption is off."""
 
 from __future__ import annotations
 
@@ -35,18 +35,10 @@ DEEPER = {"inception_v3": ("maxpool2", "Mixed_6a", "Mixed_6d")}
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of Table II, ready to be changed.
-
-    Attributes
-    ----------
-    point : GridPoint
-        Network, board, SLO, rate.
-    contender : Contender
-        Its policy, and its NPU, with the design given.
-    """
+    """A cell of Table II, ready to be changed."""
 
     point: GridPoint
-    contender: Contender
+    contender: Contender  # with the design given
 
     def on(self, network: Network) -> Cell:
         """The same with another network."""
@@ -165,7 +157,7 @@ SENSITIVITY: dict[str, Change] = {
     "scheduler call 100 us": lambda cell: cell.call(100),
     "scheduler call 200 us": lambda cell: cell.call(200),
 }
-"""What could be otherwise, and by how much."""
+"""Inputs that could be otherwise, and the amount."""
 
 
 def _study(lab: Lab, contender: str, changes: Mapping[Setting, Change]) -> Iterator[tuple[Setting, str, str, Values]]:
@@ -191,7 +183,7 @@ def _beside_paper(lab: Lab, contender: str, changes: Mapping[Setting, Change]) -
 
 
 def ablation(lab: Lab) -> Item:
-    """What each assumption contributes to FluidB's cells of Table II."""
+    """Contribution of each assumption to FluidB's cells of Table II."""
     note = "One assumption at a time is replaced; the design stays, but in the rows that say otherwise."
     rows = _beside_paper(lab, "FluidB", ABLATION)
     return Item("ablation", "What each assumption contributes to Table II", [note, FEWER], rows, picture="dots")
@@ -202,7 +194,7 @@ CALLS_US = (0, 25, 50, 75, 100, 125, 150)
 
 
 def calls(lab: Lab) -> Item:
-    """How near one time of a scheduler call, the same for all cells, brings LazyBatching to Table II."""
+    """Distance of LazyBatching to Table II with one time of a scheduler call, the same for all cells."""
     rows = _beside_paper(lab, "LazyBatching", {us: methodcaller("call", us) for us in CALLS_US})
 
     def error(quantity: str, us: int) -> float:
@@ -222,7 +214,7 @@ def calls(lab: Lab) -> Item:
 
 
 def sensitivity(lab: Lab) -> Item:
-    """How Table II moves when an input is off."""
+    """Shift of Table II when an input is off."""
     rows = []
     for contender in ("FluidB", "LazyBatching"):
         base = {(cell, key): values for _, cell, key, values in _study(lab, contender, {"": lambda cell: cell})}

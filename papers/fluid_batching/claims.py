@@ -1,4 +1,4 @@
-"""What the paper's text says in figures, judged one by one."""
+"""Statements of the paper's text with figures, judged one by one."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _gains(found: Comparison) -> list[Claim]:
 
 
 def _attenuation(lab: Lab) -> list[Claim]:
-    """What Fig. 1a says."""
+    """Statements about Fig. 1a."""
     use = {(item.of, item.at): item.ours for item in fig1a(lab).rows}
     found = []
     for board in ("zc706", "zcu104"):
@@ -147,7 +147,7 @@ def _attenuation(lab: Lab) -> list[Claim]:
 
 
 def _npu(lab: Lab) -> list[Claim]:
-    """What is said of Fig. 10."""
+    """Statements about Fig. 10."""
     rate = {(item.at, item.of, item.x): item.ours for item in fig10(lab).rows}
     found = []
     for at in ("resnet50 on zc706", "inception_v3 on zcu104"):

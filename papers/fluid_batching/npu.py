@@ -30,7 +30,7 @@ def fig1b(lab: Lab) -> Item:
     for name, batching in UNIFORM.items():
         options = SearchOptions(batching=batching, stacking=False, weights=weights)
         found, fbcb = design(network, platform, options)
-        times = [item.time_s[-1] for item in tabulate_latency(found, fbcb).rows if item.to_exit == item.from_exit + 1]
+        times = tabulate_latency(found, fbcb).stage_array()[0, :, -1].tolist()
         for stage, time_s in enumerate(times, 1):
             macs = sum(layer.gemm.macs for layer in network.layers if layer.gemm and layer.stage == stage)
             rows.append(Row("throughput", name, f"subnet {stage}", "GOP/s", 2e-9 * macs * BATCH / time_s))

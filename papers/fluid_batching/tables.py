@@ -66,7 +66,7 @@ CELLS = {
     "mean_ms": ("mean latency", "ms", "mean_latency_s", 1e3),
     "late_percent": ("violations", "%", "violation_rate", 100.0),
 }
-"""What Table II prints of a cell: quantity, unit, our metric and its scale."""
+"""Figures of a cell in Table II: quantity, unit, our metric and its scale."""
 
 
 def table2(lab: Lab) -> Item:

@@ -1,9 +1,9 @@
-"""What the PAME paper prints, and our figures beside it (``fluidb reproduce pame``)."""
+"""Figures of the PAME paper, and ours beside them (``fluidb reproduce pame``)."""
 
 from ..paper import Paper, read_published
 
 PUBLISHED = read_published(__file__)
-"""What the paper prints."""
+"""Values that the paper prints."""
 
 INTRODUCTION = """\
 Written by `fluidb reproduce pame -o results`; `fluidb reproduce NAME -o results` renews one item. Every figure stands

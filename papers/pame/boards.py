@@ -1,4 +1,4 @@
-"""Whether the exits that PAME chooses serve Fluid Batching better than the three that its paper places by hand."""
+"""Fluid Batching with the exits that PAME chooses, beside the three that its paper places by hand."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def pame_fluid(lab: Lab) -> Item:
 
 
 def _described(entry: Contestant) -> str:
-    """Where samples leave, and what precision is kept."""
+    """Exits at which samples leave, and the precision that is kept."""
     ends = ", ".join(f"{100 * exit_.rate:.1f} % at {exit_.name}" for exit_ in entry.network.exits)
     kept = "precision not known" if entry.precision is None else f"{entry.precision:.2f} % of the precision"
     return f"{entry.name}: {ends}; {kept}."

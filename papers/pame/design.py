@@ -1,4 +1,4 @@
-"""What design time decides: Figs. 7 and 9 to 15, and what the time of a batch is made of (Fig. 17)."""
+"""Decisions of design time, Figs. 7 and 9 to 15, and the parts of the time of a batch (Fig. 17)."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def pame_fig9(lab: Lab) -> Item:
 
 
 def pame_fig10(lab: Lab) -> Item:
-    """Which exits are found, and how many."""
+    """The exits that are found, and their number."""
     rows, claims = [], []
     for task in TASKS:
         printed = PUBLISHED["exits"][task.name]
@@ -114,7 +114,7 @@ def _normalised(found: Rehearsal) -> tuple[float, float, float]:
 
 
 def pame_fig11(lab: Lab) -> Item:
-    """What of the precision is kept."""
+    """Share of the precision that is kept."""
     rows, overall = [], []
     for task in TASKS:
         values = np.array(
@@ -245,7 +245,7 @@ def pame_fig14(lab: Lab) -> Item:
 
 
 def pame_fig15(lab: Lab) -> Item:
-    """What a second exit gains."""
+    """Gain of a second exit."""
     printed, goal = PUBLISHED["second_exit"], ExitGoal(batch=min(SIZES))
     gains: dict[str, list[float]] = {"average": [], "tail": []}
     seconds: list[str] = []
@@ -301,14 +301,11 @@ def pame_fig17(lab: Lab) -> Item:
 def _parts(task: PaperTask, place: int) -> dict[str, np.ndarray]:
     """Time of an exit's bridge and head, of its check, and of the start behind it, by batch size."""
     table = task.table
-    parts = {name: np.zeros(table.b_max + 1) for name in ("exit", "check", "movement")}
+    of_role = {"head": "exit", "check": "check", "resume": "movement"}
+    parts = {name: np.zeros(table.b_max + 1) for name in of_role.values()}
     for layer in table.layers:
-        if layer.name == f"exit{place}/check":
-            parts["check"][1:] += layer.time_s
-        elif layer.name == f"exit{place}/resume":
-            parts["movement"][1:] += layer.time_s
-        elif layer.name.startswith(f"exit{place}/"):
-            parts["exit"][1:] += layer.time_s
+        if layer.exit == place:
+            parts[of_role[layer.role]][1:] += layer.time_s
     return parts
 
 

@@ -27,20 +27,12 @@ HALF = 25_000
 
 @dataclass(frozen=True, slots=True)
 class PaperTask:
-    """A task of the paper.
+    """A task of the paper."""
 
-    Attributes
-    ----------
-    name : str
-        As it is printed.
-    network, device, preset : str
-        What runs on what, and what its answers are drawn from.
-    """
-
-    name: str
+    name: str  # as printed
     network: str
     device: str
-    preset: str
+    preset: str  # of answers
 
     @property
     def names(self) -> list[str]:
@@ -58,7 +50,7 @@ class PaperTask:
         return _stage_s(self.network, self.device)
 
     def log(self, seed: int, count: int, overconfidence: float = 0.0) -> Log:
-        """Answers to so many samples."""
+        """A log of answers to ``count`` samples."""
         model = PRESETS[self.preset]
         return log_of(draw_answers(model, len(self.names), count, seed, overconfidence=overconfidence))
 

@@ -1,4 +1,4 @@
-"""What run time does: adaptation to another load (Fig. 16), and batches side by side (Fig. 18)."""
+"""Work of run time: adaptation to another load (Fig. 16), and batches side by side (Fig. 18)."""
 
 from __future__ import annotations
 
@@ -24,15 +24,12 @@ BLOCK = 100
 """Batches of a point of the picture."""
 
 ADAPTED = ExitGoal(batch=min(SIZES), guard=0.995)
-"""What adaptation keeps: with a guard, as precision is lost on fresh samples even where the load does not change."""
+"""Goal of adaptation: with a guard, as precision is lost on fresh samples even where the load does not change."""
 
 
 @cache
 def _shift(key: str, target: float, lab: Lab) -> float:
-    """By how much answers are surer than before (negative: less sure) so that a mean over seeds is the paper's.
-
-    ``key`` is ``"slow_share"`` or ``"precision"``; more of the shift lowers both.
-    """
+    """The shift of sureness with which the mean of ``key`` over seeds is the paper's; more of it lowers the mean."""
     past = {seed: halves(IMAGENET, seed, lab)[0] for seed in seeds(lab)}
     choices = {seed: choose_exits(log, IMAGENET.stage_s, ADAPTED) for seed, log in past.items()}
 
@@ -54,18 +51,14 @@ def _shift(key: str, target: float, lab: Lab) -> float:
 
 
 class _Outcome(NamedTuple):
-    """What a load that changes does with a seed: shares before it changed, after it without adaptation, and with it.
-
-    ``moved`` names the last exits, ``first`` the cause of the first change after the load had changed, ``blocks`` are
-    the points of the picture.
-    """
+    """Shares of a seed before its load changes, then without adaptation, and with it."""
 
     before: float
     changed: float
     adapted: float
-    moved: str
-    first: str
-    blocks: list[tuple[int, Observation]]
+    moved: str  # the last exits
+    first: str  # cause of the first change of exits after the load had changed
+    blocks: list[tuple[int, Observation]]  # points of the picture
 
 
 def _outcome(lab: Lab, key: str, shift: float, seed: int) -> _Outcome:

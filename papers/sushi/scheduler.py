@@ -58,7 +58,7 @@ class SeedRun(NamedTuple):
 
 def times_of(table: LatencyTable) -> NDArray[np.float64]:
     """L[state, SubNet], seconds."""
-    return np.array([row.time_s[0] for row in table.rows]).reshape(table.axes[:2])
+    return table.stage_array()[:, 0, 1].reshape(table.axes[:2])
 
 
 def with_constraints(table: LatencyTable, trace: Trace, seed: int, slack: float = 1.0) -> Traffic:

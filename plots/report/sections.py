@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from xml.etree.ElementTree import Element
 
 import numpy as np
@@ -136,12 +137,13 @@ def _ranking(design: DesignTable) -> Element:
 
 
 def _latency(latency: LatencyTable, batches: Sequence[int]) -> Element:
-    unit = time_unit(max(row.time_s[-1] for row in latency.rows))
+    times_s = latency.array()
+    unit = time_unit(float(times_s[:, :, -1].max()))
     ends = ["input", *(row.name for row in latency.exits)]
     rows = []
-    for row in latency.rows:
-        name = element("span", named(ends[row.from_exit]), " to ", named(ends[row.to_exit]))
-        rows.append((name, [unit.number(row.time_s[b - 1]) for b in batches]))
+    for i, j in combinations(range(len(ends)), 2):
+        name = element("span", named(ends[i]), " to ", named(ends[j]))
+        rows.append((name, [unit.number(times_s[i, j, b]) for b in batches]))
     return table(f"From exit to exit, {unit.name}, by batch size", ["from, to", *(f"b = {b}" for b in batches)], rows)
 
 

@@ -65,8 +65,10 @@ def test_all_candidates_of_resnet101_are_an_ordinary_network() -> None:
     }
     block = sum(layer.gemm.macs for layer in whole.layers if layer.name.startswith("layer4.0.") and layer.gemm)
     assert head == {10: block + 2048 * 1000, 11: 2048 * 1000}
-    assert {layer.in_bridge for layer in net.layers if layer.name.startswith("exit11/")} == {False}
-    assert [layer.in_bridge for layer in net.layers if layer.name.startswith("exit10/")] == [*[True] * 4, False, False]
+    assert {layer.role for layer in net.layers if layer.name.startswith("exit11/")} == {"head"}
+    roles = [layer.role for layer in net.layers if layer.name.startswith("exit10/")]
+    assert roles == [*["bridge"] * 4, "head", "head"]
+    assert {layer.role for layer in net.layers if "/" not in layer.name} == {"backbone"}
 
 
 @pytest.mark.parametrize("network", ["resnet101", "resnet50", "bert_base"])

@@ -180,6 +180,7 @@ FAULTS = {
     ),
     "missing key": (layers('name = "c", op = "conv", out = 8'), ['layers[0] ("c").kernel: expected this key']),
     "no layers": ("layers = []\n", ["layers"]),
+    "bridge in the backbone": (layers(CONV + ", bridge = true"), ["expected bridge in the layers of exits only"]),
     "window too large": (layers(CONV.replace("3", "9")), ['layers[0] ("c")', "does not fit into 8"]),
     "shape contradicts": (layers(CONV + ", shape = [8, 8, 8]"), ["shape says 8x8x8", "6x6x8"]),
     "groups do not divide": (layers(CONV + ", groups = 3"), ["groups 3 must divide"]),
@@ -295,5 +296,5 @@ def test_a_network_is_checked_when_it_is_made():
 def test_a_backbone_without_products_is_a_network_all_the_same():
     network = network_of([(1, 2, 3, 1)], memory_words=4)
     head, pool = network.layers
-    headed = network.model_copy(update={"layers": [head.model_copy(update={"name": "exit1/fc"}), pool]})
+    headed = network.model_copy(update={"layers": [head.model_copy(update={"role": "head"}), pool]})
     assert (headed.macs, headed.backbone().macs, headed.backbone().layers) == (6, 0, [pool])

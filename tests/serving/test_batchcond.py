@@ -9,14 +9,24 @@ from typing import Any
 import naive_batchcond_serving as naive
 import numpy as np
 import pytest
-from builders import repeating, scheduler_named, table_of, ticks, trace_of, traffic_of, with_variants, workloads
+from builders import (
+    by_stage,
+    repeating,
+    scheduler_named,
+    table_of,
+    ticks,
+    trace_of,
+    traffic_of,
+    with_variants,
+    workloads,
+)
 from fluidb.dse.device.tabulate import tabulate_device
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from fluidb.platforms.by_stage import StagedDevice
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
-from fluidb.tables.latency import LatencyRow, LatencyTable
+from fluidb.tables.latency import LatencyTable
 from fluidb.traffic import prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -42,23 +52,21 @@ def machine_of(table: LatencyTable) -> naive.Machine:
 def tables(draw, widths: bool = True) -> LatencyTable:
     """Times without any order, or larger for larger batches and widths; some steps; gathers that may be worth it."""
     count, stages, b_max = draw(st.integers(1, 3)) if widths else 1, draw(st.integers(1, 3)), draw(st.integers(1, 5))
-    plain = table_of([[1.0] * b_max] * stages).model_copy(update={"layers": [], "peak_macs_per_s": None})
-    rows: list[LatencyRow] = []
+    plain = by_stage([[1.0] * b_max] * stages)
+    times_s: list[list[list[float]]] = []
     ordered = draw(st.booleans())
     for variant in range(count):
         stage_s = np.array([draw(st.lists(ticks(1, 200), min_size=b_max, max_size=b_max)) for _ in range(stages)])
         if ordered:
             stage_s = stage_s.cumsum(axis=1) * 0.25**variant
-        for row in plain.rows:
-            time_s = stage_s[row.from_exit : row.to_exit].sum(axis=0).tolist()
-            rows.append(row.model_copy(update={"variant": variant, "time_s": time_s}))
+        times_s.append(stage_s.tolist())
     gathers = st.lists(ticks(0, 40), min_size=b_max, max_size=b_max).map(lambda row: [0.0, *row])
     last = plain.exits[-1].model_copy(update={"steps": draw(st.integers(1, 3))})
     axes: dict[str, Any] = {
         "exits": [*plain.exits[:-1], last],
         "gather_s": draw(st.lists(gathers, min_size=stages, max_size=stages)),
         "widths": WIDTHS[:count] if count > 1 else None,
-        "rows": rows,
+        "stage_s": times_s,
     }
     return LatencyTable(**{**dict(plain), **axes})
 

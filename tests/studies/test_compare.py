@@ -636,4 +636,4 @@ def test_a_run_by_itself(tmp_path: Path) -> None:
     ((_, table, reused),) = run_each([GridRun(point, contender, engine, 3)], nowhere, here)
     assert not reused
     assert list(table.figures) == OF_AN_NPU
-    assert table.inputs == {"fluidb.latency/1": engine.table.digest()}
+    assert table.inputs == {"fluidb.latency/2": engine.table.digest()}

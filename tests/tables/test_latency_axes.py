@@ -118,10 +118,13 @@ def test_columns_that_do_not_fit_the_table_are_refused_by_row():
         ({"widths": [4.0, 8.0]}, "widths: expected every width once, the widest first"),
         (
             {"widths": [8.0, 4.0, 2.0]},
-            "every pair of exits from 0 to 1 in order, for each of 3 variants",
+            "stage_s: expected 3 variants of 1 stages",
         ),
         ({"gather_s": [[0.0]]}, "gather_s: expected 1 rows, at the input and behind every exit but the last, of 2"),
-        ({"exits": [Exit(name="a", rate=0.5, steps=2), Exit(name="b", rate=0.5)]}, "rows: expected every pair"),
+        (
+            {"exits": [Exit(name="a", rate=0.5, steps=2), Exit(name="b", rate=0.5)]},
+            "stage_s: expected 2 variants of 2 stages",
+        ),
     ],
 )
 def test_axes_that_do_not_fit_are_refused(change, expected):

@@ -33,7 +33,7 @@ ENTROPIES = np.array([[0.1, 0.4], [0.4, 0.0], [2.0, 0.4], [0.5, 0.5]])
 
 
 def entropies_of(values: np.ndarray) -> Samples:
-    return Samples(ENTROPY.signed(values), np.ones((len(values), values.shape[1] + 1), dtype=bool), measure=ENTROPY)
+    return Samples(ENTROPY.to_array(values), np.ones((len(values), values.shape[1] + 1), dtype=bool), measure=ENTROPY)
 
 
 def test_a_sample_leaves_where_its_entropy_is_at_most_the_threshold():
@@ -61,7 +61,7 @@ def test_a_confidence_and_the_entropy_of_the_same_order_decide_alike(rows, thres
     """The entropy at a confidence, ten classes: -p log p and nine times -q log q, by hand."""
     samples = Samples(np.array(rows), np.ones((len(rows), 3), dtype=bool))
     other = as_entropies(samples, 10)
-    for p, found in zip(np.ravel(rows), ENTROPY.signed(other.confidences).ravel(), strict=True):
+    for p, found in zip(np.ravel(rows), ENTROPY.to_file(other.confidences).ravel(), strict=True):
         q = (1 - p) / 9
         assert found == pytest.approx(-p * math.log(p) - (9 * q * math.log(q) if q else 0.0), abs=1e-12)
         assert 0 <= found <= math.log(10) + 1e-12
@@ -86,7 +86,7 @@ def test_thresholds_go_in_and_come_out_the_same(measure, value):
 @pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
 def test_files_hold_the_measure_itself(tmp_path, measure):
     values = ENTROPIES / 2
-    samples = Samples(measure.signed(values), np.ones((4, 3), dtype=bool), measure=measure)
+    samples = Samples(measure.to_array(values), np.ones((4, 3), dtype=bool), measure=measure)
     write_samples(samples, tmp_path / "s.npz")
     with np.load(tmp_path / "s.npz") as archive:
         np.testing.assert_array_equal(archive[measure.name], values)

@@ -230,7 +230,7 @@ def test_the_command_writes_both_tables_and_says_where_splitting_pays(fluidb: Ru
     assert (point["least"], point["rule"]) == ({"terminated": 3, "places": 24}, {"terminated": 6, "places": 25})
     assert point["always_split"]["balanced"] == 0.5
     assert content["decisions"]["variants"][0]["ideal_batch"] == 22
-    assert read_table(DecisionTable, tmp_path / "d" / "decisions.json").inputs.keys() == {"fluidb.latency/1"}
+    assert read_table(DecisionTable, tmp_path / "d" / "decisions.json").inputs.keys() == {"fluidb.latency/2"}
 
 
 def test_a_network_without_a_choice_has_a_throughput_only(fluidb: Run, tmp_path: Path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from builders import layer_of, table_of
+from builders import by_stage, layer_of
 from fluidb.dse.device.tabulate import tabulate_device
 from fluidb.dse.exits.stage_times import keep_exits, stage_times
 from fluidb.formats import InputError
@@ -32,7 +32,7 @@ def test_the_exit_part_of_resnet101_is_that_of_figure_17() -> None:
     times = stage_times(tabulate_device(load_with_exits("resnet101"), device("v100-tensorrt")))
     net = load_with_exits("resnet101", ["H13"])
     exit_macs = sum(
-        (1.5 if layer.in_bridge else 1) * layer.gemm.macs for layer in net.layers if layer.in_head and layer.gemm
+        (1.5 if layer.role == "bridge" else 1) * layer.gemm.macs for layer in net.layers if layer.in_head and layer.gemm
     )
     exit_s = 1.65e-13 * exit_macs * (16 + 4.5) + 30e-6
     assert exit_s / (times[0, 5, 16] + times[5, 12, 6]) == pytest.approx(0.089, abs=0.01)
@@ -46,7 +46,10 @@ def test_a_head_that_begins_without_a_product_is_a_row_of_its_own() -> None:
         (one, "a", 1), (moves, "pool", 1), (moves, "exit1/pool", 1), (one, "exit1/fc", 1), (moves, "exit1/view", 1),
         (moves, "shuffle", 2), (one, "b", 2),
     ]  # fmt: skip
-    layers = [layer.model_copy(update={"name": name, "stage": stage}) for layer, name, stage in steps]
+    layers = [
+        layer.model_copy(update={"name": name, "stage": stage, "role": "head" if "/" in name else "backbone"})
+        for layer, name, stage in steps
+    ]
     assert list(layer_groups(layers)) == [[0, 1], [2], [3, 4], [5], [6]]
 
 
@@ -60,7 +63,7 @@ def test_a_stage_counts_the_exits_at_its_ends_only() -> None:
             layer for layer in net.layers
             if layer.gemm and a < layer.stage <= b and (not layer.in_head or layer.name.startswith(f"exit{b}/"))
         ]  # fmt: skip
-        work = [(layer.gemm.macs, 1.5 if layer.in_bridge else 1.0) for layer in layers if layer.gemm]
+        work = [(layer.gemm.macs, 1.5 if layer.role == "bridge" else 1.0) for layer in layers if layer.gemm]
         expected = sum(1.65e-13 * macs * (batch + 4.5) * factor for macs, factor in work)
         expected += (30e-6 if b < 12 else 0) + (100e-6 + 6e-6 * batch if a else 0)
         assert times[a, b, batch] == pytest.approx(expected)
@@ -88,6 +91,13 @@ def test_the_table_of_fewer_exits_is_that_of_the_network_with_fewer_exits(networ
 
 
 def test_times_of_whole_stages_are_refused() -> None:
-    table = table_of([[1.0], [1.0]]).model_copy(update={"layers": [], "peak_macs_per_s": None})
+    table = by_stage([[1.0], [1.0]])
     with pytest.raises(InputError, match="expected times by layer, which tell heads from the backbone"):
         stage_times(table)
+
+
+def test_roles_and_not_names_tell_heads_from_the_backbone() -> None:
+    table = tabulate_device(load_with_exits("resnet101", ["H4", "H13"]), device("v100-tensorrt"))
+    unnamed = [layer.model_copy(update={"name": f"exit9/{i}"}) for i, layer in enumerate(table.layers)]
+    np.testing.assert_array_equal(stage_times(table.model_copy(update={"layers": unnamed})), stage_times(table))
+    assert {layer.role for layer in table.layers} == {"backbone", "head", "check", "resume"}

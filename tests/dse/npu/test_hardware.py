@@ -8,6 +8,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from builders import COMPILED, POCKET, TINY, Run, tool
 from fluidb.dse import SearchOptions, read_design, search, tabulate_design, write_design, write_latency
@@ -209,20 +210,21 @@ def check_header(folder: Path, design: Path, compiler: str, options: list[str], 
     clock_hz = about["platform"]["clock_mhz"] * 1e6
     exits = len(table["exits"])
     assert head.split() == [str(exits), str(table["b_max"]), str(round(clock_hz))]
-    times = {(row["from_exit"], row["to_exit"]): [0, *row["time_s"]] for row in table["rows"]}
-    nothing = [0] * (table["b_max"] + 1)
+    stage_s = np.zeros((exits, table["b_max"] + 1))
+    for layer in table["layers"]:
+        stage_s[layer["stage"] - 1, 1:] += layer["time_s"]
     expected = [
         math.ceil(time_s * clock_hz)
         for i in range(exits + 1)
         for j in range(exits + 1)
-        for time_s in times.get((i, j), nothing)
+        for time_s in stage_s[i:j].sum(axis=0)
     ]
     *numbers, names = rest.split("\n", len(expected))
     assert list(map(int, numbers)) == expected
     *found, network, platform, digest = names.split("\0")
     assert found == ["input", *(row["name"] for row in table["exits"])]
     assert (network, platform) == (about["network"]["name"], about["platform"]["name"])
-    assert digest == table["inputs"]["fluidb.design/1"]
+    assert digest == table["inputs"]["fluidb.design/2"]
 
 
 @pytest.mark.parametrize(("compiler", "options", "source"), COMPILERS)
@@ -289,9 +291,9 @@ def test_times_too_long_for_a_constant_of_c_are_refused(tiny_design: Path) -> No
     design, _ = read_design(tiny_design)
     latency = read_latency(tiny_design)
     fast = design.model_copy(update={"platform": design.platform.model_copy(update={"clock_mhz": 1e6})})
-    slow = [row.model_copy(update={"time_s": [1e7] * 4}) for row in latency.rows]
+    slow = [layer.model_copy(update={"time_s": [1e7] * 4}) for layer in latency.layers]
     with pytest.raises(InputError, match="cycles"):
-        header_text(fast, latency.model_copy(update={"rows": slow}))
+        header_text(fast, latency.model_copy(update={"layers": slow}))
 
 
 def test_options_that_stand_together(fluidb: Run, tiny_design: Path) -> None:

@@ -25,7 +25,7 @@ from fluidb.models import Exit
 from fluidb.platforms import Cluster
 from fluidb.platforms.cluster import ClusterDevice, Link, Uplink
 from fluidb.serving import POLICIES, find_policy, simulate, summarise
-from fluidb.tables.latency import LatencyTable, pair_rows
+from fluidb.tables.latency import LatencyTable
 from fluidb.tables.partition import BlockRows, LayerRows, PartitionOptions, PartitionTable, RowRange, WholeStep
 from fluidb.traffic import prepare
 from hypothesis import given, settings
@@ -195,7 +195,7 @@ def test_the_event_loop_finishes_an_image_in_an_interval():
     assert (halves.lanes, halves.load) == (2, [0.0, 0.5])
     replay = simulate(halves, everybody(60, 1), find_policy("serial:call=0,lanes=2"))
     assert replay.finish_s.max() == pytest.approx(30 * alone(TABLE).latency_s)
-    plain = LatencyTable(network="n", platform="c", exits=TABLE.exits, b_max=1, rows=pair_rows(np.array([[10.0]])))
+    plain = LatencyTable(network="n", platform="c", exits=TABLE.exits, b_max=1, stage_s=[[[10.0]]])
     assert summarise(simulate(plain, everybody(60, 1), find_policy("serial:call=0"))).processing_rate_per_s == 0.1
 
 
@@ -205,7 +205,7 @@ def test_every_policy_serves_a_partition_at_a_batch_of_one(policy):
     stage_s = [5.0, 9.0]
     latency = LatencyTable(
         network="n", platform="c", exits=[Exit(name="a", rate=0.5), Exit(name="b", rate=0.5)], b_max=1,
-        rows=pair_rows(np.array(stage_s)[:, None]),
+        stage_s=[[[time_s] for time_s in stage_s]],
     )  # fmt: skip
     arrivals = [0.0, 1.0, 2.0, 50.0, 90.0]
     exits = np.array([2, 1, 2, 1, 2])
