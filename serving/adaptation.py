@@ -291,7 +291,7 @@ def adapt(
     scheduler: Scheduler,
     *,
     window: int = 100,
-    slo_s: float | None = None,
+    slo_s: float | Floats | None = None,
     hardware: Sequence[Hardware] = (),
     load: Sequence[float] | None = None,
 ) -> AdaptiveRun:
@@ -318,7 +318,8 @@ def adapt(
         variants=np.zeros(VARIANTS, VARIANT).view(np.recarray),
     )
     memory = np.zeros(VARIANTS * candidates + policy.memory)
-    rules = Rules(scheduler.settings(slo_s), memory, memory[: -policy.memory], goal.batch, scheduler.call_s)
+    settings = scheduler.settings(None if isinstance(slo_s, np.ndarray) else slo_s)
+    rules = Rules(settings, memory, memory[: -policy.memory], goal.batch, scheduler.call_s)
     adapter = _Adapter(
         log,
         past,

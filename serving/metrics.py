@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..tables.latency import LatencyTable, Segments
+from ..traffic.request_columns import REQUEST_COLUMNS
 from ..traffic.traffic import Traffic, places
 from .one_run import OneRun, nearest_rank
 from .statistics import Interval, warm_up
@@ -145,7 +146,7 @@ class Replay:
             In the order of ``serve-sim --requests``; ``pandas.DataFrame`` takes it as it is.
         """
         trace = self.traffic.trace
-        return {
+        happened = {
             "request_id": trace.request_id,
             "arrival_s": trace.arrival_s,
             "start_s": self.start_s,
@@ -157,8 +158,9 @@ class Replay:
             "preempted": self.preempted,
             "stalled_s": self.stalled_s,
             **({} if self.table.subnets is None else {"subnet": self.subnet, "state": self.state}),
-            **({} if trace.min_accuracy is None else {"min_accuracy": trace.min_accuracy}),
         }
+        reported = {column.name: getattr(trace, column.name) for column in REQUEST_COLUMNS if column.reported}
+        return happened | {name: values for name, values in reported.items() if values is not None}
 
     @property
     def ran(self) -> NDArray[np.float64]:

@@ -25,11 +25,8 @@ from ..traffic.traffic import Traffic, places
 from .event_loop import FAULTS, OK, DeviceArrays, Record, RequestArrays, Rules, State, begin, run_events
 from .metrics import Replay, Runs
 from .policies import Decide, Decision, LaneView, Policy, compile_policy
-from .policies.interface import DECIDE, REQUEST, VARIANT, Data
+from .policies.interface import CARRIED, DECIDE, REQUEST, VARIANT, Data
 from .scheduler import Scheduler
-
-KNOWN = ("predicted_depth", "predicted_width", "width", "min_accuracy")
-"""What a request says of itself on arrival, where the trace states it; 0 where not."""
 
 OUR_POLICIES = Policy.__module__.rpartition(".")[0]
 """The package of the policies that ship."""
@@ -302,7 +299,7 @@ def _levels(policy: Policy, traffic: Traffic, exits: int) -> int:
 
 
 def _check_columns(table: LatencyTable, trace: Trace) -> None:
-    """Refuse requests with more steps or a greater width than the table has, predictions of none, or no accuracy."""
+    """Refuse values out of bounds, more steps or a greater width than the table has, and predictions of no steps."""
     most, where, faults = table.exits[-1].steps, trace.source or "trace", []
     limits: list[tuple[str, NDArray[Any] | None, float, str]]
     limits = [("steps", trace.steps, most, f"at most {most}, how often the last stage runs")]
@@ -317,11 +314,11 @@ def _check_columns(table: LatencyTable, trace: Trace) -> None:
             f"{where}: predicted_depth: expected a trace with steps, which it predicts where the last stage repeats, "
             "found none; draw them with `fluidb trace add --steps`"
         )
-    asked = trace.min_accuracy
-    if asked is not None and (wrong := np.flatnonzero(~((asked >= 0) & (asked <= 1)))).size:
-        row = wrong[0]
-        expected = "expected an accuracy from 0 to 1"
-        faults.append(f"{where}: row {row + 1}: min_accuracy: {expected}, found {asked[row]:g}{more(wrong.size)}")
+    for column in CARRIED:
+        stated: NDArray[Any] | None = getattr(trace, column.name)
+        if stated is not None and (wrong := np.flatnonzero(column.values.outside(stated))).size:
+            row, expected = wrong[0], f"{column.name}: expected {column.values.expected}"
+            faults.append(f"{where}: row {row + 1}: {expected}, found {stated[row]:g}{more(wrong.size)}")
     if faults:
         raise InputError(faults)
 
@@ -341,9 +338,9 @@ def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> Req
     """
     trace = traffic.trace
     requests = requests_of(trace.arrival_s, traffic.slo_s)
-    for name in KNOWN:
-        if (values := getattr(trace, name)) is not None:
-            requests[name] = values
+    for column in CARRIED:
+        if (values := getattr(trace, column.name)) is not None:
+            requests[column.name] = values
     if trace.predicted_width is None and trace.width is not None:
         requests.predicted_width = trace.width  # of a text, say, it is known
     confidences, exits = np.zeros((0, 0)), traffic.exits

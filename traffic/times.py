@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import read_number
-from .trace import MAX_ARRIVAL_S
+
+MAX_ARRIVAL_S = 1e10
+"""Three centuries; a time beyond was written in another unit."""
 
 Times = NDArray[np.int64 | np.float64]
 """Nanoseconds, exact (int64); or seconds (float64), where a number has finer digits or an exponent."""

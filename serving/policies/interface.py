@@ -32,19 +32,20 @@ from numpy.typing import NDArray
 
 from ...formats import InputError, parse_duration, read_number
 from ...jit import compiled
+from ...traffic.request_columns import REQUEST_COLUMNS
 
 if TYPE_CHECKING:
     from ...tables.latency import LatencyTable
     from ...traffic.trace import Trace
 
+CARRIED = tuple(column for column in REQUEST_COLUMNS if column.carried)
+"""Columns of requests that policies read: ``width``, ``predicted_depth``, ``predicted_width``, ``min_accuracy``."""
+
 REQUEST = np.dtype(
     [
         ("arrival_s", "f8"),
         ("due_s", "f8"),  # arrival plus SLO
-        ("predicted_depth", "f8"),  # exit, or steps of the last stage, that a predictor expects
-        ("predicted_width", "f8"),  # width that a predictor expects
-        ("width", "f8"),  # e.g. length of a sequence
-        ("min_accuracy", "f8"),  # that it asks for
+        *((column.name, "f8") for column in CARRIED),  # what the request states; 0 where it does not
         ("start_s", "f8"),  # entry into the device; infinite until then
         ("finish_s", "f8"),  # return; infinite until then
         ("stalled_s", "f8"),  # time spent preempted
@@ -55,7 +56,12 @@ REQUEST = np.dtype(
     ],
     align=True,
 )
-"""A request: what is known of it on arrival, and what has happened to it so far."""
+"""A request: what is known of it on arrival, and what has happened to it so far.
+
+Of the columns of :data:`CARRIED`, ``width`` is e.g. the length of a sequence, ``predicted_width`` and
+``predicted_depth`` are the width, and the exit or the steps of the last stage, that a predictor expects, and
+``min_accuracy`` is the accuracy that the request asks for.
+"""
 
 VARIANT = np.dtype(
     [

@@ -14,8 +14,8 @@ from ...formats import InputError
 from ..columns import Column, Parsed, collect, repeated
 from ..reading import EXIT, REQUEST_ID
 from ..rows import Source, Tally, more
-from ..times import ISO, UNITS, Times, expected, join, read_times, subtract, to_seconds
-from ..trace import MAX_ARRIVAL_S, Trace
+from ..times import ISO, MAX_ARRIVAL_S, UNITS, Times, expected, join, read_times, subtract, to_seconds
+from ..trace import Trace
 
 MAX_GAP_S = 1e8
 """Three years; a longer gap comes from a zero among dates, or from a wrong unit."""
