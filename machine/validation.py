@@ -11,7 +11,8 @@ from statistics import median
 import numpy as np
 
 from ..formats import InputError
-from ..serving.metrics import Replay, summarise
+from ..serving.metrics import summarise
+from ..serving.outcome import Replay
 from ..serving.replay import case_of, simulate
 from ..serving.scheduler import Scheduler, find_policy
 from ..serving.statistics import welch_interval

@@ -212,7 +212,7 @@ class _Adapter:
             time_s[begin] = self.stage_s[begin, end][: time_s.shape[1]]
         return time_s
 
-    def look(self, returned: int, _count: int) -> None:
+    def look(self, returned: int) -> None:
         """Judge the last window of batches, if enough have returned since the last change."""
         requests: Any = self.work.requests
         waiting = np.isinf(requests.finish_s[self.done : returned + 1])
@@ -334,7 +334,7 @@ def adapt(
     )
     adapter.install(exits)
     run = play(
-        replace(scheduler, policy=policy), work, device, rules, scheduler.lanes, progress=adapter.look, events=EVENTS
+        replace(scheduler, policy=policy), work, device, rules, scheduler.lanes, control=adapter.look, events=EVENTS
     )
     served = run.requests
     return AdaptiveRun(served.start_s, served.finish_s, served.exit, adapter.changes, stage_s[0, -1])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..jit import compiled
 from ..tables.latency import LatencyTable
 from ..traffic.traffic import places
-from .metrics import Replay
+from .outcome import Replay
 
 ROUNDING = 1e-6
 """Objectives are relaxed by this share, because sums of times differ in their last digits from the event loop's."""

@@ -23,7 +23,7 @@ from ..traffic.rows import more
 from ..traffic.trace import Trace, write_columns
 from ..traffic.traffic import Traffic, places
 from .event_loop import FAULTS, OK, DeviceArrays, Record, RequestArrays, Rules, State, begin, run_events
-from .metrics import Replay, Runs
+from .outcome import Replay, Runs
 from .policies import Decide, Decision, LaneView, Policy, compile_policy
 from .policies.interface import CARRIED, DECIDE, REQUEST, VARIANT, Data
 from .scheduler import Scheduler
@@ -198,9 +198,13 @@ def play(
     until_s: float = math.inf,
     room: tuple[int, int] = (0, 0),
     progress: Callable[[int, int], None] | None = None,
+    control: Callable[[int], None] | None = None,
     events: int = EVENTS,
 ) -> LoopRun:
-    """Run the event loop to its end."""
+    """Run the event loop to its end.
+
+    After so many ``events``, ``control`` gets the requests that have returned, and may change what policies read.
+    """
     count, (runs, members) = len(work.requests), room
     state = begin(count, lanes, rules.b_max)
     record = Record(
@@ -211,6 +215,8 @@ def play(
     advance = stepper(scheduler, work, device, rules, state, record)
     while clock.returned < count and clock.now_s < until_s:
         advance(until_s, events)
+        if control is not None:
+            control(int(clock.returned))
         if progress is not None:
             progress(int(clock.returned), count)
     return LoopRun(clock, state, work.requests, record)
@@ -312,7 +318,7 @@ def _check_columns(table: LatencyTable, trace: Trace) -> None:
     if most > 1 and trace.predicted_depth is not None and trace.steps is None:
         faults.append(
             f"{where}: predicted_depth: expected a trace with steps, which it predicts where the last stage repeats, "
-            "found none; draw them with `fluidb trace add --steps`"
+            "found none; draw them with `fluidb trace add`"
         )
     for column in CARRIED:
         stated: NDArray[Any] | None = getattr(trace, column.name)

@@ -122,7 +122,7 @@ class RequirementVerdict:
     more_requests_needed: int
 
 
-def parse_requirement(text: str, what: str = "requirement") -> Requirement:
+def parse_requirement(text: str, what: str = "require") -> Requirement:
     """Read a requirement.
 
     Parameters
@@ -130,7 +130,7 @@ def parse_requirement(text: str, what: str = "requirement") -> Requirement:
     text : str
         Metric, comparator, bound with its unit, e.g. ``p99 <= 200ms``.
     what : str
-        Name of the option or key, for the fault.
+        Name of the parameter, for the fault.
 
     Returns
     -------
@@ -165,7 +165,7 @@ def check_stated(requirements: Iterable[Requirement], **stated: object) -> None:
     """Refuse a requirement on a figure that the inputs do not state, before anything is simulated."""
     for item in requirements:
         if item.name in stated and stated[item.name] is None:
-            raise InputError(f'requirement: "{item.text}": {_UNKNOWN[item.name]}')
+            raise InputError(f'require: "{item.text}": {_UNKNOWN[item.name]}')
 
 
 def judge(requirement: Requirement, summary: Summary) -> RequirementVerdict:

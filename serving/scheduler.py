@@ -150,7 +150,7 @@ def find_policy(spec: str) -> Scheduler:
     elif name in POLICIES:
         policy, source = POLICIES[name], None
     else:
-        raise InputError(f'unknown policy "{name}"; known: {", ".join(POLICIES)}, or path/to/file.py:NAME')
+        raise InputError(f'policy: unknown policy "{name}"; known: {", ".join(POLICIES)}, or path/to/file.py:NAME')
     texts: dict[str, str] = {}
     for item in filter(None, (parameters or "").split(",")):
         key, equals, value = item.partition("=")

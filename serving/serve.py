@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from ..traffic.measures import Threshold
 from .bound import least_violations
 from .inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
-from .metrics import Replay, Summary, summarise
+from .metrics import Summary, summarise
+from .outcome import Replay
 from .replay import record_runs, simulate
 from .requirements import Requirement, RequirementVerdict, check_stated, judge
 from .subnets import stated_of

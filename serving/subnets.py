@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from ..tables.latency import LatencyTable
-    from .metrics import Replay
+from ..tables.latency import LatencyTable
+from .outcome import Replay
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class ExitDescription:
 def describe_samples(samples: Samples, thresholds: Sequence[Threshold], count: int = 1) -> list[ExitDescription]:
     """Describe the answers at every exit."""
     if not 1 <= count <= samples.values:
-        raise InputError(f"--count: expected 1 to {samples.values}, the principal values of an answer, found {count}")
+        raise InputError(f"count: expected 1 to {samples.values}, the principal values of an answer, found {count}")
     found = []
     for exit_ in range(1, samples.exits + 1):
         scores = samples.correct[:, exit_ - 1].astype(np.float64)

@@ -54,7 +54,7 @@ def command(
     from ...studies.capacity import find_capacity
 
     picture.check()
-    required = [parse_requirement(text, "--require") for text in require]
+    required = [parse_requirement(text) for text in require]
     settings: dict[str, Any] = {
         "slo_s": objective(columns.slo),
         "columns": columns.columns("slo", "predict_depth"),

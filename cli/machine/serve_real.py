@@ -67,7 +67,7 @@ def command(
     for output, other in ((requests, timeline), (timeline, requests)):
         if output is not None:
             check_free(output, picture.force, apart=[*sources, other])
-    required = [parse_requirement(text, "--require") for text in require or []]
+    required = [parse_requirement(text) for text in require or []]
     levels = None if threshold is None else parse_thresholds(threshold, "--threshold")
     slo_s = objective(slo)
     table = read_measured(directory)

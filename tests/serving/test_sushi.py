@@ -130,7 +130,7 @@ def test_the_buffer_changes_after_every_q_requests_and_the_next_one_waits_for_it
         (
             "sushi:mode=accuracy", {},
             ("trace: expected the column min_accuracy, which mode=accuracy keeps to, found none; draw it with "
-            "`fluidb trace add --min-accuracy`"),
+            "`fluidb trace add`"),
         ),
         (
             "sushi:mode=accuracy", {"subnets": None, "states": None, "reuse": None},

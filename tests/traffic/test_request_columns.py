@@ -1,4 +1,4 @@
-"""Constraints that are drawn for each request."""
+"""Columns that are drawn for each request, from their declarations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from builders import Run, lines
 from fluidb.formats import InputError
 from fluidb.traffic import poisson, read_trace, write_trace
 from fluidb.traffic.additions import add_columns, parse_columns
-from fluidb.traffic.constraints import parse_accuracies, parse_slos
+from fluidb.traffic.request_columns import REQUEST_COLUMNS, parse_slo
+
+parse_accuracies = next(column.read for column in REQUEST_COLUMNS if column.key == "min_accuracy")
 
 
 def test_each_distribution_stays_within_its_values():
@@ -70,9 +72,9 @@ def test_streams_are_their_own_and_other_columns_stay():
         (parse_accuracies, "shares:0.5=0.4,0.7=0.5", "expected shares that sum to 1, found a sum of 0.9"),
         (parse_accuracies, "shares:0.5=0.4,70=0.6", "expected values from 0 to 1, found 70"),
         (parse_accuracies, "shares:0.5", 'expected key=number, found "0.5"'),
-        (parse_slos, "shares:20=1", "no unit"),
-        (parse_slos, "20", "no unit"),
-        (parse_slos, "list:20ms,0", "expected values from 1e-12"),
+        (parse_slo, "shares:20=1", "no unit"),
+        (parse_slo, "20", "no unit"),
+        (parse_slo, "list:20ms,0", "expected values from 1e-12"),
     ],
 )
 def test_a_distribution_that_is_none(parse, text, expected):
@@ -96,7 +98,7 @@ def test_the_command_writes_columns_that_are_read_back(fluidb: Run, tmp_path):
     assert found.slo_s is not None
     assert set(found.slo_s.tolist()) == {0.02}
     assert lines(fluidb("trace", "add", "c.csv", "--slo", "20ms", "-o", "n.csv")) == [
-        "fluidb: slo_s: expected no such column in c.csv, as it is to be drawn; leave out one of the two"
+        "fluidb: slo: expected no column slo_s in c.csv, as it is to be drawn; leave out one of the two"
     ]
 
 
