@@ -174,7 +174,7 @@ def add(
     seed: Annotated[int, option("Same seed, same columns.")] = 0,
     made: TraceOutput,
 ) -> None:
-    """Write a trace with widths, steps, predictions, objectives or accuracies asked for.
+    """Write a trace with columns that are drawn.
 
     Each column is drawn independently of all else that is drawn with the seed.
     """

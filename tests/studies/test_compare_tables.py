@@ -215,7 +215,7 @@ FAULTS = {
     "accuracy twice": (
         "rates = [0.3]",
         'trace = "q.csv"',
-        "cases[0]: min_accuracy: expected no column min_accuracy in ",
+        "cases[0]: min_accuracy: expected no column min_acc",
     ),
     "steps of no width": ("rates", 'steps = "ratio=1"\nrates', "cases[0]: steps: expected widths, which steps follow"),
     "steps of each stage": ("rates", f"{BOTH}\nrates", "cases[0].steps: expected a network whose last stage repeats"),
