@@ -1,4 +1,4 @@
-"""What a study takes, as objects or as their user names them: a latency table, requests, a policy."""
+"""Inputs of a study, as objects or by their names: a latency table, requests, a policy."""
 
 from __future__ import annotations
 

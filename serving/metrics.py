@@ -21,24 +21,12 @@ QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 
 @dataclass(frozen=True, slots=True)
 class Percentile:
-    """A percentile of latency, by nearest rank over all requests.
+    """A percentile of latency, by nearest rank over all requests."""
 
-    Attributes
-    ----------
-    name : str
-        E.g. ``"p99"``.
-    latency_s : float
-        Its value.
-    interval_s : Interval or None
-        At 95 % (:mod:`.one_run`); ``None`` if the run is too short.
-    more_requests_needed : int
-        About how many more requests there must be for an interval.
-    """
-
-    name: str
+    name: str  # e.g. ``"p99"``
     latency_s: float
-    interval_s: Interval | None
-    more_requests_needed: int
+    interval_s: Interval | None  # at 95 % (:mod:`.one_run`); ``None`` if the run is too short
+    more_requests_needed: int  # about how many more requests there must be for an interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +83,7 @@ class Summary:
     span_s : float
         From the first arrival to the last return, or until the simulation was stopped.
     independent_requests : float
-        As many independent requests would tell as much (:class:`.one_run.OneRun`).
+        Number of independent requests that would tell as much (:class:`.one_run.OneRun`).
     more_requests_needed : int
         About how many more there must be for intervals of the mean latency and the violation rate.
     mean_latency_s, max_latency_s : float

@@ -16,31 +16,22 @@ from ..traffic.traffic import Traffic
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Every run of a segment, in order of time; recorded only if asked for.
+    """Every run of a segment, in order of time; recorded only if asked for."""
 
-    Attributes
-    ----------
-    begin_s, end_s : (M,) ndarray of float64
-        Start and end of each run.
-    segment, batch, level, flags, lane : (M,) ndarray of int64
-        0-based segment, batch size, level in the stack from 0, flags of :mod:`.event_loop`, lane.
-    members : (sum of batch,) ndarray of int64
-        The requests of each run, by index, one run after the other.
-    """
-
-    begin_s: NDArray[np.float64]
+    begin_s: NDArray[np.float64]  # (M,): start and end of each run
     end_s: NDArray[np.float64]
+    # (M,): 0-based segment, batch size, level in the stack from 0, flags of :mod:`.event_loop`, lane
     segment: NDArray[np.int64]
     batch: NDArray[np.int64]
     level: NDArray[np.int64]
     flags: NDArray[np.int64]
     lane: NDArray[np.int64]
-    members: NDArray[np.int64]
+    members: NDArray[np.int64]  # (sum of batch,): the requests of each run, by index, one run after the other
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What a simulation did with every request.
+    """Outcome of a simulation for every request.
 
     Attributes
     ----------
@@ -122,17 +113,17 @@ class Replay:
 
     @property
     def fresh(self) -> NDArray[np.bool_]:
-        """Whether each request found the system empty when it arrived."""
+        """True for each request that found the system empty when it arrived."""
         arrival_s = self.traffic.trace.arrival_s
         return np.append(True, np.maximum.accumulate(self.finish_s)[:-1] <= arrival_s[1:])
 
     @property
     def violated(self) -> NDArray[np.bool_]:
-        """Whether each request took longer than its SLO, or did not return."""
-        return self.finish_s > self.traffic.trace.arrival_s + self.traffic.slo_s  # the deadline as the policy sees it
+        """True for each request that took longer than its SLO, or did not return."""
+        return self.finish_s > self.traffic.trace.arrival_s + self.traffic.slo_s  # due times as the policy sees them
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """What happened to every request, a column for each thing known of it; times that never came are infinite.
+        """Outcome of every request as columns; times that never came are infinite.
 
         Returns
         -------
@@ -158,7 +149,7 @@ class Replay:
 
     @property
     def ran(self) -> NDArray[np.float64]:
-        """How often each segment ran by variant and batch size, a run that was cut off as the share that was done."""
+        """Number of runs of each segment by variant and batch size; a run that was cut off counts as the share done."""
         return self.launches - self.cut
 
     @property

@@ -95,7 +95,7 @@ def _replay(
     room: tuple[int, int] | None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Replay:
-    """A replay; it keeps its runs if it gets ``room`` for so many, and for so many samples in them."""
+    """A replay; it keeps its runs if it gets ``room``: the number of runs, and of samples in them."""
     case = case_of(table, traffic, scheduler)
     run = play(scheduler, case.work, case.device, case.rules, case.lanes, until_s, room or (0, 0), progress)
     return case.replay(run, until_s, recorded=room is not None)
@@ -103,34 +103,20 @@ def _replay(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Case:
-    """Traffic on a table under a policy, as the event loop takes it.
+    """Traffic on a table under a policy, as the event loop takes it."""
 
-    Attributes
-    ----------
-    table, traffic, scheduler
-        What it was made of.
-    segments : Segments
-        What runs between two decisions.
-    work, device, rules
-        What the event loop gets.
-    lanes : int
-        Lanes that are used.
-    levels : int
-        Thresholds that the policy sets.
-    """
-
-    table: LatencyTable
+    table: LatencyTable  # what it was made of
     traffic: Traffic
     scheduler: Scheduler
-    segments: Segments
-    work: RequestArrays
+    segments: Segments  # what runs between two decisions
+    work: RequestArrays  # what the event loop gets
     device: DeviceArrays
     rules: Rules
-    lanes: int
-    levels: int
+    lanes: int  # lanes that are used
+    levels: int  # thresholds that the policy sets
 
     def replay(self, run: LoopRun, until_s: float, *, recorded: bool) -> Replay:
-        """What happened to every request."""
+        """The replay of these runs."""
         (clock, state, served, ran), traffic, calls_s = run, self.traffic, self.scheduler.call_s
         cut = cut_off(state, served, self.device, until_s)
         if self.levels:
@@ -169,7 +155,7 @@ def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case
     _check_columns(table, traffic.trace)
     work, device = work_of(traffic, len(table.exits), table.exits[-1].steps, levels), device_of(table, segments)
     if table.widths is not None and traffic.trace.width is None:
-        work.requests["width"] = table.widths[0]  # who states no width may have the widest
+        work.requests["width"] = table.widths[0]  # a request that states no width may have the widest
     return Case(table, traffic, scheduler, segments, work, device, rules, lanes, levels)
 
 
@@ -181,7 +167,7 @@ def runs_of(record: Record, members: int) -> Runs:
 
 
 class LoopRun(NamedTuple):
-    """What the event loop left: its clock and lanes, the requests as they were served, and what ran."""
+    """Result of the event loop: its clock and lanes, the requests as they were served, and what ran."""
 
     clock: Any
     state: State
@@ -203,7 +189,8 @@ def play(
 ) -> LoopRun:
     """Run the event loop to its end.
 
-    After so many ``events``, ``control`` gets the requests that have returned, and may change what policies read.
+    After every ``events`` instants ``control`` gets the number of requests that have returned, and may change what
+    policies read; ``progress`` only reports.
     """
     count, (runs, members) = len(work.requests), room
     state = begin(count, lanes, rules.b_max)
@@ -257,23 +244,16 @@ def stepper(
 
 
 class CutOff(NamedTuple):
-    """What had begun and was not done when a simulation was stopped.
+    """Work that had begun and was not done when a simulation was stopped."""
 
-    Attributes
-    ----------
-    launches : (V, S, B + 1) ndarray of float64
-        The share that is missing of each run, by variant, segment and batch size.
-    overhead_s, call_s : float
-        What is missing of gathers, delays and slowdowns, and of scheduler calls.
-    """
-
+    # (V, S, B + 1): the share that is missing of each run, by variant, segment and batch size
     launches: NDArray[np.float64]
-    overhead_s: float
+    overhead_s: float  # what is missing of gathers, delays and slowdowns, and of scheduler calls
     call_s: float
 
 
 def cut_off(state: State, requests: Any, device: DeviceArrays, until_s: float) -> CutOff:
-    """What the lanes had begun when the simulation was stopped; preempted requests have stood still until then."""
+    """Work that the lanes had begun when the simulation was stopped; preempted requests have stood still until then."""
     launches, overhead_s, call_s = np.zeros(device.time_s.shape), 0.0, 0.0
     lanes: Any = state.lanes
     batches: Any = state.batches
@@ -296,7 +276,7 @@ def cut_off(state: State, requests: Any, device: DeviceArrays, until_s: float) -
 
 
 def _levels(policy: Policy, traffic: Traffic, exits: int) -> int:
-    """How many thresholds a policy sets while it runs: one for each exit but the last, or none."""
+    """Number of thresholds that a policy sets while it runs: one for each exit but the last, or none."""
     if not policy.thresholds:
         return 0
     if traffic.trace.confidences is None:
@@ -338,9 +318,9 @@ def requests_of(arrival_s: NDArray[np.float64], slo_s: NDArray[np.float64] | flo
 
 
 def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> RequestArrays:
-    """Traffic as the event loop takes it, for a network with so many exits, and so many steps of its last stage.
+    """Traffic as the event loop takes it, for a network with ``last`` exits whose last stage has ``steps``.
 
-    With ``levels`` thresholds of the policy these decide the exits.
+    Where the policy sets thresholds, ``levels`` of them, these decide the exits.
     """
     trace = traffic.trace
     requests = requests_of(trace.arrival_s, traffic.slo_s)
@@ -376,7 +356,7 @@ def device_of(table: LatencyTable, segments: Segments) -> DeviceArrays:
 
 
 def variants_of(table: LatencyTable) -> NDArray[np.void]:
-    """What a policy knows of each variant of a table, as records of ``VARIANT``."""
+    """Properties of each variant of a table that policies read, as records of ``VARIANT``."""
     found = np.zeros(table.variants, VARIANT).view(np.recarray)
     widths = np.array(table.widths or [math.inf])
     known = [net.accuracy for net in table.subnets or [SubNetEntry(name="")]]
@@ -414,7 +394,7 @@ def _whole_numbers(decide: Decide) -> Decide:
 
 
 def write_requests(result: Replay, path: Path, *, replace: bool = True) -> None:
-    """Write what happened to every request as CSV, whole or not at all; times that never came are empty.
+    """Write the outcome of every request as CSV, whole or not at all; times that never came are empty.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ from .timeline import check_timeline_size
 
 @dataclass(frozen=True, slots=True)
 class ServeResult:
-    """What became of the requests.
+    """Result of a simulation.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ def serve(
     requests : Requests
         What is served.
     policy : Scheduler or str
-        Who decides.
+        The policy, with its parameters.
     threshold : Threshold or sequence of Threshold, optional
         From which confidence or entropy a sample leaves: one for all exits, or one for each but the last.
     until_s : float

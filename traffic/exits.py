@@ -101,8 +101,8 @@ def chosen_thresholds(
     if given is None:
         if measure is not CONFIDENCE:
             raise InputError(
-                f"threshold: expected one of {measure.plural}, as none is usual; `fluidb target` finds one; "
-                "or give a trace with a column exit"
+                f"threshold: expected one of {measure.plural}, as none is usual; give some, which "
+                "`fluidb target` finds, or a trace with a column exit"
             )
         return [PAPER_THRESHOLD]
     thresholds: list[Threshold] = [given] if isinstance(given, str | float | int) else list(given)

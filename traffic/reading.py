@@ -108,7 +108,7 @@ def _trace(tally: Tally, progress: Callable[[int, int], None] | None) -> Trace:
 
 
 def measured(found: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.float64] | None, Measure]:
-    """How sure the answers are by what was found under the name of a measure: surer is larger; and the measure."""
+    """Confidences or entropies that were found, with their sign, so that surer is larger; and the measure."""
     measure = next((measure for name, measure in MEASURES.items() if name in found), CONFIDENCE)
     return measure.signed(found[measure.name]) if measure.name in found else None, measure
 

@@ -40,7 +40,7 @@ _STAMP = re.compile(
 
 
 def expected(unit: str) -> str:
-    """What a time in a unit must look like, for faults."""
+    """Form of a time in a unit, for faults."""
     if unit == ISO:
         return "a timestamp like 2023-11-16 18:17:03.979 of the years 1900 to 2099"
     return f"a time in {UNITS[unit][0]}, at most {MAX_ARRIVAL_S:g} s"

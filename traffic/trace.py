@@ -110,7 +110,7 @@ class Trace:
 
     @property
     def at_once(self) -> bool:
-        """Whether there are several requests, and all arrive at one time."""
+        """True if there are several requests, and all arrive at one time."""
         return len(self) > 1 and not self.rate_per_s
 
     @property

@@ -51,7 +51,7 @@ class Traffic:
 
 
 def places(exits: NDArray[np.int64], steps: NDArray[np.int64] | int, last: int) -> NDArray[np.int64]:
-    """How deep each request goes: to its exit, of which the last counts once for each step.
+    """Depth of each request: its exit, of which the last counts once for each step.
 
     Shapes: ``exits`` (N,), ``steps`` (N,), returns (N,).
     """

@@ -294,7 +294,7 @@ def test_capacity_on_the_command_line(fluidb: Run, tmp_path: Path, tiny_design: 
     assert "none up to 100 /s, the highest rate searched" in done.stdout
 
     similar = [*common, "--require", "mean <= 1s", "--high", 100, "--policy", "batchcond:similar=depth"]
-    assert "draw it, e.g. with a correlation of 0.7" in fluidb(*similar).stderr
+    assert "draw it (predict_depth), e.g. 0.7" in fluidb(*similar).stderr
     assert json.loads(fluidb(*similar, "--predict-depth", 0.7, "--json").stdout)["predict_depth"] == 0.7
 
     done = fluidb("capacity", "nowhere", "--slo", "1s", "--require", "mean <= 1")
