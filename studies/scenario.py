@@ -69,7 +69,11 @@ Keys = TypeVar("Keys", bound=Strict)
 
 
 def _read(column: RequestColumn, value: Any) -> object:
-    return column.read(value, column.key)
+    """Values that a key draws; its faults without the key, which the reader of the file names."""
+    try:
+        return column.read(value, column.key)
+    except InputError as error:
+        raise InputError(fault.removeprefix(f"{column.key}: ") for fault in error.faults) from None
 
 
 def with_columns(keys: type[Keys]) -> type[Keys]:
