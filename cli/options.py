@@ -14,7 +14,7 @@ import typer
 
 if TYPE_CHECKING:
     from ..serving.inputs import Requests
-    from ..traffic.additions import Columns
+    from ..traffic.distributions import Objective
 
 
 def option(text: str, metavar: str | None = None, *names: str, **more: Any) -> Any:
@@ -53,7 +53,14 @@ Policy = Annotated[str, option(_POLICY, "NAME[:KEY=VALUE,...]")]
 Policies = Annotated[
     list[str] | None, option("As in serve-sim; all for one network if not given. Repeatable.", "NAME[:KEY=VALUE,...]")
 ]
-Slo = Annotated[str | None, option("Latency objective, e.g. 200ms, if the trace has none.", "DURATION")]
+Slo = Annotated[
+    str | None,
+    option(
+        "Latency objective (SLO) if the trace has none: 200ms, or drawn for each request: uniform:LOW,HIGH, "
+        "normal:MEAN,DEVIATION,LOW,HIGH (clipped), list:VALUE,... or shares:VALUE=SHARE,...",
+        "DURATION|DISTRIBUTION",
+    ),
+]
 Threshold = Annotated[str | None, option("Confidence or entropy to exit: of all, or each but the last.", "P[,P,...]")]
 RequestsFile = Annotated[Path | None, option("Write what happened to every request, as CSV.", "FILE")]
 TimelineFile = Annotated[Path | None, option("Write what ran when, for ui.perfetto.dev (JSON).", "FILE")]
@@ -89,34 +96,10 @@ class SimulationOptions:
         """The requests as the library takes them."""
         from ..serving.inputs import Requests
 
-        slo_s = duration(self.slo, "--slo")
+        slo_s = objective(self.slo)
         return Requests(
             trace=self.trace, samples=self.samples, slo_s=slo_s, seed=self.seed, predict_depth=self.predict_depth
         )
-
-
-_WIDTH = "Draw widths: lognormal:mean=39,sd=19,low=6,high=256,multiple=8 or shares:64=0.3,96=0.7."
-_STEPS = "Draw steps from widths: ratio=1.08,relative=0.205,absolute=1.5,high=103."
-CONSTRAINT = (
-    "{}: a value, uniform:LOW,HIGH, normal:MEAN,DEVIATION,LOW,HIGH (clipped), list:VALUE,... or shares:VALUE=SHARE,..."
-)
-PREDICT = "Predict {}, with this correlation, -1 to 1."
-
-
-@dataclass(frozen=True, kw_only=True)
-class ColumnOptions:
-    """Columns that are drawn for requests: the options of every command that draws some."""
-
-    width: Annotated[str | None, option(_WIDTH, "lognormal:...|shares:...")] = None
-    steps: Annotated[str | None, option(_STEPS, "KEY=VALUE,...")] = None
-    predict_width: Annotated[float | None, option(PREDICT.format("widths"), "RHO")] = None
-    min_accuracy: Annotated[str | None, option(CONSTRAINT.format("Accuracy asked for"), "DISTRIBUTION")] = None
-
-    def columns(self, slo: str | None = None) -> Columns:
-        """The columns as the library takes them, with objectives if they are drawn too."""
-        from ..traffic.additions import parse_columns
-
-        return parse_columns(**vars(self), slo=slo, named=lambda name: f"--{name.replace('_', '-')}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +150,20 @@ def duration(text: str | None, option: str) -> float | None:
     from ..formats import parse_duration
 
     return None if text is None else parse_duration(text, option)
+
+
+def objective(text: str | None) -> Objective | None:
+    """The latency objective that was typed: in seconds, or a distribution."""
+    from ..traffic.request_columns import parse_slo
+
+    return None if text is None else parse_slo(text)
+
+
+def objective_record(text: str | None) -> dict[str, object]:
+    """The latency objective for ``--json``: in seconds, or the text of a distribution."""
+    found = objective(text)
+    shared = found is None or isinstance(found, float)
+    return {"slo_s": found if shared else None, "slo": None if shared else text}
 
 
 def numbers(text: str | None, option: str, kind: type[float], example: str) -> list[float]:

@@ -86,14 +86,10 @@ def show(
 
 def drawn(given: Mapping[str, Any]) -> dict[str, str | None]:
     """The columns that were drawn for requests, as facts."""
-    predicted = {name: given[f"predict_{name}"] for name in ("depth", "width")}
-    return {
-        "SLOs": given["slo"],
-        "widths": given["width"],
-        "steps": given["steps"],
-        "accuracy asked for": given["min_accuracy"],
-        **{f"predicted {name}": None if rho is None else f"correlation {rho:g}" for name, rho in predicted.items()},
-    }
+    from ..traffic.request_columns import REQUEST_COLUMNS
+
+    stated = {column.heading: given[column.key] for column in REQUEST_COLUMNS}
+    return {name: f"correlation {value:g}" if isinstance(value, float) else value for name, value in stated.items()}
 
 
 def facts(found: Mapping[str, str | None] | Iterable[tuple[str, str | None]]) -> str:

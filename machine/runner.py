@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..formats import InputError
 from ..serving.event_loop import FAULTS, NO_PROGRESS, Record, begin
-from ..serving.metrics import Replay
+from ..serving.outcome import Replay
 from ..serving.replay import Case, LoopRun, stepper
 from .clock import Clock
 

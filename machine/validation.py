@@ -11,12 +11,14 @@ from statistics import median
 import numpy as np
 
 from ..formats import InputError
-from ..serving.metrics import Replay, summarise
+from ..serving.metrics import summarise
+from ..serving.outcome import Replay
 from ..serving.replay import case_of, simulate
 from ..serving.scheduler import Scheduler, find_policy
 from ..serving.statistics import welch_interval
 from ..tables.latency import LatencyTable
 from ..traffic.arrivals import poisson
+from ..traffic.distributions import Objective
 from ..traffic.measures import Threshold
 from ..traffic.samples import draw_samples
 from ..traffic.traffic import Traffic, prepare
@@ -154,8 +156,8 @@ class Validation:
 
     Attributes
     ----------
-    slo_s : float
-        Latency objective of the requests.
+    slo_s : float or None
+        Latency objective of all requests; ``None`` if each has its own.
     rates_per_s : list of float
         Arrival rate of each load.
     trials : list of Trial
@@ -166,7 +168,7 @@ class Validation:
         By load.
     """
 
-    slo_s: float
+    slo_s: float | None
     rates_per_s: list[float]
     trials: list[Trial]
     verdicts: list[LoadVerdict]
@@ -182,7 +184,7 @@ def validate_simulator(
     requests: int = 400,
     within: float = 0.05,
     b_max: int = 8,
-    slo_s: float | None = None,
+    slo_s: Objective | None = None,
     threshold: Threshold | Sequence[Threshold] | None = None,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
@@ -235,7 +237,7 @@ def validate_simulator(
         if progress is not None:
             progress(number + 1, len(points))
     return Validation(
-        slo_s,
+        slo_s if isinstance(slo_s, float) else None,
         [load * one_by_one for load in loads],
         trials,
         [judge_point(here, within) for load in loads for policy in schedulers if (here := _at(trials, load, policy))],

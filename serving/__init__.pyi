@@ -1,6 +1,7 @@
 from .bound import least_violations as least_violations
 from .inputs import Requests as Requests
-from .metrics import Replay as Replay, Summary as Summary, summarise as summarise
+from .metrics import Summary as Summary, summarise as summarise
+from .outcome import Replay as Replay
 from .policies import POLICIES as POLICIES
 from .replay import simulate as simulate, write_requests as write_requests
 from .requirements import judge as judge, parse_requirement as parse_requirement

@@ -1,7 +1,7 @@
-"""PAME while its load changes: exits and thresholds follow a sliding window of batches (paper 001, Section 7.6).
+"""PAME while its load changes: exits and thresholds follow a sliding window of batches (PAME, Section 7.6).
 
 One event loop serves the requests, under the policy ``pame``. Between its events, when enough batches have returned,
-somebody looks at the last of them and may change what new batches run: which candidates are exits, and their
+the adapter looks at the last of them and may change what new batches run: which candidates are exits, and their
 thresholds. A batch in flight keeps what it began with.
 """
 
@@ -33,21 +33,11 @@ Cause = Literal["precision", "slow batches", "hardware"]
 
 
 class Exits(NamedTuple):
-    """Candidates that are exits, and what each asks of a sample that leaves.
+    """Candidates that are exits, and the thresholds of samples that leave there."""
 
-    Attributes
-    ----------
-    places : tuple of int
-        Candidates, counted from 1, in order of depth.
-    confidences : tuple of float
-        Confidence threshold of each.
-    columns : tuple of int
-        Place of its count threshold in ``Log.counts``.
-    """
-
-    places: tuple[int, ...]
-    confidences: tuple[float, ...]
-    columns: tuple[int, ...]
+    places: tuple[int, ...]  # candidates, counted from 1, in order of depth
+    confidences: tuple[float, ...]  # confidence threshold of each
+    columns: tuple[int, ...]  # place of its count threshold in ``Log.counts``
 
     @classmethod
     def of(cls, choice: ExitChoice) -> Exits:
@@ -57,105 +47,61 @@ class Exits(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change of exits or thresholds, and why.
+    """A change of exits or thresholds, and why."""
 
-    Attributes
-    ----------
-    request : int
-        Requests that had started before it; all later ones are served by the new exits.
-    time_s : float
-        When the last batch of the window had returned.
-    cause : Cause
-        Precision below eta, slow batches above tau_l, or other hardware.
-    precision : float
-        Of the window, as a share of that of the network without exits.
-    slow_share : float
-        Share of batches of the window that took longer than without exits.
-    exits : Exits
-        What holds from now on.
-    """
-
-    request: int
-    time_s: float
-    cause: Cause
-    precision: float
-    slow_share: float
-    exits: Exits
+    request: int  # requests that had started before it; all later ones are served by the new exits
+    time_s: float  # when the last batch of the window had returned
+    cause: Cause  # precision below eta, slow batches above tau_l, or other hardware
+    precision: float  # of the window, as a share of that of the network without exits
+    slow_share: float  # share of batches of the window that took longer than without exits
+    exits: Exits  # what holds from now on
 
 
 class Hardware(NamedTuple):
-    """Other hardware, from some time on.
+    """Other hardware, from some time on."""
 
-    Attributes
-    ----------
-    from_s : float
-        Stages run on it once a request has returned at this time or later.
-    stage_s : (K + 2, K + 2, b_max + 1) ndarray of float64
-        T(a, b, B) of it.
-    """
-
-    from_s: float
-    stage_s: Floats
+    from_s: float  # stages run on it once a request has returned at this time or later
+    stage_s: Floats  # (K + 2, K + 2, b_max + 1): T(a, b, B) of it
 
 
 class Observation(NamedTuple):
-    """What a number of batches did.
+    """Precision and times of consecutive batches."""
 
-    Attributes
-    ----------
-    precision, slow_share : float
-        As in :class:`Change`.
-    average_s, tail_s : float
-        From the start of a batch: mean latency of a sample, and mean over batches of the last sample's.
-    """
-
-    precision: float
+    precision: float  # as in :class:`Change`
     slow_share: float
-    average_s: float
+    average_s: float  # from the start of a batch: mean latency of a sample, and mean over batches of the last sample's
     tail_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveRun:
-    """What happened to every request.
+    """Outcome of every request, and every change of exits."""
 
-    Attributes
-    ----------
-    start_s, finish_s : (N,) ndarray of float64
-        When its batch began, and when it returned.
-    exit : (N,) ndarray of int64
-        The candidate at which it left, or K + 1 for the end.
-    changes : list of Change
-        Every change, in order of time.
-    whole_s : (b_max + 1,) ndarray of float64
-        Time of a batch without exits, on the hardware of the beginning.
-    """
-
-    start_s: Floats
+    start_s: Floats  # (N,): when its batch began, and when it returned
     finish_s: Floats
-    exit: Ints
-    changes: list[Change]
-    whole_s: Floats
+    exit: Ints  # (N,): the candidate at which it left, or K + 1 for the end
+    changes: list[Change]  # every change, in order of time
+    whole_s: Floats  # (b_max + 1,): time of a batch without exits, on the hardware of the beginning
 
     def starts(self) -> Ints:
         """The first request of every batch, and the number of requests behind them."""
         return np.append(np.flatnonzero(np.diff(self.start_s, prepend=-1.0)), len(self.start_s))
 
     def blocks(self, log: Log, batches: int) -> list[tuple[int, Observation]]:
-        """What every block of so many batches did, by its last request; a shorter one at the end is left out."""
+        """Observations of blocks of ``batches``, by the last request; a shorter block at the end is left out."""
         starts = self.starts()
         ends = range(batches, len(starts), batches)
         return [(int(starts[end]), self.observe(log, starts[end - batches : end + 1])) for end in ends]
 
     def observe(self, log: Log, starts: Ints | None = None) -> Observation:
-        """What consecutive batches did, by their first requests; all of them if none are given."""
+        """Observation of consecutive batches, by their first requests; by default of all."""
         return observe(
             log, self.start_s, self.finish_s, self.exit, self.starts() if starts is None else starts, self.whole_s
         )
 
 
 def observe(log: Log, start_s: Floats, finish_s: Floats, exit_of: Ints, starts: Ints, whole_s: Floats) -> Observation:
-    """What consecutive batches did.
+    """Observation of consecutive batches.
 
     Shapes: ``start_s, finish_s, exit_of`` (N,), ``starts`` (Q + 1,), ``whole_s`` (b_max + 1,).
     """
@@ -212,7 +158,7 @@ class _Adapter:
             time_s[begin] = self.stage_s[begin, end][: time_s.shape[1]]
         return time_s
 
-    def look(self, returned: int, _count: int) -> None:
+    def look(self, returned: int) -> None:
         """Judge the last window of batches, if enough have returned since the last change."""
         requests: Any = self.work.requests
         waiting = np.isinf(requests.finish_s[self.done : returned + 1])
@@ -248,7 +194,7 @@ class _Adapter:
         return None if len(starts) <= self.window else starts[-self.window - 1 :]
 
     def _judge(self, found: Observation, recent: Log) -> tuple[Cause | None, Exits]:
-        """Why something has to change, and what then holds: precision comes first (Section 7.6)."""
+        """Cause of a change, and the exits that then hold: precision comes first (PAME, Section 7.6)."""
         if found.precision < self.goal.precision and self.exits.places:
             return "precision", self._stricter(recent)
         if not self.profiled:
@@ -260,7 +206,7 @@ class _Adapter:
         return None, self.exits
 
     def _stricter(self, recent: Log) -> Exits:
-        """One step more at the exit whose answers lost most; other exits if that has no step left."""
+        """A threshold one step higher at the exit whose answers lost most; other exits if it has no step left."""
         lost = []
         alive = np.ones(len(recent.scores), dtype=np.bool_)
         for place, confidence, column in zip(*self.exits, strict=True):
@@ -291,7 +237,7 @@ def adapt(
     scheduler: Scheduler,
     *,
     window: int = 100,
-    slo_s: float | None = None,
+    slo_s: float | Floats | None = None,
     hardware: Sequence[Hardware] = (),
     load: Sequence[float] | None = None,
 ) -> AdaptiveRun:
@@ -318,7 +264,8 @@ def adapt(
         variants=np.zeros(VARIANTS, VARIANT).view(np.recarray),
     )
     memory = np.zeros(VARIANTS * candidates + policy.memory)
-    rules = Rules(scheduler.settings(slo_s), memory, memory[: -policy.memory], goal.batch, scheduler.call_s)
+    settings = scheduler.settings(None if isinstance(slo_s, np.ndarray) else slo_s)
+    rules = Rules(settings, memory, memory[: -policy.memory], goal.batch, scheduler.call_s)
     adapter = _Adapter(
         log,
         past,
@@ -333,7 +280,7 @@ def adapt(
     )
     adapter.install(exits)
     run = play(
-        replace(scheduler, policy=policy), work, device, rules, scheduler.lanes, progress=adapter.look, events=EVENTS
+        replace(scheduler, policy=policy), work, device, rules, scheduler.lanes, control=adapter.look, events=EVENTS
     )
     served = run.requests
     return AdaptiveRun(served.start_s, served.finish_s, served.exit, adapter.changes, stage_s[0, -1])

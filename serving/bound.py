@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..jit import compiled
 from ..tables.latency import LatencyTable
 from ..traffic.traffic import places
-from .metrics import Replay
+from .outcome import Replay
 
 ROUNDING = 1e-6
 """Objectives are relaxed by this share, because sums of times differ in their last digits from the event loop's."""
@@ -165,7 +165,7 @@ def least_violations(replay: Replay) -> int:
     arrival_s, slo_s = traffic.trace.arrival_s, (1 + ROUNDING) * traffic.slo_s
     most = np.full(len(traffic), replay.table.exits[-1].steps)
     steps = most if traffic.trace.steps is None else traffic.trace.steps
-    # if objectives differ, a deadline that is before an older request's is moved to that one
+    # if objectives differ, a time that is due before an older request's is moved to that one
     due_s = np.maximum.accumulate(np.minimum(arrival_s + slo_s, replay.until_s))
     work_s = least_work(replay.table, traffic.exits, steps, slo_s)
     if traffic.trace.at_once:

@@ -1,6 +1,6 @@
 """The event loop, compiled: time, requests, batches on the lanes of a device, and what they cost.
 
-It knows no rule about who goes next: the order of the queue, admission, preemption, compaction, the lane
+It knows no rule about which request goes next: the order of the queue, admission, preemption, compaction, the lane
 and the variant are a policy's (``policies.interface``).
 
 Order of events at one instant: segments end, then requests arrive, then the
@@ -39,7 +39,7 @@ BATCH = np.dtype(
         ("stage", "i8"),  # stages that it has completed
         ("variant", "i8"),
         ("compact", "i8"),  # whether it gives up the places of samples that exit
-        ("due_s", "f8"),  # earliest deadline in it and in those below
+        ("due_s", "f8"),  # earliest due time in it and in those below
         ("paused_s", "f8"),  # when it was preempted
     ],
     align=True,
@@ -64,128 +64,63 @@ CLOCK = np.dtype(
     ],
     align=True,
 )
-"""What the loop counts."""
+"""Time and counts of the loop."""
 
 
 class DeviceArrays(NamedTuple):
-    """What a device takes for a network.
+    """Times that a device takes for a network."""
 
-    Attributes
-    ----------
-    time_s : (V, S, B + 1) ndarray of float64
-        Time of each distinct segment by variant and batch size.
-    latency_s : (V, E + 1, E + 1, B + 1) ndarray of float64
-        Times between exits, for the policy.
-    segment_at : (P,) ndarray of int64
-        Which of the distinct segments runs at each place from input to end; one that repeats has several places.
-    stage_after : (P,) ndarray of int64
-        Stages completed once the segment at a place is.
-    gather_s : (P + 1, B + 1) ndarray of float64
-        Time to gather the samples that stay in a batch, by the stages that it has completed and by their number.
-    load : (B + 1,) ndarray of float64
-        Share of the device that a segment takes, by batch size.  Segments that run side by side all take longer by the
-        sum of their shares, if that is above 1; one that runs alone does not.
-    variants : (V,) record array of VARIANT
-        What the policy knows of each variant.
-    wake_up_s : float
-        Time until a batch begins on a lane that was idle.
-    """
-
-    time_s: NDArray[np.float64]
-    latency_s: NDArray[np.float64]
+    time_s: NDArray[np.float64]  # (V, S, B + 1): time of each distinct segment by variant and batch size
+    latency_s: NDArray[np.float64]  # (V, E + 1, E + 1, B + 1): times between exits, for the policy
+    # (P,): which of the distinct segments runs at each place from input to end; one that repeats has several places
     segment_at: NDArray[np.int64]
-    stage_after: NDArray[np.int64]
+    stage_after: NDArray[np.int64]  # (P,): stages completed once the segment at a place is
+    # (P + 1, B + 1): time to gather the samples that stay in a batch, by the stages that it has completed and by
+    # their number
     gather_s: NDArray[np.float64]
+    # (B + 1,): share of the device that a segment takes, by batch size.  Segments that run side by side all take
+    # longer by the sum of their shares, if that is above 1; one that runs alone does not.
     load: NDArray[np.float64]
-    variants: NDArray[np.void]
-    wake_up_s: float = 0.0
+    variants: NDArray[np.void]  # (V,): what the policy knows of each variant
+    wake_up_s: float = 0.0  # time until a batch begins on a lane that was idle
 
 
 class RequestArrays(NamedTuple):
-    """Requests, and where they leave the network.
+    """Requests, and where they leave the network."""
 
-    Attributes
-    ----------
-    requests : (N,) record array of REQUEST
-        What is known of each on arrival, and what happens to it.
-    exit_of : (N,) ndarray of int64
-        1-based exit that was decided beforehand; the last one where thresholds decide.
-    confidences : (N, E - 1) or (0, 0) ndarray of float64
-        Confidence at each exit but the last, if the policy sets the thresholds.
-    """
-
-    requests: NDArray[np.void]
-    exit_of: NDArray[np.int64]
-    confidences: NDArray[np.float64]
+    requests: NDArray[np.void]  # (N,): what is known of each on arrival, and what happens to it
+    exit_of: NDArray[np.int64]  # (N,): 1-based exit that was decided beforehand; the last one where thresholds decide
+    confidences: NDArray[np.float64]  # confidence at each exit but the last, if the policy sets the thresholds
 
 
 class Rules(NamedTuple):
-    """What a policy was given.
+    """Parameters and memory of a policy."""
 
-    Attributes
-    ----------
-    settings : (K,) ndarray of float64
-        Its parameters.
-    memory : (M,) ndarray of float64
-        What it keeps from call to call.
-    thresholds : (V * (E - 1),) or (0,) ndarray of float64
-        The first of these numbers, if it sets the exits' thresholds: those of each variant, one after the other.
-    b_max : int
-        Most samples on a lane at once.
-    call_s : float
-        Time of each call with samples on the lane.
-    """
-
-    settings: NDArray[np.float64]
-    memory: NDArray[np.float64]
+    settings: NDArray[np.float64]  # (K,): its parameters
+    memory: NDArray[np.float64]  # (M,): what it keeps from call to call
+    # the first of these numbers, if it sets the exits' thresholds: those of each variant, one after the other
     thresholds: NDArray[np.float64]
-    b_max: int
-    call_s: float
+    b_max: int  # most samples on a lane at once
+    call_s: float  # time of each call with samples on the lane
 
 
 class State(NamedTuple):
-    """Where a replay stands.
+    """State of a replay between two instants."""
 
-    Attributes
-    ----------
-    clock : (1,) record array of CLOCK
-        Time and counts.
-    lanes : (L,) record array of LANE
-        Each lane.
-    batches : (L * b_max,) record array of BATCH
-        The stacks, lane after lane, each bottom first.
-    members : (L * b_max,) ndarray of int64
-        Requests on them likewise, bottom batch first.
-    queue : (N,) ndarray of int64
-        Requests that wait, from ``clock.head`` to ``clock.tail``.
-    """
-
-    clock: NDArray[np.void]
-    lanes: NDArray[np.void]
-    batches: NDArray[np.void]
-    members: NDArray[np.int64]
-    queue: NDArray[np.int64]
+    clock: NDArray[np.void]  # (1,): time and counts
+    lanes: NDArray[np.void]  # (L,): each lane
+    batches: NDArray[np.void]  # (L * b_max,): the stacks, lane after lane, each bottom first
+    members: NDArray[np.int64]  # (L * b_max,): requests on them likewise, bottom batch first
+    queue: NDArray[np.int64]  # (N,): requests that wait, from ``clock.head`` to ``clock.tail``
 
 
 class Record(NamedTuple):
-    """How often each segment ran and, if there is room, every run.
+    """Number of runs of each segment and, if there is room, every run."""
 
-    Attributes
-    ----------
-    launches : (V, S, B + 1) ndarray of int64
-        How often each segment ran at each batch size.
-    run_s : (M, 2) ndarray of float64
-        Begin and end of every run.
-    runs : (M, 5) ndarray of int64
-        Its segment, samples, level on the stack, flags and lane.
-    members : (W,) ndarray of int64
-        The requests of every run, one run after the other.
-    """
-
-    launches: NDArray[np.int64]
-    run_s: NDArray[np.float64]
-    runs: NDArray[np.int64]
-    members: NDArray[np.int64]
+    launches: NDArray[np.int64]  # (V, S, B + 1): how often each segment ran at each batch size
+    run_s: NDArray[np.float64]  # (M, 2): begin and end of every run
+    runs: NDArray[np.int64]  # (M, 5): its segment, samples, level on the stack, flags and lane
+    members: NDArray[np.int64]  # (W,): the requests of every run, one run after the other
 
 
 def begin(requests: int, lanes: int, b_max: int) -> State:
@@ -306,7 +241,7 @@ def compact(lane, batch, gather_s):
 
 @compiled(inline="always")
 def meets_below(lane, batches, variants):
-    """Whether a lane's top batch has reached the batch below it, with which it then merges; widths may differ."""
+    """True if a lane's top batch has reached the batch below it, with which it then merges; widths may differ."""
     if lane.depth < 2 or lane.samples == 0:
         return False
     batch, under = batches[lane.offset + lane.depth - 1], batches[lane.offset + lane.depth - 2]

@@ -9,34 +9,17 @@ from .one_run import RunInterval
 
 
 class Figure(NamedTuple):
-    """A figure of a replay.
+    """A figure of a replay."""
 
-    Attributes
-    ----------
-    name : str
-        What a requirement calls it: ``"p99"``.
-    key : str
-        What files and ``--json`` call it: ``"p99_latency_s"``.
-    unit : str
-        ``"s"``, ``"share"``, ``"/s"``, ``"requests"``, ``"bytes"``, ``"J"``, or ``"squared"``, that of a variance of
-        exits or widths.
-    better : int
-        -1 if less is better, 1 if more is better, 0 if neither is better by itself.
-    heading : str
-        What a table calls it, without the unit.
-    digits : int
-        Digits after the point in a table of milliseconds, percent or requests/s.
-    part : str
-        The part of a summary that has it; empty if the summary itself does.
-    """
-
-    name: str
-    key: str
+    name: str  # in a requirement: ``"p99"``
+    key: str  # in files and JSON: ``"p99_latency_s"``
+    # ``"s"``, ``"share"``, ``"/s"``, ``"requests"``, ``"bytes"``, ``"J"``, or ``"squared"``, that of a variance of
+    # exits or widths
     unit: str
-    better: int
-    heading: str
-    digits: int
-    part: str = ""
+    better: int  # -1 if less is better, 1 if more is better, 0 if neither is better by itself
+    heading: str  # in a table, without the unit
+    digits: int  # digits after the point in a table of milliseconds, percent or requests/s
+    part: str = ""  # the part of a summary that has it; empty if the summary itself does
 
     def of(self, summary: Summary) -> float | None:
         """The figure of a summary; ``None`` if the trace, the latency table or the summary does not state it."""

@@ -1,4 +1,4 @@
-"""What a study takes, as objects or as their user names them: a latency table, requests, a policy."""
+"""Inputs of a study, as objects or by their names: a latency table, requests, a policy."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..tables.latency import LatencyTable, read_latency
+from ..traffic.distributions import Objective
 from ..traffic.measures import Threshold
 from ..traffic.reading import read_trace
 from ..traffic.samples import draw_samples, read_samples
@@ -41,17 +42,17 @@ class Requests:
         The requests, or their file.
     samples : Path, optional
         File of confidences and answers to draw from, if the trace has none.
-    slo_s : float, optional
-        Latency objective in seconds of all requests, if the trace has none.
+    slo_s : float, Distribution or Shares, optional
+        Latency objective in seconds of all requests, or the distribution of their own ones, if the trace has none.
     seed : int
-        Seed of exits, samples or predictions that are drawn.
+        Seed of exits, samples, objectives or predictions that are drawn.
     predict_depth : float, optional
         Correlation with the depth of requests of the predictions that are drawn, if the trace has none.
     """
 
     trace: Trace | Path
     samples: Path | None = None
-    slo_s: float | None = None
+    slo_s: Objective | None = None
     seed: int = 0
     predict_depth: float | None = None
 

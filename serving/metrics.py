@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..tables.latency import LatencyTable, Segments
-from ..traffic.traffic import Traffic, places
+from ..traffic.traffic import places
 from .one_run import OneRun, nearest_rank
+from .outcome import Replay
 from .statistics import Interval, warm_up
 from .subnets import SubNetSummary, summarise_subnets
 
@@ -20,178 +20,13 @@ QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99.9": 0.999}
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
-    """Every run of a segment, in order of time; recorded only if asked for.
-
-    Attributes
-    ----------
-    begin_s, end_s : (M,) ndarray of float64
-        Start and end of each run.
-    segment, batch, level, flags, lane : (M,) ndarray of int64
-        0-based segment, batch size, level in the stack from 0, flags of :mod:`.event_loop`, lane.
-    members : (sum of batch,) ndarray of int64
-        The requests of each run, by index, one run after the other.
-    """
-
-    begin_s: NDArray[np.float64]
-    end_s: NDArray[np.float64]
-    segment: NDArray[np.int64]
-    batch: NDArray[np.int64]
-    level: NDArray[np.int64]
-    flags: NDArray[np.int64]
-    lane: NDArray[np.int64]
-    members: NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """What a simulation did with every request.
-
-    Attributes
-    ----------
-    traffic : Traffic
-        The requests that arrived, with their exits and objectives.
-    table : LatencyTable
-        Latency table of the design that served them.
-    start_s, finish_s : (N,) ndarray of float64
-        Entry into the NPU, and return; infinite if the simulation was stopped before.
-    stalled_s : (N,) ndarray of float64
-        Time for which each was preempted.
-    preempted : (N,) ndarray of int32
-        How often each was preempted.
-    segments : Segments
-        The units in which the network ran: stages, or layers.
-    variant : (N,) ndarray of int64
-        The variant of the network that served each; 0 if it has not started.
-    batch : (N,) ndarray of int64
-        The batch with which each entered the NPU, counted from 1; 0 if it has not.
-    launches : (V, S, b_max + 1) ndarray of int64
-        How often each segment ran by variant and batch size.
-    cut : (V, S, b_max + 1) ndarray of float64
-        The share that is missing of those runs that were not done when the simulation was stopped.
-    preemptions : int
-        How often a running batch was preempted.
-    scheduler_calls : int
-        Calls of the policy while samples were on the NPU.
-    scheduler_s : float
-        Time of those calls.
-    until_s : float
-        When the simulation was stopped; infinity if it served every request.
-    lanes : int
-        Lanes of the device that were used.
-    overhead_s : float
-        Busy time of the lanes that no segment accounts for: gathers, delays, slowdown by other lanes.
-    runs : Runs or None
-        Every run, if recorded.
-    """
-
-    traffic: Traffic
-    table: LatencyTable
-    start_s: NDArray[np.float64]
-    finish_s: NDArray[np.float64]
-    stalled_s: NDArray[np.float64]
-    preempted: NDArray[np.int32]
-    segments: Segments
-    variant: NDArray[np.int64]
-    batch: NDArray[np.int64]
-    launches: NDArray[np.int64]
-    cut: NDArray[np.float64]
-    preemptions: int
-    scheduler_calls: int
-    scheduler_s: float
-    until_s: float
-    lanes: int = 1
-    overhead_s: float = 0.0
-    runs: Runs | None = None
-
-    @property
-    def latency_s(self) -> NDArray[np.float64]:
-        """Latency of each request, from its arrival to its return; infinite if it did not return."""
-        return self.finish_s - self.traffic.trace.arrival_s
-
-    @property
-    def subnet(self) -> NDArray[np.int64]:
-        """The SubNet that served each request; 0 if the latency table has none, or it has not started."""
-        return np.unravel_index(self.variant, self.table.axes)[1]
-
-    @property
-    def state(self) -> NDArray[np.int64]:
-        """The state of the device in which each request was served."""
-        return np.unravel_index(self.variant, self.table.axes)[0]
-
-    @property
-    def begun(self) -> NDArray[np.int64]:
-        """The requests that were begun, in that order."""
-        order = np.argsort(self.start_s, kind="stable")
-        return order[: int(np.isfinite(self.start_s).sum())]
-
-    @property
-    def fresh(self) -> NDArray[np.bool_]:
-        """Whether each request found the system empty when it arrived."""
-        arrival_s = self.traffic.trace.arrival_s
-        return np.append(True, np.maximum.accumulate(self.finish_s)[:-1] <= arrival_s[1:])
-
-    @property
-    def violated(self) -> NDArray[np.bool_]:
-        """Whether each request took longer than its SLO, or did not return."""
-        return self.finish_s > self.traffic.trace.arrival_s + self.traffic.slo_s  # the deadline as the policy sees it
-
-    def columns(self) -> dict[str, NDArray[Any]]:
-        """What happened to every request, a column for each thing known of it; times that never came are infinite.
-
-        Returns
-        -------
-        dict of str to (N,) ndarray
-            In the order of ``serve-sim --requests``; ``pandas.DataFrame`` takes it as it is.
-        """
-        trace = self.traffic.trace
-        return {
-            "request_id": trace.request_id,
-            "arrival_s": trace.arrival_s,
-            "start_s": self.start_s,
-            "finish_s": self.finish_s,
-            "latency_s": self.latency_s,
-            "slo_s": self.traffic.slo_s,
-            "violated": self.violated,
-            "exit": self.traffic.exits,
-            "preempted": self.preempted,
-            "stalled_s": self.stalled_s,
-            **({} if self.table.subnets is None else {"subnet": self.subnet, "state": self.state}),
-            **({} if trace.min_accuracy is None else {"min_accuracy": trace.min_accuracy}),
-        }
-
-    @property
-    def ran(self) -> NDArray[np.float64]:
-        """How often each segment ran by variant and batch size, a run that was cut off as the share that was done."""
-        return self.launches - self.cut
-
-    @property
-    def end_s(self) -> float:
-        """The time of the last return, or the time at which the simulation was stopped."""
-        last_s = float(self.finish_s.max())
-        return last_s if math.isfinite(last_s) else self.until_s
-
-
-@dataclass(frozen=True, slots=True)
 class Percentile:
-    """A percentile of latency, by nearest rank over all requests.
+    """A percentile of latency, by nearest rank over all requests."""
 
-    Attributes
-    ----------
-    name : str
-        E.g. ``"p99"``.
-    latency_s : float
-        Its value.
-    interval_s : Interval or None
-        At 95 % (:mod:`.one_run`); ``None`` if the run is too short.
-    more_requests_needed : int
-        About how many more requests there must be for an interval.
-    """
-
-    name: str
+    name: str  # e.g. ``"p99"``
     latency_s: float
-    interval_s: Interval | None
-    more_requests_needed: int
+    interval_s: Interval | None  # at 95 % (:mod:`.one_run`); ``None`` if the run is too short
+    more_requests_needed: int  # about how many more requests there must be for an interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +83,7 @@ class Summary:
     span_s : float
         From the first arrival to the last return, or until the simulation was stopped.
     independent_requests : float
-        As many independent requests would tell as much (:class:`.one_run.OneRun`).
+        Number of independent requests that would tell as much (:class:`.one_run.OneRun`).
     more_requests_needed : int
         About how many more there must be for intervals of the mean latency and the violation rate.
     mean_latency_s, max_latency_s : float

@@ -41,7 +41,7 @@ def requests_for(quantile: float) -> int:
 
 
 def _above(values: NDArray[np.float64] | float, others: NDArray[np.float64] | float) -> NDArray[np.bool_]:
-    """Which values are larger by more than rounding: equal times differ in their last digits as the clock advances."""
+    """Mask of values that are larger by more than rounding, in which equal times differ as the clock advances."""
     return np.asarray(values) > np.multiply(others, 1 + ROUNDING)
 
 
@@ -51,7 +51,7 @@ def nearest_rank(ordered: NDArray[np.float64], quantile: float) -> float:
 
 
 class RunInterval(NamedTuple):
-    """What a run tells of a figure: its 95 % interval, or about how many more requests there must be for one.
+    """A figure of one run: its 95 % interval, or about how many more requests there must be for one.
 
     The number is rounded up to two digits.  Both are missing for the mean latency if a request did not return, and for
     every figure if all requests arrived at one time.
@@ -64,22 +64,12 @@ class RunInterval(NamedTuple):
 class OneRun:
     """One run, from which intervals of its figures are computed.
 
-    Parameters
-    ----------
-    latency_s : (N,) ndarray of float64
-        Latency of each request in order of arrival; infinite if it did not return.
-    fresh : (N,) ndarray of bool
-        Whether each request found the system empty; the first did.
-    at_once : bool
-        Whether all requests arrive at one time.  Latencies then tell only in which order requests were served: the run
-        is a single observation, and no figure has an interval, however many requests there are.
+    Where all requests arrive ``at_once``, latencies tell only in which order requests were served: the run is a single
+    observation, and no figure has an interval, however many requests there are. ``independent`` is the number of
+    independent requests that would tell as much about whether a latency is above the median.
 
-    Attributes
-    ----------
-    latency_s, ordered_s : (N,) ndarray of float64
-        The latencies, as they came and sorted.
-    independent : float
-        The number of independent requests that would tell as much about whether a latency is above the median.
+    Shapes: ``latency_s``, ``fresh`` (N,): in order of arrival, infinite if a request did not return; true for a request
+    that found the system empty, as the first did.
     """
 
     def __init__(self, latency_s: NDArray[np.float64], fresh: NDArray[np.bool_], *, at_once: bool = False) -> None:
@@ -117,7 +107,7 @@ class OneRun:
         return RunInterval(Interval(max(0.0, low), high), 0)
 
     def share(self, chosen: NDArray[np.bool_]) -> RunInterval:
-        """The share of requests with a property: Wilson's interval, with as many requests as are independent.
+        """The share of requests with a property: Wilson's interval, with the number of independent requests.
 
         Shapes: ``chosen`` (N,).
         """
@@ -150,7 +140,7 @@ class OneRun:
         return RunInterval(None, max(1, -(-more // unit)) * unit)
 
     def _worth(self, chosen: NDArray[np.bool_]) -> float:
-        """How many independent requests tell as much about a share; at most as many as for the median."""
+        """Number of independent requests that tell as much about a share; at most that for the median."""
         return min(self.independent, self._count / dependence(chosen, self._starts))
 
 
@@ -168,7 +158,7 @@ def part_starts(fresh: NDArray[np.bool_], parts: int) -> NDArray[np.int64]:
 
 
 def dependence(values: NDArray[np.generic], starts: NDArray[np.int64]) -> float:
-    """By what factor the variance of a mean is larger than if the values were independent; at least 1.
+    """Factor by which the variance of a mean is larger than if the values were independent; at least 1.
 
     Shapes: ``values`` (N,), ``starts`` (P,).
     """

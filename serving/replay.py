@@ -23,13 +23,10 @@ from ..traffic.rows import more
 from ..traffic.trace import Trace, write_columns
 from ..traffic.traffic import Traffic, places
 from .event_loop import FAULTS, OK, DeviceArrays, Record, RequestArrays, Rules, State, begin, run_events
-from .metrics import Replay, Runs
+from .outcome import Replay, Runs
 from .policies import Decide, Decision, LaneView, Policy, compile_policy
-from .policies.interface import DECIDE, REQUEST, VARIANT, Data
+from .policies.interface import CARRIED, DECIDE, REQUEST, VARIANT, Data
 from .scheduler import Scheduler
-
-KNOWN = ("predicted_depth", "predicted_width", "width", "min_accuracy")
-"""What a request says of itself on arrival, where the trace states it; 0 where not."""
 
 OUR_POLICIES = Policy.__module__.rpartition(".")[0]
 """The package of the policies that ship."""
@@ -98,7 +95,7 @@ def _replay(
     room: tuple[int, int] | None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Replay:
-    """A replay; it keeps its runs if it gets ``room`` for so many, and for so many samples in them."""
+    """A replay; it keeps its runs if it gets ``room``: the number of runs, and of samples in them."""
     case = case_of(table, traffic, scheduler)
     run = play(scheduler, case.work, case.device, case.rules, case.lanes, until_s, room or (0, 0), progress)
     return case.replay(run, until_s, recorded=room is not None)
@@ -106,34 +103,20 @@ def _replay(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Case:
-    """Traffic on a table under a policy, as the event loop takes it.
+    """Traffic on a table under a policy, as the event loop takes it."""
 
-    Attributes
-    ----------
-    table, traffic, scheduler
-        What it was made of.
-    segments : Segments
-        What runs between two decisions.
-    work, device, rules
-        What the event loop gets.
-    lanes : int
-        Lanes that are used.
-    levels : int
-        Thresholds that the policy sets.
-    """
-
-    table: LatencyTable
+    table: LatencyTable  # what it was made of
     traffic: Traffic
     scheduler: Scheduler
-    segments: Segments
-    work: RequestArrays
+    segments: Segments  # what runs between two decisions
+    work: RequestArrays  # what the event loop gets
     device: DeviceArrays
     rules: Rules
-    lanes: int
-    levels: int
+    lanes: int  # lanes that are used
+    levels: int  # thresholds that the policy sets
 
     def replay(self, run: LoopRun, until_s: float, *, recorded: bool) -> Replay:
-        """What happened to every request."""
+        """The replay of these runs."""
         (clock, state, served, ran), traffic, calls_s = run, self.traffic, self.scheduler.call_s
         cut = cut_off(state, served, self.device, until_s)
         if self.levels:
@@ -172,7 +155,7 @@ def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case
     _check_columns(table, traffic.trace)
     work, device = work_of(traffic, len(table.exits), table.exits[-1].steps, levels), device_of(table, segments)
     if table.widths is not None and traffic.trace.width is None:
-        work.requests["width"] = table.widths[0]  # who states no width may have the widest
+        work.requests["width"] = table.widths[0]  # a request that states no width may have the widest
     return Case(table, traffic, scheduler, segments, work, device, rules, lanes, levels)
 
 
@@ -184,7 +167,7 @@ def runs_of(record: Record, members: int) -> Runs:
 
 
 class LoopRun(NamedTuple):
-    """What the event loop left: its clock and lanes, the requests as they were served, and what ran."""
+    """Result of the event loop: its clock and lanes, the requests as they were served, and what ran."""
 
     clock: Any
     state: State
@@ -201,9 +184,14 @@ def play(
     until_s: float = math.inf,
     room: tuple[int, int] = (0, 0),
     progress: Callable[[int, int], None] | None = None,
+    control: Callable[[int], None] | None = None,
     events: int = EVENTS,
 ) -> LoopRun:
-    """Run the event loop to its end."""
+    """Run the event loop to its end.
+
+    After every ``events`` instants ``control`` gets the number of requests that have returned, and may change what
+    policies read; ``progress`` only reports.
+    """
     count, (runs, members) = len(work.requests), room
     state = begin(count, lanes, rules.b_max)
     record = Record(
@@ -214,6 +202,8 @@ def play(
     advance = stepper(scheduler, work, device, rules, state, record)
     while clock.returned < count and clock.now_s < until_s:
         advance(until_s, events)
+        if control is not None:
+            control(int(clock.returned))
         if progress is not None:
             progress(int(clock.returned), count)
     return LoopRun(clock, state, work.requests, record)
@@ -254,23 +244,16 @@ def stepper(
 
 
 class CutOff(NamedTuple):
-    """What had begun and was not done when a simulation was stopped.
+    """Work that had begun and was not done when a simulation was stopped."""
 
-    Attributes
-    ----------
-    launches : (V, S, B + 1) ndarray of float64
-        The share that is missing of each run, by variant, segment and batch size.
-    overhead_s, call_s : float
-        What is missing of gathers, delays and slowdowns, and of scheduler calls.
-    """
-
+    # (V, S, B + 1): the share that is missing of each run, by variant, segment and batch size
     launches: NDArray[np.float64]
-    overhead_s: float
+    overhead_s: float  # what is missing of gathers, delays and slowdowns, and of scheduler calls
     call_s: float
 
 
 def cut_off(state: State, requests: Any, device: DeviceArrays, until_s: float) -> CutOff:
-    """What the lanes had begun when the simulation was stopped; preempted requests have stood still until then."""
+    """Work that the lanes had begun when the simulation was stopped; preempted requests have stood still until then."""
     launches, overhead_s, call_s = np.zeros(device.time_s.shape), 0.0, 0.0
     lanes: Any = state.lanes
     batches: Any = state.batches
@@ -293,7 +276,7 @@ def cut_off(state: State, requests: Any, device: DeviceArrays, until_s: float) -
 
 
 def _levels(policy: Policy, traffic: Traffic, exits: int) -> int:
-    """How many thresholds a policy sets while it runs: one for each exit but the last, or none."""
+    """Number of thresholds that a policy sets while it runs: one for each exit but the last, or none."""
     if not policy.thresholds:
         return 0
     if traffic.trace.confidences is None:
@@ -302,7 +285,7 @@ def _levels(policy: Policy, traffic: Traffic, exits: int) -> int:
 
 
 def _check_columns(table: LatencyTable, trace: Trace) -> None:
-    """Refuse requests with more steps or a greater width than the table has, predictions of none, or no accuracy."""
+    """Refuse values out of bounds, more steps or a greater width than the table has, and predictions of no steps."""
     most, where, faults = table.exits[-1].steps, trace.source or "trace", []
     limits: list[tuple[str, NDArray[Any] | None, float, str]]
     limits = [("steps", trace.steps, most, f"at most {most}, how often the last stage runs")]
@@ -315,13 +298,13 @@ def _check_columns(table: LatencyTable, trace: Trace) -> None:
     if most > 1 and trace.predicted_depth is not None and trace.steps is None:
         faults.append(
             f"{where}: predicted_depth: expected a trace with steps, which it predicts where the last stage repeats, "
-            "found none; draw them with `fluidb trace add --steps`"
+            "found none; draw them with `fluidb trace add`"
         )
-    asked = trace.min_accuracy
-    if asked is not None and (wrong := np.flatnonzero(~((asked >= 0) & (asked <= 1)))).size:
-        row = wrong[0]
-        expected = "expected an accuracy from 0 to 1"
-        faults.append(f"{where}: row {row + 1}: min_accuracy: {expected}, found {asked[row]:g}{more(wrong.size)}")
+    for column in CARRIED:
+        stated: NDArray[Any] | None = getattr(trace, column.name)
+        if stated is not None and (wrong := np.flatnonzero(column.values.outside(stated))).size:
+            row, expected = wrong[0], f"{column.name}: expected {column.values.expected}"
+            faults.append(f"{where}: row {row + 1}: {expected}, found {stated[row]:g}{more(wrong.size)}")
     if faults:
         raise InputError(faults)
 
@@ -335,15 +318,15 @@ def requests_of(arrival_s: NDArray[np.float64], slo_s: NDArray[np.float64] | flo
 
 
 def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> RequestArrays:
-    """Traffic as the event loop takes it, for a network with so many exits, and so many steps of its last stage.
+    """Traffic as the event loop takes it, for a network with ``last`` exits whose last stage has ``steps``.
 
-    With ``levels`` thresholds of the policy these decide the exits.
+    Where the policy sets thresholds, ``levels`` of them, these decide the exits.
     """
     trace = traffic.trace
     requests = requests_of(trace.arrival_s, traffic.slo_s)
-    for name in KNOWN:
-        if (values := getattr(trace, name)) is not None:
-            requests[name] = values
+    for column in CARRIED:
+        if (values := getattr(trace, column.name)) is not None:
+            requests[column.name] = values
     if trace.predicted_width is None and trace.width is not None:
         requests.predicted_width = trace.width  # of a text, say, it is known
     confidences, exits = np.zeros((0, 0)), traffic.exits
@@ -373,7 +356,7 @@ def device_of(table: LatencyTable, segments: Segments) -> DeviceArrays:
 
 
 def variants_of(table: LatencyTable) -> NDArray[np.void]:
-    """What a policy knows of each variant of a table, as records of ``VARIANT``."""
+    """Properties of each variant of a table that policies read, as records of ``VARIANT``."""
     found = np.zeros(table.variants, VARIANT).view(np.recarray)
     widths = np.array(table.widths or [math.inf])
     known = [net.accuracy for net in table.subnets or [SubNetEntry(name="")]]
@@ -411,7 +394,7 @@ def _whole_numbers(decide: Decide) -> Decide:
 
 
 def write_requests(result: Replay, path: Path, *, replace: bool = True) -> None:
-    """Write what happened to every request as CSV, whole or not at all; times that never came are empty.
+    """Write the outcome of every request as CSV, whole or not at all; times that never came are empty.
 
     Parameters
     ----------

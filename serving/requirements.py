@@ -52,24 +52,12 @@ _REQUIREMENT = re.compile(r"\s*([A-Za-z_0-9.]+)\s*(<=|>=|<|>)(?!=)\s*(.*)", re.D
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A bound on a figure.
+    """A bound on a figure."""
 
-    Attributes
-    ----------
-    text : str
-        As the user wrote it.
-    name : str
-        A key of :data:`METRICS`.
-    comparator : str
-        A key of :data:`COMPARATORS`.
-    bound : float
-        In the metric's unit.
-    """
-
-    text: str
-    name: str
-    comparator: str
-    bound: float
+    text: str  # as the user wrote it
+    name: str  # a key of METRICS
+    comparator: str  # a key of COMPARATORS
+    bound: float  # in the metric's unit
 
     @property
     def unit(self) -> str:
@@ -77,52 +65,32 @@ class Requirement:
         return METRICS[self.name]
 
     def allows(self, value: float) -> bool:
-        """Whether a value satisfies the requirement."""
+        """True if a value satisfies the requirement."""
         return COMPARATORS[self.comparator](value, self.bound)
 
     def side(self, interval: Interval) -> bool | None:
-        """Whether every value of an interval satisfies the requirement; ``None`` if only some of them do."""
+        """True if every value of an interval satisfies the requirement, ``None`` if only some of them do."""
         low, high = self.allows(interval.low), self.allows(interval.high)
         return low if low == high else None
 
 
 @dataclass(frozen=True, slots=True)
 class RequirementVerdict:
-    """Whether a requirement holds.
-
-    Attributes
-    ----------
-    name, comparator : str
-        See :class:`Requirement`.
-    unit : str
-        Of everything below, as in :attr:`Requirement.unit`.
-    bound, value : float
-        What was required and what was found.
-    holds : bool
-        Whether the value satisfies the requirement.
-    margin : float
-        Distance from the value to the bound; negative if the requirement does not hold.
-    interval : Interval or None
-        The value's 95 % interval, where there is one.
-    certain : bool or None
-        Whether every value of the interval gives the same answer; ``None`` without an interval.
-    more_requests_needed : int
-        About how many more requests there must be for an interval, where there can be one.
-    """
+    """Outcome of a requirement."""
 
     name: str
     comparator: str
-    unit: str
-    bound: float
+    unit: str  # of everything below
+    bound: float  # what was required and what was found
     value: float
-    holds: bool
-    margin: float
-    interval: Interval | None
-    certain: bool | None
-    more_requests_needed: int
+    holds: bool  # whether the value satisfies the requirement
+    margin: float  # distance from the value to the bound; negative if the requirement does not hold
+    interval: Interval | None  # the value's 95 % interval, where there is one
+    certain: bool | None  # whether every value of the interval gives the same answer; ``None`` without an interval
+    more_requests_needed: int  # about how many more requests there must be for an interval, where there can be one
 
 
-def parse_requirement(text: str, what: str = "requirement") -> Requirement:
+def parse_requirement(text: str, what: str = "require") -> Requirement:
     """Read a requirement.
 
     Parameters
@@ -130,7 +98,7 @@ def parse_requirement(text: str, what: str = "requirement") -> Requirement:
     text : str
         Metric, comparator, bound with its unit, e.g. ``p99 <= 200ms``.
     what : str
-        Name of the option or key, for the fault.
+        Name of the parameter, for the fault.
 
     Returns
     -------
@@ -165,7 +133,7 @@ def check_stated(requirements: Iterable[Requirement], **stated: object) -> None:
     """Refuse a requirement on a figure that the inputs do not state, before anything is simulated."""
     for item in requirements:
         if item.name in stated and stated[item.name] is None:
-            raise InputError(f'requirement: "{item.text}": {_UNKNOWN[item.name]}')
+            raise InputError(f'require: "{item.text}": {_UNKNOWN[item.name]}')
 
 
 def judge(requirement: Requirement, summary: Summary) -> RequirementVerdict:

@@ -92,7 +92,7 @@ def _from_file(path: Path, name: str) -> Policy:
 
 
 def _brief(error: BaseException) -> str:
-    """What an exception says, on one line: of numba's pages of colour, the cause and the line of the policy."""
+    """Message of an exception on one line: of numba's pages of colour, the cause and the line of the policy."""
     said = re.sub(r"\x1b\[[0-9;]*m", "", str(error)).splitlines()
     told = [line for line in said if line.strip() and not line.startswith("Failed in nopython mode")]
     place = [f"({line.rstrip(':')})" for line in told[1:] if line.startswith("File ")]
@@ -150,7 +150,7 @@ def find_policy(spec: str) -> Scheduler:
     elif name in POLICIES:
         policy, source = POLICIES[name], None
     else:
-        raise InputError(f'unknown policy "{name}"; known: {", ".join(POLICIES)}, or path/to/file.py:NAME')
+        raise InputError(f'policy: unknown policy "{name}"; known: {", ".join(POLICIES)}, or path/to/file.py:NAME')
     texts: dict[str, str] = {}
     for item in filter(None, (parameters or "").split(",")):
         key, equals, value = item.partition("=")

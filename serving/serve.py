@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from ..traffic.measures import Threshold
 from .bound import least_violations
 from .inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
-from .metrics import Replay, Summary, summarise
+from .metrics import Summary, summarise
+from .outcome import Replay
 from .replay import record_runs, simulate
 from .requirements import Requirement, RequirementVerdict, check_stated, judge
 from .subnets import stated_of
@@ -18,7 +19,7 @@ from .timeline import check_timeline_size
 
 @dataclass(frozen=True, slots=True)
 class ServeResult:
-    """What became of the requests.
+    """Result of a simulation.
 
     Attributes
     ----------
@@ -58,7 +59,7 @@ def serve(
     requests : Requests
         What is served.
     policy : Scheduler or str
-        Who decides.
+        The policy, with its parameters.
     threshold : Threshold or sequence of Threshold, optional
         From which confidence or entropy a sample leaves: one for all exits, or one for each but the last.
     until_s : float

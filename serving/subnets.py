@@ -1,16 +1,14 @@
-"""What the SubNets that served gave, and what they fetched: figures of SUSHI (``docs/sushi.md``)."""
+"""Accuracy of the SubNets that served, and the data that they fetched: figures of SUSHI (``docs/sushi.md``)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from ..tables.latency import LatencyTable
-    from .metrics import Replay
+from ..tables.latency import LatencyTable
+from .outcome import Replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,32 +22,17 @@ class SubNetShare:
 
 @dataclass(frozen=True, slots=True)
 class SubNetSummary:
-    """Figures of a replay on a latency table with SubNets; ``None`` where table or trace do not state what it takes.
+    """Figures of a replay on a latency table with SubNets; ``None`` where table or trace do not state what it takes."""
 
-    Attributes
-    ----------
-    served_accuracy : float or None
-        Mean accuracy of the SubNets that served the requests that returned.
-    accuracy_miss_rate : float or None
-        Share of all requests whose SubNet was less accurate than they asked for, or that did not return.
-    hit_ratio : float or None
-        Mean over the requests that were begun: what of the SubNet was resident (paper 003, Appendix A.4).
-    swaps : int
-        How often the device changed its state.
-    off_chip_bytes : float or None
-        Bytes between chip and memory for each request that was begun, with those of the swaps.
-    off_chip_energy_j : float or None
-        Their energy.
-    shares : list of SubNetShare
-        By SubNet.
-    """
-
-    served_accuracy: float | None
+    served_accuracy: float | None  # mean accuracy of the SubNets that served the requests that returned
+    # share of all requests whose SubNet was less accurate than they asked for, or that did not return
     accuracy_miss_rate: float | None
+    # mean over the requests that were begun: share of the SubNet that was resident (SUSHI, Appendix A.4)
     hit_ratio: float | None
-    swaps: int
+    swaps: int  # how often the device changed its state
+    # bytes between chip and memory for each request that was begun, with those of the swaps
     off_chip_bytes: float | None
-    off_chip_energy_j: float | None
+    off_chip_energy_j: float | None  # of those bytes
     shares: list[SubNetShare]
 
 
@@ -68,7 +51,7 @@ def stated_of(table: LatencyTable) -> dict[str, object]:
 
 
 def swaps_of(states: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether the device changed its state before each request, of those that were begun, in order of their begin."""
+    """True where the device changed its state before a request, of those that were begun, in order of their begin."""
     return np.diff(states, prepend=0).astype(np.bool_)
 
 

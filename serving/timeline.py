@@ -13,7 +13,7 @@ from ..formats import InputError, write_file
 from ..formats.trace_events import PROCESS, Event, microseconds, slice_event, timeline_text, track_names
 from ..tables.latency import LatencyTable
 from .event_loop import MERGES, PREEMPTS
-from .metrics import Replay, Runs
+from .outcome import Replay, Runs
 from .subnets import swaps_of
 
 SCHEMA = "fluidb.timeline/1"
@@ -36,7 +36,7 @@ def check_timeline_size(replay: Replay) -> None:
         until_s = first_s + 0.9 * (replay.end_s - first_s) * MAX_EVENTS / events
         raise InputError(
             f"timeline: expected at most {MAX_EVENTS:,} events, found about {events:,}; "
-            f"shorten the simulation, e.g. --until {until_s:.3g}s"
+            f"shorten the simulation (until), e.g. {until_s:.3g}s"
         )
 
 

@@ -15,9 +15,11 @@ from ..serving.inputs import AnyPolicy, as_scheduler
 from ..serving.policies import POLICIES
 from ..tables.exit_plan import TIMES_FILE, ExitPlan, InferenceTime, read_plan
 from ..tables.latency import read_latency
+from ..traffic.distributions import Objective
 from ..traffic.measures import MEASURES, Measure
 from ..traffic.samples import Samples, read_samples
 from ..traffic.trace import Trace
+from ..traffic.traffic import objectives
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ def serve_adaptively(
     policy: AnyPolicy,
     *,
     window: int = 100,
-    slo_s: float | None = None,
+    slo_s: Objective | None = None,
     seed: int = 0,
     from_s: float | None = None,
     then_samples: Path | None = None,
@@ -116,7 +118,7 @@ def serve_adaptively(
     past = log_of(logged[slice(0, len(logged) // 2)])
     served = adapt(
         log, trace.arrival_s, times.array(), goal_of(plan), exits, past, scheduler,
-        window=window, slo_s=slo_s, hardware=hardware, load=table.load,
+        window=window, slo_s=objectives(slo_s, len(trace), seed), hardware=hardware, load=table.load,
     )  # fmt: skip
     return AdaptationResult(plan, times.candidates, served, log, served.observe(log), trace.arrival_s)
 

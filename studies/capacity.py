@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +21,10 @@ from ..serving.requirements import Requirement, check_stated
 from ..serving.scheduler import Scheduler
 from ..serving.statistics import Interval, mean_interval
 from ..tables.latency import LatencyTable
-from ..traffic.additions import Columns, add_columns
+from ..traffic.additions import add_columns, useless
 from ..traffic.arrivals import offline, poisson
+from ..traffic.distributions import Objective
+from ..traffic.request_columns import Columns
 from ..traffic.traffic import Traffic, prepare
 from .workers import Workers, in_order
 
@@ -39,7 +42,7 @@ _LEAST_RATE = 1e-6
 _SAMPLE = 2**16
 """Requests whose widths and steps the saturation rate is the mean of."""
 
-NO_COLUMNS = Columns()
+NO_COLUMNS: Columns = MappingProxyType({})
 """Requests that state nothing."""
 
 
@@ -205,7 +208,7 @@ class _RateSearch:
     table: LatencyTable
     scheduler: Scheduler
     requirements: Sequence[Requirement]
-    slo_s: float | None
+    slo_s: Objective | None
     columns: Columns
     predict_depth: float | None
     seeds: int
@@ -259,7 +262,7 @@ def find_capacity(
     policy: AnyPolicy,
     requirements: Sequence[Requirement],
     *,
-    slo_s: float | None = None,
+    slo_s: Objective | None = None,
     columns: Columns = NO_COLUMNS,
     predict_depth: float | None = None,
     seeds: int = 5,
@@ -281,10 +284,10 @@ def find_capacity(
         Who decides.
     requirements : sequence of Requirement
         Upper bounds on figures that more traffic makes worse.
-    slo_s : float, optional
-        Latency objective in seconds, if requests have none of their own.
+    slo_s : float, Distribution or Shares, optional
+        Latency objective in seconds of all requests, or the distribution of their own ones.
     columns : Columns
-        Columns that are drawn for requests, e.g. objectives of their own; by default they state nothing.
+        Columns that are drawn for requests (:func:`fluidb.traffic.additions.parse_columns`); by default none.
     predict_depth : float, optional
         Correlation of predicted with actual exits, or steps, for policies that use predictions; by default there are
         none.
@@ -315,9 +318,9 @@ def find_capacity(
         range, or the policy breaks its contract.
     """
     scheduler, latency = as_scheduler(policy), as_table(table)
-    useless = columns.useless(widths=latency.widths, steps=latency.exits[-1].steps, subnets=latency.subnets)
-    if useless:
-        raise InputError(useless)
+    idle = useless(columns, widths=latency.widths, steps=latency.exits[-1].steps, subnets=latency.subnets)
+    if idle:
+        raise InputError(idle)
     saturation = saturation_rate(latency, scheduler.b_max, columns)
     high = saturation if high_per_s is None else high_per_s
     low = _FLOOR * min(saturation, high) if low_per_s is None else low_per_s

@@ -21,7 +21,7 @@ from ..formats import InputError, JsonRecord, check_resumable, read_printed, wri
 from ..tables.latency import LatencyTable
 from .designs import DesignRequest
 from .estimates import Difference, Estimate
-from .scenario import DRAWN, Contender, GridPoint, Scenario
+from .scenario import DRAWN, Contender, GridPoint, Scenario, with_columns
 from .store import COMPARED, DESIGNS, RUNS, GridRun, RunTable, ServingTable, Store, find_engines, run_each
 from .workers import workers
 
@@ -50,8 +50,9 @@ class Standing(JsonRecord):
     differences: dict[str, Difference] | None
 
 
-class PointResult(JsonRecord):
-    """A point of the grid, and every contender there, in the order of the scenario."""
+@with_columns
+class PointKeys(JsonRecord):
+    """A point of the grid: where it is, and what is drawn there."""
 
     case: str
     network: str
@@ -64,12 +65,13 @@ class PointResult(JsonRecord):
     trace: str | None
     trace_sha256: str | None
     offline: bool = False
-    width: str | None = None
-    steps: str | None = None
-    min_accuracy: str | None = None
     predict_depth: float | None = None
-    predict_width: float | None = None
     requests: int
+
+
+class PointResult(PointKeys):
+    """A point of the grid, and every contender there, in the order of the scenario."""
+
     contenders: list[Standing]
 
     @property

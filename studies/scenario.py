@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, create_model, field_validator, model_validator
 
 from ..dse.npu.search import SearchOptions
 from ..dse.npu.space import Tile, check_fit
@@ -19,15 +19,13 @@ from ..models import NETWORKS, Exit, Network, load_network
 from ..platforms import PLATFORMS, Board, load_platform
 from ..serving.scheduler import Scheduler, find_policy
 from ..tables.latency import LatencyTable, read_latency
-from ..traffic.additions import Columns, add_columns, parse_columns
+from ..traffic.additions import add_columns, parse_columns, useless
 from ..traffic.arrivals import offline
 from ..traffic.arrivals.renewal import CVS
-from ..traffic.constraints import parse_accuracies, parse_slos
 from ..traffic.exits import check
-from ..traffic.predictions import check_correlation
 from ..traffic.reading import read_trace
+from ..traffic.request_columns import REQUEST_COLUMNS, Columns, RequestColumn
 from ..traffic.trace import Trace
-from ..traffic.widths import parse_steps, parse_widths
 
 SCENARIOS = Catalogue("scenario", Path(__file__).parent / "scenarios", "fluidb compare --help")
 """The scenarios that ship."""
@@ -38,8 +36,7 @@ MAX_REQUESTS = 10**7
 MAX_SEEDS = 1000
 """Most seeds: an interval has long been narrow enough."""
 
-
-DRAWN = ("cv", "offline", "slo", "width", "steps", "min_accuracy", "predict_depth", "predict_width")
+DRAWN = ("cv", "offline", *(column.key for column in REQUEST_COLUMNS))
 """Keys of a case that say how its arrivals and columns are drawn, beside the rate."""
 
 
@@ -67,6 +64,29 @@ def _once(what: str, name: Callable[[Any], object] = lambda item: item) -> After
 
 
 Name = Annotated[str, Field(min_length=1, max_length=80)]
+
+Keys = TypeVar("Keys", bound=Strict)
+
+
+def _read(column: RequestColumn, value: Any) -> object:
+    """Values that a key draws; its faults without the key, which the reader of the file names."""
+    try:
+        return column.read(value, column.key)
+    except InputError as error:
+        raise InputError(fault.removeprefix(f"{column.key}: ") for fault in error.faults) from None
+
+
+def with_columns(keys: type[Keys]) -> type[Keys]:
+    """The keys, with one for each column of requests that can be drawn; what it says must be readable."""
+    typed: Any = Annotated
+    more: dict[str, Any] = {
+        column.key: (
+            typed[column.kind, _checked(partial(_read, column))] | None,
+            None,
+        )
+        for column in REQUEST_COLUMNS
+    }
+    return create_model(keys.__name__, __base__=keys, __module__=keys.__module__, __doc__=keys.__doc__, **more)
 
 
 class EngineKeys(SearchOptions):
@@ -104,6 +124,7 @@ class ContenderKeys(Strict):
     engine: EngineKeys = EngineKeys()
 
 
+@with_columns
 class CaseKeys(Strict):
     """A network on a board, its objectives and its traffic: ``rates`` in requests/s, a ``trace``, or ``offline``.
 
@@ -112,8 +133,8 @@ class CaseKeys(Strict):
     0.
     ``slos`` are objectives that all requests of a run share, a point of the grid each; in their place ``slo`` is the
     distribution of objectives that requests have of their own, or the trace states them.
-    ``width``, ``steps`` and ``min_accuracy`` are the distributions of what requests state, as ``trace add`` takes them;
-    ``predict_depth`` and ``predict_width`` are the correlations of predicted with actual exits, or steps, and widths.
+    Columns of requests are drawn by the keys that ``trace add`` has as options: ``width``, ``steps``, ``min_accuracy``,
+    ``predict_depth`` and ``predict_width``.
     ``tiles`` gives a contender's design <T_R,T_P,T_C> here, in place of a search.
     """
 
@@ -130,16 +151,12 @@ class CaseKeys(Strict):
         ]
         | None
     ) = None
-    slo: Annotated[str, _checked(parse_slos)] | None = None
+    slo: str | None = None
     rates: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1), _once("rate")] | None = None
     cv: Annotated[float, Field(ge=CVS[0], le=CVS[1])] | None = None
     trace: Name | None = None
     offline: bool = False
-    width: Annotated[str, _checked(parse_widths)] | None = None
-    steps: Annotated[str, _checked(parse_steps)] | None = None
-    min_accuracy: Annotated[str, _checked(parse_accuracies)] | None = None
-    predict_depth: Annotated[float, _checked(check_correlation)] | None = None
-    predict_width: Annotated[float, _checked(check_correlation)] | None = None
+    predict_depth: float | None = None
     tiles: dict[str, Tile] = {}
 
     @model_validator(mode="after")
@@ -172,10 +189,8 @@ class CaseKeys(Strict):
     @property
     def columns(self) -> Columns:
         """Columns that are drawn, beside predicted exits or steps."""
-        return parse_columns(
-            width=self.width, steps=self.steps, predict_width=self.predict_width, min_accuracy=self.min_accuracy,
-            slo=self.slo,
-        )  # fmt: skip
+        keys = {column.key for column in REQUEST_COLUMNS} - {"predict_depth"}
+        return parse_columns(**self.model_dump(include=keys))
 
     @property
     def drawn(self) -> dict[str, Any]:
@@ -423,8 +438,8 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
         return None
     site = Site(keys, on, trace, digest)
     widths, subnets = (on.widths, on.subnets) if isinstance(on, LatencyTable) else (None, None)  # an NPU has neither
-    useless = keys.columns.useless(widths=widths, steps=site.exits[-1].steps, subnets=subnets)
-    faults += [f"{where}.{fault}" for fault in useless]
+    idle = useless(keys.columns, widths=widths, steps=site.exits[-1].steps, subnets=subnets)
+    faults += [f"{where}.{fault}" for fault in idle]
     if trace is not None:
         faults.catch(f"{where}.trace", lambda: check(trace, len(site.exits)))
     return site

@@ -1,4 +1,4 @@
-"""What arrives: requests with their arrivals, exits and objectives; made, read, drawn and changed."""
+"""Requests with their arrivals, exits and objectives; made, read, drawn and changed."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Draws what a network with exits would answer, where nobody has measured it.
+"""Answers of a network with exits, drawn where they have not been measured.
 
 A model of difficulty: each sample is more or less difficult, each exit more or less able, and both confidence and
 correctness follow from the margin between the two. Its parameters were calibrated by figures of the PAME paper, which
@@ -26,43 +26,20 @@ depth."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerModel:
-    """Parameters of the model.
+    """Parameters of the model."""
 
-    Attributes
-    ----------
-    half_depth : float
-        Candidate, counted as if there were eleven, at which accuracy is half-way between lowest and highest, x0.
-    steepness : float
-        Candidates over which accuracy grows, s.
-    lowest, highest : float
-        Accuracy that the curve of the candidates begins and ends with, lo and hi.
-    final : float
-        Accuracy at the end of the network.
-    noise : float
-        Standard deviation of what makes a sample easy or hard for exits beside its difficulty, sigma.
-    shared : float
-        Share of its variance that all exits have in common, rho.
-    sureness : float
-        How fast confidence grows with the margin, kc.
-    doubt : float
-        Standard deviation of the noise of confidence, nc.
-    wrong_margin : float
-        Factor of the margin of wrong answers; below 1, they are less sure than right ones.
-    classes : int
-        Classes that answers tell apart, C; the lowest confidence is 1/C.
-    """
-
+    # candidate, counted as if there were eleven, at which accuracy is half-way between lowest and highest, x0
     half_depth: float
-    steepness: float
-    lowest: float
+    steepness: float  # candidates over which accuracy grows, s
+    lowest: float  # accuracy that the curve of the candidates begins and ends with, lo and hi
     highest: float
-    final: float
-    noise: float
-    shared: float
-    sureness: float
-    doubt: float
-    wrong_margin: float
-    classes: int
+    final: float  # accuracy at the end of the network
+    noise: float  # standard deviation of the luck of a sample beside its difficulty, sigma
+    shared: float  # share of its variance that all exits have in common, rho
+    sureness: float  # how fast confidence grows with the margin, kc
+    doubt: float  # standard deviation of the noise of confidence, nc
+    wrong_margin: float  # factor of the margin of wrong answers; below 1, they are less sure than right ones
+    classes: int  # classes that answers tell apart, C; the lowest confidence is 1/C
 
 
 PRESETS = {
@@ -135,7 +112,7 @@ def draw_answers(
 
 
 def as_entropies(samples: Samples, classes: int) -> Samples:
-    """The same samples with entropies: those of answers whose other classes are all equally probable."""
+    """The same samples with entropies: of answers whose other classes are all equally probable."""
     p = np.clip(samples.confidences, 1 / classes, 1.0)
     rest = 1 - p
     others = np.log(np.where(rest > 0, rest, 1.0) / (classes - 1))

@@ -17,44 +17,24 @@ Parsed = tuple[NDArray[Any], NDArray[np.bool_]]
 
 
 class Column(NamedTuple):
-    """A column that is read.
+    """A column that is read."""
 
-    Attributes
-    ----------
-    name : str
-        Its name in the file.
-    expected : str
-        What its values must be, for messages.
-    parse : callable
-        From texts to values.
-    """
-
-    name: str
-    expected: str
-    parse: Callable[[Sequence[str]], Parsed]
+    name: str  # in the file
+    expected: str  # of its values, for faults
+    parse: Callable[[Sequence[str]], Parsed]  # from texts to values
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """Numbers within bounds.
-
-    Attributes
-    ----------
-    kind : type
-        ``np.int64`` or ``np.float64``.
-    low, high : float
-        Least and greatest value; NaN is outside of any bounds.
-    expected : str
-        What its values must be, for messages.
-    """
+    """Numbers within bounds."""
 
     kind: type[np.int64 | np.float64]
-    low: float
+    low: float  # least and greatest value; NaN is outside of any bounds
     high: float
-    expected: str
+    expected: str  # of its values, for faults
 
     def outside(self, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which values are out of bounds."""
+        """Mask of values that are out of bounds."""
         return np.asarray(~((values >= self.low) & (values <= self.high)), dtype=np.bool_)
 
     def parse(self, texts: Sequence[str]) -> Parsed:

@@ -1,4 +1,4 @@
-"""Describes samples: how good and how sure the answers are at every exit, and who would leave there."""
+"""Description of samples: accuracy and confidence of the answers at every exit, and shares that would leave there."""
 
 from __future__ import annotations
 
@@ -18,21 +18,11 @@ BINS = 10
 
 @dataclass(frozen=True, slots=True)
 class ThresholdEffect:
-    """Who leaves at an exit with a threshold, if it were the only exit.
+    """Samples that leave at an exit with a threshold, if it were the only exit."""
 
-    Attributes
-    ----------
-    threshold : Threshold
-        Confidence or entropy from which a sample leaves.
-    exit_share : float
-        Share of the samples that leave.
-    accuracy : float or None
-        Accuracy of those.
-    """
-
-    threshold: Threshold
-    exit_share: float
-    accuracy: float | None
+    threshold: Threshold  # confidence or entropy from which a sample leaves
+    exit_share: float  # share of the samples that leave
+    accuracy: float | None  # accuracy of those
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,35 +36,23 @@ class ConfidenceRange:
 
 @dataclass(frozen=True, slots=True)
 class ExitDescription:
-    """The answers at one exit.
+    """The answers at one exit."""
 
-    Attributes
-    ----------
-    accuracy : float
-        Share of right answers, or the mean score.
-    confidence, entropy : float or None
-        Their means.  A sample has one of the two, or none at the last exit; what it has not is ``None``.
-    calibration_error : float or None
-        Mean difference between confidence and accuracy over the ten ranges, weighted by samples (expected calibration
-        error, Guo et al., ICML 2017); ``None`` without confidences.
-    calibration : list of ConfidenceRange
-        The ranges that hold samples.
-    thresholds : list of ThresholdEffect
-        For each threshold asked for.
-    """
-
-    accuracy: float
+    accuracy: float  # share of right answers, or the mean score
+    # their means.  A sample has one of the two, or none at the last exit.
     confidence: float | None = None
     entropy: float | None = None
+    # mean difference between confidence and accuracy over the ten ranges, weighted by samples (expected calibration
+    # error, Guo et al., ICML 2017); ``None`` without confidences
     calibration_error: float | None = None
-    calibration: tuple[ConfidenceRange, ...] = ()
-    thresholds: tuple[ThresholdEffect, ...] = ()
+    calibration: tuple[ConfidenceRange, ...] = ()  # the ranges that hold samples
+    thresholds: tuple[ThresholdEffect, ...] = ()  # for each threshold asked for
 
 
 def describe_samples(samples: Samples, thresholds: Sequence[Threshold], count: int = 1) -> list[ExitDescription]:
     """Describe the answers at every exit."""
     if not 1 <= count <= samples.values:
-        raise InputError(f"--count: expected 1 to {samples.values}, the principal values of an answer, found {count}")
+        raise InputError(f"count: expected 1 to {samples.values}, the principal values of an answer, found {count}")
     found = []
     for exit_ in range(1, samples.exits + 1):
         scores = samples.correct[:, exit_ - 1].astype(np.float64)

@@ -14,7 +14,7 @@ from .rows import more
 from .trace import Trace
 
 PAPER_THRESHOLD = 0.8
-"""Confidence from which a sample leaves (paper 000, Section IV, Benchmarks)."""
+"""Confidence from which a sample leaves (Fluid Batching, Section IV, Benchmarks)."""
 
 
 def draw(rates: Sequence[float], count: int, seed: int) -> NDArray[np.int64]:
@@ -61,7 +61,7 @@ def parse_thresholds(text: str, what: str = "threshold") -> list[Threshold]:
     text : str
         Numbers that a confidence or an entropy can have, ``never`` or ``always``, separated by commas.
     what : str
-        Name of the option, for the fault.
+        Name of the parameter, for the fault.
 
     Returns
     -------
@@ -101,7 +101,7 @@ def chosen_thresholds(
     if given is None:
         if measure is not CONFIDENCE:
             raise InputError(
-                f"threshold: expected one of {measure.plural}, as none is usual; give --threshold, which "
+                f"threshold: expected one of {measure.plural}, as none is usual; give some, which "
                 "`fluidb target` finds, or a trace with a column exit"
             )
         return [PAPER_THRESHOLD]

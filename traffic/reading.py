@@ -23,8 +23,10 @@ from numpy.typing import NDArray
 from ..formats import InputError
 from .columns import Column, Number, collect, repeated
 from .measures import CONFIDENCE, MEASURES, Measure
+from .request_columns import REQUEST_COLUMNS
 from .rows import Tally, opened, records, select
-from .trace import MAX_ARRIVAL_S, MORE_COLUMNS, Trace
+from .times import MAX_ARRIVAL_S
+from .trace import Trace
 
 STANDARD_INPUT = Path("-")
 
@@ -46,12 +48,7 @@ COLUMNS = {
     "arrival_s": Number(np.float64, 0, MAX_ARRIVAL_S, f"seconds >= 0 and <= {MAX_ARRIVAL_S:g}"),
     "exit": EXIT,
     **FAMILIES,
-    "slo_s": Number(np.float64, 1e-12, MAX_ARRIVAL_S, "seconds > 0"),
-    "steps": Number(np.int64, 1, 10**6, "a number of steps, at least 1"),
-    "width": Number(np.float64, 1e-9, 1e9, "a width > 0 and <= 1e9"),
-    "predicted_depth": Number(np.float64, -1e9, 1e9, "a number"),
-    "predicted_width": Number(np.float64, -1e9, 1e9, "a number"),
-    "min_accuracy": Number(np.float64, 0, 1, "an accuracy from 0 to 1"),
+    **{column.name: column.values for column in REQUEST_COLUMNS},
 }
 """Columns of a trace, in the order in which their faults are reported."""
 
@@ -62,9 +59,8 @@ def read_trace(path: Path, progress: Callable[[int, int], None] | None = None) -
     Parameters
     ----------
     path : Path
-        A CSV file with the columns ``request_id``, ``arrival_s`` and, where
-        known, ``exit``, ``confidence_1``... or ``entropy_1``..., ``correct_1``... and those of ``MORE_COLUMNS``; ``-``
-        is standard input.
+        A CSV file with the columns ``request_id``, ``arrival_s`` and, where known, ``exit``, ``confidence_1``... or
+        ``entropy_1``..., ``correct_1``... and those of ``REQUEST_COLUMNS``; ``-`` is standard input.
     progress : callable, optional
         Called with the bytes read so far, and the size of the file.
 
@@ -107,7 +103,7 @@ def _trace(tally: Tally, progress: Callable[[int, int], None] | None) -> Trace:
     return Trace(
         ids, arrival_s, found.get("exit"), confidences, source=tally.path, measure=measure,
         correct=None if correct is None else correct.astype(np.bool_),
-        **{name: found.get(name) for name in MORE_COLUMNS},
+        **{column.name: found.get(column.name) for column in REQUEST_COLUMNS},
     )  # fmt: skip
 
 

@@ -32,37 +32,19 @@ class Fault(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """How many rows of a file were used, blank or bad, and why.
+    """Counts of the rows of a file that were used, blank or bad, and the faults of the bad ones."""
 
-    Attributes
-    ----------
-    path : Path
-        The file as faults name it.
-    skip_bad : bool
-        Whether rows that cannot be used are left out rather than refused.
-    skip_blank : bool
-        Whether rows without content are left out; else they are bad.
-    missing : str
-        The message if the file does not exist.
-    content : str
-        What a row describes.
-    held : Path, optional
-        Where the content is, if not at ``path``: that of standard input is kept in a file, since it is read twice.
-    read, blank, bad : int
-        All rows that were read; rows without content; rows that cannot be used.
-    faults : dict of str to Fault
-        By kind: the name of the column, or an empty text if the whole row is wrong.
-    """
-
-    path: Path
-    skip_bad: bool = False
-    skip_blank: bool = True
-    missing: str = "expected a file to import, found no such file"
-    content: str = "request"
+    path: Path  # the file as faults name it
+    skip_bad: bool = False  # whether rows that cannot be used are left out rather than refused
+    skip_blank: bool = True  # whether rows without content are left out; else they are bad
+    missing: str = "expected a file to import, found no such file"  # the message if the file does not exist
+    content: str = "request"  # what a row describes
+    # where the content is, if not at ``path``: that of standard input is kept in a file, since it is read twice
     held: Path | None = None
-    read: int = 0
+    read: int = 0  # all rows that were read; rows without content; rows that cannot be used
     blank: int = 0
     bad: int = 0
+    # by kind: the name of the column, or an empty text if the whole row is wrong
     faults: dict[str, Fault] = field(default_factory=dict, repr=False)
 
     def note(self, row: int, line: int, text: str, kind: str, count: int) -> None:
@@ -92,7 +74,7 @@ class Tally:
     def check(self, kept: int) -> None:
         """Refuse a file with bad rows, unless they may be skipped, and a file without a row that can be used."""
         if self.bad and not self.skip_bad:
-            fault = f"{self.first_bad}{more(self.bad)}; mend it, or leave such rows out with --skip-bad"
+            fault = f"{self.first_bad}{more(self.bad)}; mend it, or let such rows be left out (skip_bad)"
             raise InputError(f"{self.path}: {fault}")
         if not kept:
             found = f"{self.read:,} rows ({self.blank:,} blank, {self.bad:,} bad)" if self.read else "no rows"
@@ -116,7 +98,7 @@ Source = Callable[[Tally, Sequence[str]], Cells]
 
 
 def more(rows: int) -> str:
-    """How many rows have a fault beside the one that a message names."""
+    """Number of rows that have a fault beside the one that a message names."""
     return f" (and {rows - 1:,} more rows)" if rows > 1 else ""
 
 

@@ -32,7 +32,7 @@ MAX_VALUES = 2**25
 SCORE = Number(np.float64, 0, 1, "a score from 0 to 1")
 
 MORE = {name: COLUMNS[name] for name in ("width", "predicted_depth", "predicted_width")}
-"""What may be known of a sample beside its answers, and then of the requests that draw it."""
+"""Columns of samples beside their answers, which requests that draw them then have."""
 
 _MISSING = "expected samples (.npz or CSV), found no such file"
 
@@ -74,16 +74,16 @@ class Samples:
         return replace(self, confidences=self.confidences[rows], correct=self.correct[rows], **more)
 
     def more(self) -> dict[str, NDArray[np.float64]]:
-        """What is known of them beside their answers."""
+        """Columns that are known beside their answers."""
         found = {name: getattr(self, name) for name in MORE}
         return {name: values for name, values in found.items() if values is not None}
 
     def drawn(self, count: int, seed: int) -> NDArray[np.int64]:
-        """Which samples :meth:`draw` takes."""
+        """Numbers of the samples that :meth:`draw` takes."""
         return stream(seed, SAMPLES).integers(len(self), size=count)
 
     def draw(self, count: int, seed: int) -> Samples:
-        """So many of them, uniformly and with replacement; independent of arrivals and exits drawn with the seed."""
+        """``count`` of them, uniformly and with replacement; independent of arrivals and exits drawn with the seed."""
         return self[self.drawn(count, seed)]
 
     @property
@@ -321,7 +321,7 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
     if found:
         raise InputError(
             f"{trace.source or 'trace'}: expected a trace without {' or '.join(found)}, which the samples give; "
-            "leave out --samples or the columns"
+            "leave out the samples or the columns"
         )
     drawn = samples.draw(len(trace), seed)
     more: dict[str, Any] = drawn.more() | {"measure": samples.measure}

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..formats import InputError, read_number
 
 SHARES_SUM = 1e-6
-"""Shares may miss a sum of 1 by so much, as they are written with few digits."""
+"""Tolerance of the sum of shares, as they are written with few digits."""
 
 Key = TypeVar("Key")
 
@@ -31,7 +31,7 @@ class Shares:
         return self.values[0] if len(self.values) == 1 else None
 
     def draw(self, random: np.random.Generator, count: int) -> NDArray[np.float64]:
-        """Draw so many values."""
+        """Draw values."""
         below = np.cumsum(self.shares)[:-1]
         return np.array(self.values)[np.searchsorted(below, random.random(count), side="right")]
 

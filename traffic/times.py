@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import read_number
-from .trace import MAX_ARRIVAL_S
+
+MAX_ARRIVAL_S = 1e10
+"""Three centuries; a time beyond was written in another unit."""
 
 Times = NDArray[np.int64 | np.float64]
 """Nanoseconds, exact (int64); or seconds (float64), where a number has finer digits or an exponent."""
@@ -38,7 +40,7 @@ _STAMP = re.compile(
 
 
 def expected(unit: str) -> str:
-    """What a time in a unit must look like, for faults."""
+    """Form of a time in a unit, for faults."""
     if unit == ISO:
         return "a timestamp like 2023-11-16 18:17:03.979 of the years 1900 to 2099"
     return f"a time in {UNITS[unit][0]}, at most {MAX_ARRIVAL_S:g} s"

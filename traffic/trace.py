@@ -16,18 +16,13 @@ from numpy.typing import NDArray
 
 from ..formats import write_file
 from .measures import CONFIDENCE, Measure
-
-MAX_ARRIVAL_S = 1e10
-"""Three centuries; a time beyond was written in another unit."""
+from .request_columns import REQUEST_COLUMNS
 
 _SAME_TIME_S = 1e-12
 """A trace of a shorter span has no rate, which would overflow."""
 
 _EQUAL_GAPS_CV = 1e-9
 """Gaps of a smaller coefficient of variation differ only by the rounding of their times."""
-
-MORE_COLUMNS = ("slo_s", "steps", "width", "predicted_depth", "predicted_width", "min_accuracy")
-"""Columns of a file that have the name of their attribute, after those of exits and answers."""
 
 PIECE = 2**14
 """Rows that are written at a time."""
@@ -104,10 +99,8 @@ class Trace:
             }
         if self.correct is not None:
             columns |= {f"correct_{i}": column for i, column in enumerate(self.correct.T, 1)}
-        for name in MORE_COLUMNS:
-            if (values := getattr(self, name)) is not None:
-                columns[name] = values
-        return columns
+        stated = {column.name: getattr(self, column.name) for column in REQUEST_COLUMNS}
+        return columns | {name: values for name, values in stated.items() if values is not None}
 
     @property
     def rate_per_s(self) -> float:
@@ -117,7 +110,7 @@ class Trace:
 
     @property
     def at_once(self) -> bool:
-        """Whether there are several requests, and all arrive at one time."""
+        """True if there are several requests, and all arrive at one time."""
         return len(self) > 1 and not self.rate_per_s
 
     @property

@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
+from .distributions import Objective
 from .exits import check, chosen_thresholds, decide, draw
 from .measures import Threshold, show_threshold
-from .predictions import predict
+from .predictions import parse_prediction
+from .randomness import PREDICTED_DEPTHS, SLOS, stream
 from .trace import Trace
 
 
@@ -49,7 +51,7 @@ class Traffic:
 
 
 def places(exits: NDArray[np.int64], steps: NDArray[np.int64] | int, last: int) -> NDArray[np.int64]:
-    """How deep each request goes: to its exit, of which the last counts once for each step.
+    """Depth of each request: its exit, of which the last counts once for each step.
 
     Shapes: ``exits`` (N,), ``steps`` (N,), returns (N,).
     """
@@ -60,18 +62,47 @@ def _with_predictions(trace: Trace, exits: NDArray[np.int64], last: int, rho: fl
     """The requests with predictions of their depth."""
     if trace.predicted_depth is not None:
         raise InputError(
-            "predict_depth: the trace has a column predicted_depth, so that --predict-depth would change nothing; "
-            "leave it out"
+            f"predict_depth: expected no column predicted_depth in {trace.source or 'the trace'}, as it is to be "
+            "drawn; leave out one of the two"
         )
     depths, most = (exits, last) if trace.steps is None else (trace.steps, int(trace.steps.max()))
-    return replace(trace, predicted_depth=predict(depths, rho, seed, "predicted_depth", low=1, high=most))
+    prediction = parse_prediction(rho, "predict_depth")
+    return replace(trace, predicted_depth=prediction.draw(stream(seed, PREDICTED_DEPTHS), depths, 1, most))
+
+
+def objectives(slo_s: Objective | None, count: int, seed: int) -> float | NDArray[np.float64] | None:
+    """Objectives of requests in seconds: drawn where they have a distribution."""
+    return slo_s if slo_s is None or isinstance(slo_s, float | int) else slo_s.draw(stream(seed, SLOS), count)
+
+
+def _with_objectives(trace: Trace, slo_s: Objective | None, seed: int) -> Trace:
+    """The requests with objectives of their own, where these are drawn."""
+    if slo_s is None:
+        if trace.slo_s is None:
+            raise InputError(
+                "slo: expected a latency objective (SLO), or a trace with a column slo_s, found neither; state e.g. "
+                "200ms"
+            )
+        return trace
+    if trace.slo_s is not None:
+        raise InputError(
+            f"slo: expected no column slo_s in {trace.source or 'the trace'} beside an objective; leave out one of the "
+            "two"
+        )
+    found = objectives(slo_s, len(trace), seed)
+    if isinstance(found, np.ndarray):
+        return replace(trace, slo_s=found)
+    assert found is not None
+    if not 0 < found < math.inf:
+        raise InputError(f"slo: expected a positive number of seconds, found {found:g}; write e.g. 0.2")
+    return trace
 
 
 def prepare(
     trace: Trace,
     rates: Sequence[float],
     *,
-    slo_s: float | None = None,
+    slo_s: Objective | None = None,
     seed: int = 0,
     threshold: Threshold | Sequence[Threshold] | None = None,
     predict_depth: float | None = None,
@@ -87,13 +118,13 @@ def prepare(
         Requests.
     rates : sequence of float
         The network's exit rates.
-    slo_s : float, optional
-        Latency objective in seconds of all requests, where the trace has none of its own.
+    slo_s : float, Distribution or Shares, optional
+        Latency objective in seconds of all requests, or the distribution of their own ones, where the trace has none.
     seed : int
-        For exits that are drawn.
+        For exits, objectives and predictions that are drawn.
     threshold : Threshold or sequence of Threshold, optional
         For exits decided by confidence or entropy: one for all, or one for each but the last; by default a confidence
-        of 0.8, the paper's.
+        of 0.8 (Fluid Batching, Section IV).
     predict_depth : float, optional
         Correlation of predictions that are drawn (:func:`.predictions.predict`) with the steps of the trace, or with
         the exits if it has none; it must have no predictions of its own.
@@ -126,12 +157,8 @@ def prepare(
         exits, origin = draw(rates, len(trace), seed), f"exit rates, seed {seed}"
     if predict_depth is not None:
         trace = _with_predictions(trace, exits, last, predict_depth, seed)
-    if trace.slo_s is not None and slo_s is not None:
-        raise InputError("slo: the trace has a column slo_s, so that --slo would change nothing; leave it out")
+    trace = _with_objectives(trace, slo_s, seed)
     if trace.slo_s is not None:
         return Traffic(trace, exits, trace.slo_s, None, origin)
-    if slo_s is None:
-        raise InputError("slo: expected --slo, or a trace with a column slo_s, found neither; add e.g. --slo 200ms")
-    if not 0 < slo_s < math.inf:
-        raise InputError(f"slo: expected a positive number of seconds, found {slo_s:g}; write e.g. 0.2")
+    assert isinstance(slo_s, float | int)
     return Traffic(trace, exits, np.broadcast_to(np.float64(slo_s), len(trace)), slo_s, origin)

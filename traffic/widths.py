@@ -1,4 +1,4 @@
-"""Draws the widths of requests, and the steps that follow from them, where nobody has recorded any.
+"""Widths of requests, and steps that follow from them, drawn where they have not been recorded.
 
 The width of a request is the length of its sequence, or the width at which a slimmable network runs it.  The steps are
 those of a decoder that runs until the output of the request is complete.
@@ -22,26 +22,16 @@ MAX_WIDTH = 10**6
 
 @dataclass(frozen=True, slots=True)
 class LogNormal:
-    """Widths whose logarithm is normal, rounded to whole numbers.
+    """Widths whose logarithm is normal, rounded to whole numbers."""
 
-    Attributes
-    ----------
-    mean, sd : float
-        Mean and standard deviation of the widths before limits and rounding.
-    low, high : float
-        Least and greatest width; others are moved there.
-    multiple : float
-        Widths are then rounded up to multiples of this whole number, as texts are padded.
-    """
-
-    mean: float
+    mean: float  # mean and standard deviation of the widths before limits and rounding
     sd: float
-    low: float = 1.0
+    low: float = 1.0  # least and greatest width; others are moved there
     high: float = float(MAX_WIDTH)
-    multiple: float = 1.0
+    multiple: float = 1.0  # widths are then rounded up to multiples of this whole number, as texts are padded
 
     def draw(self, random: np.random.Generator, count: int) -> NDArray[np.float64]:
-        """Draw so many widths."""
+        """Draw widths."""
         spread = math.log1p((self.sd / self.mean) ** 2)  # variance of the logarithm
         drawn = np.exp(math.log(self.mean) - spread / 2 + math.sqrt(spread) * random.standard_normal(count))
         whole = np.clip(np.rint(drawn), self.low, self.high)
@@ -53,19 +43,12 @@ class Follow:
     """Steps of a decoder that follow from the width n: ratio n (1 + relative N) + absolute N', rounded.
 
     N and N' are independent standard normal numbers.
-
-    Attributes
-    ----------
-    ratio, relative, absolute : float
-        See the formula.
-    high : float
-        Most steps; there is at least one.
     """
 
     ratio: float = 1.0
     relative: float = 0.0
     absolute: float = 0.0
-    high: float = float(MAX_WIDTH)
+    high: float = float(MAX_WIDTH)  # most steps; there is at least one
 
     def draw(self, random: np.random.Generator, widths: NDArray[np.float64]) -> NDArray[np.int64]:
         """Draw the steps of requests of these widths."""

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..columns import ColumnOptions
 from ..options import (
-    CONSTRAINT,
     AsJson,
-    ColumnOptions,
     PictureOptions,
     Policy,
-    PredictDepth,
     TableFolder,
     Threads,
+    objective,
+    objective_record,
     option,
 )
 from ..render import drawn, facts, fail, percent, progress, quantity, show, table
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
 
 def command(
     directory: TableFolder,
-    slo: Annotated[str, option(CONSTRAINT.format("Latency objective"), "DISTRIBUTION")],
     require: Annotated[list[str], option("What must hold, e.g. 'violation_rate <= 1 %'. Repeatable.", "REQUIREMENT")],
     policy: Policy = "fluid",
-    predict_depth: PredictDepth = None,
     *,
     columns: ColumnOptions,
     seeds: Annotated[int, option("Independent runs at each rate.", min=2, max=1000)] = 5,
@@ -56,15 +54,13 @@ def command(
     from ...studies.capacity import find_capacity
 
     picture.check()
-    required = [parse_requirement(text, "--require") for text in require]
-    asked = columns.columns(slo)
-    slo_s = asked.slo_s and asked.slo_s.single
+    required = [parse_requirement(text) for text in require]
     settings: dict[str, Any] = {
-        "slo_s": slo_s,
-        "columns": asked if slo_s is None else replace(asked, slo_s=None),
+        "slo_s": objective(columns.slo),
+        "columns": columns.columns("slo", "predict_depth"),
         "seeds": seeds,
         "requests": requests,
-        "predict_depth": predict_depth,
+        "predict_depth": columns.predict_depth,
         "max_requests": max_requests,
         "low_per_s": low,
         "high_per_s": high,
@@ -73,8 +69,8 @@ def command(
     with progress("rates") as report:
         found = find_capacity(directory, policy, required, **settings, progress=report)
     picture.write(lambda: draw_capacity(found, required))
-    stated = vars(columns) | {"slo": slo if slo_s is None else None, "predict_depth": predict_depth}
-    record = {"design": directory, "policy": policy, "slo_s": slo_s, **stated}
+    stated = vars(columns) | objective_record(columns.slo)
+    record = {"design": directory, "policy": policy, **stated}
     record |= {"requirements": [item.text for item in required], **asdict(found)}
     record["probes"] = [asdict(probe) | {"estimates": _estimates(required, probe)} for probe in found.probes]
     if as_json or found.kept_per_s is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ..options import AsJson, Force, Policies, PredictDepth, Slo, argument, duration, option, written
+from ..options import AsJson, Force, Policies, PredictDepth, Slo, argument, objective, option, written
 from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def command(
         )
     requests = None
     if trace is not None:
-        requests = Requests(trace=trace, slo_s=duration(slo, "--slo"), seed=seed or 0, predict_depth=predict_depth)
+        requests = Requests(trace=trace, slo_s=objective(slo), seed=seed or 0, predict_depth=predict_depth)
     report = make_report(directories, requests, specs)
     if trace is not None and not report.designs:
         raise InputError("--trace: would change nothing without a design; add a design's folder or leave it out")

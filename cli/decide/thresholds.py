@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from ..options import AsJson, PictureOptions, SimulationOptions, TableFolder, option
+from ..options import AsJson, PictureOptions, SimulationOptions, TableFolder, objective_record, option
 from ..render import facts, ms, percent, progress, show, table
 
 
@@ -39,7 +39,7 @@ def command(
         "trace": requests.trace,
         "samples": requests.samples,
         "policy": simulated.policy,
-        "slo_s": requests.slo_s,
+        **objective_record(simulated.slo),
         "seed": requests.seed,
         "requests": found.requests,
         "measure": found.measure,

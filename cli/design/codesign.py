@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from ..options import AsJson, Force, SimulationOptions, Threads, written
+from ..options import AsJson, Force, SimulationOptions, Threads, objective_record, written
 from ..render import facts, ms, percent, progress, show, table
 from .problem import NetworkName, PlatformName, Space
 
@@ -45,7 +45,7 @@ def command(
         "platform": problem.platform.name,
         "trace": requests.trace,
         "policy": simulated.policy,
-        "slo_s": requests.slo_s,
+        **objective_record(simulated.slo),
         "rounds": [item.tile._asdict() | _figures(item) for item in found.rounds],
         "settled": found.settled,
         "chosen": found.rounds.index(found.chosen) + 1,

@@ -21,8 +21,8 @@ from ..options import (
     Threshold,
     TimelineFile,
     TraceFile,
-    duration,
     names,
+    objective,
 )
 from ..render import facts, ms, note, outcomes, progress, show
 from ..serve.serve_sim import record_of, text_of
@@ -67,9 +67,9 @@ def command(
     for output, other in ((requests, timeline), (timeline, requests)):
         if output is not None:
             check_free(output, picture.force, apart=[*sources, other])
-    required = [parse_requirement(text, "--require") for text in require or []]
+    required = [parse_requirement(text) for text in require or []]
     levels = None if threshold is None else parse_thresholds(threshold, "--threshold")
-    slo_s = duration(slo, "--slo")
+    slo_s = objective(slo)
     table = read_measured(directory)
     with progress("samples answered alone") as report:
         network = RealNetwork(model, inputs, names(exits), threads, report)
@@ -87,7 +87,7 @@ def command(
     record = {
         "model": model, "design": directory, "trace": trace, "machine": machine(), "runtime": network.runtime,
         "answers_wrong": done.answers_wrong, "late_mean_s": done.late_mean_s, "late_p99_s": done.late_p99_s,
-        **record_of(found, policy, slo_s), **({"requirements": found.requirements} if required else {}),
+        **record_of(found, policy, slo), **({"requirements": found.requirements} if required else {}),
     }  # fmt: skip
     about = {
         "machine": f"{machine()}; {network.runs_on}",

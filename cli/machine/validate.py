@@ -17,9 +17,9 @@ from ..options import (
     PictureOptions,
     Slo,
     StageThreads,
-    duration,
     names,
     numbers,
+    objective,
     option,
     written,
 )
@@ -74,16 +74,17 @@ def command(
     with progress("runs") as report:
         found = validate_simulator(
             network, list(dict.fromkeys(policy or DEFAULT_POLICIES)), numbers(loads, "--loads", float, "0.3,0.6"),
-            repeats=repeats, requests=requests, within=within, b_max=b_max, slo_s=duration(slo, "--slo"), seed=seed,
+            repeats=repeats, requests=requests, within=within, b_max=b_max, slo_s=objective(slo), seed=seed,
             progress=report,
         )  # fmt: skip
     picture.write(lambda: draw_validation(found))
     wrong = sum(trial.answers_wrong for trial in found.trials)
     rates = ", ".join(f"{rate:.1f} /s" for rate in found.rates_per_s)
+    shared = str(slo) if found.slo_s is None else ms(found.slo_s)
     about = {
         "machine": f"{machine()}; {network.runs_on}",
         "network": network.name,
-        "traffic": f"{repeats} x {requests:,} requests at {rates}; SLO {ms(found.slo_s)}",
+        "traffic": f"{repeats} x {requests:,} requests at {rates}; SLO {shared}",
         "answers": "all as the network alone gives" if not wrong else f"{wrong:,} are wrong",
     }
     rows = []

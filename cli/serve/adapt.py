@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..options import AsJson, Seed, Slo, TraceFile, argument, duration, option
+from ..options import AsJson, Seed, Slo, TraceFile, argument, duration, objective, option
 from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def command(
     from ...traffic import read_trace
 
     found = serve_adaptively(
-        plan, read_trace(trace), samples, policy, window=window, slo_s=duration(slo, "--slo"), seed=seed,
+        plan, read_trace(trace), samples, policy, window=window, slo_s=objective(slo), seed=seed,
         from_s=duration(start, "--from"), then_samples=then_samples, then_times=then_times,
     )  # fmt: skip
     latency_s = found.served.finish_s - found.arrival_s

@@ -20,6 +20,7 @@ from ..options import (
     Threshold,
     TimelineFile,
     duration,
+    objective_record,
     option,
 )
 from ..render import bounds, facts, megabytes, ms, note, outcomes, percent, progress, quantity, show, table
@@ -56,7 +57,7 @@ def command(
     for output, other in ((requests, timeline), (timeline, requests)):
         if output is not None:
             check_free(output, picture.force, apart=[*sources, other])
-    required = [parse_requirement(text, "--require") for text in require or []]
+    required = [parse_requirement(text) for text in require or []]
     levels = None if threshold is None else parse_thresholds(threshold, "--threshold")
     with progress("reading and replaying") as report:
         found = serve(
@@ -70,7 +71,7 @@ def command(
         write_requests(replay, requests, replace=picture.force)
     picture.write(lambda: draw_replay(replay, simulated.policy))
     record = {
-        "design": directory, "trace": served.trace, **record_of(found, simulated.policy, served.slo_s),
+        "design": directory, "trace": served.trace, **record_of(found, simulated.policy, simulated.slo),
         **({"requirements": judged} if judged else {}),
     }  # fmt: skip
     text = list(text_of(found, simulated.policy))
@@ -83,7 +84,7 @@ def command(
         raise typer.Exit(1)
 
 
-def record_of(found: ServeResult, policy: str, slo_s: float | None) -> dict[str, object]:
+def record_of(found: ServeResult, policy: str, slo: str | None) -> dict[str, object]:
     """What is printed as JSON of requests that were served."""
     replay = found.replay
     return {
@@ -91,7 +92,7 @@ def record_of(found: ServeResult, policy: str, slo_s: float | None) -> dict[str,
         "exits_from": replay.traffic.origin,
         "network": replay.table.network,
         "platform": replay.table.platform,
-        "slo_s": slo_s,
+        **objective_record(slo),
         **asdict(found.summary),
         "unavoidable_violations": found.unavoidable_violations,
     }

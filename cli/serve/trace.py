@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import CONSTRAINT, PREDICT, AsJson, ColumnOptions, Force, Output, argument, duration, flat, option
+from ..columns import ColumnOptions
+from ..options import AsJson, Force, Output, argument, duration, flat, option
 from ..render import facts, show
 from . import trace_import
 
@@ -170,23 +171,21 @@ def add(
     trace: Annotated[Path, argument("The trace to add columns to.", "FILE")],
     *,
     drawn: ColumnOptions,
-    predict_depth: Annotated[float | None, option(PREDICT.format("steps or exits"), "RHO")] = None,
-    slo: Annotated[str | None, option(CONSTRAINT.format("Latency objective"), "DISTRIBUTION")] = None,
     seed: Annotated[int, option("Same seed, same columns.")] = 0,
     made: TraceOutput,
 ) -> None:
-    """Write a trace with widths, steps, predictions or constraints.
+    """Write a trace with columns that are drawn.
 
     Each column is drawn independently of all else that is drawn with the seed.
     """
     from ...formats import InputError
     from ...traffic import read_trace
-    from ...traffic.additions import Columns, add_columns
+    from ...traffic.additions import add_columns
 
-    columns = drawn.columns(slo)
-    if columns == Columns() and predict_depth is None:
+    columns = drawn.columns()
+    if not columns:
         raise InputError("add: expected at least one column to draw, found none; add e.g. --width")
-    made.write("add", lambda: add_columns(read_trace(trace), seed, columns, predict_depth=predict_depth), seed, [trace])
+    made.write("add", lambda: add_columns(read_trace(trace), seed, columns), seed, [trace])
 
 
 for _command in (poisson, gamma, mmpp, cameras, daily, offline, merge, rescale, add):

@@ -14,7 +14,7 @@ from ...models import load_network
 from ...platforms import load_platform
 from ...platforms.by_stage import StagedDevice
 from ...serving import find_policy, simulate, summarise
-from ...serving.metrics import Replay
+from ...serving.outcome import Replay
 from ...tables.latency import LatencyTable
 from ...traffic import Traffic, offline, prepare
 from ...traffic.additions import add_columns, parse_columns

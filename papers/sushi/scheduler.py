@@ -12,8 +12,8 @@ from ...serving import Replay, Summary, find_policy, simulate, summarise
 from ...serving.subnets import SubNetSummary
 from ...tables.latency import LatencyTable
 from ...traffic import Trace, Traffic, prepare
-from ...traffic.additions import Columns, add_columns
-from ...traffic.constraints import Constraint
+from ...traffic.additions import add_columns
+from ...traffic.distributions import Distribution
 from ..lab import Lab, row
 from ..rows import NEAR, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
@@ -65,10 +65,10 @@ def with_constraints(table: LatencyTable, trace: Trace, seed: int, slack: float 
     """Queries whose constraints can be met with nothing resident: accuracies of the SubNets, and their times."""
     accuracies = [net.accuracy or 0.0 for net in table.subnets or []]
     empty_s = times_of(table)[0]
-    columns = Columns(
-        min_accuracy=Constraint("uniform", (min(accuracies), max(accuracies))),
-        slo_s=Constraint("uniform", (slack * float(empty_s.min()), slack * float(empty_s.max()))),
-    )
+    columns = {
+        "min_accuracy": Distribution("uniform", (min(accuracies), max(accuracies))),
+        "slo": Distribution("uniform", (slack * float(empty_s.min()), slack * float(empty_s.max()))),
+    }
     return prepare(add_columns(trace, seed, columns), [1.0])
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...serving.event_loop import PREEMPTS
-from ...serving.metrics import Runs
+from ...serving.outcome import Runs
 from ..canvas import COLOURS, canvas, durations, round_places
 from .markup import element, shortened
 

@@ -107,9 +107,10 @@ class Report:
 
     def record(self) -> dict[str, Any]:
         """Content of ``--json``."""
+        slo_s = self.requests and self.requests.slo_s
         return {
             "trace": self.requests and self.requests.file,
-            "slo_s": self.requests and self.requests.slo_s,
+            "slo_s": slo_s if isinstance(slo_s, float) else None,
             "designs": [item.record() for item in self.designs],
             "comparisons": [
                 {"folder": item.name, "scenario_sha256": item.found.scenario_sha256} for item in self.comparisons

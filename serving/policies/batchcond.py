@@ -26,7 +26,7 @@ BY_DEPTH, BOTH, OPTIMAL, BY_WIDTH, PAD = range(5)
 
 
 def check(settings: NDArray[np.float64], table: LatencyTable, trace: Trace, b_max: int) -> list[str]:
-    """What is wrong with the parameters (see :data:`.interface.Check`)."""
+    """Faults of the parameters (see :data:`.interface.Check`)."""
     faults, reorganise = check_window(settings, table, trace, b_max), int(settings[REORGANISE])
     if table.widths is None and reorganise in (OPTIMAL, BY_WIDTH):
         faults.append(f"reorganise={REORGANISED[reorganise]}: expected a latency table with widths, found none")
@@ -98,7 +98,7 @@ def decide(view, data):
     those that stay are gathered into a smaller batch, if that takes less time than to carry the others along
     (Equation 1).
 
-    Source: paper 002, Section III; the timeout as in AdaptB, the patience is ours.  Not work-conserving.
+    Source: BatchCond, Section III; the timeout as in AdaptB, the patience is ours.  Not work-conserving.
 
     ``similar``
         ``depth`` or ``width``: the prediction by which a window is sorted; ``off``: batches in order of arrival.
@@ -110,7 +110,7 @@ def decide(view, data):
         ``depth``; ``both``, in depth and, where the table has widths, in width; ``optimal``, which is both with the
         sub-batches that take the least time in place of Algorithm 1; ``width``; or ``off``: pad.
     ``lookahead``
-        How many stages Equation (1) looks at, as if nobody left on the way; 1 in the paper.
+        Number of stages that Equation (1) looks at, as if no sample left on the way; 1 in the paper.
     ``predictor``
         Time to predict a request, before its batch starts.
     ``timeout``

@@ -1,4 +1,4 @@
-"""What policies expect of samples that they know little of: the width of a batch, where it ends, how long it takes.
+"""Estimates of policies about samples: the width of a batch, the stage at which it ends, the time that it takes.
 
 A batch is padded to its widest sample, and runs until its longest has left.  Where nothing is known (``view.variants``
 is 1, ``view.steps`` is 1), policies do not ask: to hand ``data`` on costs a count of references for each array.

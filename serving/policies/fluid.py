@@ -28,7 +28,7 @@ def decide(view, data):
     A backfilling batch runs up to the exit where the preempted one stands, without
     preemption of its own, and merges with it; then the criterion is evaluated anew.
 
-    Source: paper 000, Algorithm 1, Equations (3) and (4).  Work-conserving.  Its
+    Source: Fluid Batching, Algorithm 1, Equations (3) and (4).  Work-conserving.  Its
     parameters <B_max, T_SLO> are the engine's and the requests'.  ``similar``, ``window`` and ``patience`` let alike
     requests in together, as BatchCond does; three more are for ablation:
 

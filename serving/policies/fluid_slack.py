@@ -20,7 +20,7 @@ def whole_s(view, latency_s, size):
 
 @compiled(inline="always")
 def count_missing(view, data, known, end_s):
-    """How many at the head of the queue have their deadline before a time; of the first ``known`` it is known."""
+    """Number of requests at the head of the queue that are due before a time; of the first ``known`` it is known."""
     missing = known
     while missing < view.waiting and data.requests[data.queue[view.first + missing]].due_s < end_s:
         missing += 1
@@ -29,10 +29,10 @@ def count_missing(view, data, known, end_s):
 
 @compiled(inline="always")
 def count_in_time(view, data, late, size):
-    """How many that wait would be in time if so many were launched now, nobody exited early and nobody came.
+    """Number of waiting requests in time if ``size`` were launched now and no sample exited early or arrived.
 
-    The others follow in batches, each as large as the deadline of its first allows;
-    those whose turn comes too late are left out.
+    The others follow in batches, each as large as the due time of its first request allows;
+    requests whose turn comes too late are left out.
     """
     latency_s = data.latency_s
     last = min(view.waiting, late + HORIZON * view.b_max)
@@ -82,7 +82,7 @@ def decide(view, data):
     Those that will be in time enter first; late requests have the places left over.
     So that late requests do not starve, and neither does a preempted batch,
     there are turns: when the last launch in order of arrival was longer ago than the
-    patience, which shrinks once more than B_max are late, nobody backfills, and the
+    patience, which shrinks once more than B_max are late, no request backfills, and the
     next launch takes the B_max oldest.
 
     Source: our own (``docs/fluid-slack.md``, with the proofs).  Work-conserving.

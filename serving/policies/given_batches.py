@@ -5,7 +5,7 @@ from .interface import Policy, compile_policy, go_on, launch
 
 @compile_policy
 def decide(view, data):
-    """Take as many requests as the first of them says by its predicted depth, and ask again after every stage."""
+    """Take the number of requests that the predicted depth of the first one states, and ask again after every stage."""
     if view.depth > 0:
         return go_on(1)
     return launch(min(int(data.requests[data.queue[view.first]].predicted_depth), view.waiting), 1)

@@ -1,4 +1,4 @@
-"""What a scheduling policy sees, what it may decide, and how its parameters are written.
+"""Interface of scheduling policies: what they see, what they may decide, and how their parameters are written.
 
 A policy decides with one function ``decide(view, data)``, which the event loop calls
 whenever a lane of the device could do something else:
@@ -32,19 +32,20 @@ from numpy.typing import NDArray
 
 from ...formats import InputError, parse_duration, read_number
 from ...jit import compiled
+from ...traffic.request_columns import REQUEST_COLUMNS
 
 if TYPE_CHECKING:
     from ...tables.latency import LatencyTable
     from ...traffic.trace import Trace
 
+CARRIED = tuple(column for column in REQUEST_COLUMNS if column.carried)
+"""Columns of requests that policies read: ``width``, ``predicted_depth``, ``predicted_width``, ``min_accuracy``."""
+
 REQUEST = np.dtype(
     [
         ("arrival_s", "f8"),
         ("due_s", "f8"),  # arrival plus SLO
-        ("predicted_depth", "f8"),  # exit, or steps of the last stage, that a predictor expects
-        ("predicted_width", "f8"),  # width that a predictor expects
-        ("width", "f8"),  # e.g. length of a sequence
-        ("min_accuracy", "f8"),  # that it asks for
+        *((column.name, "f8") for column in CARRIED),  # what the request states; 0 where it does not
         ("start_s", "f8"),  # entry into the device; infinite until then
         ("finish_s", "f8"),  # return; infinite until then
         ("stalled_s", "f8"),  # time spent preempted
@@ -55,12 +56,17 @@ REQUEST = np.dtype(
     ],
     align=True,
 )
-"""A request: what is known of it on arrival, and what has happened to it so far."""
+"""A request: what is known of it on arrival, and what has happened to it so far.
+
+Of the columns of :data:`CARRIED`, ``width`` is e.g. the length of a sequence, ``predicted_width`` and
+``predicted_depth`` are the width, and the exit or the steps of the last stage, that a predictor expects, and
+``min_accuracy`` is the accuracy that the request asks for.
+"""
 
 VARIANT = np.dtype(
     [
         ("width", "f8"),  # largest that it serves; infinite if the network has one width
-        ("accuracy", "f8"),  # of its SubNet; NaN if nobody has measured it
+        ("accuracy", "f8"),  # of its SubNet; NaN if it is not known
         ("subnet", "i8"),  # counted from 0
         ("state", "i8"),  # of the device, counted from 0
         ("overlap", "f8"),  # inner product of the vectors of its SubNet and of what its state keeps on chip
@@ -96,7 +102,7 @@ LANE = np.dtype(
 
 
 class LaneView(NamedTuple):
-    """What a policy sees when it is asked for a lane.
+    """View of the lane for which a policy is asked.
 
     Attributes
     ----------
@@ -117,7 +123,7 @@ class LaneView(NamedTuple):
     waiting : int
         Requests in the queue.
     head_arrival_s, head_due_s : float
-        Arrival and deadline of the first in the queue; infinity if none waits.
+        Arrival of the first in the queue, and the time at which it is due (arrival plus SLO); infinity if none waits.
     depth : int
         Batches on the lane: 0 when it is idle.
     in_flight : int
@@ -125,7 +131,7 @@ class LaneView(NamedTuple):
     admitted : int
         Samples that the batches on the lane began with, those included that have exited since.
     deadline_s : float
-        Earliest deadline of the samples on the lane; infinity if it is idle.
+        Earliest time at which a sample on the lane is due; infinity if it is idle.
     size : int
         Samples of the top batch.
     places : int
@@ -206,7 +212,7 @@ class Data(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What a lane does next.
+    """Next step of a lane.
 
     Attributes
     ----------
@@ -221,7 +227,7 @@ class Decision(NamedTuple):
         If nothing is admitted and the lane is idle: when to be asked again, unless a request arrives earlier.
     compact : bool
         Whether the batch on top of the lane gives up the places of samples that have exited, and the device gathers
-        the others: now, before anybody is admitted, and at the exits that it or a new batch passes in this run.  At
+        the others: now, before a request is admitted, and at the exits that it or a new batch passes in this run.  At
         the exit that ends the run the policy is asked again.  Else those places run on as padding.
     variant : int
         Which variant of the network a new batch runs, or which table of times: one for each state of a cache, say.
@@ -312,7 +318,7 @@ class Policy:
     work_conserving : bool
         Whether it claims to run whenever a request waits.
     memory, memory_by_subnet : int
-        Numbers that it keeps from call to call, in ``data.memory``: so many, and behind them so many for each SubNet.
+        How many numbers it keeps from call to call in ``data.memory``, and how many more for each SubNet behind them.
     thresholds : bool
         Whether it sets the exits' thresholds while it runs; the traffic must then have confidences.
     chooses_variants : bool
@@ -367,8 +373,8 @@ def duration(name: str, shares: Mapping[str, float] | None = None) -> ReadParame
             return 0.0 if text == "0" else parse_duration(text, f"policy: {name}")
         if slo_s is None:
             raise InputError(
-                f"policy: {name}={text} is a share of the SLO, and there is not one for all requests; give --slo, or a "
-                f"duration, e.g. {name}=20ms"
+                f"policy: {name}={text} is a share of the SLO, and there is not one for all requests; give one (slo), "
+                f"or a duration, e.g. {name}=20ms"
             )
         return letters[text] * slo_s
 
@@ -376,7 +382,7 @@ def duration(name: str, shares: Mapping[str, float] | None = None) -> ReadParame
 
 
 timeout = duration("timeout", {"S": 0.05, "M": 0.45, "L": 0.95})
-"""Reader of the parameter ``timeout``: a duration, or a letter for a share of the SLO (paper 000, Section IV)."""
+"""Reader of the parameter ``timeout``: a duration, or a letter for a share of the SLO (Fluid Batching, Section IV)."""
 
 
 def choice(name: str, *options: str) -> ReadParameter:

@@ -10,13 +10,13 @@ def decide(view, data):
 
     Every request: those on the NPU, those just admitted, and the one to be admitted.
 
-    A request's slack is its SLO less what it has waited so far and less the
-    single-sample times of the whole network of all that would be on the NPU: a
+    A request's slack is its SLO less the time that it has waited and less the time
+    of all samples that would be on the NPU, one after the other through the whole network: a
     batch is estimated as batch size times one sample.  The batch is full when
     B_max were admitted; that some of them exited is not seen.  Batches merge where they meet.
 
-    Source: Choi, Kim, Rhu, Lazy Batching, HPCA 2021, as paper 000 describes its
-    baseline (iv), Section IV.  No parameters.  Work-conserving.
+    Source: Choi, Kim, Rhu, Lazy Batching, HPCA 2021, as Fluid Batching
+    describes its baseline (iv), Section IV.  No parameters.  Work-conserving.
     """
     room = min(view.waiting, view.b_max - view.admitted)
     if view.depth == 0:

@@ -11,13 +11,13 @@ TIMEOUT, TAU_B = 0, 1  # places in settings
 def decide(view, data):
     """Launch when B_max wait or the oldest has waited for the timeout; begin beside a batch that has become small.
 
-    A batch runs to the end with who has not exited. With several lanes the next batch may begin
+    A batch runs to the end; samples that exit leave it. With several lanes the next batch may begin
     once stage 1 of this one has left fewer than tau_b samples; at most two batches are in flight.
 
-    The last number of its memory is the variant of the network that new batches run, which whoever adapts the
-    exits changes (:mod:`fluidb.serving.adaptation`).
+    The last number of its memory is the variant of the network that new batches run; the adaptation of exits
+    changes it (:mod:`fluidb.serving.adaptation`).
 
-    Source: paper 001, Sections 4.2 and 7.8.  The timeout is ours: the paper's batches are always full.  Not
+    Source: PAME, Sections 4.2 and 7.8.  The timeout is ours: the paper's batches are always full.  Not
     work-conserving.
 
     ``timeout``

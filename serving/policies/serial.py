@@ -7,7 +7,7 @@ from .interface import Policy, compile_policy, go_on, launch
 def decide(view, data):
     """Take the oldest request when idle and run it until it exits.
 
-    Source: paper 000, Section IV, baseline (i).  No parameters.  Work-conserving.
+    Source: Fluid Batching, Section IV, baseline (i).  No parameters.  Work-conserving.
     """
     return launch(1, view.segments) if view.depth == 0 else go_on(view.segments)
 

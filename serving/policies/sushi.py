@@ -110,7 +110,7 @@ def decide(view, data):
     the more accurate, or the faster, is taken, then the first.  After Q requests
     the buffer keeps the SubGraph that is nearest to the average of their SubNets.
 
-    Source: paper 003, Section 3.3; the paper has no queue.  Work-conserving.
+    Source: SUSHI, Section 3.3; the paper has no queue.  Work-conserving.
 
     ``mode``
         ``accuracy`` (STRICT_ACCURACY): the fastest SubNet that is as accurate as the request asks, else the most
@@ -178,7 +178,7 @@ def _whole(name: str, least: int, **words: int) -> ReadParameter:
 
 
 def check(settings: NDArray[np.float64], table: LatencyTable, trace: Trace, b_max: int) -> list[str]:
-    """What is wrong with the parameters (see :data:`.interface.Check`)."""
+    """Faults of the parameters (see :data:`.interface.Check`)."""
     del b_max  # requests are served one by one
     faults = []
     subnets, states = table.subnets or [], table.states or []
@@ -198,7 +198,7 @@ def check(settings: NDArray[np.float64], table: LatencyTable, trace: Trace, b_ma
     elif settings[MODE] == ACCURACY and trace.min_accuracy is None:
         faults.append(
             f"{trace.source or 'trace'}: expected the column min_accuracy, which mode=accuracy keeps to, found none; "
-            "draw it with `fluidb trace add --min-accuracy`"
+            "draw it (min_accuracy)"
         )
     by_vectors = settings[GRAPH] == FOLLOW and settings[DISTANCE] == L2 and len(states) > 1
     if by_vectors and (table.reuse is None or table.reuse.overlap is None):

@@ -1,7 +1,7 @@
 """A window: the first requests of the queue, sorted by a prediction, so that batches are made of alike ones (SimBatch).
 
-Source: paper 002, Section III-A.  When a window is filled again is ours; ``docs/policies.md`` says it, and proves how
-long anybody waits.
+Source: BatchCond, Section III-A.  The rule by which a window is filled again is ours; ``docs/policies.md`` states it,
+and proves a bound on the wait of every request.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ PARAMETERS = (
     Parameter("window", "512", at_least("window", 1.0, whole=True)),
     Parameter("patience", "4", at_least("patience", 0.0, whole=True)),
 )
-"""By what requests are alike; how many are sorted together; how often in a row a window is filled again."""
+"""The prediction by which requests are alike; most that are sorted together; refills of a window in a row."""
 
 
 def check_window(settings: NDArray[np.float64], table: LatencyTable, trace: Trace, b_max: int) -> list[str]:
-    """What is wrong with these parameters (see :data:`.interface.Check`)."""
+    """Faults of these parameters (see :data:`.interface.Check`)."""
     similar, size, faults = settings[SIMILAR], settings[WINDOW], []
     if size < b_max and similar != OFF:
         faults.append(f"window: expected at least {b_max}, the largest batch, found {size:g}")
     if similar == DEPTH and trace.predicted_depth is None:
         faults.append(
-            "similar=depth: expected a trace with predicted_depth, found none; draw it, e.g. --predict-depth 0.7"
+            "similar=depth: expected a trace with predicted_depth, found none; draw it (predict_depth), e.g. 0.7"
         )
     if similar == WIDTH and trace.predicted_width is None and trace.width is None:
         faults.append(
@@ -65,7 +65,7 @@ def fill_window(view, data):
 
 @compiled()
 def count_alike(view, data, wanted):
-    """How many of those wanted from the head of the queue may be launched; they are then alike.
+    """Number of those wanted from the head of the queue that may be launched; they are then alike.
 
     If fewer than are wanted are left of the window, it is filled again from the queue.  But when that has happened as
     often in a row as the patience, those that are left go first.

@@ -286,8 +286,8 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
         ["nowhere: expected the folder of a design", "fluidb dse NETWORK BOARD -o DIR"],
     ),
     "trace that is none": (["serve-sim", "DESIGN", "--trace", "no.csv", "--slo", "1s"], ["no.csv", "no such file"]),
-    "objective without a unit": (["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "200"], ["--slo", "no unit"]),
-    "no objective": (["serve-sim", "DESIGN", "--trace", "t.csv"], ["--slo 200ms"]),
+    "objective without a unit": (["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "200"], ["slo", "no unit"]),
+    "no objective": (["serve-sim", "DESIGN", "--trace", "t.csv"], ["slo: expected a latency objective"]),
     "unknown policy": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--policy", "x"],
         ["known: serial, adaptb, lazy, fluid, fluid-slack, pame, batchcond, sushi, or path/to/file.py:NAME"],

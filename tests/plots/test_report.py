@@ -506,7 +506,7 @@ def test_a_comparison_with_its_intervals(fluidb: Run, tmp_path):
         (["tiny", "--force", "--policy", "fluid"], "--policy: would change nothing without --trace"),
         (["tiny", "--force", "--predict-depth", "0.5"], "--predict-depth: would change nothing without --trace"),
         (["tiny", "--force", "--trace", "no.csv", "--slo", "1ms"], "no.csv: expected a trace"),
-        (["tiny", "--force", "--trace", "t.csv"], "slo: expected --slo"),
+        (["tiny", "--force", "--trace", "t.csv"], "slo: expected a latency objective (SLO)"),
         (["tiny", "--force", "--trace", "t.csv", *(["--policy", "fluid"] * 2)], "--policy: expected at most 7"),
         (["none", "--force"], "none: expected the folder of a design"),
         (["broken", "--force"], "broken/compare.json: no JSON"),

@@ -175,9 +175,9 @@ def test_objectives_of_the_trace_are_each_request_s_own():
     table, exits = table_of([[1.0, 1.5]]), np.array([1, 1])
     found = simulate(table, traffic_of(trace_of([0.0, 5.0], [0.5, 2.0]), exits), find_policy("fluid"))
     assert found.violated.tolist() == [True, False]
-    with pytest.raises(InputError, match="slo: expected --slo, or a trace with a column slo_s"):
+    with pytest.raises(InputError, match=r"slo: expected a latency objective \(SLO\), or a trace with a column slo_s"):
         simulate(table, traffic_of(trace_of([0.0, 5.0]), exits), find_policy("fluid"))
-    with pytest.raises(InputError, match="--slo would change nothing"):
+    with pytest.raises(InputError, match="slo: expected no column slo_s in the trace beside an objective"):
         simulate(table, traffic_of(trace_of([0.0, 5.0], 1.0), exits, 9.0), find_policy("fluid"))
 
 

@@ -80,7 +80,7 @@ def test_what_a_table_does_not_state_has_no_figure():
     assert [found.hit_ratio, found.off_chip_bytes, found.off_chip_energy_j] == [None] * 3
     for name in ("hit_ratio", "off_chip", "off_chip_energy"):
         bound = {"hit_ratio": "50 %", "off_chip": "1MB", "off_chip_energy": "1mJ"}[name]
-        with pytest.raises(InputError, match=f'requirement: "{name} <= {bound}": expected a latency table that states'):
+        with pytest.raises(InputError, match=f'require: "{name} <= {bound}": expected a latency table that states'):
             judge(parse_requirement(f"{name} <= {bound}"), summarise(served("sushi", bare)))
 
 
@@ -128,5 +128,5 @@ def test_the_commands_print_them(fluidb: Run, tmp_path):
     write_table(two_subnets(), tmp_path / "d" / "latency.json")
     refused = lines(fluidb(*command, "--require", "off_chip <= 5MB"))
     assert refused == [
-        'fluidb: requirement: "off_chip <= 5MB": expected a latency table that states off-chip bytes, found none'
+        'fluidb: require: "off_chip <= 5MB": expected a latency table that states off-chip bytes, found none'
     ]

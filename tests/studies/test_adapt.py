@@ -57,7 +57,7 @@ def test_the_record_names_units_and_every_change(folder: Path) -> None:
         (["--policy", "pame:b_max=4,timeout=0"], "--policy: b_max: expected 16, the batch that the exits were chosen"),
         (["--samples", "plan/samples.npz"], "expected answers at 12 exits, the candidates of resnet101 and its end"),
         (["--slo", "1s", "--from", "1s", "--then-times", "plan/exits.json"], "exits.json"),
-        ([], "timeout=S is a share of the SLO, and there is not one for all requests; give --slo, or a duration"),
+        ([], "timeout=S is a share of the SLO, and there is not one for all requests; give one (slo), or a duration"),
     ],
 )
 def test_a_fault_is_one_line(folder: Path, options: list[str], part: str) -> None:

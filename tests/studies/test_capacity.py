@@ -294,7 +294,7 @@ def test_capacity_on_the_command_line(fluidb: Run, tmp_path: Path, tiny_design: 
     assert "none up to 100 /s, the highest rate searched" in done.stdout
 
     similar = [*common, "--require", "mean <= 1s", "--high", 100, "--policy", "batchcond:similar=depth"]
-    assert "draw it, e.g. --predict-depth 0.7" in fluidb(*similar).stderr
+    assert "draw it (predict_depth), e.g. 0.7" in fluidb(*similar).stderr
     assert json.loads(fluidb(*similar, "--predict-depth", 0.7, "--json").stdout)["predict_depth"] == 0.7
 
     done = fluidb("capacity", "nowhere", "--slo", "1s", "--require", "mean <= 1")
@@ -348,7 +348,7 @@ def test_an_objective_that_all_share_is_one_however_it_is_written(fluidb: Run, t
         (["--width", "shares:1=1", "--steps", "ratio=1"], "steps: expected a network whose last stage repeats, found"),
         (["--min-accuracy", "0.5"], "min_accuracy: expected a table with SubNets, found one network alone"),
         (["--predict-width", "0.5"], "predict_width: expected widths to predict, found none"),
-        (["--width", "shares:1"], '--width: expected key=number, found "1"'),
+        (["--width", "shares:1"], 'width: expected key=number, found "1"'),
     ],
 )
 def test_columns_that_change_nothing_are_refused(fluidb: Run, tiny_design: Path, options, fault) -> None:

@@ -476,7 +476,7 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     "seed twice": ([("[3, 1, 2]", "[3, 1, 3]")], "seeds: expected every seed once, found 3 twice"),
     "baseline": ([('baseline = "one', 'baseline = "two')], "baseline: expected the name of a contender (one by one,"),
     "contender twice": ([('name = "fluid"', 'name = "waits"')], 'contenders: expected every name once, found "waits"'),
-    "policy": ([('"serial"', '"cereal"')], 'contenders[0] ("one by one").policy: unknown policy "cereal"'),
+    "policy": ([('"serial"', '"cereal"')], 'contenders[0] ("one by one").policy: policy: unknown policy "cereal"'),
     "parameter": ([("timeout=M", "timeout=X")], 'contenders[1] ("waits").policy: policy: timeout'),
     "letter": ([('"serial"', '"serial:timeout=M"')], 'contenders[0] ("one by one").policy: policy: unknown parameter'),
     "policy file": ([('"serial"', '"no.py:mine"')], 'contenders[0] ("one by one").policy: policy: '),

@@ -212,7 +212,11 @@ FAULTS = {
     "accuracy above 1": ("uniform:0.4,1.0", "uniform:0.4,70", "min_accuracy: expected values from 0 to 1, found 70"),
     "accuracy of one network": ('"nets"', '"one"', "cases[0].min_accuracy: expected a table with SubNets, found one"),
     "accuracy on a board": (TABLE, BOARD, "cases[0].min_accuracy: expected a table with SubNets, found one"),
-    "accuracy twice": ("rates = [0.3]", 'trace = "q.csv"', "cases[0]: min_accuracy: expected no such column in "),
+    "accuracy twice": (
+        "rates = [0.3]",
+        'trace = "q.csv"',
+        "cases[0]: min_accuracy: expected no column min_acc",
+    ),
     "steps of no width": ("rates", 'steps = "ratio=1"\nrates', "cases[0]: steps: expected widths, which steps follow"),
     "steps of each stage": ("rates", f"{BOTH}\nrates", "cases[0].steps: expected a network whose last stage repeats"),
     "width of one width": ("rates", f"{WIDTH}\nrates", "cases[0].width: expected a table with widths, or steps"),

@@ -131,7 +131,7 @@ def test_faults_of_the_commands(fluidb: Run, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
     assert fluidb(*generate, "--count", 20, "--values", 4).returncode == 0
     (line,) = lines(fluidb("samples", "show", "log.npz", "--count", 5))
-    assert "--count: expected 1 to 4, the principal values of an answer, found 5" in line
+    assert "count: expected 1 to 4, the principal values of an answer, found 5" in line
 
 
 def test_a_picture_of_samples_is_the_same_twice(fluidb: Run, tmp_path: Path) -> None:

@@ -49,7 +49,8 @@ def test_a_sample_leaves_where_its_entropy_is_at_most_the_threshold():
         found = prepare(trace, RATES, slo_s=1.0, threshold=threshold)
         assert (found.exits.tolist(), found.origin) == (exits, origin)
     with pytest.raises(
-        InputError, match="threshold: expected one of entropies from 0 to 25 nats, as none is usual; give --threshold"
+        InputError,
+        match="threshold: expected one of entropies from 0 to 25 nats, as none is usual; give some",
     ):
         prepare(trace, RATES, slo_s=1.0)
     with pytest.raises(InputError, match="threshold: expected entropies from 0 to 25 nats, found never, 26"):

@@ -14,7 +14,7 @@ from fluidb.formats import InputError
 from fluidb.traffic import Trace, parse_thresholds, poisson, prepare, read_trace, write_trace
 from fluidb.traffic import trace as traces
 from fluidb.traffic.exits import chosen_thresholds, decide, draw
-from fluidb.traffic.trace import MORE_COLUMNS
+from fluidb.traffic.request_columns import REQUEST_COLUMNS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,7 +37,7 @@ def read_text(tmp_path, text: str) -> Trace:
 )
 def test_what_was_written_is_read_back(tmp_path_factory, arrivals, exits, confidences, slos, answers, seed):
     count, rng = len(arrivals), np.random.default_rng(seed)
-    more = [name for name in MORE_COLUMNS if exits and name not in ("slo_s", "steps")]
+    more = [item.name for item in REQUEST_COLUMNS if exits and item.name not in ("slo_s", "steps")]
     own: dict[str, Any] = {name: rng.random(count) for name in more}
     trace = Trace(
         rng.permutation(10**6)[:count],

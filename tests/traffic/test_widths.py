@@ -9,14 +9,20 @@ import pytest
 from builders import Run, lines
 from fluidb.formats import InputError
 from fluidb.traffic import Trace, offline, prepare, read_trace, write_trace
-from fluidb.traffic.additions import Columns, add_columns
-from fluidb.traffic.predictions import predict
+from fluidb.traffic.additions import add_columns, parse_columns
+from fluidb.traffic.predictions import parse_prediction
 from fluidb.traffic.randomness import PREDICTED_DEPTHS, STEPS, WIDTHS, stream
 from fluidb.traffic.widths import parse_steps, parse_widths
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 COUNT = 40_000
+
+
+def predict(actual: np.ndarray, rho: float, seed: int, low: float, high: float) -> np.ndarray:
+    return parse_prediction(rho, "predict_depth").draw(stream(seed, PREDICTED_DEPTHS), actual, low, high)
+
+
 TEXTS = "lognormal:mean=39,sd=19,low=16,high=128,multiple=8"
 
 
@@ -66,7 +72,7 @@ def test_streams_are_independent_and_follow_their_seed():
 def test_a_prediction_removes_the_share_of_the_variance_that_the_paper_measured(rho, ratio):
     """Table IV: 2x for the early-exit network, 1.2x for the slimmable one; the rest of the formula is 1/(1 - rho^2)."""
     depth = np.clip(np.rint(np.random.default_rng(0).normal(9, 3.5, COUNT)), 1, 17)
-    found = predict(depth, rho, 0, "predicted_depth", 1, 17)
+    found = predict(depth, rho, 0, 1, 17)
     left = np.mean([part.var() for part in np.split(depth[np.argsort(found, kind="stable")], COUNT // 100)])
     assert depth.var() / left == pytest.approx(ratio, rel=0.04)
 
@@ -79,7 +85,7 @@ def test_a_prediction_removes_the_share_of_the_variance_that_the_paper_measured(
 )
 def test_a_prediction_is_the_formula_and_stays_within_its_limits(depths, rho, seed):
     actual = np.array(depths)
-    found = predict(actual, rho, seed, "predicted_depth", 1, 9)
+    found = predict(actual, rho, seed, 1, 9)
     assert set(found) <= set(range(1, 10))
     if rho == 0:
         assert set(found) == {round(float(np.mean(depths)))}
@@ -91,9 +97,9 @@ def test_a_prediction_is_the_formula_and_stays_within_its_limits(depths, rho, se
 
 def test_predictors_that_lie():
     depth = np.arange(1, 18)
-    assert predict(depth, 1, 0, "predicted_depth", 1, 17).tolist() == depth.tolist()
-    assert predict(depth, -1, 0, "predicted_depth", 1, 17).tolist() == depth[::-1].tolist()
-    assert set(predict(depth, 0, 0, "predicted_depth", 1, 17)) == {9.0}
+    assert predict(depth, 1, 0, 1, 17).tolist() == depth.tolist()
+    assert predict(depth, -1, 0, 1, 17).tolist() == depth[::-1].tolist()
+    assert set(predict(depth, 0, 0, 1, 17)) == {9.0}
 
 
 @pytest.mark.parametrize(
@@ -121,10 +127,8 @@ def test_a_distribution_that_is_none(text, fault):
 
 def test_a_correlation_out_of_range():
     for rho in (1.5, math.nan, 0.001):
-        with pytest.raises(
-            InputError, match=rf"predicted_width: expected a correlation from -1 to 1, .* found {rho:g}"
-        ):
-            predict(np.array([1]), rho, 0, "predicted_width", 1, 2)
+        with pytest.raises(InputError, match=rf"predict_width: expected a correlation from -1 to 1, .* found {rho:g}"):
+            parse_prediction(rho, "predict_width")
 
 
 def test_columns_are_added_and_read_back(fluidb: Run, tmp_path):
@@ -140,11 +144,11 @@ def test_columns_are_added_and_read_back(fluidb: Run, tmp_path):
     assert np.array_equal(found.width, parse_widths("lognormal:mean=33,sd=10,high=100").draw(stream(7, WIDTHS), 50))
     assert np.array_equal(found.steps, follow.draw(stream(7, STEPS), found.width))
     low, high = found.steps.min(), found.steps.max()
-    assert np.array_equal(found.predicted_depth, predict(found.steps, 0.9, 7, "predicted_depth", low, high))
+    assert np.array_equal(found.predicted_depth, predict(found.steps, 0.9, 7, low, high))
     assert np.array_equal(found.predicted_width, found.width.min() + found.width.max() - found.width)
     twice = lines(fluidb("trace", "add", "out.csv", "--width", "shares:3=1", "--steps", "ratio=1", "-o", "again.csv"))
     assert twice == [
-        f"fluidb: {name}: expected no such column in out.csv, as it is to be drawn; leave out one of the two"
+        f"fluidb: {name}: expected no column {name} in out.csv, as it is to be drawn; leave out one of the two"
         for name in ("width", "steps")
     ]
     (nothing,) = lines(fluidb("trace", "add", "out.csv", "-o", "again.csv"))
@@ -153,21 +157,21 @@ def test_columns_are_added_and_read_back(fluidb: Run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("columns", "predict_depth", "fault"),
+    ("columns", "fault"),
     [
-        (Columns(steps=parse_steps("ratio=1")), None, "steps: expected widths, which steps follow from, found none"),
-        (Columns(), 0.5, "predict_depth: expected a column exit or steps in the trace to predict, found neither"),
-        (Columns(predict_width=0.5), None, "predict_width: expected widths to predict, found none"),
+        ({"steps": "ratio=1"}, "steps: expected widths, which steps follow from, found none"),
+        ({"predict_depth": 0.5}, "predict_depth: expected a column exit or steps to predict, found neither"),
+        ({"predict_width": 0.5}, "predict_width: expected widths to predict, found none"),
     ],
 )
-def test_what_a_column_follows_from_must_be_there(columns, predict_depth, fault):
+def test_what_a_column_follows_from_must_be_there(columns, fault):
     with pytest.raises(InputError, match=fault):
-        add_columns(offline(3), 0, columns, predict_depth=predict_depth)
+        add_columns(offline(3), 0, parse_columns(**columns))
 
 
 def test_no_columns_leave_a_trace_as_it_is():
     trace = offline(3)
-    assert add_columns(trace, 0, Columns()) is trace
+    assert add_columns(trace, 0, parse_columns()) is trace
 
 
 def test_predictions_follow_the_exit_wherever_it_comes_from():
@@ -179,9 +183,9 @@ def test_predictions_follow_the_exit_wherever_it_comes_from():
     for trace in traces:
         for rho in (1.0, 0.6):
             served = prepare(trace, rates, slo_s=1.0, seed=3, predict_depth=rho)
-            expected = predict(served.exits, rho, 3, "predicted_depth", 1, 3)
+            expected = predict(served.exits, rho, 3, 1, 3)
             assert served.trace.predicted_depth is not None
             assert np.array_equal(served.trace.predicted_depth, expected)
             assert np.array_equal(served.exits, prepare(trace, rates, slo_s=1.0, seed=3).exits)
-    with pytest.raises(InputError, match="has a column predicted_depth, so that --predict-depth would change nothing"):
+    with pytest.raises(InputError, match="predict_depth: expected no column predicted_depth in the trace"):
         prepare(served.trace, rates, slo_s=1.0, predict_depth=0.5)

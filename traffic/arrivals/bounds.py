@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import InputError
-from ..trace import MAX_ARRIVAL_S, Trace
+from ..times import MAX_ARRIVAL_S
+from ..trace import Trace
 
 RATES_PER_S = (1e-9, 1e9)
 """A rate outside of these bounds was meant in another unit."""

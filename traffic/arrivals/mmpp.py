@@ -6,7 +6,8 @@ import numpy as np
 
 from ...formats import InputError
 from ..randomness import MMPP, stream
-from ..trace import MAX_ARRIVAL_S, Trace
+from ..times import MAX_ARRIVAL_S
+from ..trace import Trace
 from .bounds import check_count, check_range, check_rate, trace_of
 from .draws import integral, pass_through
 

@@ -1,4 +1,4 @@
-"""Everybody waits from the beginning: the Offline scenario of MLPerf Inference (Reddi et al., ISCA 2020)."""
+"""All requests wait from the beginning: the Offline scenario of MLPerf Inference (Reddi et al., ISCA 2020)."""
 
 from __future__ import annotations
 

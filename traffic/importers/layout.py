@@ -14,65 +14,41 @@ from ...formats import InputError
 from ..columns import Column, Parsed, collect, repeated
 from ..reading import EXIT, REQUEST_ID
 from ..rows import Source, Tally, more
-from ..times import ISO, UNITS, Times, expected, join, read_times, subtract, to_seconds
-from ..trace import MAX_ARRIVAL_S, Trace
+from ..times import ISO, MAX_ARRIVAL_S, UNITS, Times, expected, join, read_times, subtract, to_seconds
+from ..trace import Trace
 
 MAX_GAP_S = 1e8
 """Three years; a longer gap comes from a zero among dates, or from a wrong unit."""
 
 _How = tuple[str, Callable[[Sequence[str]], Parsed]]
-"""What the values of a column must be, and the function that reads them."""
+"""Form of the values of a column, for faults, and the function that reads them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The meaning of a file's columns.
+    """The meaning of a file's columns."""
 
-    Attributes
-    ----------
-    arrival : str
-        Column with the time of arrival, or of the end if there is a duration,
-        or since the arrival before if there are intervals.
-    unit : str
-        Unit of all times in the file, a key of ``times.UNITS``; or ``times.ISO``.
-    duration : str, optional
-        Column with a duration that ends at ``arrival``.
-    identity, slo, exit : str, optional
-        Columns with a whole number that names the request, with its latency
-        objective (in seconds where the unit is ``times.ISO``), and with the
-        exit, from 1, at which it leaves.
-    intervals : bool
-        Whether ``arrival`` holds intervals, in whole units.
-    """
-
+    # column with the time of arrival, or of the end if there is a duration, or since the arrival before if there are
+    # intervals
     arrival: str
-    unit: str
-    duration: str | None = None
+    unit: str  # unit of all times in the file, a key of ``times.UNITS``; or ``times.ISO``
+    duration: str | None = None  # column with a duration that ends at ``arrival``
+    # columns with a whole number that names the request, with its latency objective (in seconds where the unit is
+    # ``times.ISO``), and with the exit, from 1, at which it leaves
     identity: str | None = None
     slo: str | None = None
     exit: str | None = None
-    intervals: bool = False
+    intervals: bool = False  # whether ``arrival`` holds intervals, in whole units
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The requests of a file, in its order.
+    """The requests of a file, in its order."""
 
-    Attributes
-    ----------
-    times : (N,) ndarray of int64 or float64
-        Arrivals on the file's own clock, in nanoseconds or seconds.
-    stamped : bool
-        Whether that clock is the calendar, which then starts in 1970.
-    lines : (N,) ndarray of int64, optional
-        The line of each.
-    known : dict of str to (N,) ndarray
-        Ids, exits and objectives, as far as the file has them, by their names in :class:`Trace`.
-    """
-
-    times: Times
-    stamped: bool = False
-    lines: NDArray[np.int64] | None = None
+    times: Times  # (N,): arrivals on the file's own clock, in nanoseconds or seconds
+    stamped: bool = False  # whether that clock is the calendar, which then starts in 1970
+    lines: NDArray[np.int64] | None = None  # (N,): the line of each
+    # ids, exits and objectives, as far as the file has them, by their names in :class:`Trace`
     known: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 

@@ -1,14 +1,18 @@
-"""Constraints that are drawn for each request."""
+"""Columns that are drawn for each request, from their declarations."""
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
-from builders import Run, lines
-from fluidb.formats import InputError
-from fluidb.traffic import poisson, read_trace, write_trace
+from builders import Run, lines, table_of
+from fluidb.formats import InputError, write_table
+from fluidb.traffic import poisson, prepare, read_trace, write_trace
 from fluidb.traffic.additions import add_columns, parse_columns
-from fluidb.traffic.constraints import parse_accuracies, parse_slos
+from fluidb.traffic.request_columns import REQUEST_COLUMNS, parse_slo
+
+parse_accuracies = next(column.read for column in REQUEST_COLUMNS if column.key == "min_accuracy")
 
 
 def test_each_distribution_stays_within_its_values():
@@ -70,9 +74,9 @@ def test_streams_are_their_own_and_other_columns_stay():
         (parse_accuracies, "shares:0.5=0.4,0.7=0.5", "expected shares that sum to 1, found a sum of 0.9"),
         (parse_accuracies, "shares:0.5=0.4,70=0.6", "expected values from 0 to 1, found 70"),
         (parse_accuracies, "shares:0.5", 'expected key=number, found "0.5"'),
-        (parse_slos, "shares:20=1", "no unit"),
-        (parse_slos, "20", "no unit"),
-        (parse_slos, "list:20ms,0", "expected values from 1e-12"),
+        (parse_slo, "shares:20=1", "no unit"),
+        (parse_slo, "20", "no unit"),
+        (parse_slo, "list:20ms,0", "expected values from 1e-12"),
     ],
 )
 def test_a_distribution_that_is_none(parse, text, expected):
@@ -96,7 +100,7 @@ def test_the_command_writes_columns_that_are_read_back(fluidb: Run, tmp_path):
     assert found.slo_s is not None
     assert set(found.slo_s.tolist()) == {0.02}
     assert lines(fluidb("trace", "add", "c.csv", "--slo", "20ms", "-o", "n.csv")) == [
-        "fluidb: slo_s: expected no such column in c.csv, as it is to be drawn; leave out one of the two"
+        "fluidb: slo: expected no column slo_s in c.csv, as it is to be drawn; leave out one of the two"
     ]
 
 
@@ -107,3 +111,25 @@ def test_a_column_with_no_accuracy_is_refused_by_row(fluidb: Run, tmp_path, valu
     (found,) = lines(fluidb("trace", "rescale", "t.csv", "--rate", 1, "-o", "n.csv"))
     assert "row 2 (line 3): min_accuracy: expected an accuracy from 0 to 1" in found
     assert not (tmp_path / "n.csv").exists()
+
+
+def test_an_objective_is_read_and_drawn_alike_everywhere(fluidb: Run, tmp_path):
+    trace = poisson(10.0, 50, 1)
+    write_trace(trace, tmp_path / "t.csv")
+    (tmp_path / "d").mkdir()
+    write_table(table_of([[0.1, 0.15]]), tmp_path / "d" / "latency.json")
+    added = add_columns(trace, 3, parse_columns(slo="uniform:100ms,300ms"))
+    assert added.slo_s is not None
+    served = prepare(trace, [1.0], slo_s=parse_slo("uniform:100ms,300ms"), seed=3)
+    assert (served.slo_s.tolist(), served.objective_s) == (added.slo_s.tolist(), None)
+    write_trace(added, tmp_path / "a.csv")
+    serve = ["serve-sim", "d", "--seed", 3, "--json"]
+    drawn = json.loads(fluidb(*serve, "--trace", "t.csv", "--slo", "uniform:100ms,300ms").stdout)
+    stated = json.loads(fluidb(*serve, "--trace", "a.csv").stdout)
+    assert (drawn.pop("slo"), stated.pop("slo")) == ("uniform:100ms,300ms", None)
+    assert drawn == stated | {"trace": "t.csv"}
+    texts = {lines(fluidb("trace", "add", "t.csv", "--slo", "uniform:1ms", "-o", "n.csv"))[0]}
+    texts |= {lines(fluidb(*serve, "--trace", "t.csv", "--slo", "uniform:1ms"))[0]}
+    texts |= {lines(fluidb("capacity", "d", "--require", "p99 <= 1s", "--slo", "uniform:1ms"))[0]}
+    (fault,) = texts
+    assert "slo: expected uniform:LOW,HIGH, normal:" in fault
