@@ -144,6 +144,12 @@ class FunctionAddress(WrapperAddressProtocol):
         return self.types
 
 
+def compile_for(signature: Any, function: Any) -> None:
+    """Compile a function for a signature and for no other."""
+    function.compile(signature)
+    function.disable_compile()
+
+
 def compiled(signature: Any = None, **options: Any) -> Callable[[Any], Any]:
     """A decorator that compiles a function: it runs without the interpreter's lock, and ours are kept on disk.
 
@@ -157,8 +163,7 @@ def compiled(signature: Any = None, **options: Any) -> Callable[[Any], Any]:
             if Path(function.__code__.co_filename).resolve() in sources():
                 made._cache = FunctionCache(function)  # type: ignore[attr-defined]  # noqa: SLF001
             if signature is not None:
-                made.compile(signature)
-                made.disable_compile()
+                compile_for(signature, made)
         return made
 
     return decorate
