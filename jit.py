@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numba
@@ -38,6 +39,7 @@ SOURCES = (
 )
 """Every file with a compiled function."""
 
+COMPILING = Lock()
 DIGEST = hashlib.sha256
 DIGEST_BYTES = DIGEST().digest_size
 
@@ -145,9 +147,11 @@ class FunctionAddress(WrapperAddressProtocol):
 
 
 def compile_for(signature: Any, function: Any) -> None:
-    """Compile a function for a signature and for no other."""
-    function.compile(signature)
-    function.disable_compile()
+    """Compile a function for a signature and for no other, once, whichever threads ask for it."""
+    with COMPILING:
+        if not function.signatures:
+            function.compile(signature)
+            function.disable_compile()
 
 
 def compiled(signature: Any = None, **options: Any) -> Callable[[Any], Any]:
