@@ -1,4 +1,6 @@
 # `make demo` and `make test` need Python 3.11 or newer and nothing else.
+# Python compiles the modules that it imports; pip would compile all of numba, matplotlib and torch
+export PIP_NO_COMPILE := 1
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -6,25 +8,27 @@ PEERS_VENV ?= .venv-peers
 DEMO ?= demo
 CHROMIUM ?= chromium
 PICTURES := build/pictures
-# pytest and hypothesis give tests their arguments
-UNTYPED := --allow-untyped-defs --allow-incomplete-defs --allow-untyped-calls --allow-untyped-decorators
-
 # tests that call the kernels, the event loop and the policies themselves
 COMPILED := tests/dse/npu/test_kernels.py tests/dse/partition/test_partition_kernels.py tests/dse/subgraphs tests/serving/test_bound.py \
   tests/serving/test_contract.py
 
 .PHONY: demo test check bench bench-compare coverage reproduce real-device docs pictures clean
 
-# the environment, made once and again when the project's requirements change
-$(VENV)/ready: pyproject.toml
+# what a user installs: the package and its dependencies, again when pyproject.toml changes
+$(VENV)/user: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fluidb needs Python 3.11 or newer, found " + sys.version.split()[0] + "; try make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+# to that, the extras and the tools of developers; pip knows groups since 25.1
+$(VENV)/ready: $(VENV)/user
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[cluster,onnx,plot,runtime]' --group dev
+	$(BIN)/python -m pip install --quiet 'fluidb[cluster,onnx,plot,runtime]' --group dev
 	@touch $@
 
 # the main job on shipped inputs: search, tables, trace, simulation
-demo: $(VENV)/ready
+demo: $(VENV)/user
 	rm -rf $(DEMO) && mkdir -p $(DEMO)
 	$(BIN)/fluidb dse resnet50 zc706 -o $(DEMO)/r50-zc706
 	@echo
@@ -36,11 +40,11 @@ demo: $(VENV)/ready
 	@echo
 	$(BIN)/fluidb serve-sim $(DEMO)/r50-zc706 --trace $(DEMO)/t.csv --policy fluid --slo 200ms --requests $(DEMO)/requests.csv
 
-# the suite, and once more as plain Python what runs compiled code, so that coverage sees its lines; the tests of a file
-# go to one worker, so that what they share, say a browser or a cluster, is made once
+# the suite, and once more as plain Python what runs compiled code; the tests of a file go to one worker, so that what
+# they share, say a browser or a cluster, is made once.  COVER=1: with the lines that no test runs, at most 5 %
 test: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder --cov --cov-report= --cov-fail-under=0
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --cov --cov-append --cov-report=term $(COMPILED)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(if $(COVER),--cov --cov-report= --cov-fail-under=0)
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 $(if $(COVER),--cov --cov-append --cov-report=term) $(COMPILED)
 
 # what CI checks beside the tests
 check: $(VENV)/ready
@@ -48,8 +52,7 @@ check: $(VENV)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	rm -rf build/typed && mkdir -p build/typed && ln -s "$(CURDIR)" build/typed/fluidb  # mypy sees no editable install
-	MYPYPATH=build/typed $(BIN)/python -m mypy
-	MYPYPATH=build/typed:benchmarks:$(shell find tests -type d ! -name __pycache__ | paste -sd: -) $(BIN)/python -m mypy --explicit-package-bases $(UNTYPED) tests benchmarks
+	MYPYPATH=build/typed:benchmarks:$(shell find tests -type d ! -name __pycache__ | paste -sd: -) $(BIN)/python -m mypy
 
 # ours against C, NumPy, Python, SimPy: ten minutes; README and docs/performance.md get the tables.  SMOKE=1: everything
 # once, small, nothing written; OUT=run.json: only that file; REQUESTS=N: the longest trace; PEERS=1: other tools too

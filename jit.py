@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numba
@@ -38,6 +39,7 @@ SOURCES = (
 )
 """Every file with a compiled function."""
 
+COMPILING = Lock()
 DIGEST = hashlib.sha256
 DIGEST_BYTES = DIGEST().digest_size
 
@@ -132,6 +134,14 @@ class FunctionAddress(WrapperAddressProtocol):
         return self.types
 
 
+def compile_for(signature: Any, function: Any) -> None:
+    """Compile a function for a signature and for no other, once, whichever threads ask for it."""
+    with COMPILING:
+        if not function.signatures:
+            function.compile(signature)
+            function.disable_compile()
+
+
 def compiled(signature: Any = None, **options: Any) -> Callable[[Any], Any]:
     """A decorator that compiles a function: it runs without the interpreter's lock, and ours are kept on disk.
 
@@ -145,8 +155,7 @@ def compiled(signature: Any = None, **options: Any) -> Callable[[Any], Any]:
             if Path(function.__code__.co_filename).resolve() in sources():
                 made._cache = FunctionCache(function)  # type: ignore[attr-defined]  # noqa: SLF001
             if signature is not None:
-                made.compile(signature)
-                made.disable_compile()
+                compile_for(signature, made)
         return made
 
     return decorate

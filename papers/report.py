@@ -1,4 +1,4 @@
-"""The folder of results: for each item a CSV, a JSON and a picture, and a page that shows them all."""
+"""The folder of results: for each item a CSV and a picture, and a page that shows them all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -24,7 +24,7 @@ from .rows import NEAR, Claim, Item, Row
 SCHEMA = "fluidb.reproduce-output/1"
 PAGE = "README.md"
 KEPT = ".kept"
-"""Folder of kept designs and runs, for a reproduction that was interrupted."""
+"""Folder of kept designs and runs, for a reproduction that was interrupted, and of the items that the page shows."""
 
 
 def versions(lab: Lab) -> dict[str, str]:
@@ -80,31 +80,42 @@ def _ours(folder: Path) -> bool:
         return False
     if (page := folder / PAGE).is_file():
         return read_text(page).partition("\n")[0] in [paper.title for paper in PAPERS]
-    written = [f"{name}{kind}" for paper in PAPERS for name in paper.items for kind in (".json", ".csv", ".svg")]
+    written = [f"{name}{kind}" for paper in PAPERS for name in paper.items for kind in (".csv", ".svg")]
     known = {KEPT, *(paper.folder for paper in PAPERS), *written}
     return all(path.name in known for path in held(folder))
 
 
-def check_results(folder: Path, paper: Paper) -> Path:
-    """Refuse, before any work is done, a folder that is not ours."""
+def check_results(folder: Path, paper: Paper, names: Sequence[str]) -> Path:
+    """Refuse, before any work is done, a folder that is not ours, or whose page would lose other items than these."""
     own = folder / paper.folder
     for place in dict.fromkeys((folder, own)):
         check_resumable(place, "fluidb reproduce", ours=_ours(place))
         make_folder(place)
-    _held(own, paper)  # a damaged item is a fault before any work
+    known = {item.name for item, _ in _held(own, paper)} | set(names)  # a damaged item is a fault before any work
+    lost = [f"{name}.csv" for name in paper.items if name not in known and (own / f"{name}.csv").exists()]
+    if lost:
+        raise InputError(
+            f"{own}: {', '.join(lost)}: expected what the page says of them in {own / KEPT}, found nothing; "
+            f"reproduce {paper.name} as a whole, or into another folder"
+        )
     check_picture(own / "check.svg", replace=False)
     return own
 
 
 def write_results(folder: Path, paper: Paper, items: Iterable[Item], lab: Lab) -> None:
     """Write items as they come, then the page over all that the folder holds."""
+    make_folder(folder / KEPT)
     for item in items:
         record = {"schema": SCHEMA, "made_with": versions(lab), **content(item)}
-        write_file(folder / f"{item.name}.json", json.dumps(record, indent=1, allow_nan=False) + "\n", replace=True)
+        write_file(_record(folder, item.name), json.dumps(record, indent=1, allow_nan=False) + "\n", replace=True)
         write_file(folder / f"{item.name}.csv", _csv(item), replace=True)
         if item.rows:
             save(draw(item, paper.looks), folder / f"{item.name}.svg", replace=True)
     write_file(folder / PAGE, page_text(folder, paper), replace=True)
+
+
+def _record(folder: Path, name: str) -> Path:
+    return folder / KEPT / f"{name}.json"
 
 
 def _read(path: Path) -> tuple[Item, dict[str, str]]:
@@ -122,7 +133,7 @@ def _read(path: Path) -> tuple[Item, dict[str, str]]:
 
 def _held(folder: Path, paper: Paper) -> list[tuple[Item, dict[str, str]]]:
     """All items that a folder holds."""
-    return [_read(folder / f"{name}.json") for name in paper.items if (folder / f"{name}.json").exists()]
+    return [_read(path) for name in paper.items if (path := _record(folder, name)).exists()]
 
 
 def _far(row: Row) -> bool:
@@ -181,7 +192,7 @@ def page_text(folder: Path, paper: Paper) -> str:
     for item in items:
         lines += ["", f"## {item.title}", "", *(f"- {note}" for note in item.notes), ""]
         if item.rows:
-            lines += [f"![{item.title}]({item.name}.svg)", "", f"[CSV]({item.name}.csv), [JSON]({item.name}.json)", ""]
+            lines += [f"![{item.title}]({item.name}.svg)", "", f"[CSV]({item.name}.csv)", ""]
         if item.claims:
             lines += _claims(item.claims)
         printed = [row for row in item.rows if not item.axis or row.x is None]  # the picture shows the others

@@ -17,7 +17,7 @@ from numba.extending import is_jitted
 from numpy.typing import NDArray
 
 from ..formats import InputError
-from ..jit import FunctionAddress
+from ..jit import FunctionAddress, compile_for
 from ..tables.latency import LatencyTable, Segments, SubNetEntry
 from ..traffic.rows import more
 from ..traffic.trace import Trace, write_columns
@@ -227,7 +227,7 @@ def stepper(
     The function raises InputError if the policy breaks its contract.
     """
     decide, loop = _compiled(scheduler.policy.decide)
-    by_address = short and is_jitted(decide) and decide.__module__.startswith(OUR_POLICIES)
+    by_address = short and is_jitted(decide) and _ours(decide)
     policy: Any = FunctionAddress(decide, DECIDE) if by_address else decide
 
     def advance(until_s: float, events: int) -> None:
@@ -372,10 +372,16 @@ def variants_of(table: LatencyTable) -> NDArray[np.void]:
     return found
 
 
+def _ours(decide: Decide) -> bool:
+    return decide.__module__.startswith(OUR_POLICIES)
+
+
 @cache
 def _compiled(decide: Decide) -> tuple[Decide, Any]:
     """A decision and the event loop that runs it: compiled, or as plain Python where numba cannot."""
     if is_jitted(decide):
+        if _ours(decide):
+            compile_for(DECIDE, decide)
         return decide, run_events
     if is_jitted(run_events):
         with suppress(Exception):  # numba raises many kinds

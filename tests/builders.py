@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import importlib
 import json
 import os
@@ -219,6 +220,25 @@ def run_shell(block: str, folder: Path, run: Run = call_fluidb) -> str:
         assert done.returncode == 0, (line, done.stderr)
         printed += done.stdout
     return printed
+
+
+# the results of papers
+
+
+def result_rows(folder: Path, name: str) -> list[dict[str, str]]:
+    """Rows of an item of ``results/``: its figures, or its statements if it has no figures."""
+    with (folder / f"{name}.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def verdicts(folder: Path, name: str) -> list[bool]:
+    """Whether each statement of an item holds: beside figures, statements are on the page only."""
+    found = result_rows(folder, name)
+    if "holds" in found[0]:
+        return [row["holds"] == "True" for row in found]
+    page = (folder / "README.md").read_text()
+    (section,) = [part for part in page.split("\n## ") if f"({name}.csv)" in part]
+    return [said == "holds" for said in re.findall(r"\| (holds|does not hold)[^|]*\|$", section, re.MULTILINE)]
 
 
 # random networks and designs

@@ -245,8 +245,8 @@ def test_a_paper_is_added_as_the_page_says(tmp_path):
     assert "FluidB is faster than SERIAL" in printed
     made = {path.name for path in (tmp_path / "mine" / "toy").iterdir()}
     assert made == {
-        "README.md",
-        *(f"{name}.{kind}" for name in ("throughput", "light") for kind in ("csv", "json", "svg")),
+        *("README.md", ".kept"),
+        *(f"{name}.{kind}" for name in ("throughput", "light") for kind in ("csv", "svg")),
     }
     assert "| throughput | b = 8 | resnet50 on zc706 | 250 GOP/s |" in (tmp_path / "mine/toy/README.md").read_text()
 

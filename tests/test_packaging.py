@@ -65,6 +65,11 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
     with zipfile.ZipFile(wheel) as content:
         held = {name for name in content.namelist() if name.startswith("fluidb/")}
         (metadata,) = (content.read(name).decode() for name in content.namelist() if name.endswith("METADATA"))
+        content.extractall(tmp_path / "site")
+    command = [sys.executable, "-m", "fluidb", "dse", TINY, POCKET]
+    installed = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
+    done = subprocess.run(command, cwd=tmp_path, env=installed, capture_output=True, text=True, check=True)
+    assert "<T_R,T_P,T_C>" in done.stdout
     assert re.findall("^Provides-Extra: (.*)$", metadata, re.MULTILINE) == ["onnx", "plot", "runtime", "cluster"]
     assert "\nAuthor: " in metadata
     packages = [Path(*name.split(".")[1:]) for name in PROJECT["tool"]["setuptools"]["packages"]]

@@ -34,7 +34,7 @@ def command(
     from ...papers.report import KEPT, SCHEMA, check_results, content, versions, write_results
 
     chosen = select(what or [])
-    folders = [None if output is None else check_results(output, paper) for paper, _ in chosen]
+    folders = [None if output is None else check_results(output, paper, names) for paper, names in chosen]
     lab = Lab(None if output is None else output / KEPT, requests, seeds)
     items: list[Item] = []
     total = sum(len(names) for _, names in chosen)

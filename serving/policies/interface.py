@@ -255,8 +255,16 @@ _data = types.NamedTuple((REQUESTS, _i1, _i1, LANES, LATENCY, _f2, VARIANTS, _f1
 DECIDE = types.NamedTuple((_i, _i, _i, _f, types.boolean, _i, _f), Decision)(_view, _data)
 """numba signature of every decision."""
 
-compile_policy = compiled(DECIDE)
-"""Decorator of a policy's function."""
+
+def compile_policy(decide: Decide) -> Decide:
+    """Decorator of a policy's function.
+
+    A user's function is compiled at once, so that a fault shows when its file is loaded; one of ours when a replay
+    first needs it (``replay.py``), since together they take half a minute.
+    """
+    ours = decide.__module__.startswith(f"{__package__}.")
+    made: Decide = compiled(None if ours else DECIDE)(decide)
+    return made
 
 
 @compiled(inline="always")

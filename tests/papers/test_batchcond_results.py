@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import COMPILED, Run
+from builders import COMPILED, Run, result_rows, verdicts
 from fluidb.formats import parse_duration
 from fluidb.papers.batchcond import PAPER, PUBLISHED
 from fluidb.papers.batchcond.benchmarks import (
@@ -41,8 +39,7 @@ COUNT = 700
 
 def kept(name: str) -> dict[tuple[str, str, str], dict[str, str]]:
     """Rows of an item that stand beside the paper's."""
-    with (RESULTS / f"{name}.csv").open() as file:
-        return {(row["quantity"], row["of"], row["at"]): row for row in csv.DictReader(file) if row["paper"]}
+    return {(row["quantity"], row["of"], row["at"]): row for row in result_rows(RESULTS, name) if row["paper"]}
 
 
 @cache
@@ -110,8 +107,7 @@ def test_ten_gains_are_within_a_tenth_of_the_paper_s_and_their_means_within_a_tw
 
 def test_windows_and_small_batches_do_what_the_paper_says():
     for name in ("batchcond_fig8", "batchcond_fig9"):
-        claims = json.loads((RESULTS / f"{name}.json").read_text())["claims"]
-        assert all(claim["holds"] for claim in claims)
+        assert set(verdicts(RESULTS, name)) == {True}
     limited = kept("batchcond_table5")["gain over LazyBatching, b_max = 32", "BatchCond", "early-exit CNN"]
     assert limited["paper"] == str(PUBLISHED["others"]["LazyBatching"]["early-exit CNN"])
     assert abs(float(limited["difference"])) < 15
@@ -127,9 +123,9 @@ def test_the_page_on_alike_inputs_says_what_the_results_say():
     assert f"similar batches alone gain {float(alone['ours']):.2f}x (paper: {alone['paper']}x)" in page
     assert f"reorganisation on top of them {float(on_top['ours']):.2f}x ({on_top['paper']}x)" in page
     rates: dict[tuple[str, str], float] = {}
-    for row in json.loads((RESULTS / "batchcond_npu.json").read_text())["rows"]:
+    for row in result_rows(RESULTS, "batchcond_npu"):
         if row["quantity"] == "throughput":
-            rates[row["of"], row["at"].split(",")[0]] = row["ours"]
+            rates[row["of"], row["at"].split(",")[0]] = float(row["ours"])
     more = {key: f"{100 * (rate / rates['FluidB', key[1]] - 1):.1f}" for key, rate in rates.items()}
     similar, both = ((more[name, "ZC706"], more[name, "ZCU104"]) for name in ("FluidB, similar", "BatchCond"))
     assert f"rises by {similar[0]} % on ZC706 and by {similar[1]} % on ZCU104" in page

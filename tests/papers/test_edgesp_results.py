@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from pathlib import Path
 
 import naive_edgesp
 import numpy as np
 import pytest
+from builders import result_rows
 from fluidb.dse.partition.baselines import Place, run_in_turn
 from fluidb.dse.partition.search import Partitioner
 from fluidb.formats import InputError
@@ -16,40 +15,22 @@ from fluidb.papers.edgesp import PAPER
 from fluidb.papers.edgesp.cluster import NETWORKS, cluster, network, over_devices, places
 from fluidb.papers.lab import Lab
 from fluidb.papers.pictures import draw
-from fluidb.papers.report import page_text
 from fluidb.plots import save
 from fluidb.tables.partition import PartitionOptions
 
 RESULTS = Path(__file__).parents[2] / "results" / "edgesp"
-BASES = {"calibrated", "predicted"}
-
-
-def table(name: str) -> list[dict[str, str]]:
-    with (RESULTS / f"{name}.csv").open() as file:
-        return list(csv.DictReader(file))
-
-
-def test_the_page_is_made_of_the_tables_beside_it():
-    assert page_text(RESULTS, PAPER) == (RESULTS / "README.md").read_text()
-
-
-@pytest.mark.parametrize("name", PAPER.items)
-def test_every_figure_beside_the_paper_s_says_what_it_is_worth(name: str):
-    record = json.loads((RESULTS / f"{name}.json").read_text())
-    assert (RESULTS / f"{name}.svg").exists()
-    assert all(row["basis"] in BASES for row in record["rows"] if row["paper"] is not None)
 
 
 def test_accuracies_that_were_not_chosen_come_out():
     """Section 4.4: 77.9 % on one device within 59 ms, 79 % on six within 24 ms."""
-    found = {(row["of"], row["at"]): float(row["ours"]) for row in table("edgesp_fig7") if row["paper"]}
+    found = {(row["of"], row["at"]): float(row["ours"]) for row in result_rows(RESULTS, "edgesp_fig7") if row["paper"]}
     assert found["one device", "within 59 ms"] == pytest.approx(77.9, abs=0.15)
     assert found["6 devices", "within 24 ms"] == pytest.approx(79.0, abs=0.15)
 
 
 def test_edgesp_is_below_modnn_and_below_the_servers_from_six_devices_on():
     curves: dict[tuple[str, str], dict[float, float]] = {}
-    for row in table("edgesp_fig5"):
+    for row in result_rows(RESULTS, "edgesp_fig5"):
         curves.setdefault((row["at"], row["of"]), {})[float(row["x"])] = float(row["ours"])
     panels = {at for at, _ in curves}
     assert len(panels) == 8
@@ -99,7 +80,7 @@ def test_rows_that_change_their_device_are_what_preset_b_is_slower_by():
 @pytest.mark.parametrize("name", ["edgesp_fig6", "edgesp_fig7"])
 def test_an_item_comes_out_as_it_is_kept_and_is_drawn(name: str, tmp_path: Path):
     item = PAPER.reproduce(name, Lab())
-    kept = [(row["quantity"], row["of"], row["at"], float(row["ours"])) for row in table(name)]
+    kept = [(row["quantity"], row["of"], row["at"], float(row["ours"])) for row in result_rows(RESULTS, name)]
     found = [(row.quantity, row.of, row.at, row.ours) for row in item.rows]
     assert [row[:3] for row in kept] == [row[:3] for row in found]
     assert [row[3] for row in kept] == pytest.approx([row[3] for row in found], rel=1e-4)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pytest
-from builders import COMPILED, Run
+from builders import COMPILED, Run, result_rows
 from fluidb.papers.lab import Lab
 from fluidb.papers.pame import PAPER
 from fluidb.papers.pictures import draw
@@ -19,8 +18,7 @@ BASES = {"calibrated", "given", "predicted"}
 
 def kept(name: str) -> dict[tuple[str, str, str], dict[str, str]]:
     """Rows of an item that stand beside the paper's."""
-    with (RESULTS / f"{name}.csv").open() as file:
-        return {(row["quantity"], row["of"], row["at"]): row for row in csv.DictReader(file) if row["paper"]}
+    return {(row["quantity"], row["of"], row["at"]): row for row in result_rows(RESULTS, name) if row["paper"]}
 
 
 def test_what_the_reference_computed_comes_out():

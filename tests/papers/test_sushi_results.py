@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import json
 from functools import cache
 from pathlib import Path
 
 import pytest
-from builders import COMPILED, Run
+from builders import COMPILED, Run, result_rows, verdicts
 from fluidb.papers.lab import Lab
 from fluidb.papers.pictures import draw
 from fluidb.papers.rows import Item
@@ -44,24 +42,21 @@ def reduced(name: str) -> Item:
     return PAPER.reproduce(name, REDUCED)
 
 
-def kept(name: str) -> list[dict[str, str]]:
-    with (RESULTS / f"{name}.csv").open() as file:
-        return list(csv.DictReader(file))
-
-
 def test_what_cannot_come_out_stands_first():
     """Above the first item: 21 %, the size of Table 5, the DPU and the CPU."""
     first = (RESULTS / "README.md").read_text().partition("## Table 1")[0]
     for text in ("SUSHI shortens ResNet-50", "the scheduler saves", "faster than a DPU", "faster than a CPU"):
         assert text in first
     for name in NOT_EXPECTED:
-        assert not all(claim["holds"] for claim in json.loads((RESULTS / f"{name}.json").read_text())["claims"])
+        assert not all(verdicts(RESULTS, name))
 
 
 @pytest.mark.parametrize(("of", "band"), BANDS.items())
 def test_bands_of_the_results(of, band):
     name, *key = of
-    (found,) = [float(row["ours"]) for row in kept(name) if [row["quantity"], row["of"], row["at"]] == key]
+    (found,) = [
+        float(row["ours"]) for row in result_rows(RESULTS, name) if [row["quantity"], row["of"], row["at"]] == key
+    ]
     assert band[0] <= found <= band[1]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -51,16 +52,23 @@ def test_contract_of_every_policy(workload, policy, call_s):
     assert np.array_equal(again.finish_s, found.finish_s)
 
 
+@cache
+def plain_decide(policy):
+    """The decision of a policy that stays plain Python: numba, which is asked once, knows no getattr with a default."""
+    compiled = scheduler_named(policy).policy.decide
+
+    def decide(view, data):
+        return getattr(compiled, "py_func", compiled)(view, data)
+
+    return decide
+
+
 @settings(max_examples=50)
 @given(workloads(), st.sampled_from(sorted(POLICIES)))
 def test_compiled_and_plain_python_agree(workload, policy):
     table, trace, exits = workload
     scheduler = scheduler_named(policy)
-
-    def decide(view, data):  # numba knows no getattr with a default: this stays plain Python
-        return getattr(scheduler.policy.decide, "py_func", scheduler.policy.decide)(view, data)
-
-    plain = replace(scheduler, policy=replace(scheduler.policy, decide=decide))
+    plain = replace(scheduler, policy=replace(scheduler.policy, decide=plain_decide(policy)))
     fast, slow = (simulate(table, traffic_of(trace, exits), which) for which in (scheduler, plain))
     assert np.array_equal(fast.finish_s, slow.finish_s)
     assert fast.scheduler_calls == slow.scheduler_calls
