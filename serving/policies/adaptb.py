@@ -1,11 +1,11 @@
 """AdaptB: adaptive batching with a timeout."""
 
-from .interface import Parameter, Policy, compile_policy, go_on, launch, sleep, timeout
+from .interface import Parameter, Policy, compile_lean_policy, go_on, launch, sleep, timeout
 
 TIMEOUT = 0  # place in settings
 
 
-@compile_policy
+@compile_lean_policy
 def decide(view, data):
     """Dispatch when B_max wait or the oldest has waited for the timeout; run to the end with who has not exited.
 

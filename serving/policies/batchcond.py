@@ -12,7 +12,7 @@ from ...jit import compiled
 from ...rules.pad_or_split import ideal_batch_sizes, partition, reorganise_widths, split_pays
 from ...tables.latency import MAX_BATCH
 from .estimates import between_s, expected_end, narrowest
-from .interface import Decision, Parameter, Policy, at_least, choice, compile_policy, duration, sleep, timeout
+from .interface import Decision, Parameter, Policy, at_least, choice, compile_lean_policy, duration, sleep, timeout
 from .window import LEFT, OFF, PARAMETERS, SIMILAR, check_window, count_alike
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def next_batch(view, data):
     return view.now_s
 
 
-@compile_policy
+@compile_lean_policy
 def decide(view, data):
     """Launch batches of alike requests; pad or split them at the input, by width, and at every exit, by depth.
 

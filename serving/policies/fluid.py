@@ -2,7 +2,7 @@
 
 from ...jit import compiled
 from .estimates import between_s, expected_end, fitting
-from .interface import Parameter, Policy, choice, compile_policy, go_on, launch
+from .interface import Parameter, Policy, choice, compile_lean_policy, go_on, launch
 from .window import LEFT, OFF, PARAMETERS, SIMILAR, check_window, count_alike
 
 EXITS, CRITERION, ESTIMATE = range(3, 6)  # places in settings, behind those of the window
@@ -21,7 +21,7 @@ def overhead_s(view, latency_s, variant, end, b_incr, coarse):
     return up_s + batch_s(latency_s, min(variant, view.variant), view.stage, end, view.size + b_incr, coarse)
 
 
-@compile_policy
+@compile_lean_policy
 def decide(view, data):
     """Launch at once with what waits; at each exit backfill the room in the batch if the SLO allows.
 

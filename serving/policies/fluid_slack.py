@@ -5,7 +5,7 @@ import math
 from ...jit import compiled
 from .estimates import between_s
 from .fluid import overhead_s
-from .interface import Decision, Parameter, Policy, at_least, choice, compile_policy, go_on, launch
+from .interface import Decision, Parameter, Policy, at_least, choice, compile_lean_policy, go_on, launch
 
 PATIENCE, LAUNCH = 0, 1  # places in settings
 LATE, TURN_S = 0, 1  # places in memory
@@ -55,7 +55,7 @@ def count_in_time(view, data, late, size):
         end_s += whole_s(view, latency_s, size)
 
 
-@compiled(inline="always")
+@compiled()
 def enter(view, data, late, size, run, end_s):
     """Let requests in: first those that will be in time at ``end_s``, then the oldest of the others."""
     missing = count_missing(view, data, late, end_s)
@@ -72,7 +72,7 @@ def enter(view, data, late, size, run, end_s):
     return Decision(size, missing - others, run, math.inf, True, 0, 0.0)
 
 
-@compile_policy
+@compile_lean_policy
 def decide(view, data):
     """FluidB's launches and backfills, with two changes.
 

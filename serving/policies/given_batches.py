@@ -1,9 +1,9 @@
 """Batches of given sizes, one after the other: how a device is measured (``fluidb measure``)."""
 
-from .interface import Policy, compile_policy, go_on, launch
+from .interface import Policy, compile_lean_policy, go_on, launch
 
 
-@compile_policy
+@compile_lean_policy
 def decide(view, data):
     """Take as many requests as the first of them says by its predicted depth, and ask again after every stage."""
     if view.depth > 0:

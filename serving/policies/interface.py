@@ -252,6 +252,9 @@ DECIDE = types.NamedTuple((_i, _i, _i, _f, types.boolean, _i, _f), Decision)(_vi
 compile_policy = compiled(DECIDE)
 """Decorator of a policy's function."""
 
+compile_lean_policy = compiled(DECIDE, allocates=False)
+"""The same for a policy that makes no array: its decisions take half the time."""
+
 
 @compiled(inline="always")
 def launch(admit: int, run: int) -> Decision:

@@ -1,10 +1,10 @@
 """LAZY: LazyBatching, preemption at every layer without knowledge of exits."""
 
 from .estimates import between_s, expected_end, own_end
-from .interface import Policy, compile_policy, go_on, launch
+from .interface import Policy, compile_lean_policy, go_on, launch
 
 
-@compile_policy
+@compile_lean_policy
 def decide(view, data):
     """At every layer admit waiting requests, one after the other, while every request keeps its slack.
 

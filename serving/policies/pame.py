@@ -2,12 +2,12 @@
 
 import math
 
-from .interface import Decision, Parameter, Policy, at_least, compile_policy, go_on, sleep, timeout
+from .interface import Decision, Parameter, Policy, at_least, compile_lean_policy, go_on, sleep, timeout
 
 TIMEOUT, TAU_B = 0, 1  # places in settings
 
 
-@compile_policy
+@compile_lean_policy
 def decide(view, data):
     """Launch when B_max wait or the oldest has waited for the timeout; begin beside a batch that has become small.
 

@@ -1,9 +1,9 @@
 """SERIAL: one request at a time."""
 
-from .interface import Policy, compile_policy, go_on, launch
+from .interface import Policy, compile_lean_policy, go_on, launch
 
 
-@compile_policy
+@compile_lean_policy
 def decide(view, data):
     """Take the oldest request when idle and run it until it exits.
 

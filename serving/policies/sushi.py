@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...formats import InputError, read_number
 from ...jit import compiled
-from .interface import Decision, Parameter, Policy, choice, compile_policy, go_on
+from .interface import Decision, Parameter, Policy, choice, compile_lean_policy, go_on
 
 if TYPE_CHECKING:
     import numpy as np
@@ -102,7 +102,7 @@ def foresee(view, data, subnets, widths, states):
     return best
 
 
-@compile_policy
+@compile_lean_policy
 def decide(view, data):
     """Serve the requests one by one; choose the SubNet of each, and once in Q requests what the buffer keeps.
 
