@@ -142,7 +142,7 @@ def compile_for(signature: Any, function: Any) -> None:
             function.disable_compile()
 
 
-def compiled(signature: Any = None, **options: Any) -> Callable[[Any], Any]:
+def compiled(signature: Any = None, *, allocates: bool = True, **options: Any) -> Callable[[Any], Any]:
     """A decorator that compiles a function: it runs without the interpreter's lock, and ours are kept on disk.
 
     A user's function is compiled by every process: what it was compiled from may be anything, e.g. a constant of
@@ -150,7 +150,7 @@ def compiled(signature: Any = None, **options: Any) -> Callable[[Any], Any]:
     """
 
     def decorate(function: Any) -> Any:
-        made: Any = njit(nogil=True, **options)(function)
+        made: Any = njit(nogil=True, _nrt=allocates, **options)(function)
         if is_jitted(made):  # not if numba is switched off
             if Path(function.__code__.co_filename).resolve() in sources():
                 made._cache = FunctionCache(function)  # type: ignore[attr-defined]  # noqa: SLF001

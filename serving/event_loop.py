@@ -298,7 +298,7 @@ def slow_each_other(clock, lanes, run_s):
     clock.slowdown = slowdown
 
 
-@compiled(_SIGNATURE)
+@compiled(_SIGNATURE, allocates=False)
 def run_events(decide, work, device, rules, state, record, until_s, events):
     """Replay traffic under a policy for a number of instants; the same call goes on from there.
 

@@ -8,10 +8,12 @@ import sys
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 from builders import COMPILED, FLUIDB, everybody, table_of
 from fluidb import jit
 from fluidb.serving import find_policy, simulate
+from numba.core.errors import NumbaError
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
 
@@ -34,6 +36,12 @@ def test_a_function_that_was_kept_is_not_compiled_again(kept: Path):
     assert again(21) == 42
     assert sum(again.stats.cache_hits.values()) == 1
     assert len(list(kept.iterdir())) == 1
+
+
+def test_a_function_that_makes_no_array_is_compiled_without_counts_of_references():
+    assert jit.compiled("i8(i8)", allocates=False)(double)(21) == 42
+    with pytest.raises(NumbaError, match="NRT required"):
+        jit.compiled("f8(i8)", allocates=False)(lambda n: np.zeros(n).sum())
 
 
 @pytest.mark.parametrize("damage", [lambda raw: b"", lambda raw: raw[:-1], lambda raw: raw[:999] + b"?" + raw[1000:]])

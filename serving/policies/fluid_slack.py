@@ -55,7 +55,7 @@ def count_in_time(view, data, late, size):
         end_s += whole_s(view, latency_s, size)
 
 
-@compiled(inline="always")
+@compiled()
 def enter(view, data, late, size, run, end_s):
     """Let requests in: first those that will be in time at ``end_s``, then the oldest of the others."""
     missing = count_missing(view, data, late, end_s)
