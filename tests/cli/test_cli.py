@@ -36,7 +36,7 @@ from fluidb.cli.app import COMMANDS
 from fluidb.dse import read_design
 from fluidb.formats import InputError
 from fluidb.tables import read_latency
-from fluidb.traffic import poisson, read_trace, write_trace
+from fluidb.traffic import arrivals, poisson, read_trace, write_trace
 from fluidb.traffic.answers import PRESETS, draw_answers
 from fluidb.traffic.samples import write_samples
 
@@ -676,6 +676,34 @@ def test_a_fault_of_an_option_names_what_was_found_and_the_help_of_its_command(
 ) -> None:
     (line,) = lines(fluidb(*arguments.split()))
     assert line.endswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("fault", "shown"),
+    [
+        ("rate: expected more than 0, found 0", "--rate: expected more than 0, found 0"),
+        ("rate, count: at odds: each fits alone", "--rate, --count: at odds: each fits alone"),
+        ("rate, cv: at odds", "rate, cv: at odds"),  # the command has no such option
+        ("t.csv: rate: expected a number, found none", "t.csv: rate: expected a number, found none"),
+        ("gap: rate: expected a number, found none", "gap: rate: expected a number, found none"),
+    ],
+)
+def test_faults_that_begin_with_parameters_name_the_options_of_the_command(
+    fluidb: Run, monkeypatch: pytest.MonkeyPatch, fault: str, shown: str
+) -> None:
+    def poisson(*_: object) -> None:
+        raise InputError([fault, fault])
+
+    monkeypatch.setattr(arrivals, "poisson", poisson)
+    found = lines(fluidb("trace", "poisson", "--rate", 1, "--count", 2, "-o", "t.csv"))
+    assert found == [f"fluidb: {shown}"] * 2
+
+
+def test_faults_name_options_as_they_are_typed_but_no_arguments(fluidb: Run) -> None:
+    (option,) = lines(fluidb("trace", "import", "csv", DATA / "duel.csv", "-o", "t.csv", "--unit", "h"))
+    assert option.startswith("fluidb: --unit: expected")
+    (argument,) = lines(fluidb("samples", "generate", "nope", "--network", TINY, "-o", "s.npz"))
+    assert argument.startswith("fluidb: preset: expected")
 
 
 CTRL_C_IN_A_DESTRUCTOR = """
