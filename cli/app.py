@@ -95,7 +95,7 @@ class _Command(TyperCommand):
         try:
             return super().invoke(ctx)
         except InputError as error:
-            raise InputError(_with_options(error.faults, ctx.command.params)) from None
+            raise type(error)(_with_options(error.faults, ctx.command.params)) from None
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options, section by section."""

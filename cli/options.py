@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
@@ -67,6 +68,8 @@ PredictDepth = Annotated[
     option("Correlation of predicted with actual depth, -1 to 1, where nothing states predictions.", "RHO"),
 ]
 Samples = Annotated[Path | None, option("Confidences or entropies, and answers, to draw from.", "FILE")]
+_TRIED = "Thresholds to try, or ten at equal distances; the usual ones if not given."
+ThresholdsTried = Annotated[str | None, option(_TRIED, "P,P,...|LOW..HIGH")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +177,21 @@ def numbers(text: str | None, option: str, kind: type[float], example: str) -> l
     except ValueError:
         what = "whole numbers" if kind is int else "numbers"
         raise InputError(f'{option}: expected {what} with commas between, found "{text}"; e.g. {example}') from None
+
+
+def tried_thresholds(text: str | None) -> tuple[float, ...] | None:
+    """The thresholds of ``--thresholds``, if it was given: as typed, or ten from LOW to HIGH at equal distances."""
+    if text is None:
+        return None
+    low, dots, high = text.partition("..")
+    ends = numbers(f"{low},{high}" if dots else text, "--thresholds", float, "0.5,0.7,0.9 or 0.5..0.95")
+    if not dots:
+        return tuple(ends)
+    if len(ends) != 2 or not 0 <= ends[0] < ends[1] < inf:
+        from ..formats import InputError
+
+        raise InputError(f'--thresholds: expected the lower threshold, .. and the higher one, found "{text}"')
+    return tuple(round(ends[0] + step * (ends[1] - ends[0]) / 9, 12) for step in range(10))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,13 +27,12 @@ def fail(lines: Sequence[str]) -> None:
 @contextmanager
 def every_fault() -> Iterator[None]:
     """Show every fault of an input; other commands show the first ones only."""
-    from ..formats.errors import InputError
+    from ..formats.errors import FileFaults, InputError
 
     try:
         yield
     except InputError as error:
-        fail(error.faults)
-        raise SystemExit(2) from None
+        raise FileFaults(error.faults) from None
 
 
 def note(line: str) -> None:

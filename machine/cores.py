@@ -15,7 +15,7 @@ def chosen_cores(threads: int) -> list[int]:
     pins = sys.platform == "linux"
     allowed = sorted(os.sched_getaffinity(0)) if pins else list(range(os.cpu_count() or 1))
     if not 1 <= threads <= len(allowed):
-        raise InputError(f"--threads: expected 1 to {len(allowed)}, the cores of this process, found {threads}")
+        raise InputError(f"threads: expected 1 to {len(allowed)}, the cores of this process, found {threads}")
     return allowed[-threads:] if pins else []
 
 

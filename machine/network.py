@@ -104,7 +104,7 @@ class RealNetwork:
         for name, (shape, kind) in self.session.inputs.items():
             if kind is None or not np.issubdtype(kind, np.floating) or not all(isinstance(n, int) for n in shape[1:]):
                 faults.append(
-                    f'{self.path}: input "{name}": expected --inputs, as values of its type or size cannot be drawn'
+                    f'{self.path}: input "{name}": expected samples (inputs), as its type or size cannot be drawn'
                 )
             else:
                 found[name] = random.normal(size=(DRAWN, *shape[1:])).astype(kind)
@@ -162,7 +162,7 @@ class RealNetwork:
                 size = " x ".join(map(str, sizes)) or "a list or a map"
                 raise InputError(
                     f'{self.path}: exit "{name}": expected an answer of 1 x classes, two or more, to one sample, found '
-                    f"{size}; name outputs of classifiers with --exits"
+                    f"{size}; name outputs of classifiers (exits)"
                 )
         found = [np.concatenate(answers) for answers in zip(*rows, strict=True)]
         for name, values in zip(self.exits, found, strict=True):

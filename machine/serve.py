@@ -57,6 +57,16 @@ class MachineResult:
     late_mean_s: float
     late_p99_s: float
 
+    @property
+    def returned(self) -> int:
+        """Requests that were answered."""
+        return self.served.summary.requests - self.served.summary.unfinished
+
+    @property
+    def holds(self) -> bool:
+        """Whether every answer is right and every requirement holds."""
+        return not self.answers_wrong and all(item.holds for item in self.served.requirements)
+
 
 def check_fits(network: RealNetwork, table: LatencyTable) -> None:
     """Refuse a latency table of another network, or of a device that this machine cannot be."""

@@ -26,6 +26,8 @@ from .network import RealNetwork
 from .runner import RunnerResult, TableEngine, as_measured, serve_in_steps
 from .serve import serve_traffic
 
+DEFAULT_POLICIES = ("serial", "adaptb", "fluid")
+
 STEP = 0.01
 """By how much the table is changed to see how sensitive a figure is."""
 
@@ -172,14 +174,29 @@ class Validation:
     verdicts: list[LoadVerdict]
     orders: list[Order]
 
+    @property
+    def answers_wrong(self) -> int:
+        """Answers of all trials that are not those of the network alone."""
+        return sum(trial.answers_wrong for trial in self.trials)
+
+    @property
+    def refused(self) -> int:
+        """Verdicts that the noise of the machine does not permit."""
+        return sum(verdict.says == "refused" for verdict in self.verdicts)
+
+    @property
+    def holds(self) -> bool:
+        """Whether every answer is right and every error within what was asked."""
+        return not self.answers_wrong and all(verdict.says == "within" for verdict in self.verdicts)
+
 
 def validate_simulator(
     network: RealNetwork,
-    policies: Sequence[str],
-    loads: Sequence[float],
+    policies: Sequence[str] = DEFAULT_POLICIES,
+    loads: Sequence[float] = (0.3, 0.6),
     *,
     repeats: int = 11,
-    requests: int = 400,
+    count: int = 400,
     within: float = 0.05,
     b_max: int = 8,
     slo_s: float | None = None,
@@ -195,21 +212,21 @@ def validate_simulator(
     faults = []
     if not loads or not all(0 < load <= 10 for load in loads) or len(set(loads)) < len(loads):
         faults.append(
-            f"--loads: expected different shares above 0, up to 10, found {', '.join(f'{load:g}' for load in loads)}"
+            f"loads: expected different shares above 0, up to 10, found {', '.join(f'{load:g}' for load in loads)}"
         )
     if repeats < 1:
-        faults.append(f"--repeats: expected at least 1, found {repeats}")
-    if requests < 2:
-        faults.append(f"--requests: expected at least 2, found {requests}")
+        faults.append(f"repeats: expected at least 1, found {repeats}")
+    if count < 2:
+        faults.append(f"count: expected at least 2, found {count}")
     if not 0 < within < 1:
-        faults.append(f"--within: expected a share between 0 and 1, found {within:g}")
+        faults.append(f"within: expected a share between 0 and 1, found {within:g}")
     if faults:
         raise InputError(faults)
     schedulers = {policy: find_policy(policy) for policy in policies}
     random = np.random.default_rng(seed)
 
     def calibrate() -> Measurement:
-        return measure(network, b_max=b_max, rounds=CALIBRATION, warm_up=1, seed=int(random.integers(2**31)))
+        return measure(network, b_max=b_max, repeats=CALIBRATION, warm_up=1, seed=int(random.integers(2**31)))
 
     before = calibrate()
     alone_s = before.table.array()[0, 1:, 1]
@@ -220,9 +237,9 @@ def validate_simulator(
     samples, trials = network.samples(), []
     for number, place in enumerate(random.permutation(len(points)).tolist()):
         load, policy, repeat = points[place]
-        trace = draw_samples(poisson(load * one_by_one, requests, repeat), samples, repeat)
+        trace = draw_samples(poisson(load * one_by_one, count, repeat), samples, repeat)
         traffic = prepare(trace, rates, slo_s=slo_s, threshold=threshold)
-        rows = samples.drawn(requests, repeat)
+        rows = samples.drawn(count, repeat)
         clock = WallClock(trace.arrival_s, threading.Event())
         found = serve_traffic(network, before.table, traffic, rows, schedulers[policy], threshold, clock)
         if found.outcome.failure:

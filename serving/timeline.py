@@ -36,7 +36,7 @@ def check_timeline_size(replay: Replay) -> None:
         until_s = first_s + 0.9 * (replay.end_s - first_s) * MAX_EVENTS / events
         raise InputError(
             f"timeline: expected at most {MAX_EVENTS:,} events, found about {events:,}; "
-            f"shorten the simulation, e.g. --until {until_s:.3g}s"
+            f"shorten the simulation (until), e.g. {until_s:.3g}s"
         )
 
 

@@ -12,7 +12,11 @@ from ..formats import InputError
 from ..serving.inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
 from ..serving.metrics import summarise
 from ..serving.replay import simulate
-from ..traffic.measures import ENTROPY, MEASURES
+from ..traffic.exits import check_tried
+from ..traffic.measures import CONFIDENCE
+
+CONFIDENCES = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
+"""Thresholds that a sweep of confidences tries by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +70,6 @@ class Sweep:
     measure: str = "confidence"
 
 
-def spread(first: float, last: float, count: int) -> list[float]:
-    """Thresholds at equal distances, both ends included.
-
-    Examples
-    --------
-    >>> spread(0.5, 0.65, 4)
-    [0.5, 0.55, 0.6, 0.65]
-    """
-    if not 0 <= first < last <= ENTROPY.values.high:
-        wanted = " or ".join(measure.plural for measure in MEASURES.values())
-        raise InputError(f"thresholds: expected two {wanted}, rising, found {first:g} to {last:g}")
-    if count < 2:
-        raise InputError(f"thresholds: expected at least 2 steps, found {count}")
-    return [round(value, 12) for value in np.linspace(first, last, count).tolist()]
-
-
 def pareto(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Points that no other point beats: is as good in everything, and better in something.
 
@@ -100,7 +88,7 @@ def sweep_thresholds(
     table: AnyTable,
     requests: Requests,
     policy: AnyPolicy,
-    thresholds: Sequence[float],
+    thresholds: Sequence[float] | None = None,
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> Sweep:
@@ -114,8 +102,8 @@ def sweep_thresholds(
         What is served, with confidences and answers.
     policy : Scheduler or str
         Who decides.
-    thresholds : sequence of float
-        Each for all exits.
+    thresholds : sequence of float, optional
+        Each for all exits; by default ten confidences from 0.5 to 0.95, or the usual entropies.
     progress : callable, optional
         Called with thresholds done and in all.
 
@@ -133,8 +121,11 @@ def sweep_thresholds(
     if trace.confidences is None or trace.correct is None or trace.exits is not None:
         raise InputError(
             f"{trace.source or 'trace'}: expected confidence_1, ... and correct_1, ... and no exit, "
-            "of requests or samples (or entropy_1, ...); add --samples"
+            "of requests or samples (or entropy_1, ...); add samples"
         )
+    if thresholds is None:
+        thresholds = CONFIDENCES if trace.measure is CONFIDENCE else trace.measure.usual
+    check_tried(thresholds, trace.measure)
     rates = [row.rate for row in latency.exits]
     found: list[ThresholdPoint] = []
     for done, threshold in enumerate(thresholds, 1):

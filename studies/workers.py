@@ -109,11 +109,11 @@ def workers(scheduler: str | None = None, threads: int | None = None) -> Iterato
         return
     if scheduler != "local" and not re.fullmatch(r"(tcp|tls)://[^/]+:\d{1,5}", scheduler):
         example = "e.g. tcp://10.0.0.1:8786"
-        raise InputError(f'--scheduler: expected tcp://host:port or local, found "{scheduler}"; {example}')
+        raise InputError(f'scheduler: expected tcp://host:port or local, found "{scheduler}"; {example}')
     try:
         import distributed
     except ImportError:
-        missing = "--scheduler needs the extra `cluster`, which is not installed: pip install 'fluidb[cluster]'"
+        missing = "scheduler: needs the extra `cluster`, which is not installed: pip install 'fluidb[cluster]'"
         raise InputError(missing) from None
     for name in ("distributed", "distributed.client", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # a fault is one line of ours

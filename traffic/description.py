@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
+from .exits import check_tried
 from .measures import CONFIDENCE, Threshold
 from .samples import Samples
 
@@ -74,7 +75,8 @@ class ExitDescription:
 def describe_samples(samples: Samples, thresholds: Sequence[Threshold], count: int = 1) -> list[ExitDescription]:
     """Describe the answers at every exit."""
     if not 1 <= count <= samples.values:
-        raise InputError(f"--count: expected 1 to {samples.values}, the principal values of an answer, found {count}")
+        raise InputError(f"count: expected 1 to {samples.values}, the principal values of an answer, found {count}")
+    check_tried(thresholds, samples.measure)
     found = []
     for exit_ in range(1, samples.exits + 1):
         scores = samples.correct[:, exit_ - 1].astype(np.float64)

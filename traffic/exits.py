@@ -101,7 +101,7 @@ def chosen_thresholds(
     if given is None:
         if measure is not CONFIDENCE:
             raise InputError(
-                f"threshold: expected one of {measure.plural}, as none is usual; give --threshold, which "
+                f"threshold: expected one of {measure.plural}, as none is usual; give some, which "
                 "`fluidb target` finds, or a trace with a column exit"
             )
         return [PAPER_THRESHOLD]
@@ -113,6 +113,13 @@ def chosen_thresholds(
         found = ", ".join(map(show_threshold, thresholds))
         raise InputError(f"threshold: expected {measure.plural}, found {found}")
     return thresholds
+
+
+def check_tried(thresholds: Sequence[Threshold], measure: Measure) -> None:
+    """Refuse thresholds to try that no value of the measure can reach or miss."""
+    wrong = [show_threshold(threshold) for threshold in thresholds if not measure.fits(threshold)]
+    if wrong:
+        raise InputError(f"thresholds: expected {measure.plural}, found {', '.join(wrong)}")
 
 
 def levels(given: Threshold | Sequence[Threshold] | None, last: int, measure: Measure = CONFIDENCE) -> list[float]:

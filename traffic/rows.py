@@ -92,7 +92,7 @@ class Tally:
     def check(self, kept: int) -> None:
         """Refuse a file with bad rows, unless they may be skipped, and a file without a row that can be used."""
         if self.bad and not self.skip_bad:
-            fault = f"{self.first_bad}{more(self.bad)}; mend it, or leave such rows out with --skip-bad"
+            fault = f"{self.first_bad}{more(self.bad)}; mend it, or let such rows be left out (skip_bad)"
             raise InputError(f"{self.path}: {fault}")
         if not kept:
             found = f"{self.read:,} rows ({self.blank:,} blank, {self.bad:,} bad)" if self.read else "no rows"

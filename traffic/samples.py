@@ -321,7 +321,7 @@ def draw_samples(trace: Trace, samples: Samples, seed: int) -> Trace:
     if found:
         raise InputError(
             f"{trace.source or 'trace'}: expected a trace without {' or '.join(found)}, which the samples give; "
-            "leave out --samples or the columns"
+            "leave out the samples or the columns"
         )
     drawn = samples.draw(len(trace), seed)
     more: dict[str, Any] = drawn.more() | {"measure": samples.measure}

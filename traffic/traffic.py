@@ -60,8 +60,7 @@ def _with_predictions(trace: Trace, exits: NDArray[np.int64], last: int, rho: fl
     """The requests with predictions of their depth."""
     if trace.predicted_depth is not None:
         raise InputError(
-            "predict_depth: the trace has a column predicted_depth, so that --predict-depth would change nothing; "
-            "leave it out"
+            "predict_depth: the trace has a column predicted_depth, so that it would change nothing; leave it out"
         )
     depths, most = (exits, last) if trace.steps is None else (trace.steps, int(trace.steps.max()))
     return replace(trace, predicted_depth=predict(depths, rho, seed, "predicted_depth", low=1, high=most))
@@ -127,11 +126,13 @@ def prepare(
     if predict_depth is not None:
         trace = _with_predictions(trace, exits, last, predict_depth, seed)
     if trace.slo_s is not None and slo_s is not None:
-        raise InputError("slo: the trace has a column slo_s, so that --slo would change nothing; leave it out")
+        raise InputError("slo: the trace has a column slo_s, so that it would change nothing; leave it out")
     if trace.slo_s is not None:
         return Traffic(trace, exits, trace.slo_s, None, origin)
     if slo_s is None:
-        raise InputError("slo: expected --slo, or a trace with a column slo_s, found neither; add e.g. --slo 200ms")
+        raise InputError(
+            "slo: expected a latency objective, or a trace with a column slo_s, found neither; add one, e.g. 200ms"
+        )
     if not 0 < slo_s < math.inf:
         raise InputError(f"slo: expected a positive number of seconds, found {slo_s:g}; write e.g. 0.2")
     return Traffic(trace, exits, np.broadcast_to(np.float64(slo_s), len(trace)), slo_s, origin)

@@ -67,9 +67,9 @@ def command(
     for output, other in ((requests, timeline), (timeline, requests)):
         if output is not None:
             check_free(output, picture.force, apart=[*sources, other])
-    required = [parse_requirement(text, "--require") for text in require or []]
-    levels = None if threshold is None else parse_thresholds(threshold, "--threshold")
-    slo_s = duration(slo, "--slo")
+    required = [parse_requirement(text, "require") for text in require or []]
+    levels = None if threshold is None else parse_thresholds(threshold, "threshold")
+    slo_s = duration(slo, "slo")
     table = read_measured(directory)
     with progress("samples answered alone") as report:
         network = RealNetwork(model, inputs, names(exits), threads, report)
@@ -100,12 +100,10 @@ def command(
     show(as_json, "fluidb.serve-real-output/1", record, text)
     for output in filter(None, (requests, timeline, picture.plot)):
         note(f"wrote {output}")
-    served = found.summary.requests - found.summary.unfinished
     if done.outcome.failure:
-        raise InputError(
-            f"{network.path}: {done.outcome.failure}; {served:,} requests were served before, and are kept"
-        )
+        fault = f"{done.outcome.failure}; {done.returned:,} requests were served before, and are kept"
+        raise InputError(f"{network.path}: {fault}")
     if stop.is_set():
-        raise KeyboardInterrupt(f"interrupted; {served:,} requests were served, and are kept")
-    if done.answers_wrong or not all(item.holds for item in found.requirements):
+        raise KeyboardInterrupt(f"interrupted; {done.returned:,} requests were served, and are kept")
+    if not done.holds:
         raise typer.Exit(1)

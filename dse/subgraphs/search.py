@@ -53,7 +53,7 @@ def members_of(family: Family, layers: Layers = Layers.ALL) -> Members:
     file, path = family.file, family.path
     if not family.subnets:
         raise InputError(
-            f"{path}: expected SubNets, found none; draw some with `fluidb models subnets {path} --draw 7`"
+            f"{path}: expected SubNets, found none; draw some with `fluidb models subnets {path} --count 7`"
         )
     slots = slots_of(file, path, leave_out=file.uncounted if layers is Layers.PAPER else ())
     if layers is Layers.WINDOWS:

@@ -57,7 +57,7 @@ def detect_format(path: Path) -> str:
         if path.suffix.lower() == importer.suffix:
             return name
     known = ", ".join(f"{item.suffix} ({name})" for name, item in IMPORTERS.items())
-    raise InputError(f"{path}: expected a name that ends in {known}, found another; add --format")
+    raise InputError(f"{path}: expected a name that ends in {known}, found another; or state the format")
 
 
 def import_network(
@@ -65,7 +65,6 @@ def import_network(
     format_name: str,
     *,
     name: str | None = None,
-    title: str | None = None,
     dims: Mapping[str, int] | None = None,
     exits: Placement | None = None,
     rates: Sequence[float] | None = None,
@@ -73,17 +72,17 @@ def import_network(
 ) -> NetworkFile:
     """Make a network file from a file of another tool."""
     if format_name not in IMPORTERS:
-        raise InputError(f'--format: expected auto, {", ".join(IMPORTERS)}, found "{format_name}"')
+        raise InputError(f'format: expected auto, {", ".join(IMPORTERS)}, found "{format_name}"')
     if name is not None and not re.fullmatch(NAME, name):
-        raise InputError(f'--name: expected at most {NAME_LENGTH} letters, digits and any of _ . : -, found "{name}"')
+        raise InputError(f'name: expected at most {NAME_LENGTH} letters, digits and any of _ . : -, found "{name}"')
     if not path.is_file():
         raise InputError(f"{path}: expected a file to import, found {'a folder' if path.is_dir() else 'none'}")
     made = IMPORTERS[format_name].read(path, name or plain_name(path.stem), dims or {})
-    file = made.file if title is None else made.file.model_copy(update={"title": title})
+    file = made.file
     if exits is not None:
         if file.exits:
-            raise InputError(f"{path}: --exits: its outputs are {len(file.exits)} exits already; leave the option out")
-        file = place_exits(replace(made, file=file), path, exits)
+            raise InputError(f"exits: the outputs of {path} are {len(file.exits)} exits already; leave the option out")
+        file = place_exits(made, path, exits)
     if candidates:
         file = place_candidates(replace(made, file=file), path)
     return file if rates is None else with_rates(file, path, rates)

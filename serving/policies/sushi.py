@@ -198,7 +198,7 @@ def check(settings: NDArray[np.float64], table: LatencyTable, trace: Trace, b_ma
     elif settings[MODE] == ACCURACY and trace.min_accuracy is None:
         faults.append(
             f"{trace.source or 'trace'}: expected the column min_accuracy, which mode=accuracy keeps to, found none; "
-            "draw it with `fluidb trace add --min-accuracy`"
+            "draw it (min_accuracy)"
         )
     by_vectors = settings[GRAPH] == FOLLOW and settings[DISTANCE] == L2 and len(states) > 1
     if by_vectors and (table.reuse is None or table.reuse.overlap is None):

@@ -37,7 +37,7 @@ def check_window(settings: NDArray[np.float64], table: LatencyTable, trace: Trac
         faults.append(f"window: expected at least {b_max}, the largest batch, found {size:g}")
     if similar == DEPTH and trace.predicted_depth is None:
         faults.append(
-            "similar=depth: expected a trace with predicted_depth, found none; draw it, e.g. --predict-depth 0.7"
+            "similar=depth: expected a trace with predicted_depth, found none; draw it (predict_depth), e.g. 0.7"
         )
     if similar == WIDTH and trace.predicted_width is None and trace.width is None:
         faults.append(

@@ -263,7 +263,7 @@ def test_commands_print_records(made, monkeypatch):
     monkeypatch.setattr(measuring_protocol, "ALONE", 2)
     (folder / "t.csv").write_text("request_id,arrival_s\n" + "".join(f"{n},{0.002 * n}\n" for n in range(60)))
     common = "net.onnx", "--inputs", "in.npz", "--json"
-    done = call_fluidb("measure", *common, "-o", "again", "--rounds", 2, "--b-max", 2, cwd=folder)
+    done = call_fluidb("measure", *common, "-o", "again", "--repeats", 2, "--b-max", 2, cwd=folder)
     record = json.loads(done.stdout)
     assert record["schema"] == "fluidb.measure-output/1"
     assert [(cell["stage"], cell["batch"]) for cell in record["cells"]] == [(s, b) for s in (1, 2, 3) for b in (1, 2)]
@@ -313,7 +313,7 @@ def test_commands_print_records(made, monkeypatch):
     done = call_fluidb("validate", *common, "-o", "again", "--force", cwd=folder)
     assert done.returncode == 2
     assert "again: --force replaces a page of `fluidb validate` only, and this holds no runs.csv" in done.stderr
-    wrong = "--loads", "0.3,0.3", "--repeats", 0, "--requests", 1, "--within", 1
+    wrong = "--loads", "0.3,0.3", "--repeats", 0, "--count", 1, "--within", 1
     assert len(lines(call_fluidb("validate", "net.onnx", *wrong, cwd=folder))) == 4
     (line,) = lines(call_fluidb("serve-real", "net.onnx", ".", "--trace", "t.csv", cwd=folder))
     assert line == (

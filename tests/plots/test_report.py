@@ -157,7 +157,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for arguments in (
         ["latency", design],
         ["trace", "poisson", "--rate", 2000, "--count", 50, "--seed", 1, "-o", trace],
-        ["report", design, design, "-o", "r.html", "--trace", trace, "--slo", "1ms", "--title", EVIL + CONTROLS,
+        ["report", design, design, "-o", "r.html", "--trace", trace, "--slo", "1ms",
          "--policy", "serial", "--policy", policy],
     ):  # fmt: skip
         done = call_fluidb(*arguments, cwd=folder)

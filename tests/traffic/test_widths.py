@@ -144,7 +144,7 @@ def test_columns_are_added_and_read_back(fluidb: Run, tmp_path):
     assert np.array_equal(found.predicted_width, found.width.min() + found.width.max() - found.width)
     twice = lines(fluidb("trace", "add", "out.csv", "--width", "shares:3=1", "--steps", "ratio=1", "-o", "again.csv"))
     assert twice == [
-        f"fluidb: {name}: expected no such column in out.csv, as it is to be drawn; leave out one of the two"
+        f"fluidb: --{name}: expected no such column in out.csv, as it is to be drawn; leave out one of the two"
         for name in ("width", "steps")
     ]
     (nothing,) = lines(fluidb("trace", "add", "out.csv", "-o", "again.csv"))
@@ -183,5 +183,5 @@ def test_predictions_follow_the_exit_wherever_it_comes_from():
             assert served.trace.predicted_depth is not None
             assert np.array_equal(served.trace.predicted_depth, expected)
             assert np.array_equal(served.exits, prepare(trace, rates, slo_s=1.0, seed=3).exits)
-    with pytest.raises(InputError, match="has a column predicted_depth, so that --predict-depth would change nothing"):
+    with pytest.raises(InputError, match="has a column predicted_depth, so that it would change nothing"):
         prepare(served.trace, rates, slo_s=1.0, predict_depth=0.5)
