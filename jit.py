@@ -22,6 +22,8 @@ from numba.core.types import FunctionType, WrapperAddressProtocol
 from numba.experimental.function_type import _get_wrapper_address
 from numba.extending import is_jitted
 
+# numba has no public way to keep compiled functions elsewhere, or an address beside a call: these parts are not public,
+# so pyproject.toml bounds its version, and tests/test_jit.py names the part that a new version lacks
 serialize: Any = _serialize  # numba states the types of some functions only
 rebuild: Any = CompileResult._rebuild  # noqa: SLF001
 wrapper_address: Any = _get_wrapper_address

@@ -118,7 +118,7 @@ def _with_options(faults: Iterable[str], parameters: Iterable[Any]) -> Iterator[
 
     The library knows its parameters only. Faults that begin with anything else, such as the path of a file, stay.
     """
-    options = {}
+    options: dict[str, str] = {}
     for parameter in parameters:
         if parameter.param_type_name == "option":
             option = max(parameter.opts, key=len)

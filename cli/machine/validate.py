@@ -76,14 +76,13 @@ def command(
             progress=report,
         )  # fmt: skip
     picture.write(lambda: draw_validation(found))
+    wrong, refused = found.answers_wrong, found.refused
     rates = ", ".join(f"{rate:.1f} /s" for rate in found.rates_per_s)
     about = {
         "machine": f"{machine()}; {network.runs_on}",
         "network": network.name,
         "traffic": f"{repeats} x {count:,} requests at {rates}; SLO {ms(found.slo_s)}",
-        "answers": "all as the network alone gives"
-        if not found.answers_wrong
-        else f"{found.answers_wrong:,} are wrong",
+        "answers": "all as the network alone gives" if not wrong else f"{wrong:,} are wrong",
     }
     rows = []
     for verdict in found.verdicts:
@@ -114,9 +113,9 @@ def command(
         pages = [markdown_table(*item) for item in tables]
         write_validation(found, network.name, about, pages, command_line, drawn, output, replace=picture.force)
     text = [facts(about), *(table(*item, text=True) for item in tables)]
-    if found.refused:
+    if refused:
         text.append(
-            f"{found.refused} of {len(found.verdicts)} verdicts are refused: the noise of this machine alone moves the mean "
+            f"{refused} of {len(found.verdicts)} verdicts are refused: the noise of this machine alone moves the mean "
             f"latency by more than {percent(within, 1)}; use an idle machine, or ask for less (--within)"
         )
     record = {"model": model, "machine": machine(), "runtime": network.runtime, "within": within, "validation": found}
