@@ -23,15 +23,9 @@ SWITCH_S = 1e-4
 
 
 class Clock(Protocol):
-    """What the time is, and who has arrived.
+    """What the time is, and who has arrived."""
 
-    Attributes
-    ----------
-    arrival_s : (N,) ndarray of float64
-        When each request arrives, in order; known at the latest once it has.
-    """
-
-    arrival_s: NDArray[np.float64]
+    arrival_s: NDArray[np.float64]  # when each request arrives, in order; known at the latest once it has
 
     def now_s(self) -> float:
         """The time."""
@@ -81,13 +75,6 @@ class LiveClock:
         How many requests will arrive.
     stop : Event
         Set from outside to end all waiting.
-
-    Attributes
-    ----------
-    arrival_s : (N,) ndarray of float64
-        When each request arrived; infinite before.
-    begun : Event
-        Set once requests may arrive.
     """
 
     def __init__(self, count: int, stop: threading.Event) -> None:

@@ -52,30 +52,14 @@ class StageTime:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What a machine takes for a network.
+    """What a machine takes for a network."""
 
-    Attributes
-    ----------
-    device : MeasuredDevice
-        It as a device; ``sources`` say how each number was measured.
-    table : LatencyTable
-        Its latency table.
-    cells : list of StageTime
-        Times of the stages, with their spread.
-    round_times : (R,) ndarray of float64
-        How long each round took for the stages, as a share of the mean of all.
-    drift : float
-        By how much the second half of the rounds was slower than the first.
-    noisy : list of str
-        Figures that were measured badly, and how badly.
-    """
-
-    device: MeasuredDevice
-    table: LatencyTable
-    cells: list[StageTime]
-    round_times: Floats
-    drift: float
-    noisy: list[str]
+    device: MeasuredDevice  # it as a device; sources say how each number was measured
+    table: LatencyTable  # its latency table
+    cells: list[StageTime]  # times of the stages, with their spread
+    round_times: Floats  # how long each round took for the stages, as a share of the mean of all
+    drift: float  # by how much the second half of the rounds was slower than the first
+    noisy: list[str]  # figures that were measured badly, and how badly
 
 
 def machine() -> str:

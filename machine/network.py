@@ -47,22 +47,6 @@ class RealNetwork:
         Threads of a stage.
     progress : callable, optional
         Called with the samples that the network has answered alone, and their number.
-
-    Attributes
-    ----------
-    name : str
-        Its name.
-    runs_on : str
-        The runtime, its threads and their cores, for people.
-    cores : list of int
-        The core of each thread of a stage; none if the system leaves them no choice.
-    answers : list of (S, C) ndarray
-        The answers at each exit to every sample, which ran alone through the network as one model.
-
-    Raises
-    ------
-    InputError
-        If the extra ``runtime`` is missing, the network cannot be cut, or the samples do not fit it.
     """
 
     def __init__(

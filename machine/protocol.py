@@ -43,21 +43,12 @@ BUSY, MIXED, IDLE = range(3)
 
 @dataclass(frozen=True, slots=True)
 class RoundTimes:
-    """What was seen in each of R rounds.
+    """What was seen in each of R rounds."""
 
-    Attributes
-    ----------
-    stage_s : (R, E, B + 1) ndarray of float64
-        Time of each stage at each batch size from 1.
-    wake_up_s : (R,) ndarray of float64
-        Mean time that requests took longer than these at an idle device; not a number if none found it idle.
-    gathers : (G, 3) ndarray of float64
-        Round, samples, and seconds, of each gather.
-    """
-
-    stage_s: Floats
+    stage_s: Floats  # time of each stage at each batch size from 1
+    # mean time that requests took longer than these at an idle device; not a number if none found it idle
     wake_up_s: Floats
-    gathers: Floats
+    gathers: Floats  # round, samples, and seconds, of each gather
 
 
 @dataclass(frozen=True, slots=True)

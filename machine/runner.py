@@ -25,29 +25,14 @@ from .clock import Clock
 
 
 class Launch(NamedTuple):
-    """A segment that a device shall run.
+    """A segment that a device shall run."""
 
-    Attributes
-    ----------
-    number : int
-        How many ran before it.
-    segment : int
-        0-based; a stage, unless the policy decides after each layer.
-    stage : int
-        Stages that are completed once it has run.
-    members : (b,) ndarray of int64
-        The requests of the batch.
-    places : int
-        Batch size at which it runs.
-    now_s, end_s : float
-        The time, and when the latency table says that it ends.
-    """
-
-    number: int
-    segment: int
-    stage: int
-    members: NDArray[np.int64]
-    places: int
+    number: int  # how many ran before it
+    segment: int  # 0-based; a stage, unless the policy decides after each layer
+    stage: int  # stages that are completed once it has run
+    members: NDArray[np.int64]  # the requests of the batch
+    places: int  # batch size at which it runs
+    # the time, and when the latency table says that it ends
     now_s: float
     end_s: float
 
@@ -88,24 +73,14 @@ class TableEngine:
 
 @dataclass(frozen=True, slots=True)
 class RunnerResult:
-    """What became of the requests.
+    """What became of the requests."""
 
-    Attributes
-    ----------
-    replay : Replay
-        What happened to each, with every run.
-    took_s : (M,) ndarray of float64
-        Time of each run: from the end of the one before it, or from what an idle device waited for, to its own end.
-    woke_s : (M,) ndarray of float64
-        How much later than what an idle device waited for each run began; 0 if the device was busy.
-    failure : str
-        Why serving ended early, if the device failed.
-    """
-
-    replay: Replay
+    replay: Replay  # what happened to each, with every run
+    # time of each run: from the end of the one before it, or from what an idle device waited for, to its own end
     took_s: NDArray[np.float64]
+    # how much later than what an idle device waited for each run began; 0 if the device was busy
     woke_s: NDArray[np.float64]
-    failure: str = ""
+    failure: str = ""  # why serving ended early, if the device failed
 
 
 def serve_in_steps(

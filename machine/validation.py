@@ -58,87 +58,51 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A run on the machine, and the simulations of it.
+    """A run on the machine, and the simulations of it."""
 
-    Attributes
-    ----------
-    policy : str
-        Who decided.
-    load : float
-        Arrival rate, as a share of what the device serves one by one.
-    repeat : int
-        Repetition, from 0; it is the seed of the trace.
-    real, simulated, replayed : Figures
-        On the machine; by the simulator with the table measured just before and after the run; and by the simulator
-        with the time that each run took on the machine.
-    drift : float
-        By how much the table after the run is slower than the one before it.
-    half_width : float
-        Half-width of the 95 % interval of the times that the simulator gets, as a share of them: from the rounds of the
-        measurements before and after the run.
-    sensitivity : float
-        By how many per cent the simulated mean latency grows if the table does by one.
-    answers_wrong : int
-        Answers that are not those of the network alone.
-    """
-
-    policy: str
-    load: float
-    repeat: int
+    policy: str  # who decided
+    load: float  # arrival rate, as a share of what the device serves one by one
+    repeat: int  # repetition, from 0; it is the seed of the trace
+    # on the machine; by the simulator with the table measured just before and after the run; and by the simulator
+    # with the time that each run took on the machine
     real: Figures
     simulated: Figures
     replayed: Figures
-    drift: float
+    drift: float  # by how much the table after the run is slower than the one before it
+    # half-width of the 95 % interval of the times that the simulator gets, as a share of them: from the rounds of the
+    # measurements before and after the run
     half_width: float
-    sensitivity: float
-    answers_wrong: int
+    sensitivity: float  # by how many per cent the simulated mean latency grows if the table does by one
+    answers_wrong: int  # answers that are not those of the network alone
 
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """By how much a figure of the simulator is off, over the repeats; shares of the real figure, or of all requests.
+    """By how much a figure of the simulator is off, over the repeats; shares of the real figure, or of all requests."""
 
-    Attributes
-    ----------
-    figure : str
-        Name of the field of :class:`Figures`.
-    median, least, most : float
-        Of the simulation, with its sign.  The median of all repeats lies between the least and the most of n with a
-        confidence of 1 - 2 ** (1 - n).
-    size, replayed_size : float
-        Median of the errors without their sign; the second with the times measured in the run.
-    """
-
-    figure: str
+    figure: str  # name of the field of :class:`Figures`
+    # of the simulation, with its sign. The median of all repeats lies between the least and the most of n with a
+    # confidence of 1 - 2 ** (1 - n)
     median: float
     least: float
     most: float
+    # median of the errors without their sign; the second with the times measured in the run
     size: float
     replayed_size: float
 
 
 @dataclass(frozen=True, slots=True)
 class LoadVerdict:
-    """What can be said about a policy at a load.
+    """What can be said about a policy at a load."""
 
-    Attributes
-    ----------
-    policy, load
-        Of its trials.
-    errors : list of Error
-        By figure.
-    doubt : float
-        By how much the mean latency may be off because the machine was measured badly: sensitivity times drift and
-        half-width, which are independent and so add as squares.  The median over the repeats, as of the errors.
-    says : str
-        ``within``, ``off``, or ``refused``, where the doubt is larger than what is asked.
-    """
-
+    # of its trials
     policy: str
     load: float
-    errors: list[Error]
+    errors: list[Error]  # by figure
+    # by how much the mean latency may be off because the machine was measured badly: sensitivity times drift and
+    # half-width, which are independent and so add as squares. The median over the repeats, as of the errors
     doubt: float
-    says: str
+    says: str  # within, off, or refused, where the doubt is larger than what is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,27 +116,13 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """How far the simulator is off on this machine.
+    """How far the simulator is off on this machine."""
 
-    Attributes
-    ----------
-    slo_s : float
-        Latency objective of the requests.
-    rates_per_s : list of float
-        Arrival rate of each load.
-    trials : list of Trial
-        In the order in which they ran.
-    verdicts : list of LoadVerdict
-        By load and policy.
-    orders : list of Order
-        By load.
-    """
-
-    slo_s: float
-    rates_per_s: list[float]
-    trials: list[Trial]
-    verdicts: list[LoadVerdict]
-    orders: list[Order]
+    slo_s: float  # latency objective of the requests
+    rates_per_s: list[float]  # arrival rate of each load
+    trials: list[Trial]  # in the order in which they ran
+    verdicts: list[LoadVerdict]  # by load and policy
+    orders: list[Order]  # by load
 
     @property
     def answers_wrong(self) -> int:

@@ -25,28 +25,18 @@ Cells = dict[tuple[float, ...], float]
 
 
 class MeasuredDevice(TimedDevice):
-    """A device that is described by times that were measured on it, for one network.
-
-    Attributes
-    ----------
-    table : str
-        CSV with the columns stage, batch, seconds, and width where times depend on it; its path starts at the folder of
-        the device's file.
-    gather_table : str, optional
-        CSV with the times of gathers: the columns batch, seconds, and stage if they differ.  A gather behind stage i
-        has stage i, one at the input has stage 0.
-    stages : int
-        Stages of the network: one for each exit.
-    sources : dict of str to str
-        Where each number comes from, by key.
-    """
+    """A device that is described by times that were measured on it, for one network."""
 
     form: ClassVar[str] = "measured"
 
+    # CSV with the columns stage, batch, seconds, and width where times depend on it; its path starts at the folder of
+    # the device's file
     table: str
+    # CSV with the times of gathers: the columns batch, seconds, and stage if they differ. A gather behind stage i has
+    # stage i, one at the input has stage 0
     gather_table: str | None = None
-    stages: Annotated[int, Field(ge=1, le=MAX_STAGES)]
-    sources: dict[str, str] = {}
+    stages: Annotated[int, Field(ge=1, le=MAX_STAGES)]  # stages of the network: one for each exit
+    sources: dict[str, str] = {}  # where each number comes from, by key
     _times: Cells = PrivateAttr(default_factory=dict)
     _gathers: list[list[float]] | None = PrivateAttr(default=None)
 

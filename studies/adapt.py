@@ -22,30 +22,14 @@ from ..traffic.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class AdaptationResult:
-    """What became of the requests.
+    """What became of the requests."""
 
-    Attributes
-    ----------
-    plan : ExitPlan
-        The plan of the beginning.
-    candidates : list of str
-        The layers that candidates follow.
-    served : AdaptiveRun
-        What happened to every request, and every change.
-    log : Log
-        What each of them drew.
-    whole : Observation
-        Precision, slow batches and latencies of all batches.
-    arrival_s : (N,) ndarray of float64
-        When each arrived.
-    """
-
-    plan: ExitPlan
-    candidates: list[str]
-    served: AdaptiveRun
-    log: Log
-    whole: Observation
-    arrival_s: np.ndarray
+    plan: ExitPlan  # the plan of the beginning
+    candidates: list[str]  # the layers that candidates follow
+    served: AdaptiveRun  # what happened to every request, and every change
+    log: Log  # what each of them drew
+    whole: Observation  # precision, slow batches and latencies of all batches
+    arrival_s: np.ndarray  # when each arrived
 
 
 def serve_adaptively(

@@ -22,20 +22,13 @@ from ..tables.launches import launches_of
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A design, and what its users experienced.
+    """A design, and what its users experienced."""
 
-    Attributes
-    ----------
-    design, fbcb, latency
-        Its tables.
-    summary : Summary
-        What the simulation says.
-    """
-
+    # its tables
     design: DesignTable
     fbcb: FbcbTable
     latency: LatencyTable
-    summary: Summary
+    summary: Summary  # what the simulation says
 
     @property
     def tile(self) -> Tile:

@@ -105,33 +105,15 @@ class ContenderRow(JsonRecord):
 
 
 class Comparison(JsonRecord):
-    """The outcome of a scenario, ``fluidb.compare-output/1``.
+    """The outcome of a scenario, ``fluidb.compare-output/1``."""
 
-    Attributes
-    ----------
-    title : str
-        The scenario's.
-    scenario_sha256 : str
-        Digest of what its file says.
-    version : str
-        Of fluidb.
-    seeds : list of int
-        Its seeds.
-    baseline : str
-        Whom the differences are taken to.
-    contenders : list of ContenderRow
-        Who competed.
-    points : list of PointResult
-        The grid: cases, their SLOs, their rates.
-    """
-
-    title: str
-    scenario_sha256: str
-    version: str
-    seeds: list[int]
-    baseline: str
-    contenders: list[ContenderRow]
-    points: list[PointResult]
+    title: str  # the scenario's
+    scenario_sha256: str  # digest of what its file says
+    version: str  # of fluidb
+    seeds: list[int]  # its seeds
+    baseline: str  # whom the differences are taken to
+    contenders: list[ContenderRow]  # who competed
+    points: list[PointResult]  # the grid: cases, their SLOs, their rates
 
     def text(self) -> str:
         """As ``--json`` prints it."""
@@ -305,48 +287,30 @@ def read_comparison(path: Path) -> Comparison:
 
 
 class FigureChange(JsonRecord):
-    """A figure that moved against an earlier comparison, beyond noise.
+    """A figure that moved against an earlier comparison, beyond noise."""
 
-    Attributes
-    ----------
-    case, slo_s, rate_per_s, offline, contender, metric
-        Which.
-    earlier, now : float
-        Its means.
-    difference : float
-        Now less earlier.
-    low, high : float
-        Its 95 % interval.
-    """
-
+    # which
     case: str
     slo_s: float | None
     rate_per_s: float | None
     offline: bool = False
     contender: str
     metric: str
+    # its means
     earlier: float
     now: float
-    difference: float
+    difference: float  # now less earlier
+    # Its 95 % interval
     low: float | None
     high: float | None
 
 
 class EarlierComparison(JsonRecord):
-    """A comparison held against an earlier one.
+    """A comparison held against an earlier one."""
 
-    Attributes
-    ----------
-    method : str
-        ``"paired"`` where both have the same seeds, else ``"welch"``.
-    figures : int
-        How many were judged.
-    worse, better : list of FigureChange
-        Those that moved beyond noise.
-    """
-
-    method: str
-    figures: int
+    method: str  # "paired" where both have the same seeds, else "welch"
+    figures: int  # how many were judged
+    # those that moved beyond noise
     worse: list[FigureChange]
     better: list[FigureChange]
 

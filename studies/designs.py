@@ -31,20 +31,13 @@ Settings = dict[str, int | bool]
 
 
 class SearchTable(Table):
-    """How a design in a folder of many was found, ``fluidb.search/1``: what its other files do not say.
-
-    Attributes
-    ----------
-    settings : dict of str to int or bool
-        Arguments of the search.
-    made_with : dict of str to str
-        Versions and digest of our own sources: what was found before an edit is no evidence after it.
-    """
+    """How a design in a folder of many was found, ``fluidb.search/1``: what its other files do not say."""
 
     schema_name: ClassVar[str] = "fluidb.search/1"
     made_by: ClassVar[str] = "fluidb dse"
 
-    settings: Settings
+    settings: Settings  # arguments of the search
+    # versions and digest of our own sources: what was found before an edit is no evidence after it
     made_with: dict[str, str]
 
 

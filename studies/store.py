@@ -54,27 +54,16 @@ COMPARED = tuple(
 
 
 class RunTable(Table):
-    """A finished run as a file, ``fluidb.run/1`` (``docs/compare.md``).
-
-    Attributes
-    ----------
-    key : dict of str to Any
-        What it depends on, beside the latency table in ``inputs`` (:meth:`GridRun.key`).
-    traffic_sha256 : str
-        Digest of its arrivals and exits: the same for all contenders.
-    figures : dict of str to float
-        What came out: the figures of :data:`COMPARED`, by key.
-    intervals : dict of str to Interval
-        The 95 % intervals of those figures that have one, by key.
-    """
+    """A finished run as a file, ``fluidb.run/1`` (``docs/compare.md``)."""
 
     schema_name: ClassVar[str] = "fluidb.run/1"
     made_by: ClassVar[str] = "fluidb compare"
 
-    key: dict[str, Any]
+    key: dict[str, Any]  # what it depends on, beside the latency table in inputs (:meth:`GridRun.key`)
+    # digest of its arrivals and exits: the same for all contenders
     traffic_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-    figures: dict[str, float]
-    intervals: dict[str, Interval]
+    figures: dict[str, float]  # what came out: the figures of :data:`COMPARED`, by key
+    intervals: dict[str, Interval]  # The 95 % intervals of those figures that have one, by key
 
 
 def _sha256(content: object) -> str:

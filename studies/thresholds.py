@@ -50,24 +50,12 @@ class ThresholdPoint:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep of thresholds.
+    """A sweep of thresholds."""
 
-    Attributes
-    ----------
-    requests : int
-        How many every point serves.
-    exits : list of str
-        Names of the network's exits.
-    points : list of ThresholdPoint
-        One for each threshold; the mark is for accuracy, mean latency and violations.
-    measure : str
-        What the thresholds are: confidences or entropies.
-    """
-
-    requests: int
-    exits: list[str]
-    points: list[ThresholdPoint]
-    measure: str = "confidence"
+    requests: int  # how many every point serves
+    exits: list[str]  # names of the network's exits
+    points: list[ThresholdPoint]  # one for each threshold; the mark is for accuracy, mean latency and violations
+    measure: str = "confidence"  # what the thresholds are: confidences or entropies
 
 
 def pareto(costs: NDArray[np.float64]) -> NDArray[np.bool_]:

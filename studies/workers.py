@@ -38,17 +38,7 @@ Result = TypeVar("Result")
 
 
 class Workers:
-    """What runs tasks.
-
-    Attributes
-    ----------
-    threads : int or None
-        Threads for a task that is parallel in itself, ``None`` for all cores.
-    client : Client or None
-        The Dask cluster that runs them; ``None`` for threads of this process.
-    name : str
-        The cluster's, for faults.
-    """
+    """What runs tasks."""
 
     def __init__(self, threads: int | None, client: Client | None = None, name: str = "") -> None:
         self.threads, self.client, self.name = threads, client, name

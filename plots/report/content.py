@@ -21,47 +21,24 @@ OPENING_PASSES = 20
 
 @dataclass(frozen=True, slots=True)
 class PolicyReplay:
-    """A policy's replay of the trace on a design.
+    """A policy's replay of the trace on a design."""
 
-    Attributes
-    ----------
-    policy : str
-        As the user wrote it.
-    replay : Replay
-        What happened to every request.
-    summary : Summary
-        Its figures.
-    opening : Replay
-        The first moments again, with every run recorded.
-    """
-
-    policy: str
-    replay: Replay
-    summary: Summary
-    opening: Replay
+    policy: str  # as the user wrote it
+    replay: Replay  # what happened to every request
+    summary: Summary  # its figures
+    opening: Replay  # the first moments again, with every run recorded
 
 
 @dataclass(frozen=True, slots=True)
 class ReportEntry:
-    """A design or a device, and what was simulated on it.
+    """A design or a device, and what was simulated on it."""
 
-    Attributes
-    ----------
-    name : str
-        Its folder, as the user wrote it.
-    table : LatencyTable
-        Its times.
-    design, fbcb : DesignTable and FbcbTable, or None
-        Its other tables, if it is an NPU that was searched.
-    served : list of PolicyReplay
-        One for each policy; none without a trace.
-    """
-
-    name: str
-    table: LatencyTable
+    name: str  # its folder, as the user wrote it
+    table: LatencyTable  # its times
+    # its other tables, if it is an NPU that was searched
     design: DesignTable | None = None
     fbcb: FbcbTable | None = None
-    served: list[PolicyReplay] = field(default_factory=list)
+    served: list[PolicyReplay] = field(default_factory=list)  # one for each policy; none without a trace
 
     def record(self) -> dict[str, Any]:
         """The design or device and its policies as ``--json`` prints them."""
@@ -86,34 +63,18 @@ class ReportEntry:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonFolder:
-    """What ``fluidb compare -o`` left in a folder.
+    """What ``fluidb compare -o`` left in a folder."""
 
-    Attributes
-    ----------
-    name : str
-        The folder, as the user wrote it.
-    found : Comparison
-        The outcome.
-    """
-
-    name: str
-    found: Comparison
+    name: str  # the folder, as the user wrote it
+    found: Comparison  # the outcome
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything a page shows.
+    """Everything a page shows."""
 
-    Attributes
-    ----------
-    sections : list of ReportEntry or ComparisonFolder
-        In the order of the page.
-    requests : Requests or None
-        What was simulated, if anything was.
-    """
-
-    sections: list[ReportEntry | ComparisonFolder]
-    requests: Requests | None = None
+    sections: list[ReportEntry | ComparisonFolder]  # in the order of the page
+    requests: Requests | None = None  # what was simulated, if anything was
 
     @property
     def designs(self) -> list[ReportEntry]:
