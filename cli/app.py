@@ -204,7 +204,7 @@ def _main(
 
 
 def _command_path(arguments: Sequence[str]) -> str:
-    """The command that was typed, of which a fault in its options does not know."""
+    """The command that was typed, as faults in its options show it."""
     first, second, *_ = *arguments, "", ""
     if first not in COMMANDS:
         return "fluidb"
@@ -212,7 +212,7 @@ def _command_path(arguments: Sequence[str]) -> str:
 
 
 def _found(error: Any) -> str:
-    """What a usage error says, and what was found where the library that reads values leaves that out."""
+    """The message of a usage error, with the value that was found."""
     message = " ".join(error.format_message().split())
     message = re.sub(
         r"Value error, |, unable to parse string as an? \w+", "", message.replace("Input should be", "expected")

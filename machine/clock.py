@@ -19,11 +19,11 @@ START_S = 0.05
 """From the start of the clock to time 0: the core is awake when the first request comes."""
 
 SWITCH_S = 1e-4
-"""How soon a thread that waits for Python gets it."""
+"""Time after which a thread that waits for Python gets it, seconds."""
 
 
 class Clock(Protocol):
-    """What the time is, and who has arrived."""
+    """The time, and the requests that have arrived."""
 
     arrival_s: NDArray[np.float64]  # when each request arrives, in order; known at the latest once it has
 

@@ -20,7 +20,7 @@ def chosen_cores(threads: int) -> list[int]:
 
 
 def cores_text(cores: Sequence[int]) -> str:
-    """Where the threads are pinned, for people."""
+    """The cores that the threads are pinned to, as text."""
     return f"pinned to core {', '.join(map(str, cores))}" if cores else "not pinned"
 
 

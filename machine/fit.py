@@ -1,4 +1,4 @@
-"""Speed of a device of a cluster from measured convolutions (paper 004, Section 3.3)."""
+"""Speed of a device of a cluster from measured convolutions (EdgeSP, Section 3.3)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SweepPoint:
 
     @property
     def residual_s(self) -> float:
-        """How much longer it takes than the fit says."""
+        """The measured time less that of the fit."""
         return self.measured_s - self.fitted_s
 
 

@@ -52,13 +52,13 @@ class StageTime:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What a machine takes for a network."""
+    """The measured times of a network on this machine."""
 
-    device: MeasuredDevice  # it as a device; sources say how each number was measured
-    table: LatencyTable  # its latency table
+    device: MeasuredDevice  # this machine as a device; sources say how each number was measured
+    table: LatencyTable
     cells: list[StageTime]  # times of the stages, with their spread
-    round_times: Floats  # how long each round took for the stages, as a share of the mean of all
-    drift: float  # by how much the second half of the rounds was slower than the first
+    round_times: Floats  # time of the stages in each round, as a share of the mean of all
+    drift: float  # share by which the second half of the rounds was slower than the first
     noisy: list[str]  # figures that were measured badly, and how badly
 
 

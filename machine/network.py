@@ -164,7 +164,7 @@ class RealNetwork:
         return np.minimum(largest, 1.0)
 
     def samples(self) -> Samples:
-        """What every sample would be answered at every exit; without labels, that of the last exit counts as right."""
+        """The answer to every sample at every exit; without labels, that of the last exit counts as right."""
         confidences = np.column_stack([self.confidence(stage, found) for stage, found in enumerate(self.answers)])
         chosen = np.column_stack([found.argmax(axis=1) for found in self.answers])
         right = chosen[:, -1] if self.labels is None else self.labels
@@ -196,7 +196,7 @@ class RealNetwork:
                     )
 
     def differing(self, rows: NDArray[np.int64], exits: NDArray[np.int64], answers: Sequence[NDArray[Any]]) -> int:
-        """How many answers are not those of the network run alone, beyond rounding.
+        """Number of answers that are not those of the network run alone, beyond rounding.
 
         Shapes: ``rows, exits`` (N,).
         """
@@ -205,11 +205,11 @@ class RealNetwork:
 
 
 def _shares(answers: NDArray[Any]) -> bool:
-    """Whether every answer is a row of probabilities."""
+    """True if every answer is a row of probabilities."""
     return bool((answers >= 0).all()) and np.allclose(answers.sum(axis=1), 1.0, atol=TOLERANCE)
 
 
 def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether two answers are the same but for rounding."""
+    """True if two answers are the same but for rounding."""
     share = HALF_TOLERANCE if one.dtype == np.float16 else TOLERANCE
     return np.allclose(one, other, rtol=share, atol=share * float(np.abs(other).max()))

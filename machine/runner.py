@@ -38,7 +38,7 @@ class Launch(NamedTuple):
 
 
 class Engine(Protocol):
-    """What runs segments."""
+    """An engine that runs segments."""
 
     def run(self, launch: Launch) -> NDArray[np.float64] | None:
         """Run a segment; the confidence of each sample if it ends a stage and the exits are not known beforehand."""
@@ -73,7 +73,7 @@ class TableEngine:
 
 @dataclass(frozen=True, slots=True)
 class RunnerResult:
-    """What became of the requests."""
+    """The outcome of all requests."""
 
     replay: Replay  # what happened to each, with every run
     # time of each run: from the end of the one before it, or from what an idle device waited for, to its own end
@@ -214,7 +214,7 @@ class _Service:
             self.case.work.exit_of[members[found >= self.levels[stage - 1]]] = stage
 
     def outcome(self, until_s: float, failure: str) -> RunnerResult:
-        """What happened to the requests that have arrived."""
+        """The replay of the requests that have arrived."""
         clock: Any = self.state.clock[0]
         requests: Any = self.case.work.requests
         arrived, runs, traffic = int(clock.arrived), int(clock.runs), self.case.traffic
@@ -235,7 +235,7 @@ class _Service:
 
 
 def as_measured(outcome: RunnerResult) -> Callable[[Launch], float]:
-    """What launches took on a device, for :class:`TableEngine`: in the order of those of one stage and batch size.
+    """Measured times of launches, for :class:`TableEngine`: in the order of those of one stage and batch size.
 
     A launch that did not happen on the device takes what the latency table says, longer by as much as those that did.
     """

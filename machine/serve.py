@@ -37,7 +37,7 @@ REHEARSAL = 64
 
 @dataclass(frozen=True, slots=True)
 class MachineResult:
-    """What became of the requests on this machine."""
+    """The outcome of requests that were served on this machine."""
 
     served: ServeResult  # as of a simulation
     outcome: RunnerResult  # the replay, with the time of every run
@@ -54,7 +54,7 @@ class MachineResult:
 
     @property
     def holds(self) -> bool:
-        """Whether every answer is right and every requirement holds."""
+        """True if every answer is right and every requirement holds."""
         return not self.answers_wrong and all(item.holds for item in self.served.requirements)
 
 

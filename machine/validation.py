@@ -29,10 +29,10 @@ from .serve import serve_traffic
 DEFAULT_POLICIES = ("serial", "adaptb", "fluid")
 
 STEP = 0.01
-"""By how much the table is changed to see how sensitive a figure is."""
+"""Share by which the table is changed to see how sensitive a figure is."""
 
 SLO_PASSES = 20
-"""The SLO if none is given, in passes of one sample through the whole network."""
+"""The latency objective if none is given, in passes of one sample through the whole network."""
 
 CALIBRATION = 5
 """Rounds of each calibration, after one to warm up."""
@@ -60,7 +60,7 @@ class Figures:
 class Trial:
     """A run on the machine, and the simulations of it."""
 
-    policy: str  # who decided
+    policy: str
     load: float  # arrival rate, as a share of what the device serves one by one
     repeat: int  # repetition, from 0; it is the seed of the trace
     # on the machine; by the simulator with the table measured just before and after the run; and by the simulator
@@ -68,17 +68,17 @@ class Trial:
     real: Figures
     simulated: Figures
     replayed: Figures
-    drift: float  # by how much the table after the run is slower than the one before it
+    drift: float  # share by which the table after the run is slower than the one before it
     # half-width of the 95 % interval of the times that the simulator gets, as a share of them: from the rounds of the
     # measurements before and after the run
     half_width: float
-    sensitivity: float  # by how many per cent the simulated mean latency grows if the table does by one
+    sensitivity: float  # growth of the simulated mean latency, in per cent, if the table grows by one per cent
     answers_wrong: int  # answers that are not those of the network alone
 
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """By how much a figure of the simulator is off, over the repeats; shares of the real figure, or of all requests."""
+    """Error of a figure of the simulator, over the repeats: a share of the real figure, or of all requests."""
 
     figure: str  # name of the field of :class:`Figures`
     # of the simulation, with its sign. The median of all repeats lies between the least and the most of n with a
@@ -93,16 +93,15 @@ class Error:
 
 @dataclass(frozen=True, slots=True)
 class LoadVerdict:
-    """What can be said about a policy at a load."""
+    """The verdict about a policy at a load."""
 
-    # of its trials
     policy: str
     load: float
     errors: list[Error]  # by figure
-    # by how much the mean latency may be off because the machine was measured badly: sensitivity times drift and
+    # possible error of the mean latency because the machine was measured badly: sensitivity times drift and
     # half-width, which are independent and so add as squares. The median over the repeats, as of the errors
     doubt: float
-    says: str  # within, off, or refused, where the doubt is larger than what is asked
+    says: str  # within, off, or refused, where the doubt is larger than the limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """How far the simulator is off on this machine."""
+    """The errors of the simulator on this machine."""
 
     slo_s: float  # latency objective of the requests
     rates_per_s: list[float]  # arrival rate of each load
@@ -136,7 +135,7 @@ class Validation:
 
     @property
     def holds(self) -> bool:
-        """Whether every answer is right and every error within what was asked."""
+        """True if every answer is right and every error is within the limit."""
         return not self.answers_wrong and all(verdict.says == "within" for verdict in self.verdicts)
 
 
@@ -156,7 +155,7 @@ def validate_simulator(
 ) -> Validation:
     """Serve the same traffic on this machine and in the simulator, and compare.
 
-    The repeats of all policies and loads are in one random order, so that the machine's drift favours none.  Before
+    The repeats of all policies and loads are in one random order, so that drift favours none.  Before
     and after each, the machine is measured anew.
     """
     faults = []
@@ -266,7 +265,7 @@ def _trial(
 
 
 def judge_point(trials: Sequence[Trial], within: float) -> LoadVerdict:
-    """What the trials of a policy at a load say.
+    """Judge the trials of a policy at a load.
 
     A machine that drifts by a share between two calibrations moves the mean latency by that share times its
     sensitivity; so does an error of the calibrations, which their interval bounds.  Where the two together are more

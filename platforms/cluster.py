@@ -1,4 +1,4 @@
-"""The kind ``cluster``: a handful of unequal devices on one network, which run one network together (paper 004)."""
+"""The kind ``cluster``: a handful of unequal devices on one network, which run one network together (EdgeSP)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Latency = Annotated[float, Field(ge=0, le=1e3)]
 
 
 class Communication(StrEnum):
-    """What a device communicates for a block (paper 004, Equation 3, and two readings of it)."""
+    """Communication of a device for a block (EdgeSP, Equation 3, and two readings of it)."""
 
     EQ3 = "eq3"
     """The rows of the block's input that it needs and the rows of its output: every boundary counts out and in."""

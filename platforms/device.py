@@ -96,7 +96,7 @@ class Device(Platform):
         """Share of the device that a batch of b takes, for b = 0..b_max; ``None`` if there is one lane."""
         if self.load_full is None:
             return None
-        # paper 001, Section 4.2: the larger two batches are, the more they slow each other
+        # PAME, Section 4.2: the larger two batches are, the more they slow each other
         return [0.0, *(self.load_full * b / (b + self.load_half_batch) for b in range(1, self.b_max + 1))]
 
     def gathers_s(self, stages: int) -> list[list[float]] | None:

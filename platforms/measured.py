@@ -18,7 +18,7 @@ from .device import MAX_BATCH, MAX_CELL_S, MAX_STAGES
 from .platform import plain_name
 
 NO_WIDTH, EVERY_STAGE = 0.0, -1
-"""What a row has in a column that its file does not have."""
+"""Value of a column that a file does not have."""
 
 Cells = dict[tuple[float, ...], float]
 """Seconds by stage and batch size, and by width if it is a stage that takes them."""

@@ -1,4 +1,4 @@
-"""What all pictures share: the library, the look, and writing a file whole with the same bytes every time."""
+"""Parts of all pictures: the library, the look, and writing a file whole with the same bytes every time."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def _series(points: Sequence[PointResult]) -> list[list[PointResult]]:
 
 
 def _title(points: Sequence[PointResult]) -> str:
-    """What all points of a panel share."""
+    """Attributes that all points of a panel share."""
     first, slos = points[0], {point.slo_s for point in points}
     rates = {point.rate_per_s for point in points}
     shared = [legible(first.case)]
@@ -100,7 +100,7 @@ def _panel(axes: Axes, points: Sequence[PointResult], metric: str, label: str, s
 
 
 def _said(found: Comparison) -> str:
-    """Who has the fewest violations, how often."""
+    """Number of points at which each contender has the fewest violations."""
     fewest = [
         min(point.contenders, key=lambda item: item.metrics["violation_rate"].mean).name for point in found.points
     ]

@@ -1,4 +1,4 @@
-"""What samples answer at every exit: who leaves at which threshold, and whether confidence tells accuracy."""
+"""The picture of samples: shares that leave each exit by threshold, and confidence against accuracy."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ EMPTY, RESIDENT = (COLOURS[0], "o"), (COLOURS[1], "^")
 
 
 def draw_roofline(found: Roofline) -> Figure:
-    """Draw the roofline before and after (paper 003, Fig. 11), times of SubNets (Fig. 10), and what was searched."""
+    """Draw the roofline before and after (SUSHI, Fig. 11), times of SubNets (Fig. 10), and the searched sizes."""
     table = found.table
     count = 3 if table.sizes else 2
     with canvas(4.6 * count, 3.8) as figure:

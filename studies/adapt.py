@@ -1,4 +1,4 @@
-"""A plan of exits served while the load or the hardware changes (paper 001, Section 7.6)."""
+"""A plan of exits served while the load or the hardware changes (PAME, Section 7.6)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..traffic.trace import Trace
 
 @dataclass(frozen=True, slots=True)
 class AdaptationResult:
-    """What became of the requests."""
+    """The outcome of all requests."""
 
     plan: ExitPlan  # the plan of the beginning
     candidates: list[str]  # the layers that candidates follow

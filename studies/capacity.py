@@ -55,7 +55,7 @@ class FigureEstimate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What was found at a rate: ``requests`` for each seed, and the verdict on all requirements together.
+    """Findings at a rate: ``requests`` for each seed, and the verdict on all requirements together.
 
     ``estimates`` are the required figures, one for each requirement; ``broken`` is the first that surely fails.
     """
@@ -162,7 +162,7 @@ def _needed(name: str) -> int:
 
 
 class _RunRecord(NamedTuple):
-    """What a run told: each request's latency, whether it found the system empty, whether it was late; figures."""
+    """Findings of a run: latency of each request, and if it found the system empty, and if it was late; figures."""
 
     latency_s: NDArray[np.float64]
     fresh: NDArray[np.bool_]
@@ -278,7 +278,7 @@ def find_capacity(
     table : LatencyTable or Path
         Times of the design, or its folder.
     policy : Scheduler or str
-        Who decides.
+        The policy.
     requirements : sequence of Requirement
         Upper bounds on figures that more traffic makes worse.
     slo_s : float, optional

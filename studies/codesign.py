@@ -22,9 +22,8 @@ from ..tables.launches import launches_of
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A design, and what its users experienced."""
+    """A design, and the figures of its traffic."""
 
-    # its tables
     design: DesignTable
     fbcb: FbcbTable
     latency: LatencyTable
@@ -58,7 +57,7 @@ class Codesign:
 
     @property
     def settled(self) -> bool:
-        """Whether the last design is the one that its own traffic asks for; else designs come back in turn."""
+        """True if the last design is the one that its own traffic asks for; else designs come back in turn."""
         return self.back_to == len(self.rounds) - 1
 
     @property

@@ -74,7 +74,7 @@ class PointResult(JsonRecord):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What it is matched by."""
+        """The key by which two points are matched."""
         drawn = (getattr(self, name) for name in DRAWN)
         return self.case, self.slo_s, self.rate_per_s, self.trace_sha256, self.requests, *drawn
 
@@ -87,7 +87,7 @@ class PointResult(JsonRecord):
 
     @property
     def arrivals(self) -> str:
-        """What arrives, in few words."""
+        """The traffic, in few words."""
         if self.rate_per_s is not None:
             return f"{self.rate_per_s:g} /s"
         return "all at once" if self.offline else "its trace"
@@ -111,9 +111,9 @@ class Comparison(JsonRecord):
     scenario_sha256: str  # digest of what its file says
     version: str  # of fluidb
     seeds: list[int]  # its seeds
-    baseline: str  # whom the differences are taken to
-    contenders: list[ContenderRow]  # who competed
-    points: list[PointResult]  # the grid: cases, their SLOs, their rates
+    baseline: str  # the contender that differences are taken to
+    contenders: list[ContenderRow]
+    points: list[PointResult]  # the grid: cases, their latency objectives, their rates
 
     def text(self) -> str:
         """As ``--json`` prints it."""
@@ -230,7 +230,7 @@ def _asked(point: GridPoint, contender: Contender) -> DesignRequest:
 
 
 def _npu(point: GridPoint, contender: Contender) -> str:
-    """What tells NPUs apart; cases may share one under different names, objectives and traffic."""
+    """The key of an NPU; cases may share one under different names, objectives and traffic."""
     return repr(_asked(point, contender))
 
 
@@ -300,7 +300,7 @@ class FigureChange(JsonRecord):
     earlier: float
     now: float
     difference: float  # now less earlier
-    # Its 95 % interval
+    # its 95 % interval
     low: float | None
     high: float | None
 
@@ -309,7 +309,7 @@ class EarlierComparison(JsonRecord):
     """A comparison held against an earlier one."""
 
     method: str  # "paired" where both have the same seeds, else "welch"
-    figures: int  # how many were judged
+    figures: int  # figures that were judged
     # those that moved beyond noise
     worse: list[FigureChange]
     better: list[FigureChange]

@@ -31,7 +31,7 @@ Settings = dict[str, int | bool]
 
 
 class SearchTable(Table):
-    """How a design in a folder of many was found, ``fluidb.search/1``: what its other files do not say."""
+    """The search that found a design in a folder of many, ``fluidb.search/1``."""
 
     schema_name: ClassVar[str] = "fluidb.search/1"
     made_by: ClassVar[str] = "fluidb dse"

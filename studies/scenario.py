@@ -70,7 +70,7 @@ Name = Annotated[str, Field(min_length=1, max_length=80)]
 
 
 class EngineKeys(SearchOptions):
-    """What the NPU of a contender is searched for: :class:`fluidb.dse.SearchOptions`, or a single batch size."""
+    """Options of the search for the NPU of a contender: :class:`fluidb.dse.SearchOptions`, or a single batch size."""
 
     # the only batch size that counts in the search, in place of weights
     search_batch: Annotated[int, Field(ge=1)] | None = None
@@ -84,7 +84,7 @@ class EngineKeys(SearchOptions):
         return self
 
     def options(self) -> SearchOptions:
-        """What the search gets."""
+        """The options as the search takes them."""
         weights = self.weights
         if self.search_batch is not None:
             weights = [float(b == self.search_batch) for b in range(1, self.b_max + 1)]
@@ -174,7 +174,7 @@ class CaseKeys(Strict):
 
     @property
     def drawn(self) -> dict[str, Any]:
-        """How arrivals and columns are drawn, as the file says it."""
+        """Arrivals and columns that are drawn, as the file says it."""
         return self.model_dump(include=set(DRAWN))
 
     @property
@@ -190,17 +190,15 @@ class ScenarioFile(Strict):
     """A scenario as a file, ``fluidb.scenario/1`` (``docs/compare.md``)."""
 
     schema_: Annotated[Literal["fluidb.scenario/1"], Field(alias="schema")]
-    title: Name  # A line for people
+    title: Name  # a line for people
     # requests of a run with drawn arrivals, or of one in which all wait at time 0; a trace is replayed whole
     requests: Annotated[int, Field(ge=2, le=MAX_REQUESTS)] | None = None
-    # A run of every point and contender for each
+    # a run of every point and contender for each
     seeds: Annotated[
         list[Annotated[int, Field(ge=0, lt=2**63)]], Field(min_length=1, max_length=MAX_SEEDS), _once("seed")
     ]
-    # who competes
     contenders: Annotated[list[ContenderKeys], Field(min_length=1), _once("name", lambda item: item.name)]
     baseline: str  # the contender that the others are held against
-    # on what
     cases: Annotated[
         list[CaseKeys],
         Field(min_length=1),
@@ -250,7 +248,7 @@ class Contender:
 
 
 class Npu(NamedTuple):
-    """What an NPU is searched for: a network on a board."""
+    """A network on a board, for which an NPU is searched."""
 
     network: Network
     platform: Board
@@ -281,7 +279,7 @@ class Site:
         return self.on.network.exits if isinstance(self.on, Npu) else self.on.exits
 
     def options(self, contender: Contender) -> SearchOptions:
-        """What a contender's NPU is searched for here."""
+        """The search for the NPU of a contender here."""
         tile = self.keys.tiles.get(contender.name)
         return contender.options.model_copy(update={"tile": tile and Tile(*tile)})
 
@@ -301,7 +299,7 @@ class Scenario:
 
     file: ScenarioFile  # what the file says
     contenders: tuple[Contender, ...]  # the entries
-    points: tuple[GridPoint, ...]  # cases, their SLOs, their rates, in the order of the file
+    points: tuple[GridPoint, ...]  # cases, their latency objectives, their rates, in the order of the file
 
     @property
     def sha256(self) -> str:
@@ -317,7 +315,7 @@ class _Faults(list[str]):
     """Faults of what a scenario refers to, each with its key."""
 
     def catch(self, where: str, load: Callable[[], Loaded]) -> Loaded | None:
-        """What ``load`` gives, or its faults noted."""
+        """The result of ``load``; or ``None``, with its faults noted."""
         try:
             return load()
         except InputError as error:
@@ -339,7 +337,7 @@ def _policy(folder: Path, spec: str) -> Scheduler:
 
 
 def _on(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Npu | LatencyTable | None:
-    """What a case runs on; ``None`` if that has faults."""
+    """The site that a case runs on; ``None`` if that has faults."""
     if keys.network is None or keys.platform is None:
         return faults.catch(f"{where}.table", lambda: read_latency(folder / str(keys.table)))
     named, board = _beside(folder, keys.network, NETWORKS), _beside(folder, keys.platform, PLATFORMS)

@@ -1,4 +1,4 @@
-"""What a threshold costs and brings: accuracy against latency and violations."""
+"""The sweep of thresholds: accuracy against latency and violations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONFIDENCES = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
 @dataclass(frozen=True, slots=True)
 class ThresholdPoint:
-    """One threshold for all exits, and what comes of it.
+    """One threshold for all exits, and the figures with it.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class ThresholdPoint:
     mean_latency_s, p99_latency_s : float
         Latency from arrival.
     violation_rate : float
-        Share of the requests later than their SLO.
+        Share of the requests later than their latency objective.
     pareto : bool
         Whether no other point beats it (see :func:`pareto`).
     """
@@ -52,14 +52,14 @@ class ThresholdPoint:
 class Sweep:
     """A sweep of thresholds."""
 
-    requests: int  # how many every point serves
+    requests: int  # requests that every point serves
     exits: list[str]  # names of the network's exits
     points: list[ThresholdPoint]  # one for each threshold; the mark is for accuracy, mean latency and violations
     measure: str = "confidence"  # what the thresholds are: confidences or entropies
 
 
 def pareto(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Points that no other point beats: is as good in everything, and better in something.
+    """Mark points that no other point beats, i.e. is as good in everything and better in something.
 
     Shapes: ``costs`` (N, K), returns (N,).
 
@@ -89,7 +89,7 @@ def sweep_thresholds(
     requests : Requests
         What is served, with confidences and answers.
     policy : Scheduler or str
-        Who decides.
+        The policy.
     thresholds : sequence of float, optional
         Each for all exits; by default ten confidences from 0.5 to 0.95, or the usual entropies.
     progress : callable, optional

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from distributed import Client
 
 CONNECT_S = 5.0
-"""How long a scheduler may take to answer, seconds."""
+"""Seconds that a scheduler may take to answer."""
 
 WORKER_S = 15.0
-"""How long a cluster may have no worker at the start, seconds."""
+"""Seconds that a cluster may have no worker at the start."""
 
 RETRIES = 2
-"""How often a task is tried again that failed for another reason than its input: its worker may have no memory left."""
+"""Times that a task is tried again that failed for another reason than its input: its worker may lack memory."""
 
 Common = TypeVar("Common")
 Task = TypeVar("Task")
@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 
 
 class Workers:
-    """What runs tasks."""
+    """Threads of this process, or a Dask cluster: both run tasks."""
 
     def __init__(self, threads: int | None, client: Client | None = None, name: str = "") -> None:
         self.threads, self.client, self.name = threads, client, name
@@ -93,7 +93,7 @@ def _named(made: dict[str, str]) -> str:
 
 @contextmanager
 def workers(scheduler: str | None = None, threads: int | None = None) -> Iterator[Workers]:
-    """What is to run tasks."""
+    """Open the workers that are to run tasks."""
     if scheduler is None:
         yield Workers(threads)
         return

@@ -84,7 +84,7 @@ def command(
 
 
 def record_of(found: ServeResult, policy: str, slo_s: float | None) -> dict[str, object]:
-    """What is printed as JSON of requests that were served."""
+    """The JSON of requests that were served."""
     replay = found.replay
     return {
         "policy": policy,
@@ -98,7 +98,7 @@ def record_of(found: ServeResult, policy: str, slo_s: float | None) -> dict[str,
 
 
 def text_of(found: ServeResult, policy: str) -> Iterator[str]:
-    """What is printed for people of requests that were served."""
+    """The text about requests that were served."""
     summary, latency, unavoidable = found.summary, found.replay.table, found.unavoidable_violations
     use, worth = summary.utilisation, int(summary.independent_requests)
     unfinished = f"{summary.unfinished:,} requests, counted as violations"
@@ -168,7 +168,7 @@ def text_of(found: ServeResult, policy: str) -> Iterator[str]:
 
 
 def _subnets(found: SubNetSummary, returned: int) -> Iterator[str]:
-    """What SubNets gave and fetched; figures that are not known have no line."""
+    """Figures of SubNets; those that are not known have no line."""
     moved, energy_j = found.off_chip_bytes, found.off_chip_energy_j
     known = {
         "accuracy of the SubNets": found.served_accuracy,

@@ -134,7 +134,7 @@ def draw_heatmap(
 
 
 class Roof(NamedTuple):
-    """What bounds every layer of a design: compute at its peak, and off-chip memory at its bandwidth."""
+    """The bounds of every layer of a design: compute at its peak, and off-chip memory at its bandwidth."""
 
     peak_gop_s: float
     bandwidth_gb_s: float
@@ -200,7 +200,7 @@ def draw_cdf(latencies: Sequence[tuple[str, NDArray[np.float64]]], slo_s: float 
 
 
 class BusyLane(NamedTuple):
-    """When each lane ran, one run after another: with how many samples, and whether it preempted others for them."""
+    """Runs of each lane over time: their samples, and a mark where others were preempted."""
 
     begin_s: NDArray[np.float64]
     end_s: NDArray[np.float64]
@@ -293,7 +293,7 @@ def _said(points: Sequence[ChartPoint]) -> str:
 
 
 def _picture(sheet: Axes, said: str) -> Element:
-    """What was drawn as an SVG element, with a description for those who cannot see it."""
+    """The drawing as an SVG element, with a description for readers who cannot see it."""
     for axes in sheet.figure.axes:
         for axis, anchor in ((axes.xaxis, "middle"), (axes.yaxis, "end")):
             for tick in axis.get_major_ticks():
@@ -308,7 +308,7 @@ def _picture(sheet: Axes, said: str) -> Element:
 
 
 def _shapes(group: Element, markers: dict[str, str]) -> Iterator[Element]:
-    """What a tagged group of matplotlib's SVG draws; of any other group nothing."""
+    """Elements of a tagged group of matplotlib's SVG; of any other group none."""
     if not group.get("id", "").startswith("{"):
         return
     tag = json.loads(group.get("id", ""))

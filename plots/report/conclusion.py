@@ -1,4 +1,4 @@
-"""What the report's figures say, in words: every sentence is computed from what the page shows."""
+"""The conclusions of a report: every sentence is computed from figures that the page shows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _of_design(shown: ReportEntry) -> Iterator[Sequence[Node]]:
 
 
 def _fewest(served: Sequence[PolicyReplay]) -> list[Node]:
-    """Who has the fewest violations, and whether the next one's interval tells them apart."""
+    """The policy with the fewest violations, and the next one, with or without overlap of their intervals."""
     first, *others = sorted(served, key=lambda item: item.summary.violation_rate)
     rate = f" has {100 * first.summary.violation_rate:.2f} % violations"
     if not others:
@@ -58,7 +58,7 @@ def _fewest(served: Sequence[PolicyReplay]) -> list[Node]:
 
 
 def _shortest(served: Sequence[PolicyReplay]) -> list[Node]:
-    """Who has the lowest 99th percentile of latency, and how far above it the highest is."""
+    """The policy with the lowest 99th percentile of latency, and the distance of the highest."""
     ranked = sorted(served, key=lambda item: item.summary.percentile("p99").latency_s)
     low_s, high_s = (item.summary.percentile("p99").latency_s for item in (ranked[0], ranked[-1]))
     unit = time_unit(high_s)

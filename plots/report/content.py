@@ -1,4 +1,4 @@
-"""What a report shows: the records that the other commands print, read and simulated as they do."""
+"""The content of a report: the records that the other commands print, read and simulated as they do."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class ReportEntry:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonFolder:
-    """What ``fluidb compare -o`` left in a folder."""
+    """A comparison in a folder of ``fluidb compare -o``."""
 
     name: str  # the folder, as the user wrote it
     found: Comparison  # the outcome
@@ -71,7 +71,7 @@ class ComparisonFolder:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything a page shows."""
+    """All content of a page."""
 
     sections: list[ReportEntry | ComparisonFolder]  # in the order of the page
     requests: Requests | None = None  # what was simulated, if anything was
@@ -87,7 +87,7 @@ class Report:
         return [item for item in self.sections if isinstance(item, ComparisonFolder)]
 
     def record(self) -> dict[str, Any]:
-        """What went into the page, as ``--json`` prints it."""
+        """The content of the page, as ``--json`` prints it."""
         return {
             "trace": self.requests and self.requests.file,
             "slo_s": self.requests and self.requests.slo_s,

@@ -86,7 +86,7 @@ def _head(title: str) -> list[Element]:
 
 
 def _served(report: Report) -> list[Node]:
-    """What was served, in a sentence."""
+    """The traffic that was served, in a sentence."""
     served = [item.replay.traffic for shown in report.designs for item in shown.served]
     trace, slo_s = served[0].trace, served[0].objective_s
     slo = "the trace's own SLOs" if slo_s is None else f"an SLO of {1e3 * slo_s:g} ms"
@@ -104,7 +104,7 @@ def _overview(designs: Sequence[ReportEntry]) -> Element:
 
 
 def _searched(design: DesignTable | None) -> list[str]:
-    """What only an NPU that was searched has."""
+    """The parts that only an NPU that was searched has."""
     if design is None:
         return ["-"] * 5
     speeds = (f"{gop_s:,.1f}" for gop_s in (design.gop_s[0], design.gop_s[-1]))

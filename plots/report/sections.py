@@ -1,4 +1,4 @@
-"""What the report says of a design or a device, of the policies that were simulated on it, and of a comparison."""
+"""Sections of the report: a design or a device, the policies that were simulated on it, a comparison."""
 
 from __future__ import annotations
 
