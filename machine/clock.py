@@ -1,4 +1,4 @@
-"""Clocks: they say what time it is and who has arrived, and let a device that is idle wait."""
+"""Clocks: the time, the requests that have arrived, and the waiting of an idle device."""
 
 from __future__ import annotations
 

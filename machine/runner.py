@@ -165,7 +165,7 @@ class _Service:
         self.awaited_s = min(wake_s, next_s)
 
     def take_arrivals(self) -> float:
-        """Put who has arrived into the queue; the time.
+        """Put the requests that have arrived into the queue, and return the time.
 
         A device that was idle decides on the instant for which it waited, however late it noticed it: who came after
         this is left for later, as in the simulator.
@@ -183,7 +183,7 @@ class _Service:
         return now_s
 
     def decide(self, until_s: float) -> None:
-        """Let the event loop do all that is due at this instant, and forget who has returned."""
+        """Let the event loop do all that is due at this instant, and forget the requests that have returned."""
         ended: list[int] = []
         if self.lane.running[0]:
             self.record.run_s[self.lane.run[0], 1] = self.lane.end_s[0]

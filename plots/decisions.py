@@ -47,7 +47,7 @@ def draw_decisions(table: LatencyTable, found: DecisionTable) -> Figure:
 
 
 def _some(count: int) -> list[int]:
-    """Places in a list, of which a picture has room for so many."""
+    """Places in a list, as many as a picture has room for."""
     return sorted(set(np.linspace(0, count - 1, min(MOST, count)).astype(int).tolist()))
 
 

@@ -111,7 +111,7 @@ def _over_time(above: Axes, below: Axes, replay: Replay) -> None:
     middle_s = (edges_s[1:] + edges_s[:-1]) / 2
     unit, per_s = durations(float(latency_s[np.isfinite(latency_s)].max(initial=0.0)))
     first = np.searchsorted(arrival_s, edges_s[:-1])
-    some = np.diff(np.append(first, len(arrival_s))) > 0  # spells in which somebody arrives
+    some = np.diff(np.append(first, len(arrival_s))) > 0  # spells in which requests arrive
     starts = first[some]
     mean_s = np.add.reduceat(latency_s, starts) / np.diff(np.append(starts, len(latency_s)))
     above.fill_between(

@@ -22,7 +22,7 @@ def command(
     what: Annotated[list[str] | None, argument(WHAT, "[NAME]...")] = None,
     output: Annotated[Path | None, written("Write the figures and a page here; goes on after a kill.")] = None,
     count: Annotated[int | None, option("Requests of a run, to reduce the scenarios.", min=2, max=10**7)] = None,
-    seeds: Annotated[int | None, option("At most so many seeds of each scenario.", min=1)] = None,
+    seeds: Annotated[int | None, option("Most seeds of each scenario.", min=1)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the papers' experiments and compare every figure.

@@ -85,7 +85,7 @@ def show_(
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Say how good and how sure answers are at every exit, and who would leave."""
+    """Show how good and how sure answers are at every exit, and the shares that would leave."""
     from ...plots.samples import draw_samples
     from ...traffic.description import describe_samples
     from ...traffic.samples import read_samples

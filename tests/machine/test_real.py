@@ -74,7 +74,7 @@ def made(tmp_path_factory):
     network = RealNetwork(str(network_file(folder)), folder / "in.npz")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measuring_protocol, "ALONE", 3)
-        found = measure(network, b_max=3, rounds=2, name="here")
+        found = measure(network, b_max=3, repeats=2, name="here")
     write_measurement(network, found, folder / "dev")
     return network, found, folder
 
@@ -190,11 +190,11 @@ def test_faults(made, tmp_path, monkeypatch):
     strange = found.table.model_copy(update={"network": "another"})
     with pytest.raises(InputError, match="found that of another with e1, e2, e3; measure this network"):
         serve_real(network, strange, fast, "fluid")
-    for b_max, rounds in ((0, 20), (8, 1)):
+    for b_max, repeats in ((0, 20), (8, 1)):
         with pytest.raises(InputError, match="expected"):
-            measure(network, b_max=b_max, rounds=rounds)
-    with pytest.raises(InputError, match='--name: expected up to 80 letters, .* found "a/b"'):
-        measure(network, b_max=1, rounds=2, name="a/b")
+            measure(network, b_max=b_max, repeats=repeats)
+    with pytest.raises(InputError, match='name: expected up to 80 letters, .* found "a/b"'):
+        measure(network, b_max=1, repeats=2, name="a/b")
     monkeypatch.setattr("fluidb.machine.needs.find_spec", lambda name: None)
     assert fault(model) == (
         f"{model}: a real device needs onnx, which is not installed: pip install 'fluidb[onnx,runtime]'"
@@ -285,7 +285,7 @@ def test_commands_print_records(made, monkeypatch):
         0.3,
         "--repeats",
         1,
-        "--requests",
+        "--count",
         30,
         "--b-max",
         2,
