@@ -348,7 +348,7 @@ def test_fluid_and_lazy_expect_the_predicted_steps_and_else_the_longest_rest():
         ("similar=depth,window=2", "window: expected at least 3, the largest batch, found 2"),
         (
             "similar=depth",
-            "similar=depth: expected a trace with predicted_depth, found none; draw it, e.g. --predict-depth 0.7",
+            "similar=depth: expected a trace with predicted_depth, found none; draw it (predict_depth), e.g. 0.7",
         ),
         (
             "similar=width",
