@@ -286,7 +286,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     ),
     "trace that is none": (["serve-sim", "DESIGN", "--trace", "no.csv", "--slo", "1s"], ["no.csv", "no such file"]),
     "objective without a unit": (["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "200"], ["--slo", "no unit"]),
-    "no objective": (["serve-sim", "DESIGN", "--trace", "t.csv"], ["--slo 200ms"]),
+    "no objective": (["serve-sim", "DESIGN", "--trace", "t.csv"], ["--slo: expected a latency objective"]),
     "unknown policy": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--policy", "x"],
         ["known: serial, adaptb, lazy, fluid, fluid-slack, pame, batchcond, sushi, or path/to/file.py:NAME"],
@@ -700,7 +700,8 @@ def test_faults_that_begin_with_parameters_name_the_options_of_the_command(
 
 
 def test_faults_name_options_as_they_are_typed_but_no_arguments(fluidb: Run) -> None:
-    (option,) = lines(fluidb("trace", "import", "csv", DATA / "duel.csv", "-o", "t.csv", "--unit", "h"))
+    described = ("--columns", "arrival=at", "--unit", "h")
+    (option,) = lines(fluidb("trace", "import", "csv", DATA / "duel.csv", "-o", "t.csv", *described))
     assert option.startswith("fluidb: --unit: expected")
     (argument,) = lines(fluidb("samples", "generate", "nope", "--network", TINY, "-o", "s.npz"))
     assert argument.startswith("fluidb: preset: expected")

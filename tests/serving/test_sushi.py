@@ -129,8 +129,8 @@ def test_the_buffer_changes_after_every_q_requests_and_the_next_one_waits_for_it
         ),
         (
             "sushi:mode=accuracy", {},
-            ("trace: expected the column min_accuracy, which mode=accuracy keeps to, found none; draw it with "
-            "`fluidb trace add --min-accuracy`"),
+            ("trace: expected the column min_accuracy, which mode=accuracy keeps to, found none; draw it "
+            "(min_accuracy)"),
         ),
         (
             "sushi:mode=accuracy", {"subnets": None, "states": None, "reuse": None},
