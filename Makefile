@@ -98,7 +98,7 @@ pictures: $(VENV)/ready
 	$(BIN)/fluidb explain $(PICTURES)/r50-zc706 --batch 1 --plot docs/images/explain.svg --force
 	$(BIN)/fluidb pareto resnet50 pynq-z1 --plot docs/images/pareto.png --force
 	$(BIN)/fluidb serve-sim $(PICTURES)/r50-zc706 --trace $(PICTURES)/t.csv --slo 200ms --plot docs/images/serve-sim.svg --force
-	$(BIN)/fluidb capacity $(PICTURES)/r50-zc706 --slo 200ms --require 'violation_rate <= 10 %' --requests 2000 \
+	$(BIN)/fluidb capacity $(PICTURES)/r50-zc706 --slo 200ms --require 'violation_rate <= 10 %' --count 2000 \
 	  --plot docs/images/capacity.svg --force
 	$(BIN)/python website/samples.py $(PICTURES)/samples.npz 4
 	$(BIN)/fluidb thresholds $(PICTURES)/r50-zc706 --trace $(PICTURES)/t.csv --slo 200ms \

@@ -23,6 +23,8 @@ from numba.core.types import FunctionType, WrapperAddressProtocol
 from numba.experimental.function_type import _get_wrapper_address
 from numba.extending import is_jitted
 
+# numba has no public way to keep compiled functions elsewhere, or an address beside a call: these parts are not public,
+# so pyproject.toml bounds its version, and tests/test_jit.py names the part that a new version lacks
 serialize: Any = _serialize  # numba states the types of some functions only
 rebuild: Any = CompileResult._rebuild  # noqa: SLF001
 wrapper_address: Any = _get_wrapper_address
@@ -150,7 +152,8 @@ def compiled(signature: Any = None, *, allocates: bool = True, **options: Any) -
     """
 
     def decorate(function: Any) -> Any:
-        made: Any = njit(nogil=True, _nrt=allocates, **options)(function)
+        untyped: Any = {"_nrt": allocates, **options}  # numba states no type for it
+        made: Any = njit(nogil=True, **untyped)(function)
         if is_jitted(made):  # not if numba is switched off
             if Path(function.__code__.co_filename).resolve() in sources():
                 made._cache = FunctionCache(function)  # type: ignore[attr-defined]  # noqa: SLF001

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -87,7 +87,15 @@ def _module(name: str) -> Any:
 
 
 class _Command(TyperCommand):
-    """A command whose help lists the options of one kind of input under a heading of their own."""
+    """A command whose help has a heading for each kind of input, and whose faults name its options."""
+
+    def invoke(self, ctx: Any) -> Any:
+        from ..formats.errors import InputError
+
+        try:
+            return super().invoke(ctx)
+        except InputError as error:
+            raise type(error)(_with_options(error.faults, ctx.command.params)) from None
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options, section by section."""
@@ -103,6 +111,22 @@ class _Command(TyperCommand):
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
+
+
+def _with_options(faults: Iterable[str], parameters: Iterable[Any]) -> Iterator[str]:
+    """Faults that begin with parameters of the running command (``slow, gain: ...``), with its options instead.
+
+    The library knows its parameters only. Faults that begin with anything else, such as the path of a file, stay.
+    """
+    options: dict[str, str] = {}
+    for parameter in parameters:
+        if parameter.param_type_name == "option":
+            option = max(parameter.opts, key=len)
+            options |= {parameter.name: option, option.lstrip("-").replace("-", "_"): option}
+    for fault in faults:
+        named, colon, rest = fault.partition(": ")
+        names = named.split(", ")
+        yield ", ".join(options[name] for name in names) + colon + rest if set(names) <= options.keys() else fault
 
 
 class _Group(TyperGroup):
@@ -129,6 +153,8 @@ class _Group(TyperGroup):
         if not hasattr(module, "app"):
             parent.command(name, cls=_Command)(flat(module.command))
             return name, typer.main.get_command(parent), rest
+        for command in module.app.registered_commands:
+            command.cls = _Command
         parent.add_typer(module.app, name=name)
         group: Any = typer.main.get_command(parent)
         return name, group.commands[name], rest
@@ -178,7 +204,7 @@ def _main(
 
 
 def _command_path(arguments: Sequence[str]) -> str:
-    """The command that was typed, of which a fault in its options does not know."""
+    """The command that was typed, as faults in its options show it."""
     first, second, *_ = *arguments, "", ""
     if first not in COMMANDS:
         return "fluidb"
@@ -186,7 +212,7 @@ def _command_path(arguments: Sequence[str]) -> str:
 
 
 def _found(error: Any) -> str:
-    """What a usage error says, and what was found where the library that reads values leaves that out."""
+    """The message of a usage error, with the value that was found."""
     message = " ".join(error.format_message().split())
     message = re.sub(
         r"Value error, |, unable to parse string as an? \w+", "", message.replace("Input should be", "expected")

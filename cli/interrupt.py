@@ -11,13 +11,13 @@ from time import sleep
 from typing import Any, NoReturn
 
 AGAIN_S = 0.05
-"""How soon Ctrl-C is repeated that Python ignored, seconds."""
+"""Seconds until Ctrl-C is repeated that Python ignored."""
 
 _says = ["interrupted"]
-"""What a command says that is interrupted now, the innermost of its parts last."""
+"""Messages of a command that is interrupted now, that of the innermost part last."""
 
 GRACE_S = 1.5
-"""How long the command may take to end by itself, seconds."""
+"""Seconds that the command may take to end by itself."""
 
 
 def never_ignored() -> None:

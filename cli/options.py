@@ -82,7 +82,7 @@ ThresholdsTried = Annotated[str | None, option(_TRIED, "P,P,...|LOW..HIGH")]
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationOptions:
-    """What is simulated, and who decides: the options of every command that serves a trace."""
+    """Traffic and policy: the options of every command that serves a trace."""
 
     trace: TraceFile
     policy: Policy = "fluid"
@@ -104,7 +104,7 @@ class SimulationOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class PictureOptions:
-    """Whether a command draws what it found, and may replace files: the options of every command with a picture."""
+    """The picture, and leave to replace files: the options of every command with a picture."""
 
     plot: Annotated[Path | None, option("Draw the result: .svg or .png (needs the extra plot).", "FILE")] = None
     force: Force = False
@@ -126,7 +126,7 @@ class PictureOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class FolderOptions:
-    """Where the folder of a search goes, and how it is printed: what searches of every kind have."""
+    """The folder and the output of a search: the options of searches of every kind."""
 
     output: Annotated[Path | None, written("Write the design here, or each of several in a folder.")] = None
     force: Force = False
@@ -229,7 +229,7 @@ def refuse_others(ctx: typer.Context, chosen: KindOptions, kinds: Iterable[KindO
 
 
 def followed(ctx: typer.Context, as_json: bool) -> bool:
-    """Whether the user gave a command of this group; without one, the group prints its list."""
+    """True if the user gave a command of this group; without one, the group prints its list."""
     if ctx.invoked_subcommand is not None and as_json:
         raise typer.BadParameter("expected --json after the command, e.g. show --json", ctx)
     return ctx.invoked_subcommand is not None

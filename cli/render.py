@@ -1,4 +1,4 @@
-"""How results are shown: this module alone writes to a terminal, and turns records into JSON."""
+"""Text and JSON of results: this module alone writes to a terminal."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ def fail(lines: Sequence[str]) -> None:
 @contextmanager
 def every_fault() -> Iterator[None]:
     """Show every fault of an input; other commands show the first ones only."""
-    from ..formats.errors import InputError
+    from ..formats.errors import FileFaults, InputError
 
     try:
         yield
     except InputError as error:
-        fail(error.faults)
-        raise SystemExit(2) from None
+        raise FileFaults(error.faults) from None
 
 
 def note(line: str) -> None:
@@ -72,7 +71,7 @@ def show(
     wrote: Path | None = None,
     then: str = "",
 ) -> None:
-    """What a command found: as the one JSON object of ``--json``, or as blocks of text with a line between.
+    """Print the results of a command: as the one JSON object of ``--json``, or as blocks of text with a line between.
 
     ``wrote`` is the file or folder that a person at a terminal is told of, and ``then`` what follows.
     """
@@ -124,7 +123,7 @@ def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str
 
 
 _GAP = "  "
-"""What tabulate puts between columns."""
+"""The gap that tabulate puts between columns."""
 
 
 def _table(cells: Sequence[Sequence[str]], *, text: bool) -> str:

@@ -42,3 +42,12 @@ class InputError(ValueError):
         """The first :data:`MAX_FAULTS` faults, and a line with the number of the others."""
         more = len(self.faults) - MAX_FAULTS
         return self.faults if more <= 0 else (*self.faults[:MAX_FAULTS], f"and {more} more faults")
+
+
+class FileFaults(InputError):
+    """Faults of a file that is being written or checked, all of which are shown."""
+
+    @property
+    def first_faults(self) -> tuple[str, ...]:
+        """All faults."""
+        return self.faults

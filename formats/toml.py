@@ -10,20 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pydantic
-from pydantic._internal._model_construction import ModelMetaclass  # it has no public name
 
 from .errors import InputError
 from .files import read_text
 from .near import did_you_mean
 
+if TYPE_CHECKING:  # a type checker sees the parameters of the records
+    Checked = pydantic.BaseModel
+else:
 
-class _CheckedMeta(ModelMetaclass):
-    """Makes a record that is called with bad values raise what a bad file raises.
+    class _CheckedMeta(type(pydantic.BaseModel)):
+        """Makes a record that is called with bad values raise what a bad file raises.
 
-    Records inside a record do not pass here: their faults are collected by the outer one.
-    """
-
-    if not TYPE_CHECKING:  # to a type checker the record's own parameters count
+        Records inside a record do not pass here: their faults are collected by the outer one.
+        """
 
         def __call__(cls, **values):
             try:
@@ -31,8 +31,11 @@ class _CheckedMeta(ModelMetaclass):
             except pydantic.ValidationError as error:
                 raise _faults(error, cls, values, cls.__name__) from None
 
+    class Checked(pydantic.BaseModel, metaclass=_CheckedMeta):
+        """Base of records whose faults are ours."""
 
-class Strict(pydantic.BaseModel, metaclass=_CheckedMeta):
+
+class Strict(Checked):
     """Base of every file schema: nothing coerced, nothing unknown, nothing changed later."""
 
     # a schema is built when a file first needs it: no command reads them all

@@ -1,1 +1,1 @@
-"""Everything of a real device: measuring it, serving on it in real time, validating the simulator against it."""
+"""The real device: measuring it, serving on it in real time, validating the simulator against it."""

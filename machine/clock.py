@@ -1,4 +1,4 @@
-"""Clocks: they say what time it is and who has arrived, and let a device that is idle wait."""
+"""Clocks: the time, the requests that have arrived, and the waiting of an idle device."""
 
 from __future__ import annotations
 
@@ -19,19 +19,13 @@ START_S = 0.05
 """From the start of the clock to time 0: the core is awake when the first request comes."""
 
 SWITCH_S = 1e-4
-"""How soon a thread that waits for Python gets it."""
+"""Time after which a thread that waits for Python gets it, seconds."""
 
 
 class Clock(Protocol):
-    """What the time is, and who has arrived.
+    """The time, and the requests that have arrived."""
 
-    Attributes
-    ----------
-    arrival_s : (N,) ndarray of float64
-        When each request arrives, in order; known at the latest once it has.
-    """
-
-    arrival_s: NDArray[np.float64]
+    arrival_s: NDArray[np.float64]  # when each request arrives, in order; known at the latest once it has
 
     def now_s(self) -> float:
         """The time."""
@@ -81,13 +75,6 @@ class LiveClock:
         How many requests will arrive.
     stop : Event
         Set from outside to end all waiting.
-
-    Attributes
-    ----------
-    arrival_s : (N,) ndarray of float64
-        When each request arrived; infinite before.
-    begun : Event
-        Set once requests may arrive.
     """
 
     def __init__(self, count: int, stop: threading.Event) -> None:

@@ -15,12 +15,12 @@ def chosen_cores(threads: int) -> list[int]:
     pins = sys.platform == "linux"
     allowed = sorted(os.sched_getaffinity(0)) if pins else list(range(os.cpu_count() or 1))
     if not 1 <= threads <= len(allowed):
-        raise InputError(f"--threads: expected 1 to {len(allowed)}, the cores of this process, found {threads}")
+        raise InputError(f"threads: expected 1 to {len(allowed)}, the cores of this process, found {threads}")
     return allowed[-threads:] if pins else []
 
 
 def cores_text(cores: Sequence[int]) -> str:
-    """Where the threads are pinned, for people."""
+    """The cores that the threads are pinned to, as text."""
     return f"pinned to core {', '.join(map(str, cores))}" if cores else "not pinned"
 
 

@@ -1,4 +1,4 @@
-"""Speed of a device of a cluster from measured convolutions (paper 004, Section 3.3)."""
+"""Speed of a device of a cluster from measured convolutions (EdgeSP, Section 3.3)."""
 
 from __future__ import annotations
 
@@ -51,30 +51,18 @@ class SweepPoint:
 
     @property
     def residual_s(self) -> float:
-        """How much longer it takes than the fit says."""
+        """The measured time less that of the fit."""
         return self.measured_s - self.fitted_s
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFit:
-    """C(L) = FLOPs / r + b, fitted to a sweep.
+    """C(L) = FLOPs / r + b, fitted to a sweep."""
 
-    Attributes
-    ----------
-    gflop_s : float
-        r: floating-point operations a second, in 1e9.
-    layer_s : float
-        b: fixed time of a layer, at least 0.
-    r2 : float
-        Coefficient of determination: share of the variance of the times that the line explains.
-    points : list of SweepPoint
-        The sweep, in the order of its file.
-    """
-
-    gflop_s: float
-    layer_s: float
-    r2: float
-    points: list[SweepPoint]
+    gflop_s: float  # r: floating-point operations a second, in 1e9
+    layer_s: float  # b: fixed time of a layer, at least 0
+    r2: float  # coefficient of determination: share of the variance of the times that the line explains
+    points: list[SweepPoint]  # the sweep, in the order of its file
 
 
 def fit_line(work: Floats, time_s: Floats) -> tuple[float, float]:

@@ -34,15 +34,6 @@ class MapEngine:
         From a stage, counted from 0, and the answers of a batch to the confidence of each.
     returned : callable, optional
         Called with each request as soon as it has returned.
-
-    Attributes
-    ----------
-    answers : list of ndarray or None
-        What the network answered to each request at the last exit that it reached.
-    answered : (N,) ndarray of int64
-        How often each request returned.
-    gathers : list of (int, int, float)
-        Run, samples, and seconds, of every time that a batch had to be copied together.
     """
 
     def __init__(

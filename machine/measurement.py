@@ -52,30 +52,14 @@ class StageTime:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What a machine takes for a network.
+    """The measured times of a network on this machine."""
 
-    Attributes
-    ----------
-    device : MeasuredDevice
-        It as a device; ``sources`` say how each number was measured.
-    table : LatencyTable
-        Its latency table.
-    cells : list of StageTime
-        Times of the stages, with their spread.
-    round_times : (R,) ndarray of float64
-        How long each round took for the stages, as a share of the mean of all.
-    drift : float
-        By how much the second half of the rounds was slower than the first.
-    noisy : list of str
-        Figures that were measured badly, and how badly.
-    """
-
-    device: MeasuredDevice
+    device: MeasuredDevice  # this machine as a device; sources say how each number was measured
     table: LatencyTable
-    cells: list[StageTime]
-    round_times: Floats
-    drift: float
-    noisy: list[str]
+    cells: list[StageTime]  # times of the stages, with their spread
+    round_times: Floats  # time of the stages in each round, as a share of the mean of all
+    drift: float  # share by which the second half of the rounds was slower than the first
+    noisy: list[str]  # figures that were measured badly, and how badly
 
 
 def machine() -> str:
@@ -93,7 +77,7 @@ def measure(
     network: RealNetwork,
     *,
     b_max: int = 8,
-    rounds: int = 20,
+    repeats: int = 20,
     name: str | None = None,
     seed: int = 0,
     warm_up: int = WARM_UP,
@@ -104,14 +88,14 @@ def measure(
     The protocol is that of :func:`.measuring_protocol.run_protocol`.
     """
     if not 1 <= b_max <= MAX_BATCH:
-        raise InputError(f"--b-max: expected 1 to {MAX_BATCH}, found {b_max}")
-    if rounds < 2:
-        raise InputError(f"--rounds: expected at least 2, found {rounds}")
+        raise InputError(f"b_max: expected 1 to {MAX_BATCH}, found {b_max}")
+    if repeats < 2:
+        raise InputError(f"repeats: expected at least 2, found {repeats}")
     name = name or "this-machine"
     if not re.fullmatch(NAME, name):
-        raise InputError(f'--name: expected up to 80 letters, digits, dots, "-" and "_", found "{name}"')
+        raise InputError(f'name: expected up to 80 letters, digits, dots, "-" and "_", found "{name}"')
     rates, random = _rates(network), np.random.default_rng(seed)
-    seen = run_protocol(network, rates, b_max, warm_up + rounds, random, progress)
+    seen = run_protocol(network, rates, b_max, warm_up + repeats, random, progress)
     times_s, wake_up_s = seen.stage_s[warm_up:], seen.wake_up_s[warm_up:]
     wake_up_s = wake_up_s[np.isfinite(wake_up_s)]
     means = times_s.mean(axis=0)
@@ -130,7 +114,7 @@ def measure(
     if abs(drift) > NOISY:
         noisy.append(f"drift: the second half of the rounds took {drift:+.1%}")
     wake_s = max(0.0, float(wake_up_s.mean())) if len(wake_up_s) else None
-    rounds_text = f"{rounds} rounds after {warm_up} to warm up"
+    rounds_text = f"{repeats} rounds after {warm_up} to warm up"
     gathers = seen.gathers[seen.gathers[:, 0] >= warm_up, 1:]
     device = _device(network, cells, wake_s, gathers, name, rounds_text, drift)
     exits = [Exit(name=name, rate=rate) for name, rate in zip(network.exits, rates.tolist(), strict=True)]

@@ -1,4 +1,4 @@
-"""What running a network on this machine needs."""
+"""The extras that running a network on this machine needs."""
 
 from __future__ import annotations
 

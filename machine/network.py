@@ -47,22 +47,6 @@ class RealNetwork:
         Threads of a stage.
     progress : callable, optional
         Called with the samples that the network has answered alone, and their number.
-
-    Attributes
-    ----------
-    name : str
-        Its name.
-    runs_on : str
-        The runtime, its threads and their cores, for people.
-    cores : list of int
-        The core of each thread of a stage; none if the system leaves them no choice.
-    answers : list of (S, C) ndarray
-        The answers at each exit to every sample, which ran alone through the network as one model.
-
-    Raises
-    ------
-    InputError
-        If the extra ``runtime`` is missing, the network cannot be cut, or the samples do not fit it.
     """
 
     def __init__(
@@ -104,7 +88,7 @@ class RealNetwork:
         for name, (shape, kind) in self.session.inputs.items():
             if kind is None or not np.issubdtype(kind, np.floating) or not all(isinstance(n, int) for n in shape[1:]):
                 faults.append(
-                    f'{self.path}: input "{name}": expected --inputs, as values of its type or size cannot be drawn'
+                    f'{self.path}: input "{name}": expected samples (inputs), as its type or size cannot be drawn'
                 )
             else:
                 found[name] = random.normal(size=(DRAWN, *shape[1:])).astype(kind)
@@ -162,7 +146,7 @@ class RealNetwork:
                 size = " x ".join(map(str, sizes)) or "a list or a map"
                 raise InputError(
                     f'{self.path}: exit "{name}": expected an answer of 1 x classes, two or more, to one sample, found '
-                    f"{size}; name outputs of classifiers with --exits"
+                    f"{size}; name outputs of classifiers (exits)"
                 )
         found = [np.concatenate(answers) for answers in zip(*rows, strict=True)]
         for name, values in zip(self.exits, found, strict=True):
@@ -180,7 +164,7 @@ class RealNetwork:
         return np.minimum(largest, 1.0)
 
     def samples(self) -> Samples:
-        """What every sample would be answered at every exit; without labels, that of the last exit counts as right."""
+        """The answer to every sample at every exit; without labels, that of the last exit counts as right."""
         confidences = np.column_stack([self.confidence(stage, found) for stage, found in enumerate(self.answers)])
         chosen = np.column_stack([found.argmax(axis=1) for found in self.answers])
         right = chosen[:, -1] if self.labels is None else self.labels
@@ -212,7 +196,7 @@ class RealNetwork:
                     )
 
     def differing(self, rows: NDArray[np.int64], exits: NDArray[np.int64], answers: Sequence[NDArray[Any]]) -> int:
-        """How many answers are not those of the network run alone, beyond rounding.
+        """Number of answers that are not those of the network run alone, beyond rounding.
 
         Shapes: ``rows, exits`` (N,).
         """
@@ -221,11 +205,11 @@ class RealNetwork:
 
 
 def _shares(answers: NDArray[Any]) -> bool:
-    """Whether every answer is a row of probabilities."""
+    """True if every answer is a row of probabilities."""
     return bool((answers >= 0).all()) and np.allclose(answers.sum(axis=1), 1.0, atol=TOLERANCE)
 
 
 def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Whether two answers are the same but for rounding."""
+    """True if two answers are the same but for rounding."""
     share = HALF_TOLERANCE if one.dtype == np.float16 else TOLERANCE
     return np.allclose(one, other, rtol=share, atol=share * float(np.abs(other).max()))

@@ -32,32 +32,23 @@ PAUSES = 1.0
 """Mean pause of the device before each of these, in mean times of such a request: as at a load of a half."""
 
 IN_A_ROW = 4
-"""How often the largest batch size follows itself where stages are measured; smaller ones as many samples."""
+"""Batches of the largest size in a row where stages are measured; smaller sizes run as many samples."""
 
 MARGIN = 1.2
-"""What is expected to take a time gets so many times this, as the machine may be slower."""
+"""Safety factor on expected times, as the machine may be slower."""
 
 BUSY, MIXED, IDLE = range(3)
-"""What requests are for: times of stages, of gathers, of waking up."""
+"""Purpose of requests: to measure the times of stages, of gathers, of waking up."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundTimes:
-    """What was seen in each of R rounds.
+    """Times that were seen in each of R rounds."""
 
-    Attributes
-    ----------
-    stage_s : (R, E, B + 1) ndarray of float64
-        Time of each stage at each batch size from 1.
-    wake_up_s : (R,) ndarray of float64
-        Mean time that requests took longer than these at an idle device; not a number if none found it idle.
-    gathers : (G, 3) ndarray of float64
-        Round, samples, and seconds, of each gather.
-    """
-
-    stage_s: Floats
+    stage_s: Floats  # time of each stage at each batch size from 1
+    # mean time that requests took longer than these at an idle device; not a number if none found it idle
     wake_up_s: Floats
-    gathers: Floats
+    gathers: Floats  # round, samples, and seconds, of each gather
 
 
 @dataclass(frozen=True, slots=True)

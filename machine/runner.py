@@ -25,35 +25,20 @@ from .clock import Clock
 
 
 class Launch(NamedTuple):
-    """A segment that a device shall run.
+    """A segment that a device shall run."""
 
-    Attributes
-    ----------
-    number : int
-        How many ran before it.
-    segment : int
-        0-based; a stage, unless the policy decides after each layer.
-    stage : int
-        Stages that are completed once it has run.
-    members : (b,) ndarray of int64
-        The requests of the batch.
-    places : int
-        Batch size at which it runs.
-    now_s, end_s : float
-        The time, and when the latency table says that it ends.
-    """
-
-    number: int
-    segment: int
-    stage: int
-    members: NDArray[np.int64]
-    places: int
+    number: int  # how many ran before it
+    segment: int  # 0-based; a stage, unless the policy decides after each layer
+    stage: int  # stages that are completed once it has run
+    members: NDArray[np.int64]  # the requests of the batch
+    places: int  # batch size at which it runs
+    # the time, and when the latency table says that it ends
     now_s: float
     end_s: float
 
 
 class Engine(Protocol):
-    """What runs segments."""
+    """An engine that runs segments."""
 
     def run(self, launch: Launch) -> NDArray[np.float64] | None:
         """Run a segment; the confidence of each sample if it ends a stage and the exits are not known beforehand."""
@@ -88,24 +73,14 @@ class TableEngine:
 
 @dataclass(frozen=True, slots=True)
 class RunnerResult:
-    """What became of the requests.
+    """The outcome of all requests."""
 
-    Attributes
-    ----------
-    replay : Replay
-        What happened to each, with every run.
-    took_s : (M,) ndarray of float64
-        Time of each run: from the end of the one before it, or from what an idle device waited for, to its own end.
-    woke_s : (M,) ndarray of float64
-        How much later than what an idle device waited for each run began; 0 if the device was busy.
-    failure : str
-        Why serving ended early, if the device failed.
-    """
-
-    replay: Replay
+    replay: Replay  # what happened to each, with every run
+    # time of each run: from the end of the one before it, or from what an idle device waited for, to its own end
     took_s: NDArray[np.float64]
+    # how much later than what an idle device waited for each run began; 0 if the device was busy
     woke_s: NDArray[np.float64]
-    failure: str = ""
+    failure: str = ""  # why serving ended early, if the device failed
 
 
 def serve_in_steps(
@@ -190,7 +165,7 @@ class _Service:
         self.awaited_s = min(wake_s, next_s)
 
     def take_arrivals(self) -> float:
-        """Put who has arrived into the queue; the time.
+        """Put the requests that have arrived into the queue, and return the time.
 
         A device that was idle decides on the instant for which it waited, however late it noticed it: who came after
         this is left for later, as in the simulator.
@@ -208,7 +183,7 @@ class _Service:
         return now_s
 
     def decide(self, until_s: float) -> None:
-        """Let the event loop do all that is due at this instant, and forget who has returned."""
+        """Let the event loop do all that is due at this instant, and forget the requests that have returned."""
         ended: list[int] = []
         if self.lane.running[0]:
             self.record.run_s[self.lane.run[0], 1] = self.lane.end_s[0]
@@ -239,7 +214,7 @@ class _Service:
             self.case.work.exit_of[members[found >= self.levels[stage - 1]]] = stage
 
     def outcome(self, until_s: float, failure: str) -> RunnerResult:
-        """What happened to the requests that have arrived."""
+        """The replay of the requests that have arrived."""
         clock: Any = self.state.clock[0]
         requests: Any = self.case.work.requests
         arrived, runs, traffic = int(clock.arrived), int(clock.runs), self.case.traffic
@@ -260,7 +235,7 @@ class _Service:
 
 
 def as_measured(outcome: RunnerResult) -> Callable[[Launch], float]:
-    """What launches took on a device, for :class:`TableEngine`: in the order of those of one stage and batch size.
+    """Measured times of launches, for :class:`TableEngine`: in the order of those of one stage and batch size.
 
     A launch that did not happen on the device takes what the latency table says, longer by as much as those that did.
     """

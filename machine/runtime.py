@@ -96,5 +96,5 @@ class Session:
 
 
 def _line(error: Exception) -> str:
-    """What the runtime says, in one line."""
+    """The message of the runtime, in one line."""
     return " ".join(str(error).split())[:150]

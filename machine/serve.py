@@ -37,25 +37,25 @@ REHEARSAL = 64
 
 @dataclass(frozen=True, slots=True)
 class MachineResult:
-    """What became of the requests on this machine.
+    """The outcome of requests that were served on this machine."""
 
-    Attributes
-    ----------
-    served : ServeResult
-        As of a simulation.
-    outcome : RunnerResult
-        The replay, with the time of every run.
-    answers_wrong : int
-        Answers that are not those of the network run alone, and requests that were answered more than once.
-    late_mean_s, late_p99_s : float
-        How much later than the request that an idle device waited for its run began; latency counts from the arrival.
-    """
-
-    served: ServeResult
-    outcome: RunnerResult
+    served: ServeResult  # as of a simulation
+    outcome: RunnerResult  # the replay, with the time of every run
+    # answers that are not those of the network run alone, and requests that were answered more than once
     answers_wrong: int
+    # how much later than the request that an idle device waited for its run began; latency counts from the arrival
     late_mean_s: float
     late_p99_s: float
+
+    @property
+    def returned(self) -> int:
+        """Requests that were answered."""
+        return self.served.summary.requests - self.served.summary.unfinished
+
+    @property
+    def holds(self) -> bool:
+        """True if every answer is right and every requirement holds."""
+        return not self.answers_wrong and all(item.holds for item in self.served.requirements)
 
 
 def check_fits(network: RealNetwork, table: LatencyTable) -> None:

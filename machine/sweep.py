@@ -27,7 +27,7 @@ SWEEP = [
 def measure_convolutions(
     convolutions: Sequence[Convolution] = SWEEP,
     *,
-    repetitions: int = 10,
+    repeats: int = 10,
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[float]:
@@ -37,7 +37,7 @@ def measure_convolutions(
     for done, convolution in enumerate(convolutions, 1):
         run = _session(convolution, threads or 0)
         run()  # memory is taken and code is loaded
-        found.append(min(_seconds(run) for _ in range(repetitions)))
+        found.append(min(_seconds(run) for _ in range(repeats)))
         if progress is not None:
             progress(done, len(convolutions))
     return found

@@ -28,11 +28,13 @@ from .network import RealNetwork
 from .runner import RunnerResult, TableEngine, as_measured, serve_in_steps
 from .serve import serve_traffic
 
+DEFAULT_POLICIES = ("serial", "adaptb", "fluid")
+
 STEP = 0.01
-"""By how much the table is changed to see how sensitive a figure is."""
+"""Share by which the table is changed to see how sensitive a figure is."""
 
 SLO_PASSES = 20
-"""The SLO if none is given, in passes of one sample through the whole network."""
+"""The latency objective if none is given, in passes of one sample through the whole network."""
 
 CALIBRATION = 5
 """Rounds of each calibration, after one to warm up."""
@@ -58,87 +60,50 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A run on the machine, and the simulations of it.
-
-    Attributes
-    ----------
-    policy : str
-        Who decided.
-    load : float
-        Arrival rate, as a share of what the device serves one by one.
-    repeat : int
-        Repetition, from 0; it is the seed of the trace.
-    real, simulated, replayed : Figures
-        On the machine; by the simulator with the table measured just before and after the run; and by the simulator
-        with the time that each run took on the machine.
-    drift : float
-        By how much the table after the run is slower than the one before it.
-    half_width : float
-        Half-width of the 95 % interval of the times that the simulator gets, as a share of them: from the rounds of the
-        measurements before and after the run.
-    sensitivity : float
-        By how many per cent the simulated mean latency grows if the table does by one.
-    answers_wrong : int
-        Answers that are not those of the network alone.
-    """
+    """A run on the machine, and the simulations of it."""
 
     policy: str
-    load: float
-    repeat: int
+    load: float  # arrival rate, as a share of what the device serves one by one
+    repeat: int  # repetition, from 0; it is the seed of the trace
+    # on the machine; by the simulator with the table measured just before and after the run; and by the simulator
+    # with the time that each run took on the machine
     real: Figures
     simulated: Figures
     replayed: Figures
-    drift: float
+    drift: float  # share by which the table after the run is slower than the one before it
+    # half-width of the 95 % interval of the times that the simulator gets, as a share of them: from the rounds of the
+    # measurements before and after the run
     half_width: float
-    sensitivity: float
-    answers_wrong: int
+    sensitivity: float  # growth of the simulated mean latency, in per cent, if the table grows by one per cent
+    answers_wrong: int  # answers that are not those of the network alone
 
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """By how much a figure of the simulator is off, over the repeats; shares of the real figure, or of all requests.
+    """Error of a figure of the simulator, over the repeats: a share of the real figure, or of all requests."""
 
-    Attributes
-    ----------
-    figure : str
-        Name of the field of :class:`Figures`.
-    median, least, most : float
-        Of the simulation, with its sign.  The median of all repeats lies between the least and the most of n with a
-        confidence of 1 - 2 ** (1 - n).
-    size, replayed_size : float
-        Median of the errors without their sign; the second with the times measured in the run.
-    """
-
-    figure: str
+    figure: str  # name of the field of :class:`Figures`
+    # of the simulation, with its sign. The median of all repeats lies between the least and the most of n with a
+    # confidence of 1 - 2 ** (1 - n)
     median: float
     least: float
     most: float
+    # median of the errors without their sign; the second with the times measured in the run
     size: float
     replayed_size: float
 
 
 @dataclass(frozen=True, slots=True)
 class LoadVerdict:
-    """What can be said about a policy at a load.
-
-    Attributes
-    ----------
-    policy, load
-        Of its trials.
-    errors : list of Error
-        By figure.
-    doubt : float
-        By how much the mean latency may be off because the machine was measured badly: sensitivity times drift and
-        half-width, which are independent and so add as squares.  The median over the repeats, as of the errors.
-    says : str
-        ``within``, ``off``, or ``refused``, where the doubt is larger than what is asked.
-    """
+    """The verdict about a policy at a load."""
 
     policy: str
     load: float
-    errors: list[Error]
+    errors: list[Error]  # by figure
+    # possible error of the mean latency because the machine was measured badly: sensitivity times drift and
+    # half-width, which are independent and so add as squares. The median over the repeats, as of the errors
     doubt: float
-    says: str
+    says: str  # within, off, or refused, where the doubt is larger than the limit
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,36 +117,37 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """How far the simulator is off on this machine.
+    """The errors of the simulator on this machine."""
 
-    Attributes
-    ----------
-    slo_s : float or None
-        Latency objective of all requests; ``None`` if each has its own.
-    rates_per_s : list of float
-        Arrival rate of each load.
-    trials : list of Trial
-        In the order in which they ran.
-    verdicts : list of LoadVerdict
-        By load and policy.
-    orders : list of Order
-        By load.
-    """
+    slo_s: float | None  # latency objective of all requests; None if each has its own
+    rates_per_s: list[float]  # arrival rate of each load
+    trials: list[Trial]  # in the order in which they ran
+    verdicts: list[LoadVerdict]  # by load and policy
+    orders: list[Order]  # by load
 
-    slo_s: float | None
-    rates_per_s: list[float]
-    trials: list[Trial]
-    verdicts: list[LoadVerdict]
-    orders: list[Order]
+    @property
+    def answers_wrong(self) -> int:
+        """Answers of all trials that are not those of the network alone."""
+        return sum(trial.answers_wrong for trial in self.trials)
+
+    @property
+    def refused(self) -> int:
+        """Verdicts that the noise of the machine does not permit."""
+        return sum(verdict.says == "refused" for verdict in self.verdicts)
+
+    @property
+    def holds(self) -> bool:
+        """True if every answer is right and every error is within the limit."""
+        return not self.answers_wrong and all(verdict.says == "within" for verdict in self.verdicts)
 
 
 def validate_simulator(
     network: RealNetwork,
-    policies: Sequence[str],
-    loads: Sequence[float],
+    policies: Sequence[str] = DEFAULT_POLICIES,
+    loads: Sequence[float] = (0.3, 0.6),
     *,
     repeats: int = 11,
-    requests: int = 400,
+    count: int = 400,
     within: float = 0.05,
     b_max: int = 8,
     slo_s: Objective | None = None,
@@ -191,27 +157,27 @@ def validate_simulator(
 ) -> Validation:
     """Serve the same traffic on this machine and in the simulator, and compare.
 
-    The repeats of all policies and loads are in one random order, so that the machine's drift favours none.  Before
+    The repeats of all policies and loads are in one random order, so that drift favours none.  Before
     and after each, the machine is measured anew.
     """
     faults = []
     if not loads or not all(0 < load <= 10 for load in loads) or len(set(loads)) < len(loads):
         faults.append(
-            f"--loads: expected different shares above 0, up to 10, found {', '.join(f'{load:g}' for load in loads)}"
+            f"loads: expected different shares above 0, up to 10, found {', '.join(f'{load:g}' for load in loads)}"
         )
     if repeats < 1:
-        faults.append(f"--repeats: expected at least 1, found {repeats}")
-    if requests < 2:
-        faults.append(f"--requests: expected at least 2, found {requests}")
+        faults.append(f"repeats: expected at least 1, found {repeats}")
+    if count < 2:
+        faults.append(f"count: expected at least 2, found {count}")
     if not 0 < within < 1:
-        faults.append(f"--within: expected a share between 0 and 1, found {within:g}")
+        faults.append(f"within: expected a share between 0 and 1, found {within:g}")
     if faults:
         raise InputError(faults)
     schedulers = {policy: find_policy(policy) for policy in policies}
     random = np.random.default_rng(seed)
 
     def calibrate() -> Measurement:
-        return measure(network, b_max=b_max, rounds=CALIBRATION, warm_up=1, seed=int(random.integers(2**31)))
+        return measure(network, b_max=b_max, repeats=CALIBRATION, warm_up=1, seed=int(random.integers(2**31)))
 
     before = calibrate()
     alone_s = before.table.array()[0, 1:, 1]
@@ -222,9 +188,9 @@ def validate_simulator(
     samples, trials = network.samples(), []
     for number, place in enumerate(random.permutation(len(points)).tolist()):
         load, policy, repeat = points[place]
-        trace = draw_samples(poisson(load * one_by_one, requests, repeat), samples, repeat)
+        trace = draw_samples(poisson(load * one_by_one, count, repeat), samples, repeat)
         traffic = prepare(trace, rates, slo_s=slo_s, threshold=threshold)
-        rows = samples.drawn(requests, repeat)
+        rows = samples.drawn(count, repeat)
         clock = WallClock(trace.arrival_s, threading.Event())
         found = serve_traffic(network, before.table, traffic, rows, schedulers[policy], threshold, clock)
         if found.outcome.failure:
@@ -301,7 +267,7 @@ def _trial(
 
 
 def judge_point(trials: Sequence[Trial], within: float) -> LoadVerdict:
-    """What the trials of a policy at a load say.
+    """Judge the trials of a policy at a load.
 
     A machine that drifts by a share between two calibrations moves the mean latency by that share times its
     sensitivity; so does an error of the calibrations, which their interval bounds.  Where the two together are more

@@ -16,6 +16,7 @@ from ..formats import InputError, Strict, read_toml, validate
 from .board import Board
 from .platform import NAME, plain_name
 
+BLOCK_KBIT = 18
 ULTRARAM_KBIT = 288
 
 Amount = Annotated[float, Field(gt=0, le=1e9)]
@@ -56,20 +57,18 @@ def import_platform(
     name: str | None = None,
     clock_mhz: float | None = None,
     bandwidth_gb_s: float | None = None,
-    word_bits: int | None = None,
-    bram_kbit: int = 18,
 ) -> Board:
     """Make a board from fpgaConvNet's description of it."""
     if not path.is_file():
         raise InputError(f"{path}: expected a file to import, found none")
     if name is not None and not re.fullmatch(NAME, name):
-        raise InputError(f'--name: expected at most 80 letters, digits and any of _ . -, found "{name}"')
+        raise InputError(f'name: expected at most 80 letters, digits and any of _ . -, found "{name}"')
     file = read_toml(_File, path)
     resources, system = file.resources, file.system
     origin = f"fpgaConvNet platform {path.name}"
-    memory = f"BRAM {resources.BRAM} blocks * {bram_kbit} Kb"
+    memory = f"BRAM {resources.BRAM} blocks * {BLOCK_KBIT} Kb"
     memory += f" + URAM {resources.URAM} blocks * {ULTRARAM_KBIT} Kb" if resources.URAM else ""
-    kbit = resources.BRAM * bram_kbit + resources.URAM * ULTRARAM_KBIT
+    kbit = resources.BRAM * BLOCK_KBIT + resources.URAM * ULTRARAM_KBIT
     gbit_s = system.memory_bandwidth or 0.0
     numbers: dict[str, tuple[Any, str]] = {
         "dsps": (resources.DSP, f"{origin}: DSP"),
@@ -80,13 +79,13 @@ def import_platform(
         "bandwidth_gb_s": (gbit_s / 8 or None, f"{origin}: memory_bandwidth {gbit_s:g} Gb/s / 8"),
         "word_bits": (16, "assumed: 16-bit fixed-point, as in Fluid Batching"),
     }
-    given = {"clock_mhz": clock_mhz, "bandwidth_gb_s": bandwidth_gb_s, "word_bits": word_bits}
+    given = {"clock_mhz": clock_mhz, "bandwidth_gb_s": bandwidth_gb_s}
     numbers |= {key: (value, "given by the user") for key, value in given.items() if value}
     known = {key: pair for key, pair in numbers.items() if pair[0] is not None}
-    options = {"clock_mhz": ("board_frequency", "--clock"), "bandwidth_gb_s": ("memory_bandwidth", "--bandwidth")}
+    needed = {"clock_mhz": ("board_frequency", "clock"), "bandwidth_gb_s": ("memory_bandwidth", "bandwidth")}
     missing = [
-        f"{path}: system.{theirs}: expected this key, found none; or give {option}"
-        for key, (theirs, option) in options.items()
+        f"{path}: system.{theirs}: expected this key, found none; or state a {plain}"
+        for key, (theirs, plain) in needed.items()
         if key not in known
     ]
     if missing:

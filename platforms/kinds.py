@@ -101,4 +101,4 @@ def load_platform(name: str, bandwidth_gb_s: float | None = None, *, kind: type[
         return found
     sources = found.sources | {"bandwidth_gb_s": "given by the user"}
     changed = found.model_dump(by_alias=True) | {"bandwidth_gb_s": bandwidth_gb_s, "sources": sources}
-    return validate(type(found), changed, Path("--bandwidth"))
+    return validate(type(found), changed, Path("bandwidth"))

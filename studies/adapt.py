@@ -1,4 +1,4 @@
-"""A plan of exits served while the load or the hardware changes (paper 001, Section 7.6)."""
+"""A plan of exits served while the load or the hardware changes (PAME, Section 7.6)."""
 
 from __future__ import annotations
 
@@ -24,30 +24,14 @@ from ..traffic.traffic import objectives
 
 @dataclass(frozen=True, slots=True)
 class AdaptationResult:
-    """What became of the requests.
+    """The outcome of all requests."""
 
-    Attributes
-    ----------
-    plan : ExitPlan
-        The plan of the beginning.
-    candidates : list of str
-        The layers that candidates follow.
-    served : AdaptiveRun
-        What happened to every request, and every change.
-    log : Log
-        What each of them drew.
-    whole : Observation
-        Precision, slow batches and latencies of all batches.
-    arrival_s : (N,) ndarray of float64
-        When each arrived.
-    """
-
-    plan: ExitPlan
-    candidates: list[str]
-    served: AdaptiveRun
-    log: Log
-    whole: Observation
-    arrival_s: np.ndarray
+    plan: ExitPlan  # the plan of the beginning
+    candidates: list[str]  # the layers that candidates follow
+    served: AdaptiveRun  # what happened to every request, and every change
+    log: Log  # what each of them drew
+    whole: Observation  # precision, slow batches and latencies of all batches
+    arrival_s: np.ndarray  # when each arrived
 
 
 def serve_adaptively(
@@ -66,20 +50,18 @@ def serve_adaptively(
     """Serve a trace with a plan, and let exits and thresholds follow."""
     if (from_s is None) != (then_samples is None and then_times is None):
         raise InputError(
-            "--from: expected it with --then-samples or --then-times, which begin then, and only with them"
+            "from: expected the time from which other samples or times hold together with these, and neither alone"
         )
     scheduler = as_scheduler(policy)
     if scheduler.policy is not POLICIES["pame"]:
-        raise InputError(f"--policy: expected pame, whose exits are adapted, found {scheduler.spec}")
+        raise InputError(f"policy: expected pame, whose exits are adapted, found {scheduler.spec}")
     plan, table = read_plan(folder), read_latency(folder)
     times = read_table(InferenceTime, folder / TIMES_FILE)
     if scheduler.lanes > table.lanes:
-        raise InputError(
-            f"--policy: lanes: expected at most {table.lanes} on {table.platform}, found {scheduler.lanes}"
-        )
+        raise InputError(f"policy: lanes: expected at most {table.lanes} on {table.platform}, found {scheduler.lanes}")
     if scheduler.b_max not in (None, plan.batch):
         raise InputError(
-            f"--policy: b_max: expected {plan.batch}, the batch that the exits were chosen for, found "
+            f"policy: b_max: expected {plan.batch}, the batch that the exits were chosen for, found "
             f"{scheduler.b_max}; leave it out, or choose exits for it with `fluidb exits --batch {scheduler.b_max}`"
         )
     measure = MEASURES[plan.measure]

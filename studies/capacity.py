@@ -58,7 +58,7 @@ class FigureEstimate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What was found at a rate: ``requests`` for each seed, and the verdict on all requirements together.
+    """Findings at a rate: ``requests`` for each seed, and the verdict on all requirements together.
 
     ``estimates`` are the required figures, one for each requirement; ``broken`` is the first that surely fails.
     """
@@ -133,7 +133,7 @@ def saturation_rate(table: LatencyTable, b_max: int | None = None, columns: Colu
 def check_monotone(requirements: Sequence[Requirement], requests: int) -> None:
     """Refuse requirements that a search by rate cannot decide."""
     if not requirements:
-        raise InputError('require: expected at least one requirement, found none; add e.g. --require "p99 <= 200ms"')
+        raise InputError('require: expected at least one requirement, found none; e.g. "p99 <= 200ms"')
     faults = []
     for item in requirements:
         if item.name not in _MONOTONE or item.comparator not in ("<=", "<"):
@@ -146,8 +146,8 @@ def check_monotone(requirements: Sequence[Requirement], requests: int) -> None:
             faults.append(f'require: expected a bound above 0, which runs of some length can show, found "{item.text}"')
         elif item.name not in _SHARES_OF_USE and requests < (needed := _needed(item.name)):
             faults.append(
-                f"max_requests: expected at least {needed:,} requests at a rate for {item.name}, in all runs together, "
-                f"found {requests:,}"
+                f"count: expected at least {needed:,} requests at a rate for {item.name}, in all runs together, "
+                f"found at most {requests:,}"
             )
     if faults:
         raise InputError(faults)
@@ -165,7 +165,7 @@ def _needed(name: str) -> int:
 
 
 class _RunRecord(NamedTuple):
-    """What a run told: each request's latency, whether it found the system empty, whether it was late; figures."""
+    """Findings of a run: latency of each request, and if it found the system empty, and if it was late; figures."""
 
     latency_s: NDArray[np.float64]
     fresh: NDArray[np.bool_]
@@ -212,7 +212,7 @@ class _RateSearch:
     columns: Columns
     predict_depth: float | None
     seeds: int
-    requests: int
+    count: int
     max_requests: int
     threads: int | None
     progress: Callable[[int, int], None] | None
@@ -239,7 +239,7 @@ class _RateSearch:
 
     def probe(self, rate_per_s: float) -> str:
         """Decide a rate, with twice the requests as long as an interval holds the bound."""
-        count = self.requests
+        count = self.count
         while True:
             self._draw(count)
             runs = dict(in_order(Workers(self.threads).map(self._run, (rate_per_s, count), range(self.seeds))))
@@ -266,7 +266,7 @@ def find_capacity(
     columns: Columns = NO_COLUMNS,
     predict_depth: float | None = None,
     seeds: int = 5,
-    requests: int = 20_000,
+    count: int = 20_000,
     max_requests: int | None = None,
     low_per_s: float | None = None,
     high_per_s: float | None = None,
@@ -281,7 +281,7 @@ def find_capacity(
     table : LatencyTable or Path
         Times of the design, or its folder.
     policy : Scheduler or str
-        Who decides.
+        The policy.
     requirements : sequence of Requirement
         Upper bounds on figures that more traffic makes worse.
     slo_s : float, Distribution or Shares, optional
@@ -293,7 +293,7 @@ def find_capacity(
         none.
     seeds : int
         Independent runs at each rate, with seeds 0..seeds - 1.
-    requests : int
+    count : int
         Requests of each run, to begin with.
     max_requests : int, optional
         Requests of each run at which a rate is left undecided; by default 16 times as many.
@@ -324,21 +324,21 @@ def find_capacity(
     saturation = saturation_rate(latency, scheduler.b_max, columns)
     high = saturation if high_per_s is None else high_per_s
     low = _FLOOR * min(saturation, high) if low_per_s is None else low_per_s
-    cap = 16 * requests if max_requests is None else max_requests
+    cap = 16 * count if max_requests is None else max_requests
     if seeds < 2:
         raise InputError(f"seeds: expected at least 2, whose spread makes an interval, found {seeds}")
     if not (math.isfinite(high) and 0 < low < high):
         found = f"a highest rate of {high:g} /s" if low_per_s is None else f"{low:g} /s and {high:g} /s"
-        raise InputError(f"rates: expected 0 < low < high, found {found}")
+        raise InputError(f"rate: expected 0 < low < high, found {found}")
     if low < _LEAST_RATE * saturation:
         least = f"{_LEAST_RATE * saturation:g} /s, a millionth of the saturation rate"
-        raise InputError(f"rates: expected at least {least}, found {low:g} /s")
-    if not 1 <= requests <= cap:
-        raise InputError(f"requests: expected at least 1 and at most {cap:,}, the most of a run, found {requests:,}")
+        raise InputError(f"rate: expected at least {least}, found {low:g} /s")
+    if not 1 <= count <= cap:
+        raise InputError(f"count: expected at least 1 and at most {cap:,}, the most of a run, found {count:,}")
     check_monotone(requirements, seeds * cap)
     check_stated(requirements, mac_share=latency.peak_macs_per_s)
     search = _RateSearch(
-        latency, scheduler, requirements, slo_s, columns, predict_depth, seeds, requests, cap, threads, progress
+        latency, scheduler, requirements, slo_s, columns, predict_depth, seeds, count, cap, threads, progress
     )
     _bracket(search, low, high, tolerance)
     probes = sorted(search.probes, key=lambda probe: probe.rate_per_s)

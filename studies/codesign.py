@@ -22,20 +22,12 @@ from ..tables.launches import launches_of
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A design, and what its users experienced.
-
-    Attributes
-    ----------
-    design, fbcb, latency
-        Its tables.
-    summary : Summary
-        What the simulation says.
-    """
+    """A design, and the figures of its traffic."""
 
     design: DesignTable
     fbcb: FbcbTable
     latency: LatencyTable
-    summary: Summary
+    summary: Summary  # what the simulation says
 
     @property
     def tile(self) -> Tile:
@@ -65,7 +57,7 @@ class Codesign:
 
     @property
     def settled(self) -> bool:
-        """Whether the last design is the one that its own traffic asks for; else designs come back in turn."""
+        """True if the last design is the one that its own traffic asks for; else designs come back in turn."""
         return self.back_to == len(self.rounds) - 1
 
     @property

@@ -76,7 +76,7 @@ class PointResult(PointKeys):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What it is matched by."""
+        """The key by which two points are matched."""
         drawn = (getattr(self, name) for name in DRAWN)
         return self.case, self.slo_s, self.rate_per_s, self.trace_sha256, self.requests, *drawn
 
@@ -89,7 +89,7 @@ class PointResult(PointKeys):
 
     @property
     def arrivals(self) -> str:
-        """What arrives, in few words."""
+        """The traffic, in few words."""
         if self.rate_per_s is not None:
             return f"{self.rate_per_s:g} /s"
         return "all at once" if self.offline else "its trace"
@@ -107,33 +107,15 @@ class ContenderRow(JsonRecord):
 
 
 class Comparison(JsonRecord):
-    """The outcome of a scenario, ``fluidb.compare-output/1``.
+    """The outcome of a scenario, ``fluidb.compare-output/1``."""
 
-    Attributes
-    ----------
-    title : str
-        The scenario's.
-    scenario_sha256 : str
-        Digest of what its file says.
-    version : str
-        Of fluidb.
-    seeds : list of int
-        Its seeds.
-    baseline : str
-        Whom the differences are taken to.
-    contenders : list of ContenderRow
-        Who competed.
-    points : list of PointResult
-        The grid: cases, their SLOs, their rates.
-    """
-
-    title: str
-    scenario_sha256: str
-    version: str
-    seeds: list[int]
-    baseline: str
+    title: str  # the scenario's
+    scenario_sha256: str  # digest of what its file says
+    version: str  # of fluidb
+    seeds: list[int]  # its seeds
+    baseline: str  # the contender that differences are taken to
     contenders: list[ContenderRow]
-    points: list[PointResult]
+    points: list[PointResult]  # the grid: cases, their latency objectives, their rates
 
     def text(self) -> str:
         """As ``--json`` prints it."""
@@ -250,7 +232,7 @@ def _asked(point: GridPoint, contender: Contender) -> DesignRequest:
 
 
 def _npu(point: GridPoint, contender: Contender) -> str:
-    """What tells NPUs apart; cases may share one under different names, objectives and traffic."""
+    """The key of an NPU; cases may share one under different names, objectives and traffic."""
     return repr(_asked(point, contender))
 
 
@@ -307,48 +289,30 @@ def read_comparison(path: Path) -> Comparison:
 
 
 class FigureChange(JsonRecord):
-    """A figure that moved against an earlier comparison, beyond noise.
+    """A figure that moved against an earlier comparison, beyond noise."""
 
-    Attributes
-    ----------
-    case, slo_s, rate_per_s, offline, contender, metric
-        Which.
-    earlier, now : float
-        Its means.
-    difference : float
-        Now less earlier.
-    low, high : float
-        Its 95 % interval.
-    """
-
+    # which
     case: str
     slo_s: float | None
     rate_per_s: float | None
     offline: bool = False
     contender: str
     metric: str
+    # its means
     earlier: float
     now: float
-    difference: float
+    difference: float  # now less earlier
+    # its 95 % interval
     low: float | None
     high: float | None
 
 
 class EarlierComparison(JsonRecord):
-    """A comparison held against an earlier one.
+    """A comparison held against an earlier one."""
 
-    Attributes
-    ----------
-    method : str
-        ``"paired"`` where both have the same seeds, else ``"welch"``.
-    figures : int
-        How many were judged.
-    worse, better : list of FigureChange
-        Those that moved beyond noise.
-    """
-
-    method: str
-    figures: int
+    method: str  # "paired" where both have the same seeds, else "welch"
+    figures: int  # figures that were judged
+    # those that moved beyond noise
     worse: list[FigureChange]
     better: list[FigureChange]
 

@@ -50,7 +50,7 @@ class Estimate(JsonRecord):
         return np.array(list(self.seeds.values()), dtype=np.float64)
 
     def paired(self, other: Estimate) -> bool:
-        """Whether both figures have the same seeds, so the same traffic."""
+        """True if both figures have the same seeds, so the same traffic."""
         return self.seeds.keys() == other.seeds.keys()
 
     def less(self, other: Estimate) -> Difference:

@@ -90,14 +90,9 @@ def with_columns(keys: type[Keys]) -> type[Keys]:
 
 
 class EngineKeys(SearchOptions):
-    """What the NPU of a contender is searched for: :class:`fluidb.dse.SearchOptions`, or a single batch size.
+    """Options of the search for the NPU of a contender: :class:`fluidb.dse.SearchOptions`, or a single batch size."""
 
-    Attributes
-    ----------
-    search_batch : int or None
-        The only batch size that counts in the search, in place of ``weights``.
-    """
-
+    # the only batch size that counts in the search, in place of weights
     search_batch: Annotated[int, Field(ge=1)] | None = None
 
     @model_validator(mode="after")
@@ -109,7 +104,7 @@ class EngineKeys(SearchOptions):
         return self
 
     def options(self) -> SearchOptions:
-        """What the search gets."""
+        """The options as the search takes them."""
         weights = self.weights
         if self.search_batch is not None:
             weights = [float(b == self.search_batch) for b in range(1, self.b_max + 1)]
@@ -194,7 +189,7 @@ class CaseKeys(Strict):
 
     @property
     def drawn(self) -> dict[str, Any]:
-        """How arrivals and columns are drawn, as the file says it."""
+        """Arrivals and columns that are drawn, as the file says it."""
         return self.model_dump(include=set(DRAWN))
 
     @property
@@ -207,40 +202,24 @@ class CaseKeys(Strict):
 
 
 class ScenarioFile(Strict):
-    """A scenario as a file, ``fluidb.scenario/1`` (``docs/compare.md``).
-
-    Attributes
-    ----------
-    title : str
-        A line for people.
-    requests : int or None
-        Requests of a run with drawn arrivals, or of one in which all wait at time 0; a trace is replayed whole.
-    seeds : list of int
-        A run of every point and contender for each.
-    baseline : str
-        The contender that the others are held against.
-    contenders : list of ContenderKeys
-        Who competes.
-    cases : list of CaseKeys
-        On what.
-    sources : dict of str to str
-        Where the choices come from, by key.
-    """
+    """A scenario as a file, ``fluidb.scenario/1`` (``docs/compare.md``)."""
 
     schema_: Annotated[Literal["fluidb.scenario/1"], Field(alias="schema")]
-    title: Name
+    title: Name  # a line for people
+    # requests of a run with drawn arrivals, or of one in which all wait at time 0; a trace is replayed whole
     requests: Annotated[int, Field(ge=2, le=MAX_REQUESTS)] | None = None
+    # a run of every point and contender for each
     seeds: Annotated[
         list[Annotated[int, Field(ge=0, lt=2**63)]], Field(min_length=1, max_length=MAX_SEEDS), _once("seed")
     ]
     contenders: Annotated[list[ContenderKeys], Field(min_length=1), _once("name", lambda item: item.name)]
-    baseline: str
+    baseline: str  # the contender that the others are held against
     cases: Annotated[
         list[CaseKeys],
         Field(min_length=1),
         _once("name (by default NETWORK on PLATFORM, or the table's folder)", lambda item: item.label),
     ]
-    sources: dict[str, str] = {}
+    sources: dict[str, str] = {}  # where the choices come from, by key
 
     @field_validator("baseline")
     @classmethod
@@ -271,21 +250,11 @@ class ScenarioFile(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """An entry of a scenario, ready to run.
+    """An entry of a scenario, ready to run."""
 
-    Attributes
-    ----------
-    name : str
-        Its name.
-    policy : Scheduler
-        Its policy with parameters; ``policy.spec`` is what the file says.
-    options : SearchOptions
-        What its NPU is searched for.
-    """
-
-    name: str
-    policy: Scheduler
-    options: SearchOptions
+    name: str  # its name
+    policy: Scheduler  # its policy with parameters; policy.spec is what the file says
+    options: SearchOptions  # what its NPU is searched for
 
     @property
     def source_sha256(self) -> str | None:
@@ -294,7 +263,7 @@ class Contender:
 
 
 class Npu(NamedTuple):
-    """What an NPU is searched for: a network on a board."""
+    """A network on a board, for which an NPU is searched."""
 
     network: Network
     platform: Board
@@ -325,49 +294,27 @@ class Site:
         return self.on.network.exits if isinstance(self.on, Npu) else self.on.exits
 
     def options(self, contender: Contender) -> SearchOptions:
-        """What a contender's NPU is searched for here."""
+        """The search for the NPU of a contender here."""
         tile = self.keys.tiles.get(contender.name)
         return contender.options.model_copy(update={"tile": tile and Tile(*tile)})
 
 
 class GridPoint(NamedTuple):
-    """A point of the grid: every contender runs there with every seed.
+    """A point of the grid: every contender runs there with every seed."""
 
-    Attributes
-    ----------
-    site : Site
-        What runs there, and its trace if there is one.
-    slo_s : float or None
-        Latency objective in seconds of all requests; ``None`` where each has its own.
-    rate_per_s : float or None
-        Rate of the drawn arrivals; ``None`` where a trace is replayed, or all wait at time 0.
-    requests : int
-        Requests of a run.
-    """
-
-    site: Site
-    slo_s: float | None
-    rate_per_s: float | None
-    requests: int
+    site: Site  # what runs there, and its trace if there is one
+    slo_s: float | None  # latency objective in seconds of all requests; None where each has its own
+    rate_per_s: float | None  # rate of the drawn arrivals; None where a trace is replayed, or all wait at time 0
+    requests: int  # requests of a run
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario, loaded.
+    """A scenario, loaded."""
 
-    Attributes
-    ----------
-    file : ScenarioFile
-        What the file says.
-    contenders : tuple of Contender
-        The entries.
-    points : tuple of GridPoint
-        Cases, their SLOs, their rates, in the order of the file.
-    """
-
-    file: ScenarioFile
-    contenders: tuple[Contender, ...]
-    points: tuple[GridPoint, ...]
+    file: ScenarioFile  # what the file says
+    contenders: tuple[Contender, ...]  # the entries
+    points: tuple[GridPoint, ...]  # cases, their latency objectives, their rates, in the order of the file
 
     @property
     def sha256(self) -> str:
@@ -383,7 +330,7 @@ class _Faults(list[str]):
     """Faults of what a scenario refers to, each with its key."""
 
     def catch(self, where: str, load: Callable[[], Loaded]) -> Loaded | None:
-        """What ``load`` gives, or its faults noted."""
+        """The result of ``load``; or ``None``, with its faults noted."""
         try:
             return load()
         except InputError as error:
@@ -405,7 +352,7 @@ def _policy(folder: Path, spec: str) -> Scheduler:
 
 
 def _on(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Npu | LatencyTable | None:
-    """What a case runs on; ``None`` if that has faults."""
+    """The site that a case runs on; ``None`` if that has faults."""
     if keys.network is None or keys.platform is None:
         return faults.catch(f"{where}.table", lambda: read_latency(folder / str(keys.table)))
     named, board = _beside(folder, keys.network, NETWORKS), _beside(folder, keys.platform, PLATFORMS)

@@ -54,27 +54,16 @@ COMPARED = tuple(
 
 
 class RunTable(Table):
-    """A finished run as a file, ``fluidb.run/1`` (``docs/compare.md``).
-
-    Attributes
-    ----------
-    key : dict of str to Any
-        What it depends on, beside the latency table in ``inputs`` (:meth:`GridRun.key`).
-    traffic_sha256 : str
-        Digest of its arrivals and exits: the same for all contenders.
-    figures : dict of str to float
-        What came out: the figures of :data:`COMPARED`, by key.
-    intervals : dict of str to Interval
-        The 95 % intervals of those figures that have one, by key.
-    """
+    """A finished run as a file, ``fluidb.run/1`` (``docs/compare.md``)."""
 
     schema_name: ClassVar[str] = "fluidb.run/1"
     made_by: ClassVar[str] = "fluidb compare"
 
-    key: dict[str, Any]
+    key: dict[str, Any]  # all that it depends on, beside the latency table in inputs (:meth:`GridRun.key`)
+    # digest of its arrivals and exits: the same for all contenders
     traffic_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-    figures: dict[str, float]
-    intervals: dict[str, Interval]
+    figures: dict[str, float]  # the figures of :data:`COMPARED`, by key
+    intervals: dict[str, Interval]  # the 95 % intervals of those figures that have one, by key
 
 
 def _sha256(content: object) -> str:
@@ -142,7 +131,7 @@ def _design_key(asked: DesignRequest) -> object:
 
 
 class ServingTable(NamedTuple):
-    """What serves: its latency table, that table's digest as runs name it, and the design if an NPU was searched."""
+    """A server: its latency table, the digest of that table as runs name it, and the design if an NPU was searched."""
 
     table: LatencyTable
     inputs: dict[str, str]
@@ -150,7 +139,7 @@ class ServingTable(NamedTuple):
 
     @classmethod
     def of(cls, table: LatencyTable, tile: Tile | None = None) -> ServingTable:
-        """What serves by a latency table."""
+        """The server of a latency table."""
         return cls(table, {table.schema_name: table.digest()}, tile)
 
 
@@ -161,7 +150,7 @@ def find_engines(asked: Sequence[DesignRequest], store: Store, at: Workers) -> I
 
 
 def traffic(point: GridPoint, seed: int) -> Traffic:
-    """What a run serves: it depends on point and seed, and not on the contender."""
+    """The traffic of a run: it depends on point and seed, and not on the contender."""
     site, rate = point.site, point.rate_per_s
     if site.trace is not None:
         trace = site.trace
@@ -185,7 +174,7 @@ class GridRun(NamedTuple):
     seed: int
 
     def key(self) -> dict[str, Any]:
-        """Everything that it depends on, but its latency table; no ``cv`` for Poisson arrivals."""
+        """All that the run depends on, but its latency table; no ``cv`` for Poisson arrivals."""
         return {
             "policy": self.contender.policy.spec,
             "policy_sha256": self.contender.source_sha256,

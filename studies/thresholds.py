@@ -1,4 +1,4 @@
-"""What a threshold costs and brings: accuracy against latency and violations."""
+"""The sweep of thresholds: accuracy against latency and violations."""
 
 from __future__ import annotations
 
@@ -12,12 +12,16 @@ from ..formats import InputError
 from ..serving.inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
 from ..serving.metrics import summarise
 from ..serving.replay import simulate
-from ..traffic.measures import ENTROPY, MEASURES
+from ..traffic.exits import check_tried
+from ..traffic.measures import CONFIDENCE
+
+CONFIDENCES = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
+"""Thresholds that a sweep of confidences tries by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdPoint:
-    """One threshold for all exits, and what comes of it.
+    """One threshold for all exits, and the figures with it.
 
     Attributes
     ----------
@@ -30,7 +34,7 @@ class ThresholdPoint:
     mean_latency_s, p99_latency_s : float
         Latency from arrival.
     violation_rate : float
-        Share of the requests later than their SLO.
+        Share of the requests later than their latency objective.
     pareto : bool
         Whether no other point beats it (see :func:`pareto`).
     """
@@ -46,44 +50,16 @@ class ThresholdPoint:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A sweep of thresholds.
+    """A sweep of thresholds."""
 
-    Attributes
-    ----------
-    requests : int
-        How many every point serves.
-    exits : list of str
-        Names of the network's exits.
-    points : list of ThresholdPoint
-        One for each threshold; the mark is for accuracy, mean latency and violations.
-    measure : str
-        What the thresholds are: confidences or entropies.
-    """
-
-    requests: int
-    exits: list[str]
-    points: list[ThresholdPoint]
-    measure: str = "confidence"
-
-
-def spread(first: float, last: float, count: int) -> list[float]:
-    """Thresholds at equal distances, both ends included.
-
-    Examples
-    --------
-    >>> spread(0.5, 0.65, 4)
-    [0.5, 0.55, 0.6, 0.65]
-    """
-    if not 0 <= first < last <= ENTROPY.values.high:
-        wanted = " or ".join(measure.plural for measure in MEASURES.values())
-        raise InputError(f"thresholds: expected two {wanted}, rising, found {first:g} to {last:g}")
-    if count < 2:
-        raise InputError(f"thresholds: expected at least 2 steps, found {count}")
-    return [round(value, 12) for value in np.linspace(first, last, count).tolist()]
+    requests: int  # requests that every point serves
+    exits: list[str]  # names of the network's exits
+    points: list[ThresholdPoint]  # one for each threshold; the mark is for accuracy, mean latency and violations
+    measure: str = "confidence"  # what the thresholds are: confidences or entropies
 
 
 def pareto(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Points that no other point beats: is as good in everything, and better in something.
+    """Mark points that no other point beats, i.e. is as good in everything and better in something.
 
     Shapes: ``costs`` (N, K), returns (N,).
 
@@ -100,7 +76,7 @@ def sweep_thresholds(
     table: AnyTable,
     requests: Requests,
     policy: AnyPolicy,
-    thresholds: Sequence[float],
+    thresholds: Sequence[float] | None = None,
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> Sweep:
@@ -113,9 +89,9 @@ def sweep_thresholds(
     requests : Requests
         What is served, with confidences and answers.
     policy : Scheduler or str
-        Who decides.
-    thresholds : sequence of float
-        Each for all exits.
+        The policy.
+    thresholds : sequence of float, optional
+        Each for all exits; by default ten confidences from 0.5 to 0.95, or the usual entropies.
     progress : callable, optional
         Called with thresholds done and in all.
 
@@ -133,8 +109,11 @@ def sweep_thresholds(
     if trace.confidences is None or trace.correct is None or trace.exits is not None:
         raise InputError(
             f"{trace.source or 'trace'}: expected confidence_1, ... and correct_1, ... and no exit, "
-            "of requests or samples (or entropy_1, ...); add --samples"
+            "of requests or samples (or entropy_1, ...); add samples"
         )
+    if thresholds is None:
+        thresholds = CONFIDENCES if trace.measure is CONFIDENCE else trace.measure.usual
+    check_tried(thresholds, trace.measure)
     rates = [row.rate for row in latency.exits]
     found: list[ThresholdPoint] = []
     for done, threshold in enumerate(thresholds, 1):

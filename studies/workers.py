@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from distributed import Client
 
 CONNECT_S = 5.0
-"""How long a scheduler may take to answer, seconds."""
+"""Seconds that a scheduler may take to answer."""
 
 WORKER_S = 15.0
-"""How long a cluster may have no worker at the start, seconds."""
+"""Seconds that a cluster may have no worker at the start."""
 
 RETRIES = 2
-"""How often a task is tried again that failed for another reason than its input: its worker may have no memory left."""
+"""Times that a task is tried again that failed for another reason than its input: its worker may lack memory."""
 
 Common = TypeVar("Common")
 Task = TypeVar("Task")
@@ -38,17 +38,7 @@ Result = TypeVar("Result")
 
 
 class Workers:
-    """What runs tasks.
-
-    Attributes
-    ----------
-    threads : int or None
-        Threads for a task that is parallel in itself, ``None`` for all cores.
-    client : Client or None
-        The Dask cluster that runs them; ``None`` for threads of this process.
-    name : str
-        The cluster's, for faults.
-    """
+    """Threads of this process, or a Dask cluster: both run tasks."""
 
     def __init__(self, threads: int | None, client: Client | None = None, name: str = "") -> None:
         self.threads, self.client, self.name = threads, client, name
@@ -103,17 +93,17 @@ def _named(made: dict[str, str]) -> str:
 
 @contextmanager
 def workers(scheduler: str | None = None, threads: int | None = None) -> Iterator[Workers]:
-    """What is to run tasks."""
+    """Open the workers that are to run tasks."""
     if scheduler is None:
         yield Workers(threads)
         return
     if scheduler != "local" and not re.fullmatch(r"(tcp|tls)://[^/]+:\d{1,5}", scheduler):
         example = "e.g. tcp://10.0.0.1:8786"
-        raise InputError(f'--scheduler: expected tcp://host:port or local, found "{scheduler}"; {example}')
+        raise InputError(f'scheduler: expected tcp://host:port or local, found "{scheduler}"; {example}')
     try:
         import distributed
     except ImportError:
-        missing = "--scheduler needs the extra `cluster`, which is not installed: pip install 'fluidb[cluster]'"
+        missing = "scheduler: needs the extra `cluster`, which is not installed: pip install 'fluidb[cluster]'"
         raise InputError(missing) from None
     for name in ("distributed", "distributed.client", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # a fault is one line of ours

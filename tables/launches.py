@@ -51,5 +51,5 @@ def read_launches(path: Path, b_max: int, network: str) -> Launches:
     found = launches_of(results.stages)
     for row in found:
         if any(row[b_max:]):
-            raise InputError(f"{path}: saw batches of more than {b_max}; add --b-max {len(row)}")
+            raise InputError(f"{path}: saw batches of more than {b_max}; set b_max to {len(row)} or more")
     return [row[:b_max] + [0.0] * (b_max - len(row)) for row in found]

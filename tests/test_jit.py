@@ -6,8 +6,10 @@ import os
 import subprocess
 import sys
 import warnings
+from importlib import import_module
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from builders import COMPILED, FLUIDB, everybody, table_of
@@ -20,6 +22,29 @@ pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
 
 def double(x):
     return 2 * x
+
+
+PARTS = {
+    "numba.core.caching": ("NullCache.load_overload", "NullCache.save_overload", "NullCache.flush"),
+    "numba.core.compiler": ("CompileResult._reduce", "CompileResult._rebuild"),
+    "numba.core.serialize": ("dumps",),
+    "numba.core.types": ("FunctionType", "WrapperAddressProtocol.__wrapper_address__"),
+    "numba.experimental.function_type": ("_get_wrapper_address",),
+}
+"""Parts of numba that are not public and that jit.py uses."""
+
+
+@pytest.mark.parametrize(("module", "part"), [(module, part) for module, parts in PARTS.items() for part in parts])
+def test_numba_has_the_parts_that_are_not_public(module: str, part: str):
+    found = import_module(module)
+    for name in part.split("."):
+        assert hasattr(found, name), f"numba {numba.__version__} has no {module}.{part}, which jit.py uses"
+        found = getattr(found, name)
+
+
+def test_numba_keeps_its_cache_where_ours_replaces_it():
+    made = numba.njit(double)
+    assert hasattr(made, "_cache"), f"a dispatcher of numba {numba.__version__} has no _cache, which jit.py replaces"
 
 
 @pytest.fixture

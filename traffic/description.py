@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
+from .exits import check_tried
 from .measures import CONFIDENCE, Threshold
 from .samples import Samples
 
@@ -53,6 +54,7 @@ def describe_samples(samples: Samples, thresholds: Sequence[Threshold], count: i
     """Describe the answers at every exit."""
     if not 1 <= count <= samples.values:
         raise InputError(f"count: expected 1 to {samples.values}, the principal values of an answer, found {count}")
+    check_tried(thresholds, samples.measure)
     found = []
     for exit_ in range(1, samples.exits + 1):
         scores = samples.correct[:, exit_ - 1].astype(np.float64)

@@ -115,6 +115,13 @@ def chosen_thresholds(
     return thresholds
 
 
+def check_tried(thresholds: Sequence[Threshold], measure: Measure) -> None:
+    """Refuse thresholds to try that no value of the measure can reach or miss."""
+    wrong = [show_threshold(threshold) for threshold in thresholds if not measure.fits(threshold)]
+    if wrong:
+        raise InputError(f"thresholds: expected {measure.plural}, found {', '.join(wrong)}")
+
+
 def levels(given: Threshold | Sequence[Threshold] | None, last: int, measure: Measure = CONFIDENCE) -> list[float]:
     """The least values that reach checked thresholds, as :func:`decide` takes them."""
     return [measure.least(threshold) for threshold in chosen_thresholds(given, last, measure)]

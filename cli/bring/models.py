@@ -56,7 +56,7 @@ def _family(family: Family) -> tuple[str, str, str]:
 @app.command()
 def subnets(
     supernet: Annotated[str, argument("A SuperNet or a file of SubNets: a name, or a TOML file.")],
-    draw: Annotated[int | None, option("Draw so many SubNets at random instead.", "N", min=1, max=100_000)] = None,
+    count: Annotated[int | None, option("SubNets to draw at random instead.", "N", min=1, max=100_000)] = None,
     near: Annotated[
         str | None, option("Of those drawn (1000), the nearest to each size or work.", "7.6MB,12MB|1.3GMAC,..")
     ] = None,
@@ -76,11 +76,11 @@ def subnets(
     family = load_family(supernet)
     if output is not None:
         check_free(output, force, apart=[family.path])
-    if draw is None and near is None:
+    if count is None and near is None:
         found, origin = list_subnets(family), family.source
     else:
-        count = draw or DRAWN
-        found, origin = pick(family, count, seed, **_goals(near)), f"{count:,} drawn at random, seed {seed}"
+        draws = count or DRAWN
+        found, origin = pick(family, draws, seed, **_goals(near)), f"{draws:,} drawn at random, seed {seed}"
         origin += "" if near is None else f"; those nearest to {near}"
     if output is not None:
         kept = [item.subnet for item in found.subnets]
@@ -107,7 +107,7 @@ def _goals(near: str | None) -> dict[str, list[float]]:
     items = near.split(",")
     units = {"GMAC": 1e9, "MMAC": 1e6} if "MAC" in items[0] else {"MB": 1e6}
     try:
-        goals = [parse_quantity(item, dict.fromkeys(units, 1.0), "--near", "7.6MB") for item in items]
+        goals = [parse_quantity(item, dict.fromkeys(units, 1.0), "near", "7.6MB") for item in items]
     except InputError as error:
         raise InputError(f"{error.faults[0]}, or 1.3GMAC; all of one kind") from None
     scales = [next(scale for unit, scale in units.items() if item.strip().endswith(unit)) for item in items]
@@ -199,8 +199,9 @@ def import_(
     output: Annotated[Path, written("The network file to write.", "OUT.toml")],
     format_: Annotated[str, option(FORMATS, None, "--format")] = "auto",
     name: Annotated[str | None, option("Its name; the file's if not given.")] = None,
-    title: Annotated[str | None, option("A line for people.")] = None,
-    dim: Annotated[list[str] | None, option("onnx: size of a dimension left open; repeatable.", "NAME=SIZE")] = None,
+    dims: Annotated[
+        list[str] | None, option("onnx: size of a dimension left open; repeatable.", "NAME=SIZE", "--dim")
+    ] = None,
     exits: Annotated[str | None, option(EXITS, "N|NAMES")] = None,
     head: Annotated[str | None, option(HEAD)] = None,
     classes: Annotated[int | None, option("Classes it tells apart; else the network's own outputs.", min=1)] = None,
@@ -226,10 +227,9 @@ def import_(
             file,
             chosen,
             name=name,
-            title=title,
-            dims=dict(map(_dimension, dim or [])),
+            dims=dict(map(_dimension, dims or [])),
             exits=None if exits is None else Placement(_places(exits), head, classes),
-            rates=numbers(rates, "--rates", float, "0.3,0.3") or None,
+            rates=numbers(rates, "rates", float, "0.3,0.3") or None,
             candidates=candidates,
         )
         net = build_network(made, file)
@@ -295,16 +295,20 @@ def check(network: NetworkName, as_json: AsJson = False) -> None:
 
 
 def _dimension(text: str) -> tuple[str, int]:
+    from ...formats import InputError
+
     name, _, size = text.rpartition("=")
     if not name or not re.fullmatch("[0-9]{1,9}", size) or int(size) < 1:
-        raise typer.BadParameter(f'--dim: expected NAME=SIZE, such as batch=1, found "{text}"')
+        raise InputError(f'dims: expected NAME=SIZE, such as batch=1, found "{text}"')
     return name, int(size)
 
 
 def _places(text: str) -> int | tuple[str, ...]:
+    from ...formats import InputError
+
     names = tuple(part.strip() for part in text.split(","))
     if not all(names):
-        raise typer.BadParameter(f'--exits: expected a number, or names with commas between, found "{text}"')
+        raise InputError(f'exits: expected a number, or names with commas between, found "{text}"')
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else names
 
 

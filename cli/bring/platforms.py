@@ -65,8 +65,6 @@ def import_(
     name: Annotated[str | None, option("Its name; that of FILE's device if not given.")] = None,
     clock: Annotated[str | None, option("Clock instead of the file's, e.g. 150MHz.", "QUANTITY")] = None,
     bandwidth: Annotated[str | None, option("Bandwidth instead of the file's, e.g. 3.2GB/s.", "QUANTITY")] = None,
-    word_bits: Annotated[int | None, option("Width of activations and weights; else 16.", min=1, max=64)] = None,
-    bram_kbit: Annotated[int, option("Size of a block RAM that BRAM counts, in Kb.", min=1, max=1024)] = 18,
     network: Annotated[str | None, option("Of measured times: the network, a name or a TOML file.")] = None,
     gathers: Annotated[Path | None, option("Of measured times: those of gathers, a CSV file.", "FILE")] = None,
     force: Force = False,
@@ -83,7 +81,7 @@ def import_(
     measured_times = file.suffix == ".csv"
     if measured_times and network is None:
         raise InputError(f"{file}: expected --network, whose stages these times are of, found none; add --network NAME")
-    for option_name, given in {"--network": network, "--gathers": gathers}.items():
+    for option_name, given in {"network": network, "gathers": gathers}.items():
         if given is not None and not measured_times:
             raise InputError(f"{option_name}: expected it with measured times, FILE.csv, found {file}; leave it out")
     board: Platform
@@ -91,8 +89,8 @@ def import_(
         from ...models import load_network
         from ...platforms.measured import import_times
 
-        if clock or bandwidth or word_bits:
-            raise InputError("import: measured times take no --clock, --bandwidth or --word-bits; leave them out")
+        if clock or bandwidth:
+            raise InputError("clock, bandwidth: measured times take neither; leave them out")
         measured = load_network(network)
         board = import_times(file, output, measured.name, len(measured.exits), name, gathers)
     else:
@@ -101,10 +99,8 @@ def import_(
         board = import_platform(
             file,
             name=name,
-            clock_mhz=parse_clock(clock, "--clock") if clock else None,
-            bandwidth_gb_s=parse_bandwidth(bandwidth, "--bandwidth") if bandwidth else None,
-            word_bits=word_bits,
-            bram_kbit=bram_kbit,
+            clock_mhz=parse_clock(clock, "clock") if clock else None,
+            bandwidth_gb_s=parse_bandwidth(bandwidth, "bandwidth") if bandwidth else None,
         )
     write_file(output, platform_text(board), replace=force)
     then = f"; next: fluidb {'dse' if network is None else 'latency'} NETWORK {output}"
@@ -115,7 +111,7 @@ def import_(
 @app.command()
 def sweep(
     output: Annotated[Path, written("The file to write.", "SWEEP.csv")],
-    repetitions: Annotated[int, option("Runs of each, of which the quickest counts.", min=1, max=10_000)] = 10,
+    repeats: Annotated[int, option("Runs of each, of which the quickest counts.", min=1, max=10_000)] = 10,
     threads: Threads = None,
     force: Force = False,
     as_json: AsJson = False,
@@ -129,9 +125,9 @@ def sweep(
 
     check_free(output, force)
     with progress("convolutions") as report:
-        seconds = measure_convolutions(repetitions=repetitions, threads=threads, progress=report)
+        seconds = measure_convolutions(repeats=repeats, threads=threads, progress=report)
     write_sweep(SWEEP, seconds, output, replace=force)
-    done = {"output": output, "convolutions": len(SWEEP), "repetitions": repetitions, "threads": threads}
+    done = {"output": output, "convolutions": len(SWEEP), "repeats": repeats, "threads": threads}
     text = facts({"convolutions": str(len(SWEEP)), "quickest": ms(min(seconds)), "longest": ms(max(seconds))})
     show(as_json, "fluidb.platform-sweep-output/1", done, [text], output, f"; next: fluidb platforms fit {output}")
 

@@ -34,12 +34,10 @@ def command(
     *,
     columns: ColumnOptions,
     seeds: Annotated[int, option("Independent runs at each rate.", min=2, max=1000)] = 5,
-    requests: Annotated[int, option("Requests of each run, to begin with.", min=1, max=10**7)] = 20_000,
-    max_requests: Annotated[
-        int | None, option("Requests of a run at which a rate is left undecided.  [default: 16-fold]", min=1, max=10**8)
+    count: Annotated[int, option("Requests of each run, to begin with; at most 16-fold.", min=1, max=10**7)] = 20_000,
+    rate: Annotated[
+        str | None, option("Rates to search, in requests a second; either end may be left out.", "LOW..HIGH")
     ] = None,
-    low: Annotated[float | None, option("Lowest rate to search.", "REQUESTS/S")] = None,
-    high: Annotated[float | None, option("Highest rate to search.", "REQUESTS/S")] = None,
     threads: Threads = None,
     picture: PictureOptions,
     as_json: AsJson = False,
@@ -55,15 +53,15 @@ def command(
 
     picture.check()
     required = [parse_requirement(text) for text in require]
+    low_per_s, high_per_s = _rates(rate)
     settings: dict[str, Any] = {
         "slo_s": objective(columns.slo),
         "columns": columns.columns("slo", "predict_depth"),
         "seeds": seeds,
-        "requests": requests,
+        "count": count,
         "predict_depth": columns.predict_depth,
-        "max_requests": max_requests,
-        "low_per_s": low,
-        "high_per_s": high,
+        "low_per_s": low_per_s,
+        "high_per_s": high_per_s,
         "threads": threads,
     }
     with progress("rates") as report:
@@ -84,6 +82,19 @@ def command(
         rates = f"{_rate(found.low_per_s)} to {_rate(found.high_per_s)}"
         fail([f"no rate from {rates} is kept; at the lowest {what}"])
         raise typer.Exit(1)
+
+
+def _rates(text: str | None) -> tuple[float | None, float | None]:
+    """The lowest and the highest rate to search, as far as they are given."""
+    from ...formats import InputError, read_number
+
+    low, dots, high = (text or "..").partition("..")
+    try:
+        if not dots:
+            raise ValueError
+        return read_number(low) if low else None, read_number(high) if high else None
+    except ValueError:
+        raise InputError(f'rate: expected the lowest rate, .. and the highest, found "{text}"; e.g. 5..50') from None
 
 
 def _rate(per_s: float) -> str:

@@ -62,7 +62,7 @@ def command(
 
 
 class _Column(NamedTuple):
-    """How a figure is shown: its heading with the unit, what it is multiplied by, its digits."""
+    """The display of a figure: its heading with the unit, its scale, its digits."""
 
     heading: str
     scale: float
@@ -78,7 +78,7 @@ class _Column(NamedTuple):
 
 
 def _columns(longest_s: float) -> dict[str, _Column]:
-    """How each figure is shown, by its name: in microseconds where no latency reaches 10 ms."""
+    """The display of each figure, by its name: in microseconds where no latency reaches 10 ms."""
     from ...serving.figures import SHOWN_IN
     from ...studies.store import COMPARED
 

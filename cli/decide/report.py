@@ -23,7 +23,6 @@ def command(
     slo: Slo = None,
     seed: Annotated[int | None, option("Seed of exits that are drawn.  [default: 0]")] = None,
     predict_depth: PredictDepth = None,
-    title: Annotated[str | None, option("Title of the page.  [default: network and platform]")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -44,14 +43,14 @@ def command(
     check_picture(output, replace=force, suffixes=None, apart=[trace, *tables])
     if output.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"{output}: expected a page that ends in .html, found {output.name}")
-    needing = {"--policy": policy, "--slo": slo, "--seed": seed, "--predict-depth": predict_depth}
+    needing = {"policy": policy, "slo": slo, "seed": seed, "predict_depth": predict_depth}
     for name, given in needing.items():
         if trace is None and given is not None:
-            raise InputError(f"{name}: would change nothing without --trace; add a trace or leave it out")
+            raise InputError(f"{name}: would change nothing without a trace; add a trace or leave it out")
     specs = policy or list(FOR_ONE_NETWORK)
     if len(specs) > MAX_SERIES or len(set(specs)) < len(specs):
         raise InputError(
-            f"--policy: expected at most {MAX_SERIES} policies, as many as a reader tells apart, each once, "
+            f"policy: expected at most {MAX_SERIES} policies, as many as a reader tells apart, each once, "
             f"found {', '.join(specs)}"
         )
     requests = None
@@ -59,8 +58,8 @@ def command(
         requests = Requests(trace=trace, slo_s=objective(slo), seed=seed or 0, predict_depth=predict_depth)
     report = make_report(directories, requests, specs)
     if trace is not None and not report.designs:
-        raise InputError("--trace: would change nothing without a design; add a design's folder or leave it out")
-    write_file(output, report_text(report, title), replace=force)
+        raise InputError("trace: would change nothing without a design; add a design's folder or leave it out")
+    write_file(output, report_text(report), replace=force)
     show(as_json, "fluidb.report-output/1", {"output": output, **report.record()}, _text(report), output)
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from ..options import AsJson, PictureOptions, SimulationOptions, TableFolder, objective_record, option
+from ..options import (
+    AsJson,
+    PictureOptions,
+    SimulationOptions,
+    TableFolder,
+    ThresholdsTried,
+    objective_record,
+    tried_thresholds,
+)
 from ..render import facts, ms, percent, progress, show, table
 
 
 def command(
     directory: TableFolder,
     simulated: SimulationOptions,
-    first: Annotated[
-        float, option("The lowest threshold; the default suits confidences.", "THRESHOLD", "--from")
-    ] = 0.5,
-    last: Annotated[float, option("The highest threshold; of entropies e.g. 3.", "THRESHOLD", "--to")] = 0.95,
-    steps: Annotated[int, option("Thresholds, at equal distances.", min=2, max=1000)] = 10,
+    thresholds: ThresholdsTried = None,
     *,
     picture: PictureOptions,
     as_json: AsJson = False,
@@ -27,12 +29,12 @@ def command(
     latency and violations at once. `fluidb target` finds thresholds for a latency.
     """
     from ...plots.thresholds import draw_thresholds
-    from ...studies.thresholds import spread, sweep_thresholds
+    from ...studies.thresholds import sweep_thresholds
 
     picture.check()
-    requests, thresholds = simulated.requests, spread(first, last, steps)
+    requests, tried = simulated.requests, tried_thresholds(thresholds)
     with progress("thresholds") as report:
-        found = sweep_thresholds(directory, requests, simulated.policy, thresholds, progress=report)
+        found = sweep_thresholds(directory, requests, simulated.policy, tried, progress=report)
     picture.write(lambda: draw_thresholds(found))
     record = {
         "design": directory,

@@ -17,7 +17,7 @@ def command(
     inputs: Inputs = None,
     exits: Ends = None,
     b_max: Annotated[int, option("Largest batch size.")] = 8,
-    rounds: Annotated[int, option("Repetitions; more make narrower intervals.")] = 20,
+    repeats: Annotated[int, option("Repetitions; more make narrower intervals.")] = 20,
     threads: StageThreads = 1,
     name: Annotated[str | None, option("The device's name.")] = None,
     seed: Annotated[int, option("Seed of the order of batches, and of samples that leave.")] = 0,
@@ -37,7 +37,7 @@ def command(
     with progress("samples answered alone") as report:
         network = RealNetwork(model, inputs, names(exits), threads, report)
     with progress("measuring") as report:
-        found = measure(network, b_max=b_max, rounds=rounds, name=name, seed=seed, progress=report)
+        found = measure(network, b_max=b_max, repeats=repeats, name=name, seed=seed, progress=report)
     write_measurement(network, found, output, replace=force)
     device, noisy = found.device, "; ".join(found.noisy[:SHOWN])
     more = f", and {len(found.noisy) - SHOWN} more" if len(found.noisy) > SHOWN else ""
@@ -45,7 +45,7 @@ def command(
         "network": f"{network.name}, exits {', '.join(network.exits)}",
         "device": f"{device.name}: {device.title}",
         "runtime": network.runs_on,
-        "rounds": f"{rounds}, drift {percent(found.drift, 1)}",
+        "repeats": f"{repeats}, drift {percent(found.drift, 1)}",
         "gather": None if device.gather_s_per_sample is None or device.gather_floor_s is None
         else f"{ms(device.gather_floor_s)} + {ms(device.gather_s_per_sample)} a sample",
         "wake-up": ms(device.wake_up_s or 0.0),
@@ -60,7 +60,7 @@ def command(
     text = [facts(about), table(["stage, time in ms", *(f"b={b}" for b in batches)], rows)]
     record = {
         "output": output, "network": network.name, "exits": network.exits, "device": device, "cells": found.cells,
-        "rounds": rounds, "drift": found.drift, "noisy": found.noisy,
+        "repeats": repeats, "drift": found.drift, "noisy": found.noisy,
     }  # fmt: skip
     then = f"; next: fluidb serve-real {model} {output} --trace FILE --slo 50ms"
     show(as_json, "fluidb.measure-output/1", record, text, output, then)

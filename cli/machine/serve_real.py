@@ -68,7 +68,7 @@ def command(
         if output is not None:
             check_free(output, picture.force, apart=[*sources, other])
     required = [parse_requirement(text) for text in require or []]
-    levels = None if threshold is None else parse_thresholds(threshold, "--threshold")
+    levels = None if threshold is None else parse_thresholds(threshold, "threshold")
     slo_s = objective(slo)
     table = read_measured(directory)
     with progress("samples answered alone") as report:
@@ -100,12 +100,10 @@ def command(
     show(as_json, "fluidb.serve-real-output/1", record, text)
     for output in filter(None, (requests, timeline, picture.plot)):
         note(f"wrote {output}")
-    served = found.summary.requests - found.summary.unfinished
     if done.outcome.failure:
-        raise InputError(
-            f"{network.path}: {done.outcome.failure}; {served:,} requests were served before, and are kept"
-        )
+        fault = f"{done.outcome.failure}; {done.returned:,} requests were served before, and are kept"
+        raise InputError(f"{network.path}: {fault}")
     if stop.is_set():
-        raise KeyboardInterrupt(f"interrupted; {served:,} requests were served, and are kept")
-    if done.answers_wrong or not all(item.holds for item in found.requirements):
+        raise KeyboardInterrupt(f"interrupted; {done.returned:,} requests were served, and are kept")
+    if not done.holds:
         raise typer.Exit(1)

@@ -25,8 +25,6 @@ from ..options import (
 )
 from ..render import facts, markdown_table, ms, note, percent, progress, show, table
 
-DEFAULT_POLICIES = ("serial", "adaptb", "fluid")
-
 
 def command(
     model: Model,
@@ -38,7 +36,7 @@ def command(
         "0.3,0.6"
     ),
     repeats: Annotated[int, option("Traces of each policy at each load.")] = 11,
-    requests: Annotated[int, option("Requests of each trace.")] = 400,
+    count: Annotated[int, option("Requests of each trace.")] = 400,
     within: Annotated[float, option("Error of the mean latency that is asked for.")] = 0.05,
     inputs: Inputs = None,
     exits: Ends = None,
@@ -60,7 +58,7 @@ def command(
     """
     from ...machine.measurement import machine
     from ...machine.network import RealNetwork
-    from ...machine.validation import validate_simulator
+    from ...machine.validation import DEFAULT_POLICIES, validate_simulator
     from ...machine.validation_page import check_validation_folder, write_validation
     from ...plots import check_picture, picture_bytes
     from ...plots.validation import draw_validation
@@ -73,18 +71,18 @@ def command(
         network = RealNetwork(model, inputs, names(exits), threads, report)
     with progress("runs") as report:
         found = validate_simulator(
-            network, list(dict.fromkeys(policy or DEFAULT_POLICIES)), numbers(loads, "--loads", float, "0.3,0.6"),
-            repeats=repeats, requests=requests, within=within, b_max=b_max, slo_s=objective(slo), seed=seed,
+            network, list(dict.fromkeys(policy or DEFAULT_POLICIES)), numbers(loads, "loads", float, "0.3,0.6"),
+            repeats=repeats, count=count, within=within, b_max=b_max, slo_s=objective(slo), seed=seed,
             progress=report,
         )  # fmt: skip
     picture.write(lambda: draw_validation(found))
-    wrong = sum(trial.answers_wrong for trial in found.trials)
+    wrong, refused = found.answers_wrong, found.refused
     rates = ", ".join(f"{rate:.1f} /s" for rate in found.rates_per_s)
     shared = str(slo) if found.slo_s is None else ms(found.slo_s)
     about = {
         "machine": f"{machine()}; {network.runs_on}",
         "network": network.name,
-        "traffic": f"{repeats} x {requests:,} requests at {rates}; SLO {shared}",
+        "traffic": f"{repeats} x {count:,} requests at {rates}; SLO {shared}",
         "answers": "all as the network alone gives" if not wrong else f"{wrong:,} are wrong",
     }
     rows = []
@@ -110,7 +108,6 @@ def command(
          "same" if order.real == order.simulated else "different")
         for order in found.orders
     ]  # fmt: skip
-    refused = sum(verdict.says == "refused" for verdict in found.verdicts)
     tables = (headings, rows), (["load", "order on the machine", "in the simulator", ""], ranks)
     if output is not None:
         command_line, drawn = shlex.join(["fluidb", *sys.argv[1:]]), picture_bytes(draw_validation(found), "svg")
@@ -120,11 +117,11 @@ def command(
     if refused:
         text.append(
             f"{refused} of {len(found.verdicts)} verdicts are refused: the noise of this machine alone moves the mean "
-            f"latency by more than {percent(within, 1)}; use an idle machine, or --within"
+            f"latency by more than {percent(within, 1)}; use an idle machine, or ask for less (--within)"
         )
     record = {"model": model, "machine": machine(), "runtime": network.runtime, "within": within, "validation": found}
     show(as_json, "fluidb.validate-output/1", record, text, output)
     if picture.plot is not None:
         note(f"wrote {picture.plot}")
-    if wrong or any(verdict.says != "within" for verdict in found.verdicts):
+    if not found.holds:
         raise typer.Exit(1)

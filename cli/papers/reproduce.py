@@ -21,8 +21,8 @@ WHAT = f"all (the default), a paper, or its items: {NAMES}."
 def command(
     what: Annotated[list[str] | None, argument(WHAT, "[NAME]...")] = None,
     output: Annotated[Path | None, written("Write the figures and a page here; goes on after a kill.")] = None,
-    requests: Annotated[int | None, option("Requests of a run, to reduce the scenarios.", min=2, max=10**7)] = None,
-    seeds: Annotated[int | None, option("At most so many seeds of each scenario.", min=1)] = None,
+    count: Annotated[int | None, option("Requests of a run, to reduce the scenarios.", min=2, max=10**7)] = None,
+    seeds: Annotated[int | None, option("Most seeds of each scenario.", min=1)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run the papers' experiments and compare every figure.
@@ -35,7 +35,7 @@ def command(
 
     chosen = select(what or [])
     folders = [None if output is None else check_results(output, paper, names) for paper, names in chosen]
-    lab = Lab(None if output is None else output / KEPT, requests, seeds)
+    lab = Lab(None if output is None else output / KEPT, count, seeds)
     items: list[Item] = []
     total = sum(len(names) for _, names in chosen)
     with progress("items") as report:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..options import AsJson, Force, PictureOptions, argument, flat, option, written
+from ..options import AsJson, Force, PictureOptions, ThresholdsTried, argument, flat, option, tried_thresholds, written
 from ..render import facts, percent, show, table
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ def generate(
     measure: Annotated[str, option(MEASURE)] = "confidence",
     values: Annotated[int, option("Principal values of an answer; more than 1 for a dense task.")] = 1,
     difficulty: Annotated[float, option("Mean difficulty of the samples; 0 is usual, 1 is hard.")] = 0.0,
-    overconfidence: Annotated[float, option("What answers are surer than usual, in margins.")] = 0.0,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -53,21 +52,19 @@ def generate(
     if preset not in PRESETS:
         raise InputError(f'preset: expected one of {", ".join(PRESETS)}, found "{preset}"')
     if measure not in MEASURES:
-        raise InputError(f'--measure: expected {" or ".join(MEASURES)}, found "{measure}"')
+        raise InputError(f'measure: expected {" or ".join(MEASURES)}, found "{measure}"')
     file, path = read_network_file(network)
     exits = len(file.exits if file.candidates is None else find_candidates(file, path))
     if not exits:
-        raise InputError(f"--network: expected a network with exits or candidates, found none in {path}")
-    drawn = draw_answers(
-        PRESETS[preset], exits, count, seed, values=values, difficulty=difficulty, overconfidence=overconfidence
-    )
+        raise InputError(f"network: expected a network with exits or candidates, found none in {path}")
+    drawn = draw_answers(PRESETS[preset], exits, count, seed, values=values, difficulty=difficulty)
     if MEASURES[measure] is ENTROPY:
         drawn = as_entropies(drawn, PRESETS[preset].classes)
     write_samples(drawn, output, replace=force)
     accuracy = float(drawn.correct[:, -1].mean())
     record = {
         "output": output, "preset": preset, "network": file.name, "exits": drawn.exits, "samples": count, "seed": seed,
-        "measure": measure, "values": values, "difficulty": difficulty, "overconfidence": overconfidence,
+        "measure": measure, "values": values, "difficulty": difficulty,
         "accuracy": accuracy,
     }  # fmt: skip
     text = {
@@ -83,35 +80,29 @@ def generate(
 @flat
 def show_(
     file: Annotated[Path, argument("Samples (`fluidb docs file-formats`, Samples).", "FILE")],
-    threshold: Annotated[
-        str | None, option("Thresholds of confidence or entropy; seven usual ones if not given.", "P,P,...")
-    ] = None,
-    count: Annotated[
-        int | None, option("Dense tasks: principal values that must reach a threshold; half if not given.")
-    ] = None,
+    thresholds: ThresholdsTried = None,
     *,
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Say how good and how sure answers are at every exit, and who would leave."""
+    """Show how good and how sure answers are at every exit, and the shares that would leave."""
     from ...plots.samples import draw_samples
     from ...traffic.description import describe_samples
-    from ...traffic.exits import parse_thresholds
     from ...traffic.samples import read_samples
 
     picture.check([file])
-    given = None if threshold is None else parse_thresholds(threshold, "--threshold")
+    given = tried_thresholds(thresholds)
     samples = read_samples(file)
-    thresholds = samples.measure.usual if given is None else given
-    enough = -(-samples.values // 2) if count is None else count
-    found = describe_samples(samples, thresholds, enough)
+    tried = samples.measure.usual if given is None else given
+    enough = -(-samples.values // 2)
+    found = describe_samples(samples, tried, enough)
     picture.write(lambda: draw_samples(found, file.name))
     plot, measure = picture.plot, samples.measure.name
     counted = {"samples": len(samples), "measure": measure, "values": samples.values, "count": enough}
     record = {"file": file, **counted, "plot": plot, "exits": found}
     dense = f"{enough} of {samples.values} principal values must reach the threshold" if samples.values > 1 else None
     about = facts({"samples": f"{len(samples):,}", "dense task": dense})
-    show(as_json, "fluidb.samples-show-output/1", record, [about, *_tables(found, thresholds)], plot)
+    show(as_json, "fluidb.samples-show-output/1", record, [about, *_tables(found, tried)], plot)
 
 
 def _tables(found: list[ExitDescription], thresholds: Sequence[Threshold]) -> list[str]:

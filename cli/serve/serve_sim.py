@@ -99,7 +99,7 @@ def record_of(found: ServeResult, policy: str, slo: str | None) -> dict[str, obj
 
 
 def text_of(found: ServeResult, policy: str) -> Iterator[str]:
-    """What is printed for people of requests that were served."""
+    """The text about requests that were served."""
     summary, latency, unavoidable = found.summary, found.replay.table, found.unavoidable_violations
     use, worth = summary.utilisation, int(summary.independent_requests)
     unfinished = f"{summary.unfinished:,} requests, counted as violations"
@@ -169,7 +169,7 @@ def text_of(found: ServeResult, policy: str) -> Iterator[str]:
 
 
 def _subnets(found: SubNetSummary, returned: int) -> Iterator[str]:
-    """What SubNets gave and fetched; figures that are not known have no line."""
+    """Figures of SubNets; those that are not known have no line."""
     moved, energy_j = found.off_chip_bytes, found.off_chip_energy_j
     known = {
         "accuracy of the SubNets": found.served_accuracy,

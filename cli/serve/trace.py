@@ -24,7 +24,7 @@ Rate = Annotated[float, option("Mean arrival rate in requests a second.", "REQUE
 
 @dataclass(frozen=True, kw_only=True)
 class TraceOutput:
-    """Where a trace goes."""
+    """Options of the file that a trace is written to."""
 
     output: Output
     force: Force = False
@@ -63,7 +63,7 @@ class TraceOutput:
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessOptions(TraceOutput):
-    """How many requests are drawn, and where their trace goes."""
+    """Options of arrivals that are drawn, and of the file that they are written to."""
 
     count: Annotated[int, option("Requests.")]
     seed: Annotated[int, option("Same seed, same trace; sources that are merged need seeds of their own.")] = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from ..options import AsJson, Force, Output, argument, flag, option
 from ..render import facts, show
@@ -14,24 +14,20 @@ if TYPE_CHECKING:
 
 FORMATS = """azure-llm-2023, azure-functions-2021, azure-functions-2019, burstgpt, vidur, perf-analyzer, mlperf, csv
 or jsonl (docs/import-traces.md)."""
-
-
-def _column(what: str) -> Any:
-    """An option that names a column of a file, or a key."""
-    return option(f"csv, jsonl: column or key with {what}.", "NAME")
+COLUMNS = "csv, jsonl: columns or keys; arrivals are needed, exits count from 1, objectives with iso are in seconds."
 
 
 def command(
     format_: Annotated[str, argument(FORMATS, "FORMAT")],
     file: Annotated[Path, argument("The file to import.", "FILE")],
     output: Output,
-    arrival_column: Annotated[str | None, _column("the arrivals")] = None,
+    columns: Annotated[
+        str | None,
+        option(COLUMNS, "arrival=NAME,id=NAME,slo=NAME,exit=NAME"),
+    ] = None,
     unit: Annotated[
         str | None, option("csv, jsonl: unit of times; iso: ISO 8601 timestamps.", "s|ms|us|ns|iso")
     ] = None,
-    id_column: Annotated[str | None, _column("whole numbers, each once")] = None,
-    slo_column: Annotated[str | None, _column("latency objectives; seconds with iso")] = None,
-    exit_column: Annotated[str | None, _column("exits, counted from 1")] = None,
     delimiter: Annotated[str | None, option("csv: between columns; a comma if not given.", "CHARACTER")] = None,
     seed: Annotated[int | None, option("azure-functions-2019: same seed, same arrivals within each minute.")] = None,
     skip_bad: Annotated[bool, flag("Leave out rows that cannot be used, and count them.", "--skip-bad")] = False,
@@ -43,11 +39,11 @@ def command(
     The first request arrives at 0.
     """
     from ...formats import check_free
-    from ...traffic.importers import ImportOptions, import_trace
+    from ...traffic.importers import ImportOptions, import_trace, parse_named_columns
     from ...traffic.trace import write_trace
 
     check_free(output, force, apart=[file])
-    options = ImportOptions(arrival_column, unit, id_column, slo_column, exit_column, delimiter, seed)
+    options = ImportOptions(None if columns is None else parse_named_columns(columns), unit, delimiter, seed)
     made = import_trace(format_, file, options, skip_bad=skip_bad)
     write_trace(made.trace, output, replace=force)
     record = {

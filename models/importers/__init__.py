@@ -56,7 +56,6 @@ def import_network(
     format_name: str,
     *,
     name: str | None = None,
-    title: str | None = None,
     dims: Mapping[str, int] | None = None,
     exits: Placement | None = None,
     rates: Sequence[float] | None = None,
@@ -70,8 +69,8 @@ def import_network(
         The file.
     format_name : str
         A key of ``IMPORTERS``.
-    name, title : str, optional
-        The network's name (by default the file's name without its ending), and its title for people.
+    name : str, optional
+        The network's name; by default the file's name without its ending.
     dims : mapping of str to int, optional
         Sizes of the dimensions that the file leaves open.
     exits : Placement, optional
@@ -98,11 +97,11 @@ def import_network(
     if not path.is_file():
         raise InputError(f"{path}: expected a file to import, found {'a folder' if path.is_dir() else 'none'}")
     made = IMPORTERS[format_name].read(path, name or plain_name(path.stem), dims or {})
-    file = made.file if title is None else made.file.model_copy(update={"title": title})
+    file = made.file
     if exits is not None:
         if file.exits:
-            raise InputError(f"exits: {path}: its outputs are {len(file.exits)} exits already; add none")
-        file = place_exits(replace(made, file=file), path, exits)
+            raise InputError(f"exits: the outputs of {path} are {len(file.exits)} exits already; leave the option out")
+        file = place_exits(made, path, exits)
     if candidates:
         file = place_candidates(replace(made, file=file), path)
     return file if rates is None else with_rates(file, path, rates)

@@ -33,7 +33,7 @@ def place_candidates(made: ImportedNetwork, path: Path) -> NetworkFile:
     ends = [name for name, held in spans if held > branching]
     if len(ends) < 2:
         raise InputError(
-            f"candidates: {path}: expected at least two blocks, found {len(ends)}; state them (`fluidb docs exits`)"
+            f"candidates: expected at least two blocks in {path}, found {len(ends)}; state them (`fluidb docs exits`)"
         )
     every = -(-(len(ends) - 1) // MAX_EXITS)
     candidates = {

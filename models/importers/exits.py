@@ -76,7 +76,7 @@ def place_exits(made: ImportedNetwork, path: Path, wanted: Placement) -> Network
         head = wanted.head or _fitting(made, path, shapes, after)
         classes = {} if head == "none" else {"classes": wanted.classes or shapes[made.answer].channels}
         exits.append({"after": after, "rate": 1 / (len(places) + 1), "head": head, **classes})
-    _check_stages(path, file, {layer.name for layer in network.layers}, places, exits)
+    _check_stages(file, {layer.name for layer in network.layers}, places, exits)
     return _with_exits(file, path, exits)
 
 
@@ -86,7 +86,7 @@ def _fitting(made: ImportedNetwork, path: Path, shapes: Mapping[str, Shape], aft
     tokens = source.width == 1
     if answer.positions > 1 and not (tokens and answer.positions == source.positions):
         raise InputError(
-            f'exits: {path}: expected a network that answers once, found an answer of {answer} ("{made.answer}"): no '
+            f'exits: expected a network that answers once, found in {path} an answer of {answer} ("{made.answer}"): no '
             "head that fluidb knows gives such an answer; export the answer of each exit as an output of the model, or "
             "name a head"
         )
@@ -116,7 +116,6 @@ def _takes_one_token(made: ImportedNetwork, shapes: Mapping[str, Shape]) -> bool
 
 
 def _check_stages(
-    path: Path,
     file: NetworkFile,
     working: AbstractSet[str],
     places: Sequence[int],
@@ -126,14 +125,14 @@ def _check_stages(
     faults, start = [], 0
     for place, item in zip(places, exits, strict=True):
         if place < start:
-            faults.append(f'exits: {path}: "{item["after"]}" is named twice, perhaps by two names of one layer')
+            faults.append(f'exits: "{item["after"]}" is named twice, perhaps by two names of one layer')
         elif item["head"] == "none" and not working & {op.name for op in file.layers[start : place + 1]}:
-            faults.append(f'exits: {path}: nothing is computed between the exit before and "{item["after"]}"')
+            faults.append(f'exits: nothing is computed between the exit before and "{item["after"]}"')
         start = place + 1
     if not faults and not working & {op.name for op in file.layers[start:]}:
-        faults.append(f'exits: {path}: nothing is computed after "{exits[-1]["after"]}", which is the end already')
+        faults.append(f'exits: nothing is computed after "{exits[-1]["after"]}", which is the end already')
     if len(exits) > MAX_EXITS:
-        faults.append(f"exits: {path}: expected at most {MAX_EXITS}, found {len(exits)}")
+        faults.append(f"exits: expected at most {MAX_EXITS}, found {len(exits)}")
     if faults:
         raise InputError(faults)
 
@@ -141,14 +140,14 @@ def _check_stages(
 def with_rates(file: NetworkFile, path: Path, rates: Sequence[float]) -> NetworkFile:
     """Replace the shares of samples that leave at the intermediate exits."""
     if not file.exits:
-        raise InputError(f"rates: {path}: expected a network with exits, found one without; add exits")
+        raise InputError(f"rates: expected a network with exits, found none in {path}; add exits")
     if len(rates) != len(file.exits):
         raise InputError(
-            f"rates: {path}: expected {len(file.exits)}, one for each exit but the last, found {len(rates)}"
+            f"rates: expected {len(file.exits)}, one for each exit of {path} but the last, found {len(rates)}"
         )
     if not all(0 <= rate <= 1 for rate in rates) or sum(rates) > 1 + 1e-9:
         found = ", ".join(f"{rate:g}" for rate in rates)
-        raise InputError(f"rates: {path}: expected shares from 0 to 1 that sum to at most 1, found {found}")
+        raise InputError(f"rates: expected shares from 0 to 1 that sum to at most 1, found {found}")
     exits = [{**item.model_dump(by_alias=True), "rate": rate} for item, rate in zip(file.exits, rates, strict=True)]
     return _with_exits(file, path, exits)
 
@@ -164,7 +163,7 @@ def _named(path: Path, file: NetworkFile, names: Sequence[str], layer_of: Mappin
         layer = next((item for item in (name, layer_of.get(name, name), plain_name(name)) if item in order), None)
         if layer is None:
             hint = did_you_mean(name, [*order, *layer_of], f"the first are {', '.join([*order][:5])}")
-            faults.append(f'exits: {path}: expected how many, or names of layers, found "{name}"; {hint}')
+            faults.append(f'exits: expected how many, or names of layers of {path}, found "{name}"; {hint}')
         else:
             places.append(order[layer])
     if faults:
@@ -180,7 +179,7 @@ def _equal_shares(path: Path, boundaries: Sequence[int], total: Sequence[int], c
     last = {total[place]: place for place in boundaries if 0 < total[place] < total[-1]}
     if not 1 <= count <= min(len(last), MAX_EXITS):
         raise InputError(
-            f"exits: {path}: expected 1 to {min(len(last), MAX_EXITS)}, as it has {len(last)} block boundaries, "
+            f"exits: expected 1 to {min(len(last), MAX_EXITS)}, for {path} has {len(last)} block boundaries, "
             f"found {count}"
         )
     shares = list(last)

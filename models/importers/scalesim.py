@@ -167,7 +167,7 @@ def _conv(rows: list[_Row], index: int) -> dict[str, Any]:
 def read(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
     """Read a topology file as a network: its rows in sequence, each as one product."""
     if dims:
-        raise InputError(f"dim: {path}: expected no sizes, as a SCALE-Sim topology leaves no dimension open")
+        raise InputError(f"dims: {path} is a SCALE-Sim topology, which leaves no dimension open; leave it out")
     lines = _cells(path)
     if not lines:
         raise InputError(f"{path}: expected a SCALE-Sim topology, found an empty file")

@@ -124,14 +124,14 @@ def pick(family: Family, count: int, seed: int, weights: Sequence[float] = (), m
     if not goals:
         return list_subnets(family, drawn)
     if len(goals) > count:
-        raise InputError(f"--draw: expected at least {len(goals)}, one for each size, found {count}")
+        raise InputError(f"count: expected at least {len(goals)}, one for each size, found {count}")
     listed = list_subnets(family, drawn)
     size, unit = (attrgetter("counted"), "MB") if weights else (attrgetter("macs"), "MMAC")
     low, high = map(size, listed.ends)
     outside = [goal for goal in goals if not (1 - ROUNDED) * low <= goal <= (1 + ROUNDED) * high]
     if outside:
         known = f"{low / 1e6:.4g} to {high / 1e6:.4g} {unit}, from the smallest SubNet to the largest"
-        raise InputError(f"--near: expected {known}, found {outside[0] / 1e6:.4g} {unit}")
+        raise InputError(f"near: expected {known}, found {outside[0] / 1e6:.4g} {unit}")
     sizes = {item.subnet.name: size(item) for item in listed.subnets}
     return list_subnets(family, nearest(drawn, goals, lambda subnet: sizes[subnet.name]))
 

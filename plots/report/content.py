@@ -49,7 +49,7 @@ class ReportEntry:
     table: LatencyTable
     design: DesignTable | None = None
     fbcb: FbcbTable | None = None
-    served: list[PolicyReplay] = field(default_factory=list)
+    served: list[PolicyReplay] = field(default_factory=list)  # one for each policy; none without a trace
 
     def record(self) -> dict[str, Any]:
         """Content of ``--json`` for this section."""

@@ -19,15 +19,13 @@ from .sections import comparison_parts, design_parts, policy_parts
 SHEET = Path(__file__).with_name("style.css")
 
 
-def report_text(report: Report, title: str | None = None) -> str:
+def report_text(report: Report) -> str:
     """Write a report.
 
     Parameters
     ----------
     report : Report
         The content.
-    title : str, optional
-        Title of the page, by default that of its only section.
 
     Returns
     -------
@@ -35,7 +33,7 @@ def report_text(report: Report, title: str | None = None) -> str:
         A page that loads nothing and runs nothing: its Content-Security-Policy forbids all but its own style sheet.
     """
     sections = report.sections
-    title = title or (_title(sections[0]) if len(sections) == 1 else f"{len(sections)} designs and comparisons")
+    title = _title(sections[0]) if len(sections) == 1 else f"{len(sections)} designs and comparisons"
     parts = [element("h1", title)]
     if any(shown.served for shown in report.designs):
         parts.append(element("p", *_served(report), class_="lead"))

@@ -40,7 +40,7 @@ from fluidb.models.supernets import load_family
 from fluidb.platforms import Accelerator, load_platform
 from fluidb.tables import read_latency
 from fluidb.tables.subgraphs import SubGraphOptions
-from fluidb.traffic import poisson, read_trace, write_trace
+from fluidb.traffic import arrivals, poisson, read_trace, write_trace
 from fluidb.traffic.answers import PRESETS, draw_answers
 from fluidb.traffic.samples import write_samples
 
@@ -126,7 +126,7 @@ the README and other tests do so for the other commands.
         ("thresholds", ["thresholds", "DESIGN", "--trace", "t.csv", "--samples", "s.csv", "--slo", "400us"]),
         ("target", ["target", "DESIGN", "84us", "--samples", "s.csv"]),
         ("samples", ["samples", "generate", "glue", "--network", "bert_base", "--count", 500, "-o", "n.npz"]),
-        ("samples-show", ["samples", "show", "log.npz", "--threshold", "0.6,0.9"]),
+        ("samples-show", ["samples", "show", "log.npz", "--thresholds", "0.6,0.9"]),
         ("trace-poisson", ["trace", "poisson", "--rate", 15, "--count", 500, "--seed", 1, "-o", "n.csv"]),
         ("trace-gamma", ["trace", "gamma", "--rate", 15, "--cv", 2, "--count", 500, "--seed", 1, "-o", "n.csv"]),
         ("trace-mmpp", ["trace", "mmpp", *MMPP, "--count", 500, "--seed", 1, "-o", "n.csv"]),
@@ -286,8 +286,8 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
         ["nowhere: expected the folder of a design", "fluidb dse NETWORK BOARD -o DIR"],
     ),
     "trace that is none": (["serve-sim", "DESIGN", "--trace", "no.csv", "--slo", "1s"], ["no.csv", "no such file"]),
-    "objective without a unit": (["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "200"], ["slo", "no unit"]),
-    "no objective": (["serve-sim", "DESIGN", "--trace", "t.csv"], ["slo: expected a latency objective"]),
+    "objective without a unit": (["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "200"], ["--slo", "no unit"]),
+    "no objective": (["serve-sim", "DESIGN", "--trace", "t.csv"], ["--slo: expected a latency objective"]),
     "unknown policy": (
         ["serve-sim", "DESIGN", "--trace", "t.csv", "--slo", "1s", "--policy", "x"],
         ["known: serial, adaptb, lazy, fluid, fluid-slack, pame, batchcond, sushi, or path/to/file.py:NAME"],
@@ -679,6 +679,35 @@ def test_a_fault_of_an_option_names_what_was_found_and_the_help_of_its_command(
 ) -> None:
     (line,) = lines(fluidb(*arguments.split()))
     assert line.endswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("fault", "shown"),
+    [
+        ("rate: expected more than 0, found 0", "--rate: expected more than 0, found 0"),
+        ("rate, count: at odds: each fits alone", "--rate, --count: at odds: each fits alone"),
+        ("rate, cv: at odds", "rate, cv: at odds"),  # the command has no such option
+        ("t.csv: rate: expected a number, found none", "t.csv: rate: expected a number, found none"),
+        ("gap: rate: expected a number, found none", "gap: rate: expected a number, found none"),
+    ],
+)
+def test_faults_that_begin_with_parameters_name_the_options_of_the_command(
+    fluidb: Run, monkeypatch: pytest.MonkeyPatch, fault: str, shown: str
+) -> None:
+    def poisson(*_: object) -> None:
+        raise InputError([fault, fault])
+
+    monkeypatch.setattr(arrivals, "poisson", poisson)
+    found = lines(fluidb("trace", "poisson", "--rate", 1, "--count", 2, "-o", "t.csv"))
+    assert found == [f"fluidb: {shown}"] * 2
+
+
+def test_faults_name_options_as_they_are_typed_but_no_arguments(fluidb: Run) -> None:
+    described = ("--columns", "arrival=at", "--unit", "h")
+    (option,) = lines(fluidb("trace", "import", "csv", DATA / "duel.csv", "-o", "t.csv", *described))
+    assert option.startswith("fluidb: --unit: expected")
+    (argument,) = lines(fluidb("samples", "generate", "nope", "--network", TINY, "-o", "s.npz"))
+    assert argument.startswith("fluidb: preset: expected")
 
 
 CTRL_C_IN_A_DESTRUCTOR = """

@@ -27,7 +27,7 @@ def test_the_trace_and_what_is_printed_of_it(fluidb: Run, tmp_path: Path):
     record = json.loads(fluidb("trace", "offline", "--count", 3, "-o", "t.csv", "--force", "--json").stdout)
     assert (record["process"], record["seed"], record["arrival_rate_per_s"]) == ("offline", None, 0.0)
     (fault,) = lines(fluidb("trace", "offline", "--count", 0, "-o", "none.csv"))
-    assert fault == "fluidb: count: expected at least 1 request and at most 100,000,000, found 0"
+    assert fault == "fluidb: --count: expected at least 1 request and at most 100,000,000, found 0"
 
 
 def test_serve_sim_says_when_all_have_returned(waiting: Run, tiny_design: Path):

@@ -91,7 +91,7 @@ def test_convolutions_run_in_onnx_runtime_and_are_what_they_are_called():
         (output,) = np.array(_session(convolution, 1)())
         assert output.shape == (1, 2, 5, 4)
     seen: list[tuple[int, int]] = []
-    found = measure_convolutions(convolutions[:2], repetitions=1, threads=1, progress=lambda *at: seen.append(at))
+    found = measure_convolutions(convolutions[:2], repeats=1, threads=1, progress=lambda *at: seen.append(at))
     assert len(found) == 2
     assert min(found) > 0
     assert seen == [(1, 2), (2, 2)]

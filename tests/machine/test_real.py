@@ -74,7 +74,7 @@ def made(tmp_path_factory):
     network = RealNetwork(str(network_file(folder)), folder / "in.npz")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(measuring_protocol, "ALONE", 3)
-        found = measure(network, b_max=3, rounds=2, name="here")
+        found = measure(network, b_max=3, repeats=2, name="here")
     write_measurement(network, found, folder / "dev")
     return network, found, folder
 
@@ -190,11 +190,11 @@ def test_faults(made, tmp_path, monkeypatch):
     strange = found.table.model_copy(update={"network": "another"})
     with pytest.raises(InputError, match="found that of another with e1, e2, e3; measure this network"):
         serve_real(network, strange, fast, "fluid")
-    for b_max, rounds in ((0, 20), (8, 1)):
+    for b_max, repeats in ((0, 20), (8, 1)):
         with pytest.raises(InputError, match="expected"):
-            measure(network, b_max=b_max, rounds=rounds)
-    with pytest.raises(InputError, match='--name: expected up to 80 letters, .* found "a/b"'):
-        measure(network, b_max=1, rounds=2, name="a/b")
+            measure(network, b_max=b_max, repeats=repeats)
+    with pytest.raises(InputError, match='name: expected up to 80 letters, .* found "a/b"'):
+        measure(network, b_max=1, repeats=2, name="a/b")
     monkeypatch.setattr("fluidb.machine.needs.find_spec", lambda name: None)
     assert fault(model) == (
         f"{model}: a real device needs onnx, which is not installed: pip install 'fluidb[onnx,runtime]'"
@@ -263,7 +263,7 @@ def test_commands_print_records(made, monkeypatch):
     monkeypatch.setattr(measuring_protocol, "ALONE", 2)
     (folder / "t.csv").write_text("request_id,arrival_s\n" + "".join(f"{n},{0.002 * n}\n" for n in range(60)))
     common = "net.onnx", "--inputs", "in.npz", "--json"
-    done = call_fluidb("measure", *common, "-o", "again", "--rounds", 2, "--b-max", 2, cwd=folder)
+    done = call_fluidb("measure", *common, "-o", "again", "--repeats", 2, "--b-max", 2, cwd=folder)
     record = json.loads(done.stdout)
     assert record["schema"] == "fluidb.measure-output/1"
     assert [(cell["stage"], cell["batch"]) for cell in record["cells"]] == [(s, b) for s in (1, 2, 3) for b in (1, 2)]
@@ -285,7 +285,7 @@ def test_commands_print_records(made, monkeypatch):
         0.3,
         "--repeats",
         1,
-        "--requests",
+        "--count",
         30,
         "--b-max",
         2,
@@ -313,7 +313,7 @@ def test_commands_print_records(made, monkeypatch):
     done = call_fluidb("validate", *common, "-o", "again", "--force", cwd=folder)
     assert done.returncode == 2
     assert "again: --force replaces a page of `fluidb validate` only, and this holds no runs.csv" in done.stderr
-    wrong = "--loads", "0.3,0.3", "--repeats", 0, "--requests", 1, "--within", 1
+    wrong = "--loads", "0.3,0.3", "--repeats", 0, "--count", 1, "--within", 1
     assert len(lines(call_fluidb("validate", "net.onnx", *wrong, cwd=folder))) == 4
     (line,) = lines(call_fluidb("serve-real", "net.onnx", ".", "--trace", "t.csv", cwd=folder))
     assert line == (

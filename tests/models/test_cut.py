@@ -182,7 +182,7 @@ def test_faults(tmp_path):
     )
     assert "found a scalar" in fault([RELU], ())
     assert fault([RELU], exits=["frist"]) == (
-        f'exits: {path}: expected names of outputs or nodes, found "frist"; did you mean first?'
+        f'exits: expected names of outputs or nodes of {path}, found "frist"; did you mean first?'
     )
     assert fault([RELU], exits=["f"]).endswith('found "f"; did you mean first?')
     turned = helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])

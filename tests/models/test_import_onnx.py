@@ -547,7 +547,7 @@ def faults_of(path: Path, **options) -> list[str]:
     with pytest.raises(InputError) as caught:
         imported(path, **options)
     for line in caught.value.faults:
-        assert f"{path}: " in line
+        assert line.startswith((f"{path}: ", *(f"{name}: " for name in options)))
         assert "\n" not in line
     return [line.replace(f"{path}: ", "", 1) for line in caught.value.faults]
 
@@ -555,18 +555,18 @@ def faults_of(path: Path, **options) -> list[str]:
 def test_open_dimensions_are_all_listed(tmp_path):
     path = save(tmp_path, DYNAMIC, {"w": (7, 1)})
     assert faults_of(path) == [
-        'input "x": dimension 0 is open; state its size: dim batch=1',
-        'input "x": dimension 1 is open; state its size: dim seq=1',
+        'input "x": dimension 0 is open; give its size (dims), e.g. batch=1',
+        'input "x": dimension 1 is open; give its size (dims), e.g. seq=1',
     ]
     assert faults_of(path, dims={"batch": 1, "seqs": 3}) == [
-        'input "x": dimension 1 is open; state its size: dim seq=1',
-        'dim: no input has a dimension "seqs"; did you mean seq?',
+        'input "x": dimension 1 is open; give its size (dims), e.g. seq=1',
+        f'dims: no input of {path} has a dimension "seqs"; did you mean seq?',
     ]
 
 
 def test_a_fixed_batch_is_not_taken_for_one_sample(tmp_path):
     path = save(tmp_path, "g (float[8,7] x) => (float[8,5] y) { y = MatMul (x, w) }", {"w": (7, 5)})
-    assert "found a batch of 8; take one with dim x.0=1" in faults_of(path)[0]
+    assert "found a batch of 8; take one with the size (dims) x.0=1" in faults_of(path)[0]
     assert imported(path, dims={"x.0": 1})[1].gemms == [Gemm(1, 7, 5)]
     assert imported(path, dims={"x.0": 8})[1].gemms == [Gemm(8, 7, 5)]
 
@@ -712,28 +712,33 @@ def test_heads_fit_what_the_exit_stands_on(tmp_path, case, after, head, macs):
 
 
 def test_dense_answers_get_no_heads_of_classifiers(tmp_path):
-    (line,) = faults_of(save(tmp_path, RESIDUAL, WIDTH), exits=Placement(1))
-    assert line.startswith('exits: expected a network that answers once, found an answer of 6x6x4 ("y"): no head')
+    path = save(tmp_path, RESIDUAL, WIDTH)
+    (line,) = faults_of(path, exits=Placement(1))
+    expected = f'exits: expected a network that answers once, found in {path} an answer of 6x6x4 ("y"): no head'
+    assert line.startswith(expected)
     assert "as an output of the model" in line
 
 
 def test_exits_that_cannot_be(tmp_path):
     path = save(tmp_path, RESIDUAL, WIDTH)
-    assert faults_of(path, exits=Placement(4)) == ["exits: expected 1 to 3, as it has 3 block boundaries, found 4"]
+    four = faults_of(path, exits=Placement(4))
+    assert four == [f"exits: expected 1 to 3, for {path} has 3 block boundaries, found 4"]
     assert "found 0" in faults_of(path, exits=Placement(0))[0]
     assert 'found "ab"; did you mean' in faults_of(path, exits=Placement(("ab", "a")))[0]
     assert faults_of(path, exits=Placement(("-2",)))[0].startswith(
-        "exits: expected how many, or names of layers, found"
+        f"exits: expected how many, or names of layers of {path}, found"
     )
     assert 'nothing is computed after "y"' in faults_of(path, exits=Placement(("y",), "none"))[0]
     assert '"c" is named twice' in faults_of(path, exits=Placement(("c", "d"), "none"))[0]
     two = Placement(2, "none")
-    assert "rates: expected 2, one for each exit but the last, found 1" in faults_of(path, exits=two, rates=[0.5])[0]
+    (few,) = faults_of(path, exits=two, rates=[0.5])
+    assert few == f"rates: expected 2, one for each exit of {path} but the last, found 1"
     for rates in ([0.75, 0.5], [-0.5, 0.5]):
-        assert "rates: expected shares from 0 to 1 that sum to at most 1" in faults_of(path, exits=two, rates=rates)[0]
-    with pytest.raises(InputError, match=r"^head: expected msdnet, pool-linear, token-linear, linear, edgesp or none"):
+        (wrong,) = faults_of(path, exits=two, rates=rates)
+        assert "rates: expected shares from 0 to 1 that sum to at most 1" in wrong
+    with pytest.raises(InputError, match=r"head: expected msdnet, pool-linear, token-linear, linear, edgesp or none"):
         imported(path, exits=Placement(1, "big"))
-    with pytest.raises(InputError, match=r"^classes: expected 1 to 16777216, found 33554432"):
+    with pytest.raises(InputError, match=r"classes: expected 1 to 16777216, found 33554432"):
         imported(path, exits=Placement(1, classes=2**25))
 
 
@@ -761,7 +766,8 @@ def test_several_outputs_are_exits_of_their_own(tmp_path):
     assert [layer.name for layer in network.layers if layer.stage == 2] == ["b", "e", "y", "late"]
     remarks = [f'output "{name}" has no product of its own: no exit, part of the backbone' for name in ("y", "a")]
     assert file.sources["outputs"] == "; ".join(remarks)
-    assert faults_of(path, exits=Placement(1)) == ["exits: its outputs are 1 exits already; add none"]
+    (outputs,) = faults_of(path, exits=Placement(1))
+    assert outputs == f"exits: the outputs of {path} are 1 exits already; leave the option out"
 
 
 def test_an_output_from_within_a_block_is_no_exit(tmp_path):
@@ -952,7 +958,7 @@ def test_damaged_bytes_never_crash(tmp_path_factory, data):
     try:
         imported(path, exits=Placement(1))
     except InputError as error:
-        assert all(str(path) in line and "\n" not in line for line in error.faults)
+        assert all(line.startswith((str(path), "exits: ")) and "\n" not in line for line in error.faults)
     assert list(folder.iterdir()) == [path]
 
 

@@ -383,11 +383,11 @@ def test_networks_that_ship_read_back(tmp_path, name):
 
 
 def test_import_writes_a_file_that_works_wherever_a_name_does(fluidb: Run, tmp_path: Path) -> None:
-    done = fluidb("models", "import", TABLES / "vww.csv", "-o", "net.toml", "--name", "mine", "--title", "My own")
+    done = fluidb("models", "import", TABLES / "vww.csv", "-o", "net.toml", "--name", "mine")
     assert (done.returncode, done.stderr) == (0, "")
     assert "8 GEMMs, 1,915,424 MACs" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["net.toml"]
-    assert "My own (mine)" in fluidb("models", "show", "net.toml").stdout
+    assert "from a SCALE-Sim topology (mine)" in fluidb("models", "show", "net.toml").stdout
     assert fluidb("models", "check", "net.toml").stdout == "net.toml: no faults; 8 GEMMs, 1,915,424 MACs, 1 exit\n"
     assert fluidb("dse", "net.toml", DATA / "pocket.toml", "--b-max", 1).returncode == 0
 
@@ -409,7 +409,7 @@ def test_same_table_same_bytes(fluidb: Run, tmp_path: Path) -> None:
         ([".", "--format", "scalesim"], ".: expected a file to import, found a folder"),
         (
             ["one.csv", "--rates", "0.5"],
-            "rates: one.csv: expected a network with exits, found one without; add exits",
+            "--rates: expected a network with exits, found none in one.csv; add exits",
         ),
         (["bad.csv", "--format", "yaml"], "format: expected onnx, scalesim"),
         (["bad.csv", "--name", "a b"], "name: expected at most 80 letters"),

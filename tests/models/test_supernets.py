@@ -200,7 +200,7 @@ def test_the_nearest_are_picked_each_once():
     ):
         with pytest.raises(InputError) as caught:
             pick(RESNET, 40, 0, **goals)
-        assert str(caught.value) == f"--near: expected {expected}"
+        assert str(caught.value) == f"near: expected {expected}"
 
 
 def test_a_subnet_is_an_ordinary_network():
@@ -261,15 +261,15 @@ def test_the_command_lists_draws_and_writes_subnets_that_other_commands_take(flu
     listed = fluidb("models", "subnets", "ofa_resnet50")
     assert "7.585   1.280   75.9 %" in listed.stdout
     assert "illustrative" in listed.stdout
-    done = fluidb("models", "subnets", "ofa_mobilenet_v3", "--near", "3.3MB,4MB", "--draw", 30, "-o", "mine.toml")
+    done = fluidb("models", "subnets", "ofa_mobilenet_v3", "--near", "3.3MB,4MB", "--count", 30, "-o", "mine.toml")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == fluidb("models", "subnets", "ofa_mobilenet_v3", "--near", "3.3MB,4MB", "--draw", 30).stdout
+    assert done.stdout == fluidb("models", "subnets", "ofa_mobilenet_v3", "--near", "3.3MB,4MB", "--count", 30).stdout
     name = load_family(str(tmp_path / "mine.toml")).subnets[0].name
     shown = fluidb("models", "show", f"mine.toml:{name}")
     assert f"ofa_mobilenet_v3:{name}" in shown.stdout
     assert fluidb("latency", f"mine.toml:{name}", "v100-tensorrt", "-o", "out").returncode == 0
     (tmp_path / "sub").mkdir()
-    assert fluidb("models", "subnets", "mine.toml", "--draw", 2, "-o", "sub/two.toml").returncode == 0
+    assert fluidb("models", "subnets", "mine.toml", "--count", 2, "-o", "sub/two.toml").returncode == 0
     assert load_family(str(tmp_path / "sub" / "two.toml")).file == MOBILENET.file
     again = fluidb("models", "subnets", "mine.toml")
     assert "30 drawn at random, seed 0; those nearest to 3.3MB,4MB" in again.stdout
@@ -286,7 +286,7 @@ def test_subnets_are_written_with_their_accuracies_and_the_path_of_their_superne
     own = (SUPERNETS.folder / "ofa_mobilenet_v3.toml").read_text().replace('name = "ofa_mobilenet_v3"', 'name = "own"')
     (tmp_path / "own.toml").write_text(own)
     (tmp_path / "sub").mkdir()
-    assert fluidb("models", "subnets", "own.toml", "--draw", 1, "-o", "sub/one.toml").returncode == 0
+    assert fluidb("models", "subnets", "own.toml", "--count", 1, "-o", "sub/one.toml").returncode == 0
     assert fluidb("models", "show", "sub/one.toml:r1").stdout.startswith("network ")
     assert fluidb("models", "show", "own.toml:A").returncode == 0
 
@@ -304,7 +304,7 @@ def test_a_subnet_in_place_of_its_supernet_is_told(fluidb: Run):
 
 
 def test_a_supernet_in_place_of_a_network_is_told(fluidb: Run, tmp_path):
-    assert fluidb("models", "subnets", "ofa_resnet50", "--draw", 2, "-o", "mine.toml").returncode == 0
+    assert fluidb("models", "subnets", "ofa_resnet50", "--count", 2, "-o", "mine.toml").returncode == 0
     for name in ("ofa_resnet50", "mine.toml"):
         (line,) = lines(fluidb("models", "check", name))
         assert line.startswith(f"fluidb: {name}: expected a network, found a SuperNet; name a SubNet of it (`")

@@ -49,7 +49,7 @@ def test_a_reduced_item_is_drawn(tmp_path, name):
 
 
 def test_rows_with_and_without_an_axis_are_one_table(fluidb: Run):
-    done = fluidb("reproduce", "pame_fig18", "--requests", 130, "--seeds", 1)
+    done = fluidb("reproduce", "pame_fig18", "--count", 130, "--seeds", 1)
     assert (done.returncode, done.stderr) == (0, "")
     assert "throughput gain, all n" in done.stdout
     assert "predicted" in done.stdout

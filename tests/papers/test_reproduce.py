@@ -77,7 +77,7 @@ def test_fluid_batching_comes_within_ten_percent_and_two_points_of_table_two():
 def test_a_reduced_reproduction_agrees_with_the_results_kept(fluidb: Run, tmp_path: Path):
     """Everything that needs no traffic to the digit; what does, within a reduced form's noise."""
     items = ("table1", "table2", "fig10")
-    done = fluidb("reproduce", *items, "--requests", 1000, "--seeds", 2, "-o", "out")
+    done = fluidb("reproduce", *items, "--count", 1000, "--seeds", 2, "-o", "out")
     assert done.returncode == 0, done.stderr
     for name in ("table1", "fig10"):
         kept, found = rows(RESULTS, name), rows(tmp_path / "out", name)
@@ -90,7 +90,7 @@ def test_a_reduced_reproduction_agrees_with_the_results_kept(fluidb: Run, tmp_pa
         if key[0] == "mean latency":
             assert float(row["ours"]) == pytest.approx(float(kept[key]["ours"]), rel=0.25)
     before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
-    again = fluidb("reproduce", "table1", "fig10", "--requests", 1000, "--seeds", 2, "-o", "out")
+    again = fluidb("reproduce", "table1", "fig10", "--count", 1000, "--seeds", 2, "-o", "out")
     assert again.returncode == 0, again.stderr
     assert before == {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir() if path.is_file()}
 
@@ -162,7 +162,7 @@ def test_unknown_item(fluidb: Run):
 @full_size
 def test_everything_in_a_reduced_form_says_so_even_where_it_tells_nothing(fluidb: Run, tmp_path: Path):
     """Two requests are enough to make every item, and too few for its statements."""
-    done = fluidb("reproduce", "all", "--requests", 2, "--seeds", 1, "-o", "small")
+    done = fluidb("reproduce", "all", "--count", 2, "--seeds", 1, "-o", "small")
     assert (done.returncode, done.stderr) == (0, "")
     for name in PAPER.items:
         assert (tmp_path / "small" / f"{name}.csv").exists()

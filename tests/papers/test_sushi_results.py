@@ -100,7 +100,7 @@ def test_an_item_is_drawn(tmp_path, name):
 
 
 def test_the_command_prints_an_item(fluidb: Run):
-    done = fluidb("reproduce", "sushi_hits", "--requests", 200, "--seeds", 1)
+    done = fluidb("reproduce", "sushi_hits", "--count", 200, "--seeds", 1)
     assert (done.returncode, done.stderr) == (0, "")
     assert "potential, 20 x 36" in done.stdout
     assert "predicted" in done.stdout

@@ -203,7 +203,7 @@ def test_the_commands_draw_what_they_found(fluidb: Run, tmp_path, tiny_design):
     commands: dict[str, list[object]] = {
         "serve-sim": ["serve-sim", *common, "--trace", "t.csv", "--threshold", "0.5"],
         "thresholds": ["thresholds", *common, "--trace", "t.csv"],
-        "capacity": ["capacity", *common, "--require", "mean <= 1ms", "--requests", 500, "--max-requests", 500],
+        "capacity": ["capacity", *common, "--require", "mean <= 1ms", "--count", 500],
         "compare": ["compare", DUEL],
     }
     for name, arguments in commands.items():

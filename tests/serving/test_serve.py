@@ -46,7 +46,7 @@ def test_files_and_objects_are_the_same_to_every_study(named: Requests, tiny_des
     )
     required, size = [parse_requirement("mean <= 300us")], 80
     capacities = [
-        find_capacity(design, decides, required, slo_s=SLO_S, requests=size, max_requests=size)
+        find_capacity(design, decides, required, slo_s=SLO_S, count=size, max_requests=size)
         for design, decides in ((tiny_design, policy.spec), (table, policy))
     ]
     assert capacities[0] == capacities[1]

@@ -33,7 +33,7 @@ def test_the_page_shows_what_it_says(folder: Path) -> None:
 
 
 def test_the_record_names_units_and_every_change(folder: Path) -> None:
-    options = ["--policy", "pame:timeout=20ms,lanes=2", "--from", "6s", "--then-samples", "less-sure.npz", "--json"]
+    options = ["--policy", "pame:timeout=20ms,lanes=2", "--from", "6s", "--then-samples", "harder.npz", "--json"]
     record = json.loads(call_fluidb(*OWN, *options, cwd=folder).stdout)
     assert record["schema"] == "fluidb.adapt-output/1"
     assert record["requests"] == 10_000
@@ -50,8 +50,8 @@ def test_the_record_names_units_and_every_change(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        (["--slo", "1s", "--from", "1s"], "--from: expected it with --then-samples or --then-times"),
-        (["--slo", "1s", "--then-times", "plan/inference_time.json"], "--from: expected it with"),
+        (["--slo", "1s", "--from", "1s"], "--from: expected the time from which other samples or times hold"),
+        (["--slo", "1s", "--then-times", "plan/inference_time.json"], "--from: expected the time from which other"),
         (["--policy", "fluid"], "--policy: expected pame, whose exits are adapted, found fluid"),
         (["--policy", "pame:lanes=3,timeout=0"], "lanes: expected at most 2 on v100-tensorrt, found 3"),
         (["--policy", "pame:b_max=4,timeout=0"], "--policy: b_max: expected 16, the batch that the exits were chosen"),

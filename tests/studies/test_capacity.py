@@ -26,7 +26,7 @@ COUNT = 4000 if COMPILED else 400
 
 
 def capacity_of(*texts: str, table=None, policy: str = "serial", **options):
-    options = {"slo_s": 0.2, "requests": COUNT, "tolerance": 0.02} | options
+    options = {"slo_s": 0.2, "count": COUNT, "tolerance": 0.02} | options
     requirements = [parse_requirement(text) for text in texts]
     return find_capacity(table or table_of([[SERVICE_S]]), find_policy(policy), requirements, **options)
 
@@ -104,7 +104,7 @@ def test_a_stricter_requirement_never_bears_more():
 def test_any_number_of_threads_finds_the_same():
     table = table_of([[0.02, 0.03], [0.03, 0.04]], [0.4, 0.6])
     found = [
-        asdict(capacity_of("p90 <= 150ms", table=table, policy="fluid", threads=threads, requests=200))
+        asdict(capacity_of("p90 <= 150ms", table=table, policy="fluid", threads=threads, count=200))
         for threads in (1, 2, 5)
     ]
     assert found[0] == found[1] == found[2]
@@ -149,7 +149,7 @@ def test_saturation_is_that_of_each_request_by_itself():
     """A stage is cheapest at any width from the request's own up, and in any of the batch sizes."""
     widths, rates = [9.0, 6.0, 3.0], [0.4, 0.6]
     table = with_variants([[0.02, 0.03], [0.03, 0.05]], widths=widths, exits=repeating_exits([[1], [1]], rates, 5))
-    table.rows[-1].time_s[:] = 9.0, 9.0  # from the first exit to the last, at the least width: slower than at a wider
+    table.stage_s[-1][-1][:] = 9.0, 9.0  # the last stage at the least width: slower than at a wider
     columns = parse_columns(width="shares:2=0.3,3=0.2,5=0.3,9=0.2", steps="ratio=0.5,high=5")
     steps_of, mean_s = {2: 1, 3: 2, 5: 2, 9: 4}, 0.0
     for width, share in ((2, 0.3), (3, 0.2), (5, 0.3), (9, 0.2)):
@@ -174,7 +174,7 @@ def repeating_exits(stage_s, rates, steps):
 
 def test_policies_that_need_predictions_have_them():
     table = table_of([[0.02, 0.03], [0.03, 0.04]], [0.4, 0.6])
-    search: dict[str, Any] = {"table": table, "policy": "batchcond:similar=depth", "requests": 200}
+    search: dict[str, Any] = {"table": table, "policy": "batchcond:similar=depth", "count": 200}
     with pytest.raises(InputError, match="expected a trace with predicted_depth, found none"):
         capacity_of("p90 <= 150ms", **search)
     found = capacity_of("p90 <= 150ms", predict_depth=0.7, **search)
@@ -195,29 +195,29 @@ def test_every_rate_up_to_the_highest():
 
 
 def test_what_cannot_be_decided_stays_open():
-    found = capacity_of("mean <= 75ms", requests=100, max_requests=100)
+    found = capacity_of("mean <= 75ms", count=100, max_requests=100)
     between = [probe for probe in found.probes if probe.verdict == "undecided"]
     assert between
     assert all(found.kept_per_s < probe.rate_per_s < found.not_kept_per_s for probe in between)
     rates = [probe.rate_per_s for probe in found.probes]
     for edge in (rates.index(found.kept_per_s), rates.index(found.not_kept_per_s) - 1):
         assert rates[edge + 1] - rates[edge] <= 0.02 * rates[edge + 1]  # from both sides
-    high = capacity_of("mean <= 75ms", requests=100, max_requests=100, high_per_s=between[0].rate_per_s)
+    high = capacity_of("mean <= 75ms", count=100, max_requests=100, high_per_s=between[0].rate_per_s)
     assert high.not_kept_per_s is None
     assert high.kept_per_s < high.high_per_s
 
 
 def test_no_late_request_in_a_few_does_not_show_that_there_are_none():
-    few = capacity_of("violation_rate <= 1 %", slo_s=9, requests=80, max_requests=80, low_per_s=0.01, high_per_s=0.1)
+    few = capacity_of("violation_rate <= 1 %", slo_s=9, count=80, max_requests=80, low_per_s=0.01, high_per_s=0.1)
     assert [probe.verdict for probe in few.probes] == ["undecided"] * len(few.probes)
     assert few.kept_per_s is None
-    many = capacity_of("violation_rate <= 1 %", slo_s=9, requests=800, low_per_s=0.01, high_per_s=0.1)
+    many = capacity_of("violation_rate <= 1 %", slo_s=9, count=800, low_per_s=0.01, high_per_s=0.1)
     assert many.kept_per_s == 0.1
 
 
 def test_runs_that_are_too_short_can_show_that_a_rate_fails_and_not_that_it_is_kept():
     """Beyond saturation a queue grows for ever, and no run is long enough for an interval."""
-    beyond: dict[str, Any] = {"low_per_s": 30.0, "high_per_s": 40.0, "requests": 1000, "max_requests": 1000}
+    beyond: dict[str, Any] = {"low_per_s": 30.0, "high_per_s": 40.0, "count": 1000, "max_requests": 1000}
     failed, unsure = capacity_of("mean <= 1s", "p90 <= 1s", **beyond), capacity_of("mean <= 1000s", **beyond)
     assert [probe.verdict for probe in failed.probes] == ["not kept"] * len(failed.probes)
     assert [probe.verdict for probe in unsure.probes] == ["undecided"] * len(unsure.probes)
@@ -226,7 +226,7 @@ def test_runs_that_are_too_short_can_show_that_a_rate_fails_and_not_that_it_is_k
 
 
 def test_intervals_of_shares_end_at_0_and_at_100_percent():
-    found = capacity_of("busy_share <= 99.9 %", "violation_rate <= 99.9 %", requests=500, max_requests=500)
+    found = capacity_of("busy_share <= 99.9 %", "violation_rate <= 99.9 %", count=500, max_requests=500)
     assert len(found.probes) > 1
     for probe in found.probes:
         for estimate in probe.estimates:
@@ -244,8 +244,8 @@ def test_intervals_of_shares_end_at_0_and_at_100_percent():
         (["violation_rate <= 0 %"], {}, "expected a bound above 0"),
         (
             ["p99.9 <= 1s"],
-            {"requests": 100},
-            "expected at least 10,000 requests at a rate for p99.9, in all runs together, found 8,000",
+            {"count": 100},
+            "expected at least 10,000 requests at a rate for p99.9, in all runs together, found at most 8,000",
         ),
         (["mean <= 1s"], {"seeds": 1}, "seeds: expected at least 2"),
         (["mean <= 1s"], {"low_per_s": 5.0, "high_per_s": 5.0}, "expected 0 < low < high"),
@@ -268,7 +268,7 @@ def test_what_cannot_be_searched_is_refused(texts, options, expected):
 
 
 def test_capacity_on_the_command_line(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
-    common = ["capacity", tiny_design, "--slo", "400us", "--requests", 400, "--max-requests", 800, "--seeds", 3]
+    common = ["capacity", tiny_design, "--slo", "400us", "--count", 400, "--seeds", 3]
     done = fluidb(*common, "--require", "violation_rate <= 5 %", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     content = json.loads(done.stdout)
@@ -289,13 +289,19 @@ def test_capacity_on_the_command_line(fluidb: Run, tmp_path: Path, tiny_design: 
     done = fluidb(*common, "--require", "mean <= 1us", "--json")
     assert (done.returncode, json.loads(done.stdout)["kept_per_s"]) == (1, None)
 
-    done = fluidb(*common, "--require", "mean <= 1s", "--high", 100)
+    done = fluidb(*common, "--require", "mean <= 1s", "--rate", "..100")
     assert done.returncode == 0
     assert "none up to 100 /s, the highest rate searched" in done.stdout
 
-    similar = [*common, "--require", "mean <= 1s", "--high", 100, "--policy", "batchcond:similar=depth"]
+    similar = [*common, "--require", "mean <= 1s", "--rate", "..100", "--policy", "batchcond:similar=depth"]
     assert "draw it (predict_depth), e.g. 0.7" in fluidb(*similar).stderr
     assert json.loads(fluidb(*similar, "--predict-depth", 0.7, "--json").stdout)["predict_depth"] == 0.7
+
+    for rates in ("5", "x..9", "1..2..3"):
+        (line,) = lines(fluidb(*common, "--require", "mean <= 1s", "--rate", rates))
+        assert line == f'fluidb: --rate: expected the lowest rate, .. and the highest, found "{rates}"; e.g. 5..50'
+    (line,) = lines(fluidb(*common, "--require", "mean <= 1s", "--rate", "9..5"))
+    assert line == "fluidb: --rate: expected 0 < low < high, found 9 /s and 5 /s"
 
     done = fluidb("capacity", "nowhere", "--slo", "1s", "--require", "mean <= 1")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
@@ -311,19 +317,19 @@ def test_requests_are_those_of_the_single_commands(fluidb: Run, tmp_path: Path) 
     drawn["slo"] = "shares:250ms=0.7,2s=0.3"
     columns = [word for name, value in drawn.items() for word in (f"--{name.replace('_', '-')}", value)]
     policy = ["--policy", "batchcond:similar=width"]
-    search = ["--high", 8, "--seeds", 2, "--requests", 200, "--max-requests", 200]
+    search = ["--rate", "..8", "--seeds", 2, "--count", 200]
     search += ["--require", "busy_share <= 99.9 %", "--require", "violation_rate <= 99.9 %"]
     content = json.loads(fluidb("capacity", tmp_path, *policy, *search, *columns, "--json").stdout)
     assert {name: content[name] for name in drawn} == drawn
     assert [content[name] for name in ("slo_s", "min_accuracy", "predict_depth")] == [None] * 3
-    figures = []
+    highest, figures = content["probes"][-1], []
+    count = highest["requests"]
     for seed in (0, 1):
-        fluidb("trace", "poisson", "--rate", 8, "--count", 200, "--seed", seed, "-o", "p.csv", "--force")
+        fluidb("trace", "poisson", "--rate", 8, "--count", count, "--seed", seed, "-o", "p.csv", "--force")
         fluidb("trace", "add", "p.csv", *columns, "--seed", seed, "-o", "c.csv", "--force")
         alone = json.loads(fluidb("serve-sim", tmp_path, "--trace", "c.csv", *policy, "--seed", seed, "--json").stdout)
         figures.append((alone["busy_share"], alone["violation_rate"]))
     assert 0 < figures[0][1] < 1
-    highest = content["probes"][-1]
     assert highest["rate_per_s"] == 8
     assert [item["value"] for item in highest["estimates"]] == pytest.approx(np.mean(figures, axis=0), rel=1e-9)
     text = fluidb("capacity", tmp_path, *policy, *search, *columns).stdout
@@ -333,22 +339,28 @@ def test_requests_are_those_of_the_single_commands(fluidb: Run, tmp_path: Path) 
 
 def test_an_objective_that_all_share_is_one_however_it_is_written(fluidb: Run, tiny_design: Path) -> None:
     """A policy may then have parameters that are shares of it."""
-    common = ["capacity", tiny_design, "--policy", "adaptb:timeout=S", "--require", "mean <= 1s", "--requests", 100]
+    common = ["capacity", tiny_design, "--policy", "adaptb:timeout=S", "--require", "mean <= 1s", "--count", 100]
     found = [json.loads(fluidb(*common, "--slo", slo, "--json").stdout) for slo in ("1ms", "list:1ms", "shares:1ms=1")]
     assert found[0] == found[1] == found[2]
     assert (found[0]["slo_s"], found[0]["slo"]) == (0.001, None)
     (line,) = lines(fluidb(*common, "--slo", "list:1ms,2ms"))
-    assert line.startswith("fluidb: policy: timeout=S is a share of the SLO, and there is not one for all requests")
+    assert line.startswith("fluidb: --policy: timeout=S is a share of the SLO, and there is not one for all requests")
 
 
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        (["--width", "shares:1=1"], "width: expected a table with widths, or steps that follow from them, found neith"),
-        (["--width", "shares:1=1", "--steps", "ratio=1"], "steps: expected a network whose last stage repeats, found"),
-        (["--min-accuracy", "0.5"], "min_accuracy: expected a table with SubNets, found one network alone"),
-        (["--predict-width", "0.5"], "predict_width: expected widths to predict, found none"),
-        (["--width", "shares:1"], 'width: expected key=number, found "1"'),
+        (
+            ["--width", "shares:1=1"],
+            "--width: expected a table with widths, or steps that follow from them, found",
+        ),
+        (
+            ["--width", "shares:1=1", "--steps", "ratio=1"],
+            "--steps: expected a network whose last stage repeats",
+        ),
+        (["--min-accuracy", "0.5"], "--min-accuracy: expected a table with SubNets, found one network alone"),
+        (["--predict-width", "0.5"], "--predict-width: expected widths to predict, found none"),
+        (["--width", "shares:1"], '--width: expected key=number, found "1"'),
     ],
 )
 def test_columns_that_change_nothing_are_refused(fluidb: Run, tiny_design: Path, options, fault) -> None:

@@ -13,8 +13,9 @@ from builders import Run, table_of, traffic_of
 from fluidb.formats import InputError
 from fluidb.serving import Requests, find_policy, simulate, summarise
 from fluidb.studies import sweep_thresholds
-from fluidb.studies.thresholds import pareto, spread
+from fluidb.studies.thresholds import pareto
 from fluidb.traffic import Samples, Trace, draw_samples, poisson, prepare
+from fluidb.traffic.measures import ENTROPY
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +31,7 @@ def workload(count: int) -> Trace:
 
 
 def test_every_point_is_a_replay_with_its_threshold():
-    trace, thresholds = workload(300), spread(0.2, 1.0, 5)
+    trace, thresholds = workload(300), [0.2, 0.4, 0.6, 0.8, 1.0]
     points = sweep_thresholds(TABLE, Requests(trace=trace, slo_s=5.0), "fluid", thresholds).points
     assert [point.threshold for point in points] == thresholds
     assert trace.confidences is not None
@@ -58,7 +59,8 @@ def test_the_mark_by_brute_force(costs):
 
 
 def test_the_mark_of_the_sweep_by_brute_force():
-    points = sweep_thresholds(TABLE, Requests(trace=workload(300), slo_s=5.0), "fluid", spread(0.0, 1.0, 12)).points
+    tried = np.linspace(0, 1, 12).tolist()
+    points = sweep_thresholds(TABLE, Requests(trace=workload(300), slo_s=5.0), "fluid", tried).points
     assert {point.pareto for point in points} == {True, False}
     for point in points:
         beaten = [
@@ -72,16 +74,14 @@ def test_the_mark_of_the_sweep_by_brute_force():
         assert point.pareto == (not beaten)
 
 
-def test_thresholds_are_the_numbers_a_file_means():
-    assert spread(0.5, 0.95, 10) == [0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95]
-    assert spread(0, 1, 2) == [0, 1]
-    for first, last, count in ((0.9, 0.5, 3), (0.5, 0.5, 3), (-0.1, 0.5, 3), (0.5, 25.1, 3), (float("nan"), 1, 3)):
-        with pytest.raises(
-            InputError, match="thresholds: expected two confidences from 0 to 1 or entropies from 0 to 25 nats, rising"
-        ):
-            spread(first, last, count)
-    with pytest.raises(InputError, match="at least 2 steps, found 1"):
-        spread(0.5, 0.6, 1)
+def test_the_thresholds_that_are_tried():
+    requests = Requests(trace=workload(30), slo_s=5.0)
+    usual = [point.threshold for point in sweep_thresholds(TABLE, requests, "fluid").points]
+    assert usual == [0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95]
+    unsure = Requests(trace=replace(workload(30), measure=ENTROPY), slo_s=5.0)
+    assert [point.threshold for point in sweep_thresholds(TABLE, unsure, "fluid").points] == list(ENTROPY.usual)
+    with pytest.raises(InputError, match=r"^thresholds: expected confidences from 0 to 1, found -0\.1, nan$"):
+        sweep_thresholds(TABLE, requests, "fluid", [0.5, -0.1, float("nan")])
 
 
 def test_a_sweep_reports_its_progress_and_asks_for_answers():
@@ -91,7 +91,7 @@ def test_a_sweep_reports_its_progress_and_asks_for_answers():
     sweep_thresholds(TABLE, served, "serial", [0.1, 0.2], progress=lambda *done: seen.append(done))
     assert seen == [(1, 2), (2, 2)]
     for bare in (replace(trace, confidences=None), replace(trace, correct=None)):
-        with pytest.raises(InputError, match="trace: expected confidence_1, ... and correct_1, .*add --samples"):
+        with pytest.raises(InputError, match="trace: expected confidence_1, ... and correct_1, .*add samples"):
             sweep_thresholds(TABLE, replace(served, trace=bare), "serial", [0.1])
 
 
@@ -139,12 +139,12 @@ def test_a_trace_with_confidences_and_answers_is_swept_without_samples(fluidb: R
         "request_id,arrival_s,confidence_1,confidence_2,correct_1,correct_2,correct_3\n"
         "1,0.0,0.5,0.7,1,0,0\n2,1.0,0.9,0.1,0,1,1\n"
     )
-    done = fluidb("thresholds", tiny_design, "--trace", "t.csv", "--slo", "1s", "--to", "1", "--steps", 2, "--json")
+    done = fluidb("thresholds", tiny_design, "--trace", "t.csv", "--slo", "1s", "--thresholds", "0.5,1", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     points = json.loads(done.stdout)["points"]
     assert [(point["accuracy"], point["exit_shares"]) for point in points] == [(0.5, [1, 0, 0]), (0.5, [0, 0, 1])]
     assert [point["pareto"] for point in points] == [True, False]
-    text = fluidb("thresholds", tiny_design, "--trace", "t.csv", "--slo", "1s", "--to", "1", "--steps", 2).stdout
+    text = fluidb("thresholds", tiny_design, "--trace", "t.csv", "--slo", "1s", "--thresholds", "0.5,1").stdout
     assert [line.rstrip().endswith("*") for line in text.splitlines()[-2:]] == [True, False]
 
 
@@ -157,9 +157,9 @@ FAULTS = {
     "threshold out of range": ([*RUN, "t.csv", "--slo", "1s", "--threshold", "80"], '--threshold: .*found "80"'),
     "thresholds too many": (
         [*RUN, "t.csv", "--slo", "1s", "--samples", "s.csv", "--threshold", "0.8,0.7,0.9"],
-        "threshold: expected 1 value, or 2, one for each exit but the last, found 3",
+        "--threshold: expected 1 value, or 2, one for each exit but the last, found 3",
     ),
-    "thresholds nothing uses": ([*RUN, "t.csv", "--slo", "1s", "--threshold", "0.8"], "threshold: expected a trace"),
+    "thresholds nothing uses": ([*RUN, "t.csv", "--slo", "1s", "--threshold", "0.8"], "--threshold: expected a trace"),
     "exits and samples": ([*RUN, "exits.csv", "--slo", "1s", "--samples", "s.csv"], "exits.csv: .*without exit"),
     "samples of another network": (
         [*RUN, "t.csv", "--slo", "1s", "--samples", "other.npz"],
@@ -167,13 +167,13 @@ FAULTS = {
     ),
     "exit that is none": ([*RUN, "exits.csv", "--slo", "1s"], r"exits.csv: row 2 \(line 3\): exit: expected 1 to 3"),
     "samples that are none": ([*RUN, "t.csv", "--slo", "1s", "--samples", "no.npz"], "no.npz: expected samples"),
-    "sweep without samples": ([*SWEEP, "t.csv", "--slo", "1s"], "t.csv: expected confidence_1, .*add --samples"),
+    "sweep without samples": ([*SWEEP, "t.csv", "--slo", "1s"], "t.csv: expected confidence_1, .*add samples"),
     "sweep of exits": ([*SWEEP, "exits.csv", "--slo", "1s", "--samples", "s.csv"], "exits.csv: .*without exit"),
     "sweep downwards": (
-        [*SWEEP, "t.csv", "--samples", "s.csv", "--from", "0.9", "--to", "0.1"],
-        "rising, found 0.9 to",
+        [*SWEEP, "t.csv", "--samples", "s.csv", "--thresholds", "0.9..0.1"],
+        "--thresholds: expected the lower threshold",
     ),
-    "sweep without objective": ([*SWEEP, "t.csv", "--samples", "s.csv"], "--slo 200ms"),
+    "sweep without objective": ([*SWEEP, "t.csv", "--samples", "s.csv"], "--slo: expected a latency objective"),
 }
 
 

@@ -122,16 +122,16 @@ def test_faults_of_the_commands(fluidb: Run, tmp_path: Path) -> None:
             "--network: expected a network with exits or candidates, found none in",
         ),
         (["samples", "generate", "coco", *generate[3:]], 'preset: expected one of imagenet, glue, qnli, found "coco"'),
-        ([*generate, "--count", 0], "count: expected 1 to 100,000,000, found 0"),
+        ([*generate, "--count", 0], "--count: expected 1 to 100,000,000, found 0"),
         ([*generate, "--values", 10**5], "count: expected at most 27 samples of 12 exits and 100000 values each"),
         ([*generate[:-1], "log.csv"], "log.csv: expected a file that ends in .npz"),
     ):
         (line,) = lines(fluidb(*arguments))
         assert fault in line
     assert not list(tmp_path.iterdir())
-    assert fluidb(*generate, "--count", 20, "--values", 4).returncode == 0
-    (line,) = lines(fluidb("samples", "show", "log.npz", "--count", 5))
-    assert "count: expected 1 to 4, the principal values of an answer, found 5" in line
+    dense = draw_answers(PRESETS["glue"], 3, 20, 0, values=4)
+    with pytest.raises(InputError, match=r"^count: expected 1 to 4, the principal values of an answer, found 5$"):
+        describe_samples(dense, [0.5], 5)
 
 
 def test_a_picture_of_samples_is_the_same_twice(fluidb: Run, tmp_path: Path) -> None:

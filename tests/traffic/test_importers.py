@@ -20,7 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 AZURE = DATA / "azure-llm-2023.csv"
-SECONDS = ImportOptions("at", "s")
+AT = {"arrival": "at"}
+SECONDS = ImportOptions(AT, "s")
+ALL = ImportOptions(AT | {"id": "id", "slo": "slo", "exit": "exit"}, "s")
 AZURE_LLM, CALLS_2019, CALLS_2021 = "azure-llm-2023", "azure-functions-2019", "azure-functions-2021"
 LLM = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
 
@@ -173,7 +175,7 @@ def test_csv_in_every_unit(tmp_path, unit, first, second):
     """1.25 s apart; a day's end and zones included. The objective, 20 ms, is in the same unit, seconds with iso."""
     slo = {"s": "0.02", "ms": "20", "us": "2e4", "ns": "20000000", "iso": "0.02"}[unit]
     text = f'who; "at"; slo; id; exit\nx;{second};{slo}; 3;2\n"y;z";{first};{slo};9;1\n'
-    options = ImportOptions("at", unit, "id", "slo", "exit", delimiter=";")
+    options = ImportOptions(ALL.columns, unit, delimiter=";")
     trace = made_of(tmp_path, "csv", text, options).trace
     assert trace.arrival_s.tolist() == [0.0, 1.25]
     assert trace.request_id.tolist() == [9, 3]
@@ -186,7 +188,7 @@ def test_csv_in_every_unit(tmp_path, unit, first, second):
 def test_jsonl(tmp_path):
     """Numbers, numbers as text, keys of other requests' own, blank lines at the end."""
     text = '{"at": 7.25, "prompt": "a\\nb", "slo": 0.5}\n{"slo": "1", "at": "7"}\r\n\n'
-    made = made_of(tmp_path, "jsonl", text, ImportOptions("at", "s", slo_column="slo"))
+    made = made_of(tmp_path, "jsonl", text, ImportOptions(AT | {"slo": "slo"}, "s"))
     assert made.trace.arrival_s.tolist() == [0.0, 0.25]
     assert made.trace.slo_s is not None
     assert made.trace.slo_s.tolist() == [1.0, 0.5]
@@ -195,7 +197,7 @@ def test_jsonl(tmp_path):
 
 def test_a_tab_between_columns(tmp_path):
     for delimiter in ("\t", r"\t"):
-        assert arrivals(tmp_path, "csv", "at\tx\n1\t2\n4\t2\n", ImportOptions("at", "s", delimiter=delimiter)) == [
+        assert arrivals(tmp_path, "csv", "at\tx\n1\t2\n4\t2\n", ImportOptions(AT, "s", delimiter=delimiter)) == [
             0.0,
             3.0,
         ]
@@ -205,7 +207,7 @@ def test_a_tab_between_columns(tmp_path):
 
 
 def test_times_are_exact_to_the_nanosecond_however_far_from_1970(tmp_path):
-    assert arrivals(tmp_path, "csv", "at\n1700000000000000001\n1700000000000000002\n", ImportOptions("at", "ns")) == [
+    assert arrivals(tmp_path, "csv", "at\n1700000000000000001\n1700000000000000002\n", ImportOptions(AT, "ns")) == [
         0,
         1e-9,
     ]
@@ -228,7 +230,7 @@ def test_against_exact_arithmetic_for_any_size_of_batch(tmp_path_factory, times,
     text = "at,id\n" + "".join(f"{time},{i}\n" for i, time in enumerate(times))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rows_module, "BATCH", batch)
-        trace = made_of(tmp_path_factory.mktemp("i"), "csv", text, ImportOptions("at", name, "id")).trace
+        trace = made_of(tmp_path_factory.mktemp("i"), "csv", text, ImportOptions(AT | {"id": "id"}, name)).trace
     error = 0.0 if name != "us" else 4e-16
     assert trace.arrival_s.tolist() == pytest.approx([float(item) for item in expected], rel=0, abs=error)
     assert trace.request_id.tolist() == ordered
@@ -242,22 +244,22 @@ def test_numbers_with_finer_digits_meet_exact_ones_in_another_batch(tmp_path, mo
 
 
 def test_equal_arrivals_keep_the_order_of_the_file(tmp_path):
-    made = made_of(tmp_path, "csv", "at,id\n2,7\n1,5\n1,4\n2,6\n", ImportOptions("at", "s", "id"))
+    made = made_of(tmp_path, "csv", "at,id\n2,7\n1,5\n1,4\n2,6\n", ImportOptions(AT | {"id": "id"}, "s"))
     assert made.trace.request_id.tolist() == [5, 4, 7, 6]
     assert made.rows_out_of_order == 2
 
 
 def test_zones_are_taken_off(tmp_path):
     stamps = ["2024-03-31T02:30:00+02:00", "2024-03-31 00:30:01Z", "2024-03-30T19:00:02-0530", "2024-03-31T00:30:03"]
-    assert arrivals(tmp_path, "csv", "\n".join(["at", *stamps]), ImportOptions("at", "iso")) == [0.0, 1.0, 2.0, 3.0]
+    assert arrivals(tmp_path, "csv", "\n".join(["at", *stamps]), ImportOptions(AT, "iso")) == [0.0, 1.0, 2.0, 3.0]
 
 
 def test_no_clock_changes_and_no_leap_seconds(tmp_path):
     """Where a zone's clocks skip an hour UTC's do not; 2016 ended with a leap second that is not counted."""
     text = "at\n2024-03-31 01:59:59\n2024-03-31 03:00:00\n"
-    assert arrivals(tmp_path, "csv", text, ImportOptions("at", "iso")) == [0.0, 3601.0]
+    assert arrivals(tmp_path, "csv", text, ImportOptions(AT, "iso")) == [0.0, 3601.0]
     text = "at\n2016-12-31 23:59:59\n2017-01-01 00:00:00\n"
-    assert arrivals(tmp_path, "csv", text, ImportOptions("at", "iso")) == [0.0, 1.0]
+    assert arrivals(tmp_path, "csv", text, ImportOptions(AT, "iso")) == [0.0, 1.0]
 
 
 def test_what_a_spreadsheet_writes_is_read(tmp_path):
@@ -271,7 +273,7 @@ def test_what_a_spreadsheet_writes_is_read(tmp_path):
 def test_bad_rows_are_left_out_on_request_and_the_first_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(rows_module, "BATCH", 2)
     text = "at,slo\n1,1\n2,-1\n\n3\nsoon,-1\n5,1\n"
-    made = made_of(tmp_path, "csv", text, ImportOptions("at", "s", slo_column="slo"), skip_bad=True)
+    made = made_of(tmp_path, "csv", text, ImportOptions(AT | {"slo": "slo"}, "s"), skip_bad=True)
     assert made.trace.arrival_s.tolist() == [0.0, 4.0]
     assert made.trace.request_id.tolist() == [0, 1]
     assert (made.tally.read, made.tally.kept, made.tally.blank, made.tally.bad) == (6, 2, 1, 3)
@@ -293,7 +295,6 @@ def test_what_was_imported_is_read_back(tmp_path, name):
 # faults
 
 CALLS = "app,func,end_timestamp,duration\n"
-ALL = ImportOptions("at", "s", "id", "slo", "exit")
 HEAD = "at,id,slo,exit\n"
 FAR = "\n".join(["Timestamp", *(str(i) for i in range(-6 * 10**9, 6 * 10**9, 10**7))])  # 64 bits of ns are too few
 FAULTS: dict[str, tuple[str, ImportOptions | None, str | bytes, str]] = {
@@ -369,13 +370,13 @@ FAULTS: dict[str, tuple[str, ImportOptions | None, str | bytes, str]] = {
     "no invocations": (CALLS_2019, None, minutes_file([[0, 0]], 2), "expected at least one request"),
     "too many invocations": (CALLS_2019, None, minutes_file([[20_000_001]], 1), "at most 20,000,000"),
     "negative seed": (CALLS_2019, ImportOptions(seed=-1), minutes_file([[1]], 1), "seed: expected"),
-    "no arrival column": ("csv", ImportOptions(unit="s"), "at\n1\n", "--arrival-column: expected the column"),
-    "no unit": ("jsonl", ImportOptions("at"), "{}", "--unit: .* one of s, ms, us, ns, iso, found none"),
-    "unknown unit": ("csv", ImportOptions("at", "min"), "at\n1\n", '--unit: .*found "min"'),
-    "long delimiter": ("csv", ImportOptions("at", "s", delimiter="::"), "at\n1\n", '--delimiter: .*"::"'),
-    "quote as delimiter": ("csv", ImportOptions("at", "s", delimiter='"'), "at\n1\n", "--delimiter: .* one character"),
-    "option without use": ("vidur", SECONDS, "arrived_at\n1\n", "--arrival-column: vidur has no use .* csv and jsonl"),
-    "seed without use": ("burstgpt", ImportOptions(seed=1), "Timestamp\n1\n", "--seed: burstgpt has no use for it"),
+    "no arrival column": ("csv", ImportOptions(unit="s"), "at\n1\n", "columns: expected the column"),
+    "no unit": ("jsonl", ImportOptions(AT), "{}", "unit: .* one of s, ms, us, ns, iso, found none"),
+    "unknown unit": ("csv", ImportOptions(AT, "min"), "at\n1\n", 'unit: .*found "min"'),
+    "long delimiter": ("csv", ImportOptions(AT, "s", delimiter="::"), "at\n1\n", 'delimiter: .*"::"'),
+    "quote as delimiter": ("csv", ImportOptions(AT, "s", delimiter='"'), "at\n1\n", "delimiter: .* one character"),
+    "option without use": ("vidur", SECONDS, "arrived_at\n1\n", "columns: vidur has no use .* csv and jsonl"),
+    "seed without use": ("burstgpt", ImportOptions(seed=1), "Timestamp\n1\n", "seed: burstgpt has no use for it"),
     "unknown format": ("azure", None, "", 'unknown format "azure"; known: azure-llm-2023, '),
 }  # fmt: skip
 
@@ -387,7 +388,7 @@ def test_a_fault_is_one_clear_line(tmp_path, case):
         made_of(tmp_path, name, text, options)
     assert len(caught.value.faults) == 1
     assert "\n" not in caught.value.faults[0]
-    if "--" not in expected and not expected.startswith(("unknown", "seed")):
+    if "--" not in expected and not expected.startswith(("unknown", "seed", "columns", "unit", "delimiter")):
         assert caught.value.faults[0].startswith(f"{tmp_path}/f: ")
 
 
@@ -425,7 +426,7 @@ HOSTILE = st.one_of(
 def test_no_bytes_break_an_importer(tmp_path_factory, name, raw, headed, skip_bad):
     """One clear fault, or a trace that can be written and read back."""
     folder = tmp_path_factory.mktemp("hostile")
-    options = {"csv": ImportOptions("at", "s", "id"), "jsonl": ImportOptions("at", "iso")}.get(name)
+    options = {"csv": ImportOptions(AT | {"id": "id"}, "s"), "jsonl": ImportOptions(AT, "iso")}.get(name)
     try:
         made = made_of(folder, name, STARTS[name].encode() + raw if headed else raw, options, skip_bad=skip_bad)
     except InputError as error:
@@ -463,7 +464,7 @@ def test_from_a_real_trace_to_a_simulation(fluidb: Run, tmp_path: Path, tiny_des
 
 def test_objectives_and_exits_reach_the_simulation(fluidb: Run, tmp_path: Path, tiny_design: Path) -> None:
     (tmp_path / "log.csv").write_text("when,limit,left\n0.5,1,2\n0.25,1e-9,1\n")
-    arguments = ["--arrival-column", "when", "--unit", "s", "--slo-column", "limit", "--exit-column", "left"]
+    arguments = ["--columns", "arrival=when,slo=limit,exit=left", "--unit", "s"]
     assert fluidb("trace", "import", "csv", "log.csv", "-o", "t.csv", *arguments).returncode == 0
     assert (tmp_path / "t.csv").read_text() == "request_id,arrival_s,exit,slo_s\n0,0.0,1,1e-09\n1,0.25,2,1.0\n"
     done = fluidb("serve-sim", tiny_design, "--trace", "t.csv", "--json")
@@ -473,7 +474,7 @@ def test_objectives_and_exits_reach_the_simulation(fluidb: Run, tmp_path: Path, 
 def test_what_was_dropped_and_sorted_is_said(fluidb: Run, tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("at\n5\n\n4\nsoon\n")
     done = fluidb(
-        "trace", "import", "csv", "log.csv", "-o", "t.csv", "--arrival-column", "at", "--unit", "ms", "--skip-bad"
+        "trace", "import", "csv", "log.csv", "-o", "t.csv", "--columns", "arrival=at", "--unit", "ms", "--skip-bad"
     )
     said = dict(re.split(r"  +", line, maxsplit=1) for line in done.stdout.splitlines())
     assert said["times"] == "milliseconds"
@@ -491,7 +492,7 @@ def test_what_was_dropped_and_sorted_is_said(fluidb: Run, tmp_path: Path) -> Non
         (["vidur", "log.csv", "-o", "log.csv"], "log.csv: expected another file than log.csv"),
         (["vidur", "log.csv", "-o", "no/n.csv"], "create it first"),
         (["vidr", "log.csv", "-o", "n.csv"], 'unknown format "vidr"'),
-        (["csv", "log.csv", "-o", "n.csv", "--arrival-column", "at", "--unit", "s"], r'found "\x1b[2J"'),
+        (["csv", "log.csv", "-o", "n.csv", "--columns", "arrival=at", "--unit", "s"], r'found "\x1b[2J"'),
     ],
 )
 def test_bad_input_is_one_line_and_writes_nothing(fluidb: Run, tmp_path: Path, arguments, expected) -> None:

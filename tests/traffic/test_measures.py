@@ -126,7 +126,7 @@ def test_entropies_through_the_command_line(fluidb: Run, tmp_path: Path, tiny_de
     )
     assert "measure              entropy" in done.stdout
     assert np.isclose(read_samples(tmp_path / "e.npz").confidences.min(), -math.log(2))
-    shown = fluidb("samples", "show", "e.npz", "--plot", "s.svg", "--threshold", "never,0.3,always")
+    shown = fluidb("samples", "show", "e.npz", "--plot", "s.svg", "--thresholds", "0,0.3,25")
     assert shown.returncode == 0, shown.stderr
     assert "mean entropy" in shown.stdout
     assert "calibration" not in shown.stdout + (tmp_path / "s.svg").read_text()
@@ -141,7 +141,7 @@ def test_entropies_through_the_command_line(fluidb: Run, tmp_path: Path, tiny_de
     assert first == second
     assert "expected one of entropies" in lines(fluidb(*served, "e.npz"))[0]
     swept = fluidb("thresholds", tiny_design, "--trace", "t.csv", "--slo", "1ms", "--samples", "e.npz",
-                   "--from", 0, "--to", 0.7, "--steps", 2)  # fmt: skip
+                   "--thresholds", "0,0.7")  # fmt: skip
     assert "entropy   e.npz, seed 0" in swept.stdout
     assert [line.split()[1] for line in swept.stdout.splitlines()[-2:]] == ["0.0", "100.0"]
     assert CONFIDENCE.fits("never")

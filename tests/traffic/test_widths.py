@@ -148,7 +148,7 @@ def test_columns_are_added_and_read_back(fluidb: Run, tmp_path):
     assert np.array_equal(found.predicted_width, found.width.min() + found.width.max() - found.width)
     twice = lines(fluidb("trace", "add", "out.csv", "--width", "shares:3=1", "--steps", "ratio=1", "-o", "again.csv"))
     assert twice == [
-        f"fluidb: {name}: expected no column {name} in out.csv, as it is to be drawn; leave out one of the two"
+        f"fluidb: --{name}: expected no column {name} in out.csv, as it is to be drawn; leave out one of the two"
         for name in ("width", "steps")
     ]
     (nothing,) = lines(fluidb("trace", "add", "out.csv", "-o", "again.csv"))

@@ -5,7 +5,7 @@ A new format is an entry there: a layout if it is a table with a row a request, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,29 +18,28 @@ from ..trace import Trace
 from . import azure, loadgen
 from .layout import Layout, Rows, arrange, read_rows
 
+COLUMNS = ("arrival", "id", "slo", "exit")
+"""What a column of a file can hold."""
+
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """What the user states about a file; each format takes some of the options.
+    """Statements of the user about a file; each format takes some of them.
 
     Attributes
     ----------
-    arrival_column, unit : str, optional
-        Column or key with the arrivals and the unit of all times, ``"s"``,
-        ``"ms"``, ``"us"``, ``"ns"`` or ``"iso"``.
-    id_column, slo_column, exit_column : str, optional
-        Columns or keys with ids, latency objectives and exits.
+    columns : mapping of str to str, optional
+        Columns or keys with what :data:`COLUMNS` lists: arrivals, ids, latency objectives and exits.
+    unit : str, optional
+        Unit of all times: ``"s"``, ``"ms"``, ``"us"``, ``"ns"`` or ``"iso"``.
     delimiter : str, optional
         Between the columns; a comma if absent.
     seed : int, optional
         Seed of arrivals that are drawn; 0 if absent.
     """
 
-    arrival_column: str | None = None
+    columns: Mapping[str, str] | None = None
     unit: str | None = None
-    id_column: str | None = None
-    slo_column: str | None = None
-    exit_column: str | None = None
     delimiter: str | None = None
     seed: int | None = None
 
@@ -98,6 +97,18 @@ class ImportedTrace:
     seed: int | None
 
 
+def parse_named_columns(text: str) -> dict[str, str]:
+    """Read columns that a user wrote: ``arrival=NAME,id=NAME,slo=NAME,exit=NAME``, or some of them."""
+    found: dict[str, str] = {}
+    for item in text.split(","):
+        key, _, name = item.partition("=")
+        if key not in COLUMNS or key in found or not name:
+            known = ",".join(f"{known}=NAME" for known in COLUMNS)
+            raise InputError(f'columns: expected {known}, each at most once, found "{item}"')
+        found[key] = name
+    return found
+
+
 def _laid_out(source: Source, layout: Layout) -> Callable[[Tally, ImportOptions], Rows]:
     return lambda tally, _: read_rows(source, layout, tally)
 
@@ -105,20 +116,20 @@ def _laid_out(source: Source, layout: Layout) -> Callable[[Tally, ImportOptions]
 def _layout(options: ImportOptions) -> Layout:
     """The layout that the user described."""
     units = [*UNITS, ISO]
-    faults = []
-    if not options.arrival_column:
-        faults.append("--arrival-column: expected the column with the arrivals, found none")
+    columns, faults = options.columns or {}, []
+    if not columns.get("arrival"):
+        faults.append("columns: expected the column with the arrivals, found none; add arrival=NAME")
     if options.unit not in units:
         found = f'"{options.unit}"' if options.unit is not None else "none"
-        faults.append(f"--unit: expected the unit of the times, one of {', '.join(units)}, found {found}")
+        faults.append(f"unit: expected the unit of the times, one of {', '.join(units)}, found {found}")
     if faults:
         raise InputError(faults)
     return Layout(
-        options.arrival_column or "",
+        columns.get("arrival", ""),
         options.unit or "",
-        identity=options.id_column,
-        slo=options.slo_column,
-        exit=options.exit_column,
+        identity=columns.get("id"),
+        slo=columns.get("slo"),
+        exit=columns.get("exit"),
     )
 
 
@@ -126,12 +137,12 @@ def _delimited(tally: Tally, options: ImportOptions) -> Rows:
     given = options.delimiter if options.delimiter is not None else ","
     delimiter = "\t" if given == r"\t" else given
     if len(delimiter) != 1 or delimiter in '"\r\n\0':
-        raise InputError(rf'--delimiter: expected one character, or \t for a tab, found "{given}"')
+        raise InputError(rf'delimiter: expected one character, or \t for a tab, found "{given}"')
     layout = _layout(options)
     return read_rows(lambda counts, names: table(counts, names, delimiter), layout, tally)
 
 
-_DESCRIBED = ("arrival_column", "unit", "id_column", "slo_column", "exit_column")
+_DESCRIBED = ("columns", "unit")
 _UTC = "ISO 8601 timestamps, UTC where they name no zone; no leap seconds"
 
 IMPORTERS: dict[str, TraceImporter] = {
@@ -175,7 +186,7 @@ def import_trace(
     for option in ImportOptions.__dataclass_fields__:
         if getattr(options, option) is not None and option not in importer.takes:
             users = [other for other, known in IMPORTERS.items() if option in known.takes]
-            raise InputError(f"--{option.replace('_', '-')}: {name} has no use for it, only {' and '.join(users)}")
+            raise InputError(f"{option}: {name} has no use for it, only {' and '.join(users)}")
     tally = Tally(path, skip_bad)
     rows = importer.read(tally, options)
     trace, time_zero_s, out_of_order = arrange(rows, tally)

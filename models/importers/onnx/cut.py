@@ -98,7 +98,7 @@ def _ends(model: onnx.ModelProto, exits: Sequence[str] | None, path: Path) -> li
     for name in exits:
         if name not in known:
             hint = did_you_mean(name, known, f"the outputs are {', '.join(item.name for item in model.graph.output)}")
-            faults.append(f'exits: {path}: expected names of outputs or nodes, found "{name}"; {hint}')
+            faults.append(f'exits: expected names of outputs or nodes of {path}, found "{name}"; {hint}')
     if faults:
         raise InputError(faults)
     return [known[name] for name in exits]

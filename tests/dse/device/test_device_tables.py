@@ -194,10 +194,11 @@ def test_serve_sim(folder: Path, tmp_path: Path, policy: str):
 
 def test_thresholds_capacity_and_report(folder: Path, tmp_path: Path):
     done = call_fluidb(
-        "thresholds", "d", "--trace", "t.csv", "--samples", "s.csv", "--slo", "2s", "--steps", 3, "--json", cwd=folder
-    )
+        "thresholds", "d", "--trace", "t.csv", "--samples", "s.csv", "--slo", "2s",
+        "--thresholds", "0.5,0.7,0.9", "--json", cwd=folder,
+    )  # fmt: skip
     assert len(json.loads(done.stdout)["points"]) == 3
-    least = ["--require", "mean <= 1s", "--requests", 200, "--seeds", 2, "--json"]
+    least = ["--require", "mean <= 1s", "--count", 200, "--seeds", 2, "--json"]
     found = json.loads(call_fluidb("capacity", "d", "--slo", "2s", *least, cwd=folder).stdout)
     assert 0 < found["kept_per_s"] <= found["saturation_per_s"]
     page = tmp_path / "page.html"

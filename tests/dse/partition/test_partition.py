@@ -216,7 +216,7 @@ def test_our_shares_are_nearly_the_best_of_all():
     longer = []
     for seed in range(60):
         search, costs = drawn_search(seed)
-        least_s = naive.least_s(costs, lambda span, costs=costs: naive.all_shares(costs, span))
+        least_s = naive.least_s(costs, partial(naive.all_shares, costs))
         longer.append(search.partition(search.names).average_s / least_s - 1)
     assert min(longer) > -1e-9
     assert sum(share < 1e-9 for share in longer) >= 0.9 * len(longer)
