@@ -149,6 +149,7 @@ def test_saturation_is_that_of_each_request_by_itself():
     """A stage is cheapest at any width from the request's own up, and in any of the batch sizes."""
     widths, rates = [9.0, 6.0, 3.0], [0.4, 0.6]
     table = with_variants([[0.02, 0.03], [0.03, 0.05]], widths=widths, exits=repeating_exits([[1], [1]], rates, 5))
+    assert table.stage_s is not None
     table.stage_s[-1][-1][:] = 9.0, 9.0  # the last stage at the least width: slower than at a wider
     columns = parse_columns(width="shares:2=0.3,3=0.2,5=0.3,9=0.2", steps="ratio=0.5,high=5")
     steps_of, mean_s = {2: 1, 3: 2, 5: 2, 9: 4}, 0.0
