@@ -1,8 +1,8 @@
 """Run the benchmarks: ``make bench``.
 
-Writes every sample to ``results.json``, all tables into ``docs/performance.md``
-and a few lines of them into the README.  ``--smoke`` runs everything once at
-small sizes, asserts that all agree, and writes nothing.
+Writes every sample to ``results.json``, all tables into ``docs/performance.md``.
+``--smoke`` runs everything once at small sizes, asserts that all agree, and
+writes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import subnets
 from pages import write_part
 from rounds import HERE, Table
 
-from tables import highlights, machine_text, markdown, read_results, write_results
+from tables import machine_text, markdown, read_results, write_results
 
 ROOT = HERE.parent
 RESULTS = HERE / "results.json"
@@ -65,12 +65,11 @@ def smoke() -> Iterator[Table]:
     yield peers.measure(None)
 
 
-def write_pages(results: Path) -> None:
-    """Put the tables of a run into the pages."""
+def write_page(results: Path) -> None:
+    """Put the tables of a run into the page."""
     machine, tables = read_results(results)
     where = machine_text(machine)
     write_part(ROOT / "docs" / "performance.md", "benchmarks", "\n".join([where, *map(markdown, tables)]))
-    write_part(ROOT / "README.md", "benchmarks", highlights(tables) + "\n" + where)
 
 
 def main() -> None:
@@ -80,10 +79,10 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=scale.REQUESTS.sizes[-1], help="most requests of a trace")
     parser.add_argument("--peers", type=Path, metavar="PYTHON", help="interpreter that has SCALE-Sim and ZigZag")
     parser.add_argument("--out", type=Path, metavar="JSON", help="write this file only")
-    parser.add_argument("--render", action="store_true", help="measure nothing; write the pages from results.json")
+    parser.add_argument("--render", action="store_true", help="measure nothing; write the page from results.json")
     options = parser.parse_args()
     if options.render:
-        write_pages(RESULTS)
+        write_page(RESULTS)
         return
     tables = []
     begin = time.perf_counter()
@@ -95,7 +94,7 @@ def main() -> None:
         return
     write_results(options.out or RESULTS, tables, " ".join(["python", "benchmarks", *sys.argv[1:]]))
     if options.out is None:
-        write_pages(RESULTS)
+        write_page(RESULTS)
 
 
 if __name__ == "__main__":

@@ -82,31 +82,6 @@ def machine_text(found: dict[str, Any]) -> str:
     return f"Written by `make bench` on {found['cores']} cores of {found['cpu']}, {found['system']}; {tools}.\n"
 
 
-HIGHLIGHTS = {
-    ("search", "fluidb, 2 threads"): "every design of ResNet-50 on ZC706, on 2 threads",
-    ("search", "fluidb, the whole search"): "the search of the best of them",
-    ("commands", "fluidb --help"): "`fluidb --help`",
-    ("commands", "fluidb dse resnet50 zc706"): "`fluidb dse resnet50 zc706`",
-    ("commands", "the same, nothing compiled yet"): "the same, nothing compiled yet",
-    ("commands", "fluidb serve-sim, 20,000 requests"): "`fluidb serve-sim`, 20,000 requests",
-    ("simulator", "fluid"): "the policy `fluid` simulated, 1,000,000 requests",
-    ("simulator", "fluid, 10,000 requests, SimPy"): "the same in SimPy, 10,000 of them",
-}
-"""The README's rows, and what it calls them."""
-
-
-def highlights(tables: list[Table]) -> str:
-    """The README's table: a few rows of all tables."""
-    lines = ["| what | time | a second | ratio of times |", "|---|---:|---:|---:|"]
-    by_key = {table.key: table for table in tables}
-    for (key, name), label in HIGHLIGHTS.items():
-        table = by_key[key]
-        row = table.row(name)
-        rate = f"{quantity(row.rate, '')} {table.unit}" if row.work else ""
-        lines.append(f"| {label} | {quantity(row.median_s, 's')} | {rate} | {ratio_text(table, row)} |")
-    return "\n".join([*lines, ""])
-
-
 def quantity(value: float, unit: str) -> str:
     """Three digits with a prefix: 0.00123 s is 1.23 ms."""
     prefixes = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")]
