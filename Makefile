@@ -51,7 +51,7 @@ check: $(VENV)/ready
 	MYPYPATH=build/typed $(BIN)/python -m mypy
 	MYPYPATH=build/typed:benchmarks:$(shell find tests -type d ! -name __pycache__ | paste -sd: -) $(BIN)/python -m mypy --explicit-package-bases $(UNTYPED) tests benchmarks
 
-# ours against C, NumPy, Python, SimPy: ten minutes; README and docs/performance.md get the tables.  SMOKE=1: everything
+# ours against C, NumPy, Python, SimPy: ten minutes; docs/performance.md gets the tables.  SMOKE=1: everything
 # once, small, nothing written; OUT=run.json: only that file; REQUESTS=N: the longest trace; PEERS=1: other tools too
 bench: $(VENV)/ready $(if $(PEERS),$(PEERS_VENV)/ready)
 	$(BIN)/python benchmarks $(if $(SMOKE),--smoke) $(if $(OUT),--out '$(OUT)') $(if $(REQUESTS),--requests $(REQUESTS)) $(if \
@@ -79,10 +79,9 @@ reproduce: $(VENV)/ready
 real-device: $(VENV)/ready
 	$(BIN)/fluidb validate digits --loads 0.3,0.6,0.85 -o results/real-device --force || test $$? = 1
 
-# the site, in build/site, from docs/, README, CONTRIBUTING and results/; a link that leads nowhere fails
+# the site, in build/site, from docs/, README, CONTRIBUTING, results/ and the help of commands; a link that leads nowhere fails
 docs: $(VENV)/ready
 	$(BIN)/python -m pip install --quiet --group docs
-	$(BIN)/python website/commands.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file website/mkdocs.yml
 
 # the pictures of docs/, that of a report's page with Chromium
@@ -95,7 +94,7 @@ pictures: $(VENV)/ready
 	$(BIN)/fluidb explain $(PICTURES)/r50-zc706 --batch 1 --plot docs/images/explain.svg --force
 	$(BIN)/fluidb pareto resnet50 pynq-z1 --plot docs/images/pareto.png --force
 	$(BIN)/fluidb serve-sim $(PICTURES)/r50-zc706 --trace $(PICTURES)/t.csv --slo 200ms --plot docs/images/serve-sim.svg --force
-	$(BIN)/fluidb capacity $(PICTURES)/r50-zc706 --slo 200ms --require 'violation_rate <= 10 %' --requests 2000 \
+	$(BIN)/fluidb capacity $(PICTURES)/r50-zc706 --slo 200ms --require 'violation_rate <= 10 %' --count 2000 \
 	  --plot docs/images/capacity.svg --force
 	$(BIN)/python website/samples.py $(PICTURES)/samples.npz 4
 	$(BIN)/fluidb thresholds $(PICTURES)/r50-zc706 --trace $(PICTURES)/t.csv --slo 200ms \
@@ -103,8 +102,8 @@ pictures: $(VENV)/ready
 	$(BIN)/fluidb latency ee_resnet34 rtx-2080-ti-ee-resnet34 -o $(PICTURES)/cnn --plot docs/images/decisions.svg --force
 	$(BIN)/fluidb dse ofa_mobilenet_v3 sushi-zcu104 --persistent search -o $(PICTURES)/mbv3
 	$(BIN)/fluidb explain $(PICTURES)/mbv3 --plot docs/images/subgraphs.svg --force
-	$(BIN)/fluidb compare website/gallery.toml -o $(PICTURES)/compared --plot docs/images/compare.svg --force
-	$(BIN)/fluidb models exits alexnet_cifar10 --edgesp -o $(PICTURES)/net.toml
+	$(BIN)/fluidb compare website/compare.toml -o $(PICTURES)/compared --plot docs/images/compare.svg --force
+	$(BIN)/fluidb models exits alexnet_cifar10 --at edgesp -o $(PICTURES)/net.toml
 	$(BIN)/fluidb dse $(PICTURES)/net.toml edgesp-a --devices 6 -o $(PICTURES)/six
 	$(BIN)/fluidb explain $(PICTURES)/six --plot docs/images/partition.svg --force
 	$(CHROMIUM) --headless --no-sandbox --hide-scrollbars --window-size=850,1100 \

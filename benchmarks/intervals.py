@@ -182,7 +182,8 @@ def _covered(run: dict[str, Any], at: int, kind: str, name: str) -> str:
 
 
 def _too_short(run: dict[str, Any], at: int, load: float, name: str) -> str:
-    return f"{max(1 - point['runs'][at]['one'][name]['printed'] for point in run['points'] if point['load'] == load):.0%}"
+    printed = [point["runs"][at]["one"][name]["printed"] for point in run["points"] if point["load"] == load]
+    return f"{1 - min(printed):.0%}"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Made-up samples for the gallery: later exits are surer and more often right.  Arguments: FILE EXITS."""
+"""Made-up samples for a picture: later exits are surer and more often right.  Arguments: FILE EXITS."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def command(
     It has the time between every two exits, for every batch size. latency.json goes
     into the design's folder, replacing an earlier one. Given a network and a device
     instead, for which nothing is searched, it goes into a folder of its own
-    (`fluidb docs add-a-device`), beside decisions.json: where it pays to split a
+    (`fluidb docs your-own`), beside decisions.json: where it pays to split a
     batch after some of its samples have terminated, and the batch sizes that fill
     the device. --plot draws both.
     """

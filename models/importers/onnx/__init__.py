@@ -1,4 +1,4 @@
-"""Imports ONNX models (``docs/import-onnx.md``)."""
+"""Imports ONNX models (``docs/import.md``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says what each ONNX operator means for the NPU; docs/import-onnx.md explains the choices."""
+"""Says what each ONNX operator means for the NPU; docs/import.md explains the choices."""
 
 from __future__ import annotations
 
