@@ -102,19 +102,11 @@ def ratio_text(table: Table, row: Row) -> str:
     return f"{form.format(middle)}{span} x {row.against}"
 
 
-def range_text(row: Row) -> str:
-    """The shortest and the longest time of a row, if there were several rounds."""
-    if len(row.seconds) == 1:
-        return ""
-    return f"{quantity(min(row.seconds), 's')} to {quantity(max(row.seconds), 's')}"
-
-
 def markdown(table: Table) -> str:
     """A table with its heading, its sentences, its remarks."""
     columns = {
         "": [row.name for row in table.rows],
         "time": [quantity(row.median_s, "s") for row in table.rows],
-        "min to max": [range_text(row) for row in table.rows],
         f"{table.unit}/s": [quantity(row.rate, "") if row.work else "" for row in table.rows],
         "ratio of times": [ratio_text(table, row) for row in table.rows],
         "peak memory": [f"{max(row.peak_mb):,.0f} MB" if row.peak_mb else "" for row in table.rows],

@@ -440,7 +440,7 @@ def test_no_bytes_break_an_importer(tmp_path_factory, name, raw, headed, skip_ba
 
 
 def test_every_format_has_a_start_a_page_and_a_line_of_help(fluidb: Run):
-    page = (ROOT / "docs" / "import-traces.md").read_text()
+    page = (ROOT / "docs" / "traffic.md").read_text().partition("## Import a trace")[2]
     assert list(STARTS) == list(IMPORTERS)
     assert re.findall(r"^\| `([a-z0-9-]+)` \|", page, flags=re.MULTILINE) == list(IMPORTERS)
     words = fluidb("trace", "import", "--help").stdout.replace(",", " ").split()
