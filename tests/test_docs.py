@@ -20,6 +20,7 @@ from fluidb.dse.subgraphs.search import find_subgraphs, resize
 from fluidb.models.supernets import load_family
 from fluidb.platforms import Accelerator, load_platform
 from fluidb.platforms.measured import MeasuredDevice
+from fluidb.tables.choices import SubGraphCut
 from fluidb.tables.subgraphs import SubGraphOptions
 
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
@@ -139,7 +140,7 @@ def test_the_savings_of_the_page_come_out(tmp_path, monkeypatch):
             sizes["persistent_kib"] = float(chosen.pop("KiB"))
         if "array" in chosen:
             sizes |= dict(zip(("K_P", "C_P"), map(int, chosen.pop("array").split("x")), strict=True))
-        options = SubGraphOptions(columns=1, cuts=["uniform"], **chosen)
+        options = SubGraphOptions(columns=1, cuts=[SubGraphCut.UNIFORM], **chosen)
         found = find_subgraphs(load_family(supernet), resize(chip, **sizes) if sizes else chip, options)
         times = found.off_chip_bytes if "energy" in saved else found.time_s
         values = [100 * (1 - row[found.best] / row[0]) for row in times]

@@ -171,11 +171,14 @@ def test_the_page_s_claim_on_table_2(tmp_path):
     (tmp_path / "few.toml").write_text("[[cases]]".join([head, *cases[:4]]))
     found, _ = compare(load_scenario(str(tmp_path / "few.toml")))
     for point in found.points:
+        assert point.slo_s is not None
         fluid, slack = (item.metrics for item in point.contenders)
 
         def beyond(metric, factor, fluid=fluid, slack=slack):
             mine, theirs = (np.array(list(of[metric].seeds.values())) for of in (slack, fluid))
-            return mean_interval(mine - factor * theirs).high
+            found = mean_interval(mine - factor * theirs)
+            assert found is not None
+            return found.high
 
         assert beyond("violation_rate", 0.5) <= 0
         assert beyond("mean_latency_s", 1.1) <= 0

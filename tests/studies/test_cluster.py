@@ -156,7 +156,7 @@ def test_other_sources_are_refused(tmp_path: Path, cluster: Cluster) -> None:
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     (line,) = lines(done)
-    versions = r"fluidb 0\.1\.0 \(sources [0-9a-f]{8}\) with numpy \S+"
+    versions = r"fluidb 0\.2\.0 \(sources [0-9a-f]{8}\) with numpy \S+"
     assert re.fullmatch(f"fluidb: worker tcp://\\S+: expected {versions}, found {versions}; install .*", line)
 
 
