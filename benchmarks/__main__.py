@@ -1,6 +1,6 @@
 """Run the benchmarks: ``make bench``.
 
-Writes every sample to ``results.json``, all tables into ``docs/performance.md``.
+Writes every sample to ``results.json``, and most tables into ``docs/performance.md``.
 ``--smoke`` runs everything once at small sizes, asserts that all agree, and
 writes nothing.
 """
@@ -30,6 +30,8 @@ from tables import machine_text, markdown, read_results, write_results
 
 ROOT = HERE.parent
 RESULTS = HERE / "results.json"
+FILE_ONLY = {"cold", *(f"scale-{axis.key}" for axis in scale.FULL)}
+"""Tables that the file has and the page leaves out."""
 
 
 def full(requests: int, peers_python: Path | None) -> Iterator[Table]:
@@ -68,8 +70,8 @@ def smoke() -> Iterator[Table]:
 def write_page(results: Path) -> None:
     """Put the tables of a run into the page."""
     machine, tables = read_results(results)
-    where = machine_text(machine)
-    write_part(ROOT / "docs" / "performance.md", "benchmarks", "\n".join([where, *map(markdown, tables)]))
+    where, shown = machine_text(machine), [table for table in tables if table.key not in FILE_ONLY]
+    write_part(ROOT / "docs" / "performance.md", "benchmarks", "\n".join([where, *map(markdown, shown)]))
 
 
 def main() -> None:

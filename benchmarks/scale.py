@@ -45,17 +45,12 @@ LABELS = {"whole": "time", "every design": "every design", "search": "the search
 
 
 def measure(axis: Axis, rounds: int) -> Table:
-    """The table of an axis, which shows its least and its largest size; and the exponents of growth over all sizes."""
+    """The table of an axis: times, peak memory, and the exponents of their growth."""
     points: dict[int, list[dict[str, Any]]] = {size: [] for size in axis.sizes}
     for turn in range(rounds):
         for size in axis.sizes if turn % 2 == 0 else reversed(axis.sizes):
             points[size].append(script("point", axis=axis.key, size=size))
-    ends = axis.sizes[0], axis.sizes[-1]
-    rows = [
-        row
-        for size, samples in points.items()
-        for row in _rows(axis.label.format(size), size, samples, shown=size in ends)
-    ]
+    rows = [row for size, samples in points.items() for row in _rows(axis.label.format(size), size, samples)]
     unit = "requests" if axis.key == "requests" else "evaluations"
     remarks = []
     if len(axis.sizes) > 1:
@@ -65,7 +60,7 @@ def measure(axis: Axis, rounds: int) -> Table:
     return Table(f"scale-{axis.key}", axis.title, axis.about, rows, unit, remarks)
 
 
-def _rows(where: str, size: int, samples: list[dict[str, Any]], *, shown: bool) -> list[Row]:
+def _rows(where: str, size: int, samples: list[dict[str, Any]]) -> list[Row]:
     """The rows of one size; C's own time is kept, and shows as a ratio."""
     peak_mb = [sample["peak_mb"] for sample in samples]
 
@@ -73,14 +68,14 @@ def _rows(where: str, size: int, samples: list[dict[str, Any]], *, shown: bool) 
         return [sample[name] for sample in samples]
 
     if "whole" in samples[0]:
-        return [Row(where, times("whole"), None, size, ours=True, peak_mb=peak_mb, shown=shown)]
+        return [Row(where, times("whole"), None, size, ours=True, peak_mb=peak_mb)]
     work = samples[0]["evaluations"]
     in_c = [Row(f"C, {where}", times("C"), None, work, shown=False)] if samples[0]["C"] is not None else []
     against = in_c[0].name if in_c else None
     return [
         *in_c,
-        Row(f"{where}, every design", times("every design"), against, work, ours=True, peak_mb=peak_mb, shown=shown),
-        Row(f"{where}, search", times("search"), against, work, ours=True, shown=shown),
+        Row(f"{where}, every design", times("every design"), against, work, ours=True, peak_mb=peak_mb),
+        Row(f"{where}, search", times("search"), against, work, ours=True),
     ]
 
 
