@@ -54,7 +54,7 @@ check: $(VENV)/ready
 	rm -rf build/typed && mkdir -p build/typed && ln -s "$(CURDIR)" build/typed/fluidb  # mypy sees no editable install
 	MYPYPATH=build/typed:benchmarks:$(shell find tests -type d ! -name __pycache__ | paste -sd: -) $(BIN)/python -m mypy
 
-# ours against C, NumPy, Python, SimPy: ten minutes; README and docs/performance.md get the tables.  SMOKE=1: everything
+# ours against C, NumPy, Python, SimPy: ten minutes; docs/performance.md gets the tables.  SMOKE=1: everything
 # once, small, nothing written; OUT=run.json: only that file; REQUESTS=N: the longest trace; PEERS=1: other tools too
 bench: $(VENV)/ready $(if $(PEERS),$(PEERS_VENV)/ready)
 	$(BIN)/python benchmarks $(if $(SMOKE),--smoke) $(if $(OUT),--out '$(OUT)') $(if $(REQUESTS),--requests $(REQUESTS)) $(if \
@@ -82,10 +82,9 @@ reproduce: $(VENV)/ready
 real-device: $(VENV)/ready
 	$(BIN)/fluidb validate digits --loads 0.3,0.6,0.85 -o results/real-device --force || test $$? = 1
 
-# the site, in build/site, from docs/, README, CONTRIBUTING and results/; a link that leads nowhere fails
+# the site, in build/site, from docs/, README, CONTRIBUTING, results/ and the help of commands; a link that leads nowhere fails
 docs: $(VENV)/ready
 	$(BIN)/python -m pip install --quiet --group docs
-	$(BIN)/python website/commands.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file website/mkdocs.yml
 
 # the pictures of docs/, that of a report's page with Chromium
@@ -106,7 +105,7 @@ pictures: $(VENV)/ready
 	$(BIN)/fluidb latency ee_resnet34 rtx-2080-ti-ee-resnet34 -o $(PICTURES)/cnn --plot docs/images/decisions.svg --force
 	$(BIN)/fluidb dse ofa_mobilenet_v3 sushi-zcu104 --persistent search -o $(PICTURES)/mbv3
 	$(BIN)/fluidb explain $(PICTURES)/mbv3 --plot docs/images/subgraphs.svg --force
-	$(BIN)/fluidb compare website/gallery.toml -o $(PICTURES)/compared --plot docs/images/compare.svg --force
+	$(BIN)/fluidb compare website/compare.toml -o $(PICTURES)/compared --plot docs/images/compare.svg --force
 	$(BIN)/fluidb models exits alexnet_cifar10 --at edgesp -o $(PICTURES)/net.toml
 	$(BIN)/fluidb dse $(PICTURES)/net.toml edgesp-a --devices 6 -o $(PICTURES)/six
 	$(BIN)/fluidb explain $(PICTURES)/six --plot docs/images/partition.svg --force

@@ -9,7 +9,7 @@ what runs, :mod:`fluidb.platforms` on what.
 from importlib import import_module
 from types import ModuleType
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _PACKAGES = (
     "dse",

@@ -1,8 +1,8 @@
 """Run the benchmarks: ``make bench``.
 
-Writes every sample to ``results.json``, all tables into ``docs/performance.md``
-and a few lines of them into the README.  ``--smoke`` runs everything once at
-small sizes, asserts that all agree, and writes nothing.
+Writes every sample to ``results.json``, and most tables into ``docs/performance.md``.
+``--smoke`` runs everything once at small sizes, asserts that all agree, and
+writes nothing.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ import subnets
 from pages import write_part
 from rounds import HERE, BenchmarkTable
 
-from tables import highlights, machine_text, markdown, read_results, write_results
+from tables import machine_text, markdown, read_results, write_results
 
 ROOT = HERE.parent
 RESULTS = HERE / "results.json"
+FILE_ONLY = {"cold", *(f"scale-{axis.key}" for axis in scale.FULL)}
+"""Tables that the file has and the page leaves out."""
 
 
 def full(requests: int, peers_python: Path | None) -> Iterator[BenchmarkTable]:
@@ -65,12 +67,11 @@ def smoke() -> Iterator[BenchmarkTable]:
     yield peers.measure(None)
 
 
-def write_pages(results: Path) -> None:
-    """Put the tables of a run into the pages."""
+def write_page(results: Path) -> None:
+    """Put the tables of a run into the page."""
     machine, tables = read_results(results)
-    where = machine_text(machine)
-    write_part(ROOT / "docs" / "performance.md", "benchmarks", "\n".join([where, *map(markdown, tables)]))
-    write_part(ROOT / "README.md", "benchmarks", highlights(tables) + "\n" + where)
+    where, shown = machine_text(machine), [table for table in tables if table.key not in FILE_ONLY]
+    write_part(ROOT / "docs" / "performance.md", "benchmarks", "\n".join([where, *map(markdown, shown)]))
 
 
 def main() -> None:
@@ -80,10 +81,10 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=scale.REQUESTS.sizes[-1], help="most requests of a trace")
     parser.add_argument("--peers", type=Path, metavar="PYTHON", help="interpreter that has SCALE-Sim and ZigZag")
     parser.add_argument("--out", type=Path, metavar="JSON", help="write this file only")
-    parser.add_argument("--render", action="store_true", help="measure nothing; write the pages from results.json")
+    parser.add_argument("--render", action="store_true", help="measure nothing; write the page from results.json")
     options = parser.parse_args()
     if options.render:
-        write_pages(RESULTS)
+        write_page(RESULTS)
         return
     tables = []
     begin = time.perf_counter()
@@ -95,7 +96,7 @@ def main() -> None:
         return
     write_results(options.out or RESULTS, tables, " ".join(["python", "benchmarks", *sys.argv[1:]]))
     if options.out is None:
-        write_pages(RESULTS)
+        write_page(RESULTS)
 
 
 if __name__ == "__main__":

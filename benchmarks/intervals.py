@@ -45,14 +45,16 @@ BOARD, POLICY = "zc706", "fluid"
 LOADS = (0.3, 0.5, 0.7, 0.8, 0.9, 0.95)
 """Arrival rates, as shares of the saturation rate."""
 NAMES = ("violation_rate", "mean", "p50", "p90", "p99")
+SHORT = ("mean", "p99")
+"""Figures of which the page tells how many runs are too short."""
 FEW = 10
 """Least number of intervals for a share; of fewer, only the number is printed."""
 TOGETHER = 5
 """Seeds in a group."""
 KINDS = {
-    "one": "One run, as `serve-sim` prints it",
-    "joined": f"{TOGETHER} runs as one, as `capacity` takes them",
-    "means": f"Mean over {TOGETHER} runs, as `compare` takes it",
+    "one": "one run (`serve-sim`)",
+    "joined": f"{TOGETHER} runs as one (`capacity`)",
+    "means": f"mean over {TOGETHER} runs (`compare`)",
 }
 """Data from which an interval is computed."""
 
@@ -147,43 +149,41 @@ def groups(seeds: int) -> Iterator[NDArray[np.int64]]:
 
 
 def tables(run: dict[str, Any]) -> str:
-    """Tables of a run for the page."""
-    text = [f"Measured with {run['seeds']} seeds by `{run['command']}`, {run['version']}.\n"]
-    points, seeds = run["points"], run["seeds"]
-    for kind, about in KINDS.items():
-        for at, length in enumerate(run["lengths"]):
-            if kind in points[0]["runs"][at]:
-                rows = [[_judged(point, point["runs"][at][kind], name, seeds) for name in NAMES] for point in points]
-                text.append(f"\n**{about}: {length:,} requests each**\n\n{_rows(points, rows)}")
-    truths = [[_truth(point, name) for name in NAMES] for point in points]
-    text.append(f"\n**The truth, with its standard error**\n\n{_rows(points, truths)}")
-    return "".join(text)
+    """What the page shows of a run; ``intervals.json`` has every point."""
+    names = [FIGURES[name].heading for name in NAMES]
+    held = [
+        [about, f"{length:,}", *(_covered(run, at, kind, name) for name in NAMES)]
+        for kind, about in KINDS.items()
+        for at, length in enumerate(run["lengths"])
+        if kind in run["points"][0]["runs"][at]
+    ]
+    short = [
+        [f"{load:.2f}", *(_too_short(run, at, load, name) for at in range(len(run["lengths"])) for name in SHORT)]
+        for load in LOADS
+    ]
+    lengths = [f"{FIGURES[name].heading}, {length:,}" for length in run["lengths"] for name in SHORT]
+    return (
+        f"Measured with {run['seeds']} seeds by `{run['command']}`, {run['version']}.\n\n"
+        f"**Share of intervals that contain the truth: median (least) over networks and loads**\n\n"
+        f"{_rows(['interval of', 'requests each', *names], held)}"
+        f"\n**Share of single runs that are too short for an interval, of the network with more of them**\n\n"
+        f"{_rows(['load', *lengths], short)}"
+    )
 
 
-def _rows(points: list[dict[str, Any]], cells: list[list[str]]) -> str:
-    header = ["network", "load", *(FIGURES[name].heading for name in NAMES)]
-    rows = [[point["network"], f"{point['load']:.2f}", *row] for point, row in zip(points, cells, strict=True)]
+def _rows(header: list[str], rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in [header, ["---"] * len(header), *rows])
 
 
-def _judged(point: dict[str, Any], kind: dict[str, Any], name: str, seeds: int) -> str:
-    """Coverage, half-width, and the share of runs that were too short, if any."""
-    found = kind[name]
-    if not found["printed"]:
-        return "too short"
-    printed = round(found["printed"] * seeds)
-    if printed < FEW:
-        return f"too short in {seeds - printed} runs; {round(found['covered'] * printed)} of {printed}"
-    refused = f", {1 - found['printed']:.0%} too short" if printed < seeds else ""
-    share = FIGURES[name].unit == "share"
-    width = f"{100 * found['half_width']:.2f} points" if share else f"{found['half_width'] / point['truth'][name]:.1%}"
-    return f"{found['covered']:.1%} (±{width}{refused})"
+def _covered(run: dict[str, Any], at: int, kind: str, name: str) -> str:
+    found = [point["runs"][at][kind][name] for point in run["points"]]
+    shares = [item["covered"] for item in found if item["printed"] * run["seeds"] >= FEW]
+    return f"{np.median(shares):.1%} ({min(shares):.1%})"
 
 
-def _truth(point: dict[str, Any], name: str) -> str:
-    unit = "%" if FIGURES[name].unit == "share" else "ms"
-    scale = {"%": 100, "ms": 1e3}[unit]
-    return f"{scale * point['truth'][name]:.3f} ±{scale * point['standard_error'][name]:.3f} {unit}"
+def _too_short(run: dict[str, Any], at: int, load: float, name: str) -> str:
+    printed = [point["runs"][at]["one"][name]["printed"] for point in run["points"] if point["load"] == load]
+    return f"{1 - min(printed):.0%}"
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Measure a network's stages on this machine: the table of a device (docs/add-a-device.md).
+"""Measure a network's stages on this machine: the table of a device (docs/your-own.md).
 
 Computes the matrix products of every stage with NumPy, in float32 and on one thread, and prints the least processor
 time of several repetitions as CSV, so that other programs on the machine matter little.  ``platforms/numpy-x86.csv``

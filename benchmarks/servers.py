@@ -193,7 +193,7 @@ class Server:
                     batch += yield from self.stages(self.take(count), 1, reached)
 
     def fluid_slack(self) -> Generator[Any, Any, None]:
-        """Algorithm 1 with smaller launches where they save requests, and late ones last (docs/fluid-slack.md)."""
+        """Algorithm 1 with smaller launches where they save requests, and late ones last (docs/policies.md)."""
         latency, b_max = self.work.latency, self.work.b_max
         turn_s = 0.0
         while self.left:

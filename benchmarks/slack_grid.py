@@ -1,10 +1,10 @@
 """fluid-slack against FluidB on every network and board that ships: ``python benchmarks/slack_grid.py poisson``.
 
-Seven loads, as shares of the saturation rate, times eight SLOs, as multiples of
-the time of one sample alone.  Both policies get the same arrivals and exits
-under the same seed.  ``poisson`` and ``gamma`` (CV 3) draw arrivals; ``azure``
-takes the CSV file named by ``--trace``, sped up or slowed down.  Each writes ``benchmarks/slack-grid/TRAFFIC.csv``;
-``render`` draws the picture from these files and writes the tables of docs/fluid-slack.md.
+Seven loads, as shares of the rate that no policy sustains, times eight SLOs, as
+multiples of the time of one sample alone.  Both policies get the same arrivals and
+exits under the same seed.  ``poisson`` and ``gamma`` (CV 3) draw arrivals; ``azure`` takes the
+CSV file named by ``--trace``, faster or slower.  Each writes ``benchmarks/slack-grid/TRAFFIC.csv``;
+``render`` draws the picture from these files and writes the tables of docs/policies.md.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from rounds import HERE
 LOADS = (0.3, 0.45, 0.6, 0.7, 0.8, 0.9, 0.95)
 SLOS = (1.05, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
 SEEDS, REQUESTS = (301, 302, 303), 5_000
-FOLDER, PAGE = HERE / "slack-grid", HERE.parent / "docs" / "fluid-slack.md"
+FOLDER, PAGE = HERE / "slack-grid", HERE.parent / "docs" / "policies.md"
 PICTURE = HERE.parent / "docs" / "images" / "fluid-slack-grid.svg"
 TRAFFIC = {"poisson": "Poisson", "gamma": "gamma, CV 3", "azure": "Azure code trace"}
 POINT = 0.01

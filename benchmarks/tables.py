@@ -79,31 +79,6 @@ def machine_text(found: dict[str, Any]) -> str:
     return f"Written by `make bench` on {found['cores']} cores of {found['cpu']}, {found['system']}; {tools}.\n"
 
 
-HIGHLIGHTS = {
-    ("search", "fluidb, 2 threads"): "every design of ResNet-50 on ZC706, on 2 threads",
-    ("search", "fluidb, the whole search"): "the search of the best of them",
-    ("commands", "fluidb --help"): "`fluidb --help`",
-    ("commands", "fluidb dse resnet50 zc706"): "`fluidb dse resnet50 zc706`",
-    ("commands", "the same, nothing compiled yet"): "the same, nothing compiled yet",
-    ("commands", "fluidb serve-sim, 20,000 requests"): "`fluidb serve-sim`, 20,000 requests",
-    ("simulator", "fluid"): "the policy `fluid` simulated, 1,000,000 requests",
-    ("simulator", "fluid, 10,000 requests, SimPy"): "the same in SimPy, 10,000 of them",
-}
-"""Rows of the README, and their names there."""
-
-
-def highlights(tables: list[BenchmarkTable]) -> str:
-    """Table of the README: a few rows of all tables."""
-    lines = ["| what | time | a second | ratio of times |", "|---|---:|---:|---:|"]
-    by_key = {table.key: table for table in tables}
-    for (key, name), label in HIGHLIGHTS.items():
-        table = by_key[key]
-        row = table.row(name)
-        rate = f"{quantity(row.rate, '')} {table.unit}" if row.work else ""
-        lines.append(f"| {label} | {quantity(row.median_s, 's')} | {rate} | {ratio_text(table, row)} |")
-    return "\n".join([*lines, ""])
-
-
 def quantity(value: float, unit: str) -> str:
     """Write a value with three digits and a prefix: 0.00123 s is 1.23 ms."""
     prefixes = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")]
@@ -124,19 +99,11 @@ def ratio_text(table: BenchmarkTable, row: BenchmarkRow) -> str:
     return f"{form.format(middle)}{span} x {row.against}"
 
 
-def range_text(row: BenchmarkRow) -> str:
-    """Shortest and longest time of a row, if there were several rounds."""
-    if len(row.seconds) == 1:
-        return ""
-    return f"{quantity(min(row.seconds), 's')} to {quantity(max(row.seconds), 's')}"
-
-
 def markdown(table: BenchmarkTable) -> str:
-    """Write a table with its heading, description and remarks."""
+    """A table with its heading, its sentences, its remarks."""
     columns = {
         "": [row.name for row in table.rows],
         "time": [quantity(row.median_s, "s") for row in table.rows],
-        "min to max": [range_text(row) for row in table.rows],
         f"{table.unit}/s": [quantity(row.rate, "") if row.work else "" for row in table.rows],
         "ratio of times": [ratio_text(table, row) for row in table.rows],
         "peak memory": [f"{max(row.peak_mb):,.0f} MB" if row.peak_mb else "" for row in table.rows],

@@ -159,7 +159,7 @@ class _Service:
         arrived, wake_s = int(self.now.arrived[0]), float(self.lane.wake_s[0])
         if wake_s == math.inf and arrived == len(self.case.traffic):
             spec = self.case.scheduler.spec
-            raise InputError(f"policy {spec}: {FAULTS[NO_PROGRESS]}; see `fluidb docs add-a-policy`")
+            raise InputError(f"policy {spec}: {FAULTS[NO_PROGRESS]}; see `fluidb docs extend`")
         self.clock.wait(wake_s, arrived)
         next_s = float(self.clock.arrival_s[arrived]) if self.clock.arrived() > arrived else math.inf
         self.awaited_s = min(wake_s, next_s)

@@ -1,4 +1,4 @@
-"""The schema of a network file, which a person writes (``docs/add-a-network.md``)."""
+"""The schema of a network file, which a person writes (``docs/your-own.md``)."""
 
 from __future__ import annotations
 

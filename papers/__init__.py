@@ -1,4 +1,4 @@
-"""One folder a paper: its experiments, its printed figures, its statements beside ours (docs/add-a-paper.md)."""
+"""One folder a paper: its experiments, its printed figures, its statements beside ours (docs/extend.md)."""
 
 from collections.abc import Sequence
 from importlib import import_module

@@ -21,7 +21,7 @@ LUT_KEYS = ("luts", "luts_fixed", "luts_per_adder")
 
 
 class Board(Platform):
-    """A board, as its TOML file describes it (``docs/add-a-board.md``).
+    """A board, as its TOML file describes it (``docs/your-own.md``).
 
     Attributes
     ----------
@@ -122,6 +122,6 @@ class Board(Platform):
         if missing:
             raise InputError(
                 f"{self.name}: {wanted_by} needs {', '.join(missing)}, which the board's file does not state; "
-                f"add them (`fluidb docs add-a-board`)"
+                f"add them (`fluidb docs your-own`)"
             )
         return list(values.values())

@@ -1,6 +1,6 @@
 """A lower bound on violations that holds for every scheduler, even for one that knows the future.
 
-``docs/fluid-slack.md`` (Clairvoyant bound) has the proof.
+``docs/policies.md`` (Clairvoyant bound) has the proof.
 """
 
 from __future__ import annotations

@@ -235,10 +235,10 @@ def stepper(
             status = loop(policy, work, device, rules, state, record, until_s, events)
         except (Exception, SystemExit) as error:  # what a user's policy raises is the user's to mend
             raise InputError(
-                f"policy {scheduler.spec}: raised {type(error).__name__}: {error}; see `fluidb docs add-a-policy`"
+                f"policy {scheduler.spec}: raised {type(error).__name__}: {error}; see `fluidb docs extend`"
             ) from error
         if status != OK:
-            raise InputError(f"policy {scheduler.spec}: {FAULTS[status]}; see `fluidb docs add-a-policy`")
+            raise InputError(f"policy {scheduler.spec}: {FAULTS[status]}; see `fluidb docs extend`")
 
     return advance
 

@@ -274,7 +274,7 @@ def find_capacity(
     threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Capacity:
-    """Highest Poisson rate at which a policy keeps requirements (``docs/capacity.md``).
+    """Highest Poisson rate at which a policy keeps requirements (``docs/compare.md``).
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Search and simulation in turn, until the design fits the traffic that it sees (``docs/codesign.md``)."""
+"""Search and simulation in turn, until the design fits the traffic that it sees (``docs/npu.md``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A function over many tasks: on threads of this process, or on a Dask cluster (``docs/cluster.md``).
+"""A function over many tasks: on threads of this process, or on a Dask cluster (``docs/compare.md``).
 
 The only module that knows Dask.  Tasks read no files and write none: all they need
 is sent along, and the caller keeps what comes back.

@@ -1,20 +1,17 @@
-"""Writer of docs/commands.md, the help of every command."""
+"""Page of the site with the help of every command."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import typer
 from fluidb.cli.app import COMMANDS, app
 
-PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD = """# Every command
 
 The help of each command, as `fluidb COMMAND --help` prints it; the [glossary](glossary.md) explains the
-words. `make docs` writes this page again.
+words.
 """
 
 
@@ -35,8 +32,3 @@ def _help(name: str, command: Any) -> Iterator[str]:
     yield f"## {name}\n\n```text\n{command.get_help(context).rstrip()}\n```\n"
     for below, its in getattr(command, "commands", {}).items():
         yield from _help(f"{name} {below}", its)
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
-    sys.stdout.write(f"wrote {PAGE}\n")

@@ -1,4 +1,4 @@
-"""Pages of the site from outside docs/: the README as its first page, CONTRIBUTING, and the results."""
+"""What the site shows from outside docs/: the README as its first page, CONTRIBUTING, results, the help of commands."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from commands import page as commands_page
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[1]
@@ -21,6 +22,7 @@ def on_files(files: Any, config: Any) -> Any:
     """Add the files that are not in docs/."""
     for source, place in PLACES.items():
         files.append(File.generated(config, place, abs_src_path=str(ROOT / source)))
+    files.append(File.generated(config, "commands.md", content=commands_page()))
     return files
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...models import Network
     from ...models.supernets import Family, Listing, SubNetSize
 
-FORMATS = "auto (by how FILE ends), onnx or scalesim (`fluidb docs import-networks`, `fluidb docs import-onnx`)."
+FORMATS = "auto (by how FILE ends), onnx or scalesim (`fluidb docs import`)."
 AT = "Candidates, as H13 or as layers, all if not given; or edgesp: exits at 1/2 and 3/4 of the work."
 HEAD = "Head of these exits: msdnet, pool-linear, token-linear, linear or none; else what fits."
 EXITS = "Exits to add: how many, at block boundaries near equal shares of MACs; or layers."

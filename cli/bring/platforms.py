@@ -72,7 +72,7 @@ def import_(
 ) -> None:
     """Make a board's or a device's file from another one.
 
-    FILE is a board that fpgaConvNet reads, or the measured times of a device (`fluidb docs add-a-device`).
+    FILE is a board that fpgaConvNet reads, or the measured times of a device (`fluidb docs your-own`).
     """
     from ...formats import InputError, check_free, parse_bandwidth, parse_clock, write_file
     from ...platforms.writer import platform_text

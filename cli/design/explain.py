@@ -25,7 +25,7 @@ def command(
     Of every layer and batch size: MACs, padding, waiting for memory; the chosen
     k and B_R and the next best; the loss under one fixed configuration; the
     designs that came next. --plot draws roofline, causes and utilisation.
-    `fluidb docs explain` reads an example. Of SubGraphs: the layers of a SubNet with
+    `fluidb docs npu` reads an example. Of SubGraphs: the layers of a SubNet with
     and without what is resident (`fluidb docs sushi`).
 
     Of a partition over a cluster: the rows of each block by device, rows that are

@@ -25,7 +25,7 @@ def command(
     """Show a design's FBCB, or write files for the hardware.
 
     The FBCB holds stacking k and samples down the rows B_R, by layer and batch.
-    With --format, write files for hardware instead (`fluidb docs hardware`): mem, the
+    With --format, write files for hardware instead (`fluidb docs npu`): mem, the
     entries for $readmemh; c-header, the latency table in cycles; systemverilog, a
     folder with the Fluid Batching Engine and its testbench.
     """

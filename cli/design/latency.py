@@ -29,7 +29,7 @@ def command(
     It has the time between every two exits, for every batch size. latency.json goes
     into the design's folder and replaces an earlier one. With a network and a
     device, for which nothing is searched, it goes into a folder of its own
-    (`fluidb docs add-a-device`), beside decisions.json: the batches that should be
+    (`fluidb docs your-own`), beside decisions.json: the batches that should be
     split after some of their samples have terminated, and the batch sizes that fill
     the device. --plot draws both.
     """

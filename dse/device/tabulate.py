@@ -34,7 +34,7 @@ def tabulate_device(network: Network, device: Device) -> LatencyTable:
         if (device.network, device.stage_count) != (network.name, count):
             raise InputError(
                 f"{device.name}: expected the network whose times it has, {device.network} with {device.stage_count} "
-                f"stages, found {network.name} with {count}; measure this one (`fluidb docs add-a-device`)"
+                f"stages, found {network.name} with {count}; measure this one (`fluidb docs your-own`)"
             )
         stage_s, widths = np.array(device.times_s), device.widest_first
     else:

@@ -1,6 +1,6 @@
 """Files of a design that an RTL project and its firmware include: memory contents, a C header, SystemVerilog.
 
-``docs/hardware.md`` describes them.  ``rtl/`` holds templates, and the modules that
+``docs/npu.md`` describes them.  ``rtl/`` holds templates, and the modules that
 are the same for every design.
 """
 

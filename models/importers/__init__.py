@@ -39,7 +39,7 @@ IMPORTERS: dict[str, NetworkImporter] = {
     "onnx": NetworkImporter(".onnx", _onnx),
     "scalesim": NetworkImporter(".csv", scalesim.read),
 }
-"""Every format, by the name that a user gives (``docs/import-networks.md``)."""
+"""Every format, by the name that a user gives (``docs/import.md``)."""
 
 
 def detect_format(path: Path) -> str:

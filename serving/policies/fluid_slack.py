@@ -85,7 +85,7 @@ def decide(view, data):
     patience, which shrinks once more than B_max are late, no request backfills, and the
     next launch takes the B_max oldest.
 
-    Source: our own (``docs/fluid-slack.md``, with the proofs).  Work-conserving.
+    Source: our own (``docs/policies.md``, with the proofs).  Work-conserving.
 
     ``patience``
         Longest time between turns, as a multiple of the SLO of the oldest; ``inf`` for none.

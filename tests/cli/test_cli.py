@@ -762,9 +762,9 @@ def test_killed_in_mid_write_of_a_latency_table(fluidb: Run, tmp_path: Path) -> 
 
 
 def test_version(installed: Run) -> None:
-    assert installed("--version").stdout == "fluidb 0.1.0\n"
+    assert installed("--version").stdout == "fluidb 0.2.0\n"
     done = subprocess.run([sys.executable, "-m", "fluidb", "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == "fluidb 0.1.0\n"
+    assert done.stdout == "fluidb 0.2.0\n"
 
 
 GROUPS = ["", "trace", "models", "platforms"]

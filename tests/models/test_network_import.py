@@ -70,7 +70,7 @@ def test_the_macs_of_a_plain_table_by_hand():
 
 
 def test_resnet50_s_table_differs_from_ours_by_padding_and_by_where_the_stride_sits():
-    """Layer by layer (docs/import-networks.md): same products but for their rows, and those explained exactly."""
+    """Layer by layer (docs/import.md): same products but for their rows, and those explained exactly."""
     ours, table = load_network("resnet50").backbone(), import_scalesim(TABLES / "resnet50.csv")
     cells = [line.split(",") for line in (TABLES / "resnet50.csv").read_text().splitlines()[2:]]
     by_reason = {"padding": 0, "partial window": 0, "stride moved": 0, "none": 0}

@@ -1,6 +1,6 @@
 """A slow, obvious simulator of `fluid-slack`, for comparison with the fast compiled one.
 
-It is written from the rules of docs/fluid-slack.md alone; it shares no code with the package. Requests are numbers,
+It is written from the rules of docs/policies.md alone; it shares no code with the package. Requests are numbers,
 queues and batches are plain lists of them, and nothing is kept that can be worked out anew.
 """
 
@@ -51,7 +51,7 @@ def fluid_slack(
     *,
     planned: bool = True,
 ) -> Outcome:
-    """Serve by the rules of docs/fluid-slack.md; arguments as of `naive_serving.fluid`.
+    """Serve by the rules of docs/policies.md; arguments as of `naive_serving.fluid`.
 
     The patience is in SLOs of the oldest waiting request; a ``planned`` launch may be smaller than FluidB's.
     """

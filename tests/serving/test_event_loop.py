@@ -132,7 +132,7 @@ def _elsewhere(view, data):
 @pytest.mark.parametrize("policy", [_greedy, _restless, _lost, _asleep, _backwards, _never, _elsewhere])
 def test_a_policy_that_breaks_the_contract_is_told_so(policy):
     table, exits = table_of([[1.0] * 2] * 2), np.array([2, 2])
-    with pytest.raises(InputError, match="policy mine: .*`fluidb docs add-a-policy`"):
+    with pytest.raises(InputError, match="policy mine: .*`fluidb docs extend`"):
         simulate(table, traffic_of(trace_of([0.0, 0.0]), exits, 1), scheduler_of(policy))
 
 
@@ -193,7 +193,7 @@ def _leaves(view, data):
 )
 def test_no_answer_of_a_policy_gives_wrong_figures(policy, found):
     traffic = traffic_of(trace_of([0.0, 0.0]), np.array([1, 1]), 1.0)
-    with pytest.raises(InputError, match=f"policy mine: .*{found}.*`fluidb docs add-a-policy`"):
+    with pytest.raises(InputError, match=f"policy mine: .*{found}.*`fluidb docs extend`"):
         simulate(table_of([[1.0, 1.0]]), traffic, scheduler_of(policy))
 
 
@@ -207,5 +207,5 @@ def test_a_policy_that_raises_is_told_so():
         return 0
 
     trace = trace_of([0.0])
-    with pytest.raises(InputError, match="policy mine: raised TypeError: .*`fluidb docs add-a-policy`"):
+    with pytest.raises(InputError, match="policy mine: raised TypeError: .*`fluidb docs extend`"):
         simulate(table_of([[1.0]]), traffic_of(trace, np.array([1]), 1.0), scheduler_of(broken))

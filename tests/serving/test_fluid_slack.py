@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
 from pathlib import Path
 
 import naive_slack
 import numpy as np
 import pytest
 import slack_grid
-from builders import COMPILED, FLUIDB, table_of, trace_of, traffic_of, workloads
+from builders import COMPILED, table_of, trace_of, traffic_of, workloads
 from fluidb.dse import SearchOptions, search, tabulate_design, tabulate_latency
-from fluidb.formats import InputError, write_file
+from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from fluidb.serving import find_policy, simulate
+from fluidb.serving.statistics import mean_interval
 from fluidb.studies import load_scenario
-from fluidb.studies.comparison import Comparison, compare
+from fluidb.studies.comparison import compare
 from fluidb.studies.scenario import SCENARIOS
 from fluidb.traffic import poisson, prepare
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-PAGE = (Path(__file__).parents[2] / "docs" / "fluid-slack.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
 
 
 def longest_s(ahead: int, slo_s: float, patience: float, whole_s: float, b_max: int) -> float:
@@ -164,34 +163,33 @@ def test_where_a_full_batch_alone_sustains_the_rate_it_is_no_worse_than_fluidb()
         assert 0 < slack.violated.sum() < fluid.violated.sum()
 
 
-def claims(found: Comparison, folder: Path) -> list[str]:
-    """What the page's script prints of a comparison."""
-    (script,) = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
-    (folder / "slack").mkdir()
-    write_file(folder / "slack" / "compare.json", found.text(), replace=True)
-    (folder / "claims.py").write_text(script)
-    python = Path(FLUIDB).with_name("python")
-    done = subprocess.run([python, "claims.py"], cwd=folder, capture_output=True, text=True, check=True)
-    return done.stdout.splitlines()
-
-
 @pytest.mark.skipif(not COMPILED, reason="searches boards of the paper: minutes as plain Python")
 def test_the_page_s_claim_on_table_2(tmp_path):
-    """The first four cases of the shipped scenario, as they ship: the page has their rows, and all hold."""
+    """The first four cases of the shipped scenario: the page has their rows, and the claim holds beyond noise."""
     text = (SCENARIOS.folder / "fluid-slack.toml").read_text()
     head, *cases = text.split("[[cases]]")
     (tmp_path / "few.toml").write_text("[[cases]]".join([head, *cases[:4]]))
     found, _ = compare(load_scenario(str(tmp_path / "few.toml")))
-    rows = claims(found, tmp_path)
-    assert len(rows) == 1 + 4
-    assert all(row in PAGE.splitlines() for row in rows)
-    assert [row.split()[-1] for row in rows[1:]] == ["holds"] * 4
     for point in found.points:
+        assert point.slo_s is not None
         fluid, slack = (item.metrics for item in point.contenders)
-        assert slack["violation_rate"].mean <= 0.5 * fluid["violation_rate"].mean
-        assert slack["mean_latency_s"].mean <= 1.1 * fluid["mean_latency_s"].mean
-        assert slack["unavoidable_rate"].seeds == fluid["unavoidable_rate"].seeds
-        assert 0 < slack["unavoidable_rate"].mean < slack["violation_rate"].mean
+
+        def beyond(metric, factor, fluid=fluid, slack=slack):
+            mine, theirs = (np.array(list(of[metric].seeds.values())) for of in (slack, fluid))
+            found = mean_interval(mine - factor * theirs)
+            assert found is not None
+            return found.high
+
+        assert beyond("violation_rate", 0.5) <= 0
+        assert beyond("mean_latency_s", 1.1) <= 0
+        least = slack["unavoidable_rate"]
+        assert least.seeds == fluid["unavoidable_rate"].seeds
+        assert 0 < least.mean < slack["violation_rate"].mean
+        where = f"{point.case.removeprefix('Table II, ')}, {1e3 * point.slo_s:g} ms, {point.rate_per_s:g} /s"
+        rates = (fluid["violation_rate"], slack["violation_rate"], least)
+        longer = slack["mean_latency_s"].mean / fluid["mean_latency_s"].mean
+        row = [where, *(f"{100 * rate.mean:.2f}" for rate in rates), f"x{longer:.2f}"]
+        assert f"| {' | '.join(row)} |" in PAGE.splitlines()
 
 
 def test_the_page_has_the_table_of_the_grid_and_nobody_is_worse():
@@ -200,13 +198,6 @@ def test_the_page_has_the_table_of_the_grid_and_nobody_is_worse():
     for cells in grids.values():
         assert sum(cell.pairs for cell in cells) == 144 * 7 * 8
         assert sum(cell.worse for cell in cells) == 0
-
-
-def test_the_page_lists_every_point_and_all_hold():
-    blocks = re.findall(r"^```text\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
-    (rows,) = [block.splitlines()[1:] for block in blocks if "FluidB" in block]
-    assert len(rows) == len(load_scenario("fluid-slack").points)
-    assert [row for row in rows if not row.endswith(" holds")] == []
 
 
 @pytest.mark.parametrize("name", ["fluid-slack", "fluid-slack-parts"])

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from builders import Run, blocks, call_fluidb, lines
 
-OWN = ["adapt", "plan", "--trace", "t.csv", "--samples", "log.npz"]
+OWN = ["adapt", "plan101", "--trace", "t.csv", "--samples", "log101.npz"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the commands of the page ran; not to be changed."""
     made, printed = tmp_path_factory.mktemp("adapt"), []
-    for command in (line for block in blocks("docs/adapt.md", "sh") for line in block.splitlines()):
+    for command in blocks("docs/exits.md", "sh")[1].splitlines():
         done = call_fluidb(*shlex.split(command)[1:], cwd=made)
         assert (done.returncode, done.stderr) == (0, ""), command
         printed.append(done.stdout)
@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_page_shows_what_it_says(folder: Path) -> None:
     printed = (folder / "printed.txt").read_text().splitlines()
-    changed, hardware = (block.splitlines() for block in blocks("docs/adapt.md", "text"))
+    changed, hardware = (block.splitlines() for block in blocks("docs/exits.md", "text")[1:])
     assert set(changed + hardware) <= set(printed)
     start = printed.index(changed[0])
     assert printed[start : start + len(changed)] == changed, "all changes of the first command"
@@ -51,12 +51,12 @@ def test_the_record_names_units_and_every_change(folder: Path) -> None:
     ("options", "part"),
     [
         (["--slo", "1s", "--from", "1s"], "--from: expected the time from which other samples or times hold"),
-        (["--slo", "1s", "--then-times", "plan/inference_time.json"], "--from: expected the time from which other"),
+        (["--slo", "1s", "--then-times", "plan101/inference_time.json"], "--from: expected the time from which other"),
         (["--policy", "fluid"], "--policy: expected pame, whose exits are adapted, found fluid"),
         (["--policy", "pame:lanes=3,timeout=0"], "lanes: expected at most 2 on v100-tensorrt, found 3"),
         (["--policy", "pame:b_max=4,timeout=0"], "--policy: b_max: expected 16, the batch that the exits were chosen"),
-        (["--samples", "plan/samples.npz"], "expected answers at 12 exits, the candidates of resnet101 and its end"),
-        (["--slo", "1s", "--from", "1s", "--then-times", "plan/exits.json"], "exits.json"),
+        (["--samples", "plan101/samples.npz"], "expected answers at 12 exits, the candidates of resnet101 and its end"),
+        (["--slo", "1s", "--from", "1s", "--then-times", "plan101/exits.json"], "exits.json"),
         ([], "timeout=S is a share of the SLO, and there is not one for all requests; give one (slo), or a duration"),
     ],
 )

@@ -156,7 +156,7 @@ def test_other_sources_are_refused(tmp_path: Path, cluster: Cluster) -> None:
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     (line,) = lines(done)
-    versions = r"fluidb 0\.1\.0 \(sources [0-9a-f]{8}\) with numpy \S+"
+    versions = r"fluidb 0\.2\.0 \(sources [0-9a-f]{8}\) with numpy \S+"
     assert re.fullmatch(f"fluidb: worker tcp://\\S+: expected {versions}, found {versions}; install .*", line)
 
 
@@ -213,7 +213,7 @@ def test_of_several_faults_the_first_in_order_is_raised() -> None:
 
 def test_a_worker_that_came_later_with_other_sources_is_refused() -> None:
     other = {**made_with(), "sources_sha256": "0" * 64}
-    with pytest.raises(InputError, match=r"joined later: expected fluidb 0.1.0 \(sources 00000000\)"):
+    with pytest.raises(InputError, match=r"joined later: expected fluidb 0.2.0 \(sources 00000000\)"):
         tasks._perform((str, None), None, other)  # type: ignore[arg-type]
 
 

@@ -149,7 +149,7 @@ def mmpp_dispersion(quiet: float, burst: float, quiet_s: float, burst_s: float, 
 
 @pytest.mark.parametrize(("quiet", "burst", "quiet_s", "burst_s"), MMPPS)
 def test_the_formulas_of_the_mmpp_agree_with_its_matrices(quiet, burst, quiet_s, burst_s):
-    """Those of the docstring and of docs/arrivals.md."""
+    """Those of the docstring and of docs/traffic.md."""
     l1, l2, s1, s2 = quiet, burst, 1 / quiet_s, 1 / burst_s
     theory = mmpp_theory(quiet, burst, quiet_s, burst_s)
     assert mmpp_dispersion(quiet, burst, quiet_s, burst_s, 1e9) == pytest.approx(theory["limit"])

@@ -441,7 +441,7 @@ def test_no_bytes_break_an_importer(tmp_path_factory, name, raw, headed, skip_ba
 
 
 def test_every_format_has_a_start_a_page_and_a_line_of_help(fluidb: Run):
-    page = (ROOT / "docs" / "import-traces.md").read_text()
+    page = (ROOT / "docs" / "traffic.md").read_text().partition("## Import a trace")[2]
     assert list(STARTS) == list(IMPORTERS)
     assert re.findall(r"^\| `([a-z0-9-]+)` \|", page, flags=re.MULTILINE) == list(IMPORTERS)
     words = fluidb("trace", "import", "--help").stdout.replace(",", " ").split()
@@ -514,9 +514,8 @@ def test_same_file_same_seed_same_bytes(fluidb: Run, tmp_path: Path) -> None:
 
 
 def test_the_page_followed_literally(tmp_path):
-    page = "docs/import-traces.md"
+    page = "docs/traffic.md"
     (text,) = blocks(page, "csv")
     (tmp_path / "log.csv").write_text(text)
-    (commands,) = blocks(page, "sh")
     (claimed,) = blocks(page, "text")
-    assert run_shell(commands, tmp_path) == claimed
+    assert run_shell(blocks(page, "sh")[1], tmp_path) == claimed

@@ -1,4 +1,4 @@
-"""Arrival processes, one file a family (``docs/arrivals.md``)."""
+"""Arrival processes, one file a family (``docs/traffic.md``)."""
 
 from .cameras import cameras
 from .daily import daily

@@ -28,7 +28,7 @@ def mmpp(
 
     whose last factor goes to 1 as t grows (Fischer and Meier-Hellstern, The
     Markov-modulated Poisson process (MMPP) cookbook, Performance Evaluation
-    18(2), 1993).  Gaps are correlated; ``docs/arrivals.md`` gives their moments.
+    18(2), 1993).  Gaps are correlated; ``docs/traffic.md`` gives their moments.
 
     Parameters
     ----------

@@ -166,7 +166,7 @@ IMPORTERS: dict[str, TraceImporter] = {
     "csv": TraceImporter("", _delimited, takes=(*_DESCRIBED, "delimiter")),
     "jsonl": TraceImporter("", lambda tally, options: read_rows(objects, _layout(options), tally), takes=_DESCRIBED),
 }
-"""Every format, by the name that a user gives; ``docs/import-traces.md`` describes each.
+"""Every format, by the name that a user gives; ``docs/traffic.md`` describes each.
 
 Beside the Azure Public Dataset (``azure.py``) and load generators (``loadgen.py``):
 BurstGPT, https://github.com/HPMLL/BurstGPT, README, Schema: ``Timestamp`` is seconds from 0:00:00 on the first day;

@@ -1,4 +1,4 @@
-"""Importer of ONNX models (``docs/import-onnx.md``)."""
+"""Importer of ONNX models (``docs/import.md``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX operators by what they cost on an NPU; docs/import-onnx.md explains the choices."""
+"""ONNX operators by what they cost on an NPU; docs/import.md explains the choices."""
 
 from __future__ import annotations
 

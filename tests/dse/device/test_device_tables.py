@@ -116,7 +116,7 @@ def test_what_is_written_reads_back(tmp_path_factory, stages, bandwidth, load, g
 
 
 def test_what_measures_this_machine_writes_a_table_of_times(tmp_path):
-    """docs/add-a-device.md names the program; a device reads what it prints."""
+    """docs/your-own.md names the program; a device reads what it prints."""
     code = [sys.executable, str(ROOT / "benchmarks" / "measure.py"), TINY, "--b-max", "2", "--repetitions", "1"]
     printed = subprocess.run(code, capture_output=True, text=True, check=True).stdout
     network, file = load_network(TINY), tmp_path / "here.toml"
