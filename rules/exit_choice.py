@@ -214,10 +214,7 @@ def find_setting(
 
 
 def precision_margin(total: Floats, squares: Floats | None, end: Floats, goal: ExitGoal) -> Floats:
-    """Margin of summed scores over the score to keep; with the guard ``"bound"``, its lower 95 % confidence bound.
-
-    Shapes: ``end`` (N,).
-    """
+    """Margin of summed scores over the score to keep; with the guard ``"bound"``, its lower 95 % confidence bound."""
     margin: Floats = total - goal.searched * end.sum()
     if goal.guard != "bound":
         return margin
@@ -227,19 +224,13 @@ def precision_margin(total: Floats, squares: Floats | None, end: Floats, goal: E
 
 
 def moving_on(staying: NDArray[np.bool_], batch: int) -> Ints:
-    """Samples of each whole batch that move on; the last batch is left out if it is not whole.
-
-    Shapes: ``staying`` (N,).
-    """
+    """Samples of each whole batch that move on; the last batch is left out if it is not whole."""
     whole = len(staying) // batch
     return np.asarray(staying[: whole * batch].reshape(whole, batch).sum(axis=1), dtype=np.int64)
 
 
 def pattern_row(moving: Ints, width: int, bins: int) -> Ints:
-    """A row of the batching-pattern matrix: batches by the number of samples that move on (Section 6.3.2).
-
-    Shapes: ``moving`` (k,), returns (h + 1,).
-    """
+    """A row of the batching-pattern matrix: batches by the number of samples that move on (Section 6.3.2)."""
     return np.bincount(-(-moving // width), minlength=bins + 1).astype(np.int64)
 
 

@@ -18,10 +18,7 @@ NEARLY = 1e-9
 
 
 def shares_of_latest(time_s: Floats, target_s: float) -> Floats:
-    """The largest share of the latest exit, then of the one before, and so on, within a mean time (Equation 5).
-
-    Shapes: ``time_s`` (E,), returns (E,).
-    """
+    """The largest share of the latest exit, then of the one before, and so on, within a mean time (Equation 5)."""
     shares = np.zeros(len(time_s))
     if target_s >= time_s[-1]:
         shares[-1] = 1.0
@@ -32,10 +29,7 @@ def shares_of_latest(time_s: Floats, target_s: float) -> Floats:
 
 
 def shares_of_best(time_s: Floats, accuracy: Floats, target_s: float) -> Floats:
-    """Shares with the highest sum of P_n A_n within a mean time.
-
-    Shapes: ``time_s`` (E,), ``accuracy`` (E,), returns (E,).
-    """
+    """Shares with the highest sum of P_n A_n within a mean time."""
     exits = range(len(time_s))
     vertices = [{i: 1.0} for i in exits if time_s[i] <= target_s]
     for i in exits:

@@ -74,8 +74,6 @@ def fill_sub_batches(sizes: Ints, ideal: Ints) -> None:
 
     Mended in two places.  As printed it begins with j = i, which moves a sub-batch into itself, and it may move more
     samples than there are.
-
-    Shapes: ``sizes`` (W,), ``ideal`` (W,).
     """
     for i in range(sizes.size):  # by decreasing width
         if sizes[i] == 0:

@@ -101,10 +101,7 @@ class AdaptiveRun:
 
 
 def observe(log: Log, start_s: Floats, finish_s: Floats, exit_of: Ints, starts: Ints, whole_s: Floats) -> Observation:
-    """Observation of consecutive batches.
-
-    Shapes: ``start_s, finish_s, exit_of`` (N,), ``starts`` (Q + 1,), ``whole_s`` (b_max + 1,).
-    """
+    """Observation of consecutive batches."""
     rows = np.arange(starts[0], starts[-1])
     took_s = finish_s[rows] - start_s[rows]
     batch_s = np.maximum.reduceat(took_s, starts[:-1] - starts[0])

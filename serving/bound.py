@@ -32,8 +32,6 @@ def least_work(
     steepest piece of all layers first.  A device with several lanes gets at most
     :attr:`LatencyTable.speedup` times as much work done in a second, and no sample
     leaves sooner.
-
-    Shapes: ``exits`` (N,), ``steps`` (N,), ``slo_s`` (N,), returns (N,).
     """
     segments, last = table.segments(by_layer=True), len(table.exits)
     work_s = np.empty(len(exits))
@@ -84,8 +82,6 @@ def least_tardy(release_s: NDArray[np.float64], due_s: NDArray[np.float64], work
     When a job would miss its due time, one job leaves the set: the job without which
     the set ends earliest.  The others run in order.  When the machine becomes idle, the set becomes empty, because
     earlier jobs can then delay no later job.
-
-    Shapes: ``release_s, due_s, work_s`` (N,).
     """
     kept = np.empty((4, release_s.size))
     tardy = n = 0
@@ -131,8 +127,6 @@ def least_tardy_at_once(due_s: NDArray[np.float64], work_s: NDArray[np.float64])
     It finds what :func:`least_tardy` finds, whose time would grow with the square of the number of jobs.
 
     Source: Moore, Management Science 15(1), 1968.
-
-    Shapes: ``due_s, work_s`` (N,).
     """
     kept: list[float] = []  # a heap of the works of those that are in time, negative: the longest is its first
     end_s = 0.0

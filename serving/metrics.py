@@ -199,10 +199,7 @@ def _exit(
 
 
 def variance_within(batch: NDArray[np.int64], values: NDArray[Any]) -> float:
-    """Mean over batches of the variance of a value in each batch.
-
-    Shapes: ``batch`` (N,), ``values`` (N,).
-    """
+    """Mean over batches of the variance of a value in each batch."""
     inside = batch > 0
     members, own = batch[inside], values[inside].astype(np.float64)
     if not len(members):

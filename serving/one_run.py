@@ -107,10 +107,7 @@ class OneRun:
         return RunInterval(Interval(max(0.0, low), high), 0)
 
     def share(self, chosen: NDArray[np.bool_]) -> RunInterval:
-        """The share of requests with a property: Wilson's interval, with the number of independent requests.
-
-        Shapes: ``chosen`` (N,).
-        """
+        """The share of requests with a property: Wilson's interval, with the number of independent requests."""
         if self.independent < LEAST:
             return self._too_short(LEAST, self._told)
         count, share = self._worth(chosen), float(chosen.mean())
@@ -145,10 +142,7 @@ class OneRun:
 
 
 def part_starts(fresh: NDArray[np.bool_], parts: int) -> NDArray[np.int64]:
-    """Cut a run into parts of about the same length, where the system was empty if it was.
-
-    Shapes: ``fresh`` (N,), returns (parts,).
-    """
+    """Cut a run into parts of about the same length, where the system was empty if it was."""
     equal = np.arange(parts + 1) * len(fresh) // parts
     found = np.append(np.flatnonzero(fresh), len(fresh))
     empty = found[np.searchsorted(found, equal[:-1])]
@@ -158,10 +152,7 @@ def part_starts(fresh: NDArray[np.bool_], parts: int) -> NDArray[np.int64]:
 
 
 def dependence(values: NDArray[np.generic], starts: NDArray[np.int64]) -> float:
-    """Factor by which the variance of a mean is larger than if the values were independent; at least 1.
-
-    Shapes: ``values`` (N,), ``starts`` (P,).
-    """
+    """Factor by which the variance of a mean is larger than if the values were independent; at least 1."""
     numbers = values.astype(np.float64)
     alone = len(values) * float(numbers.var())
     if alone == 0.0:

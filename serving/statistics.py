@@ -75,8 +75,6 @@ def warm_up(values: NDArray[np.float64]) -> int:
 
     The observations are averaged in groups of five.  The transient ends at the group
     from which the standard error of the mean is smallest, at most at half of the groups.
-
-    Shapes: ``values`` (N,).
     """
     count = len(values) // 5
     means = values[: 5 * count].reshape(-1, 5).mean(axis=1)

@@ -69,10 +69,7 @@ class InferenceTime(Table):
         return self
 
     def array(self) -> NDArray[np.float64]:
-        """Times in seconds, T(a, b, B).
-
-        Shapes: returns (K + 2, K + 2, b_max + 1).
-        """
+        """Times in seconds, T(a, b, B). Shapes: returns (K + 2, K + 2, b_max + 1)."""
         ends = len(self.candidates) + 2
         times = np.zeros((ends, ends, self.b_max + 1))
         for row in self.rows:

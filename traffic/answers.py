@@ -60,10 +60,7 @@ PRESETS = {
 
 
 def accuracies(model: AnswerModel, candidates: int) -> NDArray[np.float64]:
-    """Accuracy at each candidate and at the end.
-
-    Shapes: returns (candidates + 1,).
-    """
+    """Accuracy at each candidate and at the end."""
     depth = np.arange(1, candidates + 1) * (SCALE + 1) / (candidates + 1)
     curve = model.lowest + (model.highest - model.lowest) / (1 + np.exp(-(depth - model.half_depth) / model.steepness))
     return np.append(curve, model.final)

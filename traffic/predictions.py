@@ -36,10 +36,7 @@ class Prediction:
         low: float | None = None,
         high: float | None = None,
     ) -> NDArray[np.float64]:
-        """Predict values, within limits that by default are the least and the greatest of them.
-
-        Shapes: ``actual`` (N,), returns (N,).
-        """
+        """Predict values, within limits that by default are the least and the greatest of them."""
         low, high = float(actual.min()) if low is None else low, float(actual.max()) if high is None else high
         if self.rho == 0:
             return np.full(len(actual), round(float(actual.mean())), dtype=np.float64)

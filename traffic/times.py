@@ -47,10 +47,7 @@ def expected(unit: str) -> str:
 
 
 def read_times(texts: Sequence[str], unit: str) -> tuple[Times, NDArray[np.bool_]]:
-    """Parse times.
-
-    Shapes: ``times`` (N,), ``bad`` (N,).
-    """
+    """Parse times."""
     return _timestamps(texts) if unit == ISO else _numbers(texts, UNITS[unit][1])
 
 

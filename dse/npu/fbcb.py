@@ -74,10 +74,7 @@ class FbcbTable(Table):
 
 
 def encode(layers: list[str], codes: NDArray[np.int64], B_R: NDArray[np.int64]) -> FbcbTable:
-    """Pack a configuration into entries, bit for bit as the paper does.
-
-    Shapes: ``codes, B_R`` (L, b_max).
-    """
+    """Pack a configuration into entries, bit for bit as the paper does. Shapes: ``codes, B_R`` (L, b_max)."""
     b_max = codes.shape[1]
     words = (codes << batch_bits(b_max)) | (B_R - 1)
     rows = [

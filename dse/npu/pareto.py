@@ -102,10 +102,7 @@ class _Staircase:
 
 
 def undominated(losses: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Rows that no other row equals or beats in every column.
-
-    Shapes: ``losses`` (N, 3), returns (M,).
-    """
+    """Rows that no other row equals or beats in every column. Shapes: ``losses`` (N, 3), returns (M,)."""
     order = np.lexsort(losses.T[::-1])
     stairs, kept = _Staircase(), []
     for index, (_, x, y) in zip(order.tolist(), losses[order].tolist(), strict=True):

@@ -308,10 +308,7 @@ class Evaluator:
         *,
         bound: bool = False,
     ) -> NDArray[np.float64]:
-        """Values of designs, on all threads.
-
-        Shapes: ``space`` (D, 3).
-        """
+        """Values of designs, on all threads. Shapes: ``space`` (D, 3)."""
         asked = [OBJECTIVES[name] for name in objectives]
         traffic = any(item.needs for item in asked)
         values = np.empty((len(space), len(asked)))

@@ -57,10 +57,7 @@ class Tile(NamedTuple):
 
 
 def stacked(space: NDArray[np.int64], codes: int = K_CODES) -> NDArray[np.float64]:
-    """Tiles of D designs under each stacking code.
-
-    Shapes: ``space`` (D, 3), returns (3, codes, D).
-    """
+    """Tiles of D designs under each stacking code. Shapes: ``space`` (D, 3), returns (3, codes, D)."""
     return np.floor(STACKING[:, :codes, None] * space.T[:, None])
 
 
@@ -180,10 +177,7 @@ def check_fit(platform: Board, tile: Tile, limits: Limits | None = None) -> None
 
 
 def designs(platform: Board, limits: Limits | None = None) -> NDArray[np.int64]:
-    """All designs that fit a board.
-
-    Shapes: returns (D, 3).
-    """
+    """All designs that fit a board. Shapes: returns (D, 3)."""
     limits = limits or Limits()
     board = limits.confine(platform)
     widths = np.arange(1, board.dsps + 1)

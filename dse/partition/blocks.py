@@ -168,10 +168,7 @@ class Costs:
         return rows
 
     def gather(self, number: int, rows: Rows) -> Gather:
-        """Costs of the layers before an exit that need a whole map.
-
-        Shapes: ``rows`` (K + 1,).
-        """
+        """Costs of the layers before an exit that need a whole map."""
         devices, chain = self.devices, self.network.chains[number]
         units = self.network.branch_units(number) or self.network.trunk.units[: self.network.ends[number]]
         shape = units[-1].shape

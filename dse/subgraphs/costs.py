@@ -50,10 +50,7 @@ class Pairs(NamedTuple):
 
 
 def map_bytes(work: SubNetArrays, accelerator: Accelerator, maps: Maps) -> Values:
-    """Bytes of feature maps that each layer of each SubNet moves off chip.
-
-    Shapes: returns (N, L).
-    """
+    """Bytes of feature maps that each layer of each SubNet moves off chip. Shapes: returns (N, L)."""
     size = accelerator.word_bits / 8
     inputs, outputs = work.inputs * size, work.outputs * size
     if maps is Maps.NONE:
@@ -68,10 +65,7 @@ def map_bytes(work: SubNetArrays, accelerator: Accelerator, maps: Maps) -> Value
 
 
 def compute_s(work: SubNetArrays, accelerator: Accelerator, arrays: Sequence[tuple[int, int]] | None = None) -> Values:
-    """Computing time of each layer, by size of the array.
-
-    Shapes: returns (G, N, L).
-    """
+    """Computing time of each layer, by size of the array. Shapes: returns (G, N, L)."""
     from . import kernels as subgraph_kernels
 
     sizes = np.array(arrays or [(accelerator.K_P, accelerator.C_P)], dtype=np.int64)

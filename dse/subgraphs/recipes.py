@@ -67,10 +67,7 @@ def _order(cut: SubGraphCut, layers: int, source: random.Random) -> list[int]:
 
 
 def cut_to(recipes: Recipes, budget: int) -> Whole:
-    """Candidates cut to a budget. A larger budget never takes weights away.
-
-    Shapes: returns (M, 3, L).
-    """
+    """Candidates cut to a budget. A larger budget never takes weights away. Shapes: returns (M, 3, L)."""
     uniform = np.array([cut is SubGraphCut.UNIFORM for cut in recipes.cuts], dtype=bool)
     found = recipes.boxes.copy()
     if not uniform.all():
@@ -100,10 +97,7 @@ def _with_kernels(boxes: Whole, K: Whole) -> Whole:
 
 
 def uniform_cut(box: Whole, budget: int) -> Whole:
-    """The largest share s for which floor(s K) kernels of every layer fit.
-
-    Shapes: ``box`` (3, L), returns (3, L).
-    """
+    """The largest share s for which floor(s K) kernels of every layer fit. Shapes: ``box`` (3, L), returns (3, L)."""
     if weights_in(box) <= budget:
         return box
     K = box[0]

@@ -17,8 +17,6 @@ def pass_through(
 
     The arrivals of a Poisson process of rate 1 become those of a process of that rate
     (Cinlar, Introduction to Stochastic Processes, 1975, Section 4.7).
-
-    Shapes: ``work`` (N,), ``edges_s`` (K + 1,), ``rates_per_s`` (K,), ``times_s`` (N,), ``pieces`` (N,).
     """
     done = integral(edges_s, rates_per_s)
     pieces = np.searchsorted(done, work, side="right") - 1
@@ -27,8 +25,5 @@ def pass_through(
 
 
 def integral(edges_s: NDArray[np.float64], rates_per_s: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Integral of a piecewise constant rate from the first edge to each edge.
-
-    Shapes: ``edges_s`` (K + 1,), ``rates_per_s`` (K,), returns (K + 1,).
-    """
+    """Integral of a piecewise constant rate from the first edge to each edge."""
     return np.concatenate([[0.0], np.cumsum(rates_per_s * np.diff(edges_s))])
