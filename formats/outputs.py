@@ -1,7 +1,7 @@
-"""Writing outputs: whole or not at all, and never over what the user did not mean.
+"""Writing outputs: whole or not at all, and never over files that the user did not mean.
 
-What is being written has a hidden name until it is whole, and its writer holds a lock on it.  So the next command
-tells what a killed one left from what another one is writing, and removes it.
+An unfinished output has a hidden name, and its writer holds a lock on it.  A later command can therefore tell it from
+the remains of a killed command, and removes these.
 """
 
 from __future__ import annotations

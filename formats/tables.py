@@ -1,13 +1,4 @@
-"""Tables on disk: the contract between design time and run time.
-
-Every table is one JSON object with the same envelope:
-
-``schema``
-    name and version of the layout, e.g. ``fluidb.latency/2``;
-``inputs``
-    digest of every table it was computed from, by schema name;
-``sha256``
-    digest of everything else in the file, so that damage shows.
+"""Tables on disk: JSON objects with ``schema``, the digests of their ``inputs`` by schema, and their own ``sha256``.
 
 A table whose ``inputs`` no longer match the tables beside it is stale.
 """

@@ -1,10 +1,8 @@
 """Choice of the exits of a network and of their thresholds (PAME, Section 6), on plain arrays.
 
-The inputs are two. The *log* holds the confidence and the score of the answer of each sample at every candidate. The
-*stage times* T(a, b, B) are those of a device from candidate a to candidate b with a batch of B. Search and run time
-choose with the same functions, because a policy that adapts chooses again.
-
-Places are counted as exits are: 0 is the input, 1..K are the candidates, K + 1 is the end of the network.
+The *log* holds the confidence and the score of the answer of each sample at every candidate.  The *stage times*
+T(a, b, B) are those of a device from place a to place b with a batch of B: place 0 is the input, 1..K are the
+candidates, K + 1 is the end of the network.
 """
 
 from __future__ import annotations
@@ -182,7 +180,7 @@ def find_setting(
 ) -> tuple[Setting, bool]:
     """Thresholds of a candidate that keep the precision and let most samples leave (Section 6.2).
 
-    Shapes: ``levels`` (N, K, M), ``alive`` (N,), ``settled`` (N,).
+    Shapes: ``levels`` (N, K, M), ``alive`` (N,), ``settled`` (N,), the scores of the answers so far.
     """
     scores, end, number = log.scores[:, candidate - 1], log.scores[:, -1], len(goal.confidences)
     own = end.sum()

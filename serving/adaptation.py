@@ -1,8 +1,7 @@
 """PAME while its load changes: exits and thresholds follow a sliding window of batches (PAME, Section 7.6).
 
-One event loop serves the requests, under the policy ``pame``. Between its events, when enough batches have returned,
-the adapter looks at the last of them and may change what new batches run: which candidates are exits, and their
-thresholds. A batch in flight keeps what it began with.
+Between events of the event loop, when enough batches have returned, the adapter looks at the last of them and may
+change the exits and thresholds of new batches.  A batch in flight keeps its own.
 """
 
 from __future__ import annotations
@@ -238,10 +237,7 @@ def adapt(
     hardware: Sequence[Hardware] = (),
     load: Sequence[float] | None = None,
 ) -> AdaptiveRun:
-    """Serve requests with PAME, and let exits and thresholds follow what arrives.
-
-    Shapes: ``arrival_s`` (N,), ``stage_s`` (K + 2, K + 2, b_max + 1).
-    """
+    """Serve requests with PAME; exits and thresholds follow the load. Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1)."""
     candidates, most = log.candidates, stage_s.shape[-1] - 1
     if goal.batch > most:
         raise InputError(f"batch: expected at most {most}, the largest of the stage times, found {goal.batch}")

@@ -1,7 +1,4 @@
-"""A lower bound on violations that holds for every scheduler, even for one that knows the future.
-
-``docs/policies.md`` (Clairvoyant bound) has the proof.
-"""
+"""A lower bound on violations of every scheduler, even of one that knows the future; proof in ``docs/policies.md``."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ class Percentile:
 class StageSummary:
     """Use of a stage: the share of the span in which it ran, its runs, their mean batch, and runs by b = 1..b_max.
 
-    The share is the mean over the lanes, and counts no gathers, delays and slowdowns.  ``segments`` is the number of
-    its segments: one, or its layers for a policy that decides after each layer.
+    The share is the mean over the lanes, without gathers, delays and slowdowns.  ``segments`` is 1, or the number of
+    the stage's layers for a policy that decides after each layer.
     """
 
     stage: int
@@ -58,11 +58,7 @@ class ExitSummary:
 
 @dataclass(frozen=True, slots=True)
 class Utilisation:
-    """Use of the NPU's MAC units, as shares of all MACs that were possible in the span; they sum to 1.
-
-    ``mac_share`` is the share of MACs that were made.  The others are lost: no batch was there, the
-    scheduler decided, off-chip memory was waited for, tiles were padded, the batch grid was padded.
-    """
+    """Use of the NPU's MAC units: shares of the MACs possible in the span that were made, or lost by cause."""
 
     mac_share: float
     idle_share: float

@@ -1,12 +1,8 @@
 """Intervals of the figures of one run, whose requests are not independent (``docs/intervals.md``).
 
-A queue that is long for one request is long for the next, so that N requests tell
-less than N independent ones.  How much less is measured by cutting the run into
-parts: the variance of a mean follows from the means of the parts, whatever the
-dependence within them, if the parts are long (method of batch means: Law, Simulation
-Modeling and Analysis, Section 9.5.3).  A part begins, where it can, with a request
-that finds the system empty, because what comes after such a request does not depend
-on what came before it (regenerative method, Section 9.5.3).
+A queue that is long for one request is long for the next, so that N requests tell less than N independent ones.  The
+variance of a mean follows from the means of long parts of the run (batch means: Law, Simulation Modeling and Analysis,
+Section 9.5.3).  A part begins, where it can, with a request that finds the system empty (regenerative method, ibid.).
 """
 
 from __future__ import annotations
@@ -51,11 +47,7 @@ def nearest_rank(ordered: NDArray[np.float64], quantile: float) -> float:
 
 
 class RunInterval(NamedTuple):
-    """A figure of one run: its 95 % interval, or about how many more requests there must be for one.
-
-    The number is rounded up to two digits.  Both are missing for the mean latency if a request did not return, and for
-    every figure if all requests arrived at one time.
-    """
+    """A figure of one run: its 95 % interval, or about how many more requests one needs; 0 if that is unknown."""
 
     interval: Interval | None
     more_requests_needed: int
@@ -64,12 +56,9 @@ class RunInterval(NamedTuple):
 class OneRun:
     """One run, from which intervals of its figures are computed.
 
-    Where all requests arrive ``at_once``, latencies tell only in which order requests were served: the run is a single
-    observation, and no figure has an interval, however many requests there are. ``independent`` is the number of
-    independent requests that would tell as much about whether a latency is above the median.
-
-    Shapes: ``latency_s``, ``fresh`` (N,): in order of arrival, infinite if a request did not return; true for a request
-    that found the system empty, as the first did.
+    ``latency_s`` is in order of arrival, and infinite if a request did not return; ``fresh`` is true for a request that
+    found the system empty.  If all requests arrive ``at_once``, the run is a single observation and no figure has an
+    interval.  ``independent`` is the number of independent requests that would tell as much about the median.
     """
 
     def __init__(self, latency_s: NDArray[np.float64], fresh: NDArray[np.bool_], *, at_once: bool = False) -> None:

@@ -318,10 +318,7 @@ def requests_of(arrival_s: NDArray[np.float64], slo_s: NDArray[np.float64] | flo
 
 
 def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> RequestArrays:
-    """Traffic as the event loop takes it, for a network with ``last`` exits whose last stage has ``steps``.
-
-    Where the policy sets thresholds, ``levels`` of them, these decide the exits.
-    """
+    """Traffic as the event loop takes it; if the policy sets thresholds, its ``levels``, these decide the exits."""
     trace = traffic.trace
     requests = requests_of(trace.arrival_s, traffic.slo_s)
     for column in CARRIED:

@@ -1,8 +1,7 @@
 """Answers of a network with exits, drawn where they have not been measured.
 
-A model of difficulty: each sample is more or less difficult, each exit more or less able, and both confidence and
-correctness follow from the margin between the two. Its parameters were calibrated by figures of the PAME paper, which
-publishes no log (``docs/exits.md``).
+Confidence and correctness follow from the margin between the ability of an exit and the difficulty of a sample.  The
+parameters were calibrated by figures of PAME, which publishes no log (``docs/exits.md``).
 """
 
 from __future__ import annotations

@@ -140,10 +140,7 @@ def lines(tally: Tally) -> Generator[str]:
 
 @contextlib.contextmanager
 def records(tally: Tally, delimiter: str = ",") -> Iterator[tuple[list[str], Cells]]:
-    """Header of a CSV file, and its rows with their numbers and lines; blank and ragged ones go to the tally.
-
-    The file is closed at the end of the block, also where its header is refused.
-    """
+    """Header of a CSV file, and its rows with their numbers and lines; blank and ragged ones go to the tally."""
     with contextlib.closing(lines(tally)) as source:
         reader = csv.reader(source, delimiter=delimiter, skipinitialspace=True, strict=True)
 

@@ -1,8 +1,4 @@
-"""Times as files write them: numbers in a unit, or ISO 8601 timestamps.
-
-A time with digits down to the nanosecond is kept exactly, so that the difference of two times is exact even if they
-count from 1970.
-"""
+"""Times as files write them: numbers in a unit, or ISO 8601 timestamps, exact to the nanosecond."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Files of a design that an RTL project and its firmware include: memory contents, a C header, SystemVerilog.
-
-``docs/npu.md`` describes them.  ``rtl/`` holds templates, and the modules that
-are the same for every design.
-"""
+"""Files of a design for an RTL project and its firmware: memory contents, C header, SystemVerilog (``docs/npu.md``)."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def undominated(losses: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _beaten(front: NDArray[np.float64], losses: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Mask of the rows of ``losses`` that some row of a front, ordered by its first column, beats.
+    """Mask of rows that a front, ordered by its first column, beats.
 
     A row beats another if it is as good in every column, and better in the second or third.
     """

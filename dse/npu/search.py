@@ -266,10 +266,7 @@ class Evaluator:
         return found, choice
 
     def least_cost(self, space: NDArray[np.int64]) -> Cost:
-        """The least cost of D designs, in each figure by itself, much quicker.
-
-        It takes the best case of each layer for one sample in any layout (docs/model.md, Pruning).
-        """
+        """The least cost of D designs by figure: the best case of each layer for a sample (docs/model.md, Pruning)."""
         kernels, work, plan, rate = self._kernels, self.work, self.plan, self._platform.words_per_cycle
         T_R, T_P, T_C = self._tiles(space)
         least = np.empty((3, len(space), len(work.memory_words)))  # cycles, words moved off chip, accesses to buffers

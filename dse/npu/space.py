@@ -129,11 +129,7 @@ def arrange(batching: Batching, b: int, B_R: int, kind: LayerKind) -> tuple[int,
 
 
 def _rows_to_try(batching: Batching, b: int, kind: LayerKind) -> list[int]:
-    """Every B_R that may be the best, from the smallest.
-
-    If two B_R leave the same B_P and passes, only the smaller one can be: cycles and
-    words grow with B_R, and it wins ties (docs/model.md, Pruning).
-    """
+    """Every B_R that may be the best: of those with equal B_P and passes, the smallest (docs/model.md, Pruning)."""
     rows = range(1, 2 if batching is Batching.COLUMN else b + 1)
     if batching in (Batching.ROW, Batching.FC) and not one_by_one(batching, kind):
         rows = range(b, b + 1)

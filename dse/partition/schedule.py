@@ -1,8 +1,7 @@
 """Schedules of the links and processors of a cluster, for one image or for images that follow each other.
 
-All devices work on every block, so a block is no pipeline stage with hardware of its own: blocks of several images
-compete for the same processors and links.  Pipelining therefore gains the time that one image leaves the busiest of
-them idle: while one image is on the links, another one can be on the processors.
+All devices work on every block, so that blocks of several images compete for the same processors and links.
+Pipelining gains time in which one image leaves the busiest of them idle.
 """
 
 from __future__ import annotations
@@ -154,12 +153,7 @@ class Schedule(NamedTuple):
 
 
 class Pipelining(NamedTuple):
-    """Gain of images that follow each other over one image at a time.
-
-    ``choices`` are the schedules with more images a second than one at a time, by interval, each with a shorter latency
-    than all before it; the last one is one image at a time.  No schedule has a shorter interval than the longest of
-    ``busy_s``.
-    """
+    """Schedules with more images a second than one image at a time, by interval; the last is one image at a time."""
 
     alone_s: float  # one image at a time, to the end
     average_s: float  # one image at a time, on average over the exits

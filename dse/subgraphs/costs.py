@@ -84,13 +84,10 @@ def tabulate(
     stage_b: StageB,
     arrays: Sequence[tuple[int, int]] | None = None,
 ) -> Pairs:
-    """Costs of every SubNet with every SubGraph, and with none.
+    """Costs of every SubNet with every SubGraph, and with none. Shapes: ``subgraphs`` (M, 3, L).
 
-    With an empty buffer and stage B exposed (SUSHI, Fig. 9a), weights that all SubNets share are fetched before each
-    query: T_0 = T_PB + bytes / bandwidth, where T_PB is the time with these bytes resident.  Only weights that fit the
-    buffer count, the same share of every layer.
-
-    Shapes: ``subgraphs`` (M, 3, L).
+    With an empty buffer and stage B exposed (SUSHI, Fig. 9a), weights that all SubNets share and that fit the buffer
+    are fetched before each query: T_0 = T_PB + bytes / bandwidth, where T_PB is the time with these bytes resident.
     """
     from . import kernels as subgraph_kernels
 

@@ -27,12 +27,10 @@ class Recipes(NamedTuple):
 
 
 def make_recipes(subnets: Whole, names: Sequence[str], cuts: Sequence[SubGraphCut], count: int, seed: int) -> Recipes:
-    """Candidates, the same first ones for every count.
+    """Candidates, the same first ones for every count. Shapes: ``subnets`` (N, 3, L).
 
-    Candidates are cut from the common part of all SubNets, from each SubNet, and from the common part of each two.
-    Each of these is cut in each way; random cuts are drawn again until there are ``count`` candidates.
-
-    Shapes: ``subnets`` (N, 3, L).
+    They are cut, in each way, from the common part of all SubNets, from each SubNet, and from the common part of each
+    two; random cuts are drawn again until there are ``count`` candidates.
     """
     groups = [tuple(range(len(names))), *((i,) for i in range(len(names))), *combinations(range(len(names)), 2)]
     sources: dict[bytes, tuple[tuple[int, ...], Whole]] = {}

@@ -1,4 +1,4 @@
-"""FluidB with slack: a launch may be smaller if that saves requests, and those past saving let the others go first."""
+"""FluidB with slack: a launch may be smaller if more requests are then in time, and requests in time enter first."""
 
 import math
 

@@ -1,8 +1,4 @@
-"""Poisson arrivals at a rate that changes over time, made from arrivals at a rate of 1.
-
-Gaps come from numpy's ``standard_exponential``, which looks values up in a table and so gives the same bits on every
-CPU; a logarithm of uniform numbers would not.
-"""
+"""Poisson arrivals at a rate that changes over time, made from arrivals at a rate of 1."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from numpy.typing import NDArray
 def pass_through(
     work: NDArray[np.float64], edges_s: NDArray[np.float64], rates_per_s: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Times at which the integral of a piecewise constant rate reaches given values.
+    """Times at which the integral of a piecewise constant rate reaches given values, and their pieces.
 
     The arrivals of a Poisson process of rate 1 become those of a process of that rate
     (Cinlar, Introduction to Stochastic Processes, 1975, Section 4.7).
