@@ -233,7 +233,7 @@ def pattern_row(moving: Ints, width: int, bins: int) -> Ints:
 
 
 def bin_sizes(width: int, bins: int, batch: int) -> Ints:
-    """The batch size that stands for each bin: its upper edge, but no more than the samples there are."""
+    """The batch size of each bin: its upper edge, at most the batch."""
     return np.minimum(np.arange(bins + 1) * width, batch)
 
 

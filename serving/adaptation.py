@@ -22,7 +22,7 @@ from .replay import play, requests_of
 from .scheduler import Scheduler
 
 EVENTS = 256
-"""Instants of the event loop between two looks at what has returned."""
+"""Instants of the event loop between two looks at the batches that have returned."""
 
 VARIANTS = 4
 """Sets of exits that are kept at once. Each needs a whole window of batches before the next one, and at most two
@@ -46,14 +46,14 @@ class Exits(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change of exits or thresholds, and why."""
+    """A change of exits or thresholds, and its cause."""
 
     request: int  # requests that had started before it; all later ones are served by the new exits
     time_s: float  # when the last batch of the window had returned
     cause: Cause  # precision below eta, slow batches above tau_l, or other hardware
     precision: float  # of the window, as a share of that of the network without exits
     slow_share: float  # share of batches of the window that took longer than without exits
-    exits: Exits  # what holds from now on
+    exits: Exits  # those of all later batches
 
 
 class Hardware(NamedTuple):
@@ -116,7 +116,7 @@ def observe(log: Log, start_s: Floats, finish_s: Floats, exit_of: Ints, starts: 
 
 @dataclass(slots=True)
 class _Adapter:
-    """Looks at what has returned, and changes what new batches run."""
+    """Looks at batches that have returned, and changes the exits of new ones."""
 
     log: Log
     past: Log

@@ -309,13 +309,13 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
     work : RequestArrays
         The requests.
     device : DeviceArrays
-        What it takes for the network.
+        Its times for the network.
     rules : Rules
         The policy's parameters, memory and limits.
     state : State
         Where the replay stands, and where it then stood.
     record : Record
-        What ran; added to.
+        The runs; added to.
     until_s : float
         When to stop; infinity serves every request.
     events : int

@@ -124,7 +124,7 @@ class Summary:
     exits : list of ExitSummary
         By exit.
     subnets : SubNetSummary or None
-        What SubNets gave and fetched; ``None`` if the latency table has none.
+        Figures of SubNets; ``None`` if the latency table has none.
     """
 
     requests: int
@@ -212,7 +212,7 @@ def summarise(replay: Replay) -> Summary:
     Parameters
     ----------
     replay : Replay
-        What the simulation did.
+        The simulation.
 
     Returns
     -------

@@ -257,7 +257,7 @@ class LatencyTable(Table, SparseRecord):
 
     @property
     def machine(self) -> str:
-        """The kind of hardware in one word, for texts on screen."""
+        """The kind of hardware in one word, as it is printed."""
         return "device" if self.peak_macs_per_s is None else "NPU"
 
     def array(self, variant: int = 0) -> NDArray[np.float64]:

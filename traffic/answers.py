@@ -35,7 +35,7 @@ class AnswerModel:
     final: float  # accuracy at the end of the network
     noise: float  # standard deviation of the luck of a sample beside its difficulty, sigma
     shared: float  # share of its variance that all exits have in common, rho
-    sureness: float  # how fast confidence grows with the margin, kc
+    sureness: float  # growth of confidence with the margin, kc
     doubt: float  # standard deviation of the noise of confidence, nc
     wrong_margin: float  # factor of the margin of wrong answers; below 1, they are less sure than right ones
     classes: int  # classes that answers tell apart, C; the lowest confidence is 1/C

@@ -18,7 +18,7 @@ from .columns import Number
 AnyValues = TypeVar("AnyValues", float, NDArray[np.float64])
 
 Threshold = float | Literal["never", "always"]
-"""What an answer must reach so that its sample leaves: a value of the measure; or no answer does, or every one."""
+"""Value of the measure that an answer must reach so that its sample leaves; or no answer leaves, or every one."""
 
 _WORDS: dict[Threshold, float] = {"never": math.inf, "always": -math.inf}
 
@@ -48,7 +48,7 @@ class Measure:
         return self.to_array(values)  # turning back is the same
 
     def fits(self, threshold: Threshold) -> bool:
-        """Whether it is a threshold of this measure."""
+        """True if it is a threshold of this measure."""
         return threshold in _WORDS or not bool(self.values.outside(np.asarray(threshold)))
 
     def least(self, threshold: Threshold) -> float:

@@ -38,7 +38,7 @@ class Tally:
     skip_bad: bool = False  # whether rows that cannot be used are left out rather than refused
     skip_blank: bool = True  # whether rows without content are left out; else they are bad
     missing: str = "expected a file to import, found no such file"  # the message if the file does not exist
-    content: str = "request"  # what a row describes
+    content: str = "request"  # kind of thing that a row describes
     # where the content is, if not at ``path``: that of standard input is kept in a file, since it is read twice
     held: Path | None = None
     read: int = 0  # all rows that were read; rows without content; rows that cannot be used

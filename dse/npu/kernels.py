@@ -118,7 +118,7 @@ def search_designs(tiles, work, plan, words_per_cycle, cycles):
                 for j in range(BLOCK):
                     best[i, j] = np.inf
             for code in range(plan.codes):
-                # what does not depend on the pair (b, B_R) is computed once
+                # terms that do not depend on the pair (b, B_R) are computed once
                 for j in range(BLOCK):
                     inner[j] = R * tiles_along(P, tile[1, code, j])
                     each[j] = sample_words(R, P, C, tile[2, code, j])

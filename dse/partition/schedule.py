@@ -56,8 +56,11 @@ def _step(table: PartitionTable, item: BlockRows | WholeStep) -> ScheduleStep:
         name, transfers_s, computes_s = item.name, item.transfer_s, item.compute_s
     else:
         sends = zip(names, item.sent_bytes, strict=True)
-        name, transfers_s = item.layers[0], [item.gather_s * (sent > 0 or who == item.device) for who, sent in sends]
-        computes_s = [item.compute_s * (who == item.device) for who in names]
+        name, transfers_s = (
+            item.layers[0],
+            [item.gather_s * (sent > 0 or device == item.device) for device, sent in sends],
+        )
+        computes_s = [item.compute_s * (device == item.device) for device in names]
     transfer_s: dict[str, float] = {}
     for link, time_s in zip(links, transfers_s, strict=True):
         transfer_s[link] = max(time_s, transfer_s.get(link, 0.0))
@@ -136,9 +139,9 @@ def busy_s(table: PartitionTable, *, to_end: bool = True) -> dict[str, float]:
 class Schedule(NamedTuple):
     """A schedule of images that follow each other."""
 
-    interval_s: float  # from the begin of an image to that of the next, if all run to the end
+    interval_s: float  # from the start of an image to that of the next, if all run to the end
     mean_interval_s: float  # on average over the exits; shorter only if images run one at a time
-    exit_s: list[float]  # from the begin of an image to each exit
+    exit_s: list[float]  # from the start of an image to each exit
     tasks: list[DeviceTask]  # of one image
 
     @property
@@ -202,7 +205,7 @@ def alone(table: PartitionTable) -> Schedule:
 
 
 def _exit_s(table: PartitionTable, tasks: list[DeviceTask]) -> list[float]:
-    """Time from the begin of an image to each exit."""
+    """Time from the start of an image to each exit."""
     stages = range(1, len(table.exits) + 1)
     return [max(task.end_s for task in tasks if task.stage <= stage) for stage in stages]
 

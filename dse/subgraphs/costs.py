@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...models.supernets.sharing import shared
 from ...platforms import Accelerator, Depthwise
-from ...tables.choices import Maps, StageB
+from ...tables.subgraphs import Maps, StageB
 from .recipes import uniform_cut
 
 Values = NDArray[np.float64]
@@ -60,7 +60,7 @@ def map_bytes(work: SubNetArrays, accelerator: Accelerator, maps: Maps) -> Value
     room = accelerator.streaming_kib * KIB
     read = np.where(inputs > room, inputs, 0.0) if maps is Maps.SPILLED else np.zeros_like(inputs)
     first = np.arange(len(inputs)), (work.weights > 0).argmax(axis=1)
-    read[first] = inputs[first]  # what the network reads comes from off chip, whatever its size
+    read[first] = inputs[first]  # the input of the network comes from off chip, whatever its size
     return read + np.where(outputs > room, outputs, 0.0)
 
 

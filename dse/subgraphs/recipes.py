@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.supernets.sharing import shared, weights_in
-from ...tables.choices import SubGraphCut
+from ...tables.subgraphs import SubGraphCut
 
 Whole = NDArray[np.int64]
 

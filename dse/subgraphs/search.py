@@ -15,13 +15,14 @@ from ...models.supernets.layout import subnet_file
 from ...models.supernets.sharing import Extents, Slot, extents_of, slots_of, weights_in
 from ...platforms import Accelerator
 from ...platforms.accelerator import DPE_MACS
-from ...tables.choices import Layers, SubGraphGoal
 from ...tables.latency import LATENCY_FILE, SUBGRAPHS_FILE, LatencyTable, Reuse, SubNetEntry
 from ...tables.subgraphs import (
     EMPTY,
     BufferChoice,
     CountedLayer,
+    Layers,
     SubGraph,
+    SubGraphGoal,
     SubGraphOptions,
     SubGraphTable,
     SubNetLayers,

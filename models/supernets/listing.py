@@ -81,7 +81,7 @@ def pick(family: Family, count: int, seed: int, weights: Sequence[float] = (), m
     family : Family
         The SuperNet.
     count : int
-        How many to draw.
+        SubNets to draw.
     seed : int
         Seed of the draws.
     weights, macs : sequence of float

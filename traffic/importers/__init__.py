@@ -16,7 +16,7 @@ from . import azure, loadgen
 from .layout import Layout, Rows, arrange, read_rows
 
 COLUMNS = ("arrival", "id", "slo", "exit")
-"""What a column of a file can hold."""
+"""Contents of a column of a file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,7 +181,7 @@ def inline_functions(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
     if not model.functions:
         return model
     left = {(item.domain, item.name): list(_nodes(item.node)) for item in model.functions}
-    counts: dict[tuple[str, str], int] = {}  # how many nodes each function comes to, before any is written out
+    counts: dict[tuple[str, str], int] = {}  # nodes of each function, before any is written out
 
     def count(nodes: Iterable[onnx.NodeProto]) -> int:
         return sum(counts.get((node.domain, node.op_type), 1) for node in nodes)

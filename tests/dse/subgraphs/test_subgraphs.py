@@ -31,8 +31,7 @@ from fluidb.models.supernets.space import draw
 from fluidb.platforms import Accelerator, Depthwise, load_platform
 from fluidb.plots.subgraphs import draw_roofline
 from fluidb.tables import read_latency, read_subgraphs
-from fluidb.tables.choices import Layers, Maps, StageB, SubGraphCut, SubGraphGoal
-from fluidb.tables.subgraphs import SubGraphOptions, SubGraphTable
+from fluidb.tables.subgraphs import Layers, Maps, StageB, SubGraphCut, SubGraphGoal, SubGraphOptions, SubGraphTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
