@@ -189,8 +189,8 @@ def play(
 ) -> LoopRun:
     """Run the event loop to its end.
 
-    After every ``events`` instants ``control`` gets the number of requests that have returned, and may change what
-    policies read; ``progress`` only reports.
+    After every ``events`` instants ``control`` gets the number of requests that have returned, and may change the
+    arrays that policies read; ``progress`` only reports.
     """
     count, (runs, members) = len(work.requests), room
     state = begin(count, lanes, rules.b_max)
@@ -222,9 +222,7 @@ def stepper(
     """The event loop on these arrays: a function of the time at which it stops, and of the instants it looks at.
 
     Steps of few instants are ``short``: a policy that ships is then called by its address, with which a step begins
-    three times as fast.  Many instants take a fifth longer so, and what a user's policy raises would be lost.
-
-    The function raises InputError if the policy breaks its contract.
+    three times as fast.  Many instants take a fifth longer so, and exceptions of a user's policy would be lost.
     """
     decide, loop = _compiled(scheduler.policy.decide)
     by_address = short and is_jitted(decide) and _ours(decide)
