@@ -80,7 +80,7 @@ class DeviceArrays(NamedTuple):
     # (B + 1,): share of the device that a segment takes, by batch size.  Segments that run side by side all take
     # longer by the sum of their shares, if that is above 1; one that runs alone does not.
     load: NDArray[np.float64]
-    variants: NDArray[np.void]  # (V,): what the policy knows of each variant
+    variants: NDArray[np.void]  # (V,): properties of each variant, for the policy
     wake_up_s: float = 0.0  # time until a batch begins on a lane that was idle
 
 

@@ -28,8 +28,8 @@ class Figure(NamedTuple):
         value = getattr(getattr(summary, self.part) if self.part else summary, self.key, None)
         return None if value is None else float(value)
 
-    def told(self, summary: Summary) -> RunInterval:
-        """Its 95 % interval, or how many more requests there must be for one; nothing for a figure that has none."""
+    def interval_of(self, summary: Summary) -> RunInterval:
+        """Its 95 % interval, or the number of more requests that one needs; empty for a figure that has none."""
         if self.name in QUANTILES:
             found = summary.percentile(self.name)
             return RunInterval(found.interval_s, found.more_requests_needed)

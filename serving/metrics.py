@@ -79,7 +79,7 @@ class Summary:
     span_s : float
         From the first arrival to the last return, or until the simulation was stopped.
     independent_requests : float
-        Number of independent requests that would tell as much (:class:`.one_run.OneRun`).
+        Number of independent requests with as much information (:class:`.one_run.OneRun`).
     more_requests_needed : int
         About how many more there must be for intervals of the mean latency and the violation rate.
     mean_latency_s, max_latency_s : float

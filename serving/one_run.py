@@ -1,6 +1,6 @@
 """Intervals of the figures of one run, whose requests are not independent (``docs/intervals.md``).
 
-A queue that is long for one request is long for the next, so that N requests tell less than N independent ones.  The
+A queue that is long for one request is long for the next, so that N requests are worth fewer independent ones.  The
 variance of a mean follows from the means of long parts of the run (batch means: Law, Simulation Modeling and Analysis,
 Section 9.5.3).  A part begins, where it can, with a request that finds the system empty (regenerative method, ibid.).
 """
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from .statistics import Interval, share_interval, student_t
 
 PARTS = 10
-"""Parts that tell the variance: few, because they must be long; Student's t with 9 degrees of freedom is 2.26."""
+"""Parts that give the variance: few, because they must be long; Student's t with 9 degrees of freedom is 2.26."""
 
 PIECES = 100
-"""Parts that tell how dependent requests are: many, because it then varies little from one run to the next."""
+"""Parts that give the dependence of requests: many, because it then varies little from one run to the next."""
 
 LEAST = 400
 """Least number of independent requests that a run must be worth to have intervals: 40 in each part."""
@@ -58,7 +58,7 @@ class OneRun:
 
     ``latency_s`` is in order of arrival, and infinite if a request did not return; ``fresh`` is true for a request that
     found the system empty.  If all requests arrive ``at_once``, the run is a single observation and no figure has an
-    interval.  ``independent`` is the number of independent requests that would tell as much about the median.
+    interval.  ``independent`` is the number of independent requests that the run is worth for the median.
     """
 
     def __init__(self, latency_s: NDArray[np.float64], fresh: NDArray[np.bool_], *, at_once: bool = False) -> None:
@@ -126,7 +126,7 @@ class OneRun:
         return RunInterval(None, max(1, -(-more // unit)) * unit)
 
     def _worth(self, chosen: NDArray[np.bool_]) -> float:
-        """Number of independent requests that tell as much about a share; at most that for the median."""
+        """Number of independent requests that the run is worth for a share; at most that for the median."""
         return min(self.independent, self._count / dependence(chosen, self._starts))
 
 

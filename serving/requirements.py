@@ -157,7 +157,7 @@ def judge(requirement: Requirement, summary: Summary) -> RequirementVerdict:
         If neither the trace nor the latency table states the figure.
     """
     name = requirement.name
-    interval, needed = FIGURES[name].told(summary)
+    interval, needed = FIGURES[name].interval_of(summary)
     value = FIGURES[name].of(summary)
     check_stated([requirement], **{name: value})
     assert value is not None

@@ -38,7 +38,7 @@ class AnswerModel:
     sureness: float  # growth of confidence with the margin, kc
     doubt: float  # standard deviation of the noise of confidence, nc
     wrong_margin: float  # factor of the margin of wrong answers; below 1, they are less sure than right ones
-    classes: int  # classes that answers tell apart, C; the lowest confidence is 1/C
+    classes: int  # classes of answers, C; the lowest confidence is 1/C
 
 
 PRESETS = {

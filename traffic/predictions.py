@@ -1,4 +1,4 @@
-"""Predictions of depth or width that are as good as a user says, where there is no predictor yet."""
+"""Predictions of depth or width with a given correlation, for traces that have none."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def _c_string(text: str) -> str:
 
 
 def _fill(template: str, comment: str, design: DesignTable, **values: object) -> str:
-    """Fill in a template of ``rtl/``; its ``origin`` is a comment that says which design the file is made from."""
+    """Fill in a template of ``rtl/``; its ``origin`` is a comment that names the design of the file."""
     origin = [
         f"{comment} Network {_plain(design.network.name)} on {design.platform.name}, design {design.tile}.",
         f"{comment} Written by fluidb {__version__} from the design with SHA-256 {design.digest()}.",

@@ -59,7 +59,7 @@ class Blocks:
         return self.network.chains[span.chain].units[span.first : span.end]
 
     def needs(self, span: Span) -> dict[str, tuple[Rows, Rows]]:
-        """The rows of every map that a share needs, as ``block_rows`` says."""
+        """The rows of every map that a share needs, in the form of ``block_rows``."""
         units = self.units(span)
         return block_rows([layer for unit in units for layer in unit.layers], units[0].entry, units[0].source)
 

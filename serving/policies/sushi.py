@@ -124,7 +124,7 @@ def decide(view, data):
         ``free``, or ``charged``: the next request waits until the new SubGraph is loaded.
     ``graph``
         ``follow`` the SubNets that are served; the number of a state, from 0, that the buffer always has; or
-        ``clairvoyant``, for comparison: the state that serves the next Q requests best, which no scheduler knows.
+        ``clairvoyant``, for comparison: the state that serves the next Q requests best, read from the future.
     ``subnet``
         ``any``, or the number of the only SubNet, from 0.
     """
