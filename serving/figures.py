@@ -34,11 +34,9 @@ class Figure(NamedTuple):
             found = summary.percentile(self.name)
             return RunInterval(found.interval_s, found.more_requests_needed)
         intervals = {"mean": summary.mean_interval_s, "violation_rate": summary.violation_interval}
-        return (
-            RunInterval(intervals[self.name], summary.more_requests_needed)
-            if self.name in intervals
-            else RunInterval(None, 0)
-        )
+        if self.name not in intervals:
+            return RunInterval(None, 0)
+        return RunInterval(intervals[self.name], summary.more_requests_needed)
 
 
 SHOWN_IN = {"share": ("%", 1e2), "/s": ("/s", 1.0), "bytes": ("MB", 1e-6), "J": ("mJ", 1e3), "squared": ("", 1.0)}

@@ -20,7 +20,7 @@ def whole_s(view, latency_s, size):
 
 @compiled(inline="always")
 def count_missing(view, data, known, end_s):
-    """Number of requests at the head of the queue that are due before a time; of the first ``known`` it is known."""
+    """Number of requests at the head of the queue that are due before a time; the first ``known`` surely are."""
     missing = known
     while missing < view.waiting and data.requests[data.queue[view.first + missing]].due_s < end_s:
         missing += 1
@@ -75,9 +75,9 @@ def enter(view, data, late, size, run, end_s):
 def decide(view, data):
     """FluidB's launches and backfills, with two changes.
 
-    A launch is smaller than FluidB's if more of the waiting requests are then in time, unless B_max requests are late:
-    these could not be in time even alone.  Requests that will be in time enter first; late ones have the places left
-    over.
+    A launch is smaller than FluidB's if more of the waiting requests are then in time, but not while B_max requests are
+    late, that is, too late even if they ran alone.  Requests that will be in time enter first; late ones have the
+    places left over.
 
     So that late requests and preempted batches do not starve, there are turns: when the last launch in order of arrival
     was longer ago than the patience, which shrinks once more than B_max are late, no request backfills, and the next
