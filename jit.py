@@ -55,11 +55,7 @@ def sources() -> frozenset[Path]:
 
 @cache
 def cache_folder() -> Path | None:
-    """Folder of compiled functions, one for each state of our sources; ``None`` if there is no home.
-
-    A function is compiled with functions of other files, so that the folder carries the
-    digest of all of them.  ``NUMBA_CACHE_DIR`` or ``XDG_CACHE_HOME`` name another place.
-    """
+    """Folder of compiled functions for this state of all files that have some; ``None`` if there is no home."""
     named: Any = numba.config  # its settings are made at run time, so that no type checker knows them
     place = named.CACHE_DIR or os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111  Path.expanduser fails without a home
     if place.startswith("~"):

@@ -8,8 +8,7 @@ from fluidb.dse.subgraphs.recipes import cut_to, make_recipes
 from fluidb.dse.subgraphs.search import arrays_within, find_subgraphs, members_of
 from fluidb.models.supernets import load_family
 from fluidb.platforms import Accelerator, load_platform
-from fluidb.tables.choices import Maps, StageB, SubGraphCut
-from fluidb.tables.subgraphs import SubGraphOptions
+from fluidb.tables.subgraphs import Maps, StageB, SubGraphCut, SubGraphOptions
 from rounds import BenchmarkTable, Entrant, take_turns, timed
 
 NUMPY, TABLE, SEARCH = "table, NumPy", "table, fluidb", "search of buffer and array, fluidb"

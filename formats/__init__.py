@@ -1,7 +1,4 @@
-"""Reading and writing of files: faults, quantities, TOML, tables, whole writes.
-
-The lowest storey: it knows nothing of networks, boards or traffic.
-"""
+"""Reading and writing of files: faults, quantities, TOML, tables, whole writes."""
 
 import lazy_loader
 

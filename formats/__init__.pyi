@@ -18,7 +18,6 @@ from .outputs import (
 )
 from .quantities import (
     parse_bandwidth as parse_bandwidth,
-    parse_clock as parse_clock,
     parse_duration as parse_duration,
     parse_quantity as parse_quantity,
     read_number as read_number,

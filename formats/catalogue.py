@@ -16,9 +16,9 @@ class Catalogue:
     Parameters
     ----------
     kind : str
-        What the files describe, for faults: ``"network"``, ``"platform"``.
+        Kind of the files, for faults: ``"network"``, ``"platform"``.
     folder : Path
-        Where the shipped files lie.
+        Folder of the shipped files.
     command : str
         The command that lists them.
     imported : tuple of str

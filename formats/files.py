@@ -20,7 +20,7 @@ def read_bytes(path: Path, max_bytes: int, hint: str = "", missing: str = "") ->
     max_bytes : int
         Most bytes to read; a larger file is refused.
     hint : str
-        What to do about a larger file, for the fault.
+        Remedy for a larger file, for the fault.
     missing : str
         The fault if there is no such file, in place of the system's words.
 
@@ -79,11 +79,11 @@ def check_folder(folder: Path, expected: str, otherwise: str) -> None:
     Parameters
     ----------
     folder : Path
-        What the user named.
+        The folder that the user named.
     expected : str
-        What it should be.
+        Its expected content, for the fault.
     otherwise : str
-        How to make one.
+        Remedy, for the fault.
 
     Raises
     ------

@@ -11,11 +11,11 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
     Parameters
     ----------
     name : str
-        What the user wrote.
+        The name that the user wrote.
     known : iterable of str
-        What could stand there.
+        The names that are allowed.
     otherwise : str
-        What to say if no known name is like it.
+        The answer if no known name is like it.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""Writing outputs: whole or not at all, and never over what the user did not mean.
+"""Writers of outputs: whole or not at all, and never over files that the user did not mean.
 
-What is being written has a hidden name until it is whole, and its writer holds a lock on it.  So the next command
-tells what a killed one left from what another one is writing, and removes it.
+An unfinished output has a hidden name, and its writer holds a lock on it.  A later command can therefore tell it from
+the remains of a killed command, and removes these.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from .errors import InputError
 
 HIDDEN = ".fluidb.*.part"
-"""Names of what is not whole yet."""
+"""Names of unfinished outputs."""
 
 
 def place_of(path: Path) -> Path:
@@ -33,7 +33,7 @@ def held(folder: Path) -> list[Path]:
 
 
 def tidy(folder: Path) -> None:
-    """Remove what killed commands left in a folder, and put back what they had moved aside."""
+    """Remove the remains of killed commands in a folder, and put back folders that they had moved aside."""
     for left in folder.glob(HIDDEN):
         with contextlib.suppress(OSError):  # of another user, or on a read-only disk: it does no harm
             descriptor = os.open(left, os.O_RDONLY)
@@ -56,11 +56,11 @@ def check_free(path: Path, force: bool, what: str = "output", *, apart: Iterable
     Parameters
     ----------
     path : Path
-        Where the output will go.
+        Destination.
     force : bool
         Whether the user allowed an existing output to be replaced.
     what : str
-        What the output is, for the fault.
+        Kind of the output, for the fault.
     apart : iterable of Path or None
         The other files that the command reads or writes, which the output must not replace.
 
@@ -100,11 +100,11 @@ def check_own_folder(folder: Path, force: bool, kind: str, mark: str, own: Colle
     Parameters
     ----------
     folder : Path
-        Where the output will go.
+        Destination.
     force : bool
         Whether the user allowed an existing folder of this kind to be replaced; nothing else ever is.
     kind : str
-        What the folder holds, for the fault: ``"a design"``.
+        Content of the folder, for the fault: ``"a design"``.
     mark : str
         The file that tells a folder of this kind.
     own : collection of str
@@ -134,7 +134,7 @@ def check_resumable(folder: Path, command: str, *, ours: bool) -> None:
     Parameters
     ----------
     folder : Path
-        Where the output will go.
+        Destination.
     command : str
         The command, for the fault.
     ours : bool

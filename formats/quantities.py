@@ -11,8 +11,7 @@ from .errors import InputError
 
 _DURATION_S = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 _BANDWIDTH_GB_S = {"MB/s": 1e-3, "GB/s": 1.0}
-_CLOCK_MHZ = {"MHz": 1.0, "GHz": 1e3}
-_LEAST, _MOST = 1e-12, 1e9  # beyond, a unit has gone wrong
+_LEAST, _MOST = 1e-12, 1e9  # a value beyond has a wrong unit
 _NUMBER_AND_UNIT = re.compile(r"\s*([0-9.eE+-]*[0-9.])\s*([A-Za-z/%]*)\s*")
 
 
@@ -22,7 +21,7 @@ def read_number(text: str, kind: type[float] = float) -> float:
     Parameters
     ----------
     text : str
-        What stands there.
+        The text.
     kind : type
         ``int`` for a whole number.
 
@@ -54,11 +53,11 @@ def parse_quantity(text: str, units: Mapping[str, float], what: str, example: st
     text : str
         A positive number and one of ``units``.
     units : mapping of str to float
-        Size of each unit that may stand there; ``""`` for a bare number.
+        Size of each allowed unit; ``""`` for a bare number.
     what : str
-        Name of the option or key, for the fault.
+        Name of the parameter or key, for the fault.
     example : str
-        How to write one, for the fault.
+        An example, for the fault.
     zero : bool
         Whether 0 is allowed.
 
@@ -108,7 +107,7 @@ def parse_duration(text: str, what: str = "duration") -> float:
     text : str
         A positive number followed by ``ns``, ``us``, ``ms``, ``s`` or ``min``.
     what : str
-        Name of the option or key, for the fault.
+        Name of the parameter or key, for the fault.
 
     Returns
     -------
@@ -136,7 +135,7 @@ def parse_bandwidth(text: str, what: str = "bandwidth") -> float:
     text : str
         A positive number followed by ``MB/s`` or ``GB/s``.
     what : str
-        Name of the option or key, for the fault.
+        Name of the parameter or key, for the fault.
 
     Returns
     -------
@@ -154,31 +153,3 @@ def parse_bandwidth(text: str, what: str = "bandwidth") -> float:
     3.2
     """
     return parse_quantity(text, _BANDWIDTH_GB_S, what, "4.267GB/s")
-
-
-def parse_clock(text: str, what: str = "clock") -> float:
-    """Megahertz in a text such as ``150MHz``.
-
-    Parameters
-    ----------
-    text : str
-        A positive number followed by ``MHz`` or ``GHz``.
-    what : str
-        Name of the option or key, for the fault.
-
-    Returns
-    -------
-    float
-        Clock in MHz.
-
-    Raises
-    ------
-    InputError
-        If number or unit is missing, unknown or not positive.
-
-    Examples
-    --------
-    >>> parse_clock("1.2GHz")
-    1200.0
-    """
-    return parse_quantity(text, _CLOCK_MHZ, what, "150MHz")

@@ -1,13 +1,4 @@
-"""Tables on disk: the contract between design time and run time.
-
-Every table is one JSON object with the same envelope:
-
-``schema``
-    name and version of the layout, e.g. ``fluidb.latency/2``;
-``inputs``
-    digest of every table it was computed from, by schema name;
-``sha256``
-    digest of everything else in the file, so that damage shows.
+"""Tables on disk: JSON objects with ``schema``, the digests of their ``inputs`` by schema, and their own ``sha256``.
 
 A table whose ``inputs`` no longer match the tables beside it is stale.
 """
@@ -101,7 +92,7 @@ def write_table(table: Table, path: Path) -> None:
     Parameters
     ----------
     table : Table
-        What to write.
+        The table.
     path : Path
         Destination; an existing file is replaced.
 
@@ -125,13 +116,13 @@ def read_printed(model: type[AnyPrinted], path: Path, schema: str, what: str, co
     Parameters
     ----------
     model : type
-        What is to be taken from it.
+        The record that is read.
     path : Path
         The file.
     schema : str
         The output's schema.
     what, command : str
-        What the file is, and the command that makes it, for faults.
+        Content of the file, and the command that makes it, for faults.
 
     Returns
     -------
@@ -191,7 +182,7 @@ def read_table(model: type[AnyTable], path: Path, *inputs: Table) -> AnyTable:
     model : type
         The table's class.
     path : Path
-        Where it lies.
+        Its file.
     *inputs : Table
         The tables it must have been computed from.
 
@@ -219,9 +210,9 @@ def check_beside(table: Table, path: Path, files: Mapping[str, tuple[str, str]])
     Parameters
     ----------
     table : Table
-        What was read.
+        The table that was read.
     path : Path
-        Where it lies.
+        Its file.
     files : mapping
         The file name of each table that it may name in ``inputs``, and the command that makes it, by schema.
 

@@ -150,7 +150,7 @@ def validate(model: type[Model], data: object, path: Path) -> Model:
     model : type
         A subclass of :class:`Strict`.
     data : object
-        What a TOML or JSON parser gave.
+        Output of a TOML or JSON parser.
     path : Path
         The file, for the faults.
 
@@ -187,7 +187,7 @@ def toml_inline(value: object) -> str:
     Parameters
     ----------
     value : str, bool, int, float, list or dict
-        What to write; a text that is no Unicode (of a damaged file name) has its faults replaced.
+        The value; characters of a text that are no Unicode (of a damaged file name) are replaced.
 
     Returns
     -------

@@ -1,7 +1,4 @@
-"""The Trace Event Format, which Perfetto and Chrome's tracing page show.
-
-Source: Trace Event Format, Google, 2016 (phases X, i, C and M; the JSON object form).
-"""
+"""The Trace Event Format (Google, 2016) that Perfetto and Chrome's tracing page show: phases X, i, C and M."""
 
 from __future__ import annotations
 

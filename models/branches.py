@@ -23,11 +23,7 @@ _REPLACED = ("rates", "heads", "candidates")
 
 
 def with_branches(file: NetworkFile, path: Path, rates: Sequence[float] = RATES) -> NetworkFile:
-    """A network with EdgeSP's exits instead of those that it has.
-
-    An exit stands after the unit whose cumulative share of the work is nearest to its depth, each after another unit
-    and none after the last.
-    """
+    """A network with EdgeSP's exits in place of its own, at different units whose shares of the work come nearest."""
     if len(rates) != len(DEPTHS):
         raise InputError(f"rates: expected {len(DEPTHS)}, one for each exit added to {file.name}, found {len(rates)}")
     plain = file.model_copy(update={"exits": [], "candidates": None})

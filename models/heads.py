@@ -24,11 +24,7 @@ def _token_linear(source: Shape, classes: int) -> list[Op]:
 
 
 def _msdnet(source: Shape, classes: int) -> list[Op]:
-    """Two 3x3 stride-2 convolutions at constant width, average pool, linear.
-
-    The ImageNet classifier of MSDNet (Huang et al., ICLR 2018, Fluid Batching [33]).
-    Its last pool is 2x2 on MSDNet's own 2x2 maps, i.e. over the whole map.
-    """
+    """Two 3x3 stride-2 convolutions at constant width, average pool, linear (MSDNet, Huang et al., ICLR 2018)."""
     convs: list[Op] = [
         Conv(op="conv", name=name, out=source.channels, kernel=[3, 3], stride=[2, 2], pad=[1, 1])
         for name in ("conv1", "conv2")

@@ -1,7 +1,4 @@
-"""Networks as the NPU sees them: layers in execution order, divided into stages by exits.
-
-These records are also what ``design.json`` holds (``docs/file-formats.md``).
-"""
+"""Networks as the NPU sees them, and as ``design.json`` holds them: layers in order, divided into stages by exits."""
 
 from __future__ import annotations
 

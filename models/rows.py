@@ -33,10 +33,7 @@ class RowLayer(NamedTuple):
         return self.weights > 0
 
     def needs(self, first: NDArray[np.int64], end: NDArray[np.int64], height: int) -> Ranges:
-        """The rows of an input of this height that output rows need, of many ranges at once.
-
-        Shapes: ``first, end`` (N,).
-        """
+        """The rows of an input of this height that output rows need, of many ranges at once."""
         lowest = np.clip(first * self.stride - self.pad, 0, height)
         return lowest, np.minimum(height, (end - 1) * self.stride - self.pad + self.reach)
 

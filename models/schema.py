@@ -22,13 +22,13 @@ NAME_LENGTH = 80
 NAME = rf"[A-Za-z0-9_.:-]{{1,{NAME_LENGTH}}}"
 Name = Annotated[str, Field(pattern=f"^{NAME}$")]
 NetworkName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:=,-]{1,240}$")]
-"""Longer than the name of a layer: that of a SubNet says what each of its dimensions is."""
+"""Longer than the name of a layer, because that of a SubNet has the value of each dimension."""
 
 Map = Annotated[list[Positive], Field(min_length=3, max_length=3)]
 
 
 class _Op(Strict):
-    """A layer. In an exit, ``bridge`` says that it stands before the head and brings the map to the head's form."""
+    """A layer. In an exit, a ``bridge`` before the head brings the map to the form that the head reads."""
 
     name: Name
     inputs: Annotated[list[Name], Field(min_length=1)] | None = Field(None, alias="from")
@@ -234,7 +234,7 @@ class InputShape(Strict):
 
 
 class NetworkFile(Strict):
-    """The whole file.  ``steps`` says how often the last stage runs at most: once for each word, in a decoder."""
+    """The whole file.  ``steps`` are the most runs of the last stage: in a decoder, one for each word."""
 
     schema_: Literal["fluidb.network/1"] = Field(alias="schema")
     name: NetworkName

@@ -32,15 +32,7 @@ def _operators(ops: list[Op]) -> list[str]:
 
 
 def network_text(file: NetworkFile) -> str:
-    """The text of a network file, with one line for each layer.
-
-    Examples
-    --------
-    >>> from fluidb.formats import read_toml
-    >>> from fluidb.models import NETWORKS
-    >>> print(network_text(read_toml(NetworkFile, NETWORKS.find("resnet50"))).splitlines()[6])
-      { name = "conv1", op = "conv", kernel = 7, stride = 2, pad = 3, out = 64, shape = [112, 112, 64] },
-    """
+    """The text of a network file, with one line for each layer."""
     head = {"schema": file.schema_, "name": file.name, "title": file.title, "input": file.input.model_dump()}
     lines = [*toml_lines(head), *([f"steps = {file.steps}"] if file.steps > 1 else []), "", *_operators(file.layers)]
     for item in file.exits:

@@ -105,7 +105,7 @@ class Board(Platform):
         keys : sequence of str
             Optional keys of the file.
         wanted_by : str
-            What needs them, for the fault.
+            Their use, for the fault.
 
         Returns
         -------

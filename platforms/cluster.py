@@ -1,4 +1,4 @@
-"""The kind ``cluster``: a handful of unequal devices on one network, which run one network together (EdgeSP)."""
+"""The kind ``cluster``: unequal devices on one computer network that run one neural network together (EdgeSP)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Cluster(Platform):
     word_bits : int
         Width of a value of a map and of a weight.
     sources : dict of str to str
-        Where each number comes from, by key; those of devices and links by their own keys.
+        Source of each number, by key; those of devices and links by their own keys.
     """
 
     kind: ClassVar[str] = "cluster"

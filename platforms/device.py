@@ -30,7 +30,7 @@ def linear_s(floor_s: float | None, sample_s: float | None, b_max: int) -> list[
 
 
 class Device(Platform):
-    """The keys that all forms of a device have (``docs/your-own.md``); its file says which form it is.
+    """A device; its attributes are the keys that all forms of device files have (``docs/your-own.md``).
 
     Attributes
     ----------

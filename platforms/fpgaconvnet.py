@@ -1,7 +1,6 @@
-"""Imports fpgaConvNet's platform files.
+"""Importer of fpgaConvNet's platform files, whose block RAMs have 18 Kb.
 
-Source: fpgaConvNet, https://github.com/AlexMontgomerie/fpgaconvnet-model, ``fpgaconvnet/platform``. A block RAM
-there has 18 Kb (``configs/zc706.toml``: 1090, where the data sheet counts 545 of 36 Kb).
+Source: https://github.com/AlexMontgomerie/fpgaconvnet-model, ``fpgaconvnet/platform``.
 """
 
 from __future__ import annotations

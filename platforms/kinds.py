@@ -1,4 +1,4 @@
-"""The kinds of platforms; the schema of a file tells which kind it is."""
+"""The kinds of platforms, by the schema of their files."""
 
 from __future__ import annotations
 

@@ -153,10 +153,7 @@ def _gather_times(path: Path, stages: int, b_max: int) -> list[list[float]]:
 
 
 def _read_times(path: Path, model: type[_Time | _Gather], most: dict[str, tuple[int, str]]) -> tuple[Cells, list[str]]:
-    """Read times by the axes that a file has; every fault has a line with its row and column.
-
-    ``most`` has the largest value of an axis, and what it is the largest of.
-    """
+    """Read times by the axes of a file; ``most`` has the largest value of an axis, and a word for it."""
     reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
     cells: Cells = {}
     faults: list[str] = []

@@ -28,14 +28,14 @@ class Platform(Strict):
     name, title : str
         Short name, and a line of text.
     sources : dict of str to str
-        Where each number comes from, by key.
+        Source of each number, by key.
     """
 
     kind: ClassVar[str]
     """The kind in messages."""
 
     table_made_by: ClassVar[str]
-    """Hint on its latency table for a user who gave it in place of another kind; ``{}`` is its name."""
+    """Hint on its latency table, for faults where another kind is expected; ``{}`` is its name."""
 
     listed_as: ClassVar[str]
     """Key of the list of these platforms in the JSON of ``fluidb platforms``."""

@@ -7,14 +7,7 @@ from .platform import Platform
 
 
 def platform_text(platform: Platform) -> str:
-    """The text of a platform file, of any kind.
-
-    Examples
-    --------
-    >>> from fluidb.platforms import load_platform
-    >>> print(platform_text(load_platform("zc706")).splitlines()[3])
-    dsps = 900
-    """
+    """The text of a platform file, of any kind."""
     content = platform.model_dump(by_alias=True, exclude_none=True)
     sources = content.pop("sources")
     return "\n".join([*toml_lines(content), *toml_lines(sources, "[sources]")]) + "\n"

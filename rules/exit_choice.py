@@ -1,10 +1,8 @@
 """Choice of the exits of a network and of their thresholds (PAME, Section 6), on plain arrays.
 
-The inputs are two. The *log* holds the confidence and the score of the answer of each sample at every candidate. The
-*stage times* T(a, b, B) are those of a device from candidate a to candidate b with a batch of B. Search and run time
-choose with the same functions, because a policy that adapts chooses again.
-
-Places are counted as exits are: 0 is the input, 1..K are the candidates, K + 1 is the end of the network.
+The *log* holds the confidence and the score of the answer of each sample at every candidate.  The *stage times*
+T(a, b, B) are those of a device from place a to place b with a batch of B: place 0 is the input, 1..K are the
+candidates, K + 1 is the end of the network.
 """
 
 from __future__ import annotations
@@ -182,7 +180,7 @@ def find_setting(
 ) -> tuple[Setting, bool]:
     """Thresholds of a candidate that keep the precision and let most samples leave (Section 6.2).
 
-    Shapes: ``levels`` (N, K, M), ``alive`` (N,), ``settled`` (N,).
+    Shapes: ``levels`` (N, K, M), ``alive`` (N,), ``settled`` (N,), the scores of the answers so far.
     """
     scores, end, number = log.scores[:, candidate - 1], log.scores[:, -1], len(goal.confidences)
     own = end.sum()
@@ -214,10 +212,7 @@ def find_setting(
 
 
 def precision_margin(total: Floats, squares: Floats | None, end: Floats, goal: ExitGoal) -> Floats:
-    """Margin of summed scores over the score to keep; with the guard ``"bound"``, its lower 95 % confidence bound.
-
-    Shapes: ``end`` (N,).
-    """
+    """Margin of summed scores over the score to keep; with the guard ``"bound"``, its lower 95 % confidence bound."""
     margin: Floats = total - goal.searched * end.sum()
     if goal.guard != "bound":
         return margin
@@ -227,24 +222,18 @@ def precision_margin(total: Floats, squares: Floats | None, end: Floats, goal: E
 
 
 def moving_on(staying: NDArray[np.bool_], batch: int) -> Ints:
-    """Samples of each whole batch that move on; the last batch is left out if it is not whole.
-
-    Shapes: ``staying`` (N,).
-    """
+    """Samples of each whole batch that move on; the last batch is left out if it is not whole."""
     whole = len(staying) // batch
     return np.asarray(staying[: whole * batch].reshape(whole, batch).sum(axis=1), dtype=np.int64)
 
 
 def pattern_row(moving: Ints, width: int, bins: int) -> Ints:
-    """A row of the batching-pattern matrix: batches by the number of samples that move on (Section 6.3.2).
-
-    Shapes: ``moving`` (k,), returns (h + 1,).
-    """
+    """A row of the batching-pattern matrix: batches by the number of samples that move on (Section 6.3.2)."""
     return np.bincount(-(-moving // width), minlength=bins + 1).astype(np.int64)
 
 
 def bin_sizes(width: int, bins: int, batch: int) -> Ints:
-    """The batch size that stands for each bin: its upper edge, but no more than the samples there are."""
+    """The batch size of each bin: its upper edge, at most the batch."""
     return np.minimum(np.arange(bins + 1) * width, batch)
 
 

@@ -1,7 +1,4 @@
-"""Shares of the exits that meet a latency target, and the thresholds that give them (EdgeSP, Section 3.4).
-
-Plain arrays only; confidences or entropies come with a sign by which surer is larger (``traffic.measures``).
-"""
+"""Shares of the exits that meet a latency target, and the thresholds that give them (EdgeSP, Section 3.4)."""
 
 from __future__ import annotations
 
@@ -18,10 +15,7 @@ NEARLY = 1e-9
 
 
 def shares_of_latest(time_s: Floats, target_s: float) -> Floats:
-    """The largest share of the latest exit, then of the one before, and so on, within a mean time (Equation 5).
-
-    Shapes: ``time_s`` (E,), returns (E,).
-    """
+    """The largest share of the latest exit, then of the one before, and so on, within a mean time (Equation 5)."""
     shares = np.zeros(len(time_s))
     if target_s >= time_s[-1]:
         shares[-1] = 1.0
@@ -32,10 +26,7 @@ def shares_of_latest(time_s: Floats, target_s: float) -> Floats:
 
 
 def shares_of_best(time_s: Floats, accuracy: Floats, target_s: float) -> Floats:
-    """Shares with the highest sum of P_n A_n within a mean time.
-
-    Shapes: ``time_s`` (E,), ``accuracy`` (E,), returns (E,).
-    """
+    """Shares with the highest sum of P_n A_n within a mean time."""
     exits = range(len(time_s))
     vertices = [{i: 1.0} for i in exits if time_s[i] <= target_s]
     for i in exits:
@@ -51,10 +42,9 @@ def shares_of_best(time_s: Floats, accuracy: Floats, target_s: float) -> Floats:
 
 
 def least_of_shares(sure: Floats, shares: Sequence[float] | Floats, *, literal: bool = False) -> list[float]:
-    """The least value at each exit with which given shares of some samples leave.
+    """The least value at each exit with which given shares of samples leave. Shapes: ``sure`` (N, E - 1).
 
     ``literal`` drops the surest values before a later exit, as the paper's text says, not the samples that left.
-    Shapes: ``sure`` (N, E - 1).
     """
     count, left, before, found = len(sure), np.zeros(len(sure), dtype=np.bool_), 0, []
     for column, gone in zip(sure.T, np.cumsum(shares)[:-1], strict=True):

@@ -1,8 +1,7 @@
 """Pad or split: the reorganisation of a batch of unequal samples (BatchCond, Section III-B), on plain arrays.
 
-A batch whose samples are alike is fast.  Where some samples have terminated, or need a smaller width than others, the
-device either carries them along (it *pads*) or runs the others in smaller batches (it *splits*).  Design time, which
-tabulates the decisions, and run time, which takes them, call the same compiled rules.
+Where some samples of a batch have terminated, or need a smaller width than others, the device either carries them along
+(it *pads*) or runs the others in smaller batches (it *splits*).
 
 Times are in seconds.  An array by batch size has the batch sizes 0..b_max, and 0 at batch size 0.  Widths are numbered
 from the widest, as the variants of a latency table are.
@@ -25,11 +24,7 @@ NEARLY_FULL = 0.95
 
 @compiled()
 def split_pays(pad_s: float, split_s: float, gather_s: float) -> bool:
-    """True if gathering the samples that stay into a batch of their own pays (Equation 1); a tie pads.
-
-    It never pays if no sample has terminated, since a gather takes no negative time, and always if all have, since
-    nothing is left to run.  The rule looks no further than the next stage.
-    """
+    """True if gathering the samples that stay pays for the next stage (Equation 1); a tie pads."""
     return pad_s > split_s + gather_s  # Equation (1)
 
 
@@ -72,10 +67,7 @@ def ideal_batch_sizes(time_s: Floats) -> Ints:
 def fill_sub_batches(sizes: Ints, ideal: Ints) -> None:
     """Algorithm 1: fill sub-batches that are too small with samples of smaller widths, in place.
 
-    Mended in two places.  As printed it begins with j = i, which moves a sub-batch into itself, and it may move more
-    samples than there are.
-
-    Shapes: ``sizes`` (W,), ``ideal`` (W,).
+    Mended: as printed it begins with j = i and may move more samples than there are.
     """
     for i in range(sizes.size):  # by decreasing width
         if sizes[i] == 0:
@@ -90,8 +82,7 @@ def fill_sub_batches(sizes: Ints, ideal: Ints) -> None:
 def reorganise_widths(sizes: Ints, time_s: Floats, gather_s: Floats, ideal: Ints, into: Ints) -> int:
     """Cut a batch of several widths into sub-batches by Algorithm 1, or pad it, whichever is faster (Equation 2).
 
-    The samples lie by decreasing width.  The sub-batches are runs of them, one after the other, and each runs at the
-    width of its first sample; therefore the sizes of the sub-batches suffice.
+    The samples lie by decreasing width; a sub-batch is a run of them, at the width of its first sample.
 
     Shapes: ``sizes`` (W,), ``time_s`` (W, b_max + 1), ``gather_s`` (b_max + 1,), ``ideal`` (W,), ``into`` (B,).
     """

@@ -1,8 +1,7 @@
 """PAME while its load changes: exits and thresholds follow a sliding window of batches (PAME, Section 7.6).
 
-One event loop serves the requests, under the policy ``pame``. Between its events, when enough batches have returned,
-the adapter looks at the last of them and may change what new batches run: which candidates are exits, and their
-thresholds. A batch in flight keeps what it began with.
+Between events of the event loop, when enough batches have returned, the adapter looks at the last of them and may
+change the exits and thresholds of new batches.  A batch in flight keeps its own.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from .replay import play, requests_of
 from .scheduler import Scheduler
 
 EVENTS = 256
-"""Instants of the event loop between two looks at what has returned."""
+"""Instants of the event loop between two looks at the batches that have returned."""
 
 VARIANTS = 4
 """Sets of exits that are kept at once. Each needs a whole window of batches before the next one, and at most two
@@ -47,14 +46,14 @@ class Exits(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A change of exits or thresholds, and why."""
+    """A change of exits or thresholds, and its cause."""
 
     request: int  # requests that had started before it; all later ones are served by the new exits
     time_s: float  # when the last batch of the window had returned
     cause: Cause  # precision below eta, slow batches above tau_l, or other hardware
     precision: float  # of the window, as a share of that of the network without exits
     slow_share: float  # share of batches of the window that took longer than without exits
-    exits: Exits  # what holds from now on
+    exits: Exits  # those of all later batches
 
 
 class Hardware(NamedTuple):
@@ -101,10 +100,7 @@ class AdaptiveRun:
 
 
 def observe(log: Log, start_s: Floats, finish_s: Floats, exit_of: Ints, starts: Ints, whole_s: Floats) -> Observation:
-    """Observation of consecutive batches.
-
-    Shapes: ``start_s, finish_s, exit_of`` (N,), ``starts`` (Q + 1,), ``whole_s`` (b_max + 1,).
-    """
+    """Observation of consecutive batches."""
     rows = np.arange(starts[0], starts[-1])
     took_s = finish_s[rows] - start_s[rows]
     batch_s = np.maximum.reduceat(took_s, starts[:-1] - starts[0])
@@ -120,7 +116,7 @@ def observe(log: Log, start_s: Floats, finish_s: Floats, exit_of: Ints, starts: 
 
 @dataclass(slots=True)
 class _Adapter:
-    """Looks at what has returned, and changes what new batches run."""
+    """Looks at batches that have returned, and changes the exits of new ones."""
 
     log: Log
     past: Log
@@ -241,10 +237,7 @@ def adapt(
     hardware: Sequence[Hardware] = (),
     load: Sequence[float] | None = None,
 ) -> AdaptiveRun:
-    """Serve requests with PAME, and let exits and thresholds follow what arrives.
-
-    Shapes: ``arrival_s`` (N,), ``stage_s`` (K + 2, K + 2, b_max + 1).
-    """
+    """Serve requests with PAME; exits and thresholds follow the load. Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1)."""
     candidates, most = log.candidates, stage_s.shape[-1] - 1
     if goal.batch > most:
         raise InputError(f"batch: expected at most {most}, the largest of the stage times, found {goal.batch}")

@@ -1,7 +1,4 @@
-"""A lower bound on violations that holds for every scheduler, even for one that knows the future.
-
-``docs/policies.md`` (Clairvoyant bound) has the proof.
-"""
+"""A lower bound on violations of every scheduler, even of one that knows the future; proof in ``docs/policies.md``."""
 
 from __future__ import annotations
 
@@ -25,15 +22,10 @@ def least_work(
 ) -> NDArray[np.float64]:
     """The least NPU time that each request needs to meet its objective.
 
-    A sample that shares layer l with a batch of b takes T_l^b/b of the NPU's time
-    and T_l^b of its own.  The least sum of the first with the second within the
-    SLO, relaxed to mixtures of batch sizes, is a linear program, whose optimum
-    follows the lower convex hull of each layer's points (T_l^b, T_l^b/b),
-    steepest piece of all layers first.  A device with several lanes gets at most
-    :attr:`LatencyTable.speedup` times as much work done in a second, and no sample
-    leaves sooner.
-
-    Shapes: ``exits`` (N,), ``steps`` (N,), ``slo_s`` (N,), returns (N,).
+    A sample that shares layer l with a batch of b takes T_l^b/b of the NPU's time and T_l^b of its own.  The least sum
+    of the first with the second within the SLO, relaxed to mixtures of batch sizes, is a linear program, whose optimum
+    follows the lower convex hull of each layer's points (T_l^b, T_l^b/b), steepest piece of all layers first.  Several
+    lanes do at most :attr:`LatencyTable.speedup` times as much work in a second.
     """
     segments, last = table.segments(by_layer=True), len(table.exits)
     work_s = np.empty(len(exits))
@@ -80,12 +72,9 @@ since the machine was last idle."""
 def least_tardy(release_s: NDArray[np.float64], due_s: NDArray[np.float64], work_s: NDArray[np.float64]) -> int:
     """Least number of jobs that miss their due times: Kise, Ibaraki and Mine (Operations Research, 1978).
 
-    One machine runs all jobs; they enter a set in the order of their due times.
-    When a job would miss its due time, one job leaves the set: the job without which
-    the set ends earliest.  The others run in order.  When the machine becomes idle, the set becomes empty, because
-    earlier jobs can then delay no later job.
-
-    Shapes: ``release_s, due_s, work_s`` (N,).
+    Jobs enter a set in the order of their due times.  When a job would miss its due time, one job leaves the set: the
+    job without which the set ends earliest.  When the machine becomes idle, the set becomes empty, because earlier jobs
+    can then delay no later job.
     """
     kept = np.empty((4, release_s.size))
     tardy = n = 0
@@ -126,13 +115,9 @@ def least_tardy(release_s: NDArray[np.float64], due_s: NDArray[np.float64], work
 
 
 def least_tardy_at_once(due_s: NDArray[np.float64], work_s: NDArray[np.float64]) -> int:
-    """Least number of jobs that miss their due times, where all are released at time 0: Moore's algorithm.
+    """Least number of jobs that miss their due times, if all are released at time 0 (Moore, Management Science, 1968).
 
     It finds what :func:`least_tardy` finds, whose time would grow with the square of the number of jobs.
-
-    Source: Moore, Management Science 15(1), 1968.
-
-    Shapes: ``due_s, work_s`` (N,).
     """
     kept: list[float] = []  # a heap of the works of those that are in time, negative: the longest is its first
     end_s = 0.0

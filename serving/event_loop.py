@@ -1,11 +1,10 @@
 """The event loop, compiled: time, requests, batches on the lanes of a device, and what they cost.
 
-It knows no rule about which request goes next: the order of the queue, admission, preemption, compaction, the lane
-and the variant are a policy's (``policies.interface``).
+The order of the queue, admission, preemption, compaction, the lane and the variant are a policy's decisions
+(``policies.interface``).
 
-Order of events at one instant: segments end, then requests arrive, then the
-policy is asked, lane by lane.  A sample that exits returns at the end of its stage, whatever
-the rest of its batch does.
+Order of events at one instant: segments end, then requests arrive, then the policy is asked, lane by lane.  A sample
+that exits returns at the end of its stage, whatever the rest of its batch does.
 """
 
 import math
@@ -81,7 +80,7 @@ class DeviceArrays(NamedTuple):
     # (B + 1,): share of the device that a segment takes, by batch size.  Segments that run side by side all take
     # longer by the sum of their shares, if that is above 1; one that runs alone does not.
     load: NDArray[np.float64]
-    variants: NDArray[np.void]  # (V,): what the policy knows of each variant
+    variants: NDArray[np.void]  # (V,): properties of each variant, for the policy
     wake_up_s: float = 0.0  # time until a batch begins on a lane that was idle
 
 
@@ -300,31 +299,10 @@ def slow_each_other(clock, lanes, run_s):
 
 @compiled(_SIGNATURE, allocates=False)
 def run_events(decide, work, device, rules, state, record, until_s, events):
-    """Replay traffic under a policy for a number of instants; the same call goes on from there.
+    """Replay traffic under a policy for a number of instants, or until a time; the same call goes on from there.
 
-    Parameters
-    ----------
-    decide : policy
-        See ``policies.interface``.
-    work : RequestArrays
-        The requests.
-    device : DeviceArrays
-        What it takes for the network.
-    rules : Rules
-        The policy's parameters, memory and limits.
-    state : State
-        Where the replay stands, and where it then stood.
-    record : Record
-        What ran; added to.
-    until_s : float
-        When to stop; infinity serves every request.
-    events : int
-        Instants to look at.
-
-    Returns
-    -------
-    int
-        ``OK``, or a fault of the policy.
+    ``work``, ``device`` and ``rules`` are read, ``state`` is where the replay stands, and runs are added to ``record``.
+    Returns ``OK``, or a fault of the policy.
     """
     # each array has a name of its own here: to fetch one from a tuple costs a locked count of references
     requests, exit_of, confidences = work

@@ -28,17 +28,15 @@ class Figure(NamedTuple):
         value = getattr(getattr(summary, self.part) if self.part else summary, self.key, None)
         return None if value is None else float(value)
 
-    def told(self, summary: Summary) -> RunInterval:
-        """Its 95 % interval, or how many more requests there must be for one; nothing for a figure that has none."""
+    def interval_of(self, summary: Summary) -> RunInterval:
+        """Its 95 % interval, or the number of more requests that one needs; empty for a figure that has none."""
         if self.name in QUANTILES:
             found = summary.percentile(self.name)
             return RunInterval(found.interval_s, found.more_requests_needed)
         intervals = {"mean": summary.mean_interval_s, "violation_rate": summary.violation_interval}
-        return (
-            RunInterval(intervals[self.name], summary.more_requests_needed)
-            if self.name in intervals
-            else RunInterval(None, 0)
-        )
+        if self.name not in intervals:
+            return RunInterval(None, 0)
+        return RunInterval(intervals[self.name], summary.more_requests_needed)
 
 
 SHOWN_IN = {"share": ("%", 1e2), "/s": ("/s", 1.0), "bytes": ("MB", 1e-6), "J": ("mJ", 1e3), "squared": ("", 1.0)}

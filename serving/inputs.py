@@ -90,7 +90,7 @@ class Requests:
         Parameters
         ----------
         trace : Trace
-            What :meth:`read` returned; read once, it serves several networks or thresholds.
+            The result of :meth:`read`, which can serve several networks or thresholds.
         rates : sequence of float
             The network's exit rates.
         threshold : Threshold or sequence of Threshold, optional

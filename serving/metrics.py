@@ -33,8 +33,8 @@ class Percentile:
 class StageSummary:
     """Use of a stage: the share of the span in which it ran, its runs, their mean batch, and runs by b = 1..b_max.
 
-    The share is the mean over the lanes, and counts no gathers, delays and slowdowns.  ``segments`` is the number of
-    its segments: one, or its layers for a policy that decides after each layer.
+    The share is the mean over the lanes, without gathers, delays and slowdowns.  ``segments`` is 1, or the number of
+    the stage's layers for a policy that decides after each layer.
     """
 
     stage: int
@@ -58,11 +58,7 @@ class ExitSummary:
 
 @dataclass(frozen=True, slots=True)
 class Utilisation:
-    """Use of the NPU's MAC units, as shares of all MACs that were possible in the span; they sum to 1.
-
-    ``mac_share`` is the share of MACs that were made.  The others are lost: no batch was there, the
-    scheduler decided, off-chip memory was waited for, tiles were padded, the batch grid was padded.
-    """
+    """Use of the NPU's MAC units: shares of the MACs possible in the span that were made, or lost by cause."""
 
     mac_share: float
     idle_share: float
@@ -83,7 +79,7 @@ class Summary:
     span_s : float
         From the first arrival to the last return, or until the simulation was stopped.
     independent_requests : float
-        Number of independent requests that would tell as much (:class:`.one_run.OneRun`).
+        Number of independent requests with as much information (:class:`.one_run.OneRun`).
     more_requests_needed : int
         About how many more there must be for intervals of the mean latency and the violation rate.
     mean_latency_s, max_latency_s : float
@@ -128,7 +124,7 @@ class Summary:
     exits : list of ExitSummary
         By exit.
     subnets : SubNetSummary or None
-        What SubNets gave and fetched; ``None`` if the latency table has none.
+        Figures of SubNets; ``None`` if the latency table has none.
     """
 
     requests: int
@@ -199,10 +195,7 @@ def _exit(
 
 
 def variance_within(batch: NDArray[np.int64], values: NDArray[Any]) -> float:
-    """Mean over batches of the variance of a value in each batch.
-
-    Shapes: ``batch`` (N,), ``values`` (N,).
-    """
+    """Mean over batches of the variance of a value in each batch."""
     inside = batch > 0
     members, own = batch[inside], values[inside].astype(np.float64)
     if not len(members):
@@ -219,7 +212,7 @@ def summarise(replay: Replay) -> Summary:
     Parameters
     ----------
     replay : Replay
-        What the simulation did.
+        The simulation.
 
     Returns
     -------

@@ -1,12 +1,8 @@
 """Intervals of the figures of one run, whose requests are not independent (``docs/intervals.md``).
 
-A queue that is long for one request is long for the next, so that N requests tell
-less than N independent ones.  How much less is measured by cutting the run into
-parts: the variance of a mean follows from the means of the parts, whatever the
-dependence within them, if the parts are long (method of batch means: Law, Simulation
-Modeling and Analysis, Section 9.5.3).  A part begins, where it can, with a request
-that finds the system empty, because what comes after such a request does not depend
-on what came before it (regenerative method, Section 9.5.3).
+A queue that is long for one request is long for the next, so that N requests are worth fewer independent ones.  The
+variance of a mean follows from the means of long parts of the run (batch means: Law, Simulation Modeling and Analysis,
+Section 9.5.3).  A part begins, where it can, with a request that finds the system empty (regenerative method, ibid.).
 """
 
 from __future__ import annotations
@@ -20,10 +16,10 @@ from numpy.typing import NDArray
 from .statistics import Interval, share_interval, student_t
 
 PARTS = 10
-"""Parts that tell the variance: few, because they must be long; Student's t with 9 degrees of freedom is 2.26."""
+"""Parts that give the variance: few, because they must be long; Student's t with 9 degrees of freedom is 2.26."""
 
 PIECES = 100
-"""Parts that tell how dependent requests are: many, because it then varies little from one run to the next."""
+"""Parts that give the dependence of requests: many, because it then varies little from one run to the next."""
 
 LEAST = 400
 """Least number of independent requests that a run must be worth to have intervals: 40 in each part."""
@@ -51,11 +47,7 @@ def nearest_rank(ordered: NDArray[np.float64], quantile: float) -> float:
 
 
 class RunInterval(NamedTuple):
-    """A figure of one run: its 95 % interval, or about how many more requests there must be for one.
-
-    The number is rounded up to two digits.  Both are missing for the mean latency if a request did not return, and for
-    every figure if all requests arrived at one time.
-    """
+    """A figure of one run: its 95 % interval, or about how many more requests one needs; 0 if that is unknown."""
 
     interval: Interval | None
     more_requests_needed: int
@@ -64,12 +56,9 @@ class RunInterval(NamedTuple):
 class OneRun:
     """One run, from which intervals of its figures are computed.
 
-    Where all requests arrive ``at_once``, latencies tell only in which order requests were served: the run is a single
-    observation, and no figure has an interval, however many requests there are. ``independent`` is the number of
-    independent requests that would tell as much about whether a latency is above the median.
-
-    Shapes: ``latency_s``, ``fresh`` (N,): in order of arrival, infinite if a request did not return; true for a request
-    that found the system empty, as the first did.
+    ``latency_s`` is in order of arrival, and infinite if a request did not return; ``fresh`` is true for a request that
+    found the system empty.  If all requests arrive ``at_once``, the run is a single observation and no figure has an
+    interval.  ``independent`` is the number of independent requests that the run is worth for the median.
     """
 
     def __init__(self, latency_s: NDArray[np.float64], fresh: NDArray[np.bool_], *, at_once: bool = False) -> None:
@@ -107,10 +96,7 @@ class OneRun:
         return RunInterval(Interval(max(0.0, low), high), 0)
 
     def share(self, chosen: NDArray[np.bool_]) -> RunInterval:
-        """The share of requests with a property: Wilson's interval, with the number of independent requests.
-
-        Shapes: ``chosen`` (N,).
-        """
+        """The share of requests with a property: Wilson's interval, with the number of independent requests."""
         if self.independent < LEAST:
             return self._too_short(LEAST, self._told)
         count, share = self._worth(chosen), float(chosen.mean())
@@ -140,15 +126,12 @@ class OneRun:
         return RunInterval(None, max(1, -(-more // unit)) * unit)
 
     def _worth(self, chosen: NDArray[np.bool_]) -> float:
-        """Number of independent requests that tell as much about a share; at most that for the median."""
+        """Number of independent requests that the run is worth for a share; at most that for the median."""
         return min(self.independent, self._count / dependence(chosen, self._starts))
 
 
 def part_starts(fresh: NDArray[np.bool_], parts: int) -> NDArray[np.int64]:
-    """Cut a run into parts of about the same length, where the system was empty if it was.
-
-    Shapes: ``fresh`` (N,), returns (parts,).
-    """
+    """Cut a run into parts of about the same length, where the system was empty if it was."""
     equal = np.arange(parts + 1) * len(fresh) // parts
     found = np.append(np.flatnonzero(fresh), len(fresh))
     empty = found[np.searchsorted(found, equal[:-1])]
@@ -158,10 +141,7 @@ def part_starts(fresh: NDArray[np.bool_], parts: int) -> NDArray[np.int64]:
 
 
 def dependence(values: NDArray[np.generic], starts: NDArray[np.int64]) -> float:
-    """Factor by which the variance of a mean is larger than if the values were independent; at least 1.
-
-    Shapes: ``values`` (N,), ``starts`` (P,).
-    """
+    """Factor by which the variance of a mean is larger than if the values were independent; at least 1."""
     numbers = values.astype(np.float64)
     alone = len(values) * float(numbers.var())
     if alone == 0.0:

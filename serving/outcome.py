@@ -1,4 +1,4 @@
-"""Outcome of a replay: what happened to every request."""
+"""Outcome of a replay, by request."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Replay:
     stalled_s : (N,) ndarray of float64
         Time for which each was preempted.
     preempted : (N,) ndarray of int32
-        How often each was preempted.
+        Preemptions of each.
     segments : Segments
         The units in which the network ran: stages, or layers.
     variant : (N,) ndarray of int64
@@ -52,11 +52,11 @@ class Replay:
     batch : (N,) ndarray of int64
         The batch with which each entered the NPU, counted from 1; 0 if it has not.
     launches : (V, S, b_max + 1) ndarray of int64
-        How often each segment ran by variant and batch size.
+        Runs of each segment, by variant and batch size.
     cut : (V, S, b_max + 1) ndarray of float64
         The share that is missing of those runs that were not done when the simulation was stopped.
     preemptions : int
-        How often a running batch was preempted.
+        Preemptions of running batches.
     scheduler_calls : int
         Calls of the policy while samples were on the NPU.
     scheduler_s : float

@@ -64,7 +64,7 @@ def simulate(
     Returns
     -------
     Replay
-        What happened to every request.
+        The outcome of every request.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def simulate(
 
 
 def record_runs(replay: Replay, scheduler: Scheduler) -> Replay:
-    """Replay once more and keep every run, for a timeline; the first replay knows how many there are."""
+    """Replay again and keep every run, for a timeline; the first replay knows their number."""
     launches = replay.launches
     room = int(launches.sum()), int(launches.sum(axis=(0, 1)) @ np.arange(launches.shape[2]))
     return _replay(replay.table, replay.traffic, scheduler, replay.until_s, room)
@@ -105,11 +105,11 @@ def _replay(
 class Case:
     """Traffic on a table under a policy, as the event loop takes it."""
 
-    table: LatencyTable  # what it was made of
+    table: LatencyTable  # its origin
     traffic: Traffic
     scheduler: Scheduler
-    segments: Segments  # what runs between two decisions
-    work: RequestArrays  # what the event loop gets
+    segments: Segments  # that run between two decisions
+    work: RequestArrays  # input of the event loop
     device: DeviceArrays
     rules: Rules
     lanes: int  # lanes that are used
@@ -189,8 +189,8 @@ def play(
 ) -> LoopRun:
     """Run the event loop to its end.
 
-    After every ``events`` instants ``control`` gets the number of requests that have returned, and may change what
-    policies read; ``progress`` only reports.
+    After every ``events`` instants ``control`` gets the number of requests that have returned, and may change the
+    arrays that policies read; ``progress`` only reports.
     """
     count, (runs, members) = len(work.requests), room
     state = begin(count, lanes, rules.b_max)
@@ -222,9 +222,7 @@ def stepper(
     """The event loop on these arrays: a function of the time at which it stops, and of the instants it looks at.
 
     Steps of few instants are ``short``: a policy that ships is then called by its address, with which a step begins
-    three times as fast.  Many instants take a fifth longer so, and what a user's policy raises would be lost.
-
-    The function raises InputError if the policy breaks its contract.
+    three times as fast.  Many instants take a fifth longer so, and exceptions of a user's policy would be lost.
     """
     decide, loop = _compiled(scheduler.policy.decide)
     by_address = short and is_jitted(decide) and _ours(decide)
@@ -233,7 +231,7 @@ def stepper(
     def advance(until_s: float, events: int) -> None:
         try:
             status = loop(policy, work, device, rules, state, record, until_s, events)
-        except (Exception, SystemExit) as error:  # what a user's policy raises is the user's to mend
+        except (Exception, SystemExit) as error:  # an exception of a user's policy is a fault of the user
             raise InputError(
                 f"policy {scheduler.spec}: raised {type(error).__name__}: {error}; see `fluidb docs extend`"
             ) from error
@@ -248,7 +246,7 @@ class CutOff(NamedTuple):
 
     # (V, S, B + 1): the share that is missing of each run, by variant, segment and batch size
     launches: NDArray[np.float64]
-    overhead_s: float  # what is missing of gathers, delays and slowdowns, and of scheduler calls
+    overhead_s: float  # missing time of gathers, delays and slowdowns, and of scheduler calls
     call_s: float
 
 
@@ -318,10 +316,7 @@ def requests_of(arrival_s: NDArray[np.float64], slo_s: NDArray[np.float64] | flo
 
 
 def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> RequestArrays:
-    """Traffic as the event loop takes it, for a network with ``last`` exits whose last stage has ``steps``.
-
-    Where the policy sets thresholds, ``levels`` of them, these decide the exits.
-    """
+    """Traffic as the event loop takes it; if the policy sets thresholds, its ``levels``, these decide the exits."""
     trace = traffic.trace
     requests = requests_of(trace.arrival_s, traffic.slo_s)
     for column in CARRIED:
@@ -405,7 +400,7 @@ def write_requests(result: Replay, path: Path, *, replace: bool = True) -> None:
     Parameters
     ----------
     result : Replay
-        What happened.
+        The replay.
     path : Path
         Destination.
     replace : bool

@@ -1,4 +1,4 @@
-"""Requirements on a replay, e.g. ``p99 <= 200ms``, and whether they hold."""
+"""Requirements on a replay, e.g. ``p99 <= 200ms``, and their verdicts."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class RequirementVerdict:
     name: str
     comparator: str
     unit: str  # of everything below
-    bound: float  # what was required and what was found
+    bound: float  # the requirement, and the figure found
     value: float
     holds: bool  # whether the value satisfies the requirement
     margin: float  # distance from the value to the bound; negative if the requirement does not hold
@@ -142,7 +142,7 @@ def judge(requirement: Requirement, summary: Summary) -> RequirementVerdict:
     Parameters
     ----------
     requirement : Requirement
-        What is required.
+        The requirement.
     summary : Summary
         The replay's figures.
 
@@ -157,7 +157,7 @@ def judge(requirement: Requirement, summary: Summary) -> RequirementVerdict:
         If neither the trace nor the latency table states the figure.
     """
     name = requirement.name
-    interval, needed = FIGURES[name].told(summary)
+    interval, needed = FIGURES[name].interval_of(summary)
     value = FIGURES[name].of(summary)
     check_stated([requirement], **{name: value})
     assert value is not None

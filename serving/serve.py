@@ -24,7 +24,7 @@ class ServeResult:
     Attributes
     ----------
     replay : Replay
-        What happened to every request.
+        The outcome of every request.
     summary : Summary
         Its figures.
     unavoidable_violations : int
@@ -50,26 +50,26 @@ def serve(
     record: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> ServeResult:
-    """Serve requests and say what their users experience.
+    """Serve requests, and compute the figures of the service.
 
     Parameters
     ----------
     table : LatencyTable or Path
         Times of the design, or its folder.
     requests : Requests
-        What is served.
+        The requests.
     policy : Scheduler or str
         The policy, with its parameters.
     threshold : Threshold or sequence of Threshold, optional
-        From which confidence or entropy a sample leaves: one for all exits, or one for each but the last.
+        Confidence or entropy at which a sample leaves: one for all exits, or one for each but the last.
     until_s : float
         Stop then; unfinished requests are violations.
     requirements : sequence of Requirement
-        What must hold.
+        Requirements that must hold.
     record : bool
         Keep every run, for :func:`fluidb.serving.write_timeline`.
     progress : callable, optional
-        Called with what was read, then served, and how much there is of it.
+        Called with (bytes read so far, bytes), then with (requests served so far, requests).
 
     Returns
     -------

@@ -1,8 +1,4 @@
-"""Confidence intervals of the figures of a finite run.
-
-The formulas are written out because SciPy is no dependency: a few of its functions are all we would use.  Tests compare
-with SciPy.
-"""
+"""Confidence intervals of the figures of a finite run, written out so that SciPy is no dependency."""
 
 from __future__ import annotations
 
@@ -53,10 +49,7 @@ def mean_interval(values: NDArray[np.float64]) -> Interval | None:
 
 
 def welch_interval(values: NDArray[np.float64], others: NDArray[np.float64]) -> Interval | None:
-    """Interval of the difference of two means, ``values`` less ``others``, of independent runs (Welch, 1947).
-
-    Variances need not be equal; degrees of freedom are Satterthwaite's, rounded down.
-    """
+    """Welch's interval of the mean of ``values`` less that of ``others``; ``None`` if either has fewer than two."""
     if min(len(values), len(others)) < 2:
         return None
     difference = float(values.mean() - others.mean())
@@ -73,10 +66,8 @@ def welch_interval(values: NDArray[np.float64], others: NDArray[np.float64]) -> 
 def warm_up(values: NDArray[np.float64]) -> int:
     """The number of observations in a start-up transient, by MSER-5 (White, Simulation, 1997).
 
-    The observations are averaged in groups of five.  The transient ends at the group
-    from which the standard error of the mean is smallest, at most at half of the groups.
-
-    Shapes: ``values`` (N,).
+    The transient ends at the group of five observations from which the standard error of the mean is smallest, at most
+    at half of the groups.
     """
     count = len(values) // 5
     means = values[: 5 * count].reshape(-1, 5).mean(axis=1)

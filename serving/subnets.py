@@ -29,7 +29,7 @@ class SubNetSummary:
     accuracy_miss_rate: float | None
     # mean over the requests that were begun: share of the SubNet that was resident (SUSHI, Appendix A.4)
     hit_ratio: float | None
-    swaps: int  # how often the device changed its state
+    swaps: int  # changes of the state of the device
     # bytes between chip and memory for each request that was begun, with those of the swaps
     off_chip_bytes: float | None
     off_chip_energy_j: float | None  # of those bytes

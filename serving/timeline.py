@@ -129,7 +129,7 @@ def write_timeline(replay: Replay, path: Path, *, replace: bool = True) -> None:
     Parameters
     ----------
     replay : Replay
-        What the simulation did, with every run: ``simulate(..., record=True)``.
+        The simulation, with every run: ``simulate(..., record=True)``.
     path : Path
         Destination.
     replace : bool

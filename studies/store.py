@@ -199,7 +199,7 @@ class GridRun(NamedTuple):
         taken = {item.key: item.of(summary) for item in COMPARED}
         taken["unavoidable_rate"] = least_violations(replay) / summary.requests
         figures = {item.key: value for item in COMPARED if (value := taken[item.key]) is not None}
-        intervals = {item.key: found for item in COMPARED if (found := item.told(summary).interval)}
+        intervals = {item.key: found for item in COMPARED if (found := item.interval_of(summary).interval)}
         digest = hashlib.sha256(served.trace.arrival_s.tobytes() + served.exits.tobytes()).hexdigest()
         return RunTable(
             inputs=self.engine.inputs, key=self.key(), traffic_sha256=digest, figures=figures, intervals=intervals

@@ -1,7 +1,4 @@
-"""The decisions that a device's times imply, as a file: pad or split at every exit, and the ideal batch sizes.
-
-BatchCond, Section IV, calls this the hardware precharacterisation; :mod:`fluidb.dse.device.decisions` makes it.
-"""
+"""The decisions that a device's times imply, as a file: pad or split at every exit, and the ideal batch sizes."""
 
 from __future__ import annotations
 
@@ -54,10 +51,7 @@ class WidthRow(Strict):
 
 
 class DecisionTable(Table):
-    """The decisions of a latency table as a file, ``fluidb.decisions/1`` (``docs/file-formats.md``).
-
-    ``points`` has every decision point of every variant once; ``variants`` one row for each variant.
-    """
+    """The decisions of a latency table as a file, ``fluidb.decisions/1`` (``docs/file-formats.md``)."""
 
     schema_name: ClassVar[str] = "fluidb.decisions/1"
     made_by: ClassVar[str] = "fluidb latency"

@@ -1,7 +1,6 @@
 """The exits that were chosen for a network: the plan, and the two matrices that it was made from (PAME, Fig. 7).
 
-The matrices are files of their own, because they change for different reasons: the inference times with the device, the
-batching pattern with the load. The plan names both by digest, so that a plan whose matrix was replaced is refused.
+The inference times change with the device, the batching pattern with the load; the plan names both files by digest.
 """
 
 from __future__ import annotations
@@ -44,10 +43,7 @@ class StageRow(Strict):
 
 
 class InferenceTime(Table):
-    """Times of all stages that a network could be cut into, ``fluidb.inference-time/1``.
-
-    ``exit_choice.time_row`` makes the inference-time matrix of a step from them (Section 6.3.1).
-    """
+    """Times of all stages that a network could be cut into, ``fluidb.inference-time/1`` (Section 6.3.1)."""
 
     schema_name: ClassVar[str] = "fluidb.inference-time/1"
     made_by: ClassVar[str] = "fluidb exits"
@@ -69,10 +65,7 @@ class InferenceTime(Table):
         return self
 
     def array(self) -> NDArray[np.float64]:
-        """Times in seconds, T(a, b, B).
-
-        Shapes: returns (K + 2, K + 2, b_max + 1).
-        """
+        """Times in seconds, T(a, b, B). Shapes: returns (K + 2, K + 2, b_max + 1)."""
         ends = len(self.candidates) + 2
         times = np.zeros((ends, ends, self.b_max + 1))
         for row in self.rows:

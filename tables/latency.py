@@ -234,8 +234,8 @@ class LatencyTable(Table, SparseRecord):
     def variants(self) -> int:
         """Forms in which a batch can run: every state with every SubNet and every width, in the order of :attr:`axes`.
 
-        The width varies first: variant v has the places ``np.unravel_index(v, axes)``.  A policy that knows of no
-        variants runs the first: the widest, the first SubNet, the first state.
+        The width varies first: variant v has the places ``np.unravel_index(v, axes)``.  A policy that
+        chooses no variant runs the first: the widest, the first SubNet, the first state.
         """
         return math.prod(self.axes)
 
@@ -257,7 +257,7 @@ class LatencyTable(Table, SparseRecord):
 
     @property
     def machine(self) -> str:
-        """The kind of hardware in one word, for texts on screen."""
+        """The kind of hardware in one word, as it is printed."""
         return "device" if self.peak_macs_per_s is None else "NPU"
 
     def array(self, variant: int = 0) -> NDArray[np.float64]:

@@ -142,9 +142,8 @@ class WholeStep(Strict):
 class PartitionTable(Table):
     """The partition of a network over a cluster as a file, ``fluidb.partition/1`` (``docs/file-formats.md``).
 
-    ``devices`` share the rows, in the order of their rows; lists by device have this order.  ``blocks`` are in
-    execution order, those of a branch behind the backbone's of its stage; ``wholes`` has a step at the end of every
-    stage.
+    Lists by device are in the order of ``devices``.  ``blocks`` are in execution order, those of a branch behind the
+    backbone's of its stage; ``wholes`` has a step at the end of every stage.
     """
 
     schema_name: ClassVar[str] = "fluidb.partition/1"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, ClassVar, Self
 
@@ -12,7 +13,6 @@ from pydantic import Field, model_validator
 from ..formats import Strict, Table, read_table
 from ..models.supernets.schema import Accuracies
 from ..platforms import Accelerator
-from .choices import Layers, Maps, StageB, SubGraphCut, SubGraphGoal
 from .latency import SUBGRAPHS_FILE
 
 EMPTY = "EMPTY"
@@ -20,6 +20,47 @@ EMPTY = "EMPTY"
 
 NotNegative = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0, le=2**43)]
+
+
+class Layers(StrEnum):
+    """Layers of a SuperNet that count."""
+
+    ALL = "all"  # all with weights
+    PAPER = "paper"  # without those that the SuperNet's file lists as uncounted
+    WINDOWS = "3x3"  # convolutions of 3x3 in the largest SubNet (SUSHI, Section 5.4)
+
+
+class Maps(StrEnum):
+    """Feature maps that move off chip."""
+
+    NONE = "none"
+    ONCE = "once"  # the network's input, and every map larger than the streaming buffer when it is written
+    SPILLED = "spilled"  # the input, and every larger map when it is written and when it is read
+    ALL = "all"  # every map twice
+
+
+class StageB(StrEnum):
+    """Time to fetch weights that SubNets share, without a persistent buffer (SUSHI, Fig. 9a)."""
+
+    EXPOSED = "exposed"  # before the query, its stage B
+    HIDDEN = "hidden"  # while layers compute, as all other weights
+
+
+class SubGraphCut(StrEnum):
+    """A way to cut a candidate to the persistent buffer."""
+
+    UNIFORM = "uniform"  # the same share of the kernels of every layer
+    ORDER = "order"  # whole layers from the first on; the last one loses kernels
+    RUN = "run"  # whole neighbouring layers from a random one on
+    RANDOM = "random"  # whole layers in random order
+
+
+class SubGraphGoal(StrEnum):
+    """Quantity that the best SubGraph has, by the mean over SubNets: least time, least off-chip traffic, most hits."""
+
+    LATENCY = "latency"
+    ENERGY = "energy"
+    HIT_RATIO = "hit_ratio"
 
 
 class SubGraphOptions(Strict):

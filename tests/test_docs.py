@@ -20,8 +20,7 @@ from fluidb.dse.subgraphs.search import find_subgraphs, resize
 from fluidb.models.supernets import load_family
 from fluidb.platforms import Accelerator, load_platform
 from fluidb.platforms.measured import MeasuredDevice
-from fluidb.tables.choices import SubGraphCut
-from fluidb.tables.subgraphs import SubGraphOptions
+from fluidb.tables.subgraphs import SubGraphCut, SubGraphOptions
 
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
 

@@ -14,13 +14,7 @@ from .trace import Trace
 
 
 def parse_columns(**given: str | float | None) -> Columns:
-    """Read which columns are to be drawn, by their keys; ``None`` where one is not.
-
-    Examples
-    --------
-    >>> sorted(parse_columns(slo="200ms", width="shares:64=0.3,96=0.7"))
-    ['slo', 'width']
-    """
+    """Read which columns are to be drawn, by their keys; ``None`` where one is not."""
     columns = {column.key: column for column in REQUEST_COLUMNS}
     if unknown := sorted(set(given) - set(columns)):
         raise InputError(f"columns: expected {', '.join(columns)}, found {unknown[0]}")

@@ -1,8 +1,7 @@
 """Answers of a network with exits, drawn where they have not been measured.
 
-A model of difficulty: each sample is more or less difficult, each exit more or less able, and both confidence and
-correctness follow from the margin between the two. Its parameters were calibrated by figures of the PAME paper, which
-publishes no log (``docs/exits.md``).
+Confidence and correctness follow from the margin between the ability of an exit and the difficulty of a sample.  The
+parameters were calibrated by figures of PAME, which publishes no log (``docs/exits.md``).
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ class AnswerModel:
     final: float  # accuracy at the end of the network
     noise: float  # standard deviation of the luck of a sample beside its difficulty, sigma
     shared: float  # share of its variance that all exits have in common, rho
-    sureness: float  # how fast confidence grows with the margin, kc
+    sureness: float  # growth of confidence with the margin, kc
     doubt: float  # standard deviation of the noise of confidence, nc
     wrong_margin: float  # factor of the margin of wrong answers; below 1, they are less sure than right ones
-    classes: int  # classes that answers tell apart, C; the lowest confidence is 1/C
+    classes: int  # classes of answers, C; the lowest confidence is 1/C
 
 
 PRESETS = {
@@ -60,10 +59,7 @@ PRESETS = {
 
 
 def accuracies(model: AnswerModel, candidates: int) -> NDArray[np.float64]:
-    """Accuracy at each candidate and at the end.
-
-    Shapes: returns (candidates + 1,).
-    """
+    """Accuracy at each candidate and at the end."""
     depth = np.arange(1, candidates + 1) * (SCALE + 1) / (candidates + 1)
     curve = model.lowest + (model.highest - model.lowest) / (1 + np.exp(-(depth - model.half_depth) / model.steepness))
     return np.append(curve, model.final)

@@ -60,10 +60,7 @@ def _number(text: str, kind: type[float]) -> float | None:
 def collect(
     rows: Cells, columns: Sequence[Column], tally: Tally
 ) -> tuple[list[list[NDArray[Any]]], NDArray[np.bool_], NDArray[np.int64]]:
-    """Read columns, and note faults.
-
-    Shapes: ``good`` (N,), ``lines`` (N,).
-    """
+    """Read columns, and note faults."""
     pieces: list[list[NDArray[Any]]] = [[] for _ in columns]
     used, lines = [np.ones(0, dtype=np.bool_)], [np.zeros(0, dtype=np.int64)]
     for numbers, ends, cells in batches(rows):

@@ -23,11 +23,7 @@ FORMS = {
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A distribution of values.
-
-    ``uniform``, from low to high; ``normal``, with mean and standard deviation, values below low or above high replaced
-    by these; ``list``, each value with the same probability.
-    """
+    """A distribution: ``uniform``; ``normal``, cut off at low and high; ``list``, whose values are equally probable."""
 
     form: str
     values: tuple[float, ...]  # as in FORMS

@@ -18,22 +18,7 @@ PAPER_THRESHOLD = 0.8
 
 
 def draw(rates: Sequence[float], count: int, seed: int) -> NDArray[np.int64]:
-    """Exits drawn from the network's exit rates.
-
-    Parameters
-    ----------
-    rates : sequence of float
-        Share of samples leaving at each exit; they sum to 1.
-    count : int
-        Requests.
-    seed : int
-        Same seed, same exits.
-
-    Returns
-    -------
-    (count,) ndarray of int64
-        1-based exits.
-    """
+    """Exits of requests, counted from 1, drawn from the network's exit rates."""
     drawn = stream(seed, EXITS).random(count)
     return np.asarray(1 + np.searchsorted(np.cumsum(rates)[:-1], drawn, side="right"), dtype=np.int64)
 

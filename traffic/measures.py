@@ -1,8 +1,7 @@
 """Measures of how sure an answer is: confidence, and entropy (EdgeSP, Equation 4).
 
-Files, options and screens hold the measure itself.  Arrays hold minus the entropy, so that surer is larger in all of
-them: a sample leaves where the value reaches the least value of the exit, whatever the measure.
-:meth:`Measure.to_array` and :meth:`Measure.to_file` convert; a sign is exact, so nothing is lost on the way.
+Files, options and screens hold the measure itself.  Arrays hold minus the entropy, so that surer is larger for both
+measures; :meth:`Measure.to_array` and :meth:`Measure.to_file` convert.
 """
 
 from __future__ import annotations
@@ -19,37 +18,21 @@ from .columns import Number
 AnyValues = TypeVar("AnyValues", float, NDArray[np.float64])
 
 Threshold = float | Literal["never", "always"]
-"""What an answer must reach so that its sample leaves: a value of the measure; or no answer does, or every one."""
+"""Value of the measure that an answer must reach so that its sample leaves; or no answer leaves, or every one."""
 
 _WORDS: dict[Threshold, float] = {"never": math.inf, "always": -math.inf}
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measure of how sure an answer is.
-
-    Attributes
-    ----------
-    name : str
-        Its name in files and on screen.
-    values : Number
-        What its values must be.
-    surer : {"larger", "smaller"}
-        Values of surer answers.
-    plural : str
-        Its values, for faults.
-    usual : tuple of float
-        Thresholds that a table shows where a user names none, the surest last.
-    searched : tuple of float
-        Thresholds that a search of exits tries where a user names none, the surest last.
-    """
+    """A measure of how sure an answer is."""
 
     name: Literal["confidence", "entropy"]
     values: Number
-    surer: Literal["larger", "smaller"]
-    plural: str
-    usual: tuple[float, ...]
-    searched: tuple[float, ...]
+    surer: Literal["larger", "smaller"]  # values of surer answers
+    plural: str  # its values, for faults
+    usual: tuple[float, ...]  # thresholds that a table shows where a user names none, the surest last
+    searched: tuple[float, ...]  # thresholds that a search of exits tries where a user names none, the surest last
 
     @property
     def reached(self) -> str:
@@ -65,7 +48,7 @@ class Measure:
         return self.to_array(values)  # turning back is the same
 
     def fits(self, threshold: Threshold) -> bool:
-        """Whether it is a threshold of this measure."""
+        """True if it is a threshold of this measure."""
         return threshold in _WORDS or not bool(self.values.outside(np.asarray(threshold)))
 
     def least(self, threshold: Threshold) -> float:

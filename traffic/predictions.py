@@ -1,4 +1,4 @@
-"""Predictions of depth or width that are as good as a user says, where there is no predictor yet."""
+"""Predictions of depth or width with a given correlation, for traces that have none."""
 
 from __future__ import annotations
 
@@ -16,14 +16,10 @@ LEAST = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Predictions with a given correlation rho with what they predict.
+    """Predictions with a given correlation rho with the value that they predict.
 
     A prediction is round(d + N(0, sd(d) sqrt(1/rho^2 - 1))), moved into the limits, which makes the correlation
-    somewhat smaller.  Within batches of equal predictions the variance of d then falls by about 1/(1 - rho^2): by 2 at
-    .71 and by 1.2 at .42, as measured in BatchCond, Table IV.
-
-    A negative ``rho`` predicts the mirror image low + high - d, with the same noise, and 0 predicts the mean for every
-    request.
+    somewhat smaller.  A negative ``rho`` predicts the mirror image low + high - d, and 0 predicts the mean.
     """
 
     rho: float
@@ -36,10 +32,7 @@ class Prediction:
         low: float | None = None,
         high: float | None = None,
     ) -> NDArray[np.float64]:
-        """Predict values, within limits that by default are the least and the greatest of them.
-
-        Shapes: ``actual`` (N,), returns (N,).
-        """
+        """Predict values, within limits that by default are the least and the greatest of them."""
         low, high = float(actual.min()) if low is None else low, float(actual.max()) if high is None else high
         if self.rho == 0:
             return np.full(len(actual), round(float(actual.mean())), dtype=np.float64)

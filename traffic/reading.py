@@ -1,7 +1,7 @@
-"""Read request traces, and other files with our own columns.
+"""Readers of request traces, and of other files with our own columns.
 
-numpy reads a file of plain numbers, because it is four times as fast; the reader of the importers reads every other
-file, and finds the row of a fault.
+numpy reads a file of plain numbers, four times as fast as the reader of the importers, which reads every other file and
+finds the row of a fault.
 """
 
 from __future__ import annotations

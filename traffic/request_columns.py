@@ -1,8 +1,7 @@
 """The columns of requests beside ids, arrivals, exits and answers: one declaration each.
 
-Readers and writers of traces, draws, keys of scenarios, options of commands, checks before a replay and the records
-that policies read follow from ``REQUEST_COLUMNS``. A new column is an entry here, a stream of random numbers in
-``randomness.py`` and an attribute of :class:`.trace.Trace`.
+A new column is an entry of ``REQUEST_COLUMNS``, a stream of random numbers in ``randomness.py`` and an attribute of
+:class:`.trace.Trace`.
 """
 
 from __future__ import annotations
@@ -132,14 +131,6 @@ REQUEST_COLUMNS = (
 
 
 def parse_slo(text: str, what: str = "slo") -> Objective:
-    """Read a latency objective: a duration, or a distribution of durations.
-
-    Examples
-    --------
-    >>> parse_slo("200ms")
-    0.2
-    >>> parse_slo("uniform:100ms,300ms").values
-    (0.1, 0.3)
-    """
+    """Read a latency objective: a duration such as ``200ms``, or a distribution of durations."""
     found = parse_distribution(text, what, bounds=SLO, example="uniform:10ms,40ms", durations=True)
     return found if found.single is None else found.single

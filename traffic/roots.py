@@ -6,13 +6,7 @@ from collections.abc import Callable
 
 
 def bisect(grows: Callable[[float], float], low: float, high: float) -> float:
-    """Root of a non-decreasing function, by bisection to the last bit.
-
-    Examples
-    --------
-    >>> bisect(lambda x: x * x - 2, 0, 2) == 2**0.5
-    True
-    """
+    """Root of a non-decreasing function, by bisection to the last bit."""
     while low < (middle := low + (high - low) / 2) < high:
         if grows(middle) < 0:
             low = middle

@@ -38,7 +38,7 @@ class Tally:
     skip_bad: bool = False  # whether rows that cannot be used are left out rather than refused
     skip_blank: bool = True  # whether rows without content are left out; else they are bad
     missing: str = "expected a file to import, found no such file"  # the message if the file does not exist
-    content: str = "request"  # what a row describes
+    content: str = "request"  # kind of thing that a row describes
     # where the content is, if not at ``path``: that of standard input is kept in a file, since it is read twice
     held: Path | None = None
     read: int = 0  # all rows that were read; rows without content; rows that cannot be used
@@ -140,10 +140,7 @@ def lines(tally: Tally) -> Generator[str]:
 
 @contextlib.contextmanager
 def records(tally: Tally, delimiter: str = ",") -> Iterator[tuple[list[str], Cells]]:
-    """Header of a CSV file, and its rows with their numbers and lines; blank and ragged ones go to the tally.
-
-    The file is closed at the end of the block, also where its header is refused.
-    """
+    """Header of a CSV file, and its rows with their numbers and lines; blank and ragged ones go to the tally."""
     with contextlib.closing(lines(tally)) as source:
         reader = csv.reader(source, delimiter=delimiter, skipinitialspace=True, strict=True)
 

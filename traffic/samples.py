@@ -44,9 +44,8 @@ class Samples:
     Attributes
     ----------
     confidences : (N, E - 1), (N, E), (N, E - 1, V) or (N, E, V) ndarray of float64
-        How sure the answer is at each exit; surer is larger (``measures``).  That of the last exit is not used.  An
-        answer of a dense task has V principal values instead of one: those by which it is judged whether the answer
-        is good enough.
+        Confidence at each exit, or minus the entropy; that of the last exit is not used.  An answer of a dense task has
+        V principal values instead of one: those by which it is judged whether the answer is good enough.
     correct : (N, E) ndarray of bool or float64
         Whether the answer at each exit is right; for a dense task its score, in [0, 1].
     source : Path, optional
@@ -54,7 +53,7 @@ class Samples:
     width, predicted_depth, predicted_width : (N,) ndarray of float64, optional
         As a trace has them (:class:`.trace.Trace`).
     measure : Measure
-        What ``confidences`` measure: confidence or entropy.
+        The measure of ``confidences``: confidence or entropy.
     """
 
     confidences: NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""A few values, each with its share of the requests; and pairs of keys and numbers, as which they are written."""
+"""A few values, each with its share of the requests; and pairs of keys and numbers, as users write them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Times as files write them: numbers in a unit, or ISO 8601 timestamps.
-
-A time with digits down to the nanosecond is kept exactly, so that the difference of two times is exact even if they
-count from 1970.
-"""
+"""Times as files write them: numbers in a unit, or ISO 8601 timestamps, exact to the nanosecond."""
 
 from __future__ import annotations
 
@@ -47,10 +43,7 @@ def expected(unit: str) -> str:
 
 
 def read_times(texts: Sequence[str], unit: str) -> tuple[Times, NDArray[np.bool_]]:
-    """Parse times.
-
-    Shapes: ``times`` (N,), ``bad`` (N,).
-    """
+    """Parse times."""
     return _timestamps(texts) if unit == ISO else _numbers(texts, UNITS[unit][1])
 
 

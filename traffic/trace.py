@@ -41,7 +41,7 @@ class Trace:
     exits : (N,) ndarray of int64, optional
         1-based exit at which each request leaves.
     confidences : (N, C) ndarray of float64, optional
-        How sure the answer is at exits 1..C; surer is larger (``measures``).
+        Confidences at exits 1..C, or minus the entropies.
     slo_s : (N,) ndarray of float64, optional
         Latency objective of each request in seconds.
     correct : (N, E) ndarray of bool or float64, optional
@@ -49,15 +49,15 @@ class Trace:
     source : Path, optional
         The file that the exits, or confidences and answers, came from, for faults.
     steps : (N,) ndarray of int64, optional
-        How often the last stage runs for each request that reaches it, where it repeats: words that a decoder writes.
+        Runs of the last stage for each request that reaches it, where it repeats: words that a decoder writes.
     width : (N,) ndarray of float64, optional
         Width of each request, e.g. the length of its sequence.
     predicted_depth, predicted_width : (N,) ndarray of float64, optional
-        What a predictor expects on arrival: the exit, or the steps if the last stage repeats; and the width.
+        Predictions on arrival: of the exit, or of the steps if the last stage repeats; and of the width.
     min_accuracy : (N,) ndarray of float64, optional
         Accuracy that each request asks for, in [0, 1].
     measure : Measure
-        What ``confidences`` measure: confidence or entropy.
+        The measure of ``confidences``: confidence or entropy.
     """
 
     request_id: NDArray[np.int64]

@@ -1,8 +1,4 @@
-"""Widths of requests, and steps that follow from them, drawn where they have not been recorded.
-
-The width of a request is the length of its sequence, or the width at which a slimmable network runs it.  The steps are
-those of a decoder that runs until the output of the request is complete.
-"""
+"""Widths of requests and decoder steps that follow from them, drawn where they have not been recorded."""
 
 from __future__ import annotations
 
@@ -40,10 +36,7 @@ class LogNormal:
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """Steps of a decoder that follow from the width n: ratio n (1 + relative N) + absolute N', rounded.
-
-    N and N' are independent standard normal numbers.
-    """
+    """Steps of a decoder that follow from the width n: ratio n (1 + relative N) + absolute N', with normal N and N'."""
 
     ratio: float = 1.0
     relative: float = 0.0
@@ -65,13 +58,7 @@ Kind = TypeVar("Kind", LogNormal, Follow)
 
 
 def parse_widths(text: str, what: str = "width") -> LogNormal | Shares:
-    """Read a distribution of widths.
-
-    Examples
-    --------
-    >>> parse_widths("shares:64=0.3,96=0.7").values
-    (64.0, 96.0)
-    """
+    """Read a distribution of widths, e.g. ``shares:64=0.3,96=0.7``."""
     name, _, rest = text.partition(":")
     if name == "lognormal":
         return _filled(LogNormal, rest, what, _LOGNORMAL)

@@ -14,7 +14,8 @@ from ..render import every_fault, facts, percent, printable, show, table
 
 if TYPE_CHECKING:
     from ...models import Network
-    from ...models.supernets import Family, Listing, SubNetSize
+    from ...models.supernets import Family
+    from ...models.supernets.listing import Listing, SubNetSize
 
 FORMATS = "auto (by how FILE ends), onnx or scalesim (`fluidb docs import`)."
 AT = "Candidates, as H13 or as layers, all if not given; or edgesp: exits at 1/2 and 3/4 of the work."

@@ -74,7 +74,7 @@ def import_(
 
     FILE is a board that fpgaConvNet reads, or the measured times of a device (`fluidb docs your-own`).
     """
-    from ...formats import InputError, check_free, parse_bandwidth, parse_clock, write_file
+    from ...formats import InputError, check_free, parse_bandwidth, parse_quantity, write_file
     from ...platforms.writer import platform_text
 
     check_free(output, force, apart=[file, gathers, None if network is None else Path(network)])
@@ -99,8 +99,8 @@ def import_(
         board = import_platform(
             file,
             name=name,
-            clock_mhz=parse_clock(clock, "clock") if clock else None,
-            bandwidth_gb_s=parse_bandwidth(bandwidth, "bandwidth") if bandwidth else None,
+            clock_mhz=parse_quantity(clock, {"MHz": 1.0, "GHz": 1e3}, "clock", "150MHz") if clock else None,
+            bandwidth_gb_s=parse_bandwidth(bandwidth) if bandwidth else None,
         )
     write_file(output, platform_text(board), replace=force)
     then = f"; next: fluidb {'dse' if network is None else 'latency'} NETWORK {output}"

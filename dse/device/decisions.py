@@ -1,7 +1,4 @@
-"""Decisions that a device's times imply, tabulated ahead of serving (BatchCond, Section IV).
-
-Run time asks the same functions (:mod:`fluidb.rules.pad_or_split`).
-"""
+"""Decisions that a device's times imply, tabulated before serving (BatchCond, Section IV)."""
 
 from __future__ import annotations
 
@@ -134,10 +131,7 @@ def least_rule(split: Bools) -> SplitRule | None:
 
 
 def nearest_rule(split: Bools) -> SplitRule | None:
-    """The rule with the largest balanced accuracy; of equals, the one that splits most often.
-
-    Shapes: ``split`` (b_max + 1, b_max + 1).
-    """
+    """The rule with the largest balanced accuracy; of equals, the one that splits most often."""
     cells = _cells(len(split))
     if not (cells & split).any():
         return None
@@ -151,10 +145,7 @@ def nearest_rule(split: Bools) -> SplitRule | None:
 
 
 def judge(tried: Bools, split: Bools, time_s: Floats, gather_s: Floats) -> RuleScore:
-    """Score of the map ``tried`` against Equation (1), whose map is ``split``, by the times of the stage behind.
-
-    Shapes: ``tried`` and ``split`` (b_max + 1, b_max + 1), ``time_s`` and ``gather_s`` (b_max + 1,).
-    """
+    """Score of the map ``tried`` against ``split``, that of Equation (1), by the times of the stage behind."""
     places, terminated = np.nonzero(_cells(len(split)))
     if not places.size:
         return RuleScore(1.0, None, 0.0)

@@ -13,12 +13,9 @@ from ...tables.latency import LatencyTable
 
 
 def stage_times(table: LatencyTable) -> NDArray[np.float64]:
-    """Times of all stages that a network could be cut into.
+    """Times of all stages that a network could be cut into. Shapes: returns (K + 2, K + 2, b_max + 1).
 
-    Times of a latency table contain the heads of all exits that are passed. Here only the two ends count: the head
-    of the exit where the stage ends, with its check; and the start of a stage behind the exit where it begins.
-
-    Shapes: returns (K + 2, K + 2, b_max + 1).
+    Only the heads at the two ends of a stage count, while times of a latency table contain those of all exits passed.
     """
     _check_layers(table)
     ends = len(table.exits) + 1

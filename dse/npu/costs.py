@@ -34,7 +34,7 @@ class Cause(StrEnum):
 
     @property
     def label(self) -> str:
-        """The cause for people."""
+        """The cause as it is printed."""
         return self.value.replace("_", " ")
 
 

@@ -44,7 +44,7 @@ class DesignTable(Table):
 
     @property
     def origin(self) -> str:
-        """Origin of the design, for people."""
+        """Origin of the design, as it is printed."""
         return "as given" if self.options.tile else f"best of {self.designs_evaluated + self.designs_ruled_out:,}"
 
     @property

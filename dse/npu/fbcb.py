@@ -1,8 +1,7 @@
 """The Fluid Batching Control Block, which the hardware reads (Fluid Batching, Section III-A, Fig. 5).
 
-One entry for each layer and batch size: ``k`` in 2 bits above ``B_R - 1`` in
-ceil(log2 B_max) bits, at address ``layer * B_max + (b - 1)``.  ``B_P`` is not
-stored, because the control unit derives it.
+An entry for each layer and batch size, at address ``layer * B_max + (b - 1)``: ``k`` in 2 bits above ``B_R - 1`` in
+ceil(log2 B_max) bits.  The control unit derives ``B_P``.
 """
 
 from __future__ import annotations
@@ -74,10 +73,7 @@ class FbcbTable(Table):
 
 
 def encode(layers: list[str], codes: NDArray[np.int64], B_R: NDArray[np.int64]) -> FbcbTable:
-    """Pack a configuration into entries, bit for bit as the paper does.
-
-    Shapes: ``codes, B_R`` (L, b_max).
-    """
+    """Pack a configuration into entries, bit for bit as the paper does. Shapes: ``codes, B_R`` (L, b_max)."""
     b_max = codes.shape[1]
     words = (codes << batch_bits(b_max)) | (B_R - 1)
     rows = [

@@ -1,8 +1,4 @@
-"""Files of a design that an RTL project and its firmware include: memory contents, a C header, SystemVerilog.
-
-``docs/npu.md`` describes them.  ``rtl/`` holds templates, and the modules that
-are the same for every design.
-"""
+"""Files of a design for an RTL project and its firmware: memory contents, C header, SystemVerilog (``docs/npu.md``)."""
 
 from __future__ import annotations
 
@@ -51,7 +47,7 @@ def _c_string(text: str) -> str:
 
 
 def _fill(template: str, comment: str, design: DesignTable, **values: object) -> str:
-    """Fill in a template of ``rtl/``; its ``origin`` is a comment that says which design the file is made from."""
+    """Fill in a template of ``rtl/``; its ``origin`` is a comment that names the design of the file."""
     origin = [
         f"{comment} Network {_plain(design.network.name)} on {design.platform.name}, design {design.tile}.",
         f"{comment} Written by fluidb {__version__} from the design with SHA-256 {design.digest()}.",

@@ -1,19 +1,12 @@
-"""The cost model, compiled: cycles and off-chip words of one layer, and the search over designs.
+"""The cost model of an NPU and its search, compiled; the typed functions are in ``space``, ``search`` and ``costs``.
 
-Everything here is numba and numpy; the typed face is in ``space``, ``search``
-and ``costs``.
+The kernels compile the formulas of cycles, words and accesses; the bound of the search, the energy and the explanation
+call the same formulas with arrays.  Quantities are float64 that hold whole numbers, exact below 2**52, so that a
+division that is rounded up is exact too (``docs/model.md``, Arithmetic).
 
-Cycles, words and accesses of a layer are written once, as formulas.  The kernels
-compile them; the bound of the search, the energy and the explanation call them
-with arrays.  Quantities are float64 that hold whole numbers: exact below
-2**52, and a division that is rounded up is then exact too (``docs/model.md``,
-Arithmetic).
-
-Symbols are those of Fluid Batching: a layer is R x P by P x C, a design or its
-stacked ``tile`` is <T_R, T_P, T_C>.  A ``layout`` is (b, B_R, B_P, passes):
-``b`` samples, ``B_R`` down the rows times ``B_P`` side by side in each of
-``passes`` runs.  ``work`` is a :class:`.workload.LayerArrays`, ``plan`` a
-:class:`.space.LayoutPlan`.
+Symbols are those of Fluid Batching: a layer is R x P by P x C, a design or its stacked ``tile`` is <T_R, T_P, T_C>.
+A ``layout`` is (b, B_R, B_P, passes): ``b`` samples, ``B_R`` down the rows times ``B_P`` side by side in each of
+``passes`` runs.  ``work`` is a :class:`.workload.LayerArrays`, ``plan`` a :class:`.space.LayoutPlan`.
 """
 
 import numpy as np
@@ -125,7 +118,7 @@ def search_designs(tiles, work, plan, words_per_cycle, cycles):
                 for j in range(BLOCK):
                     best[i, j] = np.inf
             for code in range(plan.codes):
-                # what does not depend on the pair (b, B_R) is computed once
+                # terms that do not depend on the pair (b, B_R) are computed once
                 for j in range(BLOCK):
                     inner[j] = R * tiles_along(P, tile[1, code, j])
                     each[j] = sample_words(R, P, C, tile[2, code, j])

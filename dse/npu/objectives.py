@@ -63,7 +63,7 @@ class Cost(NamedTuple):
 
 
 def weighted(weights: Values, values: Values) -> Values:
-    """The sum over the columns of ``values``, weighted: of throughput with w_b, Equation (2)."""
+    """Weighted sum over the columns of ``values``; of throughput with w_b it is Equation (2)."""
     total = np.zeros(len(values))
     for i in range(len(weights)):  # always in this order, so that designs that tie do so in a block of any size
         total += weights[i] * values[:, i]
@@ -95,11 +95,11 @@ class Definition:
         return self.reduce(weights, self.figure(cost))
 
     def shown(self, values: Values, weights: Values) -> Values:
-        """Values as people read them: a sum over batch sizes as its weighted mean, to compare with the peak."""
+        """Values as they are printed: a sum over batch sizes as its weighted mean, to compare with the peak."""
         return values / weights.sum() if self.reduce is weighted else values
 
     def text(self, value: float) -> str:
-        """A value for people, with a unit: seconds and joules in thousandths."""
+        """A value as it is printed, with its unit: seconds and joules in thousandths."""
         return f"{1e3 * value:#,.4g} m{self.unit}" if self.unit in {"s", "J"} else f"{value:,.1f} {self.unit}"
 
     def losses(self, values: Values) -> Values:

@@ -102,10 +102,7 @@ class _Staircase:
 
 
 def undominated(losses: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Rows that no other row equals or beats in every column.
-
-    Shapes: ``losses`` (N, 3), returns (M,).
-    """
+    """Rows that no other row equals or beats in every column. Shapes: ``losses`` (N, 3), returns (M,)."""
     order = np.lexsort(losses.T[::-1])
     stairs, kept = _Staircase(), []
     for index, (_, x, y) in zip(order.tolist(), losses[order].tolist(), strict=True):
@@ -116,7 +113,7 @@ def undominated(losses: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _beaten(front: NDArray[np.float64], losses: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Mask of the rows of ``losses`` that some row of a front, ordered by its first column, beats.
+    """Mask of rows that a front, ordered by its first column, beats.
 
     A row beats another if it is as good in every column, and better in the second or third.
     """

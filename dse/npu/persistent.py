@@ -1,4 +1,4 @@
-"""Size of a persistent buffer on an NPU: the buffer of SUSHI in the search of Fluid Batching."""
+"""Search of an NPU with a persistent buffer: the buffer of SUSHI in the search of Fluid Batching."""
 
 from __future__ import annotations
 

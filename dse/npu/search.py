@@ -140,11 +140,11 @@ class SearchOptions(Strict):
         return np.array(self.weights) if self.weights else np.ones(self.b_max)
 
     def shown(self, objective: NDArray[np.float64] | float) -> NDArray[np.float64]:
-        """Values of the objective as people read them: a sum over batch sizes as its weighted mean."""
+        """Values of the objective as they are printed: a sum over batch sizes as its weighted mean."""
         return OBJECTIVES[self.objective].shown(np.asarray(objective), self.weight_array())
 
     def text(self, objective: float) -> str:
-        """One value of the objective as people read it, with its unit."""
+        """One value of the objective as it is printed, with its unit."""
         return OBJECTIVES[self.objective].text(float(self.shown(objective)))
 
     @property
@@ -266,10 +266,7 @@ class Evaluator:
         return found, choice
 
     def least_cost(self, space: NDArray[np.int64]) -> Cost:
-        """The least cost of D designs, in each figure by itself, much quicker.
-
-        It takes the best case of each layer for one sample in any layout (docs/model.md, Pruning).
-        """
+        """The least cost of D designs by figure: the best case of each layer for a sample (docs/model.md, Pruning)."""
         kernels, work, plan, rate = self._kernels, self.work, self.plan, self._platform.words_per_cycle
         T_R, T_P, T_C = self._tiles(space)
         least = np.empty((3, len(space), len(work.memory_words)))  # cycles, words moved off chip, accesses to buffers
@@ -308,10 +305,7 @@ class Evaluator:
         *,
         bound: bool = False,
     ) -> NDArray[np.float64]:
-        """Values of designs, on all threads.
-
-        Shapes: ``space`` (D, 3).
-        """
+        """Values of designs, on all threads. Shapes: ``space`` (D, 3)."""
         asked = [OBJECTIVES[name] for name in objectives]
         traffic = any(item.needs for item in asked)
         values = np.empty((len(space), len(asked)))

@@ -57,10 +57,7 @@ class Tile(NamedTuple):
 
 
 def stacked(space: NDArray[np.int64], codes: int = K_CODES) -> NDArray[np.float64]:
-    """Tiles of D designs under each stacking code.
-
-    Shapes: ``space`` (D, 3), returns (3, codes, D).
-    """
+    """Tiles of D designs under each stacking code. Shapes: ``space`` (D, 3), returns (3, codes, D)."""
     return np.floor(STACKING[:, :codes, None] * space.T[:, None])
 
 
@@ -132,11 +129,7 @@ def arrange(batching: Batching, b: int, B_R: int, kind: LayerKind) -> tuple[int,
 
 
 def _rows_to_try(batching: Batching, b: int, kind: LayerKind) -> list[int]:
-    """Every B_R that may be the best, from the smallest.
-
-    If two B_R leave the same B_P and passes, only the smaller one can be: cycles and
-    words grow with B_R, and it wins ties (docs/model.md, Pruning).
-    """
+    """Every B_R that may be the best: of those with equal B_P and passes, the smallest (docs/model.md, Pruning)."""
     rows = range(1, 2 if batching is Batching.COLUMN else b + 1)
     if batching in (Batching.ROW, Batching.FC) and not one_by_one(batching, kind):
         rows = range(b, b + 1)
@@ -180,10 +173,7 @@ def check_fit(platform: Board, tile: Tile, limits: Limits | None = None) -> None
 
 
 def designs(platform: Board, limits: Limits | None = None) -> NDArray[np.int64]:
-    """All designs that fit a board.
-
-    Shapes: returns (D, 3).
-    """
+    """All designs that fit a board. Shapes: returns (D, 3)."""
     limits = limits or Limits()
     board = limits.confine(platform)
     widths = np.arange(1, board.dsps + 1)

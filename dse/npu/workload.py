@@ -35,10 +35,7 @@ def fetched_shares(network: Network, room: int) -> list[float]:
 
 
 def distinct(network: Network, *, memory_layers: bool = True, room: int = 0) -> tuple[LayerArrays, NDArray[np.int64]]:
-    """Equal layers once, in order of first appearance.
-
-    Shapes: ``rows`` (L,).
-    """
+    """Equal layers once, in order of first appearance."""
     stages = len(network.exits)
     words = np.zeros(stages)
     for layer in network.layers:

@@ -59,7 +59,7 @@ class Blocks:
         return self.network.chains[span.chain].units[span.first : span.end]
 
     def needs(self, span: Span) -> dict[str, tuple[Rows, Rows]]:
-        """The rows of every map that a share needs, as ``block_rows`` says."""
+        """The rows of every map that a share needs, in the form of ``block_rows``."""
         units = self.units(span)
         return block_rows([layer for unit in units for layer in unit.layers], units[0].entry, units[0].source)
 
@@ -168,10 +168,7 @@ class Costs:
         return rows
 
     def gather(self, number: int, rows: Rows) -> Gather:
-        """Costs of the layers before an exit that need a whole map.
-
-        Shapes: ``rows`` (K + 1,).
-        """
+        """Costs of the layers before an exit that need a whole map."""
         devices, chain = self.devices, self.network.chains[number]
         units = self.network.branch_units(number) or self.network.trunk.units[: self.network.ends[number]]
         shape = units[-1].shape

@@ -25,10 +25,7 @@ class BlockPlan(NamedTuple):
     branches: tuple[tuple[BlockStep, ...], ...]
 
     def stages(self, held: Rows) -> Iterator[tuple[list[tuple[BlockStep, Rows]], Rows]]:
-        """Blocks by stage, each with the rows of its input that the devices hold; and those of the stage's last map.
-
-        A branch reads the trunk's map at its exit.  ``held`` are the rows of the network's input.
-        """
+        """Steps by stage, each with the rows of its input that devices hold; and the rows held of its last map."""
         for trunk, branch in zip(self.trunk, self.branches, strict=True):
             steps = (*trunk, *branch)
             holds = [held, *(step.rows for step in steps)]
@@ -135,8 +132,8 @@ class _State(NamedTuple):
 def _optimal(costs: Costs) -> BlockPlan:
     """The blocks with the least average time over the exits, by dynamic programming over the last block.
 
-    The time of a block depends on the blocks before it only by the devices that hold its input, so that the last
-    block and its shares are the whole state.
+    The last block and its shares are the whole state: the time of a block depends on those before it only by the
+    devices that hold its input.
     """
     network = costs.network
     states, first, reach = [_State(0.0, costs.held_at_start())], 0, 1.0

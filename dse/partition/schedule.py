@@ -1,8 +1,7 @@
 """Schedules of the links and processors of a cluster, for one image or for images that follow each other.
 
-All devices work on every block, so a block is no pipeline stage with hardware of its own: blocks of several images
-compete for the same processors and links.  Pipelining therefore gains the time that one image leaves the busiest of
-them idle: while one image is on the links, another one can be on the processors.
+All devices work on every block, so that blocks of several images compete for the same processors and links.
+Pipelining gains time in which one image leaves the busiest of them idle.
 """
 
 from __future__ import annotations
@@ -57,8 +56,11 @@ def _step(table: PartitionTable, item: BlockRows | WholeStep) -> ScheduleStep:
         name, transfers_s, computes_s = item.name, item.transfer_s, item.compute_s
     else:
         sends = zip(names, item.sent_bytes, strict=True)
-        name, transfers_s = item.layers[0], [item.gather_s * (sent > 0 or who == item.device) for who, sent in sends]
-        computes_s = [item.compute_s * (who == item.device) for who in names]
+        name, transfers_s = (
+            item.layers[0],
+            [item.gather_s * (sent > 0 or device == item.device) for device, sent in sends],
+        )
+        computes_s = [item.compute_s * (device == item.device) for device in names]
     transfer_s: dict[str, float] = {}
     for link, time_s in zip(links, transfers_s, strict=True):
         transfer_s[link] = max(time_s, transfer_s.get(link, 0.0))
@@ -137,9 +139,9 @@ def busy_s(table: PartitionTable, *, to_end: bool = True) -> dict[str, float]:
 class Schedule(NamedTuple):
     """A schedule of images that follow each other."""
 
-    interval_s: float  # from the begin of an image to that of the next, if all run to the end
+    interval_s: float  # from the start of an image to that of the next, if all run to the end
     mean_interval_s: float  # on average over the exits; shorter only if images run one at a time
-    exit_s: list[float]  # from the begin of an image to each exit
+    exit_s: list[float]  # from the start of an image to each exit
     tasks: list[DeviceTask]  # of one image
 
     @property
@@ -154,12 +156,7 @@ class Schedule(NamedTuple):
 
 
 class Pipelining(NamedTuple):
-    """Gain of images that follow each other over one image at a time.
-
-    ``choices`` are the schedules with more images a second than one at a time, by interval, each with a shorter latency
-    than all before it; the last one is one image at a time.  No schedule has a shorter interval than the longest of
-    ``busy_s``.
-    """
+    """Schedules with more images a second than one image at a time, by interval; the last is one image at a time."""
 
     alone_s: float  # one image at a time, to the end
     average_s: float  # one image at a time, on average over the exits
@@ -208,7 +205,7 @@ def alone(table: PartitionTable) -> Schedule:
 
 
 def _exit_s(table: PartitionTable, tasks: list[DeviceTask]) -> list[float]:
-    """Time from the begin of an image to each exit."""
+    """Time from the start of an image to each exit."""
     stages = range(1, len(table.exits) + 1)
     return [max(task.end_s for task in tasks if task.stage <= stage) for stage in stages]
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ...models.supernets.sharing import shared
 from ...platforms import Accelerator, Depthwise
-from ...tables.choices import Maps, StageB
+from ...tables.subgraphs import Maps, StageB
 from .recipes import uniform_cut
 
 Values = NDArray[np.float64]
@@ -50,10 +50,7 @@ class Pairs(NamedTuple):
 
 
 def map_bytes(work: SubNetArrays, accelerator: Accelerator, maps: Maps) -> Values:
-    """Bytes of feature maps that each layer of each SubNet moves off chip.
-
-    Shapes: returns (N, L).
-    """
+    """Bytes of feature maps that each layer of each SubNet moves off chip. Shapes: returns (N, L)."""
     size = accelerator.word_bits / 8
     inputs, outputs = work.inputs * size, work.outputs * size
     if maps is Maps.NONE:
@@ -63,15 +60,12 @@ def map_bytes(work: SubNetArrays, accelerator: Accelerator, maps: Maps) -> Value
     room = accelerator.streaming_kib * KIB
     read = np.where(inputs > room, inputs, 0.0) if maps is Maps.SPILLED else np.zeros_like(inputs)
     first = np.arange(len(inputs)), (work.weights > 0).argmax(axis=1)
-    read[first] = inputs[first]  # what the network reads comes from off chip, whatever its size
+    read[first] = inputs[first]  # the input of the network comes from off chip, whatever its size
     return read + np.where(outputs > room, outputs, 0.0)
 
 
 def compute_s(work: SubNetArrays, accelerator: Accelerator, arrays: Sequence[tuple[int, int]] | None = None) -> Values:
-    """Computing time of each layer, by size of the array.
-
-    Shapes: returns (G, N, L).
-    """
+    """Computing time of each layer, by size of the array. Shapes: returns (G, N, L)."""
     from . import kernels as subgraph_kernels
 
     sizes = np.array(arrays or [(accelerator.K_P, accelerator.C_P)], dtype=np.int64)
@@ -90,13 +84,10 @@ def tabulate(
     stage_b: StageB,
     arrays: Sequence[tuple[int, int]] | None = None,
 ) -> Pairs:
-    """Costs of every SubNet with every SubGraph, and with none.
+    """Costs of every SubNet with every SubGraph, and with none. Shapes: ``subgraphs`` (M, 3, L).
 
-    With an empty buffer and stage B exposed (SUSHI, Fig. 9a), weights that all SubNets share are fetched before each
-    query: T_0 = T_PB + bytes / bandwidth, where T_PB is the time with these bytes resident.  Only weights that fit the
-    buffer count, the same share of every layer.
-
-    Shapes: ``subgraphs`` (M, 3, L).
+    With an empty buffer and stage B exposed (SUSHI, Fig. 9a), weights that all SubNets share and that fit the buffer
+    are fetched before each query: T_0 = T_PB + bytes / bandwidth, where T_PB is the time with these bytes resident.
     """
     from . import kernels as subgraph_kernels
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from ...formats import InputError
 from ...models.supernets.sharing import shared
-from ...tables.choices import StageB
-from ...tables.subgraphs import SubGraphTable
+from ...tables.subgraphs import StageB, SubGraphTable
 from .costs import SubNetArrays, Values, compute_s, map_bytes
 
 

@@ -1,8 +1,7 @@
 """The cost model of an accelerator with a persistent buffer, compiled (SUSHI; docs/sushi.md).
 
-Symbols: each of L layers of a SubNet has K kernels of C channels and R x R, and Q output positions; a SubGraph has K,
-C and R too, 0 where it lacks a layer.  The array computes K_P kernels of C_P channels side by side, nine products each.
-The typed face is ``costs``.
+Each of L layers of a SubNet has K kernels of C channels and R x R, and Q output positions; a SubGraph has K, C and R, 0
+where it lacks a layer.  The array computes K_P kernels of C_P channels side by side, nine products each.
 """
 
 import numpy as np

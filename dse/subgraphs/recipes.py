@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.supernets.sharing import shared, weights_in
-from ...tables.choices import SubGraphCut
+from ...tables.subgraphs import SubGraphCut
 
 Whole = NDArray[np.int64]
 
@@ -27,12 +27,10 @@ class Recipes(NamedTuple):
 
 
 def make_recipes(subnets: Whole, names: Sequence[str], cuts: Sequence[SubGraphCut], count: int, seed: int) -> Recipes:
-    """Candidates, the same first ones for every count.
+    """Candidates, the same first ones for every count. Shapes: ``subnets`` (N, 3, L).
 
-    Candidates are cut from the common part of all SubNets, from each SubNet, and from the common part of each two.
-    Each of these is cut in each way; random cuts are drawn again until there are ``count`` candidates.
-
-    Shapes: ``subnets`` (N, 3, L).
+    They are cut, in each way, from the common part of all SubNets, from each SubNet, and from the common part of each
+    two; random cuts are drawn again until there are ``count`` candidates.
     """
     groups = [tuple(range(len(names))), *((i,) for i in range(len(names))), *combinations(range(len(names)), 2)]
     sources: dict[bytes, tuple[tuple[int, ...], Whole]] = {}
@@ -67,10 +65,7 @@ def _order(cut: SubGraphCut, layers: int, source: random.Random) -> list[int]:
 
 
 def cut_to(recipes: Recipes, budget: int) -> Whole:
-    """Candidates cut to a budget. A larger budget never takes weights away.
-
-    Shapes: returns (M, 3, L).
-    """
+    """Candidates cut to a budget. A larger budget never takes weights away. Shapes: returns (M, 3, L)."""
     uniform = np.array([cut is SubGraphCut.UNIFORM for cut in recipes.cuts], dtype=bool)
     found = recipes.boxes.copy()
     if not uniform.all():
@@ -100,10 +95,7 @@ def _with_kernels(boxes: Whole, K: Whole) -> Whole:
 
 
 def uniform_cut(box: Whole, budget: int) -> Whole:
-    """The largest share s for which floor(s K) kernels of every layer fit.
-
-    Shapes: ``box`` (3, L), returns (3, L).
-    """
+    """The largest share s for which floor(s K) kernels of every layer fit. Shapes: ``box`` (3, L), returns (3, L)."""
     if weights_in(box) <= budget:
         return box
     K = box[0]

@@ -10,17 +10,19 @@ import numpy as np
 
 from ...formats import InputError, check_own_folder, table_text, validate, write_directory
 from ...models import Exit
-from ...models.supernets import Extents, Family, Slot, extents_of, slots_of, subnet_file
-from ...models.supernets.sharing import weights_in
+from ...models.supernets import Family
+from ...models.supernets.layout import subnet_file
+from ...models.supernets.sharing import Extents, Slot, extents_of, slots_of, weights_in
 from ...platforms import Accelerator
 from ...platforms.accelerator import DPE_MACS
-from ...tables.choices import Layers, SubGraphGoal
 from ...tables.latency import LATENCY_FILE, SUBGRAPHS_FILE, LatencyTable, Reuse, SubNetEntry
 from ...tables.subgraphs import (
     EMPTY,
     BufferChoice,
     CountedLayer,
+    Layers,
     SubGraph,
+    SubGraphGoal,
     SubGraphOptions,
     SubGraphTable,
     SubNetLayers,
@@ -113,9 +115,8 @@ def find_subgraphs(
 ) -> SubGraphTable:
     """Tabulate every SubNet with every SubGraph, for the best of ``arrays`` and of the persistent buffers by step.
 
-    Every given array and every buffer size is evaluated; without ``arrays`` or ``step_kib`` the accelerator's own
-    counts.  A design is as good as its best SubGraph for the goal, by means over the SubNets.  Of equal designs the
-    faster wins, then the one with the smaller persistent buffer, then the first.
+    Without ``arrays`` or ``step_kib`` only the accelerator's own size is evaluated.  A design is as good as its best
+    SubGraph for the goal; of equal designs the faster wins, then the one with the smaller buffer, then the first.
     """
     options = options or SubGraphOptions()
     members = members_of(family, options.layers)

@@ -1,13 +1,11 @@
 """Trains the network of this folder and writes it: ``python models/digits/train.py`` (dependency group ``train``).
 
 A convolutional network with four exits learns the handwritten digits that scikit-learn ships (E. Alpaydin, C. Kaynak,
-*Optical Recognition of Handwritten Digits*, UCI Machine Learning Repository, 1998, CC BY 4.0).  It is written in NumPy
-with a fixed seed and takes about a minute.  It writes ``digits.onnx``, whose outputs are the probabilities at each
-exit, and ``inputs.npz``, the images and labels of the test split, which training never sees.
+*Optical Recognition of Handwritten Digits*, UCI Machine Learning Repository, 1998, CC BY 4.0).  It writes
+``digits.onnx``, whose outputs are the probabilities at each exit, and ``inputs.npz``, the test split.
 
-It learns on maps of 8 x 8, which is quick.  The network that is written has every map enlarged, each value repeated
-:data:`LARGER` times in both directions, and its convolutions dilated as much.  That changes no answer, but a stage then
-has as many MACs as that of a network for photographs, so that serving it loads a machine.
+It learns on maps of 8 x 8.  The network that is written has every map enlarged, each value repeated :data:`LARGER`
+times in both directions, and its convolutions dilated as much: that changes no answer, but serving it loads a machine.
 """
 
 from __future__ import annotations

@@ -172,10 +172,7 @@ def _named(path: Path, file: NetworkFile, names: Sequence[str], layer_of: Mappin
 
 
 def _equal_shares(path: Path, boundaries: Sequence[int], total: Sequence[int], count: int) -> list[int]:
-    """The boundaries nearest to shares 1/(count+1), 2/(count+1), ... of the MACs, by the sum of the distances.
-
-    If boundaries have the same share, the last one is taken: after pools and additions a head has less to do.
-    """
+    """The boundaries nearest to equal shares of the MACs; of equal ones the last, behind pools and additions."""
     last = {total[place]: place for place in boundaries if 0 < total[place] < total[-1]}
     if not 1 <= count <= min(len(last), MAX_EXITS):
         raise InputError(

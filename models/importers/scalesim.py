@@ -1,7 +1,6 @@
-"""Importer of SCALE-Sim's topology files: each row is a convolution or a matrix product, and there is no graph.
+"""Importer of SCALE-Sim's topology files: each row is a convolution or a matrix product (``docs/import.md``).
 
-Source: SCALE-Sim, https://github.com/scalesim-project/SCALE-Sim, ``scalesim/topology_utils.py`` for what a
-row means, ``topologies/`` for how rows are written (``docs/import.md``).
+Source: https://github.com/scalesim-project/SCALE-Sim, ``scalesim/topology_utils.py`` and ``topologies/``.
 """
 
 from __future__ import annotations

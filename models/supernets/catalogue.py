@@ -107,25 +107,7 @@ def not_a_network(name: str) -> InputError:
 
 
 def find_subnet(name: str) -> tuple[NetworkFile, Path] | None:
-    """The network of a name such as ``ofa_resnet50:A``; ``None`` if that is no name of a SubNet.
-
-    Parameters
-    ----------
-    name : str
-        A SuperNet or a file of SubNets, a colon, and a SubNet.
-
-    Returns
-    -------
-    network : NetworkFile
-        The SubNet.
-    path : Path
-        The file of its SuperNet.
-
-    Raises
-    ------
-    InputError
-        If there is no such SubNet, or only the SuperNet is named.
-    """
+    """The network of a name such as ``ofa_resnet50:A``, and its SuperNet's file; ``None`` if that names no SubNet."""
     family, colon, text = name.partition(":")
     if Path(name).is_file() or not (colon or family in SUPERNETS.names()):
         return None

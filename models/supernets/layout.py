@@ -15,36 +15,13 @@ Op = dict[str, Any]
 
 
 def divisible(value: float, divisor: int) -> int:
-    """The multiple of the divisor nearest to a number of channels, and never less than nine tenths of it.
-
-    Source: once-for-all, ``make_divisible``.
-    """
+    """The multiple of the divisor nearest to a number of channels, at least nine tenths of it (``make_divisible``)."""
     near = max(divisor, int(value + divisor / 2) // divisor * divisor)
     return near + divisor if near < 0.9 * value else near
 
 
 def subnet_file(file: SuperNetFile, subnet: SubNet, path: Path) -> NetworkFile:
-    """The network of a SubNet.
-
-    Parameters
-    ----------
-    file : SuperNetFile
-        Its SuperNet.
-    subnet : SubNet
-        The values of the elastic dimensions.
-    path : Path
-        File of the SubNet, for faults.
-
-    Returns
-    -------
-    NetworkFile
-        An ordinary network; layers that two SubNets share have the same name in both.
-
-    Raises
-    ------
-    InputError
-        If the SubNet is outside its SuperNet.
-    """
+    """The network of a SubNet, in which layers that two SubNets share have the same name; ``path`` is for faults."""
     asked = full(file, subnet, path)
     values = {key: iter(getattr(asked, key)) for key in ("d", "e", "k", "w")}
     layers: list[Op] = []

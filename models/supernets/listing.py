@@ -18,43 +18,21 @@ ROUNDED = 0.01
 
 
 class SubNetSize(NamedTuple):
-    """A SubNet and its size.
-
-    Attributes
-    ----------
-    subnet : SubNet
-        The SubNet.
-    weights, counted : int
-        Weights of all layers, and of those that the SuperNet's file counts; a byte each in int8.
-    macs : int
-        MACs of one sample.
-    extents : Extents
-        Its part of each layer.
-    """
+    """A SubNet and its size."""
 
     subnet: SubNet
-    weights: int
-    counted: int
-    macs: int
+    weights: int  # of all layers; a byte each in int8
+    counted: int  # weights of those that the SuperNet's file counts
+    macs: int  # of one sample
     extents: Extents
 
 
 class Listing(NamedTuple):
-    """SubNets of a SuperNet.
+    """SubNets of a SuperNet."""
 
-    Attributes
-    ----------
-    ends : list of SubNetSize
-        The smallest and the largest SubNet there is.
-    subnets : list of SubNetSize
-        Those that are listed.
-    shared, shared_counted : int
-        Weights that all of these share.
-    """
-
-    ends: list[SubNetSize]
-    subnets: list[SubNetSize]
-    shared: int
+    ends: list[SubNetSize]  # the smallest and the largest SubNet there is
+    subnets: list[SubNetSize]  # those that are listed
+    shared: int  # weights that all of these share
     shared_counted: int
 
 
@@ -103,7 +81,7 @@ def pick(family: Family, count: int, seed: int, weights: Sequence[float] = (), m
     family : Family
         The SuperNet.
     count : int
-        How many to draw.
+        SubNets to draw.
     seed : int
         Seed of the draws.
     weights, macs : sequence of float

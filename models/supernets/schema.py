@@ -44,36 +44,21 @@ class FixedPart(Strict):
 
 
 class StageBlocks(Strict):
-    """Blocks one after the other: max(0, ``base`` + d) of them, of which the first has the stride.
-
-    Attributes
-    ----------
-    block : str
-        ``residual``: a convolution of one kernel, added to its input.  ``bottleneck``: 1x1, k x k, 1x1, with an
-        average pool and a 1x1 convolution beside the first block.  ``inverted``: 1x1, depthwise k x k, 1x1.
-    out : int, optional
-        Channels behind each block; those of its input if not given.
-    width : bool
-        ``out`` has a width multiplier of its own.
-    base : int
-        Blocks beside the elastic depth.
-    depth, expand, kernel : list
-        Choices of d for the stage, and of expand ratio and kernel for each block; one choice is no choice.
-    se : bool
-        Squeeze-and-excite behind the depthwise convolution.
-    """
+    """Blocks one after the other: max(0, ``base`` + d) of them, of which the first has the stride."""
 
     part: Literal["stage"]
     name: Name
+    # residual: a convolution of one kernel, added to its input; bottleneck: 1x1, k x k, 1x1, with an average pool and a
+    # 1x1 convolution beside the first block; inverted: 1x1, depthwise k x k, 1x1
     block: Literal["residual", "bottleneck", "inverted"]
-    out: Positive | None = None
-    width: bool = False
+    out: Positive | None = None  # channels behind each block; by default those of its input
+    width: bool = False  # ``out`` has a width multiplier of its own
     stride: Side = 1
-    base: Annotated[int, Field(ge=-8, le=64)] = 0
-    depth: Annotated[list[Depth], SOME, ASCENDING] = [0]
-    expand: Annotated[list[Ratio], SOME, ASCENDING] = [1.0]
+    base: Annotated[int, Field(ge=-8, le=64)] = 0  # blocks beside the elastic depth
+    depth: Annotated[list[Depth], SOME, ASCENDING] = [0]  # choices of d for the stage
+    expand: Annotated[list[Ratio], SOME, ASCENDING] = [1.0]  # choices for each block
     kernel: Annotated[list[Side], SOME, ASCENDING] = [3]
-    se: bool = False
+    se: bool = False  # squeeze-and-excite behind the depthwise convolution
 
     @property
     def slots(self) -> int:
@@ -94,27 +79,14 @@ class StageBlocks(Strict):
 
 
 class SubNet(Strict):
-    """A SubNet: the value of each elastic dimension, one for all of its places or one for each.
-
-    Attributes
-    ----------
-    name : str
-        Its name, as in ``SUPERNET:NAME``.
-    d, e, k, w : list
-        Depth of each elastic stage; expand ratio and kernel of each block, of those that are left out too; width
-        multipliers.
-    r : int
-        Side of the input.
-    accuracy : float, optional
-        Share of right answers, if measured or stated by a source.
-    """
+    """A SubNet: the value of each elastic dimension, one for all of its places or one for each."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.=,-]{1,200}$")]
-    d: list[Depth] = []
-    e: list[Ratio] = []
+    d: list[Depth] = []  # depth of each elastic stage
+    e: list[Ratio] = []  # expand ratio and kernel of each block, of those that are left out too
     k: list[Side] = []
-    w: list[Ratio] = []
-    r: Positive | None = None
+    w: list[Ratio] = []  # width multipliers
+    r: Positive | None = None  # side of the input
     accuracy: Share | None = None
 
 
@@ -144,35 +116,19 @@ class _WithSubNets(Strict):
 
 
 class SuperNetFile(_WithSubNets):
-    """A SuperNet: its parts in execution order, and its elastic dimensions.
-
-    Attributes
-    ----------
-    input : InputShape
-        One sample, unless a SubNet states ``r``.
-    resolutions : list of int
-        Sides of the input that a SubNet may state; none if only that of ``input``.
-    divisor : int
-        Channels are rounded to a multiple of it, and never by more than a tenth down.
-    width : list of float
-        Choices of each width multiplier.
-    parts : list
-        Layers and stages.
-    uncounted : list of str
-        Layers, by patterns of their names, that the sizes printed in a paper leave out.
-    """
+    """A SuperNet: its parts in execution order, and its elastic dimensions."""
 
     schema_: Literal["fluidb.supernet/1"] = Field(alias="schema")
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,40}$")]
     title: str
-    input: InputShape
-    resolutions: Annotated[list[Positive], ASCENDING] = []
-    divisor: Positive = 8
-    width: Annotated[list[Ratio], SOME, ASCENDING] = [1.0]
+    input: InputShape  # one sample, unless a SubNet states ``r``
+    resolutions: Annotated[list[Positive], ASCENDING] = []  # choices of ``r``; none if only that of ``input``
+    divisor: Positive = 8  # channels are rounded to a multiple of it, down by a tenth at most
+    width: Annotated[list[Ratio], SOME, ASCENDING] = [1.0]  # choices of each width multiplier
     parts: Annotated[
         list[Annotated[FixedPart | StageBlocks, Field(discriminator="part")]], Field(min_length=1, max_length=1000)
     ]
-    uncounted: list[str] = []
+    uncounted: list[str] = []  # patterns of layers that the sizes printed in a paper leave out
 
     @property
     def stages(self) -> list[StageBlocks]:

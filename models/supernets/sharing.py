@@ -1,9 +1,9 @@
 """Weights of SubNets, as boxes in those of their SuperNet, and the weights that SubNets share.
 
-Channels, kernels and layers are nested: a SubNet has the first K kernels of a layer, of each the first C channels, and
-of each the middle of R x R; and of each stage the first blocks.  So the common part of several SubNets in a layer is a
-box too, whose sides are the smallest ones (SUSHI, Section 2.1).  once-for-all transforms the middle of a larger kernel
-by a small matrix before it is a smaller one; here, as in the paper, it counts as the same weights.
+A SubNet has the first K kernels of a layer, of each the first C channels, and of each the middle of R x R; and of each
+stage the first blocks.  So the common part of several SubNets in a layer is a box too, with the smallest sides (SUSHI,
+Section 2.1).  once-for-all transforms the middle of a larger kernel by a small matrix; as in the paper, it counts as
+the same weights.
 """
 
 from __future__ import annotations
@@ -25,41 +25,21 @@ Whole = NDArray[np.int64]
 
 
 class Slot(NamedTuple):
-    """A layer with weights of the SuperNet.
+    """A layer with weights of the SuperNet."""
 
-    Attributes
-    ----------
-    name : str
-        The layer's name, which is the same in every SubNet that has it.
-    side : int
-        Side of its largest kernel.
-    depthwise : bool
-        Each kernel has one channel, its own.
-    """
-
-    name: str
-    side: int
-    depthwise: bool
+    name: str  # the same in every SubNet that has it
+    side: int  # of its largest kernel
+    depthwise: bool  # each kernel has one channel, its own
 
 
 class Extents(NamedTuple):
-    """A SubNet's part of each layer of its SuperNet; 0 where it lacks the layer.
+    """A SubNet's part of each layer of its SuperNet, each (L,); 0 where it lacks the layer."""
 
-    Attributes
-    ----------
-    K, C, R : (L,) ndarray of int64
-        Kernels, channels of each, and side of a kernel.
-    Q : (L,) ndarray of int64
-        Output positions, H_o W_o.
-    inputs, outputs : (L,) ndarray of int64
-        Values of the input map and of the output map.
-    """
-
-    K: Whole
-    C: Whole
-    R: Whole
-    Q: Whole
-    inputs: Whole
+    K: Whole  # kernels
+    C: Whole  # channels of each
+    R: Whole  # side of a kernel
+    Q: Whole  # output positions, H_o W_o
+    inputs: Whole  # values of the input map
     outputs: Whole
 
     @property
@@ -79,22 +59,7 @@ class Extents(NamedTuple):
 
 
 def slots_of(file: SuperNetFile, path: Path, *, leave_out: Iterable[str] = ()) -> list[Slot]:
-    """The layers with weights of a SuperNet, in execution order: those of its largest SubNet.
-
-    Parameters
-    ----------
-    file : SuperNetFile
-        The SuperNet.
-    path : Path
-        Its file, for faults.
-    leave_out : iterable of str
-        Patterns of names that do not count.
-
-    Returns
-    -------
-    list of Slot
-        One for each layer.
-    """
+    """The layers with weights of a SuperNet, in execution order, without those whose names match ``leave_out``."""
     patterns = list(leave_out)
     layers = _layers(subnet_file(file, SubNet(name="largest"), path))
     return [
@@ -105,20 +70,7 @@ def slots_of(file: SuperNetFile, path: Path, *, leave_out: Iterable[str] = ()) -
 
 
 def extents_of(network: NetworkFile, slots: Sequence[Slot]) -> Extents:
-    """A SubNet's part of each layer.
-
-    Parameters
-    ----------
-    network : NetworkFile
-        The SubNet, as :func:`.layout.subnet_file` gives it.
-    slots : sequence of Slot
-        The layers that count.
-
-    Returns
-    -------
-    Extents
-        One value for each slot.
-    """
+    """A SubNet's part of each layer."""
     layers = _layers(network)
     absent = (0,) * 7
     rows = np.array([layers.get(slot.name, absent)[:6] for slot in slots], dtype=np.int64)
@@ -143,18 +95,7 @@ def _layers(network: NetworkFile) -> dict[str, tuple[int, ...]]:
 
 
 def shared(boxes: Sequence[Whole] | Whole) -> Whole:
-    """The common part of SubNets or SubGraphs: of each layer the smallest K, C and R.
-
-    Parameters
-    ----------
-    boxes : sequence of (3, L) ndarray of int64
-        K, C and R of each.
-
-    Returns
-    -------
-    (3, L) ndarray of int64
-        Their common part, all 0 where one of them lacks the layer.
-    """
+    """The common part of SubNets or SubGraphs: of each layer the smallest K, C and R. Shapes: ``boxes`` (N, 3, L)."""
     least: Whole = np.minimum.reduce(list(boxes))
     return least
 

@@ -30,13 +30,7 @@ def choices(file: SuperNetFile) -> dict[str, list[list[Any]]]:
 
 
 def full(file: SuperNetFile, subnet: SubNet, path: Path) -> SubNet:
-    """A SubNet with one value for each place. A dimension that it does not state is the largest; r is the input's.
-
-    Raises
-    ------
-    InputError
-        If it is outside its SuperNet, with a line for every dimension that is.
-    """
+    """A SubNet with one value for each place. A dimension that it does not state is the largest; r is the input's."""
     faults, found = [], {}
     for key, places in choices(file).items():
         given: list[Any] = [item for item in [subnet.r] if item is not None] if key == "r" else getattr(subnet, key)
@@ -75,13 +69,7 @@ def spec(subnet: SubNet) -> str:
 
 
 def parse_subnet(text: str, name: str) -> SubNet:
-    """A SubNet from one line, e.g. ``d=0,e=0.2,w=0.65`` or ``d=0-1-0-0-0``: values by place, with hyphens between.
-
-    Raises
-    ------
-    InputError
-        If a key is unknown or stands twice, or a value is no number.
-    """
+    """A SubNet from one line, e.g. ``d=0,e=0.2,w=0.65`` or ``d=0-1-0-0-0``: values by place, with hyphens between."""
     content: dict[str, Any] = {}
     for item in text.split(","):
         key, equal, values = item.partition("=")
@@ -107,22 +95,7 @@ def smallest(file: SuperNetFile) -> SubNet:
 
 
 def draw(file: SuperNetFile, count: int, seed: int) -> list[SubNet]:
-    """SubNets in which every place has each of its choices with the same probability.
-
-    Parameters
-    ----------
-    file : SuperNetFile
-        The SuperNet.
-    count : int
-        Number of SubNets.
-    seed : int
-        Seed of the draws.
-
-    Returns
-    -------
-    list of SubNet
-        Named ``r1``, ``r2``, ...; the input keeps its size.
-    """
+    """SubNets ``r1``, ``r2``, ..., in which every place has each of its choices with the same probability."""
     source = random.Random(f"subnets of {file.name}, seed {seed}")  # noqa: S311  (no secret)
     places = {key: lists for key, lists in choices(file).items() if key != "r"}
     found = []
@@ -133,22 +106,7 @@ def draw(file: SuperNetFile, count: int, seed: int) -> list[SubNet]:
 
 
 def nearest(subnets: Iterable[SubNet], goals: Sequence[float], measure: Callable[[SubNet], float]) -> list[SubNet]:
-    """For each goal the SubNet whose measure is nearest to it, each SubNet at most once; of equals the first.
-
-    Parameters
-    ----------
-    subnets : iterable of SubNet
-        To choose from; at least as many as goals.
-    goals : sequence of float
-        Sizes in bytes, or MACs.
-    measure : callable
-        Size of a SubNet.
-
-    Returns
-    -------
-    list of SubNet
-        One for each goal, in the order of the goals.
-    """
+    """For each goal the SubNet whose measure is nearest to it, each SubNet at most once; of equals the first."""
     left = [(measure(subnet), subnet) for subnet in subnets]
     found = []
     for goal in goals:

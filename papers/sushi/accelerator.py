@@ -13,8 +13,7 @@ from ...dse.subgraphs.explanation import explain_pair
 from ...dse.subgraphs.recipes import cut_to, make_recipes
 from ...dse.subgraphs.search import Array, find_subgraphs, members_of, split
 from ...platforms import Accelerator, load_platform
-from ...tables.choices import Layers, Maps, StageB, SubGraphCut
-from ...tables.subgraphs import SubGraphOptions
+from ...tables.subgraphs import Layers, Maps, StageB, SubGraphCut, SubGraphOptions
 from ..lab import Lab
 from ..rows import CALIBRATED, GIVEN, PREDICTED, Claim, Item, Row
 from . import PUBLISHED

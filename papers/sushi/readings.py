@@ -9,9 +9,8 @@ from typing import Any
 from ...dse.subgraphs.search import find_subgraphs, latency_table, resize
 from ...models.supernets import Family, load_family
 from ...platforms import Accelerator, load_platform
-from ...tables.choices import Layers, Maps, SubGraphCut
 from ...tables.latency import LatencyTable
-from ...tables.subgraphs import SubGraphOptions, SubGraphTable
+from ...tables.subgraphs import Layers, Maps, SubGraphCut, SubGraphOptions, SubGraphTable
 from . import PUBLISHED
 
 SUPERNETS = {"ResNet-50": "ofa_resnet50", "MobileNet-V3": "ofa_mobilenet_v3"}

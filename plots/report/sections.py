@@ -200,7 +200,7 @@ def _with_intervals(
     """Points of a picture, and rows of a table: a figure of every policy with its 95 % interval."""
     points, rows = [], []
     for index, item in enumerate(served):
-        found, (interval, needed) = FIGURES[name].of(item.summary), FIGURES[name].told(item.summary)
+        found, (interval, needed) = FIGURES[name].of(item.summary), FIGURES[name].interval_of(item.summary)
         assert found is not None  # every replay has these figures
         value, *bounds = map(unit.number, (found, *(interval or ())))
         text = f"{value} {unit.name}" + (f", {bounds[0]} to {bounds[1]}" if bounds else "")

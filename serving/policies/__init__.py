@@ -1,7 +1,4 @@
-"""Scheduling policies, one file each.
-
-``POLICIES`` is the list: a new policy is a file beside the others and a line here.
-"""
+"""Scheduling policies: a new policy is a file beside the others and a line in ``POLICIES``."""
 
 from . import adaptb, batchcond, fluid, fluid_slack, lazy, pame, serial, sushi
 from .interface import (

@@ -9,8 +9,8 @@ TIMEOUT = 0  # place in settings
 def decide(view, data):
     """Dispatch when B_max wait or the oldest has waited for the timeout; run to the end, without samples that exit.
 
-    Source: Fluid Batching, Sections II-A and IV, baselines (ii) and (iii); which layers
-    batch is a property of the engine (``fluidb dse --batching fc`` or ``row``).  Not work-conserving.
+    Source: Fluid Batching, Sections II-A and IV, baselines (ii) and (iii), which differ in the layers that batch
+    (``fluidb dse --batching fc`` or ``row``).  Not work-conserving.
 
     ``timeout``
         T_timeout: ``S``, ``M``, ``L`` for 5, 45, 95 % of the SLO, or a duration.

@@ -105,7 +105,7 @@ def decide(view, data):
     ``window``
         Most requests that are sorted together; ``inf`` for all that wait.
     ``patience``
-        How often in a row a window is filled again before those that are left go first; 0 in the paper.
+        Most times in a row that a window is filled again before those left go first; 0 in the paper.
     ``reorganise``
         ``depth``; ``both``, in depth and, where the table has widths, in width; ``optimal``, which is both with the
         sub-batches that take the least time in place of Algorithm 1; ``width``; or ``off``: pad.

@@ -1,7 +1,7 @@
 """Estimates of policies about samples: the width of a batch, the stage at which it ends, the time that it takes.
 
-A batch is padded to its widest sample, and runs until its longest has left.  Where nothing is known (``view.variants``
-is 1, ``view.steps`` is 1), policies do not ask: to hand ``data`` on costs a count of references for each array.
+A batch is padded to its widest sample, and runs until its longest has left.  Policies do not ask where nothing is known
+(``view.variants`` is 1, ``view.steps`` is 1): a call that passes ``data`` takes longer.
 """
 
 import math

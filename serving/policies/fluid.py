@@ -23,7 +23,7 @@ def overhead_s(view, latency_s, variant, end, b_incr, coarse):
 
 @compile_policy
 def decide(view, data):
-    """Launch at once with what waits; at each exit backfill the room in the batch if the SLO allows.
+    """Launch all waiting requests at once; at each exit backfill the room in the batch if the SLO allows.
 
     A backfilling batch runs up to the exit where the preempted one stands, without
     preemption of its own, and merges with it; then the criterion is evaluated anew.

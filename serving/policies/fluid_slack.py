@@ -1,4 +1,4 @@
-"""FluidB with slack: a launch may be smaller if that saves requests, and those past saving let the others go first."""
+"""FluidB with slack: a launch may be smaller if more requests are then in time, and requests in time enter first."""
 
 import math
 
@@ -20,7 +20,7 @@ def whole_s(view, latency_s, size):
 
 @compiled(inline="always")
 def count_missing(view, data, known, end_s):
-    """Number of requests at the head of the queue that are due before a time; of the first ``known`` it is known."""
+    """Number of requests at the head of the queue that are due before a time; the first ``known`` surely are."""
     missing = known
     while missing < view.waiting and data.requests[data.queue[view.first + missing]].due_s < end_s:
         missing += 1
@@ -29,10 +29,9 @@ def count_missing(view, data, known, end_s):
 
 @compiled(inline="always")
 def count_in_time(view, data, late, size):
-    """Number of waiting requests in time if ``size`` were launched now and no sample exited early or arrived.
+    """Number of waiting requests in time if ``size`` were launched now and no sample exited early.
 
-    The others follow in batches, each as large as the due time of its first request allows;
-    requests whose turn comes too late are left out.
+    The others follow in batches, each as large as the due time of its first request allows; late requests are left out.
     """
     latency_s = data.latency_s
     last = min(view.waiting, late + HORIZON * view.b_max)
@@ -76,14 +75,13 @@ def enter(view, data, late, size, run, end_s):
 def decide(view, data):
     """FluidB's launches and backfills, with two changes.
 
-    A launch is smaller than FluidB's if more of those that wait are then in time.
-    This takes NPU time from those that could not be in time even alone (late
-    requests): when B_max of these wait, launches are as large as FluidB's again.
-    Those that will be in time enter first; late requests have the places left over.
-    So that late requests do not starve, and neither does a preempted batch,
-    there are turns: when the last launch in order of arrival was longer ago than the
-    patience, which shrinks once more than B_max are late, no request backfills, and the
-    next launch takes the B_max oldest.
+    A launch is smaller than FluidB's if more of the waiting requests are then in time, but not while B_max requests are
+    late, that is, too late even if they ran alone.  Requests that will be in time enter first; late ones have the
+    places left over.
+
+    So that late requests and preempted batches do not starve, there are turns: when the last launch in order of arrival
+    was longer ago than the patience, which shrinks once more than B_max are late, no request backfills, and the next
+    launch takes the B_max oldest.
 
     Source: our own (``docs/policies.md``, with the proofs).  Work-conserving.
 

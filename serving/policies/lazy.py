@@ -8,15 +8,13 @@ from .interface import Policy, compile_policy, go_on, launch
 def decide(view, data):
     """At every layer admit waiting requests, one after the other, while every request keeps its slack.
 
-    Every request: those on the NPU, those just admitted, and the one to be admitted.
+    Every request: those on the NPU, those just admitted, and the one to be admitted.  The slack of a request is its SLO
+    less the time that it has waited and less the time of all samples that would be on the NPU, one after the other
+    through the whole network.  The batch is full when B_max were admitted, whether or not some of them exited.  Batches
+    merge where they meet.
 
-    A request's slack is its SLO less the time that it has waited and less the time
-    of all samples that would be on the NPU, one after the other through the whole network: a
-    batch is estimated as batch size times one sample.  The batch is full when
-    B_max were admitted; that some of them exited is not seen.  Batches merge where they meet.
-
-    Source: Choi, Kim, Rhu, Lazy Batching, HPCA 2021, as Fluid Batching
-    describes its baseline (iv), Section IV.  No parameters.  Work-conserving.
+    Source: Choi, Kim, Rhu, Lazy Batching, HPCA 2021, as Fluid Batching describes its baseline (iv), Section IV.
+    No parameters.  Work-conserving.
     """
     room = min(view.waiting, view.b_max - view.admitted)
     if view.depth == 0:

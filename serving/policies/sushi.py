@@ -104,11 +104,10 @@ def foresee(view, data, subnets, widths, states):
 
 @compile_policy
 def decide(view, data):
-    """Serve the requests one by one; choose the SubNet of each, and once in Q requests what the buffer keeps.
+    """Serve the requests one by one; choose the SubNet of each, and once in Q requests the content of the buffer.
 
-    The SubNet is chosen by its times in the present state of the buffer.  Of equals
-    the more accurate, or the faster, is taken, then the first.  After Q requests
-    the buffer keeps the SubGraph that is nearest to the average of their SubNets.
+    The SubNet is chosen by its times in the present state of the buffer; of equals the more accurate, or the faster,
+    then the first.  After Q requests the buffer keeps the SubGraph that is nearest to the average of their SubNets.
 
     Source: SUSHI, Section 3.3; the paper has no queue.  Work-conserving.
 
@@ -117,7 +116,7 @@ def decide(view, data):
         accurate; ``latency`` (STRICT_LATENCY): the most accurate SubNet whose time is within the SLO, else the
         fastest; ``slack``: the same, with what is left of the SLO after the wait.
     ``q``
-        Requests between two choices of what the buffer keeps.
+        Requests between two choices of the SubGraph in the buffer.
     ``distance``
         ``l2``: between the vectors of SubGraph and average; ``latency``: the time that the last Q requests would have
         taken.
@@ -125,7 +124,7 @@ def decide(view, data):
         ``free``, or ``charged``: the next request waits until the new SubGraph is loaded.
     ``graph``
         ``follow`` the SubNets that are served; the number of a state, from 0, that the buffer always has; or
-        ``clairvoyant``, for comparison: the state that serves the next Q requests best, which no scheduler knows.
+        ``clairvoyant``, for comparison: the state that serves the next Q requests best, read from the future.
     ``subnet``
         ``any``, or the number of the only SubNet, from 0.
     """

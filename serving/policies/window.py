@@ -1,7 +1,6 @@
-"""A window: the first requests of the queue, sorted by a prediction, so that batches are made of alike ones (SimBatch).
+"""A window: the first requests of the queue, sorted by a prediction (SimBatch; BatchCond, Section III-A).
 
-Source: BatchCond, Section III-A.  The rule by which a window is filled again is ours; ``docs/policies.md`` states it,
-and proves a bound on the wait of every request.
+The rule by which a window is filled again is ours; ``docs/policies.md`` proves a bound on the wait of every request.
 """
 
 from __future__ import annotations
@@ -67,8 +66,7 @@ def fill_window(view, data):
 def count_alike(view, data, wanted):
     """Number of those wanted from the head of the queue that may be launched; they are then alike.
 
-    If fewer than are wanted are left of the window, it is filled again from the queue.  But when that has happened as
-    often in a row as the patience, those that are left go first.
+    A window with too few is filled again from the queue, at most ``patience`` times in a row; then those left go first.
     """
     memory = data.memory
     left = int(memory[LEFT])

@@ -12,23 +12,11 @@ from builders import Run, lines
 from fluidb.formats import InputError, validate
 from fluidb.models import load_network
 from fluidb.models.loader import build_network
-from fluidb.models.supernets import (
-    SUPERNETS,
-    SubNet,
-    SuperNetFile,
-    draw,
-    extents_of,
-    full,
-    list_subnets,
-    load_family,
-    parse_subnet,
-    pick,
-    shared,
-    slots_of,
-    subnet_file,
-)
-from fluidb.models.supernets.sharing import weights_in
-from fluidb.models.supernets.space import choices
+from fluidb.models.supernets import SUPERNETS, list_subnets, load_family, pick
+from fluidb.models.supernets.layout import subnet_file
+from fluidb.models.supernets.schema import SubNet, SuperNetFile
+from fluidb.models.supernets.sharing import extents_of, shared, slots_of, weights_in
+from fluidb.models.supernets.space import choices, draw, full, parse_subnet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -35,10 +35,7 @@ def check_count(count: int, name: str = "count", most: int = MAX_COUNT, what: st
 
 
 def trace_of(arrival_s: NDArray[np.float64]) -> Trace:
-    """Requests 0..N - 1 at the given times.
-
-    Shapes: ``arrival_s`` (N,).
-    """
+    """Requests 0..N - 1 at the given times."""
     if arrival_s[-1] > MAX_ARRIVAL_S:
         raise InputError(
             f"rate: expected the last arrival within {MAX_ARRIVAL_S:g} s, found it at {arrival_s[-1]:g} s; "

@@ -22,7 +22,7 @@ _REACH = 10.0
 def cameras(
     number: int, frames_per_s: float, count: int, seed: int, *, jitter_s: float = 0.0, drop: float = 0.0
 ) -> Trace:
-    """Frames of cameras that run at one rate, each with a phase of its own.
+    """Frames of cameras that run at one rate, each with its own phase.
 
     The phase is uniform over the frame period.  An independent Gaussian jitter is
     added to the time of every frame, and every frame is lost with a given probability.

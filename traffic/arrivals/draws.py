@@ -1,8 +1,4 @@
-"""Poisson arrivals at a rate that changes over time, made from arrivals at a rate of 1.
-
-Gaps come from numpy's ``standard_exponential``, which looks values up in a table and so gives the same bits on every
-CPU; a logarithm of uniform numbers would not.
-"""
+"""Poisson arrivals at a rate that changes over time, made from arrivals at a rate of 1."""
 
 from __future__ import annotations
 
@@ -13,12 +9,10 @@ from numpy.typing import NDArray
 def pass_through(
     work: NDArray[np.float64], edges_s: NDArray[np.float64], rates_per_s: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Times at which the integral of a piecewise constant rate reaches given values.
+    """Times at which the integral of a piecewise constant rate reaches given values, and their pieces.
 
     The arrivals of a Poisson process of rate 1 become those of a process of that rate
     (Cinlar, Introduction to Stochastic Processes, 1975, Section 4.7).
-
-    Shapes: ``work`` (N,), ``edges_s`` (K + 1,), ``rates_per_s`` (K,), ``times_s`` (N,), ``pieces`` (N,).
     """
     done = integral(edges_s, rates_per_s)
     pieces = np.searchsorted(done, work, side="right") - 1
@@ -27,8 +21,5 @@ def pass_through(
 
 
 def integral(edges_s: NDArray[np.float64], rates_per_s: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Integral of a piecewise constant rate from the first edge to each edge.
-
-    Shapes: ``edges_s`` (K + 1,), ``rates_per_s`` (K,), returns (K + 1,).
-    """
+    """Integral of a piecewise constant rate from the first edge to each edge."""
     return np.concatenate([[0.0], np.cumsum(rates_per_s * np.diff(edges_s))])

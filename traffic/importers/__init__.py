@@ -1,7 +1,4 @@
-"""Traces in formats of others, converted to ours: ``IMPORTERS`` lists the formats.
-
-A new format is an entry there: a layout if it is a table with a row a request, else a function that reads it.
-"""
+"""Traces in other formats, converted to ours: a new format is an entry of ``IMPORTERS``."""
 
 from __future__ import annotations
 
@@ -19,82 +16,40 @@ from . import azure, loadgen
 from .layout import Layout, Rows, arrange, read_rows
 
 COLUMNS = ("arrival", "id", "slo", "exit")
-"""What a column of a file can hold."""
+"""Contents of a column of a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
-    """Statements of the user about a file; each format takes some of them.
+    """Statements of the user about a file; each format takes some of them."""
 
-    Attributes
-    ----------
-    columns : mapping of str to str, optional
-        Columns or keys with what :data:`COLUMNS` lists: arrivals, ids, latency objectives and exits.
-    unit : str, optional
-        Unit of all times: ``"s"``, ``"ms"``, ``"us"``, ``"ns"`` or ``"iso"``.
-    delimiter : str, optional
-        Between the columns; a comma if absent.
-    seed : int, optional
-        Seed of arrivals that are drawn; 0 if absent.
-    """
-
-    columns: Mapping[str, str] | None = None
-    unit: str | None = None
-    delimiter: str | None = None
-    seed: int | None = None
+    columns: Mapping[str, str] | None = None  # columns or keys, by :data:`COLUMNS`
+    unit: str | None = None  # of all times: a key of ``times.UNITS``, or ``times.ISO``
+    delimiter: str | None = None  # between the columns; a comma if absent
+    seed: int | None = None  # of arrivals that are drawn; 0 if absent
 
 
 @dataclass(frozen=True, slots=True)
 class TraceImporter:
-    """A format.
+    """A format of traces."""
 
-    Attributes
-    ----------
-    assumes : str
-        What the file does not say about its times and we assume; empty if it depends on the options.
-    read : callable
-        Reads its rows, given a tally that has the path, and the user's options.
-    takes : tuple of str
-        The options that the format has, by attribute.
-    """
-
-    assumes: str
+    assumes: str  # about the file's times; empty if it depends on the options
     read: Callable[[Tally, ImportOptions], Rows]
-    takes: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()  # options that the format has, by attribute
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedTrace:
-    """A trace, and how it was made of the file.
+    """A trace, and how it was made of the file."""
 
-    Attributes
-    ----------
-    trace : Trace
-        Its first request arrives at 0.
-    assumes : str
-        What the file does not say about its times and was assumed.
-    tally : Tally
-        How many rows of the file were used, blank or bad, and why.
-    rows_out_of_order : int
-        Rows that came after a row with a later arrival.
-    time_zero_s : float
-        The first arrival on the file's own clock (timestamps: seconds since 1970).
-    time_zero : str
-        The same as text: a date, or a number.
-    ids : str
-        Where the ids come from.
-    seed : int, optional
-        The seed, if arrivals were drawn.
-    """
-
-    trace: Trace
-    assumes: str
-    tally: Tally
-    rows_out_of_order: int
-    time_zero_s: float
-    time_zero: str
-    ids: str
-    seed: int | None
+    trace: Trace  # its first request arrives at 0
+    assumes: str  # about the file's times
+    tally: Tally  # rows of the file that were used, blank or bad
+    rows_out_of_order: int  # that came after a row with a later arrival
+    time_zero_s: float  # the first arrival on the file's own clock (timestamps: seconds since 1970)
+    time_zero: str  # the same as text: a date, or a number
+    ids: str  # their origin
+    seed: int | None  # if arrivals were drawn
 
 
 def parse_named_columns(text: str) -> dict[str, str]:

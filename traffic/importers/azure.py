@@ -40,11 +40,7 @@ MAX_INVOCATIONS = 20_000_000
 
 
 def functions_2019(tally: Tally, seed: int) -> Rows:
-    """Invocations of the Azure Functions trace 2019, from counts by minute.
-
-    Each invocation arrives at a time that is uniform in its minute.  The arrivals of a
-    Poisson process with these counts have the same distribution.
-    """
+    """Invocations of the Azure Functions trace 2019, from counts by minute; each at a random time of its minute."""
     generator = stream(seed, WITHIN_MINUTE)
     counts = _counts(tally)
     total = int(counts.sum())

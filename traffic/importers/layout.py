@@ -53,28 +53,7 @@ class Rows:
 
 
 def read_rows(source: Source, layout: Layout, tally: Tally) -> Rows:
-    """Read a file's requests.
-
-    Parameters
-    ----------
-    source : callable
-        Reads the named columns.
-    layout : Layout
-        The meaning of its columns.
-    tally : Tally
-        Has the path of the file, and counts rows.
-
-    Returns
-    -------
-    Rows
-        The rows that can be used, in the file's order.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read, a column is missing, no row is left, or a
-        row is bad and none may be skipped.
-    """
+    """The requests of a file that can be used, in its order; rows are counted in the tally."""
     columns = _columns(layout)
     wanted = list(columns.values())
     pieces, good, lines = collect(source(tally, [column.name for column in wanted]), wanted, tally)
@@ -112,29 +91,7 @@ def _accumulate(intervals: Times, tally: Tally) -> Times:
 
 
 def arrange(rows: Rows, tally: Tally) -> tuple[Trace, float, int]:
-    """Requests in order of arrival, the first at time zero.
-
-    Parameters
-    ----------
-    rows : Rows
-        In the file's order, at least one.
-    tally : Tally
-        Has the path of the file.
-
-    Returns
-    -------
-    trace : Trace
-        Rows that arrive at the same time keep their order.
-    time_zero_s : float
-        The first arrival on the file's own clock, in seconds.
-    out_of_order : int
-        Rows that come after a row with a later arrival.
-
-    Raises
-    ------
-    InputError
-        If an id appears twice, or a gap between arrivals is too long.
-    """
+    """A trace in order of arrival from 0 on; its first arrival on the file's clock; the number of rows out of order."""
     out_of_order = int(np.count_nonzero(rows.times < np.maximum.accumulate(rows.times)))
     order = np.argsort(rows.times, kind="stable")
     times = rows.times[order]

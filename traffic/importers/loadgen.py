@@ -25,12 +25,7 @@ MLPERF = Layout("ts", "us", identity="id")
 
 
 def samples(tally: Tally, names: Sequence[str]) -> Cells:
-    """Samples in ``mlperf_log_trace.json``: the events that begin one.
-
-    LoadGen writes one event a line, with its time in microseconds and three
-    decimals; an event named "Sample" of phase "b" stands at the sample's
-    scheduled time, and its id is the sample's sequence number.
-    """
+    """Samples in ``mlperf_log_trace.json``: events "Sample" of phase "b", at scheduled times in microseconds."""
     for number, line in enumerate(lines(tally), 1):
         event = parse_object(line.strip().removesuffix(",")) if '"Sample"' in line else {}
         if event is None:

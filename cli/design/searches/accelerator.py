@@ -44,8 +44,7 @@ class AcceleratorSearch(KindOptions):
         )
         from ....formats import InputError
         from ....models.supernets import load_family
-        from ....tables.choices import SubGraphGoal
-        from ....tables.subgraphs import SubGraphOptions
+        from ....tables.subgraphs import SubGraphGoal, SubGraphOptions
 
         output, many = written.output, [text for text in (network, platform) if len(names(text, "")) > 1]
         if many:

@@ -107,9 +107,8 @@ def _ends(model: onnx.ModelProto, exits: Sequence[str] | None, path: Path) -> li
 def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[GraphStage]:
     """Cut a model into stages, each of which ends with an answer.
 
-    A stage computes the nodes that its exit needs and no earlier stage has computed.  Constants and sizes, such as the
-    batch size that a Reshape takes, depend on no input values: every stage that reads them computes them anew, as a
-    size has no row for each sample and cannot be kept.
+    A stage computes the nodes that its exit needs and no earlier stage has computed.  Constants and sizes have no row
+    for each sample, so that no stage can hand them on: every stage that reads them computes them again.
     """
     graph = model.graph
     for node in graph.node:

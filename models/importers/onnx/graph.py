@@ -114,8 +114,8 @@ def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
 def _pool_sizes(attributes: Mapping[str, Any], sizes: tuple[int, ...]) -> list[int]:
     """Sizes of a pool's output as runtimes compute them.
 
-    The onnx package follows the formula of the model's opset. Before opset 22 that counts windows that start in the
-    padding behind the map, if ``ceil_mode`` is set; no runtime does so, and the current formula does not either.
+    The onnx package follows the formula of the model's opset, which before opset 22 counts windows that start in the
+    padding behind the map; no runtime does so.
     """
     count = len(sizes) - 2
     strides = attributes.get("strides", [1] * count)
@@ -181,7 +181,7 @@ def inline_functions(model: onnx.ModelProto, path: Path) -> onnx.ModelProto:
     if not model.functions:
         return model
     left = {(item.domain, item.name): list(_nodes(item.node)) for item in model.functions}
-    counts: dict[tuple[str, str], int] = {}  # how many nodes each function comes to, before any is written out
+    counts: dict[tuple[str, str], int] = {}  # nodes of each function, before any is written out
 
     def count(nodes: Iterable[onnx.NodeProto]) -> int:
         return sum(counts.get((node.domain, node.op_type), 1) for node in nodes)

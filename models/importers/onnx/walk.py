@@ -33,14 +33,12 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class _Tensor:
-    """Origin of a tensor's values.
-
-    ``unwritten`` is the tensor that a memory pass must write before this one can be read. It is ``""`` if no pass is
-    needed, because the values are those of one layer, unchanged or changed one by one.
-    """
+    """Origin of a tensor's values."""
 
     reads: dict[str, int]  # words from each layer
     order: object  # equal for tensors whose values stand in the same order
+    # tensor that a memory pass must write before this one can be read; "" if the values are those of one layer, perhaps
+    # changed one by one
     unwritten: str = ""
 
 

@@ -25,13 +25,13 @@ from fluidb.dse.subgraphs.search import (
     write_subgraphs,
 )
 from fluidb.formats import InputError, write_table
-from fluidb.models.supernets import Family, draw, load_family, shared
-from fluidb.models.supernets.sharing import weights_in
+from fluidb.models.supernets import Family, load_family
+from fluidb.models.supernets.sharing import shared, weights_in
+from fluidb.models.supernets.space import draw
 from fluidb.platforms import Accelerator, Depthwise, load_platform
 from fluidb.plots.subgraphs import draw_roofline
 from fluidb.tables import read_latency, read_subgraphs
-from fluidb.tables.choices import Layers, Maps, StageB, SubGraphCut, SubGraphGoal
-from fluidb.tables.subgraphs import SubGraphOptions, SubGraphTable
+from fluidb.tables.subgraphs import Layers, Maps, StageB, SubGraphCut, SubGraphGoal, SubGraphOptions, SubGraphTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
