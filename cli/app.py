@@ -114,10 +114,7 @@ class _Command(TyperCommand):
 
 
 def _with_options(faults: Iterable[str], parameters: Iterable[Any]) -> Iterator[str]:
-    """Faults that begin with parameters of the running command (``slow, gain: ...``), with its options instead.
-
-    The library knows its parameters only. Faults that begin with anything else, such as the path of a file, stay.
-    """
+    """Faults that begin with parameters of the running command (``slow, gain: ...``), with its options instead."""
     options: dict[str, str] = {}
     for parameter in parameters:
         if parameter.param_type_name == "option":

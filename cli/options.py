@@ -238,8 +238,7 @@ def followed(ctx: typer.Context, as_json: bool) -> bool:
 def flat(command: Callable[..., None]) -> Callable[..., None]:
     """The command with every dataclass parameter replaced by that dataclass's fields, each of them an option.
 
-    A field that several of its dataclasses have is one option.  The result's ``sections`` say under which heading the
-    help lists an option of one kind of input.
+    A field of several dataclasses is one option. ``sections`` of the result are the headings of the help.
     """
     parameters: dict[str, inspect.Parameter] = {}
     groups: dict[str, tuple[Any, list[str]]] = {}

@@ -36,7 +36,7 @@ def every_fault() -> Iterator[None]:
 
 
 def note(line: str) -> None:
-    """A remark on stderr, printed only if a person reads it at a terminal."""
+    """A remark on stderr, printed only to a terminal."""
     if sys.stderr.isatty():
         typer.echo(printable(line), err=True)
 
@@ -71,10 +71,7 @@ def show(
     wrote: Path | None = None,
     then: str = "",
 ) -> None:
-    """Print the results of a command: as the one JSON object of ``--json``, or as blocks of text with a line between.
-
-    ``wrote`` is the file or folder that a person at a terminal is told of, and ``then`` what follows.
-    """
+    """Print results as the JSON object of ``--json`` or as blocks of text; a terminal also gets what was written."""
     if as_json:
         typer.echo(json.dumps({"schema": schema, **plain(record)}, indent=1, allow_nan=False))
     else:
@@ -100,10 +97,7 @@ def facts(found: Mapping[str, str | None] | Iterable[tuple[str, str | None]]) ->
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, text: bool = False) -> str:
-    """A table; numbers come formatted, and all columns but the first to the right unless they hold ``text``.
-
-    At a terminal that is too narrow, the columns that do not fit follow in tables below, each with the first column.
-    """
+    """A table of formatted cells; a narrow terminal gets several, each with the first column."""
     cells = [list(headers), *([printable(str(cell)) for cell in row] for row in rows)]
     widths = [max(map(len, column)) + len(_GAP) for column in zip(*cells, strict=True)]
     room = shutil.get_terminal_size().columns + len(_GAP) - widths[0] if sys.stdout.isatty() else math.inf

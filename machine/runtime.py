@@ -34,24 +34,7 @@ def start(model: Any, threads: int, cores: Sequence[int] = ()) -> Any:
 
 
 class Session:
-    """The stages of a network, ready to run on this machine's processor.
-
-    Parameters
-    ----------
-    parts : Parts
-        The network, cut.
-    threads : int
-        Threads of a stage.
-    cores : sequence of int
-        The core of each; none to leave it to the system.
-    path : Path
-        The model's file, for faults.
-
-    Raises
-    ------
-    InputError
-        If the runtime refuses a stage.
-    """
+    """The stages of a network, ready to run on this machine's processor; ``path`` is the model's file, for faults."""
 
     def __init__(self, parts: Parts, threads: int, cores: Sequence[int], path: Path) -> None:
         self.stages = parts.stages

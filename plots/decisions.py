@@ -21,11 +21,7 @@ MOST = 6
 
 
 def draw_decisions(table: LatencyTable, found: DecisionTable) -> Figure:
-    """Draw the decisions of a device.
-
-    One map of pad or split for each group of decision points with the same decisions; the throughput by batch size,
-    with the smallest batch that fills the device; and that batch by width, if there are widths.
-    """
+    """Draw maps of pad or split, the throughput by batch size, and the ideal batch by width."""
     title = f"{legible(found.network)} on {legible(found.platform)}"
     drawn = [found.points[place] for place in _some(len(found.points))]
     panels: list[Callable[[Axes], None]] = [partial(_map, found=found, row=row) for row in drawn]

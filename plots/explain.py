@@ -31,12 +31,7 @@ NAME_IN = 0.075
 
 
 def draw_explanation(found: Explanation, b: int) -> Figure:
-    """Draw the bounds of a design.
-
-    The upper half has the roofline, with every layer at batch size ``b``, and the parts of the time of each batch size.
-    The lower half has the share of the time in which each layer makes MACs, for every batch size, in columns as wide
-    as the layer's time.
-    """
+    """Draw the roofline at a batch size, the parts of the time, and the share of MACs of each layer."""
     design = found.design
     width = float(np.clip(0.095 * len(found.layers) + 1.2, 9.0, 17.0))
     with canvas(width, 7.2) as figure:

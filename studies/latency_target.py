@@ -42,32 +42,16 @@ class TargetFigures:
 
 @dataclass(frozen=True, slots=True)
 class TargetThresholds:
-    """Thresholds for a latency target.
+    """Thresholds for a latency target."""
 
-    Attributes
-    ----------
-    network, platform : str
-        Names, of the latency table.
-    target_s : float
-        Largest mean time, T_th.
-    feasible : bool
-        True if the first exit is fast enough; if not, every sample leaves there.
-    measure : str
-        Measure of the thresholds: confidence or entropy.
-    exits : list of TargetExit
-        All exits, the last included.
-    chosen, checked : TargetFigures
-        On the half of the samples that chose, and on the other half.
-    """
-
-    network: str
+    network: str  # name, of the latency table
     platform: str
-    target_s: float
-    feasible: bool
-    measure: str
-    exits: list[TargetExit]
-    chosen: TargetFigures
-    checked: TargetFigures
+    target_s: float  # largest mean time, T_th
+    feasible: bool  # True if the first exit is fast enough; if not, every sample leaves there
+    measure: str  # of the thresholds: confidence or entropy
+    exits: list[TargetExit]  # all exits, the last included
+    chosen: TargetFigures  # on the half of the samples that chose
+    checked: TargetFigures  # on the other half
 
 
 def meet_target(
@@ -80,23 +64,13 @@ def meet_target(
     Parameters
     ----------
     table : LatencyTable or Path
-        Times of the network, or the folder with them; a sample runs alone.
+    Times of the network, or the folder with them; a sample runs alone.
     samples : Samples or Path
-        Its answers at every exit, or their file.
+    Its answers at every exit, or their file.
     target_s : float
-        Largest mean time.
+    Largest mean time.
     objective : {"latest", "accuracy"}
-        The best shares of the exits: the most samples at the latest exit, or the highest sum of P_n A_n.
-
-    Returns
-    -------
-    TargetThresholds
-        Thresholds, shares, and their figures.
-
-    Raises
-    ------
-    InputError
-        If an input cannot be read, the table has several times for an exit, or the samples are not of this network.
+    The best shares of the exits: the most samples at the latest exit, or the highest sum of P_n A_n.
     """
     latency = as_table(table)
     if latency.variants > 1 or latency.places > len(latency.exits):

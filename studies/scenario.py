@@ -121,16 +121,11 @@ class ContenderKeys(Strict):
 
 @with_columns
 class CaseKeys(Strict):
-    """A network on a board, its objectives and its traffic: ``rates`` in requests/s, a ``trace``, or ``offline``.
+    """A case: network and board, or the folder of a latency ``table`` for all contenders; objectives; traffic.
 
-    In place of network and board, ``table`` is the folder of a latency table, on which every contender runs.
-    Arrivals are Poisson, or of the process ``gamma`` with a coefficient of variation ``cv``; offline, all wait at time
-    0.
-    ``slos`` are objectives that all requests of a run share, a point of the grid each; in their place ``slo`` is the
-    distribution of objectives that requests have of their own, or the trace states them.
-    Columns of requests are drawn by the keys that ``trace add`` has as options: ``width``, ``steps``, ``min_accuracy``,
-    ``predict_depth`` and ``predict_width``.
-    ``tiles`` gives a contender's design <T_R,T_P,T_C> here, in place of a search.
+    Traffic is ``rates`` in requests/s, Poisson or gamma with a ``cv``; a ``trace``; or ``offline``, all waiting at time
+    0. ``slos`` are objectives that all requests of a run share, a point of the grid each; ``slo`` is a distribution of
+    their own. Columns of requests have the keys that ``trace add`` has as options.
     """
 
     name: Name | None = None
@@ -271,7 +266,7 @@ class Npu(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A case of the file (``keys``), and what it names: network and board, or a table; and a trace if there is one."""
+    """A case of the file (``keys``) with its network and board, or its table, and its trace if there is one."""
 
     keys: CaseKeys
     on: Npu | LatencyTable
@@ -393,26 +388,10 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
 
 
 def load_scenario(name: str) -> Scenario:
-    """Load a scenario that ships with fluidb, or one of your own, and everything it refers to.
+    """Load a scenario that ships, or the TOML file of one, and everything it refers to.
 
-    Parameters
-    ----------
-    name : str
-        A shipped name or the path of a TOML file.
+    Paths in it start from the file's folder; every fault of a file has a line with its key.
 
-    Returns
-    -------
-    Scenario
-        The scenario; policies, networks, boards, tables and traces named by a path are
-        looked for from the file's folder.
-
-    Raises
-    ------
-    InputError
-        If it is unknown, or its file or one that it names has faults; every fault has a line and its key.
-
-    Examples
-    --------
     >>> len(load_scenario("table2").points)
     4
     """

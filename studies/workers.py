@@ -1,7 +1,6 @@
-"""A function over many tasks: on threads of this process, or on a Dask cluster (``docs/compare.md``).
+"""A function over many tasks, on threads of this process or on a Dask cluster (``docs/compare.md``).
 
-The only module that knows Dask.  Tasks read no files and write none: all they need
-is sent along, and the caller keeps what comes back.
+The only module that knows Dask. Tasks read and write no files: the caller sends all they need and keeps the results.
 """
 
 from __future__ import annotations

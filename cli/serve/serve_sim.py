@@ -85,7 +85,7 @@ def command(
 
 
 def record_of(found: ServeResult, policy: str, slo: str | None) -> dict[str, object]:
-    """What is printed as JSON of requests that were served."""
+    """The JSON of requests that were served."""
     replay = found.replay
     return {
         "policy": policy,

@@ -1,4 +1,4 @@
-"""Work of run time: adaptation to another load (Fig. 16), and batches side by side (Fig. 18)."""
+"""PAME at run time: adaptation to another load (Fig. 16), and batches side by side (Fig. 18)."""
 
 from __future__ import annotations
 
