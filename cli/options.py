@@ -195,13 +195,13 @@ def tried_thresholds(text: str | None) -> tuple[float, ...] | None:
     if text is None:
         return None
     low, dots, high = text.partition("..")
-    ends = numbers(f"{low},{high}" if dots else text, "--thresholds", float, "0.5,0.7,0.9 or 0.5..0.95")
+    ends = numbers(f"{low},{high}" if dots else text, "thresholds", float, "0.5,0.7,0.9 or 0.5..0.95")
     if not dots:
         return tuple(ends)
     if len(ends) != 2 or not 0 <= ends[0] < ends[1] < inf:
         from ..formats import InputError
 
-        raise InputError(f'--thresholds: expected the lower threshold, .. and the higher one, found "{text}"')
+        raise InputError(f'thresholds: expected the lower threshold, .. and the higher one, found "{text}"')
     return tuple(round(ends[0] + step * (ends[1] - ends[0]) / 9, 12) for step in range(10))
 
 

@@ -52,7 +52,7 @@ class AcceleratorSearch(KindOptions):
             )
         if output is not None:
             check_subgraphs_folder(output, replace=written.force)
-        goal = choice(SubGraphGoal, self.objective or SubGraphGoal.LATENCY, "--objective")
+        goal = choice(SubGraphGoal, self.objective or SubGraphGoal.LATENCY, "objective")
         accelerator, options = self._accelerator(platform), SubGraphOptions(goal=goal, seed=self.seed)
         family = load_family(network)
         arrays = arrays_within(accelerator) if self.array == SEARCH else ()
@@ -71,14 +71,14 @@ class AcceleratorSearch(KindOptions):
         from ....formats import InputError, parse_bandwidth
         from ....platforms import Accelerator, load_platform
 
-        bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "--bandwidth")
+        bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "bandwidth")
         found, changed = load_platform(name, bandwidth, kind=Accelerator), {}
         if self.persistent not in (None, SEARCH):
-            changed["persistent_kib"] = kibibytes(str(self.persistent), "--persistent")
+            changed["persistent_kib"] = kibibytes(str(self.persistent), "persistent")
         if self.array not in (None, SEARCH):
-            pair = numbers(self.array, "--array", int, "12,12, or search")
+            pair = numbers(self.array, "array", int, "12,12, or search")
             if len(pair) != 2:
-                raise InputError(f'--array: expected K_P,C_P or search, found "{self.array}"; e.g. 12,12')
+                raise InputError(f'array: expected K_P,C_P or search, found "{self.array}"; e.g. 12,12')
             changed |= {"K_P": int(pair[0]), "C_P": int(pair[1])}
         return resize(found, **changed) if changed else found
 

@@ -11,8 +11,7 @@ import typer
 
 from ...interrupt import resumable
 from ...render import fail, note, percent, progress, show, table
-from ..problem import Problem
-from .record import design_record
+from ..problem import Problem, design_record
 
 if TYPE_CHECKING:
     from ....formats import InputError
