@@ -11,7 +11,7 @@ from time import sleep
 from typing import Any, NoReturn
 
 AGAIN_S = 0.05
-"""Seconds until Ctrl-C is repeated that Python ignored."""
+"""Seconds until a Ctrl-C that Python ignored is repeated."""
 
 _says = ["interrupted"]
 """Messages of a command that is interrupted now, that of the innermost part last."""
@@ -58,7 +58,7 @@ def _end_late(reader: int) -> None:
 
 @contextmanager
 def resumable(output: Path | None, what: str) -> Iterator[None]:
-    """Around work that keeps its finished parts in a folder, if one is given: after Ctrl-C a line says so."""
+    """Work that keeps its finished parts in a folder, if one is given: after Ctrl-C a line says so."""
     kept = f"interrupted; finished {what} are kept in {output}, the same command goes on from there"
     _says.append(_says[-1] if output is None else kept)
     try:
@@ -71,9 +71,9 @@ def resumable(output: Path | None, what: str) -> Iterator[None]:
 
 @contextmanager
 def stopping() -> Iterator[Event]:
-    """Around work that ends by itself after Ctrl-C, once it sees the event that this sets."""
+    """Work that ends by itself after Ctrl-C, once it sees the event that this sets."""
     stop = Event()
-    watched = signal.set_wakeup_fd(-1)  # nobody ends the process while what was done is written
+    watched = signal.set_wakeup_fd(-1)  # the process must not end while results are written
     before = signal.signal(signal.SIGINT, lambda *_: stop.set())
     try:
         yield stop

@@ -19,7 +19,7 @@ START_S = 0.05
 """From the start of the clock to time 0: the core is awake when the first request comes."""
 
 SWITCH_S = 1e-4
-"""Time after which a thread that waits for Python gets it, seconds."""
+"""Seconds after which Python passes to a thread that waits."""
 
 
 class Clock(Protocol):

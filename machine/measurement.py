@@ -144,7 +144,6 @@ def _device(
     rounds: str,
     drift: float,
 ) -> MeasuredDevice:
-    """The device, with the source of every number."""
     spread = max(cell.half_width_s / cell.seconds for cell in cells)
     protocol = (
         f"{rounds}, each of every batch size some times in a row, the sizes in random order, by the runner of "

@@ -86,7 +86,6 @@ class RealNetwork:
         return found
 
     def _read(self, file: Path) -> None:
-        """Samples and labels of a file."""
         try:
             with file.open("rb") as opened, warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # numpy's, about headers by Python 2

@@ -29,7 +29,7 @@ ALONE = 20
 """Requests that find the device idle, in every round."""
 
 PAUSES = 1.0
-"""Mean pause of the device before each of these, in mean times of such a request: as at a load of a half."""
+"""Mean pause before each of these requests, in their mean times: that of a load of a half."""
 
 IN_A_ROW = 4
 """Batches of the largest size in a row where stages are measured; smaller sizes run as many samples."""
@@ -109,7 +109,6 @@ def blank_table(network: RealNetwork, b_max: int) -> LatencyTable:
 
 
 def _joined(parts: Iterable[_Requests]) -> _Requests:
-    """The requests of several parts, one after the other."""
     columns = zip(*((p.arrival_s, p.exits, p.batch, p.round, p.part) for p in parts), strict=True)
     return _Requests(*map(np.concatenate, columns))
 
@@ -169,7 +168,6 @@ def _serve(
 
 
 def _stage_times(requests: _Requests, outcome: RunnerResult, stages: int, b_max: int, rounds: int) -> Floats:
-    """Mean time of each stage at each batch size, by round."""
     runs, sums, counts = outcome.replay.runs, *np.zeros((2, rounds, stages, b_max + 1))
     assert runs is not None
     first = _first(outcome)

@@ -107,7 +107,7 @@ def serve_in_steps(
 
 
 def _fields(records: NDArray[np.void]) -> Any:
-    """The fields of records as arrays, which Python reads several times faster than those of one record."""
+    """The fields of records as arrays, which Python reads faster than those of one record."""
     plain = records.view(np.ndarray)
     return SimpleNamespace(**{name: plain[name] for name in plain.dtype.names or ()})
 

@@ -7,17 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 from numpy.typing import NDArray
 
 from ..formats import InputError
 from ..models.importers.onnx.cut import Parts
-
-try:
-    import onnxruntime
-except ImportError:
-    raise InputError(
-        "a real device needs the extra `runtime`, which is not installed: pip install 'fluidb[onnx,runtime]'"
-    ) from None
 
 VERSION: str = onnxruntime.__version__
 
@@ -79,5 +73,4 @@ class Session:
 
 
 def _line(error: Exception) -> str:
-    """The message of the runtime, in one line."""
     return " ".join(str(error).split())[:150]

@@ -251,7 +251,6 @@ def _trial(
     after: Measurement,
     answers_wrong: int,
 ) -> Trial:
-    """Simulate what has run."""
     table = between(before, after)
     simulated = Figures.of(simulate(table, traffic, scheduler))
     clock = VirtualClock(traffic.trace.arrival_s)

@@ -132,7 +132,6 @@ def _read(path: Path) -> tuple[Item, dict[str, str]]:
 
 
 def _held(folder: Path, paper: Paper) -> list[tuple[Item, dict[str, str]]]:
-    """All items that a folder holds."""
     return [_read(path) for name in paper.items if (path := _record(folder, name)).exists()]
 
 

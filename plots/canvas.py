@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".svg", ".png")
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Okabe and Ito's palette: told apart by all eyes, and in grey."""
+"""Okabe and Ito's palette, which readers with colour blindness can tell apart."""
 
 STYLE: dict[Any, Any] = {
     "axes.grid": True,

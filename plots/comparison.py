@@ -64,7 +64,6 @@ def _title(points: Sequence[PointResult]) -> str:
 
 
 def _panel(axes: Axes, points: Sequence[PointResult], metric: str, label: str, scale: float) -> None:
-    """Draw one figure of every contender at the points of a series."""
     over_rate = len({point.rate_per_s for point in points}) > 1
     contenders = points[0].contenders
     for index, contender in enumerate(contenders):

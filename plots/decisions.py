@@ -66,7 +66,6 @@ def _map(axes: Axes, *, found: DecisionTable, row: PointRow) -> None:
 
 
 def _throughput(axes: Axes, *, table: LatencyTable, found: DecisionTable) -> None:
-    """Samples per second by batch size, with the ideal batch of each curve."""
     batches = np.arange(1, found.b_max + 1)
     times_s = table.pass_s()
     for variant in _some(len(found.variants)):
@@ -79,6 +78,5 @@ def _throughput(axes: Axes, *, table: LatencyTable, found: DecisionTable) -> Non
 
 
 def _ideal(axes: Axes, *, widths: list[float], found: DecisionTable) -> None:
-    """The smallest batch that fills the device, by width."""
     axes.plot(widths, [row.ideal_batch for row in found.variants[: len(widths)]], marker=".")
     axes.set(xlabel="width", ylabel="batch", title="ideal batch", ylim=(0, None))

@@ -87,7 +87,6 @@ def _tail(axes: Axes, replay: Replay) -> None:
 
 
 def _over_time(above: Axes, below: Axes, replay: Replay) -> None:
-    """Draw latency by arrival, and the queue, in intervals of equal length."""
     arrival_s, latency_s = replay.traffic.trace.arrival_s, replay.latency_s
     begin_s = float(arrival_s[0])
     edges_s = np.linspace(begin_s, max(float(arrival_s[-1]), begin_s + 1e-6), SPELLS + 1)

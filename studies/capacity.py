@@ -39,7 +39,7 @@ _LEAST_RATE = 1e-6
 """Lowest rate that may be asked for, as a share of the saturation rate: below, times have too few digits."""
 
 _SAMPLE = 2**16
-"""Requests whose widths and steps the saturation rate is the mean of."""
+"""Requests over whose widths and steps the saturation rate is averaged."""
 
 NO_COLUMNS: Columns = MappingProxyType({})
 """Requests that state nothing."""
@@ -54,16 +54,13 @@ class FigureEstimate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Findings at a rate: ``requests`` for each seed, and the verdict on all requirements together.
-
-    ``estimates`` are the required figures, one for each requirement; ``broken`` is the first that surely fails.
-    """
+    """Findings at a rate."""
 
     rate_per_s: float
-    requests: int
-    verdict: str
-    estimates: list[FigureEstimate]
-    broken: str | None
+    requests: int  # of each seed
+    verdict: str  # on all requirements together
+    estimates: list[FigureEstimate]  # one for each requirement
+    broken: str | None  # the first requirement that surely fails
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +134,10 @@ def _needed(name: str) -> int:
 
 
 class _RunRecord(NamedTuple):
-    """Findings of a run: latency of each request, and if it found the system empty, and if it was late; figures."""
+    """Findings of a run."""
 
-    latency_s: NDArray[np.float64]
-    fresh: NDArray[np.bool_]
+    latency_s: NDArray[np.float64]  # of each request
+    fresh: NDArray[np.bool_]  # requests that found the system empty
     violated: NDArray[np.bool_]
     figures: dict[str, float]
 

@@ -143,12 +143,12 @@ def compare(
     scheduler: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[Comparison, int]:
-    """Run a scenario's whole grid; return the comparison, and how many runs were taken from the folder.
+    """Run a scenario's whole grid; return the comparison, and the number of runs that were taken from the folder.
 
     Parameters
     ----------
     scenario : Scenario
-    What to run.
+    The scenario.
     folder : Path, optional
     Keeps designs, finished runs and the outcome; damaged files are computed again.
     threads : int, optional

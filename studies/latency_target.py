@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -95,37 +95,26 @@ def meet_target(
     least = least_of_shares(chose.confidences[:, : last - 1], shares)
     parts = [_left(part, least) for part in (chose, others)]
     thresholds = [*map(found.measure.threshold, least), None]
+    left = (part.mean(axis=1).tolist() for part in parts)
+    figures: list[Any] = [time_s.tolist(), accuracy.tolist(), np.asarray(shares).tolist(), thresholds, *left]
     return TargetThresholds(
         network=latency.network,
         platform=latency.platform,
         target_s=target_s,
         feasible=bool(time_s.min() <= target_s),
         measure=found.measure.name,
-        exits=[
-            TargetExit(
-                name=latency.exits[at].name,
-                time_s=float(time_s[at]),
-                accuracy=float(accuracy[at]),
-                wanted_share=float(shares[at]),
-                threshold=thresholds[at],
-                chosen_share=float(parts[0][at].mean()),
-                checked_share=float(parts[1][at].mean()),
-            )
-            for at in range(last)
-        ],
+        exits=[TargetExit(row.name, *there) for row, *there in zip(latency.exits, *figures, strict=True)],
         chosen=_met(chose, parts[0], time_s),
         checked=_met(others, parts[1], time_s),
     )
 
 
 def _left(samples: Samples, least: list[float]) -> np.ndarray:
-    """Mask of the samples that leave at each exit."""
     exits = decide(samples.confidences, least, samples.exits) if least else np.ones(len(samples), dtype=np.int64)
     return np.equal.outer(np.arange(1, samples.exits + 1), exits)
 
 
 def _met(samples: Samples, left: np.ndarray, time_s: np.ndarray) -> TargetFigures:
-    """Figures of samples that left at these exits."""
     return TargetFigures(
         len(samples), float((left * time_s[:, None]).sum() / len(samples)), float(samples.correct[left.T].mean())
     )

@@ -34,7 +34,7 @@ MAX_REQUESTS = 10**7
 """Most requests of a run: their arrays fill a few GB."""
 
 MAX_SEEDS = 1000
-"""Most seeds: an interval has long been narrow enough."""
+"""Most seeds; intervals are narrow with far fewer."""
 
 DRAWN = ("cv", "offline", *(column.key for column in REQUEST_COLUMNS))
 """Keys of a case that say how its arrivals and columns are drawn, beside the rate."""
@@ -69,7 +69,7 @@ Keys = TypeVar("Keys", bound=Strict)
 
 
 def _read(column: RequestColumn, value: Any) -> object:
-    """Values that a key draws; its faults without the key, which the reader of the file names."""
+    """The values that a key draws; faults come without the key, as the reader of the file adds it."""
     try:
         return column.read(value, column.key)
     except InputError as error:
@@ -200,7 +200,7 @@ class ScenarioFile(Strict):
     """A scenario as a file, ``fluidb.scenario/1`` (``docs/compare.md``)."""
 
     schema_: Annotated[Literal["fluidb.scenario/1"], Field(alias="schema")]
-    title: Name  # a line for people
+    title: Name  # one line
     # requests of a run with drawn arrivals, or of one in which all wait at time 0; a trace is replayed whole
     requests: Annotated[int, Field(ge=2, le=MAX_REQUESTS)] | None = None
     # a run of every point and contender for each
@@ -322,7 +322,7 @@ Loaded = TypeVar("Loaded")
 
 
 class _Faults(list[str]):
-    """Faults of what a scenario refers to, each with its key."""
+    """Faults of the files that a scenario names, each with its key."""
 
     def catch(self, where: str, load: Callable[[], Loaded]) -> Loaded | None:
         """The result of ``load``; or ``None``, with its faults noted."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,24 +85,27 @@ def sweep_thresholds(
         thresholds = CONFIDENCES if trace.measure is CONFIDENCE else trace.measure.usual
     check_tried(thresholds, trace.measure)
     rates = [row.rate for row in latency.exits]
-    found: list[ThresholdPoint] = []
+    found = []
     for done, threshold in enumerate(thresholds, 1):
         traffic = requests.traffic(trace, rates, threshold)
         summary = summarise(simulate(latency, traffic, scheduler))
-        assert summary.accuracy is not None
-        found.append(
-            ThresholdPoint(
-                threshold=threshold,
-                exit_shares=[item.requests / summary.requests for item in summary.exits],
-                accuracy=summary.accuracy,
-                mean_latency_s=summary.mean_latency_s,
-                p99_latency_s=summary.percentile("p99").latency_s,
-                violation_rate=summary.violation_rate,
-                pareto=True,
-            )
-        )
+        found.append(summary)
         if progress is not None:
             progress(done, len(thresholds))
-    best = pareto(np.array([(-point.accuracy, point.mean_latency_s, point.violation_rate) for point in found]))
-    points = [replace(point, pareto=bool(mark)) for point, mark in zip(found, best, strict=True)]
+    accuracies = [item.accuracy or 0.0 for item in found]
+    costs = [(-right, item.mean_latency_s, item.violation_rate) for right, item in zip(accuracies, found, strict=True)]
+    points = [
+        ThresholdPoint(
+            threshold=threshold,
+            exit_shares=[item.requests / summary.requests for item in summary.exits],
+            accuracy=accuracy,
+            mean_latency_s=summary.mean_latency_s,
+            p99_latency_s=summary.percentile("p99").latency_s,
+            violation_rate=summary.violation_rate,
+            pareto=best,
+        )
+        for threshold, accuracy, summary, best in zip(
+            thresholds, accuracies, found, pareto(np.array(costs)).tolist(), strict=True
+        )
+    ]
     return Sweep(len(trace), [row.name for row in latency.exits], points, trace.measure.name)

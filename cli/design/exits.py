@@ -111,7 +111,6 @@ def _text(planned: PlanResult, names: dict[str, str], title: str) -> Iterator[st
 
 
 def _step(step: PlanStep, planned: PlanResult, names: dict[str, str], dense: bool) -> str:
-    """A table of all candidates of a step, with the outcome of each."""
     from ...dse.exits.tabulate import goal_of
 
     plan = planned.plan

@@ -39,7 +39,7 @@ BestBy = Annotated[
     ),
 ]
 _Layout = Literal[Batching.FLUID, Batching.ROW, Batching.COLUMN, Batching.FC, Batching.NONE]
-"""All but Equation (1) as printed: that is a reading of the paper, for ``papers/`` and Python."""
+"""All but Equation (1) as printed, a reading of the paper that only Python and ``papers/`` use."""
 
 SEARCH = "search"
 """The word that stands for all sizes in place of one."""

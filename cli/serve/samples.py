@@ -1,4 +1,4 @@
-"""``fluidb samples``: what a network answers at its exits."""
+"""``fluidb samples``: the answers of a network at its exits."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from ...traffic.description import ExitDescription
     from ...traffic.measures import Threshold
 
-app = typer.Typer(no_args_is_help=True, help="Draw or describe what a network answers at its exits.")
+app = typer.Typer(no_args_is_help=True, help="Draw or describe the answers of a network at its exits.")
 
-MEASURE = "What is drawn at each exit: confidence or entropy."
-PRESET = "Which model: imagenet, glue or qnli (`fluidb docs exits`)."
+MEASURE = "Measure that is drawn at each exit: confidence or entropy."
+PRESET = "The model: imagenet, glue or qnli (`fluidb docs exits`)."
 
 
 @app.command()
@@ -36,8 +36,8 @@ def generate(
 ) -> None:
     """Draw answers from a model of samples of different difficulty.
 
-    For a network that nobody has measured yet. Its parameters were calibrated by
-    figures of the PAME paper (`fluidb docs exits`).
+    For a network without measured answers. Parameters of the model were calibrated
+    by figures of the PAME paper (`fluidb docs exits`).
     """
     from ...formats import InputError, check_free
     from ...models.candidates import find_candidates

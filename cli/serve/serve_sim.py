@@ -42,7 +42,7 @@ def command(
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Replay a trace on a design and say what its users experience."""
+    """Replay a trace on a design: latency, violations, utilisation."""
     from ...formats import check_free
     from ...plots.replay import draw_replay
     from ...serving import parse_requirement, write_requests, write_timeline

@@ -27,10 +27,10 @@ OBJECTIVE_S = 1e6
 """Requests have no deadline; a latency objective must be stated, and this one is never missed."""
 
 MOST = 16.0
-"""Largest factor of least times, which a reduced form may ask for in vain."""
+"""Largest factor of least times, for reduced runs that cannot reach their target."""
 
 CLOSE = 1e-3
-"""A gain that differs by less from what is given has been found."""
+"""Relative difference from its target below which a gain counts as found."""
 
 SENTENCES = "lognormal:mean=39,sd=19,low=6,high=256"
 """Lengths in MNLI, in tokens."""

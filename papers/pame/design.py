@@ -43,7 +43,7 @@ def pame_fig7(lab: Lab) -> Item:
                 rows.append(Row("batching pattern", name, task.name, "% of batches", 100 * share, x=float(j)))
     notes = [
         "Of the first exit, n = 16, seed 0. Candidates at which no threshold keeps the precision have no row.",
-        "A batch of which so many samples move on takes as long as the first matrix says; above 100 % it is slow.",
+        "The first matrix has the time of a batch by the number of its samples that move on; above 100 % it is slow.",
     ]
     title = "Fig. 7: inference-time matrix and batching-pattern matrix"
     return Item("pame_fig7", title, notes, rows, "samples that move on", picture="matrix")

@@ -1,4 +1,4 @@
-"""An experiment of ours: the same scheduler with a queue, which the paper does not have."""
+"""The SUSHI scheduler with a queue, an experiment that the paper does not have."""
 
 from __future__ import annotations
 

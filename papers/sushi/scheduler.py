@@ -269,7 +269,7 @@ def sushi_table5(lab: Lab) -> Item:
 
 
 NANOSECONDS = 1.0
-"""Taken for a step of a choice: a comparison and a multiply-add that follow each other in a processor's pipeline."""
+"""Estimated time of a step of a choice: a comparison and a multiply-add in a processor's pipeline."""
 
 
 def sushi_table6(lab: Lab) -> Item:

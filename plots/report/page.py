@@ -93,7 +93,6 @@ def _overview(designs: Sequence[ReportEntry]) -> Element:
 
 
 def _searched(design: DesignTable | None) -> list[str]:
-    """Cells of the overview that only a searched NPU has."""
     if design is None:
         return ["-"] * 5
     speeds = (f"{gop_s:,.1f}" for gop_s in (design.gop_s[0], design.gop_s[-1]))

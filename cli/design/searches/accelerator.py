@@ -66,7 +66,6 @@ class AcceleratorSearch(KindOptions):
         show(written.as_json, "fluidb.dse-subgraphs-output/1", record, _text(found), output, then)
 
     def _accelerator(self, name: str) -> Accelerator:
-        """The accelerator, with what the user changed."""
         from ....dse.subgraphs.search import resize
         from ....formats import InputError, parse_bandwidth
         from ....platforms import Accelerator, load_platform
@@ -156,7 +155,6 @@ def _text(found: SubGraphTable) -> Iterator[str]:
 
 
 def _sizes(found: SubGraphTable) -> str:
-    """Some of the designs that were searched, and the chosen one."""
     chip, every = found.accelerator, len(found.sizes)
     chosen = (chip.K_P, chip.C_P, chip.persistent_kib)
     shown = {round(i * (every - 1) / (SHOWN - 1)) for i in range(SHOWN)} if every > SHOWN else set(range(every))

@@ -79,7 +79,6 @@ class ClusterSearch(KindOptions):
         show(written.as_json, "fluidb.dse-cluster-output/1", record | {"output": output}, _text(found[0]), output, then)
 
     def _cluster(self, name: str) -> Cluster:
-        """The cluster, with another bandwidth if one is given."""
         from ....formats import parse_quantity
         from ....platforms import Cluster, load_platform
 
