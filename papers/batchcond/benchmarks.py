@@ -147,14 +147,9 @@ def replayed(
     return simulate(table(benchmark.name, floors), traffic(benchmark.name, count, seed), scheduler)
 
 
-def seeds(lab: Lab) -> range:
-    """Seeds of every item."""
-    return range(SEEDS)[: lab.seeds]
-
-
 def makespans(benchmark: Benchmark, way: BatchingMethod, lab: Lab, floors: float = 1.0, policy: str = "") -> Floats:
     """Time until all inputs have returned, by seed."""
-    return np.array([_makespan(benchmark, way, lab, seed, floors, policy) for seed in seeds(lab)])
+    return np.array([_makespan(benchmark, way, lab, seed, floors, policy) for seed in lab.first(SEEDS)])
 
 
 @cache
@@ -169,7 +164,7 @@ def gain(benchmark: Benchmark, way: BatchingMethod, over: BatchingMethod, lab: L
 
 def variances(benchmark: Benchmark, way: BatchingMethod, lab: Lab) -> Floats:
     """Mean variance within batches of what makes inputs alike, by seed."""
-    figures = [summarise(replayed(benchmark, way, lab, seed)) for seed in seeds(lab)]
+    figures = [summarise(replayed(benchmark, way, lab, seed)) for seed in lab.first(SEEDS)]
     return np.array([getattr(found, f"{benchmark.similar}_variance") for found in figures])
 
 

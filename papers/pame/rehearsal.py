@@ -85,11 +85,6 @@ class Rehearsal(NamedTuple):
     judged_by: Log
 
 
-def seeds(lab: Lab) -> range:
-    """Seeds of every item."""
-    return range(SEEDS)[: lab.seeds]
-
-
 def half(lab: Lab) -> int:
     """Samples of half a log: at least two of the largest batches."""
     return max(lab.requests or HALF, 2 * max(SIZES))

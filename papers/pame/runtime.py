@@ -15,7 +15,7 @@ from ...serving.adaptation import Exits, Observation, adapt
 from ..lab import Lab, row
 from ..rows import GIVEN, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
-from .rehearsal import IMAGENET, SIZES, half, halves, rehearse, seeds
+from .rehearsal import IMAGENET, SEEDS, SIZES, half, halves, rehearse
 
 WINDOW = 400
 """Batches by which adaptation judges."""
@@ -30,7 +30,7 @@ ADAPTED = ExitGoal(batch=min(SIZES), guard=0.995)
 @cache
 def _shift(key: str, target: float, lab: Lab) -> float:
     """The shift of confidences at which the mean of ``key`` over seeds is the paper's; the mean falls with it."""
-    past = {seed: halves(IMAGENET, seed, lab)[0] for seed in seeds(lab)}
+    past = {seed: halves(IMAGENET, seed, lab)[0] for seed in lab.first(SEEDS)}
     choices = {seed: choose_exits(log, IMAGENET.stage_s, ADAPTED) for seed, log in past.items()}
 
     def mean(shift: float) -> float:
@@ -93,7 +93,7 @@ def _case(lab: Lab, case: str, key: str, label: str) -> tuple[list[Row], list[_O
     """Rows of a case of Section 7.6, before the change, after it and adapted, and over time; with its outcomes."""
     printed = PUBLISHED["adaptation"][key]
     shift = _shift(key, printed["changed"] / 100, lab)
-    found = [_outcome(lab, key, shift, seed) for seed in seeds(lab)]
+    found = [_outcome(lab, key, shift, seed) for seed in lab.first(SEEDS)]
     rows = [
         row(f"{label}, {when}", case, "ImageNet", "%", np.array([getattr(item, when) for item in found]),
             printed[when], basis=GIVEN if when == "changed" else PREDICTED)
@@ -157,7 +157,7 @@ def pame_fig18(lab: Lab) -> Item:
     slow: dict[int, list[np.ndarray]] = {tau: [] for tau in thresholds}
     for size, tau in itertools.product(SIZES, thresholds):
         figures = []
-        for seed in seeds(lab):
+        for seed in lab.first(SEEDS):
             goal = ExitGoal(batch=size)
             found = rehearse(IMAGENET, seed, lab, goal)
             log = found.judged_by.part(slice(0, len(found.judged_by.scores) // size * size))
