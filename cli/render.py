@@ -47,7 +47,7 @@ def printable(text: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A record as JSON holds it: fields by name, arrays as lists, ``None`` for what is not finite."""
+    """A record as JSON holds it: fields by name, arrays as lists, ``None`` for numbers that are not finite."""
     if hasattr(value, "model_dump"):
         value = value.model_dump(mode="json")
     elif is_dataclass(value):
@@ -187,7 +187,7 @@ def percent(share: float | None, digits: int = 2) -> str:
 
 
 def percents(parts: Sequence[float]) -> list[str]:
-    """Parts of a whole in per cent to one digit, rounded by largest remainder: what is printed sums to 100.0."""
+    """Parts of a whole in per cent to one digit, rounded by largest remainder, so that they sum to 100.0."""
     exact = [1000 * part / sum(parts) for part in parts]
     tenths = [int(value) for value in exact]
     by_remainder = sorted(range(len(exact)), key=lambda i: tenths[i] - exact[i])

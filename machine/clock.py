@@ -36,7 +36,7 @@ class Clock(Protocol):
         ...
 
     def wait(self, until_s: float, seen: int) -> None:
-        """Return at a time, or once more requests have arrived than were seen, whichever is first."""
+        """Return at a time, or once more requests have arrived than were seen."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The requests that measure a machine, and what is read from how they were served (``fluidb measure``)."""
+"""The requests that measure a machine, and the times that they show (``fluidb measure``)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class RoundTimes:
 
 @dataclass(frozen=True, slots=True)
 class _Requests:
-    """Requests of some rounds: when they arrive, where they leave, in batches of which size, and what they are for."""
+    """Requests of some rounds: arrival, exit, size of their batch, round and purpose of each."""
 
     arrival_s: Floats
     exits: Integers

@@ -132,7 +132,7 @@ class _Service:
         self.now, self.lane, self.batches = (_fields(part) for part in self.state[:3])
         self.step = stepper(case.scheduler, work, device, case.rules, self.state, self.record, short=True)
         self.awaited_s = math.inf  # when what an idle device waited for was due; infinite if it was busy
-        self.instant_s = 0.0  # what is decided on now
+        self.instant_s = 0.0  # the instant of the next decisions
 
     def members(self) -> NDArray[np.int64]:
         """The requests of the top batch."""

@@ -1,4 +1,4 @@
-"""Holds the simulator against this machine (``fluidb validate``)."""
+"""Compares the simulator with this machine (``fluidb validate``)."""
 
 from __future__ import annotations
 

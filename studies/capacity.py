@@ -160,7 +160,7 @@ def _estimates(names: Sequence[str], runs: Sequence[_RunRecord]) -> list[FigureE
         else:
             quantile = QUANTILES[name]
             value, told, most = nearest_rank(joined.ordered_s, quantile), joined.quantile(quantile), math.inf
-        # a queue that began empty grows: longer runs are no better, so what the seeds agree on is a lower end
+        # a queue that began empty grows: longer runs are no better, so the interval over seeds is a lower end
         least = Interval(min(value, max(0.0, over_seeds.low)), most)
         found.append(FigureEstimate(value, told.interval or least))
     return found
@@ -189,7 +189,7 @@ class _RateSearch:
     simulated: int = 0
 
     def _draw(self, count: int) -> None:
-        """Draw what is missing; longer traffic begins with the shorter one, but for noise of steps and predictions."""
+        """Draw traffic of this length; it begins with the shorter one, but for noise of steps and predictions."""
         if not self.drawn or len(self.drawn[0]) < count:
             rates, rho = [row.rate for row in self.table.exits], self.predict_depth
             traces = [add_columns(poisson(1.0, count, seed), seed, self.columns) for seed in range(self.seeds)]

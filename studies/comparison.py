@@ -51,7 +51,7 @@ class Standing(JsonRecord):
 
 @with_columns
 class PointKeys(JsonRecord):
-    """A point of the grid: where it is, and what is drawn there."""
+    """A point of the grid: its keys, and the columns that are drawn there."""
 
     case: str
     network: str
@@ -255,7 +255,7 @@ def _described(point: GridPoint, contenders: list[Standing]) -> PointResult:
 
 
 def read_comparison(path: Path) -> Comparison:
-    """Read what ``fluidb compare --json`` printed, or what it left in its folder."""
+    """Read the output of ``fluidb compare --json``, or the comparison in its folder."""
     return read_printed(Comparison, path, SCHEMA, "an earlier comparison", "fluidb compare SCENARIO --json")
 
 
@@ -279,7 +279,7 @@ class FigureChange(JsonRecord):
 
 
 class EarlierComparison(JsonRecord):
-    """A comparison held against an earlier one."""
+    """The changes of a comparison since an earlier one."""
 
     method: str  # "paired" where both have the same seeds, else "welch"
     figures: int  # figures that were judged

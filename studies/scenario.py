@@ -189,7 +189,7 @@ class CaseKeys(Strict):
 
     @property
     def label(self) -> str:
-        """Its name, or what it runs on what, or its table's folder."""
+        """Its name; or network, board and bandwidth; or its table's folder."""
         if self.name or self.network is None or self.platform is None:
             return self.name or Path(str(self.table)).name
         at = f" at {self.bandwidth}" if self.bandwidth else ""
@@ -208,7 +208,7 @@ class ScenarioFile(Strict):
         list[Annotated[int, Field(ge=0, lt=2**63)]], Field(min_length=1, max_length=MAX_SEEDS), _once("seed")
     ]
     contenders: Annotated[list[ContenderKeys], Field(min_length=1), _once("name", lambda item: item.name)]
-    baseline: str  # the contender that the others are held against
+    baseline: str  # the contender that differences are taken to
     cases: Annotated[
         list[CaseKeys],
         Field(min_length=1),
@@ -248,8 +248,8 @@ class Contender:
     """An entry of a scenario, ready to run."""
 
     name: str  # its name
-    policy: Scheduler  # its policy with parameters; policy.spec is what the file says
-    options: SearchOptions  # what its NPU is searched for
+    policy: Scheduler  # its policy with parameters; policy.spec is the text of the file
+    options: SearchOptions  # of the search for its NPU
 
     @property
     def source_sha256(self) -> str | None:
@@ -285,7 +285,7 @@ class Site:
 
     @property
     def exits(self) -> list[Exit]:
-        """The exits of what it runs."""
+        """The exits of its network."""
         return self.on.network.exits if isinstance(self.on, Npu) else self.on.exits
 
     def options(self, contender: Contender) -> SearchOptions:
@@ -297,7 +297,7 @@ class Site:
 class GridPoint(NamedTuple):
     """A point of the grid: every contender runs there with every seed."""
 
-    site: Site  # what runs there, and its trace if there is one
+    site: Site  # its case
     slo_s: float | None  # latency objective in seconds of all requests; None where each has its own
     rate_per_s: float | None  # rate of the drawn arrivals; None where a trace is replayed, or all wait at time 0
     requests: int  # requests of a run
@@ -307,13 +307,13 @@ class GridPoint(NamedTuple):
 class Scenario:
     """A scenario, loaded."""
 
-    file: ScenarioFile  # what the file says
+    file: ScenarioFile
     contenders: tuple[Contender, ...]  # the entries
     points: tuple[GridPoint, ...]  # cases, their latency objectives, their rates, in the order of the file
 
     @property
     def sha256(self) -> str:
-        """Digest of what the file says."""
+        """Digest of the file's content."""
         text = json.dumps(self.file.model_dump(mode="json", by_alias=True), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

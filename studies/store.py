@@ -50,7 +50,7 @@ COMPARED = tuple(
         "off_chip_energy",
     )
 )
-"""The figures of a run that are kept and compared, where table and traffic state what they take."""
+"""The figures of a run that are kept and compared, where table and traffic have their inputs."""
 
 
 class RunTable(Table):
@@ -173,7 +173,7 @@ class GridRun(NamedTuple):
             "trace_sha256": self.point.site.trace_sha256,
             "requests": self.point.requests,
             "seed": self.seed,
-            "made_with": made_with(),  # what was computed before an edit of our sources is no evidence after it
+            "made_with": made_with(),  # a run before an edit of our sources is no evidence after it
         }
 
     def table(self) -> RunTable:

@@ -39,7 +39,7 @@ class Sweep:
     requests: int  # requests that every point serves
     exits: list[str]  # names of the network's exits
     points: list[ThresholdPoint]  # one for each threshold; the mark is for accuracy, mean latency and violations
-    measure: str = "confidence"  # what the thresholds are: confidences or entropies
+    measure: str = "confidence"  # of the thresholds: confidence or entropy
 
 
 def pareto(costs: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -42,7 +42,7 @@ _Layout = Literal[Batching.FLUID, Batching.ROW, Batching.COLUMN, Batching.FC, Ba
 """All but Equation (1) as printed, a reading of the paper that only Python and ``papers/`` use."""
 
 SEARCH = "search"
-"""The word that stands for all sizes in place of one."""
+"""The value of an option that asks for all sizes."""
 
 
 class Problem(NamedTuple):
@@ -160,7 +160,7 @@ def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
 
 
 def limit(text: str | None, what: str, total: float | None, unit: str, example: str) -> float | None:
-    """A limit that the user typed: an amount, or a share of what the board has."""
+    """A limit that the user typed: an amount, or a share of the board's."""
     from ...formats import InputError, parse_quantity
 
     if text is None:

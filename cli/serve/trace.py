@@ -33,7 +33,7 @@ class TraceOutput:
     def write(
         self, process: str, make: Callable[[], Trace], seed: int | None = None, sources: Sequence[Path] = ()
     ) -> None:
-        """Make a trace, of other traces or with a seed; write it and say what it is like."""
+        """Make a trace, of other traces or with a seed; write it and describe it."""
         from ...formats import check_free
         from ...traffic import write_trace
 

@@ -128,7 +128,7 @@ def count_of(benchmark: Benchmark, lab: Lab) -> int:
 
 @cache
 def traffic(name: str, count: int, seed: int) -> Traffic:
-    """Inputs of a benchmark, all waiting, with what is predicted of them."""
+    """Inputs of a benchmark, all waiting, with their predictions."""
     benchmark = NAMES[name]
     columns = parse_columns(width=benchmark.widths, steps=benchmark.steps, predict_width=benchmark.predict_width)
     rates = [item.rate for item in table(name).exits]

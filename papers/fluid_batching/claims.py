@@ -114,7 +114,7 @@ def _geometric_mean(values: list[float]) -> float:
 
 
 def _gains(found: Comparison) -> list[Claim]:
-    """The abstract's two gains, held against LazyBatching's on Table II: the paper does not say how it averages."""
+    """The abstract's two gains, from LazyBatching's figures in Table II: the paper does not say how it averages."""
     claims = []
     for key, metric, printed in (
         ("latency_gain", "mean_latency_s", "mean_ms"),

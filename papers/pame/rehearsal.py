@@ -77,7 +77,7 @@ TASKS = (IMAGENET, GLUE, QNLI)
 
 
 class Rehearsal(NamedTuple):
-    """A choice by one half of a log, and what it does on the other."""
+    """A choice by one half of a log, and its effect on the other."""
 
     choice: ExitChoice
     judged: LogReplay

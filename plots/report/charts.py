@@ -69,7 +69,7 @@ class ChartPoint(NamedTuple):
 
 
 def draw_bars(points: Sequence[ChartPoint]) -> Element:
-    """Draw shares as bars, one under another, each on a track that stands for the whole."""
+    """Draw shares as bars, one under another, each on a track for the whole."""
     with _sheet(31.0 * len(points)) as sheet:
         _write_rows(sheet, 31, points)
         tops = 31 * np.arange(len(points)) + 19
