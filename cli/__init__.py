@@ -1,7 +1,4 @@
-"""The command line: one file a command, each of which parses, makes one library call and renders.
-
-A command imports the library when it runs, so that ``--help`` stays quick.
-"""
+"""The command line: a file for each command, which imports the library only when it runs."""
 
 import gc
 import io

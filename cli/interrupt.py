@@ -11,7 +11,7 @@ from time import sleep
 from typing import Any, NoReturn
 
 AGAIN_S = 0.05
-"""Seconds until Ctrl-C is repeated that Python ignored."""
+"""Seconds until a Ctrl-C that Python ignored is repeated."""
 
 _says = ["interrupted"]
 """Messages of a command that is interrupted now, that of the innermost part last."""
@@ -23,8 +23,7 @@ GRACE_S = 1.5
 def never_ignored() -> None:
     """Make Ctrl-C reach the command wherever it comes.
 
-    Python ignores exceptions that destructors and callbacks of compiled libraries raise, the one of Ctrl-C included:
-    the command would go on as if nobody had pressed it.
+    Python ignores exceptions that destructors and callbacks of compiled libraries raise, that of Ctrl-C included.
     """
 
     def repeat(ignored: Any) -> None:
@@ -39,8 +38,8 @@ def never_ignored() -> None:
 def never_late() -> None:
     """Make Ctrl-C end the command soon, wherever it comes.
 
-    Python raises its exception when the main thread runs Python again: after a compiled function has ended, which may
-    take minutes or, with a policy of the user, for ever.  A thread beside it waits a moment and then ends the process.
+    Python raises its exception only after a compiled function has ended, which may take minutes. A thread beside it
+    waits a moment and then ends the process.
     """
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
@@ -59,7 +58,7 @@ def _end_late(reader: int) -> None:
 
 @contextmanager
 def resumable(output: Path | None, what: str) -> Iterator[None]:
-    """Around work that keeps its finished parts in a folder, if one is given: after Ctrl-C a line says so."""
+    """Work that keeps its finished parts in a folder, if one is given: after Ctrl-C a line says so."""
     kept = f"interrupted; finished {what} are kept in {output}, the same command goes on from there"
     _says.append(_says[-1] if output is None else kept)
     try:
@@ -72,9 +71,9 @@ def resumable(output: Path | None, what: str) -> Iterator[None]:
 
 @contextmanager
 def stopping() -> Iterator[Event]:
-    """Around work that ends by itself after Ctrl-C, once it sees the event that this sets."""
+    """Work that ends by itself after Ctrl-C, once it sees the event that this sets."""
     stop = Event()
-    watched = signal.set_wakeup_fd(-1)  # nobody ends the process while what was done is written
+    watched = signal.set_wakeup_fd(-1)  # the process must not end while results are written
     before = signal.signal(signal.SIGINT, lambda *_: stop.set())
     try:
         yield stop
@@ -84,10 +83,7 @@ def stopping() -> Iterator[Event]:
 
 
 def leave(what: str = "") -> NoReturn:
-    """Say that the command was interrupted and what is kept, then end the process at once.
-
-    An ordinary exit would wait for the threads that are still inside a compiled kernel.
-    """
+    """End the process at once, with a line that says what is kept: compiled kernels would delay an exit."""
     sys.stderr.write(f"fluidb: {what or 'interrupted'}\n")
     sys.stdout.flush()
     sys.stderr.flush()

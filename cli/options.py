@@ -201,13 +201,13 @@ def tried_thresholds(text: str | None) -> tuple[float, ...] | None:
     if text is None:
         return None
     low, dots, high = text.partition("..")
-    ends = numbers(f"{low},{high}" if dots else text, "--thresholds", float, "0.5,0.7,0.9 or 0.5..0.95")
+    ends = numbers(f"{low},{high}" if dots else text, "thresholds", float, "0.5,0.7,0.9 or 0.5..0.95")
     if not dots:
         return tuple(ends)
     if len(ends) != 2 or not 0 <= ends[0] < ends[1] < inf:
         from ..formats import InputError
 
-        raise InputError(f'--thresholds: expected the lower threshold, .. and the higher one, found "{text}"')
+        raise InputError(f'thresholds: expected the lower threshold, .. and the higher one, found "{text}"')
     return tuple(round(ends[0] + step * (ends[1] - ends[0]) / 9, 12) for step in range(10))
 
 
@@ -248,8 +248,7 @@ def followed(ctx: typer.Context, as_json: bool) -> bool:
 def flat(command: Callable[..., None]) -> Callable[..., None]:
     """The command with every dataclass parameter replaced by that dataclass's fields, each of them an option.
 
-    A field that several of its dataclasses have is one option.  The result's ``sections`` say under which heading the
-    help lists an option of one kind of input.
+    A field of several dataclasses is one option. ``sections`` of the result are the headings of the help.
     """
     parameters: dict[str, inspect.Parameter] = {}
     groups: dict[str, tuple[Any, list[str]]] = {}

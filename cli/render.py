@@ -36,7 +36,7 @@ def every_fault() -> Iterator[None]:
 
 
 def note(line: str) -> None:
-    """A remark on stderr, printed only if a person reads it at a terminal."""
+    """A remark on stderr, printed only to a terminal."""
     if sys.stderr.isatty():
         typer.echo(printable(line), err=True)
 
@@ -47,7 +47,7 @@ def printable(text: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A record as JSON holds it: fields by name, arrays as lists, ``None`` for what is not finite."""
+    """A record as JSON holds it: fields by name, arrays as lists, ``None`` for numbers that are not finite."""
     if hasattr(value, "model_dump"):
         value = value.model_dump(mode="json")
     elif is_dataclass(value):
@@ -71,10 +71,7 @@ def show(
     wrote: Path | None = None,
     then: str = "",
 ) -> None:
-    """Print the results of a command: as the one JSON object of ``--json``, or as blocks of text with a line between.
-
-    ``wrote`` is the file or folder that a person at a terminal is told of, and ``then`` what follows.
-    """
+    """Print results as the JSON object of ``--json`` or as blocks of text; a terminal also gets what was written."""
     if as_json:
         typer.echo(json.dumps({"schema": schema, **plain(record)}, indent=1, allow_nan=False))
     else:
@@ -100,10 +97,7 @@ def facts(found: Mapping[str, str | None] | Iterable[tuple[str, str | None]]) ->
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[object]], *, text: bool = False) -> str:
-    """A table; numbers come formatted, and all columns but the first to the right unless they hold ``text``.
-
-    At a terminal that is too narrow, the columns that do not fit follow in tables below, each with the first column.
-    """
+    """A table of formatted cells; a narrow terminal gets several, each with the first column."""
     cells = [list(headers), *([printable(str(cell)) for cell in row] for row in rows)]
     widths = [max(map(len, column)) + len(_GAP) for column in zip(*cells, strict=True)]
     room = shutil.get_terminal_size().columns + len(_GAP) - widths[0] if sys.stdout.isatty() else math.inf
@@ -193,7 +187,7 @@ def percent(share: float | None, digits: int = 2) -> str:
 
 
 def percents(parts: Sequence[float]) -> list[str]:
-    """Parts of a whole in per cent to one digit, rounded by largest remainder: what is printed sums to 100.0."""
+    """Parts of a whole in per cent to one digit, rounded by largest remainder, so that they sum to 100.0."""
     exact = [1000 * part / sum(parts) for part in parts]
     tenths = [int(value) for value in exact]
     by_remainder = sorted(range(len(exact)), key=lambda i: tenths[i] - exact[i])

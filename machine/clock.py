@@ -19,7 +19,7 @@ START_S = 0.05
 """From the start of the clock to time 0: the core is awake when the first request comes."""
 
 SWITCH_S = 1e-4
-"""Time after which a thread that waits for Python gets it, seconds."""
+"""Seconds after which Python passes to a thread that waits."""
 
 
 class Clock(Protocol):
@@ -32,22 +32,16 @@ class Clock(Protocol):
         ...
 
     def arrived(self) -> int:
-        """How many requests have arrived, in order."""
+        """Number of requests that have arrived, in order."""
         ...
 
     def wait(self, until_s: float, seen: int) -> None:
-        """Return at a time, or once more requests have arrived than were seen, whichever is first."""
+        """Return at a time, or once more requests have arrived than were seen."""
         ...
 
 
 class VirtualClock:
-    """A clock that goes forward only when the device runs or waits.
-
-    Parameters
-    ----------
-    arrival_s : (N,) ndarray of float64
-        When each request arrives, in order.
-    """
+    """A clock that goes forward only when the device runs or waits."""
 
     def __init__(self, arrival_s: NDArray[np.float64]) -> None:
         self.arrival_s, self.time_s = arrival_s, 0.0
@@ -57,7 +51,7 @@ class VirtualClock:
         return self.time_s
 
     def arrived(self) -> int:
-        """How many requests have arrived."""
+        """Number of requests that have arrived."""
         return int(np.searchsorted(self.arrival_s, self.time_s, side="right"))
 
     def wait(self, until_s: float, seen: int) -> None:
@@ -67,15 +61,7 @@ class VirtualClock:
 
 
 class LiveClock:
-    """The machine's clock, with requests that arrive when a client calls :meth:`arrive`.
-
-    Parameters
-    ----------
-    count : int
-        How many requests will arrive.
-    stop : Event
-        Set from outside to end all waiting.
-    """
+    """The machine's clock; requests arrive when a client calls :meth:`arrive`, and ``stop`` ends all waiting."""
 
     def __init__(self, count: int, stop: threading.Event) -> None:
         self.arrival_s, self.stop = np.full(count, math.inf), stop
@@ -108,7 +94,7 @@ class LiveClock:
         return time.perf_counter() - self.zero_s
 
     def arrived(self) -> int:
-        """How many requests have arrived."""
+        """Number of requests that have arrived."""
         return self.count
 
     def wait(self, until_s: float, seen: int) -> None:
@@ -118,18 +104,9 @@ class LiveClock:
 
 
 class WallClock(LiveClock):
-    """The machine's clock, with the requests of a trace, which arrive by themselves.
+    """The machine's clock, with the requests of a trace, which need no thread: that would be late by tenths of a ms.
 
-    Whoever asks sees all requests whose time has come.  A thread that let them arrive would be late by some tenths of a
-    millisecond, as it waits for the system and for Python, and requests that come one shortly after the other would
-    share batches which they do not share in the simulator.
-
-    Parameters
-    ----------
-    arrival_s : (N,) ndarray of float64
-        When each request arrives, in order.
-    stop : Event
-        Set from outside to end all waiting.
+    Late requests would share batches that they do not share in the simulator.
     """
 
     def __init__(self, arrival_s: NDArray[np.float64], stop: threading.Event) -> None:
@@ -144,7 +121,7 @@ class WallClock(LiveClock):
             yield
 
     def arrived(self) -> int:
-        """How many requests have arrived."""
+        """Number of requests that have arrived."""
         now_s = self.now_s()
         while self.scheduled_s[self.count] <= now_s:
             self.count += 1

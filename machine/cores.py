@@ -26,10 +26,7 @@ def cores_text(cores: Sequence[int]) -> str:
 
 @contextlib.contextmanager
 def pinned(cores: Sequence[int]) -> Iterator[None]:
-    """Pin the calling thread to the first core, if there is one; at the end it may run where it could before.
-
-    The runtime pins the other threads.  A thread that is started inside inherits the core.
-    """
+    """Pin the calling thread, and threads that it starts, to the first core, if there is one; then release it."""
     if not cores or sys.platform != "linux":
         yield
         return

@@ -66,10 +66,7 @@ class DeviceFit:
 
 
 def fit_line(work: Floats, time_s: Floats) -> tuple[float, float]:
-    """Least squares of ``time_s = slope * work + fixed`` with ``fixed >= 0``.
-
-    Shapes: ``work, time_s`` (N,).
-    """
+    """Least squares of ``time_s = slope * work + fixed`` with ``fixed >= 0``."""
     centred = work - work.mean()
     slope = float(centred @ time_s / (centred @ centred))
     fixed = float(time_s.mean() - slope * work.mean())

@@ -1,4 +1,4 @@
-"""Feature maps of the requests that a device holds: batches are assembled from them, and cut up again."""
+"""Feature maps of the requests that a device holds: batches are assembled from them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,10 @@ Every tensor has a row for each sample.
 
 
 class MapEngine:
-    """Runs real stages on real feature maps.
+    """An engine that runs real stages on real feature maps.
 
-    Parameters
-    ----------
-    run_stage : RunStage
-        The network.
-    inputs : mapping of str to ndarray
-        The network's inputs, a row for each sample of a data set.
-    rows : (N,) ndarray of int64
-        Which of these samples each request is.
-    confidence : callable
-        From a stage, counted from 0, and the answers of a batch to the confidence of each.
-    returned : callable, optional
-        Called with each request as soon as it has returned.
+    ``rows`` says which row of the inputs each request is, ``confidence`` gives that of each answer of a stage counted
+    from 0, and ``returned`` is called with each request that has returned.
     """
 
     def __init__(

@@ -63,7 +63,7 @@ class Measurement:
 
 
 def machine() -> str:
-    """The processor and the system, for people."""
+    """Names of the processor and the system."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
         model = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
@@ -83,10 +83,7 @@ def measure(
     warm_up: int = WARM_UP,
     progress: Callable[[int, int], None] | None = None,
 ) -> Measurement:
-    """Measure a network on this machine.
-
-    The protocol is that of :func:`.measuring_protocol.run_protocol`.
-    """
+    """Measure a network on this machine, by :func:`.protocol.run_protocol`."""
     if not 1 <= b_max <= MAX_BATCH:
         raise InputError(f"b_max: expected 1 to {MAX_BATCH}, found {b_max}")
     if repeats < 2:
@@ -147,7 +144,6 @@ def _device(
     rounds: str,
     drift: float,
 ) -> MeasuredDevice:
-    """The device, with the source of every number."""
     spread = max(cell.half_width_s / cell.seconds for cell in cells)
     protocol = (
         f"{rounds}, each of every batch size some times in a row, the sizes in random order, by the runner of "

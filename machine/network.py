@@ -34,19 +34,8 @@ HALF_TOLERANCE = 1e-2
 class RealNetwork:
     """An ONNX network, cut at its exits, and the samples of a data set.
 
-    Parameters
-    ----------
-    model : str
-        Path of an ONNX file, or ``digits``, which ships.
-    inputs : Path, optional
-        An ``.npz`` file with the array ``input``, or one array for each input of the network by its name; and perhaps
-        ``label``.  If not given, those of the shipped network, or random values without labels.
-    exits : sequence of str, optional
-        Outputs or nodes that answer; all outputs if not given.
-    threads : int
-        Threads of a stage.
-    progress : callable, optional
-        Called with the samples that the network has answered alone, and their number.
+    ``model`` is a file or ``digits``, which ships; ``inputs`` an ``.npz`` file with ``input``, or an array for each
+    input of the network, and perhaps ``label``, by default random samples; ``exits`` are the outputs that answer.
     """
 
     def __init__(
@@ -97,7 +86,6 @@ class RealNetwork:
         return found
 
     def _read(self, file: Path) -> None:
-        """Samples and labels of a file."""
         try:
             with file.open("rb") as opened, warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # numpy's, about headers by Python 2
@@ -196,10 +184,7 @@ class RealNetwork:
                     )
 
     def differing(self, rows: NDArray[np.int64], exits: NDArray[np.int64], answers: Sequence[NDArray[Any]]) -> int:
-        """Number of answers that are not those of the network run alone, beyond rounding.
-
-        Shapes: ``rows, exits`` (N,).
-        """
+        """Number of answers that are not those of the network run alone, beyond rounding."""
         alone = [self.answers[exit_ - 1][row] for row, exit_ in zip(rows.tolist(), exits.tolist(), strict=True)]
         return sum(not _same(one, other) for one, other in zip(answers, alone, strict=True))
 

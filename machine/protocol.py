@@ -1,4 +1,4 @@
-"""The requests that measure a machine, and what is read from how they were served (``fluidb measure``)."""
+"""The requests that measure a machine, and the times that they show (``fluidb measure``)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALONE = 20
 """Requests that find the device idle, in every round."""
 
 PAUSES = 1.0
-"""Mean pause of the device before each of these, in mean times of such a request: as at a load of a half."""
+"""Mean pause before each of these requests, in their mean times: that of a load of a half."""
 
 IN_A_ROW = 4
 """Batches of the largest size in a row where stages are measured; smaller sizes run as many samples."""
@@ -53,7 +53,7 @@ class RoundTimes:
 
 @dataclass(frozen=True, slots=True)
 class _Requests:
-    """Requests of some rounds: when they arrive, where they leave, in batches of which size, and what they are for."""
+    """Requests of some rounds: arrival, exit, size of their batch, round and purpose of each."""
 
     arrival_s: Floats
     exits: Integers
@@ -70,14 +70,11 @@ def run_protocol(
     random: np.random.Generator,
     progress: Callable[[int, int], None] | None = None,
 ) -> RoundTimes:
-    """Measure a network on this machine by a trace that the runner of real traffic serves.
+    """Measure a network by a trace that the runner of real traffic serves.
 
-    In a round every batch size comes once, in random order, through all stages, twice, and the device is never idle:
-    with nobody leaving, which gives the times of stages; and with samples leaving at random, which gives those of
-    gathers.  Then some requests arrive one by one at an idle device, and leave as the samples of the network do: what
-    they take longer, up to their exit, is its wake-up time.
-
-    Shapes: ``shares`` (E,).
+    In a round every batch size comes through all stages twice, in random order, and the device is never idle. First
+    batches leave as a whole, which gives the times of stages; then samples leave at random, which gives those of
+    gathers. Then requests arrive one by one at an idle device: what they take longer is its wake-up time.
     """
     stages = len(shares)
     busy_s, pass_s = 0.0, np.zeros(stages)
@@ -112,7 +109,6 @@ def blank_table(network: RealNetwork, b_max: int) -> LatencyTable:
 
 
 def _joined(parts: Iterable[_Requests]) -> _Requests:
-    """The requests of several parts, one after the other."""
     columns = zip(*((p.arrival_s, p.exits, p.batch, p.round, p.part) for p in parts), strict=True)
     return _Requests(*map(np.concatenate, columns))
 
@@ -120,11 +116,10 @@ def _joined(parts: Iterable[_Requests]) -> _Requests:
 def _busy(
     random: np.random.Generator, b_max: int, shares: Floats, *, mixed: bool, begin_s: float = 0.0, number: int = 0
 ) -> _Requests:
-    """Batches of every size, after one of one sample, which finds the device idle and is for nothing else.
+    """Batches of every size, after one of one sample, which finds the device idle and is not counted.
 
-    For stages, each size comes some times in a row.  The second batch goes through all of them and the others leave as
-    a whole: in service too, a small batch mostly follows a small one, and a first stage another first stage, which
-    leaves the caches warm.  For gathers each comes once, and its samples leave one by one (``mixed``).
+    For stages, each size comes some times in a row, as mostly in service, where caches stay warm. The second batch goes
+    through all stages, the others leave as a whole. For gathers (``mixed``) sizes come once and samples leave alone.
     """
     sizes, stages = random.permutation(np.arange(1, b_max + 1)), len(shares)
     times = np.ones_like(sizes) if mixed else 1 - IN_A_ROW * (-b_max // sizes)
@@ -142,10 +137,7 @@ def _busy(
 
 
 def _alone(random: np.random.Generator, shares: Floats, pass_s: Floats, begin_s: float, number: int) -> _Requests:
-    """Requests that come one by one, each some time after the one before has returned.
-
-    The first finds a device that was idle for longer, and is for nothing else.
-    """
+    """Requests that come one by one, each some time after the one before has returned; the first is not counted."""
     exits = random.choice(np.arange(1, len(shares) + 1), 1 + ALONE, p=shares)
     pauses_s = random.exponential(PAUSES * float(shares @ pass_s), 1 + ALONE)
     arrival_s = begin_s + np.cumsum(pauses_s + np.append(0.0, pass_s[exits[:-1] - 1]))
@@ -176,7 +168,6 @@ def _serve(
 
 
 def _stage_times(requests: _Requests, outcome: RunnerResult, stages: int, b_max: int, rounds: int) -> Floats:
-    """Mean time of each stage at each batch size, by round."""
     runs, sums, counts = outcome.replay.runs, *np.zeros((2, rounds, stages, b_max + 1))
     assert runs is not None
     first = _first(outcome)

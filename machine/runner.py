@@ -1,9 +1,8 @@
-"""Serves requests step by step: a clock says what time it is, a device runs the segments, the event loop decides.
+"""Serves requests step by step: a clock gives the time, a device runs the segments, the event loop decides.
 
-The event loop of the simulator is asked for one instant at a time.  It decides, admits, preempts, merges and compacts
-as ever, on the time and the arrivals that the clock gives; what it would take for the next segment is replaced by what
-the device took.  So a policy cannot behave differently here, and on a virtual clock with the times of the latency table
-every request returns exactly when the simulator says.
+The event loop of the simulator is asked for one instant at a time, and the time of a segment is replaced by that of
+the device. So no policy can behave differently here, and on a virtual clock with the times of the latency table every
+request returns exactly when the simulator says.
 """
 
 from __future__ import annotations
@@ -50,15 +49,7 @@ class Engine(Protocol):
 
 
 class TableEngine:
-    """Runs nothing: time passes as the latency table, or whoever changed ``end_s``, has it.
-
-    Parameters
-    ----------
-    clock : VirtualClock
-        Goes forward.
-    taken : callable, optional
-        The seconds that a launch takes, instead of those of the table.
-    """
+    """An engine that runs nothing: a launch takes the time of the latency table, or that of ``taken``."""
 
     def __init__(self, clock: Any, taken: Callable[[Launch], float] | None = None) -> None:
         self.clock, self.taken = clock, taken
@@ -92,10 +83,7 @@ def serve_in_steps(
     stopped: Callable[[], bool] = lambda: False,
     progress: Callable[[int, int], None] | None = None,
 ) -> RunnerResult:
-    """Serve requests on a clock and a device.
-
-    Shapes: ``levels`` (E - 1,).
-    """
+    """Serve requests on a clock and a device."""
     service = _Service(case, clock, engine, levels)
     count, until_s, failure = len(case.traffic), math.inf, ""
     while service.now.returned[0] < count:
@@ -119,7 +107,7 @@ def serve_in_steps(
 
 
 def _fields(records: NDArray[np.void]) -> Any:
-    """The fields of records as arrays, which Python reads several times faster than those of one record."""
+    """The fields of records as arrays, which Python reads faster than those of one record."""
     plain = records.view(np.ndarray)
     return SimpleNamespace(**{name: plain[name] for name in plain.dtype.names or ()})
 
@@ -144,7 +132,7 @@ class _Service:
         self.now, self.lane, self.batches = (_fields(part) for part in self.state[:3])
         self.step = stepper(case.scheduler, work, device, case.rules, self.state, self.record, short=True)
         self.awaited_s = math.inf  # when what an idle device waited for was due; infinite if it was busy
-        self.instant_s = 0.0  # what is decided on now
+        self.instant_s = 0.0  # the instant of the next decisions
 
     def members(self) -> NDArray[np.int64]:
         """The requests of the top batch."""
@@ -167,8 +155,8 @@ class _Service:
     def take_arrivals(self) -> float:
         """Put the requests that have arrived into the queue, and return the time.
 
-        A device that was idle decides on the instant for which it waited, however late it noticed it: who came after
-        this is left for later, as in the simulator.
+        An idle device decides on the instant for which it waited, even if it noticed it late. Later requests are left
+        for later, as in the simulator.
         """
         before, now_s = int(self.now.arrived[0]), self.clock.now_s()
         self.instant_s = min(self.awaited_s, now_s)
@@ -235,9 +223,9 @@ class _Service:
 
 
 def as_measured(outcome: RunnerResult) -> Callable[[Launch], float]:
-    """Measured times of launches, for :class:`TableEngine`: in the order of those of one stage and batch size.
+    """Measured times of launches, in the order of those of one stage and batch size, for :class:`TableEngine`.
 
-    A launch that did not happen on the device takes what the latency table says, longer by as much as those that did.
+    A launch that the device did not make takes the time of the table, scaled by the mean ratio of the others.
     """
     replay = outcome.replay
     runs = replay.runs

@@ -7,17 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 from numpy.typing import NDArray
 
 from ..formats import InputError
 from ..models.importers.onnx.cut import Parts
-
-try:
-    import onnxruntime
-except ImportError:
-    raise InputError(
-        "a real device needs the extra `runtime`, which is not installed: pip install 'fluidb[onnx,runtime]'"
-    ) from None
 
 VERSION: str = onnxruntime.__version__
 
@@ -34,24 +28,7 @@ def start(model: Any, threads: int, cores: Sequence[int] = ()) -> Any:
 
 
 class Session:
-    """The stages of a network, ready to run on this machine's processor.
-
-    Parameters
-    ----------
-    parts : Parts
-        The network, cut.
-    threads : int
-        Threads of a stage.
-    cores : sequence of int
-        The core of each; none to leave it to the system.
-    path : Path
-        The model's file, for faults.
-
-    Raises
-    ------
-    InputError
-        If the runtime refuses a stage.
-    """
+    """The stages of a network, ready to run on this machine's processor; ``path`` is the model's file, for faults."""
 
     def __init__(self, parts: Parts, threads: int, cores: Sequence[int], path: Path) -> None:
         self.stages = parts.stages
@@ -96,5 +73,4 @@ class Session:
 
 
 def _line(error: Exception) -> str:
-    """The message of the runtime, in one line."""
     return " ".join(str(error).split())[:150]

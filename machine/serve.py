@@ -90,12 +90,9 @@ def serve_traffic(
     returned: Callable[[int], None] = lambda _: None,
     progress: Callable[[int, int], None] | None = None,
 ) -> MachineResult:
-    """Serve requests on this machine.
+    """Serve requests on this machine, as a :class:`WallClock` or the client of a :class:`LiveClock` lets them arrive.
 
-    They arrive by the clock: a :class:`WallClock` follows the trace.  With a :class:`LiveClock` a client lets them
-    arrive; the trace then says only how many there are, and the client fills in ``rows`` before each arrives.
-
-    Shapes: ``rows`` (N,).
+    With a client, the trace says only how many there are, and the client fills in ``rows`` before each arrives.
     """
     check_fits(network, table)
     trace = traffic.trace

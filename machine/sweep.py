@@ -50,7 +50,6 @@ def _seconds(run: Callable[[], object]) -> float:
 
 
 def _session(convolution: Convolution, threads: int) -> Callable[[], object]:
-    """A function that runs one convolution with its bias."""
     import onnx
     from onnx import helper, numpy_helper
 

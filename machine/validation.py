@@ -1,4 +1,4 @@
-"""Holds the simulator against this machine (``fluidb validate``)."""
+"""Compares the simulator with this machine (``fluidb validate``)."""
 
 from __future__ import annotations
 
@@ -251,7 +251,6 @@ def _trial(
     after: Measurement,
     answers_wrong: int,
 ) -> Trial:
-    """Simulate what has run."""
     table = between(before, after)
     simulated = Figures.of(simulate(table, traffic, scheduler))
     clock = VirtualClock(traffic.trace.arrival_s)
@@ -267,11 +266,10 @@ def _trial(
 
 
 def judge_point(trials: Sequence[Trial], within: float) -> LoadVerdict:
-    """Judge the trials of a policy at a load.
+    """Judge the trials of a policy at a load; refuse where the machine's noise exceeds the error that is asked for.
 
-    A machine that drifts by a share between two calibrations moves the mean latency by that share times its
-    sensitivity; so does an error of the calibrations, which their interval bounds.  Where the two together are more
-    than the error that is asked for, no error of the simulator can be told from them, and the verdict is refused.
+    Drift between two calibrations moves the mean latency by its share times the sensitivity; so does the error of the
+    calibrations, which their interval bounds.
     """
     errors = []
     for item in fields(Figures):

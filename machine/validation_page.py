@@ -1,4 +1,4 @@
-"""The page of ``fluidb validate -o``: what was found on which machine, a picture, and every run."""
+"""The page of ``fluidb validate -o``: facts, verdicts, a picture, and every run."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ __all__ = ["PAPERS", "Paper", "select"]
 
 
 def select(words: Sequence[str]) -> list[tuple[Paper, list[str]]]:
-    """Items by what a user calls them."""
+    """Papers with the items that a user named."""
     known = [name for paper in PAPERS for name in (paper.name, *paper.items)]
     twice = [name for name in known if known.count(name) > 1]
     if twice:

@@ -55,6 +55,10 @@ class Lab:
         limits = {"requests of a run": self.requests, "seeds at most": self.seeds}
         return {f"REDUCED, {name}": str(value) for name, value in limits.items() if value is not None}
 
+    def first(self, count: int) -> range:
+        """The first seeds of an experiment, as many as this lab allows."""
+        return range(count)[: self.seeds]
+
     def scenario(self, name: str) -> Scenario:
         """A scenario, by its name or its file, reduced if this lab says so."""
         found = load_scenario(name)

@@ -20,37 +20,16 @@ def read_published(package: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Paper:
-    """A paper that is reproduced.
+    """A paper that is reproduced."""
 
-    Attributes
-    ----------
-    name : str
-        Its name in ``fluidb reproduce``.
-    package : str
-        The package of its folder.
-    title : str
-        First line of its page of results.
-    introduction : str
-        The paragraph below.
-    items : dict of str to str
-        Its tables, figures and studies, in the order of the page: name, and the module of
-        the folder that has a function of this name.
-    exact : tuple of str
-        Items of which every figure that is not near the paper's is listed at the top of the page.
-    looks : dict of str to tuple
-        Colour, line and mark of a name in pictures, the same in all of them; others get the next colour.
-    folder : str
-        Folder of its results inside that of ``-o``; empty for that folder itself.
-    """
-
-    name: str
-    package: str
-    title: str
-    introduction: str
-    items: dict[str, str]
-    exact: tuple[str, ...] = ()
-    looks: dict[str, tuple[str, str, str]] = field(default_factory=dict)
-    folder: str = ""
+    name: str  # as in `fluidb reproduce NAME`
+    package: str  # of its folder
+    title: str  # first line of its page of results
+    introduction: str  # the paragraph below
+    items: dict[str, str]  # tables, figures and studies in the page's order, each with the module of its function
+    exact: tuple[str, ...] = ()  # items whose figures that are not near the paper's are listed at the top of the page
+    looks: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # colour, line and mark of names in pictures
+    folder: str = ""  # of its results inside that of -o
 
     def reproduce(self, name: str, lab: Lab) -> Item:
         """Run the experiment of an item."""

@@ -31,7 +31,6 @@ def _unique(values: list[str]) -> list[str]:
 
 
 def _groups(rows: list[Row], key: str) -> list[list[Row]]:
-    """Rows that have the same quantity, or the same place."""
     return [[row for row in rows if getattr(row, key) == name] for name in _unique([getattr(row, key) for row in rows])]
 
 
@@ -40,12 +39,10 @@ def _label(row: Row) -> str:
 
 
 def _plain(value: float, _position: int) -> str:
-    """A tick of a logarithmic axis, written out."""
     return f"{value:,.0f}"
 
 
 def _lines(axes: Any, rows: list[Row], axis: str, looks: Looks) -> None:
-    """One panel: a line for each contender."""
     for index, name in enumerate(_unique([row.of for row in rows])):
         own = [row for row in rows if row.of == name]
         colour, style, mark = looks.get(name, PEAK if name == "peak" else (COLOURS[index % len(COLOURS)], "-", "o"))

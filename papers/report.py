@@ -28,7 +28,7 @@ KEPT = ".kept"
 
 
 def versions(lab: Lab) -> dict[str, str]:
-    """Versions that the results were computed with; our sources' digest stands for the commit, which no file says."""
+    """Versions that made the results; the digest of our sources stands for the commit, which no file says."""
     return {
         **made_with(),
         "numba": version("numba"),
@@ -39,7 +39,7 @@ def versions(lab: Lab) -> dict[str, str]:
 
 
 def _short(value: float | None) -> float | None:
-    """Six digits: what another processor's rounding does not change."""
+    """Round to six digits, which do not depend on the processor."""
     return None if value is None else float(f"{value:.6g}")
 
 
@@ -119,20 +119,19 @@ def _record(folder: Path, name: str) -> Path:
 
 
 def _read(path: Path) -> tuple[Item, dict[str, str]]:
-    """An item that was written earlier, and what it was computed with."""
+    """An item that was written earlier, and the versions that made it."""
     try:
         record = json.loads(read_text(path))
         fields = Row.__dataclass_fields__
         rows = [Row(**{key: value for key, value in row.items() if key in fields}) for row in record["rows"]]
         claims = [Claim(**claim) for claim in record["claims"]]
-        _table(rows)  # what no number can be made of shows now
+        _table(rows)  # a value that is no number is a fault here
         return Item(record["item"], record["title"], record["notes"], rows, record["axis"], claims), record["made_with"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{path}: damaged ({error}); remove it and reproduce it again") from error
 
 
 def _held(folder: Path, paper: Paper) -> list[tuple[Item, dict[str, str]]]:
-    """All items that a folder holds."""
     return [_read(path) for name in paper.items if (path := _record(folder, name)).exists()]
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SUFFIXES = (".svg", ".png")
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Okabe and Ito's palette: told apart by all eyes, and in grey."""
+"""Okabe and Ito's palette, which readers with colour blindness can tell apart."""
 
 STYLE: dict[Any, Any] = {
     "axes.grid": True,
@@ -45,24 +45,7 @@ def legible(text: str, most: int = 32) -> str:
 def check_picture(
     path: Path, *, replace: bool, suffixes: tuple[str, ...] | None = SUFFIXES, apart: Iterable[Path | None] = ()
 ) -> None:
-    """Refuse a picture that cannot be written, before its content is computed.
-
-    Parameters
-    ----------
-    path : Path
-        Destination.
-    replace : bool
-        Whether it may replace a file.
-    suffixes : tuple of str, optional
-        Allowed formats; None allows every name, for a page that holds pictures.
-    apart : iterable of Path or None
-        Other files of the command, which it must not replace.
-
-    Raises
-    ------
-    InputError
-        If the suffix names no format, the library is missing, or a file is in the way.
-    """
+    """Refuse a picture that cannot be written, before it is computed; no ``suffixes`` allow every name."""
     if suffixes is not None and path.suffix.lower() not in suffixes:
         raise InputError(f"{path}: expected a picture that ends in {' or '.join(suffixes)}, found {path.name}")
     if find_spec("matplotlib") is None:
@@ -72,18 +55,7 @@ def check_picture(
 
 @contextmanager
 def canvas(width: float, height: float) -> Iterator[Figure]:
-    """A figure in the project's style, drawn without a screen; pyplot does not know it, so it need not be closed.
-
-    Parameters
-    ----------
-    width, height : float
-        Size in inches.
-
-    Yields
-    ------
-    Figure
-        The figure; the style holds inside the block.
-    """
+    """A figure in the project's style, its size in inches; the style holds inside the block."""
     from matplotlib.figure import Figure
 
     with _style():
@@ -100,22 +72,7 @@ def _style() -> Iterator[None]:
 
 
 def describe(figure: Figure, title: str, said: str) -> Figure:
-    """Give a figure a text for screen readers; :func:`save` writes it into the file.
-
-    Parameters
-    ----------
-    figure : Figure
-        The figure.
-    title : str
-        Its title.
-    said : str
-        Its message, in a sentence or two.
-
-    Returns
-    -------
-    Figure
-        The same figure.
-    """
+    """Give a figure a title and a text for screen readers, which :func:`save` writes into the file."""
     figure.set_label(f"{title}. {said}")
     return figure
 
@@ -142,27 +99,12 @@ def round_ticks(axis: Axis) -> None:
 
 
 def save(figure: Figure, path: Path, *, replace: bool) -> None:
-    """Write a picture, whole or not at all; the same figure gives the same bytes.
-
-    Parameters
-    ----------
-    figure : Figure
-        The figure; its label (:func:`describe`) becomes the file's title, which screen readers read.
-    path : Path
-        Destination; its suffix, ``.svg`` or ``.png``, names the format.
-    replace : bool
-        Whether to replace an existing file; otherwise one is a fault.
-
-    Raises
-    ------
-    InputError
-        If the file system refuses, or a file is in the way.
-    """
+    """Write a picture, ``.svg`` or ``.png``, whole or not at all; the same figure gives the same bytes."""
     write_file(path, picture_bytes(figure, path.suffix.lower().lstrip(".")), replace=replace)
 
 
 def picture_bytes(figure: Figure, kind: str) -> bytes:
-    """Content of a figure's file of this ``kind``, ``svg`` or ``png``; see :func:`save`."""
+    """Content of a figure's file of this ``kind``, ``svg`` or ``png``."""
     held = io.BytesIO()
     told = {"Title": figure.get_label()} if figure.get_label() else {}
     with _style():

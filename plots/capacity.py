@@ -41,7 +41,6 @@ def draw_capacity(found: Capacity, requirements: Sequence[Requirement]) -> Figur
 
 
 def _panel(axes: Axes, found: Capacity, item: Requirement, index: int) -> None:
-    """Draw one required figure; the marker is the verdict on all requirements."""
     values = [probe.estimates[index] for probe in found.probes]
     longest = max(item.bound, *(value.value for value in values))
     name, scale = durations(longest) if item.unit == "s" else SHOWN_IN[item.unit]

@@ -21,11 +21,7 @@ MARKERS = "osD^vPX"
 
 
 def draw_comparison(found: Comparison) -> Figure:
-    """Draw the violation rate and the 99th percentile of latency, each with its 95 % interval.
-
-    A panel is a case over the arrival rate, at one SLO; or over the SLO, at one rate; or, if a case has a single
-    point, its contenders side by side.
-    """
+    """Draw violations and p99 over the rate or the SLO, with intervals; a case of one point side by side."""
     series = _series(found.points)
     columns, bands = min(COLUMNS, len(series)), -(-len(series) // COLUMNS)
     names = [item.name for item in found.contenders]
@@ -68,7 +64,6 @@ def _title(points: Sequence[PointResult]) -> str:
 
 
 def _panel(axes: Axes, points: Sequence[PointResult], metric: str, label: str, scale: float) -> None:
-    """Draw one figure of every contender at the points of a series."""
     over_rate = len({point.rate_per_s for point in points}) > 1
     contenders = points[0].contenders
     for index, contender in enumerate(contenders):

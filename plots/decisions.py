@@ -21,11 +21,7 @@ MOST = 6
 
 
 def draw_decisions(table: LatencyTable, found: DecisionTable) -> Figure:
-    """Draw the decisions of a device.
-
-    One map of pad or split for each group of decision points with the same decisions; the throughput by batch size,
-    with the smallest batch that fills the device; and that batch by width, if there are widths.
-    """
+    """Draw maps of pad or split, the throughput by batch size, and the ideal batch by width."""
     title = f"{legible(found.network)} on {legible(found.platform)}"
     drawn = [found.points[place] for place in _some(len(found.points))]
     panels: list[Callable[[Axes], None]] = [partial(_map, found=found, row=row) for row in drawn]
@@ -70,7 +66,6 @@ def _map(axes: Axes, *, found: DecisionTable, row: PointRow) -> None:
 
 
 def _throughput(axes: Axes, *, table: LatencyTable, found: DecisionTable) -> None:
-    """Samples per second by batch size, with the ideal batch of each curve."""
     batches = np.arange(1, found.b_max + 1)
     times_s = table.pass_s()
     for variant in _some(len(found.variants)):
@@ -83,6 +78,5 @@ def _throughput(axes: Axes, *, table: LatencyTable, found: DecisionTable) -> Non
 
 
 def _ideal(axes: Axes, *, widths: list[float], found: DecisionTable) -> None:
-    """The smallest batch that fills the device, by width."""
     axes.plot(widths, [row.ideal_batch for row in found.variants[: len(widths)]], marker=".")
     axes.set(xlabel="width", ylabel="batch", title="ideal batch", ylim=(0, None))

@@ -24,19 +24,14 @@ LOOKS = {
     Cause.MEMORY: (COLOURS[1], "P"),
     Cause.FEW_ROWS: (COLOURS[4], "X"),
 }
-"""Colour and marker of each cause; the markers differ too, for readers who cannot tell colours apart."""
+"""Colour and marker of each cause; the markers differ where colours look alike."""
 
 NAME_IN = 0.075
 """Least distance between the names of two layers under the heat map, in inches."""
 
 
 def draw_explanation(found: Explanation, b: int) -> Figure:
-    """Draw the bounds of a design.
-
-    The upper half has the roofline, with every layer at batch size ``b``, and the parts of the time of each batch size.
-    The lower half has the share of the time in which each layer makes MACs, for every batch size, in columns as wide
-    as the layer's time.
-    """
+    """Draw the roofline at a batch size, the parts of the time, and the share of MACs of each layer."""
     design = found.design
     width = float(np.clip(0.095 * len(found.layers) + 1.2, 9.0, 17.0))
     with canvas(width, 7.2) as figure:
@@ -84,7 +79,6 @@ def _roofline(axes: Axes, found: Explanation, b: int) -> None:
 
 
 def _causes(axes: Axes, found: Explanation) -> None:
-    """Shares of the time by batch size."""
     total_s = found.time_s.sum(axis=0)
     batches = np.arange(1, len(total_s) + 1)
     bottom = np.zeros(len(total_s))
@@ -126,7 +120,6 @@ def _heat(axes: Axes, found: Explanation, b: int, width_in: float) -> None:
 
 
 def _whole_numbers(axis: Axis) -> None:
-    """Put ticks at whole numbers only."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))

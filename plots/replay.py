@@ -24,22 +24,7 @@ SPELLS = 200
 
 
 def draw_replay(replay: Replay, title: str = "") -> Figure:
-    """Draw the share of requests that take longer than each latency, and latency and queue over time.
-
-    Parameters
-    ----------
-    replay : Replay
-        What happened to every request.
-    title : str
-        Heading of the picture, such as the policy.
-
-    Returns
-    -------
-    Figure
-        On the left, the complementary distribution of latency, of all requests and by exit.  On the right, for 200
-        intervals of time, the mean and the largest latency of the requests that arrive, and the mean and the largest
-        length of the queue.
-    """
+    """Draw the shares of requests beyond each latency, and latency and queue over time."""
     with canvas(10.0, 4.4) as figure:
         left, right = figure.subfigures(1, 2, squeeze=False)[0]
         _tail(left.subplots(), replay)
@@ -57,11 +42,7 @@ def draw_replay(replay: Replay, title: str = "") -> Figure:
 
 
 def tail_of(latency_s: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Latencies, rising, and the share of requests that take longer, at most about :data:`STEPS` of each.
-
-    Steps are equal in the logarithm of the share, so that every one of the longest latencies is kept.  Requests that
-    did not return count as longer than all others.
-    """
+    """Rising latencies, and the share of requests that take longer: some :data:`STEPS`, with all of the longest."""
     count, finite = len(latency_s), np.sort(latency_s[np.isfinite(latency_s)])
     longer = np.unique(np.geomspace(1, count, min(STEPS, count)).round().astype(np.int64))  # numbers of requests
     ranks = (count - longer)[::-1]
@@ -106,7 +87,6 @@ def _tail(axes: Axes, replay: Replay) -> None:
 
 
 def _over_time(above: Axes, below: Axes, replay: Replay) -> None:
-    """Draw latency by arrival, and the queue, in intervals of equal length."""
     arrival_s, latency_s = replay.traffic.trace.arrival_s, replay.latency_s
     begin_s = float(arrival_s[0])
     edges_s = np.linspace(begin_s, max(float(arrival_s[-1]), begin_s + 1e-6), SPELLS + 1)

@@ -16,20 +16,7 @@ MOST = 7
 
 
 def draw_samples(found: Sequence[ExitDescription], title: str) -> Figure:
-    """Draw exit share and accuracy by threshold, and accuracy by confidence unless the answers have entropies.
-
-    Parameters
-    ----------
-    found : sequence of ExitDescription
-        One for each exit.
-    title : str
-        Name of the samples.
-
-    Returns
-    -------
-    Figure
-        Two or three panels.
-    """
+    """Draw exit share and accuracy by threshold, and accuracy by confidence unless the answers have entropies."""
     sure = [(number, item) for number, item in enumerate(found, 1) if item.thresholds]
     if len(sure) > MOST:
         sure = [sure[round(at * (len(sure) - 1) / (MOST - 1))] for at in range(MOST)]

@@ -64,7 +64,6 @@ def _roofline(axes: Axes, found: Roofline, title: str) -> None:
 
 
 def _times(axes: Axes, table: SubGraphTable, state: int) -> None:
-    """Bars of the time of each SubNet without and with the SubGraph."""
     places = np.arange(len(table.subnets))
     for shift, (colour, _), column, label in ((-0.2, EMPTY, 0, "empty"), (0.2, RESIDENT, state, "with SubGraph")):
         axes.bar(places + shift, [1e3 * row[column] for row in table.time_s], 0.4, color=colour, label=label)

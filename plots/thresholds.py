@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 
 def draw_thresholds(found: Sweep) -> Figure:
-    """Draw accuracy over mean latency and over violations, a point for each threshold.
-
-    Pareto points are filled, and named by their threshold.
-    """
+    """Draw accuracy over mean latency and over violations; Pareto points are filled and named."""
     accuracy = 100 * np.array([point.accuracy for point in found.points])
     best = np.array([point.pareto for point in found.points])
     latency_s = np.array([point.mean_latency_s for point in found.points])

@@ -26,12 +26,12 @@ from ..traffic.traffic import objectives
 class AdaptationResult:
     """The outcome of all requests."""
 
-    plan: ExitPlan  # the plan of the beginning
+    plan: ExitPlan  # at the beginning
     candidates: list[str]  # the layers that candidates follow
-    served: AdaptiveRun  # what happened to every request, and every change
-    log: Log  # what each of them drew
+    served: AdaptiveRun  # every request, and every change
+    log: Log  # the answers that each request drew
     whole: Observation  # precision, slow batches and latencies of all batches
-    arrival_s: np.ndarray  # when each arrived
+    arrival_s: np.ndarray  # of each request
 
 
 def serve_adaptively(

@@ -38,19 +38,15 @@ _FLOOR = 2.0**-10
 _LEAST_RATE = 1e-6
 """Lowest rate that may be asked for, as a share of the saturation rate: below, times have too few digits."""
 
-
 _SAMPLE = 2**16
-"""Requests whose widths and steps the saturation rate is the mean of."""
+"""Requests over whose widths and steps the saturation rate is averaged."""
 
 NO_COLUMNS: Columns = MappingProxyType({})
 """Requests that state nothing."""
 
 
 class FigureEstimate(NamedTuple):
-    """A figure of all requests at a rate, with its 95 % interval.
-
-    Runs that are too short for an interval still have a lower end; the upper one is then as large as it can be.
-    """
+    """A figure of all requests at a rate, with its 95 % interval; of short runs this has no upper end."""
 
     value: float
     interval: Interval
@@ -58,64 +54,37 @@ class FigureEstimate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Findings at a rate: ``requests`` for each seed, and the verdict on all requirements together.
-
-    ``estimates`` are the required figures, one for each requirement; ``broken`` is the first that surely fails.
-    """
+    """Findings at a rate."""
 
     rate_per_s: float
-    requests: int
-    verdict: str
-    estimates: list[FigureEstimate]
-    broken: str | None
+    requests: int  # of each seed
+    verdict: str  # on all requirements together
+    estimates: list[FigureEstimate]  # one for each requirement
+    broken: str | None  # the first requirement that surely fails
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """The highest rate at which requirements hold.
+    """The highest rate at which requirements hold."""
 
-    Attributes
-    ----------
-    kept_per_s : float or None
-        Highest rate at which all requirements surely hold; ``None`` if there is none.
-    not_kept_per_s : float or None
-        Lowest rate at which one surely fails; ``None`` if there is none up to ``high_per_s``.
-        What lies between the two is not decided.
-    limited_by : str or None
-        The requirement that fails there.
-    saturation_per_s : float
-        Rate beyond which no policy keeps up, from the latency table.
-    low_per_s, high_per_s : float
-        Rates that were searched.
-    seeds : int
-        Runs at each rate.
-    max_requests : int
-        Requests of a run at which a rate is left undecided.
-    requests_simulated : int
-        What it cost.
-    probes : list of Probe
-        Every rate that was tried, in order of rate.
-    """
-
-    kept_per_s: float | None
-    not_kept_per_s: float | None
-    limited_by: str | None
-    saturation_per_s: float
-    low_per_s: float
+    kept_per_s: float | None  # highest rate at which all requirements surely hold
+    not_kept_per_s: float | None  # lowest rate at which one surely fails; between the two nothing is decided
+    limited_by: str | None  # the requirement that fails there
+    saturation_per_s: float  # rate beyond which no policy keeps up, from the latency table
+    low_per_s: float  # lowest rate to search
     high_per_s: float
-    seeds: int
-    max_requests: int
-    requests_simulated: int
-    probes: list[Probe]
+    seeds: int  # runs at each rate
+    max_requests: int  # requests of a run at which a rate is left undecided
+    requests_simulated: int  # in all probes together
+    probes: list[Probe]  # every rate that was tried, in order of rate
 
 
 def saturation_rate(table: LatencyTable, b_max: int | None = None, columns: Columns = NO_COLUMNS) -> float:
     """Rate beyond which queues grow under any policy.
 
-    A stage that runs with b samples takes at least b times its least time a sample, in the fastest SubNet and state,
-    at the width of the sample or a wider one; a request needs every stage up to its exit.  Without widths of their own
-    requests run at the largest width, and without steps a last stage that repeats runs as often as it can.  Lanes side
-    by side share the device: together they are :attr:`LatencyTable.speedup` times as fast.
+    A stage takes at least its least time a sample, over batch sizes, SubNets and states, at the sample's width or a
+    wider one; a request needs every stage up to its exit. Requests without widths run at the largest, and without steps
+    a repeated stage runs as often as it can. Lanes together are :attr:`LatencyTable.speedup` times as fast.
     """
     sample, widths = add_columns(offline(_SAMPLE), 0, columns), table.widths or [math.inf]
     limit = min(b_max or table.b_max, table.b_max)
@@ -165,10 +134,10 @@ def _needed(name: str) -> int:
 
 
 class _RunRecord(NamedTuple):
-    """Findings of a run: latency of each request, and if it found the system empty, and if it was late; figures."""
+    """Findings of a run."""
 
-    latency_s: NDArray[np.float64]
-    fresh: NDArray[np.bool_]
+    latency_s: NDArray[np.float64]  # of each request
+    fresh: NDArray[np.bool_]  # requests that found the system empty
     violated: NDArray[np.bool_]
     figures: dict[str, float]
 
@@ -191,7 +160,7 @@ def _estimates(names: Sequence[str], runs: Sequence[_RunRecord]) -> list[FigureE
         else:
             quantile = QUANTILES[name]
             value, told, most = nearest_rank(joined.ordered_s, quantile), joined.quantile(quantile), math.inf
-        # a queue that began empty grows: longer runs are no better, so what the seeds agree on is a lower end
+        # a queue that began empty grows: longer runs are no better, so the interval over seeds is a lower end
         least = Interval(min(value, max(0.0, over_seeds.low)), most)
         found.append(FigureEstimate(value, told.interval or least))
     return found
@@ -199,10 +168,9 @@ def _estimates(names: Sequence[str], runs: Sequence[_RunRecord]) -> list[FigureE
 
 @dataclass(slots=True)
 class _RateSearch:
-    """Probes, and what they cost.
+    """Probes and their cost, with common random numbers.
 
-    ``drawn`` holds common random numbers: a seed's traffic at any rate is that at 1 request/s, rescaled,
-    with the same exits.
+    ``drawn`` is each seed's traffic at 1 request/s, which every rate rescales.
     """
 
     table: LatencyTable
@@ -221,7 +189,7 @@ class _RateSearch:
     simulated: int = 0
 
     def _draw(self, count: int) -> None:
-        """Draw what is missing; longer traffic begins with the shorter one, but for noise of steps and predictions."""
+        """Draw traffic of this length; it begins with the shorter one, but for noise of steps and predictions."""
         if not self.drawn or len(self.drawn[0]) < count:
             rates, rho = [row.rate for row in self.table.exits], self.predict_depth
             traces = [add_columns(poisson(1.0, count, seed), seed, self.columns) for seed in range(self.seeds)]
@@ -279,43 +247,29 @@ def find_capacity(
     Parameters
     ----------
     table : LatencyTable or Path
-        Times of the design, or its folder.
+    Times of the design, or its folder.
     policy : Scheduler or str
-        The policy.
+    The policy.
     requirements : sequence of Requirement
-        Upper bounds on figures that more traffic makes worse.
+    Upper bounds on figures that more traffic makes worse.
     slo_s : float, Distribution or Shares, optional
-        Latency objective in seconds of all requests, or the distribution of their own ones.
+    Latency objective in seconds of all requests, or the distribution of their own ones.
     columns : Columns
-        Columns that are drawn for requests (:func:`fluidb.traffic.additions.parse_columns`); by default none.
+    Columns that are drawn for requests (:func:`fluidb.traffic.additions.parse_columns`).
     predict_depth : float, optional
-        Correlation of predicted with actual exits, or steps, for policies that use predictions; by default there are
-        none.
+    Correlation of predicted with actual exits, or steps.
     seeds : int
-        Independent runs at each rate, with seeds 0..seeds - 1.
-    count : int
-        Requests of each run, to begin with.
-    max_requests : int, optional
-        Requests of each run at which a rate is left undecided; by default 16 times as many.
+    Independent runs at each rate, with seeds 0..seeds - 1.
+    count, max_requests : int
+    Requests of each run, to begin with, and at which a rate is left undecided; by default 16 times as many.
     low_per_s, high_per_s : float, optional
-        Rates to search; by default from 1/1024 of :func:`saturation_rate` up to it.
+    Rates to search; by default from 1/1024 of :func:`saturation_rate` up to it.
     tolerance : float
-        Width at which bisection stops, as a share of the rate.
+    Width at which bisection stops, as a share of the rate.
     threads : int, optional
-        Threads to use, by default all cores; the result does not depend on it.
+    Threads to use, by default all cores; the result does not depend on it.
     progress : callable, optional
-        Called after each rate with (rates tried, a lower bound of how many there will be).
-
-    Returns
-    -------
-    Capacity
-        The rates that bracket it.
-
-    Raises
-    ------
-    InputError
-        If the table cannot be read or does not use a column, a requirement cannot be decided so, a number is out of
-        range, or the policy breaks its contract.
+    Called after each rate with (rates tried, a lower bound of how many there will be).
     """
     scheduler, latency = as_scheduler(policy), as_table(table)
     idle = useless(columns, widths=latency.widths, steps=latency.exits[-1].steps, subnets=latency.subnets)

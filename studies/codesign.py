@@ -27,7 +27,7 @@ class Round:
     design: DesignTable
     fbcb: FbcbTable
     latency: LatencyTable
-    summary: Summary  # what the simulation says
+    summary: Summary  # of the simulation
 
     @property
     def tile(self) -> Tile:
@@ -42,18 +42,10 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Codesign:
-    """The rounds, the first searched without regard to traffic.
+    """The rounds, the first searched without regard to traffic."""
 
-    Attributes
-    ----------
-    rounds : list of Round
-        In order; designs differ from one to the next.
-    back_to : int
-        0-based round whose design the last round's traffic asks for.
-    """
-
-    rounds: list[Round]
-    back_to: int
+    rounds: list[Round]  # in order; designs differ from one to the next
+    back_to: int  # 0-based round whose design the last round's traffic asks for
 
     @property
     def settled(self) -> bool:
@@ -80,28 +72,18 @@ def codesign(
 
     Parameters
     ----------
-    network, platform : Network, Platform
-        What runs, and on what.
+    network, platform : Network, Board
+    The network, and the board that it runs on.
     options : SearchOptions
-        The first search; the others take their weights from the traffic.
+    The first search; the others take their weights from the traffic.
     requests : Requests
-        What is served, the same in every round.
+    The same requests in every round.
     policy : Scheduler or str
-        Who decides.
+    The policy that serves them.
     threads : int, optional
-        Threads of the searches; the result does not depend on it.
+    Threads of the searches; the result does not depend on it.
     progress : callable, optional
-        Called with (rounds done, rounds known of).
-
-    Returns
-    -------
-    Codesign
-        Every round.
-
-    Raises
-    ------
-    InputError
-        If an input cannot be read, or as :func:`fluidb.dse.npu.search` and :func:`fluidb.serving.simulate` do.
+    Called with (rounds done, rounds known of).
     """
     rounds: list[Round] = []
     traffic = requests.traffic(requests.read(), [item.rate for item in network.exits])

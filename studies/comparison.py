@@ -1,8 +1,7 @@
 """Comparing contenders over a scenario's grid, with common random numbers (``docs/compare.md``).
 
-Every contender gets the same arrivals and the same exits under the same seed,
-so that a difference between two of them is taken seed by seed: what the traffic
-does to both drops out (Law, Simulation Modeling and Analysis, Section 11.2).
+Contenders get the same arrivals and exits under the same seed, so that their differences are taken seed by seed
+(Law, Simulation Modeling and Analysis, Section 11.2).
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class Standing(JsonRecord):
 
 @with_columns
 class PointKeys(JsonRecord):
-    """A point of the grid: where it is, and what is drawn there."""
+    """A point of the grid: its keys, and the columns that are drawn there."""
 
     case: str
     network: str
@@ -123,22 +122,7 @@ class Comparison(JsonRecord):
 
 
 def check_folder(folder: Path, scenario: Scenario, *, force: bool) -> None:
-    """Refuse, before any work is done, a folder that is not ours or holds another comparison.
-
-    Parameters
-    ----------
-    folder : Path
-        Where runs are to be kept.  One with runs in it goes on from there.
-    scenario : Scenario
-        What will be run.
-    force : bool
-        Replace another scenario's comparison there; its runs stay.
-
-    Raises
-    ------
-    InputError
-        If it may not be used.
-    """
+    """Refuse, before any work, a folder that is not ours, or without ``force`` one of another scenario."""
     check_resumable(folder, "fluidb compare", ours=all((folder / name).is_dir() for name in (RUNS, DESIGNS)))
     earlier = folder / COMPARE_FILE
     if force or not earlier.exists():
@@ -159,33 +143,20 @@ def compare(
     scheduler: str | None = None,
     progress: Progress | None = None,
 ) -> tuple[Comparison, int]:
-    """Run a scenario's whole grid.
+    """Run a scenario's whole grid; return the comparison, and the number of runs that were taken from the folder.
 
     Parameters
     ----------
     scenario : Scenario
-        What to run.
+    The scenario.
     folder : Path, optional
-        Keep designs, finished runs and the outcome there, and take from there
-        what is kept already; damaged files are computed again.
+    Keeps designs, finished runs and the outcome; damaged files are computed again.
     threads : int, optional
-        Threads to use, by default all cores; the result does not depend on it.
+    Threads to use, by default all cores; the result does not depend on it.
     scheduler : str, optional
-        A Dask cluster to run on (:func:`fluidb.studies.workers.workers`), with the same result.
+    A Dask cluster to run on (:func:`fluidb.studies.workers.workers`), with the same result.
     progress : callable, optional
-        Called with (searches and runs done, searches and runs in all).
-
-    Returns
-    -------
-    comparison : Comparison
-        Every point, contender and figure.
-    reused : int
-        Runs that were taken from the folder.
-
-    Raises
-    ------
-    InputError
-        If no design fits a board, a policy breaks its contract, or the cluster or the file system refuses.
+    Called with (searches and runs done, searches and runs in all).
     """
     seeds, store = scenario.file.seeds, Store(folder)
     grid = [(point, contender) for point in scenario.points for contender in scenario.contenders]
@@ -284,7 +255,7 @@ def _described(point: GridPoint, contenders: list[Standing]) -> PointResult:
 
 
 def read_comparison(path: Path) -> Comparison:
-    """Read what ``fluidb compare --json`` printed, or what it left in its folder."""
+    """Read the output of ``fluidb compare --json``, or the comparison in its folder."""
     return read_printed(Comparison, path, SCHEMA, "an earlier comparison", "fluidb compare SCENARIO --json")
 
 
@@ -308,7 +279,7 @@ class FigureChange(JsonRecord):
 
 
 class EarlierComparison(JsonRecord):
-    """A comparison held against an earlier one."""
+    """The changes of a comparison since an earlier one."""
 
     method: str  # "paired" where both have the same seeds, else "welch"
     figures: int  # figures that were judged
@@ -338,11 +309,7 @@ def check_match(scenario: Scenario, earlier: Comparison, path: Path) -> None:
 
 
 def against(now: Comparison, earlier: Comparison) -> EarlierComparison:
-    """Say which figures moved beyond noise since an earlier comparison.
-
-    Figures are paired by seed where both have the same seeds; else the means are
-    held against each other by Welch's interval.
-    """
+    """Hold a comparison against an earlier one: seed by seed where both have the same, else by Welch's interval."""
     there = {(point.key, item.name): item for point in earlier.points for item in point.contenders}
     worse: list[FigureChange] = []
     better: list[FigureChange] = []

@@ -1,4 +1,4 @@
-"""Searches for many networks and boards at once, and a folder of the designs they found."""
+"""Searches for many networks and boards, and a folder of the designs they found."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ..tables.latency import DESIGN_FILE
 from .workers import Workers, workers
 
 DesignRequest = tuple[Network, Board, SearchOptions]
-"""A search: the network, the board, what is searched for."""
+"""A search: its network, its board, its options."""
 
 
 class SearchTable(Table):

@@ -24,9 +24,9 @@ class Difference(JsonRecord):
 
 
 class Estimate(JsonRecord):
-    """A figure over seeds: its mean, its 95 % interval, and its value by seed.
+    """A figure over seeds: its mean, its value by seed, and its 95 % interval, ``None`` if there is none.
 
-    The interval is Student's over seeds; with one seed that of the run, ``None`` if the figure or the run has none.
+    The interval is Student's over seeds; with one seed that of the run.
     """
 
     mean: float

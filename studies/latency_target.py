@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -42,32 +42,16 @@ class TargetFigures:
 
 @dataclass(frozen=True, slots=True)
 class TargetThresholds:
-    """Thresholds for a latency target.
+    """Thresholds for a latency target."""
 
-    Attributes
-    ----------
-    network, platform : str
-        Names, of the latency table.
-    target_s : float
-        Largest mean time, T_th.
-    feasible : bool
-        True if the first exit is fast enough; if not, every sample leaves there.
-    measure : str
-        Measure of the thresholds: confidence or entropy.
-    exits : list of TargetExit
-        All exits, the last included.
-    chosen, checked : TargetFigures
-        On the half of the samples that chose, and on the other half.
-    """
-
-    network: str
+    network: str  # name, of the latency table
     platform: str
-    target_s: float
-    feasible: bool
-    measure: str
-    exits: list[TargetExit]
-    chosen: TargetFigures
-    checked: TargetFigures
+    target_s: float  # largest mean time, T_th
+    feasible: bool  # True if the first exit is fast enough; if not, every sample leaves there
+    measure: str  # of the thresholds: confidence or entropy
+    exits: list[TargetExit]  # all exits, the last included
+    chosen: TargetFigures  # on the half of the samples that chose
+    checked: TargetFigures  # on the other half
 
 
 def meet_target(
@@ -80,23 +64,13 @@ def meet_target(
     Parameters
     ----------
     table : LatencyTable or Path
-        Times of the network, or the folder with them; a sample runs alone.
+    Times of the network, or the folder with them; a sample runs alone.
     samples : Samples or Path
-        Its answers at every exit, or their file.
+    Its answers at every exit, or their file.
     target_s : float
-        Largest mean time.
+    Largest mean time.
     objective : {"latest", "accuracy"}
-        The best shares of the exits: the most samples at the latest exit, or the highest sum of P_n A_n.
-
-    Returns
-    -------
-    TargetThresholds
-        Thresholds, shares, and their figures.
-
-    Raises
-    ------
-    InputError
-        If an input cannot be read, the table has several times for an exit, or the samples are not of this network.
+    The best shares of the exits: the most samples at the latest exit, or the highest sum of P_n A_n.
     """
     latency = as_table(table)
     if latency.variants > 1 or latency.places > len(latency.exits):
@@ -121,37 +95,26 @@ def meet_target(
     least = least_of_shares(chose.confidences[:, : last - 1], shares)
     parts = [_left(part, least) for part in (chose, others)]
     thresholds = [*map(found.measure.threshold, least), None]
+    left = (part.mean(axis=1).tolist() for part in parts)
+    figures: list[Any] = [time_s.tolist(), accuracy.tolist(), np.asarray(shares).tolist(), thresholds, *left]
     return TargetThresholds(
         network=latency.network,
         platform=latency.platform,
         target_s=target_s,
         feasible=bool(time_s.min() <= target_s),
         measure=found.measure.name,
-        exits=[
-            TargetExit(
-                name=latency.exits[at].name,
-                time_s=float(time_s[at]),
-                accuracy=float(accuracy[at]),
-                wanted_share=float(shares[at]),
-                threshold=thresholds[at],
-                chosen_share=float(parts[0][at].mean()),
-                checked_share=float(parts[1][at].mean()),
-            )
-            for at in range(last)
-        ],
+        exits=[TargetExit(row.name, *there) for row, *there in zip(latency.exits, *figures, strict=True)],
         chosen=_met(chose, parts[0], time_s),
         checked=_met(others, parts[1], time_s),
     )
 
 
 def _left(samples: Samples, least: list[float]) -> np.ndarray:
-    """Mask of the samples that leave at each exit."""
     exits = decide(samples.confidences, least, samples.exits) if least else np.ones(len(samples), dtype=np.int64)
     return np.equal.outer(np.arange(1, samples.exits + 1), exits)
 
 
 def _met(samples: Samples, left: np.ndarray, time_s: np.ndarray) -> TargetFigures:
-    """Figures of samples that left at these exits."""
     return TargetFigures(
         len(samples), float((left * time_s[:, None]).sum() / len(samples)), float(samples.correct[left.T].mean())
     )

@@ -34,7 +34,7 @@ MAX_REQUESTS = 10**7
 """Most requests of a run: their arrays fill a few GB."""
 
 MAX_SEEDS = 1000
-"""Most seeds: an interval has long been narrow enough."""
+"""Most seeds; intervals are narrow with far fewer."""
 
 DRAWN = ("cv", "offline", *(column.key for column in REQUEST_COLUMNS))
 """Keys of a case that say how its arrivals and columns are drawn, beside the rate."""
@@ -69,7 +69,7 @@ Keys = TypeVar("Keys", bound=Strict)
 
 
 def _read(column: RequestColumn, value: Any) -> object:
-    """Values that a key draws; its faults without the key, which the reader of the file names."""
+    """The values that a key draws; faults come without the key, as the reader of the file adds it."""
     try:
         return column.read(value, column.key)
     except InputError as error:
@@ -121,16 +121,11 @@ class ContenderKeys(Strict):
 
 @with_columns
 class CaseKeys(Strict):
-    """A network on a board, its objectives and its traffic: ``rates`` in requests/s, a ``trace``, or ``offline``.
+    """A case: network and board, or the folder of a latency ``table`` for all contenders; objectives; traffic.
 
-    In place of network and board, ``table`` is the folder of a latency table, on which every contender runs.
-    Arrivals are Poisson, or of the process ``gamma`` with a coefficient of variation ``cv``; offline, all wait at time
-    0.
-    ``slos`` are objectives that all requests of a run share, a point of the grid each; in their place ``slo`` is the
-    distribution of objectives that requests have of their own, or the trace states them.
-    Columns of requests are drawn by the keys that ``trace add`` has as options: ``width``, ``steps``, ``min_accuracy``,
-    ``predict_depth`` and ``predict_width``.
-    ``tiles`` gives a contender's design <T_R,T_P,T_C> here, in place of a search.
+    Traffic is ``rates`` in requests/s, Poisson or gamma with a ``cv``; a ``trace``; or ``offline``, all waiting at time
+    0. ``slos`` are objectives that all requests of a run share, a point of the grid each; ``slo`` is a distribution of
+    their own. Columns of requests have the keys that ``trace add`` has as options.
     """
 
     name: Name | None = None
@@ -194,7 +189,7 @@ class CaseKeys(Strict):
 
     @property
     def label(self) -> str:
-        """Its name, or what it runs on what, or its table's folder."""
+        """Its name; or network, board and bandwidth; or its table's folder."""
         if self.name or self.network is None or self.platform is None:
             return self.name or Path(str(self.table)).name
         at = f" at {self.bandwidth}" if self.bandwidth else ""
@@ -205,7 +200,7 @@ class ScenarioFile(Strict):
     """A scenario as a file, ``fluidb.scenario/1`` (``docs/compare.md``)."""
 
     schema_: Annotated[Literal["fluidb.scenario/1"], Field(alias="schema")]
-    title: Name  # a line for people
+    title: Name  # one line
     # requests of a run with drawn arrivals, or of one in which all wait at time 0; a trace is replayed whole
     requests: Annotated[int, Field(ge=2, le=MAX_REQUESTS)] | None = None
     # a run of every point and contender for each
@@ -213,7 +208,7 @@ class ScenarioFile(Strict):
         list[Annotated[int, Field(ge=0, lt=2**63)]], Field(min_length=1, max_length=MAX_SEEDS), _once("seed")
     ]
     contenders: Annotated[list[ContenderKeys], Field(min_length=1), _once("name", lambda item: item.name)]
-    baseline: str  # the contender that the others are held against
+    baseline: str  # the contender that differences are taken to
     cases: Annotated[
         list[CaseKeys],
         Field(min_length=1),
@@ -253,8 +248,8 @@ class Contender:
     """An entry of a scenario, ready to run."""
 
     name: str  # its name
-    policy: Scheduler  # its policy with parameters; policy.spec is what the file says
-    options: SearchOptions  # what its NPU is searched for
+    policy: Scheduler  # its policy with parameters; policy.spec is the text of the file
+    options: SearchOptions  # of the search for its NPU
 
     @property
     def source_sha256(self) -> str | None:
@@ -271,7 +266,7 @@ class Npu(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A case of the file (``keys``), and what it names: network and board, or a table; and a trace if there is one."""
+    """A case of the file (``keys``) with its network and board, or its table, and its trace if there is one."""
 
     keys: CaseKeys
     on: Npu | LatencyTable
@@ -290,7 +285,7 @@ class Site:
 
     @property
     def exits(self) -> list[Exit]:
-        """The exits of what it runs."""
+        """The exits of its network."""
         return self.on.network.exits if isinstance(self.on, Npu) else self.on.exits
 
     def options(self, contender: Contender) -> SearchOptions:
@@ -302,7 +297,7 @@ class Site:
 class GridPoint(NamedTuple):
     """A point of the grid: every contender runs there with every seed."""
 
-    site: Site  # what runs there, and its trace if there is one
+    site: Site  # its case
     slo_s: float | None  # latency objective in seconds of all requests; None where each has its own
     rate_per_s: float | None  # rate of the drawn arrivals; None where a trace is replayed, or all wait at time 0
     requests: int  # requests of a run
@@ -312,13 +307,13 @@ class GridPoint(NamedTuple):
 class Scenario:
     """A scenario, loaded."""
 
-    file: ScenarioFile  # what the file says
+    file: ScenarioFile
     contenders: tuple[Contender, ...]  # the entries
     points: tuple[GridPoint, ...]  # cases, their latency objectives, their rates, in the order of the file
 
     @property
     def sha256(self) -> str:
-        """Digest of what the file says."""
+        """Digest of the file's content."""
         text = json.dumps(self.file.model_dump(mode="json", by_alias=True), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -327,7 +322,7 @@ Loaded = TypeVar("Loaded")
 
 
 class _Faults(list[str]):
-    """Faults of what a scenario refers to, each with its key."""
+    """Faults of the files that a scenario names, each with its key."""
 
     def catch(self, where: str, load: Callable[[], Loaded]) -> Loaded | None:
         """The result of ``load``; or ``None``, with its faults noted."""
@@ -393,26 +388,10 @@ def _site(keys: CaseKeys, where: str, folder: Path, faults: _Faults) -> Site | N
 
 
 def load_scenario(name: str) -> Scenario:
-    """Load a scenario that ships with fluidb, or one of your own, and everything it refers to.
+    """Load a scenario that ships, or the TOML file of one, and everything it refers to.
 
-    Parameters
-    ----------
-    name : str
-        A shipped name or the path of a TOML file.
+    Paths in it start from the file's folder; every fault of a file has a line with its key.
 
-    Returns
-    -------
-    Scenario
-        The scenario; policies, networks, boards, tables and traces named by a path are
-        looked for from the file's folder.
-
-    Raises
-    ------
-    InputError
-        If it is unknown, or its file or one that it names has faults; every fault has a line and its key.
-
-    Examples
-    --------
     >>> len(load_scenario("table2").points)
     4
     """

@@ -1,4 +1,4 @@
-"""Runs of a comparison: what each depends on, what came out, and a folder that keeps runs and designs."""
+"""Runs of a comparison: their keys, their figures, and a folder that keeps runs and designs."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ COMPARED = tuple(
         "off_chip_energy",
     )
 )
-"""The figures of a run that are kept and compared, where table and traffic state what they take."""
+"""The figures of a run that are kept and compared, where table and traffic have their inputs."""
 
 
 class RunTable(Table):
@@ -74,18 +74,7 @@ AnyTable = TypeVar("AnyTable", bound=Table)
 
 
 class Store:
-    """A folder that keeps designs and finished runs, each named by the digest of what it depends on.
-
-    Parameters
-    ----------
-    folder : Path or None
-        The folder, made if it is not there; ``None`` keeps nothing.
-
-    Raises
-    ------
-    InputError
-        If the file system refuses.
-    """
+    """A folder that keeps designs and runs, each named by the digest of what it depends on; ``None`` keeps nothing."""
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
@@ -166,7 +155,7 @@ def traffic(point: GridPoint, seed: int) -> Traffic:
 
 
 class GridRun(NamedTuple):
-    """A run of a grid: where, who, what serves, with which arrivals and exits."""
+    """A run of a grid: its point, its contender, the table that serves, and the seed of its traffic."""
 
     point: GridPoint
     contender: Contender
@@ -184,7 +173,7 @@ class GridRun(NamedTuple):
             "trace_sha256": self.point.site.trace_sha256,
             "requests": self.point.requests,
             "seed": self.seed,
-            "made_with": made_with(),  # what was computed before an edit of our sources is no evidence after it
+            "made_with": made_with(),  # a run before an edit of our sources is no evidence after it
         }
 
     def table(self) -> RunTable:

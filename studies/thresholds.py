@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,31 +21,15 @@ CONFIDENCES = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)
 
 @dataclass(frozen=True, slots=True)
 class ThresholdPoint:
-    """One threshold for all exits, and the figures with it.
+    """One threshold for all exits, and the figures with it."""
 
-    Attributes
-    ----------
-    threshold : float
-        Confidence or entropy from which a sample leaves.
-    exit_shares : list of float
-        Share of the requests that leave at each exit.
-    accuracy : float
-        Share of the requests answered rightly.
-    mean_latency_s, p99_latency_s : float
-        Latency from arrival.
-    violation_rate : float
-        Share of the requests later than their latency objective.
-    pareto : bool
-        Whether no other point beats it (see :func:`pareto`).
-    """
-
-    threshold: float
-    exit_shares: list[float]
-    accuracy: float
-    mean_latency_s: float
+    threshold: float  # confidence or entropy from which a sample leaves
+    exit_shares: list[float]  # of the requests that leave at each exit
+    accuracy: float  # share of the requests answered rightly
+    mean_latency_s: float  # from arrival, as p99_latency_s
     p99_latency_s: float
-    violation_rate: float
-    pareto: bool
+    violation_rate: float  # share of the requests later than their latency objective
+    pareto: bool  # no other point beats it (see :func:`pareto`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +39,12 @@ class Sweep:
     requests: int  # requests that every point serves
     exits: list[str]  # names of the network's exits
     points: list[ThresholdPoint]  # one for each threshold; the mark is for accuracy, mean latency and violations
-    measure: str = "confidence"  # what the thresholds are: confidences or entropies
+    measure: str = "confidence"  # of the thresholds: confidence or entropy
 
 
 def pareto(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Mark points that no other point beats, i.e. is as good in everything and better in something.
 
-    Shapes: ``costs`` (N, K), returns (N,).
-
-    Examples
-    --------
     >>> pareto(np.array([[1.0, 3.0], [2.0, 2.0], [2.0, 4.0]]))
     array([ True,  True, False])
     """
@@ -80,30 +60,20 @@ def sweep_thresholds(
     *,
     progress: Callable[[int, int], None] | None = None,
 ) -> Sweep:
-    """Replay requests with one threshold after the other.
+    """Replay requests with one threshold after the other; the sweep has a point for each.
 
     Parameters
     ----------
     table : LatencyTable or Path
-        Times of the design that serves them, or its folder.
+    Times of the design that serves them, or its folder.
     requests : Requests
-        What is served, with confidences and answers.
+    The requests, with confidences and answers.
     policy : Scheduler or str
-        The policy.
+    The policy.
     thresholds : sequence of float, optional
-        Each for all exits; by default ten confidences from 0.5 to 0.95, or the usual entropies.
+    Each for all exits; by default ten confidences from 0.5 to 0.95, or the usual entropies.
     progress : callable, optional
-        Called with thresholds done and in all.
-
-    Returns
-    -------
-    Sweep
-        A point for each threshold.
-
-    Raises
-    ------
-    InputError
-        If an input cannot be read, if the trace knows no confidences or answers, or what :func:`simulate` refuses.
+    Called with thresholds done and in all.
     """
     scheduler, latency, trace = as_scheduler(policy), as_table(table), requests.read()
     if trace.confidences is None or trace.correct is None or trace.exits is not None:
@@ -115,24 +85,27 @@ def sweep_thresholds(
         thresholds = CONFIDENCES if trace.measure is CONFIDENCE else trace.measure.usual
     check_tried(thresholds, trace.measure)
     rates = [row.rate for row in latency.exits]
-    found: list[ThresholdPoint] = []
+    found = []
     for done, threshold in enumerate(thresholds, 1):
         traffic = requests.traffic(trace, rates, threshold)
         summary = summarise(simulate(latency, traffic, scheduler))
-        assert summary.accuracy is not None
-        found.append(
-            ThresholdPoint(
-                threshold=threshold,
-                exit_shares=[item.requests / summary.requests for item in summary.exits],
-                accuracy=summary.accuracy,
-                mean_latency_s=summary.mean_latency_s,
-                p99_latency_s=summary.percentile("p99").latency_s,
-                violation_rate=summary.violation_rate,
-                pareto=True,
-            )
-        )
+        found.append(summary)
         if progress is not None:
             progress(done, len(thresholds))
-    best = pareto(np.array([(-point.accuracy, point.mean_latency_s, point.violation_rate) for point in found]))
-    points = [replace(point, pareto=bool(mark)) for point, mark in zip(found, best, strict=True)]
+    accuracies = [item.accuracy or 0.0 for item in found]
+    costs = [(-right, item.mean_latency_s, item.violation_rate) for right, item in zip(accuracies, found, strict=True)]
+    points = [
+        ThresholdPoint(
+            threshold=threshold,
+            exit_shares=[item.requests / summary.requests for item in summary.exits],
+            accuracy=accuracy,
+            mean_latency_s=summary.mean_latency_s,
+            p99_latency_s=summary.percentile("p99").latency_s,
+            violation_rate=summary.violation_rate,
+            pareto=best,
+        )
+        for threshold, accuracy, summary, best in zip(
+            thresholds, accuracies, found, pareto(np.array(costs)).tolist(), strict=True
+        )
+    ]
     return Sweep(len(trace), [row.name for row in latency.exits], points, trace.measure.name)

@@ -1,7 +1,6 @@
-"""A function over many tasks: on threads of this process, or on a Dask cluster (``docs/compare.md``).
+"""A function over many tasks, on threads of this process or on a Dask cluster (``docs/compare.md``).
 
-The only module that knows Dask.  Tasks read no files and write none: all they need
-is sent along, and the caller keeps what comes back.
+The only module that knows Dask. Tasks read and write no files: the caller sends all they need and keeps the results.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ WORKER_S = 15.0
 """Seconds that a cluster may have no worker at the start."""
 
 RETRIES = 2
-"""Times that a task is tried again that failed for another reason than its input: its worker may lack memory."""
+"""Retries of a task that failed for another reason than its input, such as a worker that lacks memory."""
 
 Common = TypeVar("Common")
 Task = TypeVar("Task")
@@ -134,7 +133,7 @@ def workers(scheduler: str | None = None, threads: int | None = None) -> Iterato
                     _check_sources(f"worker {where}", made_with(), found)
             yield Workers(threads or 1, client, scheduler)
         except KeyboardInterrupt:
-            stack.pop_all()  # leave at once: workers drop what nobody waits for, and local ones end with this process
+            stack.pop_all()  # leave at once: workers drop tasks without a client, and local ones end with this process
             raise
 
 

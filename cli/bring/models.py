@@ -263,7 +263,7 @@ def exits_(
 
     file, path = read_network_file(network)
     check_free(output, force, apart=[path])
-    shares = numbers(rates, "--rates", float, "0.3,0.3")
+    shares = numbers(rates, "rates", float, "0.3,0.3")
     if at == "edgesp":
         made = with_branches(file, path, shares or RATES)
     else:

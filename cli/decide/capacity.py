@@ -1,4 +1,4 @@
-"""``fluidb capacity``: how much traffic a design bears."""
+"""``fluidb capacity``: the highest arrival rate that keeps requirements."""
 
 from __future__ import annotations
 
@@ -56,18 +56,12 @@ def command(
     picture.check()
     required = [parse_requirement(text) for text in require]
     low_per_s, high_per_s = _rates(rate)
-    settings: dict[str, Any] = {
-        "slo_s": objective(columns.slo),
-        "columns": columns.columns("slo", "predict_depth"),
-        "seeds": seeds,
-        "count": count,
-        "predict_depth": columns.predict_depth,
-        "low_per_s": low_per_s,
-        "high_per_s": high_per_s,
-        "threads": threads,
-    }
     with progress("rates") as report:
-        found = find_capacity(directory, policy, required, **settings, progress=report)
+        found = find_capacity(
+            directory, policy, required, slo_s=objective(columns.slo), columns=columns.columns("slo", "predict_depth"),
+            predict_depth=columns.predict_depth, seeds=seeds, count=count, low_per_s=low_per_s, high_per_s=high_per_s,
+            threads=threads, progress=report,
+        )  # fmt: skip
     picture.write(lambda: draw_capacity(found, required))
     stated = vars(columns) | objective_record(columns.slo)
     record = {"design": directory, "policy": policy, **stated}
@@ -111,7 +105,6 @@ def _estimates(required: Sequence[Requirement], probe: Probe) -> list[dict[str, 
 
 
 def _shown(item: Requirement, found: FigureEstimate) -> tuple[str, str]:
-    """A figure and its interval."""
     low, high = (quantity(bound, item.unit) for bound in found.interval)
     within = f"{low} to {high}" if math.isfinite(found.interval.high) else f"at least {low}"
     return quantity(found.value, item.unit), within

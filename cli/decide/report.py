@@ -1,4 +1,4 @@
-"""``fluidb report``: a page to read and to pass on."""
+"""``fluidb report``: one HTML page of designs, simulations and comparisons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``fluidb thresholds``: what a threshold costs and brings."""
+"""``fluidb thresholds``: accuracy, latency and violations by threshold."""
 
 from __future__ import annotations
 

@@ -48,10 +48,10 @@ def command(
     tried, log = tried_thresholds(thresholds), read_samples(samples)
     goal = ExitGoal(
         batch,
-        precision=_share(precision, "--precision"),
-        slow=_share(slow, "--slow", "2%"),
-        gain=_share(gain, "--gain", "2%"),
-        guard="bound" if guard == "bound" else _share(guard, "--guard"),
+        precision=_share(precision, "precision"),
+        slow=_share(slow, "slow", "2%"),
+        gain=_share(gain, "gain", "2%"),
+        guard="bound" if guard == "bound" else _share(guard, "guard"),
         confidences=log.measure.searched if tried is None else tried,
     )
     file, path = read_network_file(network)
@@ -111,7 +111,6 @@ def _text(planned: PlanResult, names: dict[str, str], title: str) -> Iterator[st
 
 
 def _step(step: PlanStep, planned: PlanResult, names: dict[str, str], dense: bool) -> str:
-    """A table of all candidates of a step, with the outcome of each."""
     from ...dse.exits.tabulate import goal_of
 
     plan = planned.plan

@@ -20,7 +20,7 @@ def command(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Say where the time of a design or of a partition goes.
+    """Explain the time of a design or of a partition.
 
     For every layer and batch size: MACs, padding, waiting for memory; the chosen
     k and B_R and the next best; the loss under one fixed configuration; the

@@ -89,7 +89,6 @@ def _times(made: LatencyTable) -> str:
 
 
 def _variant(made: LatencyTable, number: int) -> str:
-    """The name of a variant."""
     return f"width {made.widths[number % len(made.widths)]:g}" if made.widths else f"variant {number}"
 
 
@@ -103,7 +102,6 @@ against Equation (1), and by how much the stages behind take longer. Every pair 
 
 
 def _decisions(found: DecisionTable, points: Sequence[DecisionPoint]) -> Iterator[str]:
-    """The cells where splitting pays, and the batches that fill the device."""
     from ...tables.decisions import spans
 
     if points:
@@ -131,6 +129,5 @@ def _judged(judged: RuleScore) -> str:
 
 
 def _point(point: DecisionPoint) -> dict[str, Any]:
-    """A decision point as JSON."""
     fields = {name: value and value._asdict() for name, value in point._asdict().items() if name != "row"}
     return {"variants": point.row.variants, "after_exits": point.row.after_exits, **fields}

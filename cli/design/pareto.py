@@ -54,7 +54,7 @@ def _axes(text: str | None) -> list[Axis] | None:
     names = [name.strip() for name in text.split(",")]
     unknown = [name for name in names if name not in list(Axis)]
     if unknown:
-        raise InputError(f'--over: expected one or two of {", ".join(Axis)}, found "{unknown[0]}"; write e.g. dsp,ram')
+        raise InputError(f'over: expected one or two of {", ".join(Axis)}, found "{unknown[0]}"; write e.g. dsp,ram')
     return [Axis(name) for name in names]
 
 

@@ -38,7 +38,7 @@ def command(
     """
     from ...dse.partition.pipeline import pipeline_partition
 
-    latency_s = duration(latency, "--latency") or math.inf
+    latency_s = duration(latency, "latency") or math.inf
     found = pipeline_partition(directory, latency_s, groups, output, timeline, replace=force)
     record = {"partition": directory, "output": output, "lanes": found.lanes, "groups": groups, **_record(found)}
     then = f"; next: fluidb serve-sim {output} --trace FILE --slo 200ms --policy serial:lanes={found.lanes}"

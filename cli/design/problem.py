@@ -11,6 +11,8 @@ from ..options import argument, choice, flag, numbers, option
 
 if TYPE_CHECKING:
     from ...dse import SearchOptions
+    from ...dse.npu.design import DesignTable
+    from ...dse.npu.fbcb import FbcbTable
     from ...models import Network
     from ...platforms import Board
 
@@ -37,10 +39,10 @@ BestBy = Annotated[
     ),
 ]
 _Layout = Literal[Batching.FLUID, Batching.ROW, Batching.COLUMN, Batching.FC, Batching.NONE]
-"""All but Equation (1) as printed: that is a reading of the paper, for ``papers/`` and Python."""
+"""All but Equation (1) as printed, a reading of the paper that only Python and ``papers/`` use."""
 
 SEARCH = "search"
-"""The word that stands for all sizes in place of one."""
+"""The value of an option that asks for all sizes."""
 
 
 class Problem(NamedTuple):
@@ -70,14 +72,14 @@ class Space:
         from ...models import load_network
         from ...platforms import LUT_KEYS, load_platform
 
-        bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "--bandwidth")
+        bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "bandwidth")
         board = load_platform(platform, bandwidth)
         if self.max_lut is not None:
             board.require(LUT_KEYS, "--max-lut")
         limits = {
-            "max_dsps": limit(self.max_dsp, "--max-dsp", board.dsps, "DSPs", "80% or 720DSPs"),
-            "max_ram_mbit": limit(self.max_ram, "--max-ram", board.on_chip_mbit, "Mb", "80% or 15Mb"),
-            "max_luts": limit(self.max_lut, "--max-lut", board.luts, "LUTs", "76% or 166000LUTs"),
+            "max_dsps": limit(self.max_dsp, "max_dsp", board.dsps, "DSPs", "80% or 720DSPs"),
+            "max_ram_mbit": limit(self.max_ram, "max_ram", board.on_chip_mbit, "Mb", "80% or 15Mb"),
+            "max_luts": limit(self.max_lut, "max_lut", board.luts, "LUTs", "76% or 166000LUTs"),
         }
         options = {key: value for key, value in vars(self).items() if key in SearchOptions.model_fields}
         options |= given | {"limits": limits}
@@ -107,7 +109,7 @@ class Search(Space):
 
         net = load_network(network) if isinstance(network, str) else network
         net = net.backbone() if self.backbone else net
-        objective = choice(GOALS, self.objective or Objective.GOP_S, "--objective")
+        objective = choice(GOALS, self.objective or Objective.GOP_S, "objective")
         return super().read(net, platform, **given, **self._weighted(net, objective))
 
     def _weighted(self, network: Network, objective: Objective) -> dict[str, object]:
@@ -115,14 +117,14 @@ class Search(Space):
         from ...formats import InputError
 
         if self.weights is None or not self.weights.endswith(".json"):
-            found = numbers(self.weights, "--weights", float, "1,1,2, or a file whose name ends in .json")
+            found = numbers(self.weights, "weights", float, "1,1,2, or a file whose name ends in .json")
             if found and objective is Objective.LATENCY:
-                raise InputError("--weights: the objective latency is that of b = 1 and takes none; leave them out")
+                raise InputError("weights: the objective latency is that of b = 1 and takes none; leave them out")
             return {"weights": found, "objective": objective}
         from ...tables.launches import read_launches
 
         if objective is not Objective.GOP_S:
-            raise InputError(f"--weights: a simulation's runs go with the objective gop_s, found {objective}")
+            raise InputError(f"weights: a simulation's runs go with the objective gop_s, found {objective}")
         return {
             "weights": [],
             "objective": Objective.TRAFFIC,
@@ -135,8 +137,30 @@ def board_of(board: Board) -> str:
     return f"{board.title} ({board.name}), {board.clock_mhz:g} MHz, {board.bandwidth_gb_s:g} GB/s"
 
 
+def design_record(design: DesignTable, fbcb: FbcbTable) -> dict[str, object]:
+    """The JSON of a design."""
+    from ...dse.npu.objectives import OBJECTIVES
+
+    best, *others = design.ranking
+    shares = {key: getattr(design, key) for key in ("gop_s", "energy_j", "dsp_share", "ram_share", "lut_share")}
+    return {
+        "network": design.network.name,
+        "platform": design.platform.name,
+        "bandwidth_gb_s": design.platform.bandwidth_gb_s,
+        "options": design.options,
+        **best.model_dump(),
+        "objective_unit": OBJECTIVES[design.options.objective].unit,
+        **shares,
+        "fbcb_register_bits": fbcb.register_bits,
+        "fbcb_register_share": design.register_share(fbcb),
+        "designs_evaluated": design.designs_evaluated,
+        "designs_ruled_out": design.designs_ruled_out,
+        "runners_up": others,
+    }
+
+
 def limit(text: str | None, what: str, total: float | None, unit: str, example: str) -> float | None:
-    """A limit that the user typed: an amount, or a share of what the board has."""
+    """A limit that the user typed: an amount, or a share of the board's."""
     from ...formats import InputError, parse_quantity
 
     if text is None:

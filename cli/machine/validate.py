@@ -1,4 +1,4 @@
-"""``fluidb validate``: the simulator held against this machine."""
+"""``fluidb validate``: errors of the simulator on this machine."""
 
 from __future__ import annotations
 

@@ -41,6 +41,5 @@ def command(page: Annotated[str | None, argument("A page; without one, all are l
 
 
 def _title(path: Path) -> str:
-    """The heading of a page."""
     with path.open(encoding="utf-8") as file:
         return file.readline().removeprefix("# ").strip()

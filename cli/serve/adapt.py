@@ -44,7 +44,7 @@ def command(
 
     found = serve_adaptively(
         plan, read_trace(trace), samples, policy, window=window, slo_s=objective(slo), seed=seed,
-        from_s=duration(start, "--from"), then_samples=then_samples, then_times=then_times,
+        from_s=duration(start, "from"), then_samples=then_samples, then_times=then_times,
     )  # fmt: skip
     latency_s = found.served.finish_s - found.arrival_s
     record = {

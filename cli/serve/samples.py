@@ -1,4 +1,4 @@
-"""``fluidb samples``: what a network answers at its exits."""
+"""``fluidb samples``: the answers of a network at its exits."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from ...traffic.description import ExitDescription
     from ...traffic.measures import Threshold
 
-app = typer.Typer(no_args_is_help=True, help="Draw or describe what a network answers at its exits.")
+app = typer.Typer(no_args_is_help=True, help="Draw or describe the answers of a network at its exits.")
 
-MEASURE = "What is drawn at each exit: confidence or entropy."
+MEASURE = "Measure that is drawn at each exit: confidence or entropy."
 PRESET = "The model: imagenet, glue or qnli (`fluidb docs exits`)."
 
 

@@ -42,7 +42,7 @@ def command(
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Replay a trace on a design and say what its users experience."""
+    """Replay a trace on a design: latency, violations, utilisation."""
     from ...formats import check_free
     from ...plots.replay import draw_replay
     from ...serving import parse_requirement, write_requests, write_timeline
@@ -50,7 +50,7 @@ def command(
     from ...tables.latency import TABLE_FILES
     from ...traffic import parse_thresholds
 
-    served, until_s = simulated.requests, duration(until, "--until")
+    served, until_s = simulated.requests, duration(until, "until")
     read = [given for given in (served.trace, served.samples) if isinstance(given, Path)]
     sources = [*read, *(directory / name for name in TABLE_FILES)]
     picture.check([*sources, requests, timeline])
@@ -58,7 +58,7 @@ def command(
         if output is not None:
             check_free(output, picture.force, apart=[*sources, other])
     required = [parse_requirement(text) for text in require or []]
-    levels = None if threshold is None else parse_thresholds(threshold, "--threshold")
+    levels = None if threshold is None else parse_thresholds(threshold, "threshold")
     with progress("reading and replaying") as report:
         found = serve(
             directory, served, simulated.policy, threshold=levels, until_s=until_s or math.inf, requirements=required,
@@ -85,7 +85,7 @@ def command(
 
 
 def record_of(found: ServeResult, policy: str, slo: str | None) -> dict[str, object]:
-    """What is printed as JSON of requests that were served."""
+    """The JSON of requests that were served."""
     replay = found.replay
     return {
         "policy": policy,

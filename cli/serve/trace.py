@@ -33,7 +33,7 @@ class TraceOutput:
     def write(
         self, process: str, make: Callable[[], Trace], seed: int | None = None, sources: Sequence[Path] = ()
     ) -> None:
-        """Make a trace, of other traces or with a seed; write it and say what it is like."""
+        """Make a trace, of other traces or with a seed; write it and describe it."""
         from ...formats import check_free
         from ...traffic import write_trace
 
@@ -98,7 +98,7 @@ def mmpp(
     drawn: ProcessOptions,
 ) -> None:
     """Write a trace of a two-state MMPP: bursts that last."""
-    quiet_s, burst_s = duration(quiet_dwell, "--quiet-dwell"), duration(burst_dwell, "--burst-dwell")
+    quiet_s, burst_s = duration(quiet_dwell, "quiet_dwell"), duration(burst_dwell, "burst_dwell")
     drawn.draw("mmpp", quiet_rate, burst_rate, quiet_s, burst_s)
 
 
@@ -114,7 +114,7 @@ def cameras(
 
     A request is a frame that arrives, of any camera.
     """
-    drawn.draw("cameras", number, fps, jitter_s=duration(jitter, "--jitter") or 0.0, drop=drop)
+    drawn.draw("cameras", number, fps, jitter_s=duration(jitter, "jitter") or 0.0, drop=drop)
 
 
 def daily(

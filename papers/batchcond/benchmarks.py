@@ -27,10 +27,10 @@ OBJECTIVE_S = 1e6
 """Requests have no deadline; a latency objective must be stated, and this one is never missed."""
 
 MOST = 16.0
-"""Largest factor of least times, which a reduced form may ask for in vain."""
+"""Largest factor of least times, for reduced runs that cannot reach their target."""
 
 CLOSE = 1e-3
-"""A gain that differs by less from what is given has been found."""
+"""Relative difference from its target below which a gain counts as found."""
 
 SENTENCES = "lognormal:mean=39,sd=19,low=6,high=256"
 """Lengths in MNLI, in tokens."""
@@ -128,7 +128,7 @@ def count_of(benchmark: Benchmark, lab: Lab) -> int:
 
 @cache
 def traffic(name: str, count: int, seed: int) -> Traffic:
-    """Inputs of a benchmark, all waiting, with what is predicted of them."""
+    """Inputs of a benchmark, all waiting, with their predictions."""
     benchmark = NAMES[name]
     columns = parse_columns(width=benchmark.widths, steps=benchmark.steps, predict_width=benchmark.predict_width)
     rates = [item.rate for item in table(name).exits]
@@ -147,14 +147,9 @@ def replayed(
     return simulate(table(benchmark.name, floors), traffic(benchmark.name, count, seed), scheduler)
 
 
-def seeds(lab: Lab) -> range:
-    """Seeds of every item."""
-    return range(SEEDS)[: lab.seeds]
-
-
 def makespans(benchmark: Benchmark, way: BatchingMethod, lab: Lab, floors: float = 1.0, policy: str = "") -> Floats:
     """Time until all inputs have returned, by seed."""
-    return np.array([_makespan(benchmark, way, lab, seed, floors, policy) for seed in seeds(lab)])
+    return np.array([_makespan(benchmark, way, lab, seed, floors, policy) for seed in lab.first(SEEDS)])
 
 
 @cache
@@ -169,7 +164,7 @@ def gain(benchmark: Benchmark, way: BatchingMethod, over: BatchingMethod, lab: L
 
 def variances(benchmark: Benchmark, way: BatchingMethod, lab: Lab) -> Floats:
     """Mean variance within batches of what makes inputs alike, by seed."""
-    figures = [summarise(replayed(benchmark, way, lab, seed)) for seed in seeds(lab)]
+    figures = [summarise(replayed(benchmark, way, lab, seed)) for seed in lab.first(SEEDS)]
     return np.array([getattr(found, f"{benchmark.similar}_variance") for found in figures])
 
 

@@ -14,12 +14,12 @@ from .benchmarks import (
     CNN,
     ENCODER,
     PADDED,
+    SEEDS,
     SEQUENCES,
     SIMILAR,
     count_of,
     gain,
     replayed,
-    seeds,
     table,
     variances,
 )
@@ -85,7 +85,7 @@ def batchcond_fig6(lab: Lab) -> Item:
     quantiles = np.linspace(0, 1, 11)
     for name, way in (("padding", PADDED), ("BatchCond", BOTH)):
         took = []
-        for seed in seeds(lab):
+        for seed in lab.first(SEEDS):
             replay = replayed(SEQUENCES, way, lab, seed)
             took.append(np.array([
                 replay.finish_s[replay.batch == number].max() - replay.start_s[replay.batch == number].min()

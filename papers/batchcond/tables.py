@@ -1,4 +1,4 @@
-"""Tables III to V, the parts of the gain (Fig. 7), and what can be said of the other platforms."""
+"""Tables III to V, the parts of the gain (Fig. 7), and predictions for the other platforms."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from . import PUBLISHED
 from .cluster import over_devices
 
 ACCURACY = (76.6, 78.5, 79.2)
-"""Of AlexNet's exits, in %. The first and the last are what the paper prints where all samples leave there; nothing
-depends on the one between, as no sample leaves there."""
+"""Of AlexNet's exits, in %. The paper prints the first and the last, where all samples leave there; nothing depends on
+the one between, as no sample leaves there."""
 
 _REASON = "no rate fits both: one that is low enough for 38 ms on one device is too low for 24 ms on two"
 

@@ -81,7 +81,6 @@ def _with_exits(network: Network, change: Callable[[ExitFile, int], ExitFile]) -
 
 
 def _head(name: str) -> Callable[[Network], Network]:
-    """Another named head at every exit."""
     return lambda network: _with_exits(network, lambda item, _width: item.model_copy(update={"head": name}))
 
 

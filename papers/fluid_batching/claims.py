@@ -1,4 +1,4 @@
-"""Statements of the paper's text with figures, judged one by one."""
+"""Figures that the paper's text states, judged one by one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ def _claim(key: str, ours: str, holds: bool, *, paper: str = "", **words: Any) -
 
 
 def _near_claim(key: str, ours: float, *, text: str = "", digits: int = 1, **words: Any) -> Claim:
-    """A statement that holds if our figure is near the paper's."""
     said = PUBLISHED["claims"][key]
     return _claim(key, text or f"{ours:.{digits}f} {said['unit']}", _near(ours, said["value"]), **words)
 
@@ -72,7 +71,6 @@ def _scheduler_calls(lab: Lab) -> Claim:
 
 
 def _mean(found: Comparison, name: str, metric: str, low: float, high: float) -> NDArray[np.float64]:
-    """A contender's means at the arrival rates within bounds."""
     points = [point for point in found.points if point.rate_per_s is not None and low <= point.rate_per_s <= high]
     return np.array([item.metrics[metric].mean for point in points for item in point.contenders if item.name == name])
 
@@ -116,7 +114,7 @@ def _geometric_mean(values: list[float]) -> float:
 
 
 def _gains(found: Comparison) -> list[Claim]:
-    """The abstract's two gains, held against LazyBatching's on Table II: the paper does not say how it averages."""
+    """The abstract's two gains, from LazyBatching's figures in Table II: the paper does not say how it averages."""
     claims = []
     for key, metric, printed in (
         ("latency_gain", "mean_latency_s", "mean_ms"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,20 +15,13 @@ from ..lab import Lab, by_seed, row
 from ..rows import Item, Row
 from .npu import fig1b
 
-PANELS = {"processing rate": "/s", "mean latency": "ms", "utilisation": "%", "tail latency": "ms"}
-"""The four panels of Figs. 7 and 8 in the paper's order, with units."""
-
-
-def _values(item: Standing, panel: str) -> NDArray[np.float64]:
-    """A contender's values in a panel, by seed."""
-    if panel == "utilisation":
-        return 100 * by_seed(item, "mac_share", 1.0) / by_seed(item, "busy_share", 1.0)
-    metric = {
-        "processing rate": "processing_rate_per_s",
-        "mean latency": "mean_latency_s",
-        "tail latency": "p99_latency_s",
-    }
-    return by_seed(item, metric[panel], 1e3 if PANELS[panel] == "ms" else 1.0)
+PANELS: dict[str, tuple[str, Callable[[Standing], NDArray[np.float64]]]] = {
+    "processing rate": ("/s", lambda item: by_seed(item, "processing_rate_per_s", 1.0)),
+    "mean latency": ("ms", lambda item: by_seed(item, "mean_latency_s", 1e3)),
+    "utilisation": ("%", lambda item: by_seed(item, "mac_share", 100.0) / by_seed(item, "busy_share", 1.0)),
+    "tail latency": ("ms", lambda item: by_seed(item, "p99_latency_s", 1e3)),
+}
+"""The four panels of Figs. 7 and 8 in the paper's order: unit, and values of a contender by seed."""
 
 
 UTILISATION = (
@@ -43,8 +38,8 @@ def _sweep(lab: Lab, name: str, title: str, notes: list[str]) -> Item:
     rows = []
     for point in lab.compare(name).points:
         for item in point.contenders:
-            for panel, unit in PANELS.items():
-                rows.append(row(panel, item.name, point.case, unit, _values(item, panel), x=point.rate_per_s))
+            for panel, (unit, values) in PANELS.items():
+                rows.append(row(panel, item.name, point.case, unit, values(item), x=point.rate_per_s))
     return Item(name, title, notes, rows, "arrival rate, 1/s")
 
 
@@ -62,15 +57,9 @@ def fig9(lab: Lab) -> Item:
     """Violations as the SLO is relaxed."""
     rows = []
     for point in lab.compare("fig9").points:
+        slo_ms = 1e3 * (point.slo_s or 0.0)
         rows += [
-            row(
-                "violations",
-                item.name,
-                point.case,
-                "%",
-                by_seed(item, "violation_rate", 100.0),
-                x=1e3 * (point.slo_s or 0.0),
-            )
+            row("violations", item.name, point.case, "%", by_seed(item, "violation_rate", 100.0), x=slo_ms)
             for item in point.contenders
         ]
     title = "Fig. 9: violations by SLO, 15 /s on ZC706 and 35 /s on ZCU104"
@@ -108,5 +97,4 @@ def fig1(lab: Lab) -> Item:
 
 
 def _at(point: GridPoint, network: Network, board: str) -> GridPoint:
-    """The same point with another network and board."""
     return point._replace(site=point.site.with_npu(network=network, platform=load_platform(board)))

@@ -34,7 +34,6 @@ class Contestant(NamedTuple):
 
 
 def _with_rates(network: Network, shares: Sequence[float]) -> Network:
-    """The same exits with other exit rates."""
     exits = [exit_.model_copy(update={"rate": share}) for exit_, share in zip(network.exits, shares, strict=True)]
     return network.model_copy(update={"exits": exits})
 

@@ -11,7 +11,7 @@ from ...rules.exit_choice import CandidateVerdict, ExitGoal, Log, average_latenc
 from ..lab import Lab, row
 from ..rows import CALIBRATED, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
-from .rehearsal import GLUE, IMAGENET, QNLI, SIZES, TASKS, PaperTask, Rehearsal, rehearse, seeds
+from .rehearsal import GLUE, IMAGENET, QNLI, SEEDS, SIZES, TASKS, PaperTask, Rehearsal, rehearse
 
 MEDIUM = 32
 
@@ -23,7 +23,7 @@ def change(found: float, original: float) -> float:
 
 def all_seeds(task: PaperTask, lab: Lab, goal: ExitGoal) -> list[Rehearsal]:
     """A rehearsal for each seed."""
-    return [rehearse(task, seed, lab, goal) for seed in seeds(lab)]
+    return [rehearse(task, seed, lab, goal) for seed in lab.first(SEEDS)]
 
 
 def pame_fig7(lab: Lab) -> Item:
@@ -43,7 +43,7 @@ def pame_fig7(lab: Lab) -> Item:
                 rows.append(Row("batching pattern", name, task.name, "% of batches", 100 * share, x=float(j)))
     notes = [
         "Of the first exit, n = 16, seed 0. Candidates at which no threshold keeps the precision have no row.",
-        "A batch of which so many samples move on takes as long as the first matrix says; above 100 % it is slow.",
+        "The first matrix has the time of a batch by the number of its samples that move on; above 100 % it is slow.",
     ]
     title = "Fig. 7: inference-time matrix and batching-pattern matrix"
     return Item("pame_fig7", title, notes, rows, "samples that move on", picture="matrix")
@@ -276,7 +276,7 @@ def pame_fig17(lab: Lab) -> Item:
     place = task.names.index("H13") + 1
     parts = _parts(task, place)
     shares: dict[str, list[float]] = {"exit": [], "check": [], "movement": []}
-    for seed in seeds(lab):
+    for seed in lab.first(SEEDS):
         found = rehearse(task, seed, lab, ExitGoal(batch=batch), allowed=[place])
         moving = found.judged.moving[0] if found.choice.exits else np.full(1, batch)
         some = moving[moving > 0]

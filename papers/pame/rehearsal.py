@@ -77,17 +77,12 @@ TASKS = (IMAGENET, GLUE, QNLI)
 
 
 class Rehearsal(NamedTuple):
-    """A choice by one half of a log, and what it does on the other."""
+    """A choice by one half of a log, and its effect on the other."""
 
     choice: ExitChoice
     judged: LogReplay
     chosen_by: Log
     judged_by: Log
-
-
-def seeds(lab: Lab) -> range:
-    """Seeds of every item."""
-    return range(SEEDS)[: lab.seeds]
 
 
 def half(lab: Lab) -> int:

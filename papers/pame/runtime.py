@@ -1,4 +1,4 @@
-"""Work of run time: adaptation to another load (Fig. 16), and batches side by side (Fig. 18)."""
+"""PAME at run time: adaptation to another load (Fig. 16), and batches side by side (Fig. 18)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...serving.adaptation import Exits, Observation, adapt
 from ..lab import Lab, row
 from ..rows import GIVEN, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
-from .rehearsal import IMAGENET, SIZES, half, halves, rehearse, seeds
+from .rehearsal import IMAGENET, SEEDS, SIZES, half, halves, rehearse
 
 WINDOW = 400
 """Batches by which adaptation judges."""
@@ -29,8 +29,8 @@ ADAPTED = ExitGoal(batch=min(SIZES), guard=0.995)
 
 @cache
 def _shift(key: str, target: float, lab: Lab) -> float:
-    """The shift of sureness with which the mean of ``key`` over seeds is the paper's; more of it lowers the mean."""
-    past = {seed: halves(IMAGENET, seed, lab)[0] for seed in seeds(lab)}
+    """The shift of confidences at which the mean of ``key`` over seeds is the paper's; the mean falls with it."""
+    past = {seed: halves(IMAGENET, seed, lab)[0] for seed in lab.first(SEEDS)}
     choices = {seed: choose_exits(log, IMAGENET.stage_s, ADAPTED) for seed, log in past.items()}
 
     def mean(shift: float) -> float:
@@ -51,7 +51,7 @@ def _shift(key: str, target: float, lab: Lab) -> float:
 
 
 class _Outcome(NamedTuple):
-    """Shares of a seed before its load changes, then without adaptation, and with it."""
+    """Shares of a seed, in %, before its load changes, after the change, and after adaptation."""
 
     before: float
     changed: float
@@ -62,7 +62,7 @@ class _Outcome(NamedTuple):
 
 
 def _outcome(lab: Lab, key: str, shift: float, seed: int) -> _Outcome:
-    """A load that changes after a third."""
+    """The outcome of a seed whose load changes after a third of the samples."""
     fixed, third = rehearse(IMAGENET, seed, lab, ADAPTED), half(lab)
     other = IMAGENET.log(1000 + seed, 2 * third, overconfidence=shift)
     without = replay_exits(other, IMAGENET.stage_s, ADAPTED.batch, fixed.choice.exits, fixed.choice.settings)
@@ -90,10 +90,10 @@ def _joined(first: Log, second: Log) -> Log:
 
 
 def _case(lab: Lab, case: str, key: str, label: str) -> tuple[list[Row], list[_Outcome]]:
-    """A case of Section 7.6: its figures before, after the change and adapted, and the points of the picture."""
+    """Rows of a case of Section 7.6, before the change, after it and adapted, and over time; with its outcomes."""
     printed = PUBLISHED["adaptation"][key]
     shift = _shift(key, printed["changed"] / 100, lab)
-    found = [_outcome(lab, key, shift, seed) for seed in seeds(lab)]
+    found = [_outcome(lab, key, shift, seed) for seed in lab.first(SEEDS)]
     rows = [
         row(f"{label}, {when}", case, "ImageNet", "%", np.array([getattr(item, when) for item in found]),
             printed[when], basis=GIVEN if when == "changed" else PREDICTED)
@@ -157,7 +157,7 @@ def pame_fig18(lab: Lab) -> Item:
     slow: dict[int, list[np.ndarray]] = {tau: [] for tau in thresholds}
     for size, tau in itertools.product(SIZES, thresholds):
         figures = []
-        for seed in seeds(lab):
+        for seed in lab.first(SEEDS):
             goal = ExitGoal(batch=size)
             found = rehearse(IMAGENET, seed, lab, goal)
             log = found.judged_by.part(slice(0, len(found.judged_by.scores) // size * size))
@@ -197,7 +197,7 @@ def pame_fig18(lab: Lab) -> Item:
               f"{np.mean(slow[4][0]):.2g} %, n = 16", bool(np.mean(slow[4][0]) <= 2.0)),
     ]  # fmt: skip
     notes = [
-        "Everybody waits from the beginning, so that batches are full.",
+        "All samples wait from the beginning, so that batches are full.",
         "The paper does not say of which n its slow samples are; ours are of n = 16: larger batches hardly get small.",
         "How two batches slow each other is an estimate (`load_full` and `load_half_batch` of the device).",
     ]

@@ -1,4 +1,4 @@
-"""An experiment of ours: the same scheduler with a queue, which the paper does not have."""
+"""The SUSHI scheduler with a queue, an experiment that the paper does not have."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...traffic import poisson
 from ..lab import Lab, row
 from ..rows import PREDICTED, Claim, Item
 from .readings import Reading
-from .scheduler import COLUMNS, QUERIES, Q, SeedRun, seeds, serve, times_of, with_constraints
+from .scheduler import COLUMNS, QUERIES, SEEDS, Q, SeedRun, serve, times_of, with_constraints
 
 CONTENDERS = {
     "largest SubNet": "subnet={last},graph=0",
@@ -39,7 +39,8 @@ def sushi_queue(lab: Lab) -> Item:
     for load in LOADS:
         rate = load / mean_s
         traffic = [
-            with_constraints(table, poisson(rate, lab.requests or QUERIES, seed), seed, SLACK) for seed in seeds(lab)
+            with_constraints(table, poisson(rate, lab.requests or QUERIES, seed), seed, SLACK)
+            for seed in lab.first(SEEDS)
         ]
         for name, options in CONTENDERS.items():
             found = [serve(table, one, f"q={Q},{options.format(last=last)}") for one in traffic]

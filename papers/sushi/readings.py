@@ -47,7 +47,7 @@ class Reading:
 
     @property
     def accelerator(self) -> Accelerator:
-        """The accelerator, with what the reading changes of it."""
+        """The accelerator, with the changes of the reading."""
         chip = load_platform(self.chip, self.bandwidth_gb_s, kind=Accelerator)
         changed: dict[str, Any] = {}
         if self.megabytes is not None:

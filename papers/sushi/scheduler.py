@@ -87,15 +87,10 @@ def serve(table: LatencyTable, traffic: Traffic, options: str) -> SeedRun:
     return SeedRun(replay, summary, summary.subnets)
 
 
-def seeds(lab: Lab) -> range:
-    """Seeds of every item."""
-    return range(SEEDS)[: lab.seeds]
-
-
 def all_seeds(reading: Reading, lab: Lab, options: str, columns: int = COLUMNS) -> list[SeedRun]:
     """A replay for each seed, of the same queries for all options."""
     table = reading.latency(columns)
-    return [serve(table, apart(table, lab, seed), options) for seed in seeds(lab)]
+    return [serve(table, apart(table, lab, seed), options) for seed in lab.first(SEEDS)]
 
 
 def contend(name: str, reading: Reading, lab: Lab, mode: str, columns: int = COLUMNS) -> list[list[SeedRun]]:
@@ -269,7 +264,7 @@ def sushi_table5(lab: Lab) -> Item:
 
 
 NANOSECONDS = 1.0
-"""Taken for a step of a choice: a comparison and a multiply-add that follow each other in a processor's pipeline."""
+"""Estimated time of a step of a choice: a comparison and a multiply-add in a processor's pipeline."""
 
 
 def sushi_table6(lab: Lab) -> Item:

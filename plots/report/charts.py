@@ -1,10 +1,8 @@
 """The report's pictures: matplotlib lays them out, and the page's style sheet colours them.
 
-matplotlib writes every colour into the shape itself, which neither a dark page
-nor the page's Content-Security-Policy allows.  So each artist carries a tag (its
-``gid``) with the class of its shapes, and only tagged shapes and ticks are taken
-from matplotlib's SVG, without any style.  The tag also holds the text itself, so
-that a name from a file needs no glyphs of matplotlib's fonts.
+matplotlib writes colours into the shapes, which neither a dark page nor the page's Content-Security-Policy allows.
+So each artist carries a tag (its ``gid``) with the class of its shapes and its text, and only tagged shapes and ticks
+are taken from matplotlib's SVG, without any style.
 """
 
 from __future__ import annotations
@@ -71,7 +69,7 @@ class ChartPoint(NamedTuple):
 
 
 def draw_bars(points: Sequence[ChartPoint]) -> Element:
-    """Draw shares as bars, one under another, each on a track that stands for the whole."""
+    """Draw shares as bars, one under another, each on a track for the whole."""
     with _sheet(31.0 * len(points)) as sheet:
         _write_rows(sheet, 31, points)
         tops = 31 * np.arange(len(points)) + 19

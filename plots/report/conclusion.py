@@ -40,7 +40,7 @@ def _of_design(shown: ReportEntry) -> Iterator[Sequence[Node]]:
 
 
 def _fewest(served: Sequence[PolicyReplay]) -> list[Node]:
-    """The policy with the fewest violations, and if its interval is apart from that of the next one."""
+    """The policy with the fewest violations, and a comparison of its interval with that of the next one."""
     first, *others = sorted(served, key=lambda item: item.summary.violation_rate)
     rate = f" has {100 * first.summary.violation_rate:.2f} % violations"
     if not others:

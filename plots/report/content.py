@@ -31,23 +31,11 @@ class PolicyReplay:
 
 @dataclass(frozen=True, slots=True)
 class ReportEntry:
-    """A design or a device, and the policies that were simulated on it.
+    """A design or a device, and the policies that were simulated on it."""
 
-    Attributes
-    ----------
-    name : str
-        Its folder.
-    table : LatencyTable
-        Its latency table.
-    design, fbcb : DesignTable and FbcbTable, or None
-        Its other tables, if it is an NPU that was searched.
-    served : list of PolicyReplay
-        One for each policy; none without a trace.
-    """
-
-    name: str
+    name: str  # its folder
     table: LatencyTable
-    design: DesignTable | None = None
+    design: DesignTable | None = None  # if it is an NPU that was searched, as is fbcb
     fbcb: FbcbTable | None = None
     served: list[PolicyReplay] = field(default_factory=list)  # one for each policy; none without a trace
 
@@ -82,18 +70,10 @@ class ComparisonFolder:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Content of a page.
+    """Content of a page."""
 
-    Attributes
-    ----------
-    sections : list of ReportEntry or ComparisonFolder
-        In the order of the page.
-    requests : Requests or None
-        The requests that were simulated, if any.
-    """
-
-    sections: list[ReportEntry | ComparisonFolder]
-    requests: Requests | None = None
+    sections: list[ReportEntry | ComparisonFolder]  # in the order of the page
+    requests: Requests | None = None  # that were simulated, if any
 
     @property
     def designs(self) -> list[ReportEntry]:
@@ -121,28 +101,7 @@ class Report:
 def make_report(
     folders: Sequence[Path], requests: Requests | None = None, policies: Sequence[AnyPolicy] = ()
 ) -> Report:
-    """Read the tables of a report, and simulate a trace on its designs.
-
-    Parameters
-    ----------
-    folders : sequence of Path
-        Folders of designs, of devices with their latency tables, or of comparisons: a section for each.
-    requests : Requests, optional
-        Requests to simulate on each design.
-    policies : sequence of Scheduler or str
-        Policies that serve them, one after another.
-
-    Returns
-    -------
-    Report
-        The content of the page.
-
-    Raises
-    ------
-    InputError
-        If a file is missing, damaged or stale, the trace does not fit a network, there is no SLO, or a policy broke
-        its contract.
-    """
+    """Read the tables of a report, and simulate the requests, if any, on its designs under each policy."""
     schedulers = [as_scheduler(policy) for policy in policies]
     report = Report([_read_section(folder) for folder in folders], requests)
     if requests is not None:

@@ -1,8 +1,4 @@
-"""HTML and SVG as a tree of elements.
-
-The standard library's serialiser escapes every text and attribute, so that no
-name from a file becomes markup.
-"""
+"""HTML and SVG as a tree of elements; the serialiser escapes every text, so that no name becomes markup."""
 
 from __future__ import annotations
 

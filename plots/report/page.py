@@ -20,18 +20,7 @@ SHEET = Path(__file__).with_name("style.css")
 
 
 def report_text(report: Report) -> str:
-    """Write a report.
-
-    Parameters
-    ----------
-    report : Report
-        The content.
-
-    Returns
-    -------
-    str
-        A page that loads nothing and runs nothing: its Content-Security-Policy forbids all but its own style sheet.
-    """
+    """A page that loads and runs nothing: its Content-Security-Policy allows its own style sheet only."""
     sections = report.sections
     title = _title(sections[0]) if len(sections) == 1 else f"{len(sections)} designs and comparisons"
     parts = [element("h1", title)]
@@ -104,7 +93,6 @@ def _overview(designs: Sequence[ReportEntry]) -> Element:
 
 
 def _searched(design: DesignTable | None) -> list[str]:
-    """Cells of the overview that only a searched NPU has."""
     if design is None:
         return ["-"] * 5
     speeds = (f"{gop_s:,.1f}" for gop_s in (design.gop_s[0], design.gop_s[-1]))

@@ -21,5 +21,5 @@ def test_thresholds_to_try_are_listed_or_a_range_of_ten(text: str | None, expect
 
 @pytest.mark.parametrize("text", ["", "a", "0.5,", "0.9..0.5", "0.5..", "..0.9", "0.1..0.5..0.9", "0.5..nan", "0..inf"])
 def test_other_thresholds_to_try_are_refused_in_one_line(text: str):
-    with pytest.raises(InputError, match="^--thresholds: expected .*found "):
+    with pytest.raises(InputError, match="^thresholds: expected .*found "):
         tried_thresholds(text)

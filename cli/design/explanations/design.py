@@ -37,7 +37,7 @@ class DesignExplainOptions(KindOptions):
         design, fbcb = read_design(directory)
         b_max = design.options.b_max
         if self.batch is not None and self.batch > b_max:
-            raise InputError(f"--batch: expected 1 to {b_max}, the design's largest batch size, found {self.batch}")
+            raise InputError(f"batch: expected 1 to {b_max}, the design's largest batch size, found {self.batch}")
         found = explain(design, fbcb)
         index = None if self.layer is None else found.index(self.layer)
         picture.write(lambda: draw_explanation(found, self.batch or b_max))

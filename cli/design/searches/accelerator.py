@@ -53,7 +53,7 @@ class AcceleratorSearch(KindOptions):
             )
         if output is not None:
             check_subgraphs_folder(output, replace=written.force)
-        goal = choice(SubGraphGoal, self.objective or SubGraphGoal.LATENCY, "--objective")
+        goal = choice(SubGraphGoal, self.objective or SubGraphGoal.LATENCY, "objective")
         accelerator, options = self._accelerator(platform), SubGraphOptions(goal=goal, seed=self.seed)
         family = load_family(network)
         arrays = arrays_within(accelerator) if self.array == SEARCH else ()
@@ -67,19 +67,18 @@ class AcceleratorSearch(KindOptions):
         show(written.as_json, "fluidb.dse-subgraphs-output/1", record, _text(found), output, then)
 
     def _accelerator(self, name: str) -> Accelerator:
-        """The accelerator, with what the user changed."""
         from ....dse.subgraphs.search import resize
         from ....formats import InputError, parse_bandwidth
         from ....platforms import Accelerator, load_platform
 
-        bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "--bandwidth")
+        bandwidth = None if self.bandwidth is None else parse_bandwidth(self.bandwidth, "bandwidth")
         found, changed = load_platform(name, bandwidth, kind=Accelerator), {}
         if self.persistent not in (None, SEARCH):
-            changed["persistent_kib"] = kibibytes(str(self.persistent), "--persistent")
+            changed["persistent_kib"] = kibibytes(str(self.persistent), "persistent")
         if self.array not in (None, SEARCH):
-            pair = numbers(self.array, "--array", int, "12,12, or search")
+            pair = numbers(self.array, "array", int, "12,12, or search")
             if len(pair) != 2:
-                raise InputError(f'--array: expected K_P,C_P or search, found "{self.array}"; e.g. 12,12')
+                raise InputError(f'array: expected K_P,C_P or search, found "{self.array}"; e.g. 12,12')
             changed |= {"K_P": int(pair[0]), "C_P": int(pair[1])}
         return resize(found, **changed) if changed else found
 
@@ -157,7 +156,6 @@ def _text(found: SubGraphTable) -> Iterator[str]:
 
 
 def _sizes(found: SubGraphTable) -> str:
-    """Some of the designs that were searched, and the chosen one."""
     chip, every = found.accelerator, len(found.sizes)
     chosen = (chip.K_P, chip.C_P, chip.persistent_kib)
     shown = {round(i * (every - 1) / (SHOWN - 1)) for i in range(SHOWN)} if every > SHOWN else set(range(every))

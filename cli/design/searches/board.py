@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from ...options import Cluster, FolderOptions, KindOptions, Threads, numbers, option
 from ...render import facts, percent, progress, show, table
-from ..problem import SEARCH, BestBy, Persistent, Problem, Search, board_of, limit
+from ..problem import SEARCH, BestBy, Persistent, Problem, Search, board_of, design_record, limit
 from . import many
-from .record import design_record
 
 if TYPE_CHECKING:
     from ....dse.npu.design import DesignTable
@@ -38,7 +37,7 @@ class BoardSearch(Search, KindOptions):
         found = super().read(network, platform, **given)
         if self.persistent in (None, SEARCH):
             return found
-        mbit = limit(self.persistent, "--persistent", found.platform.on_chip_mbit, "Mb", "20% or 4Mb")
+        mbit = limit(self.persistent, "persistent", found.platform.on_chip_mbit, "Mb", "20% or 4Mb")
         return found._replace(options=found.options.model_copy(update={"persistent_mbit": mbit}))
 
     def run(self, network: str, platform: str, written: FolderOptions) -> None:
@@ -49,21 +48,21 @@ class BoardSearch(Search, KindOptions):
         from ....formats import InputError
 
         output, force, as_json = written.output, written.force, written.as_json
-        given = numbers(self.tile, "--tile", int, "100,2,4")
+        given = numbers(self.tile, "tile", int, "100,2,4")
         if self.tile is not None and len(given) != 3:
-            raise InputError(f'--tile: expected T_R,T_P,T_C, found "{self.tile}"; e.g. 100,2,4')
+            raise InputError(f'tile: expected T_R,T_P,T_C, found "{self.tile}"; e.g. 100,2,4')
         stated = partial(self.read, tile=given or None)
         networks, platforms = many.names(network, "NETWORK"), many.names(platform, "PLATFORM")
         sized = self.persistent == SEARCH
         if sized and (given or len(networks) * len(platforms) > 1):
-            raise InputError("--persistent search: expected one network, one board and no --tile; give a size instead")
+            raise InputError("persistent: expected one network, one board and no tile to search sizes; give a size")
         if len(networks) * len(platforms) > 1:
             where = {"force": force, "as_json": as_json}
             many.run(stated, networks, platforms, output, self.top, self.scheduler, self.threads, **where)
             return
         if self.scheduler is not None:
             raise InputError(
-                "--scheduler: expected several networks or boards, found one of each: its search is one task"
+                "scheduler: expected several networks or boards, found one of each: its search is one task"
             )
         if output is not None:
             check_output(output, force=force)

@@ -53,13 +53,13 @@ class ClusterSearch(KindOptions):
         picture = PictureOptions(plot=self.plot, force=written.force)
         picture.check()
         rules = (rule for rule in FusionRule if rule is not FusionRule.PAPER)
-        options = PartitionOptions(rule=choice(rules, self.rule, "--rule"), zeta=self.zeta)
+        options = PartitionOptions(rule=choice(rules, self.rule, "rule"), zeta=self.zeta)
         cluster = self._cluster(platform)
         counts = self._counts(cluster)
         if len(counts) == 1 and self.plot is not None:
-            raise InputError("--plot: draws a sweep, found one number of devices; write e.g. --devices 1..10")
+            raise InputError("plot: draws a sweep, found one number of devices; write e.g. --devices 1..10")
         if len(counts) > 1 and output is not None:
-            raise InputError("--output: expected one number of devices, found a sweep; choose one with --devices")
+            raise InputError("output: expected one number of devices, found a sweep; choose one with --devices")
         if output is not None:
             check_folder(output, replace=written.force)
         cut = cut_into_rows(*read_network_file(network))
@@ -79,7 +79,6 @@ class ClusterSearch(KindOptions):
         show(written.as_json, "fluidb.dse-cluster-output/1", record | {"output": output}, _text(found[0]), output, then)
 
     def _cluster(self, name: str) -> Cluster:
-        """The cluster, with another bandwidth if one is given."""
         from ....formats import parse_quantity
         from ....platforms import Cluster, load_platform
 
@@ -87,7 +86,7 @@ class ClusterSearch(KindOptions):
         if self.bandwidth is None:
             return cluster
         units = {"kb/s": 1e-3, "Mb/s": 1.0, "Gb/s": 1e3}
-        return cluster.with_bandwidth(parse_quantity(self.bandwidth, units, "--bandwidth", "100Mb/s"))
+        return cluster.with_bandwidth(parse_quantity(self.bandwidth, units, "bandwidth", "100Mb/s"))
 
     def _counts(self, cluster: Cluster) -> list[int]:
         """Numbers of devices; of the best ones, all of which they are chosen from."""
@@ -102,10 +101,10 @@ class ClusterSearch(KindOptions):
             last = read_number(most, int) if dots else first
         except ValueError:
             raise InputError(
-                f'--devices: expected a number, two with .. between, or best, found "{self.devices}"; e.g. 1..10'
+                f'devices: expected a number, two with .. between, or best, found "{self.devices}"; e.g. 1..10'
             ) from None
         if not 1 <= first <= last <= every:
-            raise InputError(f"--devices: expected 1 to {every}, the devices of {cluster.name}, found {self.devices}")
+            raise InputError(f"devices: expected 1 to {every}, the devices of {cluster.name}, found {self.devices}")
         return list(range(int(first), int(last) + 1))
 
 

@@ -11,8 +11,7 @@ import typer
 
 from ...interrupt import resumable
 from ...render import fail, note, percent, progress, show, table
-from ..problem import Problem
-from .record import design_record
+from ..problem import Problem, design_record
 
 if TYPE_CHECKING:
     from ....formats import InputError
@@ -22,10 +21,7 @@ if TYPE_CHECKING:
 
 
 def names(text: str, what: str) -> list[str]:
-    """Names separated by commas; the path of an existing file is one name, even if it contains commas.
-
-    So is a SubNet such as ``ofa_resnet50:d=0,e=0.2``.
-    """
+    """Names separated by commas; the path of a file is one name, and so is ``ofa_resnet50:d=0,e=0.2``."""
     from ....formats import InputError
 
     if Path(text).is_file():

@@ -163,7 +163,7 @@ def test_the_command_searches_sizes_and_its_design_goes_on(fluidb: Run, tmp_path
     [
         (["--persistent", "100%"], "expected less than the 0.02 Mb on chip of pocket, found 0.02 Mb"),
         (["--persistent", "4"], "--persistent: expected a unit (Mb, %)"),
-        (["--persistent", "search", "--tile", "4,4,4"], "expected one network, one board and no --tile"),
+        (["--persistent", "search", "--tile", "4,4,4"], "expected one network, one board and no tile"),
     ],
 )
 def test_bad_sizes_are_one_line(fluidb: Run, arguments, fault):
