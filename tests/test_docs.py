@@ -400,3 +400,13 @@ def test_options_that_the_pages_name_exist():
             wrong += [f"{page.name}: {words}: {option}" for option in found if option not in expected]
     assert seen > 300
     assert wrong == []
+
+
+def test_the_pages_name_every_schema_and_no_other():
+    """A file whose version has grown, or a new one, is described."""
+    folders = [path.parent for path in ROOT.glob("*/__init__.py") if path.parent.name != "tests"]
+    source = "".join(path.read_text() for folder in folders for path in folder.rglob("*.py"))
+    written = set(re.findall(r'"(fluidb\.[a-z-]+/\d+)"', source))
+    named = set(re.findall(r"\bfluidb\.[a-z-]+/\d+", (ROOT / "docs" / "file-formats.md").read_text()))
+    assert len(written) > 50
+    assert named == written
