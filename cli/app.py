@@ -27,7 +27,7 @@ GROUPS = {
             "pareto": "Find the designs that no other beats with fewer resources.",
             "codesign": "Search and simulate in turn until the design fits its traffic.",
             "fbcb": "Show a design's FBCB, or write files for the hardware.",
-            "pipeline": "Say what images that follow each other gain on a cluster.",
+            "pipeline": "Find how much faster a cluster is when it pipelines images.",
         },
     ),
     "Serve": (
@@ -54,7 +54,7 @@ GROUPS = {
         {
             "measure": "Measure a network on this machine, stage by stage.",
             "serve-real": "Serve a trace on this machine, in real time.",
-            "validate": "Hold the simulator against this machine.",
+            "validate": "Compare the simulator with this machine.",
         },
     ),
     "Bring your own": (
@@ -116,7 +116,8 @@ class _Command(TyperCommand):
 def _with_options(faults: Iterable[str], parameters: Iterable[Any]) -> Iterator[str]:
     """Faults that begin with parameters of the running command (``slow, gain: ...``), with its options instead.
 
-    The library knows its parameters only. Faults that begin with anything else, such as the path of a file, stay.
+    The library knows its parameters only; those that are fields of a schema begin with ``options: ``, and may end with
+    an index. Faults that begin with anything else, such as the path of a file, stay.
     """
     options: dict[str, str] = {}
     for parameter in parameters:
@@ -124,8 +125,8 @@ def _with_options(faults: Iterable[str], parameters: Iterable[Any]) -> Iterator[
             option = max(parameter.opts, key=len)
             options |= {parameter.name: option, option.lstrip("-").replace("-", "_"): option}
     for fault in faults:
-        named, colon, rest = fault.partition(": ")
-        names = named.split(", ")
+        named, colon, rest = fault.removeprefix("options: ").partition(": ")
+        names = re.sub(r"\[\d+\]", "", named).split(", ")
         yield ", ".join(options[name] for name in names) + colon + rest if set(names) <= options.keys() else fault
 
 
@@ -214,6 +215,8 @@ def _command_path(arguments: Sequence[str]) -> str:
 def _found(error: Any) -> str:
     """The message of a usage error, with the value that was found."""
     message = " ".join(error.format_message().split())
+    if meant := re.search(r" \(Possible options: (.*)\)", message):
+        message = f"{message[: meant.start()]}; did you mean {meant[1].replace(', ', ' or ')}?"
     message = re.sub(
         r"Value error, |, unable to parse string as an? \w+", "", message.replace("Input should be", "expected")
     )

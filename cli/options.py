@@ -56,19 +56,25 @@ Policies = Annotated[
 Slo = Annotated[
     str | None,
     option(
-        "Latency objective (SLO) if the trace has none: 200ms, or drawn for each request: uniform:LOW,HIGH, "
+        "Latency objective (SLO) of requests without one: 200ms, or drawn for each request: uniform:LOW,HIGH, "
         "normal:MEAN,DEVIATION,LOW,HIGH (clipped), list:VALUE,... or shares:VALUE=SHARE,...",
         "DURATION|DISTRIBUTION",
     ),
 ]
-Threshold = Annotated[str | None, option("Confidence or entropy to exit: of all, or each but the last.", "P[,P,...]")]
+Threshold = Annotated[
+    str | None,
+    option("Confidence or entropy to leave: of all exits, or each but the last.", "P[,P,...]"),
+]
 RequestsFile = Annotated[Path | None, option("Write what happened to every request, as CSV.", "FILE")]
 TimelineFile = Annotated[Path | None, option("Write what ran when, for ui.perfetto.dev (JSON).", "FILE")]
-Required = Annotated[list[str] | None, option("What must hold, else exit code 1: 'p99 <= 200ms'.", "REQUIREMENT")]
+Required = Annotated[
+    list[str] | None, option("What must hold, else exit code 1: 'p99 <= 200ms'. Repeatable.", "REQUIREMENT")
+]
 StageThreads = Annotated[int, option("Threads of a stage.", min=1, max=1024)]
 Model = Annotated[str, argument("An ONNX file, or digits, which ships (`fluidb docs real-device`).", "MODEL")]
 Inputs = Annotated[
-    Path | None, option("Samples (.npz): the array input, or one for each input; perhaps label.", "FILE")
+    Path | None,
+    option("Samples (.npz): an array for each input, or one named input; label, if known.", "FILE"),
 ]
 Ends = Annotated[str | None, option("Outputs or nodes that answer; all outputs if not given.", "NAME,NAME")]
 PredictDepth = Annotated[
@@ -76,7 +82,7 @@ PredictDepth = Annotated[
     option("Correlation of predicted with actual depth, -1 to 1, where nothing states predictions.", "RHO"),
 ]
 Samples = Annotated[Path | None, option("Confidences or entropies, and answers, to draw from.", "FILE")]
-_TRIED = "Thresholds to try, or ten at equal distances; the usual ones if not given."
+_TRIED = "Thresholds to try; LOW..HIGH tries ten at equal distances; the usual ones if not given."
 ThresholdsTried = Annotated[str | None, option(_TRIED, "P,P,...|LOW..HIGH")]
 
 
@@ -218,12 +224,16 @@ def refuse_others(ctx: typer.Context, chosen: KindOptions, kinds: Iterable[KindO
     from ..formats import InputError
 
     own = {field.name for field in fields(chosen)}
-    others = {field.name: kind for kind in kinds for field in fields(kind) if field.name not in own}
+    others: dict[str, list[str]] = {}
+    for kind in kinds:
+        for field in fields(kind):
+            if field.name not in own:
+                others.setdefault(field.name, []).append(kind.with_)
     typed = [name for name in others if getattr(ctx.get_parameter_source(name), "name", "") == "COMMANDLINE"]
     names = {parameter.name: parameter.opts[0] for parameter in ctx.command.params}
     if typed:
         raise InputError(
-            f"{names[name]}: an option with {others[name].with_}, but {found} is {chosen.with_}; leave it out"
+            f"{names[name]}: an option with {' or '.join(others[name])}, but {found} is {chosen.with_}; leave it out"
             for name in typed
         )
 

@@ -29,7 +29,7 @@ def with_branches(file: NetworkFile, path: Path, rates: Sequence[float] = RATES)
     and none after the last.
     """
     if len(rates) != len(DEPTHS):
-        raise InputError(f"{path}: rates: expected {len(DEPTHS)}, one for each exit but the last, found {len(rates)}")
+        raise InputError(f"rates: expected {len(DEPTHS)}, one for each exit added to {file.name}, found {len(rates)}")
     plain = file.model_copy(update={"exits": [], "candidates": None})
     units = cut_into_rows(plain, path).trunk.units
     if len(units) <= len(DEPTHS):

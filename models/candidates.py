@@ -106,11 +106,11 @@ def with_exits(
     if strangers:
         found = ", ".join(strangers)
         all_names = ", ".join(item.name for item in known)
-        raise InputError(f"{path}: expected candidates of {file.name} ({all_names}), found {found}")
+        raise InputError(f"at: expected candidates of {file.name} ({all_names}), found {found}")
     chosen = [item for item in known if item.name in names or item.after in names]
     rates = [0.0] * len(chosen) if rates is None else rates
     if len(rates) != len(chosen):
-        raise InputError(f"{path}: rates: expected {len(chosen)}, one for each exit but the last, found {len(rates)}")
+        raise InputError(f"rates: expected {len(chosen)}, one for each exit added to {file.name}, found {len(rates)}")
     exits = [
         {"after": item.after, "rate": rate, "layers": [op.model_dump(by_alias=True) for op in item.layers]}
         for item, rate in zip(chosen, rates, strict=True)

@@ -50,7 +50,7 @@ def serve_adaptively(
     """Serve a trace with a plan, and let exits and thresholds follow."""
     if (from_s is None) != (then_samples is None and then_times is None):
         raise InputError(
-            "from: expected the time from which other samples or times hold together with these, and neither alone"
+            "from: expected a time, and samples or inference times that hold from then on, found only one of them"
         )
     scheduler = as_scheduler(policy)
     if scheduler.policy is not POLICIES["pame"]:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
@@ -104,6 +105,20 @@ def test_a_folder_that_may_not_be_read_stops_no_command(tmp_path: Path):
     outside = {key: value for key, value in os.environ.items() if key not in names} | {"HOME": str(tmp_path / "home")}
     done = subprocess.run([FLUIDB, "--version"], env=outside, capture_output=True, text=True, check=True)
     assert done.stderr == ""
+
+
+def test_threads_that_need_a_function_at_once_compile_it_once():
+    made = jit.compiled()(double)
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(lambda _: jit.compile_for("i8(i8)", made), range(4))) == [None] * 4
+    assert (made(21), len(made.signatures)) == (42, 1)
+
+
+def test_a_policy_that_ships_is_compiled_when_it_first_runs():
+    """All together would take half a minute of a new user's first simulation."""
+    code = "from fluidb.serving import POLICIES; print(*(len(p.decide.signatures) for p in POLICIES.values()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == {"0"}
 
 
 POLICY = """

@@ -42,7 +42,7 @@ def useless(columns: Columns, *, widths: object | None, steps: int, subnets: obj
 def add_columns(trace: Trace, seed: int, columns: Columns) -> Trace:
     """Draw columns that a trace does not have, each from a random stream of its own."""
     faults, found = [], trace
-    for column in sorted(REQUEST_COLUMNS, key=lambda item: item.follows is not None):
+    for column in sorted(REQUEST_COLUMNS, key=lambda item: bool(item.follows)):
         if column.key not in columns:
             continue
         if getattr(trace, column.name) is not None:
@@ -52,7 +52,8 @@ def add_columns(trace: Trace, seed: int, columns: Columns) -> Trace:
                 "leave out one of the two"
             )
             continue
-        of = len(found) if column.follows is None else column.follows(found)
+        stated = (getattr(found, name) for name in column.follows)
+        of = next((values for values in stated if values is not None), None) if column.follows else len(found)
         if of is None:
             faults.append(f"{column.key}: {column.lacking}")
             continue

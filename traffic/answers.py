@@ -86,8 +86,9 @@ def draw_answers(
         for name, (found, low, high) in limits.items()
         if not low <= found <= high
     ]
-    most = MAX_VALUES // ((candidates + 1) * values)
-    if not faults and count > most:
+    if not -10 <= difficulty <= 10:
+        faults.append(f"difficulty: expected -10 to 10, found {difficulty:g}")
+    if not faults and count > (most := MAX_VALUES // ((candidates + 1) * values)):
         faults = [f"count: expected at most {most:,} samples of {candidates + 1} exits and {values} values each"]
     if faults:
         raise InputError(faults)

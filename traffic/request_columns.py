@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,6 @@ from .predictions import parse_prediction
 from .randomness import ACCURACIES, PREDICTED_DEPTHS, PREDICTED_WIDTHS, SLOS, STEPS, WIDTHS
 from .times import MAX_ARRIVAL_S
 from .widths import parse_steps, parse_widths
-
-if TYPE_CHECKING:
-    from .trace import Trace
 
 
 class Drawing(Protocol):
@@ -50,14 +47,10 @@ class RequestColumn:
     kind: type[str | float] = str  # of what the key states
     help: str = ""  # of the option, where only commands that draw columns have it
     metavar: str = "DISTRIBUTION"
-    follows: Callable[[Trace], NDArray[Any] | None] | None = None  # values that it is drawn from, if there are any
+    follows: tuple[str, ...] = ()  # columns of a trace; it is drawn from the first that the trace has
     lacking: str = ""  # fault if it follows from values that a trace does not have
     carried: bool = False  # in the records of requests that policies read
     reported: bool = False  # beside what happened to each request
-
-
-def _depths(trace: Trace) -> NDArray[np.int64] | None:
-    return trace.exits if trace.steps is None else trace.steps
 
 
 SLO = Number(np.float64, 1e-12, MAX_ARRIVAL_S, "seconds > 0")
@@ -82,7 +75,7 @@ REQUEST_COLUMNS = (
         help="Draw steps from widths: ratio=1.08,relative=0.205,absolute=1.5,high=103.",
         metavar="KEY=VALUE,...",
         heading="steps",
-        follows=lambda trace: trace.width,
+        follows=("width",),
         lacking="expected widths, which steps follow from, found none; draw the column width too",
     ),
     RequestColumn(
@@ -104,7 +97,7 @@ REQUEST_COLUMNS = (
         stream=PREDICTED_DEPTHS,
         kind=float,
         heading="predicted depth",
-        follows=_depths,
+        follows=("steps", "exits"),
         lacking="expected a column exit or steps to predict, found neither; where exits are drawn later, they are "
         "predicted there",
         carried=True,
@@ -119,7 +112,7 @@ REQUEST_COLUMNS = (
         metavar="RHO",
         kind=float,
         heading="predicted width",
-        follows=lambda trace: trace.width,
+        follows=("width",),
         lacking="expected widths to predict, found none; draw the column width too",
         carried=True,
     ),

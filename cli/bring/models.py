@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 FORMATS = "auto (by how FILE ends), onnx or scalesim (`fluidb docs import`)."
 AT = "Candidates, as H13 or as layers, all if not given; or edgesp: exits at 1/2 and 3/4 of the work."
-HEAD = "Head of these exits: msdnet, pool-linear, token-linear, linear or none; else what fits."
+COUNT = "SubNets to draw at random, instead of those in the file."
+NEAR = "Of those drawn (1000), the nearest to each size (7.6MB) or work (1.3GMAC)."
+HEAD = "Head of these exits: msdnet, pool-linear, token-linear, linear, edgesp or none; else what fits."
 EXITS = "Exits to add: how many, at block boundaries near equal shares of MACs; or layers."
 
 NetworkName = Annotated[str, argument("A network: a name, or a TOML file.")]
@@ -56,10 +58,8 @@ def _family(family: Family) -> tuple[str, str, str]:
 @app.command()
 def subnets(
     supernet: Annotated[str, argument("A SuperNet or a file of SubNets: a name, or a TOML file.")],
-    count: Annotated[int | None, option("SubNets to draw at random instead.", "N", min=1, max=100_000)] = None,
-    near: Annotated[
-        str | None, option("Of those drawn (1000), the nearest to each size or work.", "7.6MB,12MB|1.3GMAC,..")
-    ] = None,
+    count: Annotated[int | None, option(COUNT, "N", min=1, max=100_000)] = None,
+    near: Annotated[str | None, option(NEAR, "SIZE,...|WORK,...")] = None,
     seed: Annotated[int, option("Seed of the draws.")] = 0,
     output: Annotated[Path | None, written("Write the SubNets to this file.", "OUT.toml")] = None,
     force: Force = False,

@@ -14,7 +14,7 @@ from ..render import every_fault, facts, ms, percent, printable, progress, show,
 if TYPE_CHECKING:
     from ...platforms import Platform
 
-PlatformName = Annotated[str, argument("A board, device or cluster: a name, or a TOML file.")]
+PlatformName = Annotated[str, argument("A board, device, accelerator or cluster: a name, or a TOML file.")]
 
 app = typer.Typer(invoke_without_command=True)
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ...serving.requirements import Requirement
     from ...studies.capacity import Capacity, FigureEstimate, Probe
 
+_COUNT = "Requests of each run at first; up to 16 times as many where it stays undecided."
+
 
 def command(
     directory: TableFolder,
@@ -34,7 +36,7 @@ def command(
     *,
     columns: ColumnOptions,
     seeds: Annotated[int, option("Independent runs at each rate.", min=2, max=1000)] = 5,
-    count: Annotated[int, option("Requests of each run, to begin with; at most 16-fold.", min=1, max=10**7)] = 20_000,
+    count: Annotated[int, option(_COUNT, min=1, max=10**7)] = 20_000,
     rate: Annotated[
         str | None, option("Rates to search, in requests a second; either end may be left out.", "LOW..HIGH")
     ] = None,

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 _SHIPPED = "fluid-slack, fluid-slack-parts, similar, table2, fig7, fig8, fig9"
 NAMES = f"A scenario: {_SHIPPED}, or a TOML file (`fluidb docs compare`)."
+_AGAINST = "An earlier comparison (--json); exit code 1 if a figure got worse, beyond noise."
 
 
 def command(
     scenario: Annotated[str, argument(NAMES)],
     output: Annotated[Path | None, written("Keep every finished run here, and go on from those kept.")] = None,
-    against: Annotated[Path | None, option("Exit with 1 if a figure got worse, beyond noise.", "EARLIER.json")] = None,
+    against: Annotated[Path | None, option(_AGAINST, "EARLIER.json")] = None,
     threads: Threads = None,
     scheduler: Cluster = None,
     *,

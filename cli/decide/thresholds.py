@@ -25,7 +25,7 @@ def command(
     """Sweep the exit threshold: accuracy against latency.
 
     Every threshold, the same for all exits, replays the same requests with the
-    same samples.  A star marks what no other threshold beats in accuracy, mean
+    same samples. A star marks what no other threshold beats in accuracy, mean
     latency and violations at once. `fluidb target` finds thresholds for a latency.
     """
     from ...plots.thresholds import draw_thresholds

@@ -22,13 +22,13 @@ def command(
 ) -> None:
     """Say where the time of a design or of a partition goes.
 
-    Of every layer and batch size: MACs, padding, waiting for memory; the chosen
+    For every layer and batch size: MACs, padding, waiting for memory; the chosen
     k and B_R and the next best; the loss under one fixed configuration; the
     designs that came next. --plot draws roofline, causes and utilisation.
-    `fluidb docs npu` reads an example. Of SubGraphs: the layers of a SubNet with
+    `fluidb docs npu` reads an example. For SubGraphs: the layers of a SubNet with
     and without what is resident (`fluidb docs sushi`).
 
-    Of a partition over a cluster: the rows of each block by device, rows that are
+    For a partition over a cluster: the rows of each block by device, rows that are
     computed twice, waiting times, bytes on each link (`fluidb docs edgesp`).
     --plot draws rows by device over the depth.
     """

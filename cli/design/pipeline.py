@@ -30,7 +30,7 @@ def command(
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say what images that follow each other gain on a cluster.
+    """Find how much faster a cluster is when it pipelines images.
 
     While one image is on the links, another one is on the processors. Lists
     schedules: the more images a second, the longer each of them takes. The first

@@ -37,7 +37,7 @@ def command(
     ),
     repeats: Annotated[int, option("Traces of each policy at each load.")] = 11,
     count: Annotated[int, option("Requests of each trace.")] = 400,
-    within: Annotated[float, option("Error of the mean latency that is asked for.")] = 0.05,
+    within: Annotated[float, option("Largest relative error of the mean latency that passes.")] = 0.05,
     inputs: Inputs = None,
     exits: Ends = None,
     b_max: Annotated[int, option("Largest batch size.")] = 8,
@@ -49,7 +49,7 @@ def command(
     picture: PictureOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Hold the simulator against this machine.
+    """Compare the simulator with this machine.
 
     Every policy serves the same traces on this machine and in the simulator,
     whose table is measured just before and after each run. The exit code is 1

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True, help="Draw or describe what a network answers at its exits.")
 
 MEASURE = "What is drawn at each exit: confidence or entropy."
-PRESET = "Which model: imagenet, glue or qnli (`fluidb docs exits`)."
+PRESET = "The model: imagenet, glue or qnli (`fluidb docs exits`)."
 
 
 @app.command()
@@ -36,7 +36,7 @@ def generate(
 ) -> None:
     """Draw answers from a model of samples of different difficulty.
 
-    For a network that nobody has measured yet. Its parameters were calibrated by
+    For a network without measured answers. Its parameters were calibrated by
     figures of the PAME paper (`fluidb docs exits`).
     """
     from ...formats import InputError, check_free

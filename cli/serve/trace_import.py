@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ...traffic.importers import ImportedTrace
 
 FORMATS = """azure-llm-2023, azure-functions-2021, azure-functions-2019, burstgpt, vidur, perf-analyzer, mlperf, csv
-or jsonl (docs/traffic.md)."""
+or jsonl (`fluidb docs traffic`)."""
 COLUMNS = "csv, jsonl: columns or keys; arrivals are needed, exits count from 1, objectives with iso are in seconds."
 
 

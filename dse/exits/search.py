@@ -143,7 +143,7 @@ def _check(names: list[str], table: LatencyTable, samples: Samples, goal: ExitGo
         )
     if not 1 <= goal.batch <= table.b_max:
         faults.append(f"batch: expected 1 to {table.b_max}, the largest batch of the table, found {goal.batch}")
-    if not 1 <= goal.width <= goal.batch:
+    elif not 1 <= goal.width <= goal.batch:
         faults.append(f"width: expected 1 to the batch size, {goal.batch}, found {goal.width}")
     shares = {"precision": goal.precision} | ({"guard": goal.searched} if goal.guard is not None else {})
     for name, share in shares.items():

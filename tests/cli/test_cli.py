@@ -299,9 +299,39 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     "weights that are none": (["dse", TINY, POCKET, "--weights", "1,a"], ["--weights", '"1,a"']),
     "weights all zero": (
         ["dse", TINY, POCKET, "--weights", "0,0", "--b-max", "2"],
-        ["options: weights: expected at least one"],
+        ["fluidb: --weights: expected at least one"],
     ),
-    "too few weights": (["dse", TINY, POCKET, "--weights", "1,2"], ["expected 8 values", "found 2"]),
+    "too few weights": (["dse", TINY, POCKET, "--weights", "1,2"], ["fluidb: --weights: expected 8 values", "found 2"]),
+    "negative weight": (["dse", TINY, POCKET, "--weights", "1,-1", "--b-max", "2"], ["fluidb: --weights: expected"]),
+    "tile below one": (["dse", TINY, POCKET, "--tile", "0,1,1"], ["fluidb: --tile: expected at least 1, found 0"]),
+    "objective with a cluster": (
+        ["dse", "alexnet", "edgesp-a", "--objective", "latency"],
+        ["fluidb: --objective: an option with a board or an accelerator, but edgesp-a is a cluster"],
+    ),
+    "no peak": (
+        ["trace", "daily", "--rate", 1, "--peak-to-mean", 50, "--peak-hour", 3, "--count", 5, "-o", "n.csv"],
+        ["fluidb: --peak-to-mean: expected"],
+    ),
+    "exits at no candidate": (
+        ["models", "exits", "resnet50", "--at", "H99", "-o", "n.toml"],
+        ["fluidb: --at: expected candidates of resnet50 (H1, "],
+    ),
+    "more rates than exits": (
+        ["models", "exits", "resnet50", "--at", "H1", "--rates", "0.3,0.4", "-o", "n.toml"],
+        ["fluidb: --rates: expected 1, one for each exit added to resnet50, found 2"],
+    ),
+    "more rates than branches": (
+        ["models", "exits", "alexnet_cifar10", "--at", "edgesp", "--rates", "0.3", "-o", "n.toml"],
+        ["fluidb: --rates: expected 2, one for each exit added to alexnet_cifar10, found 1"],
+    ),
+    "samples without values": (
+        ["samples", "generate", "imagenet", "--network", "resnet50", "--values", 0, "-o", "n.npz"],
+        ["fluidb: --values: expected 1 to 1,000,000, found 0"],
+    ),
+    "difficulty that is no number": (
+        ["samples", "generate", "imagenet", "--network", "resnet50", "--difficulty", "nan", "-o", "n.npz"],
+        ["fluidb: --difficulty: expected -10 to 10, found nan"],
+    ),
     "tile of nothing": (["dse", TINY, POCKET, "--tile", ""], ["--tile", 'found ""']),
     "weights of nothing": (["dse", TINY, POCKET, "--weights", ""], ["--weights", 'found ""']),
     "bandwidth of nothing": (["dse", TINY, POCKET, "--bandwidth", ""], ["--bandwidth"]),
@@ -357,7 +387,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     ),
     "burst that is none": (
         ["trace", "mmpp", "--quiet-rate", 9, *MMPP[2:], "--burst-rate", 3, "--count", 5, "-o", "n.csv"],
-        ["burst-rate: expected at least quiet-rate = 9, found 3"],
+        ["fluidb: --burst-rate: expected at least the quiet rate 9, found 3"],
     ),
     "jitter without a unit": (
         ["trace", "cameras", *CAMERAS[:4], "--jitter", "5", "--count", 5, "-o", "n.csv"],
@@ -369,7 +399,7 @@ BAD: dict[str, tuple[list[object], list[str]]] = {
     ),
     "hour of no day": (
         ["trace", "daily", *DAILY[:4], "--peak-hour", "25", "--count", 5, "-o", "n.csv"],
-        ["peak-hour: expected", "from 0 to 24, found 25"],
+        ["fluidb: --peak-hour: expected", "from 0 to 24, found 25"],
     ),
     "rescaled to nothing": (["trace", "rescale", "t.csv", "-o", "n.csv"], ["expected --rate, --cv or both"]),
     "one request has no rate": (["trace", "rescale", "t.csv", "--rate", 2, "-o", "n.csv"], ["its rate is undefined"]),
@@ -670,6 +700,7 @@ def test_a_title_that_the_terminal_cannot_show(tmp_path: Path) -> None:
         ("dse n b --top 0", "'--top': expected greater than or equal to 1, found \"0\" (see fluidb dse --help)"),
         ("fbcb d --format nope", "'nope' is not one of 'mem', 'c-header', 'systemverilog'. (see fluidb fbcb --help)"),
         ("serve-sim d --policy", "'--policy' requires an argument. (see fluidb serve-sim --help)"),
+        ("capacity d --max-requests 9", "option: --max-requests; did you mean --require? (see fluidb capacity --help)"),
         ("trace gamma --rate", "'--rate' requires an argument. (see fluidb trace gamma --help)"),
         ("dse a b --tile \u0661,2,3", 'expected whole numbers with commas between, found "\u0661,2,3"; e.g. 100,2,4'),
     ],
@@ -687,6 +718,7 @@ def test_a_fault_of_an_option_names_what_was_found_and_the_help_of_its_command(
         ("rate: expected more than 0, found 0", "--rate: expected more than 0, found 0"),
         ("rate, count: at odds: each fits alone", "--rate, --count: at odds: each fits alone"),
         ("rate, cv: at odds", "rate, cv: at odds"),  # the command has no such option
+        ("options: rate[2]: expected at least 1, found 0", "--rate: expected at least 1, found 0"),
         ("t.csv: rate: expected a number, found none", "t.csv: rate: expected a number, found none"),
         ("gap: rate: expected a number, found none", "gap: rate: expected a number, found none"),
     ],

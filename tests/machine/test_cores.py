@@ -19,7 +19,7 @@ def test_a_thread_is_pinned_alone_and_only_meanwhile():
     assert cores == [max(allowed)]
     assert chosen_cores(len(allowed)) == sorted(allowed)
     for threads in (0, len(allowed) + 1):
-        with pytest.raises(InputError, match=f"--threads: expected 1 to {len(allowed)}, .* found {threads}"):
+        with pytest.raises(InputError, match=f"threads: expected 1 to {len(allowed)}, .* found {threads}"):
             chosen_cores(threads)
     seen = []
 

@@ -133,10 +133,10 @@ def test_places_are_checked_when_the_file_is_read(candidates, fault) -> None:
 def test_faults_of_the_command(fluidb: Run, tmp_path: Path) -> None:
     for arguments, fault in (
         (["alexnet"], "expected candidates for exits, found none; add [candidates] (`fluidb docs exits`)"),
-        (["resnet101", "--at", "H13,H14"], "expected candidates of resnet101 (H1, H4, H7, H10, H13, "),
+        (["resnet101", "--at", "H13,H14"], "--at: expected candidates of resnet101 (H1, H4, H7, H10, H13, "),
         (
             ["resnet101", "--at", "H13", "--rates", "0.1,0.2"],
-            "rates: expected 1, one for each exit but the last, found 2",
+            "--rates: expected 1, one for each exit added to resnet101, found 2",
         ),
         (["resnet101", "--at", "H13", "--rates", "1.5"], "exits[0].rate"),
     ):

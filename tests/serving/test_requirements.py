@@ -223,7 +223,7 @@ def test_a_malformed_requirement_is_told_before_the_simulation(fluidb: Run, tmp_
     done = fluidb("serve-sim", "nowhere", "--trace", "no.csv", "--slo", "1s", "--require", "p99 <= 200")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        'fluidb: require: p99: expected a unit (ns, us, ms, s), found no unit in "200"; write e.g. 200ms\n'
+        'fluidb: --require: p99: expected a unit (ns, us, ms, s), found no unit in "200"; write e.g. 200ms\n'
     )
     (tmp_path / "t.csv").write_text("request_id,arrival_s\n1,0.0\n")
     done = fluidb("serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1s", "--require", "accuracy >= 1 %")

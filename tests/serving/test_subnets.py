@@ -128,5 +128,5 @@ def test_the_commands_print_them(fluidb: Run, tmp_path):
     write_table(two_subnets(), tmp_path / "d" / "latency.json")
     refused = lines(fluidb(*command, "--require", "off_chip <= 5MB"))
     assert refused == [
-        'fluidb: require: "off_chip <= 5MB": expected a latency table that states off-chip bytes, found none'
+        'fluidb: --require: "off_chip <= 5MB": expected a latency table that states off-chip bytes, found none'
     ]

@@ -50,8 +50,11 @@ def test_the_record_names_units_and_every_change(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        (["--slo", "1s", "--from", "1s"], "--from: expected the time from which other samples or times hold"),
-        (["--slo", "1s", "--then-times", "plan101/inference_time.json"], "--from: expected the time from which other"),
+        (["--slo", "1s", "--from", "1s"], "--from: expected a time, and samples or"),
+        (
+            ["--slo", "1s", "--then-times", "plan101/inference_time.json"],
+            "--from: expected a time, and samples or",
+        ),
         (["--policy", "fluid"], "--policy: expected pame, whose exits are adapted, found fluid"),
         (["--policy", "pame:lanes=3,timeout=0"], "lanes: expected at most 2 on v100-tensorrt, found 3"),
         (["--policy", "pame:b_max=4,timeout=0"], "--policy: b_max: expected 16, the batch that the exits were chosen"),

@@ -171,7 +171,7 @@ def test_without_a_scheduler_nothing_of_dask_is_imported(tmp_path: Path) -> None
     ["", "here", "127.0.0.1:8786", "http://127.0.0.1:8786", "tcp://", "tcp://a", "tcp://a:1/b"],
 )
 def test_an_address_is_one(address: str) -> None:
-    with pytest.raises(InputError, match=f'--scheduler: expected tcp://host:port or local, found "{address}"; '):
+    with pytest.raises(InputError, match=f'scheduler: expected tcp://host:port or local, found "{address}"; '):
         tasks.workers(address).__enter__()
 
 

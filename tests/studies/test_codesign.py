@@ -147,7 +147,7 @@ def test_results_that_cannot_be_weights(first: Path, case: str):
 def test_batches_larger_than_the_search_covers(first: Path, fluidb: Run):
     done = fluidb("dse", TINY, POCKET, "--b-max", 1, "--weights", "results.json")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "fluidb: results.json: saw batches of more than 1; add --b-max 4\n"
+    assert done.stderr == "fluidb: results.json: saw batches of more than 1; set b_max to 4 or more\n"
     assert read_launches(first / "results.json", 6, "tiny")[0][4:] == [0.0, 0.0]
 
 

@@ -359,12 +359,12 @@ BAD: dict[str, tuple[Callable[..., Trace], list[tuple[dict[str, Any], str]]]] = 
     ]),
     "mmpp": (lambda quiet=1.0, burst=9.0, quiet_s=1.0, burst_s=1.0, count=9, seed=0:
              mmpp(quiet, burst, quiet_s, burst_s, count, seed), [
-        *(({"quiet": rate}, "quiet-" + RATE) for rate in (-1, NAN, INF, 1e-10)),
-        *(({"burst": rate}, "burst-" + RATE) for rate in (0, -1, NAN, INF, 1e10)),
-        ({"burst": 0.5}, "burst-rate: expected at least quiet-rate = 1, found 0.5; swap the two"),
-        *(({"quiet_s": time}, "quiet-dwell: expected a mean duration in seconds") for time in (0, -1, NAN, INF, 2e10)),
-        *(({"burst_s": time}, "burst-dwell: expected a mean duration in seconds") for time in (0, -1, NAN, INF, 2e10)),
-        ({"quiet_s": 1e-9, "burst_s": 1e-9}, "quiet-dwell, burst-dwell: expected at most 2e[+]07 changes"),
+        *(({"quiet": rate}, "quiet_" + RATE) for rate in (-1, NAN, INF, 1e-10)),
+        *(({"burst": rate}, "burst_" + RATE) for rate in (0, -1, NAN, INF, 1e10)),
+        ({"burst": 0.5}, "burst_rate: expected at least the quiet rate 1, found 0.5; swap them"),
+        *(({"quiet_s": time}, "quiet_dwell: expected a mean duration in seconds") for time in (0, -1, NAN, INF, 2e10)),
+        *(({"burst_s": time}, "burst_dwell: expected a mean duration in seconds") for time in (0, -1, NAN, INF, 2e10)),
+        ({"quiet_s": 1e-9, "burst_s": 1e-9}, "quiet_dwell, burst_dwell: expected at most 2e[+]07 changes"),
         ({"count": 0}, "count"), ({"seed": -1}, "seed"),
     ]),
     "cameras": (lambda number=2, fps=10.0, count=9, seed=0, jitter=0.0, drop=0.0:
@@ -381,9 +381,9 @@ BAD: dict[str, tuple[Callable[..., Trace], list[tuple[dict[str, Any], str]]]] = 
     ]),
     "daily": (lambda rate=1.0, ratio=2.0, hour=12.0, count=9, seed=0: daily(rate, ratio, hour, count, seed), [
         ({"rate": NAN}, RATE + "nan"), ({"rate": -1}, RATE),
-        *(({"ratio": ratio}, "peak-to-mean: expected the ratio of peak rate to mean rate, from 1 to 24, found")
+        *(({"ratio": ratio}, "peak_to_mean: expected the ratio of peak rate to mean rate, from 1 to 24, found")
           for ratio in (0, 0.99, -1, NAN, INF, 25)),
-        *(({"hour": hour}, "peak-hour: expected an hour of the day, from 0 to 24, found")
+        *(({"hour": hour}, "peak_hour: expected an hour of the day, from 0 to 24, found")
           for hour in (-1, NAN, INF, 24.5)),
         ({"count": 0}, "count"), ({"seed": -1}, "seed"),
     ]),

@@ -100,7 +100,7 @@ def test_the_command_writes_columns_that_are_read_back(fluidb: Run, tmp_path):
     assert found.slo_s is not None
     assert set(found.slo_s.tolist()) == {0.02}
     assert lines(fluidb("trace", "add", "c.csv", "--slo", "20ms", "-o", "n.csv")) == [
-        "fluidb: slo: expected no column slo_s in c.csv, as it is to be drawn; leave out one of the two"
+        "fluidb: --slo: expected no column slo_s in c.csv, as it is to be drawn; leave out one of the two"
     ]
 
 

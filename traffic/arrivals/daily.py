@@ -55,8 +55,8 @@ def daily(rate_per_s: float, peak_to_mean: float, peak_hour: float, count: int, 
         If a parameter is out of bounds.
     """
     check_rate(rate_per_s)
-    check_range("peak-to-mean", peak_to_mean, PEAKS_TO_MEAN, "the ratio of peak rate to mean rate")
-    check_range("peak-hour", peak_hour, (0.0, 24.0), "an hour of the day")
+    check_range("peak_to_mean", peak_to_mean, PEAKS_TO_MEAN, "the ratio of peak rate to mean rate")
+    check_range("peak_hour", peak_hour, (0.0, 24.0), "an hour of the day")
     check_count(count)
     kappa, peak_s = concentration(peak_to_mean), 3600 * peak_hour
 

@@ -55,19 +55,19 @@ def mmpp(
         If a parameter is out of bounds, or the state would change too often.
     """
     if quiet_rate_per_s != 0:
-        check_rate(quiet_rate_per_s, "quiet-rate")
-    check_rate(burst_rate_per_s, "burst-rate")
+        check_rate(quiet_rate_per_s, "quiet_rate")
+    check_rate(burst_rate_per_s, "burst_rate")
     if burst_rate_per_s < quiet_rate_per_s:
         raise InputError(
-            f"burst-rate: expected at least quiet-rate = {quiet_rate_per_s:g}, found {burst_rate_per_s:g}; swap the two"
+            f"burst_rate: expected at least the quiet rate {quiet_rate_per_s:g}, found {burst_rate_per_s:g}; swap them"
         )
-    check_range("quiet-dwell", quiet_s, (1e-9, MAX_ARRIVAL_S), "a mean duration in seconds")
-    check_range("burst-dwell", burst_s, (1e-9, MAX_ARRIVAL_S), "a mean duration in seconds")
+    check_range("quiet_dwell", quiet_s, (1e-9, MAX_ARRIVAL_S), "a mean duration in seconds")
+    check_range("burst_dwell", burst_s, (1e-9, MAX_ARRIVAL_S), "a mean duration in seconds")
     check_count(count)
     cycles = count / (quiet_rate_per_s * quiet_s + burst_rate_per_s * burst_s)
     if 2 * cycles > MAX_DWELLS:
         raise InputError(
-            f"quiet-dwell, burst-dwell: expected at most {MAX_DWELLS:g} changes of state in the trace, "
+            f"quiet_dwell, burst_dwell: expected at most {MAX_DWELLS:g} changes of state in the trace, "
             f"found about {2 * cycles:.3g}; ask for longer ones or fewer requests"
         )
     rng = stream(seed, MMPP)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from ....platforms import Accelerator
     from ....tables.subgraphs import SubGraphTable
 
+_ARRAY = "Array of PEs instead of the accelerator's; search tries all that its DSPs allow."
+
 SHOWN = 12
 """Sizes of a search that are printed, evenly spaced."""
 
@@ -27,7 +29,7 @@ class AcceleratorSearch(KindOptions):
 
     bandwidth: Bandwidth = None
     persistent: Persistent = None
-    array: Annotated[str | None, option("Array instead of its own, or all within its DSPs.", "K_P,C_P|search")] = None
+    array: Annotated[str | None, option(_ARRAY, "K_P,C_P|search")] = None
     objective: BestBy = None
     seed: Annotated[int, option("Seed of SubGraphs that are cut at random.")] = 0
 

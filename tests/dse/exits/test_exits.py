@@ -189,6 +189,7 @@ def changed(samples: Samples, **parts: Any) -> Samples:
     ("goal", "fault"),
     [
         (ExitGoal(65), "batch: expected 1 to 64, the largest batch of the table, found 65"),
+        (ExitGoal(0), "batch: expected 1 to 64, the largest batch of the table, found 0"),
         (ExitGoal(16, precision=1.01), "precision: expected more than 0 % and at most 100 %, found 101 %"),
         (ExitGoal(16, precision=0.0), "precision: expected more than 0 % and at most 100 %, found 0 %"),
         (ExitGoal(16, guard=0.98), "guard: expected at least the precision, 99 %, found 98 %"),
