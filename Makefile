@@ -54,7 +54,7 @@ check: $(VENV)/ready
 	rm -rf build/typed && mkdir -p build/typed && ln -s "$(CURDIR)" build/typed/fluidb  # mypy sees no editable install
 	MYPYPATH=build/typed:benchmarks:$(shell find tests -type d ! -name __pycache__ | paste -sd: -) $(BIN)/python -m mypy
 
-# ours against C, NumPy, Python, SimPy: ten minutes; docs/performance.md gets the tables.  SMOKE=1: everything
+# ours against C, NumPy, Python, SimPy: ten minutes; benchmarks/README.md gets the tables.  SMOKE=1: everything
 # once, small, nothing written; OUT=run.json: only that file; REQUESTS=N: the longest trace; PEERS=1: other tools too
 bench: $(VENV)/ready $(if $(PEERS),$(PEERS_VENV)/ready)
 	$(BIN)/python benchmarks $(if $(SMOKE),--smoke) $(if $(OUT),--out '$(OUT)') $(if $(REQUESTS),--requests $(REQUESTS)) $(if \

@@ -1,6 +1,6 @@
 """Run the benchmarks: ``make bench``.
 
-Writes every sample to ``results.json``, and most tables into ``docs/performance.md``.
+Writes every sample to ``results.json``, and most tables into ``README.md``.
 ``--smoke`` runs everything once at small sizes, asserts that all agree, and
 writes nothing.
 """
@@ -71,7 +71,7 @@ def write_page(results: Path) -> None:
     """Put the tables of a run into the page."""
     machine, tables = read_results(results)
     where, shown = machine_text(machine), [table for table in tables if table.key not in FILE_ONLY]
-    write_part(ROOT / "docs" / "performance.md", "benchmarks", "\n".join([where, *map(markdown, shown)]))
+    write_part(ROOT / "benchmarks" / "README.md", "benchmarks", "\n".join([where, *map(markdown, shown)]))
 
 
 def main() -> None:

@@ -111,7 +111,7 @@ def markdown(table: BenchmarkTable) -> str:
     columns = {name: cells for name, cells in columns.items() if any(cells)}
     shown = [row.shown for row in table.rows]
     count = len(table.rows[0].seconds)
-    lines = [f"### {table.title}", "", f"{table.about} {count} round{'s' * (count > 1)}.", ""]
+    lines = [f"## {table.title}", "", f"{table.about} {count} round{'s' * (count > 1)}.", ""]
     lines += ["| " + " | ".join(columns) + " |", "|---|" + "---:|" * (len(columns) - 1)]
     cells = zip(shown, zip(*columns.values(), strict=True), strict=True)
     lines += ["| " + " | ".join(row) + " |" for visible, row in cells if visible]

@@ -140,7 +140,7 @@ def test_everybody_takes_turns_and_every_other_round_is_reversed():
     table = BenchmarkTable("t", "T", "About.", rows)
     assert table.ratios(rows[1]) == [2 / 1, 5 / 6, 8 / 7]
     text = markdown(table).splitlines()
-    assert text[:3] == ["### T", "", "About. 3 rounds."]
+    assert text[:3] == ["## T", "", "About. 3 rounds."]
     assert text[-1] == "| c | 4 s | 1.29 (0.67 to 3.00) x a | 10 MB |"
 
 

@@ -14,8 +14,9 @@ from runpy import run_path
 
 import onnx
 import pytest
+import typer
 from builders import COMPILED, FLUIDB, ROOT, blocks, call_fluidb, run_fluidb, run_shell
-from fluidb.cli.app import COMMANDS
+from fluidb.cli.app import COMMANDS, app
 from fluidb.dse.subgraphs.search import find_subgraphs, resize
 from fluidb.models.supernets import load_family
 from fluidb.platforms import Accelerator, load_platform
@@ -360,3 +361,51 @@ def test_times_of_tensorrt_become_a_device(tmp_path, monkeypatch, capsys):
     run_shell(blocks("docs/real-device.md", "sh")[2], tmp_path)
     times_s = load_platform("gpu.toml", kind=MeasuredDevice).times_s
     assert times_s == [[[(stage + batch + 0.5) / 1000 for batch in (1, 2)] for stage in (1, 2, 3, 4)]]
+
+
+def options_of_commands() -> dict[str, set[str]]:
+    """By command, `trace import` for one of several, its options."""
+    root = typer.main.get_command(app)
+    above = typer.Context(root, info_name="fluidb")
+    options = {}
+    for name in COMMANDS:
+        _, command, _ = root.resolve_command(above, [name])
+        below = {f"{name} {each}": its for each, its in getattr(command, "commands", {}).items()}
+        for path, its in {name: command, **below}.items():
+            options[path] = {
+                "--help",
+                *(each for parameter in its.params for each in [*parameter.opts, *parameter.secondary_opts]),
+            }
+    return options
+
+
+def test_options_that_the_pages_name_exist():
+    """An option in a command of fluidb is one of that command; one in a sentence, of some command."""
+    known = options_of_commands()
+    any_of = {"--version", "--install-completion", *set().union(*known.values())}
+    seen, wrong = 0, []
+    for page in {*PAGES} - {ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"}:
+        text = page.read_text()
+        spans = re.findall(r"(?<!`)`([^`]+)`(?!`)", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL))
+        lines = [line for line in text.splitlines() if re.match(r" *(\$ )?fluidb ", line)]
+        for words in [*spans, *lines]:
+            found = re.findall(r"(?<![\w-])--[a-z][a-z-]*", words)
+            named = re.search(rf"\bfluidb ({'|'.join(COMMANDS)})(?: ([a-z][a-z-]*))?(?![\w-])", words)
+            if named is None and not words.startswith(("--", "serve", *COMMANDS)):
+                continue  # of another program
+            path = "" if named is None else f"{named[1]} {named[2]}"
+            expected = any_of if named is None else known[path if path in known else named[1]]
+            seen += len(found)
+            wrong += [f"{page.name}: {words}: {option}" for option in found if option not in expected]
+    assert seen > 300
+    assert wrong == []
+
+
+def test_the_pages_name_every_schema_and_no_other():
+    """A file whose version has grown, or a new one, is described."""
+    folders = [path.parent for path in ROOT.glob("*/__init__.py") if path.parent.name != "tests"]
+    source = "".join(path.read_text() for folder in folders for path in folder.rglob("*.py"))
+    written = set(re.findall(r'"(fluidb\.[a-z-]+/\d+)"', source))
+    named = set(re.findall(r"\bfluidb\.[a-z-]+/\d+", (ROOT / "docs" / "file-formats.md").read_text()))
+    assert len(written) > 50
+    assert named == written

@@ -10,7 +10,12 @@ from commands import page as commands_page
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).parents[1]
-PLACES = {"README.md": "index.md", "CONTRIBUTING.md": "CONTRIBUTING.md", "CITATION.cff": "CITATION.cff"}
+PLACES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "CONTRIBUTING.md",
+    "CITATION.cff": "CITATION.cff",
+    "benchmarks/README.md": "benchmarks.md",
+}
 RESULTS = [path.relative_to(ROOT) for path in sorted((ROOT / "results").rglob("*")) if path.is_file()]
 PLACES |= {str(path): str(path) for path in RESULTS if not any(part.startswith(".") for part in path.parts)}
 """Place in the site of each file of the repository; those of docs/ are at its top."""

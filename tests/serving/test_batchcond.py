@@ -1,4 +1,22 @@
-"""BatchCond at run time: every request as plain loops serve it, what holds for any trace, and what is refused."""
+"""BatchCond at run time: every request as plain loops serve it, what holds for any trace, and what is refused.
+
+Bound (``docs/policies.md``): at most 2 floor(q/B) + 1 + (p + 1) floor(k/B) other batches are launched between the
+arrival of r and its launch.
+
+Proof.
+
+1. Until r is in the window, all that is launched arrived before r: at most floor(q/B) batches of B. A smaller batch
+   is launched only when the rest of a window goes first, which empties the window. If r is not in the next window
+   either, that one has k >= B requests, and a batch of B follows. So there are at most floor(q/B) + 1 smaller
+   batches.
+2. Once r is in the window, at most floor(k/B) batches of B are launched after each filling. The window is filled at
+   most p + 1 times with r in it; then the rest goes first, with r.
+
+So r waits at most for the timeout, the rest of the batch that runs when it arrives, and these batches. If no larger
+batch and no larger width takes less time, none takes longer than a padded batch of B at the largest width, with the
+predictor's time for B; or, if requests run more steps than predicted, this multiplied by the number of its
+sub-batches.
+"""
 
 from __future__ import annotations
 

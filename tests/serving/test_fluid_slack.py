@@ -1,4 +1,35 @@
-"""fluid-slack: nobody starves, and what its page claims holds."""
+"""fluid-slack: no request starves, and what its page (``docs/policies.md``) claims holds.
+
+Theorem (one exit, one SLO, ``launch=full,patience=inf``): no more violations than FluidB.
+
+Proof. Both policies launch min(waiting, B_max) requests whenever the NPU is idle, so both make the same launches:
+launch j begins at t_j and ends at e_j, and e_1 < e_2 < ... Call a request good in launch j if it arrived by t_j and
+its deadline is not before e_j. Rule 3 fills each launch with the oldest good requests, then with others. Take any
+other way to fill the launches, and the first launch j that differs: rule 3 puts a request x into j that the other
+way puts into a later launch j', and leaves out a request y that the other way puts there. Exchange x and y in the
+other way. A request that waits at t_j and is not good in j is good in no later launch.
+
+- Neither is good in j: nothing changes.
+- Only x is good in j: x is now in time, and y would have been late anywhere.
+- y is good in j: rule 3 left it out for older good requests, of which x is one. If x was in time in j', so is y,
+  whose deadline is not before that of x.
+
+So step by step the other way becomes that of rule 3, and loses no request in time.
+
+Bound: a request waits at most S + P (2 + H_M) + (M + 2) T.
+
+Proof. Times in the table grow with the batch size.
+
+- If late requests wait, a turn that is due begins within T: there is no backfill from then on, and what runs ends
+  after at most T_{0:i}^B + T_{i:E}^B = T (a backfill that has just begun, then the merged batch).
+- Waiting. At a time S after its arrival, the request has been launched, or it and all older requests that wait are
+  late. While r older ones wait, a turn comes at most P min(1, B/(r + 1)) + T after the last one; if r >= m B then,
+  this is less than P/m + T (P + T for m = 0). Each turn takes the B oldest, or all that are late, so m gets smaller
+  with each turn; it is at most M at the first, and the turn with m = 0 launches the request. The sum is at most P
+  (1 + H_M) + (M + 1) T.
+- Running. The last turn was not after the launch, so while a request waits, a turn is due at most P after it, and
+  from then on there is no backfill: the request returns within P + T.
+"""
 
 from __future__ import annotations
 
