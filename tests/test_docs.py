@@ -11,6 +11,7 @@ import sys
 from itertools import product
 from pathlib import Path
 from runpy import run_path
+from typing import Any
 
 import onnx
 import pytest
@@ -365,7 +366,7 @@ def test_times_of_tensorrt_become_a_device(tmp_path, monkeypatch, capsys):
 
 def options_of_commands() -> dict[str, set[str]]:
     """By command, `trace import` for one of several, its options."""
-    root = typer.main.get_command(app)
+    root: Any = typer.main.get_command(app)
     above = typer.Context(root, info_name="fluidb")
     options = {}
     for name in COMMANDS:
