@@ -129,7 +129,7 @@ def test_the_page_on_alike_inputs_says_what_the_results_say():
     more = {key: f"{100 * (rate / rates['FluidB', key[1]] - 1):.1f}" for key, rate in rates.items()}
     similar, both = ((more[name, "ZC706"], more[name, "ZCU104"]) for name in ("FluidB, similar", "BatchCond"))
     assert f"rises by {similar[0]} % on ZC706 and by {similar[1]} % on ZCU104" in page
-    assert f"`batchcond` gains {both[0]} and {both[1]} %" in page
+    assert f"with `batchcond` by {both[0]} and {both[1]} %" in page
 
 
 @pytest.mark.skipif(not COMPILED, reason="serves thousands of requests; run compiled")
