@@ -378,6 +378,7 @@ def test_an_explanation_sums_to_the_table():
 # the command
 
 
+@full_size
 def test_the_command_writes_explains_and_draws(fluidb: Run, tmp_path: Path):
     asked = ["dse", "ofa_mobilenet_v3", "sushi-zcu104", "--persistent", "search", "--objective", "energy"]
     done = fluidb(*asked, "-o", "out", "--json")
