@@ -112,7 +112,7 @@ def test_every_device_that_ships_is_estimated_or_says_why_not():
 def test_an_estimate_is_within_two_percent_of_what_is_served(device, network):
     """One half of a log is estimated by the matrices, the other half served: one exit, full batches, one after another.
 
-    Average and tail also obey average = (1 - m) f + m tail (paper 001, Section 4.2).
+    Average and tail also obey average = (1 - m) f + m tail (PAME, Section 4.2).
     """
     hardware, batch, half = load_platform(device, kind=Device), 16, 16 * 600
     every = tabulate_device(load_with_exits(network), hardware)
