@@ -14,10 +14,8 @@ pytest.register_assert_rewrite("builders")
 from builders import COMPILED, POCKET, TINY, Run, Start, call_fluidb, run_fluidb, start_fluidb  # noqa: E402  (after the line above)
 from hypothesis import settings  # noqa: E402
 
-# a first call compiles, so no example has a deadline; CI draws the same examples every time, and half of them
-settings.register_profile(
-    "fluidb", deadline=None, derandomize="CI" in os.environ, max_examples=50 if "CI" in os.environ else 100
-)
+# a first call compiles, so no example has a deadline; CI draws the same examples every time
+settings.register_profile("fluidb", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("fluidb")
 
 if not COMPILED:

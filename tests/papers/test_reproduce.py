@@ -161,8 +161,8 @@ def test_unknown_item(fluidb: Run):
 
 @full_size
 def test_everything_in_a_reduced_form_says_so_even_where_it_tells_nothing(fluidb: Run, tmp_path: Path):
-    """Two requests are enough to make every item of a paper, and too few for its statements."""
-    done = fluidb("reproduce", "fluid-batching", "--count", 2, "--seeds", 1, "-o", "small")
+    """Two requests are enough to make every item of every paper, and too few for its statements."""
+    done = fluidb("reproduce", "all", "--count", 2, "--seeds", 1, "-o", "small")
     assert (done.returncode, done.stderr) == (0, "")
     for name in PAPER.items:
         assert (tmp_path / "small" / f"{name}.csv").exists()

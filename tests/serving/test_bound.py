@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from builders import COMPILED, scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
+from builders import scheduler_named, table_of, ticks, trace_of, traffic_of, workloads
 from fluidb.serving import POLICIES, find_policy, least_violations, simulate
 from fluidb.serving.bound import least_tardy, least_tardy_at_once, least_work
 from fluidb.traffic import poisson
@@ -174,7 +174,6 @@ def test_least_work_is_the_optimum_of_its_dual(steps, share):
     assert found == pytest.approx(dual)
 
 
-@pytest.mark.skipif(not COMPILED, reason="a long trace; run compiled")
 def test_a_trace_that_floods_the_npu_has_a_bound_near_what_it_can_do():
     """Ten times more requests than full batches can take: nine of ten must be late, roughly."""
     table = table_of([[1.0, 1.5, 2.0, 2.5]])
