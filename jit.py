@@ -15,11 +15,14 @@ from threading import Lock
 from typing import Any
 
 import numba
-from numba import njit
+from numba import extending, njit
+from numba.core import cgutils, imputils, types
 from numba.core import serialize as _serialize
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
+from numba.core.datamodel.models import PointerModel
 from numba.core.types import FunctionType, WrapperAddressProtocol
+from numba.core.typing.templates import AttributeTemplate
 from numba.experimental.function_type import _get_wrapper_address
 from numba.extending import is_jitted
 
@@ -158,3 +161,62 @@ def compiled(signature: Any = None, *, allocates: bool = True, **options: Any) -
         return made
 
     return decorate
+
+
+class Reference(types.CPointer):
+    """A named tuple that a compiled function passes by its address: a field is loaded where it is read.
+
+    numba copies every field of a named tuple at every call, an array as seven numbers or more.
+    """
+
+    def __init__(self, target: Any) -> None:
+        super().__init__(target)
+        self.name = f"reference({target})"
+
+
+def refer(fields: Any) -> Any:
+    """A named tuple by its address, while the calling function runs; in plain Python the tuple itself."""
+    return fields
+
+
+@extending.type_callable(refer)
+def _type_reference(_: Any) -> Any:
+    def typer(fields: Any) -> Reference:
+        return Reference(fields)
+
+    return typer
+
+
+@extending.lower_builtin(refer, types.NamedTuple)
+def _take_address(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+    stored = context.data_model_manager[signature.args[0]].as_data(builder, values[0])
+    return cgutils.alloca_once_value(builder, stored)
+
+
+extending.register_model(Reference)(PointerModel)
+
+
+@extending.infer_getattr
+class _ReferenceAttribute(AttributeTemplate):
+    key = Reference
+
+    def generic_resolve(self, reference: Any, name: str) -> Any:  # type: ignore[override]
+        fields = reference.dtype.fields
+        if name not in fields:
+            return None
+        field = reference.dtype[fields.index(name)]
+        return Reference(field) if isinstance(field, types.NamedTuple) else field
+
+
+@extending.lower_getattr_generic(Reference)
+def _load(context: Any, builder: Any, reference: Any, address: Any, name: str) -> Any:
+    place = reference.dtype.fields.index(name)
+    field, at = reference.dtype[place], cgutils.gep_inbounds(builder, address, 0, place)
+    if isinstance(field, types.NamedTuple):
+        return at
+    value = context.data_model_manager[field].load_from_data_pointer(builder, at)
+    if isinstance(field, types.Array):  # the caller keeps it alive: no owner, so that nobody counts references
+        array = context.make_array(field)(context, builder, value=value)
+        array.meminfo = cgutils.get_null_value(array.meminfo.type)
+        value = array._getvalue()  # noqa: SLF001
+    return imputils.impl_ret_untracked(context, builder, field, value)

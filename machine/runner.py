@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..formats import InputError
-from ..serving.event_loop import FAULTS, NO_PROGRESS, Record, begin
+from ..serving.event_loop import FAULTS, NO_PROGRESS, Record, RequestArrays, begin
 from ..serving.outcome import Replay
 from ..serving.replay import Case, LoopRun, stepper
 from .clock import Clock
@@ -118,26 +118,25 @@ class _Service:
     def __init__(self, case: Case, clock: Clock, engine: Engine, levels: NDArray[np.float64] | None) -> None:
         self.case, self.clock, self.engine, self.levels = case, clock, engine, levels
         work, device = case.work, case.device
-        count, places = len(work.requests), device.segment_at.size
-        self.requests = _fields(work.requests)
-        self.requests.arrival_s[:] = math.inf  # the event loop sees no request that has not arrived
-        if levels is not None and not case.levels:
-            work.exit_of[:] = device.stage_after[-1]
+        count, places = len(work.exit_of), device.segment_at.size
+        arrival_s = np.full(count, math.inf)  # the event loop sees no request that has not arrived
+        exit_of = np.full(count, device.stage_after[-1]) if levels is not None and not case.levels else work.exit_of
+        self.requests = work.requests._replace(arrival_s=arrival_s)
+        self.work = RequestArrays(self.requests, exit_of.copy(), work.confidences.copy())
         self.state = begin(count, 1, case.rules.b_max)
         self.record = Record(
             np.zeros(device.time_s.shape, dtype=np.int64), np.zeros((count * places, 2)),
             np.zeros((count * places, 5), dtype=np.int64), np.zeros(count * places, dtype=np.int64),
         )  # fmt: skip
         self.woke_s = np.zeros(count * places)
-        self.now, self.lane, self.batches = (_fields(part) for part in self.state[:3])
-        self.step = stepper(case.scheduler, work, device, case.rules, self.state, self.record, short=True)
+        self.now, self.lane = _fields(self.state.clock), _fields(self.state.lanes)
+        self.step = stepper(case.scheduler, self.work, device, case.rules, self.state, self.record, short=True)
         self.awaited_s = math.inf  # when what an idle device waited for was due; infinite if it was busy
         self.instant_s = 0.0  # the instant of the next decisions
 
     def members(self) -> NDArray[np.int64]:
         """The requests of the top batch."""
-        top = self.lane.depth[0] - 1
-        return self.state.members[self.batches.first[top] : self.lane.in_flight[0]]
+        return self.state.members[self.lane.first[0] : self.lane.in_flight[0]]
 
     def wait(self) -> None:
         """Let an idle device wait for the policy's time, or for a request."""
@@ -178,43 +177,44 @@ class _Service:
             ended = self.members().tolist()
         self.step(until_s, 1)
         for request in ended:
-            if self.requests.exit[request]:
+            if self.requests.finish_s[request] < math.inf:
                 self.engine.release(request)
 
     def launch(self, now_s: float) -> None:
         """Run the segment that the event loop has begun."""
-        run, top, device = int(self.lane.run[0]), self.lane.depth[0] - 1, self.case.device
+        run, device = int(self.lane.run[0]), self.case.device
         self.record.run_s[run, 0] = now_s
         self.woke_s[run] = now_s - self.instant_s
-        place, members = self.batches.segment[top], self.members()
+        place, members = self.lane.segment[0], self.members()
         stage = int(device.stage_after[place])
         found = self.engine.run(
             Launch(
-                run, int(device.segment_at[place]), stage, members.copy(), int(self.batches.places[top]), now_s,
+                run, int(device.segment_at[place]), stage, members.copy(), int(self.lane.places[0]), now_s,
                 float(self.lane.end_s[0]),
             )
         )  # fmt: skip
-        if found is None or stage == self.batches.stage[top]:
+        if found is None or stage == self.lane.stage[0]:
             return
         if self.case.levels:
-            self.case.work.confidences[members, stage - 1 : stage] = found[:, None]
+            self.work.confidences[members, stage - 1 : stage] = found[:, None]
         elif self.levels is not None and stage <= len(self.levels):
-            self.case.work.exit_of[members[found >= self.levels[stage - 1]]] = stage
+            self.work.exit_of[members[found >= self.levels[stage - 1]]] = stage
 
     def outcome(self, until_s: float, failure: str) -> RunnerResult:
         """The replay of the requests that have arrived."""
         clock: Any = self.state.clock[0]
-        requests: Any = self.case.work.requests
         arrived, runs, traffic = int(clock.arrived), int(clock.runs), self.case.traffic
         if not arrived:
             raise InputError("stopped before the first request arrived; nothing was served")
         traffic = traffic.first(arrived)
         traffic = replace(traffic, trace=replace(traffic.trace, arrival_s=self.clock.arrival_s[:arrived]))
         if self.levels is not None and not self.case.levels:
-            left = requests.exit[:arrived]
-            traffic = replace(traffic, exits=np.where(left, left, len(self.case.table.exits)))
+            last, returned = len(self.case.table.exits), self.requests.finish_s[:arrived] < math.inf
+            traffic = replace(traffic, exits=np.where(returned, np.minimum(self.work.exit_of[:arrived], last), last))
         record = self.record._replace(run_s=self.record.run_s[:runs], runs=self.record.runs[:runs])
-        run = LoopRun(clock, self.state, requests[:arrived], record)
+        requests = self.requests._make(column[:arrived] for column in self.requests)
+        work = RequestArrays(requests, self.work.exit_of[:arrived], self.work.confidences[:arrived])
+        run = LoopRun(clock, self.state, work, record)
         replay = replace(self.case, traffic=traffic).replay(run, until_s, recorded=True)
         woke_s = self.woke_s[:runs]
         took_s = record.run_s[:, 1] - record.run_s[:, 0] + woke_s

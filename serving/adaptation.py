@@ -168,7 +168,7 @@ class _Adapter:
         starts = self._window()
         if starts is None:
             return
-        found = observe(self.log, requests.start_s, requests.finish_s, requests.exit, starts, self.stage_s[0, -1])
+        found = observe(self.log, requests.start_s, requests.finish_s, self.work.exit_of, starts, self.stage_s[0, -1])
         cause, exits = self._judge(found, self.log.part(slice(int(starts[0]), int(starts[-1]))))
         if cause is None:
             return
@@ -275,5 +275,5 @@ def adapt(
     run = play(
         replace(scheduler, policy=policy), work, device, rules, scheduler.lanes, control=adapter.look, events=EVENTS
     )
-    served = run.requests
-    return AdaptiveRun(served.start_s, served.finish_s, served.exit, adapter.changes, stage_s[0, -1])
+    served = run.work.requests
+    return AdaptiveRun(served.start_s, served.finish_s, run.work.exit_of, adapter.changes, stage_s[0, -1])

@@ -8,15 +8,15 @@ that exits returns at the end of its stage, whatever the rest of its batch does.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import from_dtype, types
 from numpy.typing import NDArray
 
-from ..jit import compiled
+from ..jit import compiled, refer
 from .policies.estimates import narrowest
-from .policies.interface import DECIDE, LANE, LANES, LATENCY, REQUESTS, VARIANTS, Data, LaneView
+from .policies.interface import BATCH, DECIDE, LANE, LANES, LATENCY, REQUESTS, VARIANTS, Data, LaneView
 
 OK, OVERFULL, NO_PROGRESS, NO_SUCH_TABLE, TOO_NARROW = range(5)
 FAULTS = {
@@ -28,23 +28,6 @@ FAULTS = {
 
 PREEMPTS, MERGES = 1, 2
 """Flags of a recorded run: it began by preempting the batch below; it ended by merging with it."""
-
-BATCH = np.dtype(
-    [
-        ("first", "i8"),  # its first sample among those of the lane
-        ("began_with", "i8"),  # samples
-        ("places", "i8"),  # batch size at which the device runs it
-        ("segment", "i8"),  # segments that it has completed
-        ("stage", "i8"),  # stages that it has completed
-        ("variant", "i8"),
-        ("compact", "i8"),  # whether it gives up the places of samples that exit
-        ("due_s", "f8"),  # earliest due time in it and in those below
-        ("paused_s", "f8"),  # when it was preempted
-    ],
-    align=True,
-)
-"""A batch on the stack of a lane.  Its samples lie behind those of the batches below: to merge two is to forget
-where the upper one began."""
 
 CLOCK = np.dtype(
     [
@@ -87,8 +70,9 @@ class DeviceArrays(NamedTuple):
 class RequestArrays(NamedTuple):
     """Requests, and where they leave the network."""
 
-    requests: NDArray[np.void]  # (N,): what is known of each on arrival, and what happens to it
-    exit_of: NDArray[np.int64]  # (N,): 1-based exit that was decided beforehand; the last one where thresholds decide
+    requests: Any  # (N,) arrays: what is known of each on arrival, and what happens to it
+    # (N,): 1-based exit that was decided beforehand; where thresholds decide, the last one until a request leaves
+    exit_of: NDArray[np.int64]
     confidences: NDArray[np.float64]  # confidence at each exit but the last, if the policy sets the thresholds
 
 
@@ -107,8 +91,8 @@ class State(NamedTuple):
     """State of a replay between two instants."""
 
     clock: NDArray[np.void]  # (1,): time and counts
-    lanes: NDArray[np.void]  # (L,): each lane
-    batches: NDArray[np.void]  # (L * b_max,): the stacks, lane after lane, each bottom first
+    lanes: NDArray[np.void]  # (L,): each lane, and the batch on top of its stack
+    batches: NDArray[np.void]  # (L * b_max,): those below, lane after lane, each bottom first
     members: NDArray[np.int64]  # (L * b_max,): requests on them likewise, bottom batch first
     queue: NDArray[np.int64]  # (N,): requests that wait, from ``clock.head`` to ``clock.tail``
 
@@ -174,68 +158,69 @@ def enter(admit, skip, variant, clock, lane, batches, members, queue, requests):
     """Put waiting requests on top of a lane's stack, as a new batch that preempts the one that ran."""
     due_s = math.inf
     if lane.depth > 0:
+        due_s = lane.due_s
         below = batches[lane.offset + lane.depth - 1]
-        below.paused_s, due_s = clock.now_s, below.due_s
-        for m in range(below.first, lane.in_flight):
-            requests[members[lane.offset + m]].preempted += 1
+        below.first, below.began_with, below.places = lane.first, lane.began_with, lane.places
+        below.segment, below.stage, below.variant = lane.segment, lane.stage, lane.variant
+        below.compact, below.due_s, below.paused_s = lane.compact, lane.due_s, clock.now_s
+        for m in range(lane.first, lane.in_flight):
+            requests.preempted[members[lane.offset + m]] += 1
         clock.preemptions += 1
         lane.marks = PREEMPTS
-    batch = batches[lane.offset + lane.depth]
-    batch.first, batch.began_with, batch.places = lane.in_flight, admit, admit
-    batch.segment, batch.stage, batch.variant = 0, 0, variant
+    lane.first, lane.began_with, lane.places = lane.in_flight, admit, admit
+    lane.segment, lane.stage, lane.variant = 0, 0, variant
     clock.batches += 1
     for m in range(admit):
         request = queue[clock.head + skip + m]
         members[lane.offset + lane.in_flight + m] = request
-        requests[request].start_s, requests[request].variant = clock.now_s, variant
-        requests[request].batch = clock.batches
-        due_s = min(due_s, requests[request].due_s)
-    batch.due_s = due_s
+        requests.start_s[request] = clock.now_s
+        if variant > 0:
+            requests.variant[request] = variant
+        requests.batch[request] = clock.batches
+        due_s = min(due_s, requests.due_s[request])
+    lane.due_s = due_s
     take_from_queue(queue, clock, skip, admit)
     lane.depth += 1
     lane.in_flight += admit
     lane.admitted += admit
-    lane.samples, lane.stage = admit, 0
+    lane.samples = admit
 
 
 @compiled(inline="always")
 def leave(clock, lane, batches, members, requests, exit_of, confidences, thresholds):
     """Return the samples of a lane's top batch that exit at the stage it has just completed; how many did."""
-    batch = batches[lane.offset + lane.depth - 1]
-    stage = batch.stage
+    stage = lane.stage
     decided_now = stage <= confidences.shape[1]
     least = math.inf
     if decided_now:
-        least = thresholds[batch.variant * confidences.shape[1] + stage - 1]
-    kept, due_s = batch.first, math.inf
+        least = thresholds[lane.variant * confidences.shape[1] + stage - 1]
+    kept, due_s = lane.first, math.inf
     if lane.depth > 1:
         due_s = batches[lane.offset + lane.depth - 2].due_s
-    for m in range(batch.first, lane.in_flight):
+    for m in range(lane.first, lane.in_flight):
         request = members[lane.offset + m]
-        leaves = exit_of[request] == stage
         if decided_now and confidences[request, stage - 1] >= least:
-            leaves = True
-        if leaves:
-            requests[request].finish_s = clock.now_s
-            requests[request].exit = stage
+            exit_of[request] = stage
+        if exit_of[request] == stage:
+            requests.finish_s[request] = clock.now_s
         else:
             members[lane.offset + kept] = request
-            due_s = min(due_s, requests[request].due_s)
+            due_s = min(due_s, requests.due_s[request])
             kept += 1
     exited = lane.in_flight - kept
     clock.returned += exited
     lane.in_flight = kept
-    lane.samples = kept - batch.first
-    batch.due_s = due_s
+    lane.samples = kept - lane.first
+    lane.due_s = due_s
     return exited
 
 
 @compiled(inline="always")
-def compact(lane, batch, gather_s):
+def compact(lane, gather_s):
     """Give up the places of samples that have exited from a lane's top batch, if there are any."""
-    if batch.places > lane.samples:
-        batch.places = lane.samples
-        lane.wait_s += gather_s[batch.stage, lane.samples]
+    if lane.places > lane.samples:
+        lane.places = lane.samples
+        lane.wait_s += gather_s[lane.stage, lane.samples]
 
 
 @compiled(inline="always")
@@ -243,46 +228,48 @@ def meets_below(lane, batches, variants):
     """True if a lane's top batch has reached the batch below it, with which it then merges; widths may differ."""
     if lane.depth < 2 or lane.samples == 0:
         return False
-    batch, under = batches[lane.offset + lane.depth - 1], batches[lane.offset + lane.depth - 2]
-    if under.segment != batch.segment:
+    below = batches[lane.offset + lane.depth - 2]
+    if below.segment != lane.segment:
         return False
-    if batch.variant == under.variant:
+    if lane.variant == below.variant:
         return True
-    one, other = variants[batch.variant], variants[under.variant]
+    one, other = variants[lane.variant], variants[below.variant]
     return one.subnet == other.subnet and one.state == other.state
 
 
 @compiled(inline="always")
 def give_way(merges, clock, lane, batches, members, requests):
     """Take the top batch from a lane's stack: all its samples exited, or it merges with the batch below."""
-    batch = batches[lane.offset + lane.depth - 1]
     lane.left = 0  # the policy is asked
     lane.depth -= 1
     if not merges:
-        lane.admitted -= batch.began_with
+        lane.admitted -= lane.began_with
     if lane.depth == 0:
         lane.stage = 0
         return
     below = batches[lane.offset + lane.depth - 1]
-    for m in range(below.first, batch.first):
-        requests[members[lane.offset + m]].stalled_s += clock.now_s - below.paused_s
+    for m in range(below.first, lane.first):
+        requests.stalled_s[members[lane.offset + m]] += clock.now_s - below.paused_s
     if merges:
-        below.began_with += batch.began_with
-        below.places += batch.places
-        below.variant = min(below.variant, batch.variant)  # the wider of the two: widths come widest first
-        below.due_s = batch.due_s
-    lane.samples, lane.stage = lane.in_flight - below.first, below.stage
+        lane.began_with += below.began_with
+        lane.places += below.places
+        lane.variant = min(below.variant, lane.variant)  # the wider of the two: widths come widest first
+    else:
+        lane.began_with, lane.places, lane.variant = below.began_with, below.places, below.variant
+        lane.segment, lane.stage, lane.due_s = below.segment, below.stage, below.due_s
+    lane.first, lane.compact = below.first, below.compact
+    lane.samples = lane.in_flight - lane.first
 
 
 @compiled(inline="always")
-def slow_each_other(clock, lanes, run_s):
+def slow_each_other(clock, lanes, load, run_s):
     """Stretch or shorten what is left of the running segments when batches start or end beside each other."""
-    running, load = 0, 0.0
+    running, share = 0, 0.0
     for k in range(lanes.size):
         if lanes[k].running:
             running += 1
-            load += lanes[k].load
-    slowdown = max(1.0, load) if running > 1 else 1.0
+            share += load[lanes[k].places]
+    slowdown = max(1.0, share) if running > 1 else 1.0
     for k in range(lanes.size):
         lane = lanes[k]
         if lane.running:
@@ -301,7 +288,8 @@ def slow_each_other(clock, lanes, run_s):
 def run_events(decide, work, device, rules, state, record, until_s, events):
     """Replay traffic under a policy for a number of instants, or until a time; the same call goes on from there.
 
-    ``work``, ``device`` and ``rules`` are read, ``state`` is where the replay stands, and runs are added to ``record``.
+    ``device`` and ``rules`` are read, ``work`` and ``state`` are where the replay stands, and runs are added to
+    ``record``.
     Returns ``OK``, or a fault of the policy.
     """
     # each array has a name of its own here: to fetch one from a tuple costs a locked count of references
@@ -310,8 +298,9 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
     settings, memory, thresholds, b_max, call_s = rules
     clocks, lanes, batches, members, queue = state
     launches, run_s, runs, run_members = record
-    data = Data(requests, queue, members, lanes, latency_s, gather_s, variants, settings, memory)
-    clock, count = clocks[0], requests.size
+    data = refer(Data(requests, queue, members, lanes, latency_s, gather_s, variants, settings, memory))
+    times_s, counts, segments, sizes = time_s.reshape(-1), launches.reshape(-1), time_s.shape[1], time_s.shape[2]
+    clock, count = clocks[0], requests.arrival_s.size
     stages = stage_after[stage_after.size - 1]
     steps = stages - latency_s.shape[1] + 2  # of the last stage: it has one entry among the times
     for _ in range(events):
@@ -320,7 +309,7 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
         # the next instant: a segment ends or, if a lane is idle, a request arrives or a policy wakes
         now, next_s = math.inf, math.inf
         if clock.arrived < count:
-            next_s = requests[clock.arrived].arrival_s
+            next_s = requests.arrival_s[clock.arrived]
         for k in range(lanes.size):
             now = min(now, lanes[k].end_s if lanes[k].running else min(lanes[k].wake_s, next_s))
         if now == math.inf:
@@ -334,27 +323,24 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
             if not lane.running or lane.end_s > now:
                 continue
             lane.running, lane.wait_s = 0, 0.0
-            batch = batches[lane.offset + lane.depth - 1]
-            reached = stage_after[batch.segment]
-            batch.segment += 1
+            reached = stage_after[lane.segment]
+            lane.segment += 1
             exited = 0
-            if reached > batch.stage:
-                batch.stage = lane.stage = reached
+            if reached > lane.stage:
+                lane.stage = reached
                 exited = leave(clock, lane, batches, members, requests, exit_of, confidences, thresholds)
             merges = meets_below(lane, batches, variants)
             # where the run ends, the policy is asked about this batch, unless it merges
-            if exited > 0 and lane.samples > 0 and batch.compact and (lane.left > 0 or merges):
-                compact(lane, batch, gather_s)
+            if exited > 0 and lane.samples > 0 and lane.compact and (lane.left > 0 or merges):
+                compact(lane, gather_s)
             if merges or lane.samples == 0:
                 give_way(merges, clock, lane, batches, members, requests)
-                if merges:
-                    under = batches[lane.offset + lane.depth - 1]
-                    if under.places > b_max:  # no device runs a larger batch, so that the two are gathered
-                        compact(lane, under, gather_s)
+                if merges and lane.places > b_max:  # no device runs a larger batch, so that the two are gathered
+                    compact(lane, gather_s)
             if merges and lane.run < runs.shape[0]:
                 runs[lane.run, 3] += MERGES
 
-        while clock.arrived < count and requests[clock.arrived].arrival_s <= now:
+        while clock.arrived < count and requests.arrival_s[clock.arrived] <= now:
             queue[clock.tail] = clock.arrived
             clock.tail += 1
             clock.arrived += 1
@@ -373,15 +359,14 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
                     continue
                 head_s = head_due_s = deadline_s = math.inf
                 if waiting > 0:
-                    head = requests[queue[clock.head]]
-                    head_s, head_due_s = head.arrival_s, head.due_s
+                    head = queue[clock.head]
+                    head_s, head_due_s = requests.arrival_s[head], requests.due_s[head]
                 samples = places = stage = segment = variant = 0
                 if depth > 0:
                     clock.calls += 1
                     delay_s = call_s
-                    top = batches[lane.offset + depth - 1]
-                    deadline_s, samples, places = top.due_s, lane.samples, top.places
-                    stage, segment, variant = top.stage, top.segment, top.variant
+                    deadline_s, samples, places = lane.due_s, lane.samples, lane.places
+                    stage, segment, variant = lane.stage, lane.segment, lane.variant
                 view = LaneView(
                     now, k, b_max, segment_at.size, stages, steps, variants.size, waiting, head_s, head_due_s, depth,
                     lane.in_flight, lane.admitted, deadline_s, samples, places, stage, segment, variant, clock.head,
@@ -400,43 +385,42 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
                 if not (0 <= answer.variant < time_s.shape[0] and 0.0 <= answer.delay_s < math.inf):
                     return NO_SUCH_TABLE
                 if depth > 0 and answer.compact:
-                    compact(lane, batches[lane.offset + depth - 1], gather_s)
+                    compact(lane, gather_s)
                 if answer.admit > 0:
                     variant = answer.variant
                     if variants.size > 1:
                         widest = 0.0
                         for m in range(clock.head + answer.skip, clock.head + answer.skip + answer.admit):
-                            widest = max(widest, requests[queue[m]].width)
+                            widest = max(widest, requests.width[queue[m]])
                         if widest > variants[variant].width:
                             return TOO_NARROW
                         variant = narrowest(variants, variant, widest)
                     enter(answer.admit, answer.skip, variant, clock, lane, batches, members, queue, requests)
-                top = batches[lane.offset + lane.depth - 1]
-                top.compact = answer.compact
+                lane.compact = answer.compact
                 lane.left = answer.run
                 lane.wait_s += answer.delay_s
                 if depth == 0 and lane.end_s < now:  # nothing has ended on it just now
                     lane.wait_s += wake_up_s
 
             # the next segment of the lane's top batch
-            batch = batches[lane.offset + lane.depth - 1]
-            segment = segment_at[batch.segment]
+            segment = segment_at[lane.segment]
+            place = (lane.variant * segments + segment) * sizes + lane.places  # of this run among times and counts
             lane.begin_s = now + delay_s + lane.wait_s
             clock.overhead_s += lane.wait_s
-            lane.end_s = lane.begin_s + time_s[batch.variant, segment, batch.places]
-            lane.running, lane.slowed, lane.load = 1, 0, load[batch.places]
+            lane.end_s = lane.begin_s + times_s[place]
+            counts[place] += 1
+            lane.running, lane.slowed = 1, 0
             lane.left -= 1
-            launches[batch.variant, segment, batch.places] += 1
-            lane.run = clock.runs
-            if lane.run < runs.shape[0]:
+            if clock.runs < runs.shape[0]:
+                lane.run = clock.runs
                 run_s[lane.run, 0], run_s[lane.run, 1] = lane.begin_s, lane.end_s
                 runs[lane.run, 0], runs[lane.run, 1], runs[lane.run, 2] = segment, lane.samples, lane.depth - 1
                 runs[lane.run, 3], runs[lane.run, 4] = lane.marks, k
                 for m in range(lane.samples):
-                    run_members[clock.run_members + m] = members[lane.offset + batch.first + m]
-            lane.marks = 0
-            clock.runs += 1
-            clock.run_members += lane.samples
+                    run_members[clock.run_members + m] = members[lane.offset + lane.first + m]
+                lane.marks = 0
+                clock.run_members += lane.samples
+                clock.runs += 1
         if lanes.size > 1:
-            slow_each_other(clock, lanes, run_s)
+            slow_each_other(clock, lanes, load, run_s)
     return OK

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,7 +24,7 @@ from ..traffic.traffic import Traffic, places
 from .event_loop import FAULTS, OK, DeviceArrays, Record, RequestArrays, Rules, State, begin, run_events
 from .outcome import Replay, Runs
 from .policies import Decide, Decision, LaneView, Policy, compile_policy
-from .policies.interface import CARRIED, DECIDE, REQUEST, VARIANT, Data
+from .policies.interface import CARRIED, COLUMNS, DECIDE, VARIANT, Data, Requests
 from .scheduler import Scheduler
 
 OUR_POLICIES = Policy.__module__.rpartition(".")[0]
@@ -117,11 +116,11 @@ class Case:
 
     def replay(self, run: LoopRun, until_s: float, *, recorded: bool) -> Replay:
         """The replay of these runs."""
-        (clock, state, served, ran), traffic, calls_s = run, self.traffic, self.scheduler.call_s
+        (clock, state, (served, exit_of, _), ran), traffic, calls_s = run, self.traffic, self.scheduler.call_s
         cut = cut_off(state, served, self.device, until_s)
         if self.levels:
             last = len(self.table.exits)
-            traffic = dataclasses.replace(traffic, exits=np.where(served.exit, np.minimum(served.exit, last), last))
+            traffic = dataclasses.replace(traffic, exits=np.minimum(exit_of, last))
         return Replay(
             traffic, self.table, served.start_s, served.finish_s, served.stalled_s, served.preempted, self.segments,
             served.variant, served.batch, ran.launches, cut.launches, int(clock.preemptions), int(clock.calls),
@@ -155,7 +154,7 @@ def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case
     _check_columns(table, traffic.trace)
     work, device = work_of(traffic, len(table.exits), table.exits[-1].steps, levels), device_of(table, segments)
     if table.widths is not None and traffic.trace.width is None:
-        work.requests["width"] = table.widths[0]  # a request that states no width may have the widest
+        work.requests.width[:] = table.widths[0]  # a request that states no width may have the widest
     return Case(table, traffic, scheduler, segments, work, device, rules, lanes, levels)
 
 
@@ -171,7 +170,7 @@ class LoopRun(NamedTuple):
 
     clock: Any
     state: State
-    requests: Any
+    work: RequestArrays
     record: Record
 
 
@@ -192,7 +191,7 @@ def play(
     After every ``events`` instants ``control`` gets the number of requests that have returned, and may change the
     arrays that policies read; ``progress`` only reports.
     """
-    count, (runs, members) = len(work.requests), room
+    count, (runs, members) = len(work.exit_of), room
     state = begin(count, lanes, rules.b_max)
     record = Record(
         np.zeros(device.time_s.shape, dtype=np.int64), np.zeros((runs, 2)), np.zeros((runs, 5), dtype=np.int64),
@@ -206,7 +205,7 @@ def play(
             control(int(clock.returned))
         if progress is not None:
             progress(int(clock.returned), count)
-    return LoopRun(clock, state, work.requests, record)
+    return LoopRun(clock, state, work, record)
 
 
 def stepper(
@@ -221,8 +220,8 @@ def stepper(
 ) -> Callable[[float, int], None]:
     """The event loop on these arrays: a function of the time at which it stops, and of the instants it looks at.
 
-    Steps of few instants are ``short``: a policy that ships is then called by its address, with which a step begins
-    three times as fast.  Many instants take a fifth longer so, and exceptions of a user's policy would be lost.
+    Steps of few instants are ``short``: a policy that ships is then called by its address, with which a step begins in
+    a fifth of the time.  Many instants take a quarter longer so, and exceptions of a user's policy would be lost.
     """
     decide, loop = _compiled(scheduler.policy.decide)
     by_address = short and is_jitted(decide) and _ours(decide)
@@ -256,15 +255,13 @@ def cut_off(state: State, requests: Any, device: DeviceArrays, until_s: float) -
     lanes: Any = state.lanes
     batches: Any = state.batches
     for lane in lanes:
-        stack = batches[lane.offset : lane.offset + lane.depth]
-        for below, above in itertools.pairwise(stack):
-            requests.stalled_s[state.members[lane.offset + below.first : lane.offset + above.first]] += (
-                until_s - below.paused_s
-            )
+        below = batches[lane.offset : lane.offset + max(0, lane.depth - 1)]
+        for batch, next_first in zip(below, [*below.first[1:], lane.first], strict=False):
+            stalled = state.members[lane.offset + batch.first : lane.offset + next_first]
+            requests.stalled_s[stalled] += until_s - batch.paused_s
         if not lane.running:
             continue
-        top = stack[-1]
-        run = top.variant, device.segment_at[top.segment], top.places
+        run = lane.variant, device.segment_at[lane.segment], lane.places
         missing = (lane.end_s - max(lane.begin_s, until_s)) / (lane.end_s - lane.begin_s)
         late_s = max(0.0, lane.begin_s - until_s)  # by which gathers and delays, and before them the call, end later
         launches[run] += missing
@@ -307,27 +304,30 @@ def _check_columns(table: LatencyTable, trace: Trace) -> None:
         raise InputError(faults)
 
 
-def requests_of(arrival_s: NDArray[np.float64], slo_s: NDArray[np.float64] | float) -> Any:
-    """Requests that have not begun, as records of ``REQUEST``."""
-    requests = np.zeros(len(arrival_s), REQUEST).view(np.recarray)
-    requests.arrival_s, requests.due_s = arrival_s, arrival_s + slo_s
-    requests.start_s = requests.finish_s = math.inf
-    return requests
+def requests_of(arrival_s: NDArray[np.float64], slo_s: NDArray[np.float64] | float, **stated: NDArray[Any]) -> Any:
+    """Requests that have not begun, with what they state, as :data:`Requests`; no memory for what stays 0."""
+    count = len(arrival_s)
+    known = {name: np.require(values, float, ["C", "W"]) for name, values in {**stated, "arrival_s": arrival_s}.items()}
+    known["due_s"] = arrival_s + slo_s
+    known |= {name: np.full(count, math.inf) for name in ("start_s", "finish_s")}
+    return Requests(*(known[name] if name in known else np.zeros(count, kind) for name, kind in COLUMNS.items()))
 
 
 def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> RequestArrays:
     """Traffic as the event loop takes it; if the policy sets thresholds, its ``levels``, these decide the exits."""
     trace = traffic.trace
-    requests = requests_of(trace.arrival_s, traffic.slo_s)
-    for column in CARRIED:
-        if (values := getattr(trace, column.name)) is not None:
-            requests[column.name] = values
-    if trace.predicted_width is None and trace.width is not None:
-        requests.predicted_width = trace.width  # of a text, say, it is known
+    stated = {column.name: getattr(trace, column.name) for column in CARRIED}
+    if trace.predicted_width is None:
+        stated["predicted_width"] = trace.width  # of a text, say, it is known
+    stated = {name: values for name, values in stated.items() if values is not None}
     confidences, exits = np.zeros((0, 0)), traffic.exits
     if levels and trace.confidences is not None:
         confidences, exits = np.ascontiguousarray(trace.confidences[:, :levels]), np.full(len(traffic), last)
-    return RequestArrays(requests, places(exits, steps if trace.steps is None else trace.steps, last), confidences)
+    return RequestArrays(
+        requests_of(trace.arrival_s, traffic.slo_s, **stated),
+        np.require(places(exits, steps if trace.steps is None else trace.steps, last), np.int64, ["C", "W"]),
+        confidences,
+    )
 
 
 def device_of(table: LatencyTable, segments: Segments) -> DeviceArrays:

@@ -9,12 +9,14 @@ import warnings
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 import numba
 import numpy as np
 import pytest
 from builders import COMPILED, FLUIDB, everybody, table_of
 from fluidb import jit
+from fluidb.jit import refer
 from fluidb.serving import find_policy, simulate
 from numba.core.errors import NumbaError
 
@@ -26,10 +28,14 @@ def double(x):
 
 
 PARTS = {
+    "numba.core.cgutils": ("alloca_once_value", "gep_inbounds", "get_null_value"),
     "numba.core.caching": ("NullCache.load_overload", "NullCache.save_overload", "NullCache.flush"),
     "numba.core.compiler": ("CompileResult._reduce", "CompileResult._rebuild"),
+    "numba.core.datamodel.models": ("PointerModel",),
+    "numba.core.imputils": ("impl_ret_untracked",),
     "numba.core.serialize": ("dumps",),
-    "numba.core.types": ("FunctionType", "WrapperAddressProtocol.__wrapper_address__"),
+    "numba.core.types": ("CPointer", "FunctionType", "WrapperAddressProtocol.__wrapper_address__"),
+    "numba.core.typing.templates": ("AttributeTemplate",),
     "numba.experimental.function_type": ("_get_wrapper_address",),
 }
 """Parts of numba that are not public and that jit.py uses."""
@@ -68,6 +74,45 @@ def test_a_function_that_makes_no_array_is_compiled_without_counts_of_references
     assert jit.compiled("i8(i8)", allocates=False)(double)(21) == 42
     with pytest.raises(NumbaError, match="NRT required"):
         jit.compiled("f8(i8)", allocates=False)(lambda n: np.zeros(n).sum())
+
+
+class Inner(NamedTuple):
+    counts: np.ndarray
+    factor: float
+
+
+class Outer(NamedTuple):
+    inner: Inner
+    values: np.ndarray
+
+
+@numba.njit
+def weigh(fields, k):
+    """Changes what it was given, and makes a view and a copy of it."""
+    upper = fields.values[k:]
+    fields.inner.counts[k] += 1
+    return fields.inner.factor * upper.sum() + fields.values.copy()[0]
+
+
+@numba.njit
+def weigh_by_reference(fields, k):
+    return weigh(refer(fields), k)
+
+
+def test_a_named_tuple_by_its_address_is_read_and_written_as_itself():
+    fields = Outer(Inner(np.zeros(3, np.int64), 0.5), np.array([1.0, 2.0, 4.0]))
+    before = [sys.getrefcount(array) for array in (fields.values, fields.inner.counts)]
+    for k in range(3):
+        assert weigh_by_reference(fields, k) == weigh.py_func(fields, k)
+    assert refer(fields) is fields
+    assert fields.inner.counts.tolist() == [2, 2, 2]
+    assert [sys.getrefcount(array) for array in (fields.values, fields.inner.counts)] == before
+
+
+def test_a_field_that_a_named_tuple_lacks_is_a_fault_of_types():
+    fields = Outer(Inner(np.zeros(3, np.int64), 0.5), np.zeros(3))
+    with pytest.raises(NumbaError, match="Unknown attribute 'missing'"):
+        numba.njit(lambda fields: refer(fields).missing)(fields)
 
 
 @pytest.mark.parametrize("damage", [lambda raw: b"", lambda raw: raw[:-1], lambda raw: raw[:999] + b"?" + raw[1000:]])

@@ -48,7 +48,7 @@ class RequestColumn:
     metavar: str = "DISTRIBUTION"
     follows: tuple[str, ...] = ()  # columns of a trace; it is drawn from the first that the trace has
     lacking: str = ""  # fault if it follows from values that a trace does not have
-    carried: bool = False  # in the records of requests that policies read
+    carried: bool = False  # among the arrays that policies read
     reported: bool = False  # beside what happened to each request
 
 

@@ -46,7 +46,7 @@ def cut(view, data, count):
     widths, variants = narrowest(data.variants, 0, 0.0) + 1, np.empty(count, np.int64)
     batch, sizes = data.queue[view.first : view.first + count].copy(), np.zeros(widths, np.int64)
     for m in range(count):
-        variants[m] = narrowest(data.variants, 0, data.requests[batch[m]].width)
+        variants[m] = narrowest(data.variants, 0, data.requests.width[batch[m]])
         sizes[variants[m]] += 1
     if sizes.max() == count:
         return 1
@@ -75,7 +75,7 @@ def next_batch(view, data):
     if view.waiting < view.b_max:
         opens_s = math.inf
         for m in range(view.first, view.first + min(view.waiting, int(memory[LEFT]) + 1)):  # a window is not in order
-            opens_s = min(opens_s, data.requests[data.queue[m]].arrival_s + data.settings[TIMEOUT])
+            opens_s = min(opens_s, data.requests.arrival_s[data.queue[m]] + data.settings[TIMEOUT])
         if view.now_s < opens_s:
             return opens_s
     count = min(view.waiting, view.b_max)

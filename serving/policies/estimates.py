@@ -33,16 +33,14 @@ def fitting(view, data, count):
     """The variant in which the first requests of the queue run as a batch."""
     widest = 0.0
     for m in range(view.first, view.first + count):
-        widest = max(widest, data.requests[data.queue[m]].width)
+        widest = max(widest, data.requests.width[data.queue[m]])
     return narrowest(data.variants, 0, widest)
 
 
 @compiled(inline="always")
-def own_end(view, request):
-    """The stage by which a request has left: the last one, or that of the last step that is predicted of it."""
-    if request.predicted_depth <= 0.0:
-        return view.stages
-    return view.stages - view.steps + min(view.steps, math.ceil(request.predicted_depth))
+def own_end(view, depth):
+    """The stage by which a request of a predicted depth has left: the last one, or that of the last step predicted."""
+    return view.stages if depth <= 0.0 else view.stages - view.steps + min(view.steps, math.ceil(depth))
 
 
 @compiled(inline="always")
@@ -51,7 +49,7 @@ def expected_end(view, data, samples, count):
     end = min(view.stage + 1, view.stages)  # a sample that has outlived its prediction may leave at the next step
     top = view.offset + view.in_flight
     for m in range(top - samples, top):
-        end = max(end, own_end(view, data.requests[data.members[m]]))
+        end = max(end, own_end(view, data.requests.predicted_depth[data.members[m]]))
     for m in range(view.first, view.first + count):
-        end = max(end, own_end(view, data.requests[data.queue[m]]))
+        end = max(end, own_end(view, data.requests.predicted_depth[data.queue[m]]))
     return end

@@ -22,7 +22,7 @@ def whole_s(view, latency_s, size):
 def count_missing(view, data, known, end_s):
     """Number of requests at the head of the queue that are due before a time; the first ``known`` surely are."""
     missing = known
-    while missing < view.waiting and data.requests[data.queue[view.first + missing]].due_s < end_s:
+    while missing < view.waiting and data.requests.due_s[data.queue[view.first + missing]] < end_s:
         missing += 1
     return missing
 
@@ -40,16 +40,16 @@ def count_in_time(view, data, late, size):
     while True:
         after = min(first + size, last)
         for k in range(first, after):
-            in_time += data.requests[data.queue[view.first + k]].due_s >= end_s
+            in_time += data.requests.due_s[data.queue[view.first + k]] >= end_s
         first = after
-        while first < last and data.requests[data.queue[view.first + first]].due_s < end_s + whole_s(
+        while first < last and data.requests.due_s[data.queue[view.first + first]] < end_s + whole_s(
             view, latency_s, 1
         ):
             first += 1
         if first >= last:
             return in_time
         size = min(last - first, view.b_max)
-        while data.requests[data.queue[view.first + first]].due_s < end_s + whole_s(view, latency_s, size):
+        while data.requests.due_s[data.queue[view.first + first]] < end_s + whole_s(view, latency_s, size):
             size -= 1
         end_s += whole_s(view, latency_s, size)
 

@@ -8,7 +8,7 @@ def decide(view, data):
     """Take the number of requests that the predicted depth of the first one states, and ask again after every stage."""
     if view.depth > 0:
         return go_on(1)
-    return launch(min(int(data.requests[data.queue[view.first]].predicted_depth), view.waiting), 1)
+    return launch(min(int(data.requests.predicted_depth[data.queue[view.first]]), view.waiting), 1)
 
 
 POLICY = Policy(decide)

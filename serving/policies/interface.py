@@ -22,16 +22,17 @@ scheduler sees the future.
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numba import from_dtype, types
 from numpy.typing import NDArray
 
 from ...formats import InputError, parse_duration, read_number
-from ...jit import compiled
+from ...jit import Reference, compiled
 from ...traffic.request_columns import REQUEST_COLUMNS
 
 if TYPE_CHECKING:
@@ -41,27 +42,26 @@ if TYPE_CHECKING:
 CARRIED = tuple(column for column in REQUEST_COLUMNS if column.carried)
 """Columns of requests that policies read: ``width``, ``predicted_depth``, ``predicted_width``, ``min_accuracy``."""
 
-REQUEST = np.dtype(
-    [
-        ("arrival_s", "f8"),
-        ("due_s", "f8"),  # arrival plus SLO
-        *((column.name, "f8") for column in CARRIED),  # what the request states; 0 where it does not
-        ("start_s", "f8"),  # entry into the device; infinite until then
-        ("finish_s", "f8"),  # return; infinite until then
-        ("stalled_s", "f8"),  # time spent preempted
-        ("preempted", "i8"),  # how often
-        ("exit", "i8"),  # place at which it returned, counted from 1; 0 until then
-        ("variant", "i8"),  # of the network, that its batch began with
-        ("batch", "i8"),  # with which it entered, counted from 1; 0 until then
-    ],
-    align=True,
-)
-"""A request: what is known of it on arrival, and what has happened to it so far.
+COLUMNS = {
+    "arrival_s": "f8",
+    "due_s": "f8",  # arrival plus SLO
+    **{column.name: "f8" for column in CARRIED},  # what the request states; 0 where it does not
+    "start_s": "f8",  # entry into the device; infinite until then
+    "finish_s": "f8",  # return; infinite until then
+    "stalled_s": "f8",  # time spent preempted
+    "preempted": "i4",  # how often
+    "variant": "i4",  # of the network, that its batch began with
+    "batch": "i4",  # with which it entered, counted from 1; 0 until then
+}
+"""What is known of each request on arrival, and what has happened to it so far: an array each.
 
 Of the columns of :data:`CARRIED`, ``width`` is e.g. the length of a sequence, ``predicted_width`` and
 ``predicted_depth`` are the width, and the exit or the steps of the last stage, that a predictor expects, and
 ``min_accuracy`` is the accuracy that the request asks for.
 """
+
+Requests: Any = namedtuple("Requests", [*COLUMNS])  # type: ignore[misc]  # noqa: PYI024  its fields are a table
+"""Every request of the traffic: the arrays of :data:`COLUMNS`."""
 
 VARIANT = np.dtype(
     [
@@ -77,14 +77,30 @@ VARIANT = np.dtype(
 )
 """A variant of the network, or of the device's state."""
 
+BATCH = np.dtype(
+    [
+        ("first", "i8"),  # its first sample among those of the lane
+        ("began_with", "i8"),  # samples
+        ("places", "i8"),  # batch size at which the device runs it
+        ("segment", "i8"),  # segments that it has completed
+        ("stage", "i8"),  # stages that it has completed
+        ("variant", "i8"),
+        ("compact", "i8"),  # whether it gives up the places of samples that exit
+        ("due_s", "f8"),  # earliest due time in it and in those below
+        ("paused_s", "f8"),  # when it was preempted
+    ],
+    align=True,
+)
+"""A batch.  Its samples lie behind those of the batches below: to merge two is to forget where the upper one began."""
+
 LANE = np.dtype(
     [
+        *((name, BATCH[name]) for name in BATCH.names or () if name != "paused_s"),  # the batch on top of its stack
+        ("samples", "i8"),  # of that batch
         ("offset", "i8"),  # where its batches and samples begin among those of all lanes
         ("depth", "i8"),  # batches on its stack; 0 when idle
         ("in_flight", "i8"),  # samples of all of them
         ("admitted", "i8"),  # samples that they began with, those included that have exited since
-        ("samples", "i8"),  # of the top batch
-        ("stage", "i8"),  # stages that the top batch has completed
         ("running", "i8"),  # 1 while a segment runs
         ("slowed", "i8"),  # 1 once the end of that segment has the slowdown of other lanes in it
         ("left", "i8"),  # segments that the top batch still runs before the policy is asked
@@ -92,7 +108,6 @@ LANE = np.dtype(
         ("marks", "i8"),  # what the next recorded run began with
         ("begin_s", "f8"),  # of the running segment
         ("end_s", "f8"),
-        ("load", "f8"),  # share of the device that the running segment takes
         ("wait_s", "f8"),  # time that passes before its segment begins: to gather samples
         ("wake_s", "f8"),  # when an idle lane is asked again, if no request arrives earlier
     ],
@@ -177,8 +192,8 @@ class Data(NamedTuple):
 
     Attributes
     ----------
-    requests : (N,) record array of REQUEST
-        Every request.
+    requests : Requests
+        Every request: (N,) arrays by the names of COLUMNS.
     queue : (N,) ndarray of int64
         Those that wait, in order of arrival: ``waiting`` from ``first`` on.  A policy may put them into another order.
     members : (L * b_max,) ndarray of int64
@@ -200,7 +215,7 @@ class Data(NamedTuple):
         are the first ones: for each variant of the network, one for each exit but the last.
     """
 
-    requests: NDArray[np.void]
+    requests: Any
     queue: NDArray[np.int64]
     members: NDArray[np.int64]
     lanes: NDArray[np.void]
@@ -248,10 +263,12 @@ class Decision(NamedTuple):
 Decide = Callable[[LaneView, Data], Decision]
 
 _f, _i, _f1, _i1, _f2 = types.float64, types.int64, types.float64[::1], types.int64[::1], types.float64[:, ::1]
-REQUESTS, LANES = types.Array(from_dtype(REQUEST), 1, "C"), types.Array(from_dtype(LANE), 1, "C")
-LATENCY, VARIANTS = types.float64[:, :, :, ::1], types.Array(from_dtype(VARIANT), 1, "C")
+_columns = {"f8": _f1, "i8": _i1, "i4": types.int32[::1]}
+REQUESTS = types.NamedTuple([_columns[kind] for kind in COLUMNS.values()], Requests)
+LANES, VARIANTS = types.Array(from_dtype(LANE), 1, "C"), types.Array(from_dtype(VARIANT), 1, "C")
+LATENCY = types.float64[:, :, :, ::1]
 _view = types.NamedTuple((_f, *[_i] * 7, *[_f] * 2, *[_i] * 3, _f, *[_i] * 7), LaneView)
-_data = types.NamedTuple((REQUESTS, _i1, _i1, LANES, LATENCY, _f2, VARIANTS, _f1, _f1), Data)
+_data = Reference(types.NamedTuple((REQUESTS, _i1, _i1, LANES, LATENCY, _f2, VARIANTS, _f1, _f1), Data))
 DECIDE = types.NamedTuple((_i, _i, _i, _f, types.boolean, _i, _f), Decision)(_view, _data)
 """numba signature of every decision."""
 

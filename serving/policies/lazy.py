@@ -22,10 +22,10 @@ def decide(view, data):
     admit, due_s = 0, view.deadline_s
     end = expected_end(view, data, view.in_flight, 0) if view.steps > 1 else view.stages
     while admit < room:
-        request = data.requests[data.queue[view.first + admit]]
-        due_s = min(due_s, request.due_s)
+        request = data.queue[view.first + admit]
+        due_s = min(due_s, data.requests.due_s[request])
         if view.steps > 1:
-            end = max(end, own_end(view, request))
+            end = max(end, own_end(view, data.requests.predicted_depth[request]))
         alone_s = between_s(data.latency_s, 0, 0, end, 1)
         if due_s - view.now_s - alone_s * (view.in_flight + admit + 1) <= 0:
             break

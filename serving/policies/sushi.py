@@ -27,7 +27,7 @@ KEPT, SERVED, COUNTS = range(3)  # places in memory: the state; requests; of the
 @compiled(inline="always")
 def choose_subnet(data, subnets, widths, state, request, from_s):
     """The SubNet for a request in a state of the buffer, if its time counts from ``from_s`` on."""
-    mode, only = data.settings[MODE], int(data.settings[SUBNET])
+    mode, only, requests = data.settings[MODE], int(data.settings[SUBNET]), data.requests
     end = data.latency_s.shape[2] - 1
     best, best_s, best_accuracy, best_meets = 0, math.inf, -math.inf, False
     for i in range(subnets):
@@ -35,7 +35,7 @@ def choose_subnet(data, subnets, widths, state, request, from_s):
             continue
         variant = (state * subnets + i) * widths
         time_s, accuracy = data.latency_s[variant, 0, end, 1], data.variants[variant].accuracy
-        enough, in_time = accuracy >= request.min_accuracy, from_s + time_s <= request.due_s
+        enough, in_time = accuracy >= requests.min_accuracy[request], from_s + time_s <= requests.due_s[request]
         meets = enough if mode == ACCURACY else in_time
         if meets != best_meets:
             take = meets
@@ -72,7 +72,7 @@ def foresee(view, data, subnets, widths, states):
     """The best state for the next Q requests, which are known: fewest violations, then highest accuracy, least time."""
     mode, end = data.settings[MODE], data.latency_s.shape[2] - 1
     first = data.queue[view.first]
-    last = int(min(data.requests.size, first + data.settings[Q]))
+    last = int(min(data.requests.arrival_s.size, first + data.settings[Q]))
     best, fewest, most, least_s = 0, math.inf, -math.inf, math.inf
     for j in range(states):
         now_s, violations, accuracies, busy_s = view.now_s, 0.0, 0.0, 0.0
@@ -80,15 +80,13 @@ def foresee(view, data, subnets, widths, states):
             busy_s = data.variants[j * subnets * widths].refill_s
             now_s += busy_s
         for k in range(first, last):
-            request = data.requests[k]
-            now_s = max(now_s, request.arrival_s)
-            i = choose_subnet(
-                data, subnets, widths, j, request, request.arrival_s if mode == LATENCY else now_s
-            )  # fmt: skip
+            arrival_s = data.requests.arrival_s[k]
+            now_s = max(now_s, arrival_s)
+            i = choose_subnet(data, subnets, widths, j, k, arrival_s if mode == LATENCY else now_s)
             variant = (j * subnets + i) * widths
             now_s += data.latency_s[variant, 0, end, 1]
             busy_s += data.latency_s[variant, 0, end, 1]
-            violations += now_s > request.due_s
+            violations += now_s > data.requests.due_s[k]
             if mode != ACCURACY and data.settings[SUBNET] == ANY:
                 accuracies += data.variants[variant].accuracy
         if violations != fewest:
@@ -147,10 +145,9 @@ def decide(view, data):
     refill_s = 0.0
     if settings[REFILL] == CHARGED and kept != int(memory[KEPT]):
         refill_s = data.variants[kept * subnets * widths].refill_s
-    request = data.requests[data.queue[view.first]]
-    subnet = choose_subnet(
-        data, subnets, widths, kept, request, request.arrival_s if settings[MODE] == LATENCY else view.now_s + refill_s
-    )
+    request = data.queue[view.first]
+    from_s = data.requests.arrival_s[request] if settings[MODE] == LATENCY else view.now_s + refill_s
+    subnet = choose_subnet(data, subnets, widths, kept, request, from_s)
     memory[KEPT] = kept
     memory[SERVED] += 1
     memory[COUNTS + subnet] += 1

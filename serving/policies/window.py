@@ -52,10 +52,9 @@ def fill_window(view, data):
     if count == 1:
         return 1
     waiting, keys = data.queue[first : first + count].copy(), np.empty(count)
-    by_depth = data.settings[SIMILAR] == DEPTH
+    predicted = data.requests.predicted_depth if data.settings[SIMILAR] == DEPTH else data.requests.predicted_width
     for m in range(count):
-        request = data.requests[waiting[m]]
-        keys[m] = request.predicted_depth if by_depth else request.predicted_width
+        keys[m] = predicted[waiting[m]]
     order = np.argsort(keys, kind="mergesort")
     for m in range(count):
         data.queue[first + m] = waiting[order[m]]

@@ -204,8 +204,7 @@ def test_a_client_lets_requests_arrive_when_it_likes():
     assert (clock.arrival_s[2:] >= found.finish_s[:5]).all()
     assert (np.diff(found.finish_s) > 0).all()
     assert (found.latency_s > 0).all()
-    requests = case.work.requests
-    np.testing.assert_array_equal(requests["due_s"], clock.arrival_s + case.traffic.slo_s)
+    np.testing.assert_array_equal(case.work.requests.due_s, clock.arrival_s + case.traffic.slo_s)
 
 
 def test_a_device_that_was_idle_wakes_up_first():

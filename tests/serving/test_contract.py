@@ -158,7 +158,7 @@ def alike(view, data):
     for i in range(min(4, view.waiting)):
         for j in range(i, 0, -1):
             left, right = view.first + j - 1, view.first + j
-            if data.requests[data.queue[left]].predicted_depth <= data.requests[data.queue[right]].predicted_depth:
+            if data.requests.predicted_depth[data.queue[left]] <= data.requests.predicted_depth[data.queue[right]]:
                 break
             data.queue[left], data.queue[right] = data.queue[right], data.queue[left]
     return Decision(min(2, view.waiting), 0, view.segments, math.inf, True, 0, 0.125)
@@ -168,7 +168,7 @@ def test_a_window_is_served_by_similarity_and_steps_repeat_to_each_length():
     """A decoder step of 1 s runs as often as the longest of a batch asks; the predictor takes 0.125 s a batch."""
     lengths = np.array([3, 1, 3, 1, 2])
     work: Any = work_of(traffic_of(trace_of([0.0] * 5), lengths, 100.0), 3)
-    work.requests.predicted_depth = lengths
+    work.requests.predicted_depth[:] = lengths
     steps = 3
     device = DeviceArrays(
         time_s=np.array([[[0.0, 1.0, 1.0]]]),
@@ -181,7 +181,7 @@ def test_a_window_is_served_by_similarity_and_steps_repeat_to_each_length():
     )
     run = play(scheduler_of(alike), work, device, Rules(np.zeros(0), np.zeros(0), np.zeros(0), 2, 0.0))
     # 1 and 1; then of 3, 3 and 2 the 2 and the first 3; then the last 3
-    assert run.requests.finish_s.tolist() == [4.25, 1.125, 7.375, 1.125, 3.25]
+    assert run.work.requests.finish_s.tolist() == [4.25, 1.125, 7.375, 1.125, 3.25]
     assert run.record.launches.tolist() == [[[0, 4, 3]]]
     assert run.clock.overhead_s == 0.375
 
@@ -272,8 +272,8 @@ def supernet(view, data):
     """
     if view.depth > 0:
         return go_on(view.segments)
-    request = data.requests[data.queue[view.first]]
-    subnet, cache = (0 if request.min_accuracy <= 0.75 else 1), int(data.memory[0])
+    wanted = data.requests.min_accuracy[data.queue[view.first]]
+    subnet, cache = (0 if wanted <= 0.75 else 1), int(data.memory[0])
     data.memory[1] += 1
     refill_s = 0.0
     if data.memory[1] % 2 == 0 and cache != subnet:
@@ -284,7 +284,7 @@ def supernet(view, data):
 def test_variants_states_of_a_cache_and_memory_between_requests():
     time_s = np.array([[[0.0, 1.0]], [[0.0, 4.0]], [[0.0, 2.0]], [[0.0, 3.0]]])
     work: Any = work_of(everybody(5, 1), 1)
-    work.requests.min_accuracy = [0.5, 0.9, 0.9, 0.5, 0.5]
+    work.requests.min_accuracy[:] = [0.5, 0.9, 0.9, 0.5, 0.5]
     device = DeviceArrays(
         time_s,
         np.zeros((4, 2, 2, 2)),
@@ -297,7 +297,7 @@ def test_variants_states_of_a_cache_and_memory_between_requests():
     run = play(scheduler_of(supernet, memory=2), work, device, Rules(np.zeros(0), np.zeros(2), np.zeros(0), 1, 0.0))
     # 1 s; the second query refills (0.5 s) and still runs on the old cache (4 s); 3 s on the new one; then SubNet 0
     # on the cache of SubNet 1 (2 s, with another refill of 0.5 s), and on its own (1 s)
-    assert run.requests.finish_s.tolist() == [1.0, 5.5, 8.5, 11.0, 12.0]
+    assert run.work.requests.finish_s.tolist() == [1.0, 5.5, 8.5, 11.0, 12.0]
     assert run.record.launches[:, 0, 1].tolist() == [2, 1, 1, 1]
 
 
@@ -359,7 +359,7 @@ def variant_as_predicted(view, data):
     """One request after the other preempts, in the variant that its predicted depth names."""
     if view.waiting == 0:
         return go_on(1)
-    variant = int(data.requests[data.queue[view.first]].predicted_depth)
+    variant = int(data.requests.predicted_depth[data.queue[view.first]])
     return Decision(1, 0, 1, math.inf, True, variant, 0.0)
 
 

@@ -83,7 +83,7 @@ def by_width(view, data):
         return go_on(view.segments)
     variant = 0
     while variant + 1 < data.variants.size and (
-        data.variants[variant + 1].width >= data.requests[data.queue[view.first]].width
+        data.variants[variant + 1].width >= data.requests.width[data.queue[view.first]]
     ):
         variant += 1
     return Decision(1, 0, view.segments, np.inf, True, variant, data.gather_s[0, 1])

@@ -55,7 +55,7 @@ def decide(view, data):
     if view.depth > 0:
         return go_on(view.segments)
     waiting = data.queue[view.first : view.first + view.waiting]
-    best = max(range(view.waiting), key=lambda m: data.requests[waiting[m]].priority)
+    best = max(range(view.waiting), key=lambda m: data.requests.priority[waiting[m]])
     return Decision(1, best, view.segments, math.inf, True, 0, 0.0)
 """)
 replay = simulate(table_of([[1.0]]), prepare(trace, [1.0], slo_s=9.0), find_policy("first.py:decide"))
