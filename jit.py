@@ -21,6 +21,7 @@ from numba.core import serialize as _serialize
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.datamodel.models import PointerModel
+from numba.core.runtime.nrt import rtsys
 from numba.core.types import FunctionType, WrapperAddressProtocol
 from numba.core.typing.templates import AttributeTemplate
 from numba.experimental.function_type import _get_wrapper_address
@@ -86,7 +87,7 @@ class FunctionCache(NullCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The function as it was compiled earlier; ``None`` if it was not."""
-        target_context.refresh()
+        rtsys.initialize(target_context)  # all that a compiled function needs; a compilation loads the rest of numba
         path = self._file(sig, target_context.codegen())
         try:
             raw = path.read_bytes() if path else b""

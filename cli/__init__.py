@@ -1,5 +1,6 @@
 """The command line: a file for each command, which imports the library only when it runs."""
 
+import atexit
 import gc
 import io
 import os
@@ -20,6 +21,7 @@ def main() -> None:
     # start-up creates thousands of classes and functions that all stay in use: a search for garbage among them would
     # take a tenth of the time
     gc.set_threshold(100_000)
+    atexit.register(gc.freeze)  # and so would the search with which Python ends
     # no plugin changes our schemas; without this, pydantic reads the metadata of all installed packages to find plugins
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     for stream in (sys.stdout, sys.stderr):

@@ -33,6 +33,7 @@ PARTS = {
     "numba.core.compiler": ("CompileResult._reduce", "CompileResult._rebuild"),
     "numba.core.datamodel.models": ("PointerModel",),
     "numba.core.imputils": ("impl_ret_untracked",),
+    "numba.core.runtime.nrt": ("rtsys.initialize",),
     "numba.core.serialize": ("dumps",),
     "numba.core.types": ("CPointer", "FunctionType", "WrapperAddressProtocol.__wrapper_address__"),
     "numba.core.typing.templates": ("AttributeTemplate",),
@@ -68,6 +69,22 @@ def test_a_function_that_was_kept_is_not_compiled_again(kept: Path):
     assert again(21) == 42
     assert sum(again.stats.cache_hits.values()) == 1
     assert len(list(kept.iterdir())) == 1
+
+
+def test_a_function_that_was_kept_is_loaded_without_what_compiles():
+    """That would take a quarter of the time of a short command, and SciPy where it is installed."""
+    simulate(table_of([[1.0]]), everybody(1, 1), find_policy("serial"))  # keeps it
+    code = """if True:
+        import sys
+        from builders import everybody, table_of
+        from fluidb.serving import find_policy, simulate
+        print(simulate(table_of([[1.0]]), everybody(1, 1), find_policy("serial")).finish_s, *sys.modules)
+        """
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
+    found, modules = done.stdout.split("]")
+    assert found == "[1."
+    assert not {"numba.np.linalg", "scipy.linalg"} & set(modules.split())
 
 
 def test_a_function_that_makes_no_array_is_compiled_without_counts_of_references():
