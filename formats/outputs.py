@@ -208,7 +208,7 @@ def _locked(folder: Path, directory: bool) -> tuple[Path, int]:
         os.close(descriptor)  # another command removed it before it was locked
 
 
-def _write(descriptor: int, content: str | bytes | Iterable[str]) -> None:
+def _write(descriptor: int, content: str | bytes | Iterable[str | bytes]) -> None:
     """Write a file's content, and flush it to the disk."""
     pieces = [content] if isinstance(content, str | bytes) else content
     with open(descriptor, "wb", closefd=False) as stream:
@@ -226,14 +226,14 @@ def _sync(folder: Path) -> None:
             os.close(descriptor)
 
 
-def write_file(path: Path, content: str | bytes | Iterable[str], *, replace: bool) -> None:
+def write_file(path: Path, content: str | bytes | Iterable[str | bytes], *, replace: bool) -> None:
     """Write a file completely, or leave the existing one unchanged.
 
     Parameters
     ----------
     path : Path
         Destination.
-    content : str, bytes or iterable of str
+    content : str, bytes or iterable of them
         Its whole content, in pieces where it is long; text is written as UTF-8.
     replace : bool
         Whether an existing file is replaced, in one step; else it is a fault.

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic_core import to_json
 
 from ..formats import write_file
 from .measures import CONFIDENCE, Measure
@@ -24,8 +23,11 @@ _SAME_TIME_S = 1e-12
 _EQUAL_GAPS_CV = 1e-9
 """Gaps of a smaller coefficient of variation differ only by the rounding of their times."""
 
-PIECE = 2**14
-"""Rows that are written at a time."""
+PIECE = 2**12
+"""Rows that are written at a time; more would not stay in the processor's caches."""
+
+_PLAIN = 1e-4, 1e16
+"""Numbers from the first and below the second have no exponent, in Python as in JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,19 +155,21 @@ def write_trace(trace: Trace, path: Path, *, replace: bool = True) -> None:
 
 
 def write_columns(columns: Mapping[str, NDArray[Any]], path: Path, *, replace: bool) -> None:
-    """Write columns as CSV, whole or not at all."""
+    """Write columns as CSV, whole or not at all; a number that is not finite is left empty."""
 
-    def cells(column: NDArray[Any]) -> list[Any]:
-        values: list[Any] = (column.astype(np.int64) if column.dtype == np.bool_ else column).tolist()
-        return values if np.isfinite(column).all() else [value if math.isfinite(value) else "" for value in values]
-
-    def pieces() -> Iterator[str]:
-        yield ",".join(columns) + "\n"
-        # in pieces, because text takes ten times the memory
+    def pieces() -> Iterator[bytes]:
+        yield ",".join(columns).encode() + b"\n"
         for start in range(0, len(next(iter(columns.values()))), PIECE):
-            stream = io.StringIO()
-            rows = zip(*(cells(column[start : start + PIECE]) for column in columns.values()), strict=True)
-            csv.writer(stream, lineterminator="\n").writerows(rows)
-            yield stream.getvalue()
+            rows = zip(*(_cells(column[start : start + PIECE]) for column in columns.values()), strict=True)
+            yield to_json(list(rows))[2:-2].replace(b"],[", b"\n").replace(b'"', b"") + b"\n"
 
     write_file(path, pieces(), replace=replace)
+
+
+def _cells(column: NDArray[Any]) -> list[Any]:
+    """Values for JSON: numbers, which it writes four times as fast as Python; as text those it writes otherwise."""
+    values: list[Any] = (column.astype(np.int64) if column.dtype == np.bool_ else column).tolist()
+    size = np.abs(column)
+    for i in np.flatnonzero((size != 0) & ~((size >= _PLAIN[0]) & (size < _PLAIN[1]))).tolist():
+        values[i] = repr(values[i]) if math.isfinite(values[i]) else ""
+    return values

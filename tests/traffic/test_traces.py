@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from fluidb.traffic import Trace, parse_thresholds, poisson, prepare, read_trace
 from fluidb.traffic import trace as traces
 from fluidb.traffic.exits import chosen_thresholds, decide, draw
 from fluidb.traffic.request_columns import REQUEST_COLUMNS
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 HEADER = "request_id,arrival_s"
@@ -68,6 +69,25 @@ def test_pieces_make_the_same_file(tmp_path, monkeypatch, count):
     write_trace(trace, tmp_path / "pieces.csv")
     assert (tmp_path / "pieces.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
     assert len((tmp_path / "whole.csv").read_text().splitlines()) == count + 1
+
+
+def written(folder: Path, columns: dict[str, list[Any]]) -> list[str]:
+    traces.write_columns({name: np.array(values) for name, values in columns.items()}, folder / "c.csv", replace=True)
+    return (folder / "c.csv").read_text().splitlines()
+
+
+@given(st.lists(st.tuples(st.floats(), st.integers(-(2**63), 2**63 - 1), st.booleans()), min_size=1))
+@example([(edge, 0, True) for bound in (1e-5, 1e-4, 1e15, 1e16) for edge in (bound, math.nextafter(bound, 0), -bound)])
+def test_numbers_are_written_as_python_writes_them(tmp_path_factory, rows):
+    floats, integers, flags = map(list, zip(*rows, strict=True))
+    lines = written(tmp_path_factory.getbasetemp(), {"floats": floats, "integers": integers, "flags": flags})
+    expected = [f"{repr(x) if math.isfinite(x) else ''},{n},{int(flag)}" for x, n, flag in rows]
+    assert lines == ["floats,integers,flags", *expected]
+
+
+def test_as_few_digits_are_written_as_tell_a_number_from_its_neighbours(tmp_path):
+    drawn = (10 ** np.random.default_rng(1).uniform(-5, 17, 20_000)).tolist()
+    assert written(tmp_path, {"drawn": drawn}) == ["drawn", *map(repr, drawn)]
 
 
 def test_what_a_spreadsheet_writes_is_read(tmp_path):
