@@ -82,8 +82,10 @@ reproduce: $(VENV)/ready
 real-device: $(VENV)/ready
 	$(BIN)/fluidb validate digits --loads 0.3,0.6,0.85 -o results/real-device --force || test $$? = 1
 
-# the site, in build/site, from docs/, README, CONTRIBUTING, results/ and the help of commands; a link that leads nowhere fails
+# the site, in build/site, from docs/, README, CONTRIBUTING, results/ and the help of commands; a link that leads nowhere
+# fails, and so do measured times of other sources
 docs: $(VENV)/ready
+	@$(BIN)/python benchmarks/sources.py
 	$(BIN)/python -m pip install --quiet --group docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file website/mkdocs.yml
 

@@ -25,11 +25,11 @@ import subgraphs
 import subnets
 from pages import write_part
 from rounds import HERE, BenchmarkTable
+from sources import RESULTS
 
 from tables import machine_text, markdown, read_results, write_results
 
 ROOT = HERE.parent
-RESULTS = HERE / "results.json"
 FILE_ONLY = {"cold", *(f"scale-{axis.key}" for axis in scale.FULL)}
 """Tables that the file has and the page leaves out."""
 

@@ -15,6 +15,7 @@ import numba
 import numpy as np
 from fluidb import __version__
 from rounds import BenchmarkRow, BenchmarkTable
+from sources import digest, measured
 
 SCHEMA = "fluidb.bench/1"
 
@@ -52,6 +53,7 @@ def write_results(path: Path, tables: list[BenchmarkTable], command: str) -> Non
         "schema": SCHEMA,
         "command": command,
         "machine": machine(),
+        "sources_sha256": digest(measured()),
         "tables": [dataclasses.asdict(table) for table in tables],
     }
     path.write_text(json.dumps(run, indent=1) + "\n")

@@ -11,6 +11,7 @@ import compare
 import intervals as measured
 import numpy as np
 import pytest
+import sources
 from builders import table_of
 from compare import Verdict
 from fluidb.serving.statistics import Interval
@@ -112,6 +113,48 @@ def test_results_read_back(tmp_path):
     assert found == tables
     assert {"cpu", "cores", "python", "numba", "numpy"} <= machine.keys()
     assert [dataclasses.asdict(table) for table in tables] == json.loads((tmp_path / "run.json").read_text())["tables"]
+
+
+CODE = '"""Module."""\n\ndef step(x):\n    """Add."""\n    return x + 1\n'
+
+
+@pytest.mark.parametrize(
+    ("edited", "same"),
+    [
+        (CODE.replace("Add.", "Add one."), True),
+        (CODE.replace('    """Add."""\n', ""), True),
+        (f"# comment\n{CODE}".replace("x + 1", "(x\n    + 1)"), True),
+        (CODE.replace("x + 1", "x + 2"), False),
+        (f"{CODE}step(1)\n", False),
+        (f"import numba\n{CODE}", False),
+    ],
+)
+def test_the_digest_of_sources_is_that_of_their_statements(tmp_path, edited, same):
+    path = tmp_path / "kernels.py"
+    path.write_text(CODE)
+    before = sources.digest([path])
+    path.write_text(edited)
+    assert (sources.digest([path]) == before) == same
+
+
+def test_results_of_other_sources_are_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sources, "RESULTS", tmp_path / "results.json")
+    write_results(sources.RESULTS, run_of(ours(STEADY)), "command")
+    assert sources.main() == 0
+    sources.RESULTS.write_text(sources.RESULTS.read_text().replace("sources_sha256", "other"))
+    assert sources.main() == 1
+    write_results(sources.RESULTS, run_of(ours(STEADY)), "command")
+    monkeypatch.setattr(sources, "measured", lambda: [Path(__file__)])
+    assert sources.main() == 1
+    assert [line.count("make bench") for line in capsys.readouterr().err.splitlines()] == [1, 1]
+
+
+def test_times_depend_on_every_compiled_file_and_on_what_measures():
+    names = {path.relative_to(sources.HERE.parent).as_posix() for path in sources.measured()}
+    assert {"jit.py", "serving/event_loop.py", "serving/policies/fluid.py", "benchmarks/search.c"} < names
+    assert {f"benchmarks/{name}.py" for name in sources.APART}.isdisjoint(names)
+    assert all((sources.HERE / f"{name}.py").is_file() for name in sources.APART)
+    assert all(path.is_file() for path in sources.measured())
 
 
 def test_only_the_part_between_the_comments_is_written_again(tmp_path):
