@@ -12,7 +12,7 @@ PICTURES := build/pictures
 COMPILED := tests/dse/npu/test_kernels.py tests/dse/partition/test_partition_kernels.py tests/dse/subgraphs tests/serving/test_bound.py \
   tests/serving/test_contract.py
 
-.PHONY: demo test check bench bench-compare coverage reproduce real-device docs pictures clean
+.PHONY: demo test check bench bench-compare ratios coverage reproduce real-device docs pictures clean
 
 # what a user installs: the package and its dependencies, again when pyproject.toml changes
 $(VENV)/user: pyproject.toml
@@ -59,6 +59,10 @@ check: $(VENV)/ready
 bench: $(VENV)/ready $(if $(PEERS),$(PEERS_VENV)/ready)
 	$(BIN)/python benchmarks $(if $(SMOKE),--smoke) $(if $(OUT),--out '$(OUT)') $(if $(REQUESTS),--requests $(REQUESTS)) $(if \
 	  $(PEERS),--peers $(PEERS_VENV)/bin/python)
+
+# a few ratios of times within one run, against limits: a quarter of a minute; fails if one is twice its limit
+ratios: $(VENV)/ready
+	$(BIN)/python benchmarks/ratios.py
 
 # how often printed intervals contain the truth: ten minutes; docs/intervals.md gets the tables
 coverage: $(VENV)/ready

@@ -53,9 +53,8 @@ def full(requests: int, peers_python: Path | None) -> Iterator[BenchmarkTable]:
 
 
 def smoke() -> Iterator[BenchmarkTable]:
-    """Every table once, small."""
+    """Every table once, small, but that of commands, which ``make ratios`` runs."""
     yield kernel.measure(1, dsps=64)
-    yield commands.measure(1)  # with a cold start
     yield simulator.measure(1, 1_000, 500)
     yield exits.measure(1, 500, 5)
     yield adaptation.measure(1, 1_000)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rounds import BenchmarkTable, Entrant, Sample, process, take_turns
 
 FLUIDB = str(Path(sys.executable).with_name("fluidb"))
 NUMBA, HELLO = "python -c 'import numba'", "Typer hello-world --help"
+HELP, SERVE = "fluidb --help", "fluidb serve-sim, 20,000 requests"
 HELLO_WORLD = """
 import typer
 app = typer.Typer()
@@ -26,8 +29,9 @@ PREPARE = [
 ]
 
 
-def measure(rounds: int) -> BenchmarkTable:
-    """Wall time and peak memory of whole processes."""
+@contextmanager
+def prepared() -> Iterator[dict[str, Entrant]]:
+    """Whole processes by their names, while the folder with their inputs exists."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "hello.py").write_text(HELLO_WORLD)
@@ -44,11 +48,17 @@ def measure(rounds: int) -> BenchmarkTable:
         rows = [
             Entrant(NUMBA, lambda: process([sys.executable, "-c", "import numba"])),
             Entrant(HELLO, lambda: process([sys.executable, folder / "hello.py", "--help"])),
-            Entrant("fluidb --help", lambda: process([FLUIDB, "--help"]), HELLO, ours=True),
+            Entrant(HELP, lambda: process([FLUIDB, "--help"]), HELLO, ours=True),
             Entrant("fluidb dse resnet50 zc706", lambda: process(search), NUMBA, ours=True),
             Entrant("the same, nothing compiled yet", cold, NUMBA, ours=True),
             Entrant("fluidb latency r50-zc706", lambda: process([FLUIDB, "latency", design]), NUMBA, ours=True),
-            Entrant("fluidb serve-sim, 20,000 requests", lambda: process(serve), NUMBA, ours=True),
+            Entrant(SERVE, lambda: process(serve), NUMBA, ours=True),
         ]
-        about = "Whole processes, from start to exit, with their peak memory."
-        return BenchmarkTable("commands", "Commands", about, take_turns(rows, rounds))
+        yield {item.name: item for item in rows}
+
+
+def measure(rounds: int) -> BenchmarkTable:
+    """Wall time and peak memory of whole processes."""
+    about = "Whole processes, from start to exit, with their peak memory."
+    with prepared() as entrants:
+        return BenchmarkTable("commands", "Commands", about, take_turns(list(entrants.values()), rounds))
