@@ -174,6 +174,11 @@ class Reference(types.CPointer):
         super().__init__(target)
         self.name = f"reference({target})"
 
+    @property
+    def key(self) -> str:
+        """What tells it from other types: text, which is hashed once."""
+        return self.name
+
 
 def refer(fields: Any) -> Any:
     """A named tuple by its address, while the calling function runs; in plain Python the tuple itself."""

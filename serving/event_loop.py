@@ -372,7 +372,7 @@ def run_events(decide, work, device, rules, state, record, until_s, events):
                     lane.in_flight, lane.admitted, deadline_s, samples, places, stage, segment, variant, clock.head,
                     lane.offset,
                 )  # fmt: skip
-                answer = decide(view, data)
+                answer = decide(refer(view), data)
                 if not (0 <= answer.admit <= b_max - lane.in_flight and 0 <= answer.skip <= waiting - answer.admit):
                     return OVERFULL  # compared without a sum, which may overflow
                 if answer.admit == 0 and depth == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -132,7 +133,7 @@ class Case:
 def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case:
     """Traffic on a table under a policy, after a check that they fit each other."""
     policy = scheduler.policy
-    segments = table.segments(by_layer=policy.by_layer)
+    segments, device = _device(table, by_layer=policy.by_layer)
     last_s, least_s = float(traffic.trace.arrival_s[-1]), float(segments.time_s[:, :, 1].min())
     if np.spacing(last_s) > 1e-3 * least_s:
         raise InputError(
@@ -152,7 +153,7 @@ def case_of(table: LatencyTable, traffic: Traffic, scheduler: Scheduler) -> Case
     memory = np.zeros(levels * table.variants + kept)
     rules = Rules(settings, memory, memory[: levels * table.variants], b_max, scheduler.call_s)
     _check_columns(table, traffic.trace)
-    work, device = work_of(traffic, len(table.exits), table.exits[-1].steps, levels), device_of(table, segments)
+    work = work_of(traffic, len(table.exits), table.exits[-1].steps, levels)
     if table.widths is not None and traffic.trace.width is None:
         work.requests.width[:] = table.widths[0]  # a request that states no width may have the widest
     return Case(table, traffic, scheduler, segments, work, device, rules, lanes, levels)
@@ -328,6 +329,19 @@ def work_of(traffic: Traffic, last: int, steps: int = 1, levels: int = 0) -> Req
         np.require(places(exits, steps if trace.steps is None else trace.steps, last), np.int64, ["C", "W"]),
         confidences,
     )
+
+
+_DEVICES: dict[tuple[int, bool], tuple[Segments, DeviceArrays]] = {}
+"""Tables as the event loop takes them, while they are in use: studies replay many short traces on one."""
+
+
+def _device(table: LatencyTable, *, by_layer: bool) -> tuple[Segments, DeviceArrays]:
+    key = id(table), by_layer
+    if key not in _DEVICES:
+        segments = table.segments(by_layer=by_layer)
+        _DEVICES[key] = segments, device_of(table, segments)
+        weakref.finalize(table, _DEVICES.pop, key, None)
+    return _DEVICES[key]
 
 
 def device_of(table: LatencyTable, segments: Segments) -> DeviceArrays:

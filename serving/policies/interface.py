@@ -267,7 +267,7 @@ _columns = {"f8": _f1, "i8": _i1, "i4": types.int32[::1]}
 REQUESTS = types.NamedTuple([_columns[kind] for kind in COLUMNS.values()], Requests)
 LANES, VARIANTS = types.Array(from_dtype(LANE), 1, "C"), types.Array(from_dtype(VARIANT), 1, "C")
 LATENCY = types.float64[:, :, :, ::1]
-_view = types.NamedTuple((_f, *[_i] * 7, *[_f] * 2, *[_i] * 3, _f, *[_i] * 7), LaneView)
+_view = Reference(types.NamedTuple((_f, *[_i] * 7, *[_f] * 2, *[_i] * 3, _f, *[_i] * 7), LaneView))
 _data = Reference(types.NamedTuple((REQUESTS, _i1, _i1, LANES, LATENCY, _f2, VARIANTS, _f1, _f1), Data))
 DECIDE = types.NamedTuple((_i, _i, _i, _f, types.boolean, _i, _f), Decision)(_view, _data)
 """numba signature of every decision."""
