@@ -24,7 +24,7 @@ def draw_front(front: Front, network: Network, platform: Board, options: SearchO
     """Draw each point of a front, and in steps the best objective within the resources spent."""
     goal, scales = OBJECTIVES[options.objective], [SCALES[axis] for axis in front.over]
     takes = np.array([point.takes for point in front.points]) * [scale.factor for scale in scales]
-    values = options.shown(np.array([point.objective for point in front.points]))
+    values = np.array([point.objective for point in front.points])
     best = np.maximum if goal.higher_is_better else np.minimum
     with canvas(7, 4.2) as figure:
         from matplotlib.colors import LogNorm

@@ -20,7 +20,7 @@ LATENCY_FILE, DESIGN_FILE, FBCB_FILE = "latency.json", "design.json", "fbcb.json
 SUBGRAPHS_FILE, PARTITION_FILE = "subgraphs.json", "partition.json"
 TABLE_FILES = LATENCY_FILE, DESIGN_FILE, FBCB_FILE, SUBGRAPHS_FILE, PARTITION_FILE
 MADE_FROM = {
-    "fluidb.design/2": (DESIGN_FILE, "fluidb dse"),
+    "fluidb.design/3": (DESIGN_FILE, "fluidb dse"),
     "fluidb.fbcb/1": (FBCB_FILE, "fluidb dse"),
     "fluidb.subgraphs/1": (SUBGRAPHS_FILE, "fluidb dse"),
     "fluidb.partition/1": (PARTITION_FILE, "fluidb dse"),

@@ -60,7 +60,7 @@ def command(
     if trace is not None and not report.designs:
         raise InputError("trace: would change nothing without a design; add a design's folder or leave it out")
     write_file(output, report_text(report), replace=force)
-    show(as_json, "fluidb.report-output/1", {"output": output, **report.record()}, _text(report), output)
+    show(as_json, "fluidb.report-output/2", {"output": output, **report.record()}, _text(report), output)
 
 
 def _text(report: Report) -> Iterator[str]:

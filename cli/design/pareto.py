@@ -42,7 +42,7 @@ def command(
         front = find_front(*problem, over=_axes(over), threads=threads, progress=report)
     picture.write(lambda: draw_front(front, *problem))
     record, plot = _record(front, problem), picture.plot
-    show(as_json, "fluidb.pareto-output/1", record | {"plot": plot}, _text(front, problem), plot)
+    show(as_json, "fluidb.pareto-output/2", record | {"plot": plot}, _text(front, problem), plot)
 
 
 def _axes(text: str | None) -> list[Axis] | None:

@@ -23,9 +23,9 @@ OWN_FILES = {DESIGN_FILE, FBCB_FILE, LATENCY_FILE, SEARCH_FILE}
 
 
 class DesignTable(Table):
-    """The result of a search as a file, ``fluidb.design/2`` (``docs/file-formats.md``)."""
+    """The result of a search as a file, ``fluidb.design/3`` (``docs/file-formats.md``)."""
 
-    schema_name: ClassVar[str] = "fluidb.design/2"
+    schema_name: ClassVar[str] = "fluidb.design/3"
     made_by: ClassVar[str] = "fluidb dse"
 
     network: Network

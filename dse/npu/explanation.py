@@ -36,7 +36,7 @@ class FixedConfiguration(NamedTuple):
     # "b": all samples down the rows, "1": all side by side, None: the best; products of two activations run one by one
     B_R: str | None
     time_s: NDArray[np.float64]  # (b_max,), of a batch through the network
-    gop_s: float  # summed over batch sizes with their weights, Equation (2)
+    mean_gop_s: float  # over batch sizes with their weights, Equation (2)
     single: bool  # nothing is left to choose
 
 
@@ -53,12 +53,12 @@ class Explanation:
     chosen: list[list[tuple[str, int]]]  # k and B_R by layer and batch; a memory-only layer has no choice
     candidates: list[list[list[Configuration]]]  # all that the search weighs by layer and batch, best first
     fixed: list[FixedConfiguration]
-    gop_s: float  # as configured, summed as in FixedConfiguration
+    mean_gop_s: float  # as configured
 
     @property
     def best_fixed(self) -> FixedConfiguration | None:
         """The best single configuration for all layers and batches; ``None`` if the engine has no choice at all."""
-        return max((item for item in self.fixed if item.single), key=lambda item: item.gop_s, default=None)
+        return max((item for item in self.fixed if item.single), key=lambda item: item.mean_gop_s, default=None)
 
     def runner_up(self, index: int) -> list[Configuration | None]:
         """The best configuration of a layer but the chosen one, by batch; ``None`` where there is no other."""
@@ -105,10 +105,10 @@ def _least_s(column: list[Configuration], k: str | None, rule: str | None) -> fl
     return min(allowed, default=np.inf)
 
 
-def _gop_s(design: DesignTable, time_s: NDArray[np.float64]) -> float:
-    """Throughput summed over batch sizes with their weights, Equation (2), in GOP/s."""
+def _mean_gop_s(design: DesignTable, time_s: NDArray[np.float64]) -> float:
+    """Throughput as the weighted mean over batch sizes, Equation (2), in GOP/s."""
     operations = 2.0 * design.network.macs * np.arange(1, len(time_s) + 1)
-    return float((design.options.weight_array() * operations / time_s).sum() / 1e9)
+    return float(np.average(operations / time_s, weights=design.options.weight_array()) / 1e9)
 
 
 def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
@@ -149,7 +149,7 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         total_s = table.sum(axis=0)
         if np.isfinite(total_s).all():
             single = (len(stackings) == 1 or k is not None) and (len(rules) == 1 or rule is not None)
-            fixed.append(FixedConfiguration(k, rule, total_s, _gop_s(design, total_s), single))
+            fixed.append(FixedConfiguration(k, rule, total_s, _mean_gop_s(design, total_s), single))
     takes_time = np.flatnonzero(costs.time_s.any(axis=1)).tolist()
     return Explanation(
         design=design,
@@ -161,5 +161,5 @@ def explain(design: DesignTable, fbcb: FbcbTable) -> Explanation:
         chosen=[chosen[index] for index in takes_time],
         candidates=[candidates[index] for index in takes_time],
         fixed=fixed,
-        gop_s=_gop_s(design, costs.time_s.sum(axis=0)),
+        mean_gop_s=_mean_gop_s(design, costs.time_s.sum(axis=0)),
     )

@@ -63,7 +63,7 @@ class Cost(NamedTuple):
 
 
 def weighted(weights: Values, values: Values) -> Values:
-    """Weighted sum over the columns of ``values``; of throughput with w_b it is Equation (2)."""
+    """Weighted sum over the columns of ``values``."""
     total = np.zeros(len(values))
     for i in range(len(weights)):  # always in this order, so that designs that tie do so in a block of any size
         total += weights[i] * values[:, i]
@@ -71,6 +71,7 @@ def weighted(weights: Values, values: Values) -> Values:
 
 
 def _mean(weights: Values, values: Values) -> Values:
+    """Weighted mean over the columns: of throughput, Equation (2) by its weights, to compare with the peak."""
     return weighted(weights, values) / float(weights.sum())
 
 
@@ -94,10 +95,6 @@ class Definition:
         """Its value for each design, with w_b for b = 1..B_max."""
         return self.reduce(weights, self.figure(cost))
 
-    def shown(self, values: Values, weights: Values) -> Values:
-        """Values as they are printed: a sum over batch sizes as its weighted mean, to compare with the peak."""
-        return values / weights.sum() if self.reduce is weighted else values
-
     def text(self, value: float) -> str:
         """A value as it is printed, with its unit: seconds and joules in thousandths."""
         return f"{1e3 * value:#,.4g} m{self.unit}" if self.unit in {"s", "J"} else f"{value:,.1f} {self.unit}"
@@ -110,14 +107,12 @@ class Definition:
 _OVER = "weighted mean over b = 1..{}"
 
 OBJECTIVES = {
-    Objective.GOP_S: Definition("throughput", "GOP/s", _OVER, True, lambda cost: cost.gop_s, weighted),
+    Objective.GOP_S: Definition("throughput", "GOP/s", _OVER, True, lambda cost: cost.gop_s, _mean),
     Objective.LATENCY: Definition("latency", "s", "at b = 1", False, lambda cost: cost.time_s, _single),
     Objective.ENERGY: Definition(
         "energy", "J", "an inference, " + _OVER, False, lambda cost: cost.energy_j, _mean, ENERGY_KEYS
     ),
-    Objective.GOP_S_W: Definition(
-        "efficiency", "GOP/s/W", _OVER, True, lambda cost: cost.gop_s_w, weighted, ENERGY_KEYS
-    ),
+    Objective.GOP_S_W: Definition("efficiency", "GOP/s/W", _OVER, True, lambda cost: cost.gop_s_w, _mean, ENERGY_KEYS),
     Objective.TRAFFIC: Definition(
         "throughput on the traffic",
         "GOP/s",

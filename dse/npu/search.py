@@ -139,13 +139,9 @@ class SearchOptions(Strict):
         """w_b for b = 1..b_max."""
         return np.array(self.weights) if self.weights else np.ones(self.b_max)
 
-    def shown(self, objective: NDArray[np.float64] | float) -> NDArray[np.float64]:
-        """Values of the objective as they are printed: a sum over batch sizes as its weighted mean."""
-        return OBJECTIVES[self.objective].shown(np.asarray(objective), self.weight_array())
-
     def text(self, objective: float) -> str:
         """One value of the objective as it is printed, with its unit."""
-        return OBJECTIVES[self.objective].text(float(self.shown(objective)))
+        return OBJECTIVES[self.objective].text(objective)
 
     @property
     def plan(self) -> LayoutPlan:

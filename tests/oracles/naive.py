@@ -218,7 +218,7 @@ def objective(
     mode: str,
     stacking: bool,
 ) -> float:
-    """Weighted sum over b = 1..b_max of the rate in GOP/s, Equation (2); `weights[b - 1]` is w_b."""
+    """Weighted mean over b = 1..b_max of the rate in GOP/s, Equation (2); `weights[b - 1]` is w_b."""
     macs = 0
     for R, P, C, count in gemms:
         macs += R * P * C * count
@@ -226,7 +226,7 @@ def objective(
     for b in range(1, b_max + 1):
         seconds = network_cycles(gemms, memory_words, tile, b, words_per_cycle, mode, stacking) / clock_hz
         total += weights[b - 1] * (2 * macs * b / seconds / 1e9)
-    return total
+    return total / sum(weights)
 
 
 def search(

@@ -117,7 +117,7 @@ FAULTS = {
     "no file": ([], "none.json", "none.json: expected the results of a simulation, found no such file; make it with"),
     "no JSON": ([("{", "")], "results.json", "results.json: no JSON"),
     "other schema": (
-        [("serve-sim-output/1", "dse-output/1")],
+        [("serve-sim-output/1", "dse-output/2")],
         "results.json",
         'results.json: expected schema "fluidb.serve-sim-output/1", found',
     ),

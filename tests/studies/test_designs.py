@@ -30,7 +30,7 @@ def pair(tmp_path: Path) -> list[str]:
 
 def test_every_pair_is_as_if_it_were_alone(fluidb: Run, tmp_path: Path, pair: list[str]) -> None:
     content = json.loads(fluidb(*pair, "-o", "d", "--json").stdout)
-    assert content["schema"] == "fluidb.dse-many-output/1"
+    assert content["schema"] == "fluidb.dse-many-output/2"
     for name, item in zip((TINY, "other.toml"), content["designs"], strict=True):
         alone = json.loads(fluidb("dse", name, POCKET, "--b-max", 2, "-o", "alone", "--json", "--force").stdout)
         folder = item.pop("output")

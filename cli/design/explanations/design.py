@@ -43,7 +43,7 @@ class DesignExplainOptions(KindOptions):
         picture.write(lambda: draw_explanation(found, self.batch or b_max))
         text = _network(found, self.batch or b_max, self.top) if index is None else _layer(found, index)
         record = {"design": directory, **_record(found, index)}
-        show(as_json, "fluidb.explain-output/1", record, text, picture.plot)
+        show(as_json, "fluidb.explain-output/2", record, text, picture.plot)
 
 
 def _network(found: Explanation, b: int, top: int) -> Iterator[str]:
@@ -111,14 +111,14 @@ def _fixed(found: Explanation, b: int) -> Iterator[str]:
     best = found.best_fixed
     wanted = [item for item in found.fixed if item.k in (None, "1") and item.B_R in (None, "b") and item is not best]
     base_s = found.time_s.sum(axis=0)[b - 1]
-    rows = [("k and B_R as configured", ms(base_s), "", f"{found.gop_s:,.1f}", "")]
+    rows = [("k and B_R as configured", ms(base_s), "", f"{found.mean_gop_s:,.1f}", "")]
     for item in wanted if best is None else [*wanted, best]:
         fixed = [f"{name} = {value}" for name, value in (("k", item.k), ("B_R", item.B_R)) if value is not None]
         name = ", ".join([*fixed, "the best single one"] if item is best else fixed)
-        time_s, gop_s = item.time_s[b - 1], f"{item.gop_s:,.1f}"
-        rows.append((name, ms(time_s), percent(time_s / base_s - 1), gop_s, percent(1 - item.gop_s / found.gop_s)))
+        time_s, gop_s, less = item.time_s[b - 1], f"{item.mean_gop_s:,.1f}", 1 - item.mean_gop_s / found.mean_gop_s
+        rows.append((name, ms(time_s), percent(time_s / base_s - 1), gop_s, percent(less)))
     if len(rows) > 1:
-        yield table(["all layers and batch sizes with", f"time at b={b}", "longer by", "GOP/s, all b", "less by"], rows)
+        yield table(["all layers and batch sizes with", f"time at b={b}", "longer by", "mean GOP/s", "less by"], rows)
 
 
 def _layer(found: Explanation, index: int) -> Iterator[str]:
@@ -168,7 +168,7 @@ def _record(found: Explanation, index: int | None) -> dict[str, Any]:
         }
 
     def fixed(item: FixedConfiguration) -> dict[str, Any]:
-        return {"k": item.k, "B_R": item.B_R, "time_s": item.time_s, "gop_s_sum": item.gop_s}
+        return {"k": item.k, "B_R": item.B_R, "time_s": item.time_s, "mean_gop_s": item.mean_gop_s}
 
     layers = [row(i) for i in (range(len(found.layers)) if index is None else [index])]
     if index is not None:
@@ -181,7 +181,7 @@ def _record(found: Explanation, index: int | None) -> dict[str, Any]:
         "options": design.options,
         **design.tile._asdict(),
         "dsp_share": design.dsp_share,
-        "gop_s_sum": found.gop_s,
+        "mean_gop_s": found.mean_gop_s,
         **times(lambda part: part.sum(axis=0)),
         "layers": layers,
         "fixed": [fixed(item) for item in found.fixed],

@@ -84,7 +84,7 @@ class BoardSearch(Search, KindOptions):
                 {"persistent_mbit": size.persistent_mbit, **result.best.model_dump()} for size, result in sizes
             ]
         text = [*_text(design, fbcb), *_sizes(sizes)]
-        show(as_json, "fluidb.dse-output/1", record, text, output, following)
+        show(as_json, "fluidb.dse-output/2", record, text, output, following)
 
 
 def _sizes(sizes: Sizes) -> Iterator[str]:

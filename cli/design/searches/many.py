@@ -67,7 +67,7 @@ def run(
         found = design_each(asked, output, top, **where, progress=report)
     pairs = list(zip(asked, found, strict=True))
     record = {"designs": [_record(*pair, output) for pair in pairs]}
-    show(as_json, "fluidb.dse-many-output/1", record, _text(pairs))
+    show(as_json, "fluidb.dse-many-output/2", record, _text(pairs))
     reused = [outcome.reused for outcome in found if not isinstance(outcome, InputError)]
     if output is not None and reused:
         note(f"wrote {output}; {sum(reused):,} of {len(reused):,} designs were kept there already")

@@ -224,7 +224,7 @@ def check_header(folder: Path, design: Path, compiler: str, options: list[str], 
     *found, network, platform, digest = names.split("\0")
     assert found == ["input", *(row["name"] for row in table["exits"])]
     assert (network, platform) == (about["network"]["name"], about["platform"]["name"])
-    assert digest == table["inputs"]["fluidb.design/2"]
+    assert digest == table["inputs"]["fluidb.design/3"]
 
 
 @pytest.mark.parametrize(("compiler", "options", "source"), COMPILERS)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import naive
 import numpy as np
@@ -76,13 +80,13 @@ def naive_objective(name, gemms, board, tile, weights, mode):
     macs = sum(R * P * C * count for R, P, C, count in gemms)
     batches = range(1, len(weights) + 1)
     if name == "gop_s":
-        return sum(w * 2e-9 * macs * b / seconds(b) for w, b in zip(weights, batches, strict=True))
+        return sum(w * 2e-9 * macs * b / seconds(b) for w, b in zip(weights, batches, strict=True)) / sum(weights)
     if name == "latency":
         return seconds(1)
     joules = [naive_energy(gemms, 50, board, tile, b, mode, stacking=True) for b in batches]
     if name == "energy":
         return sum(w * j for w, j in zip(weights, joules, strict=True)) / sum(weights)
-    return sum(w * 2e-9 * macs / j for w, j in zip(weights, joules, strict=True))
+    return sum(w * 2e-9 * macs / j for w, j in zip(weights, joules, strict=True)) / sum(weights)
 
 
 @settings(max_examples=25)
@@ -118,6 +122,43 @@ def test_one_batch_size_makes_energy_and_efficiency_one_thing():
     )
     assert energy.tile == efficiency.tile
     assert efficiency.objective == pytest.approx(2e-9 * network.macs / energy.objective, rel=1e-12)
+
+
+def rates_in(found: Any, key: str = "") -> Iterator[float]:
+    """Numbers in GOP/s: those whose key says it, and objectives that nothing else was asked of."""
+    if isinstance(found, dict):
+        for name, value in found.items():
+            yield from rates_in(value, name)
+    elif isinstance(found, list):
+        for value in found:
+            yield from rates_in(value, key)
+    elif key.endswith("gop_s") or (key == "objective" and isinstance(found, float)):
+        yield found
+
+
+@pytest.mark.parametrize("weights", [[], [0.5, 3, 1, 1, 1, 1, 1, 9]])
+def test_json_python_and_screen_say_the_same_rate_and_none_exceeds_the_peak(fluidb, tmp_path, weights):
+    """A DSP makes two operations a cycle, so that no design of this board makes more than 4.8 GOP/s."""
+    asked = [TINY, POCKET, *(["--weights", ",".join(map(str, weights))] if weights else [])]
+    for made in (["dse", *asked, "-o", "d"], ["latency", "d"], ["trace", "offline", "--count", 9, "-o", "t.csv"]):
+        assert fluidb(*made).returncode == 0
+    (tmp_path / "other.toml").write_text(Path(TINY).read_text().replace('name = "tiny"', 'name = "other"'))
+    runs = [
+        ["dse", *asked], ["dse", *asked, "--persistent", "search"], ["pareto", *asked], ["explain", "d"],
+        ["dse", f"{TINY},other.toml", *asked[1:]], ["report", "d", "-o", "page.html", "--force"],
+        ["codesign", TINY, POCKET, "--trace", "t.csv", "--slo", "1ms"],
+    ]  # fmt: skip
+    for run in runs:
+        shown = [float(rate) for rate in re.findall(r"([\d.]+) GOP/s", fluidb(*run).stdout)]
+        printed = rates_in(json.loads(fluidb(*run, "--json").stdout))
+        assert all(0 < rate <= 2 * 24 * 0.1 for rate in [*printed, *shown]), run
+    found = json.loads(fluidb("dse", *asked, "--json").stdout)
+    mean = float(np.average(found["gop_s"], weights=weights or None))
+    best = search(load_network(TINY), load_platform(POCKET), SearchOptions(weights=weights)).best
+    assert found["objective"] == best.objective == pytest.approx(mean)
+    assert re.search(rf"^objective +{mean:.1f} GOP/s weighted mean", fluidb("dse", *asked).stdout, re.MULTILINE)
+    assert json.loads(fluidb("explain", "d", "--json").stdout)["mean_gop_s"] == pytest.approx(mean)
+    assert re.search(rf"^k and B_R as configured .* {mean:.1f}$", fluidb("explain", "d").stdout, re.MULTILINE)
 
 
 limits = st.builds(
