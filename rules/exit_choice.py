@@ -2,7 +2,7 @@
 
 The *log* holds the confidence and the score of the answer of each sample at every candidate.  The *stage times*
 T(a, b, B) are those of a device from place a to place b with a batch of B: place 0 is the input, 1..K are the
-candidates, K + 1 is the end of the network.
+candidates, K + 1 is the end of the network.  T(a, a, B) is the time to gather B samples at a when others leave there.
 """
 
 from __future__ import annotations
@@ -237,12 +237,25 @@ def bin_sizes(width: int, bins: int, batch: int) -> Ints:
     return np.minimum(np.arange(bins + 1) * width, batch)
 
 
+def gathering(stage_s: Floats, place: int, reaching: Ints | int, staying: Ints | int) -> Floats:
+    """Time to gather the samples that stay in batches; none where nobody leaves, or all do."""
+    return np.where(np.less(staying, reaching), stage_s[place, place, staying], 0.0)
+
+
+def rest_of(stage_s: Floats, place: int, reaching: Ints | int, staying: Ints | int) -> Floats:
+    """Time behind an exit of batches that run to the end from there."""
+    rest_s: Floats = stage_s[place, -1, staying] + gathering(stage_s, place, reaching, staying)
+    return rest_s
+
+
 def time_row(stage_s: Floats, after: int, candidate: int, batch: int, width: int, bins: int) -> Floats:
     """A row of the inference-time matrix: both stages, by the batch size of the second (Section 6.3.1).
 
     Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1), returns (h + 1,).
     """
-    row: Floats = stage_s[after, candidate, batch] + stage_s[candidate, -1, bin_sizes(width, bins, batch)]
+    sizes = bin_sizes(width, bins, batch)
+    whole = batch if width == 1 else batch + 1  # in a wider bin some of the batch may have left
+    row: Floats = stage_s[after, candidate, batch] + rest_of(stage_s, candidate, whole, sizes)
     return row
 
 
@@ -341,10 +354,10 @@ def _step(
             slow = slow_share(row, pattern, limit_s)
             value_s = average_latency(row, pattern, bin_sizes(goal.width, goal.bins, batch), batch)
         else:
-            with_it = stage_s[after, candidate, reaching] + stage_s[candidate, -1, moving]
+            with_it = stage_s[after, candidate, reaching] + rest_of(stage_s, candidate, reaching, moving)
             slow = float(np.mean(with_it > stage_s[after, -1, reaching] * (1 + NEARLY)))
             most = min(exceeded_by(moving, goal.slow), batch)
-            value_s = float(stage_s[after, candidate, batch] + stage_s[candidate, -1, most])  # Equation 3
+            value_s = float(stage_s[after, candidate, batch] + rest_of(stage_s, candidate, batch, most))  # Equation 3
             if value_s >= (1 - goal.gain) * limit_s:
                 outcome = "no gain"
         if slow > goal.slow + NEARLY and (after == 0 or goal.posterior == "observed"):
@@ -380,6 +393,7 @@ def replay_exits(
         stay = moving_on(alive, batch)
         clock_s = clock_s + stage_s[at, candidate, reaching]
         summed_s += float(((reaching - stay) * clock_s).sum())
+        clock_s = clock_s + gathering(stage_s, candidate, reaching, stay)
         shares.append(leaves.mean())
         moving.append(stay)
         at, reaching = candidate, stay

@@ -60,7 +60,7 @@ class Hardware(NamedTuple):
     """Other hardware, from some time on."""
 
     from_s: float  # stages run on it once a request has returned at this time or later
-    stage_s: Floats  # (K + 2, K + 2, b_max + 1): T(a, b, B) of it
+    stage_s: Floats  # (K + 2, K + 2, b_max + 1): T(a, b, B) of it, and T(a, a, B) of gathers
 
 
 class Observation(NamedTuple):
@@ -114,6 +114,11 @@ def observe(log: Log, start_s: Floats, finish_s: Floats, exit_of: Ints, starts: 
     )
 
 
+def gathers(stage_s: Floats) -> Floats:
+    """Times of gathers by place and batch size, T(a, a, B). Shapes: returns (K + 2, b_max + 1)."""
+    return np.diagonal(stage_s).T
+
+
 @dataclass(slots=True)
 class _Adapter:
     """Looks at batches that have returned, and changes the exits of new ones."""
@@ -165,6 +170,7 @@ class _Adapter:
         if self.hardware and requests.finish_s[self.done - 1] >= self.hardware[0].from_s:
             self.stage_s, self.profiled = self.hardware.pop(0).stage_s, False
             self.device.time_s[int(self.rules.memory[-1])] = self._segments(self.exits.places)
+            self.device.gather_s[:] = gathers(self.stage_s)[:, : self.device.gather_s.shape[1]]
         starts = self._window()
         if starts is None:
             return
@@ -236,6 +242,7 @@ def adapt(
     slo_s: float | Floats | None = None,
     hardware: Sequence[Hardware] = (),
     load: Sequence[float] | None = None,
+    wake_up_s: float = 0.0,
 ) -> AdaptiveRun:
     """Serve requests with PAME; exits and thresholds follow the load. Shapes: ``stage_s`` (K + 2, K + 2, b_max + 1)."""
     candidates, most = log.candidates, stage_s.shape[-1] - 1
@@ -249,12 +256,13 @@ def adapt(
     work = RequestArrays(requests, np.full(count, candidates + 1), np.zeros((count, candidates)))
     device = DeviceArrays(
         time_s=np.zeros((VARIANTS, candidates + 1, most + 1)),
-        latency_s=stage_s[None],
+        latency_s=np.ascontiguousarray(stage_s[None]),
         segment_at=np.arange(candidates + 1),
         stage_after=np.arange(1, candidates + 2),
-        gather_s=np.zeros((candidates + 2, most + 1)),  # part of the time of a stage behind an exit
+        gather_s=gathers(stage_s).copy(),
         load=np.zeros(most + 1) if load is None else np.array(load),
         variants=np.zeros(VARIANTS, VARIANT).view(np.recarray),
+        wake_up_s=wake_up_s,
     )
     memory = np.zeros(VARIANTS * candidates + policy.memory)
     settings = scheduler.settings(None if isinstance(slo_s, np.ndarray) else slo_s)

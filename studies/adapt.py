@@ -90,7 +90,7 @@ def serve_adaptively(
                 f"{then_times}: expected times at the {len(times.candidates)} candidates of {times.network} up to a "
                 f"batch of {plan.batch}, found {len(other.candidates)} of {other.network} up to {other.b_max}"
             )
-        hardware.append(Hardware(from_s, other.array()[..., : times.b_max + 1]))
+        hardware.append(Hardware(from_s, other.array()[..., : plan.batch + 1]))
     counts = log.counts.tolist()
     exits = Exits(
         tuple(item.place for item in plan.exits),
@@ -99,8 +99,9 @@ def serve_adaptively(
     )
     past = log_of(logged[slice(0, len(logged) // 2)])
     served = adapt(
-        log, trace.arrival_s, times.array(), goal_of(plan), exits, past, scheduler,
+        log, trace.arrival_s, times.array()[..., : plan.batch + 1], goal_of(plan), exits, past, scheduler,
         window=window, slo_s=objectives(slo_s, len(trace), seed), hardware=hardware, load=table.load,
+        wake_up_s=table.wake_up_s or 0.0,
     )  # fmt: skip
     return AdaptationResult(plan, times.candidates, served, log, served.observe(log), trace.arrival_s)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ..formats import Strict, Table, check_beside, check_folder, read_table
+from ..formats import SparseRecord, Strict, Table, check_beside, check_folder, read_table
 from ..platforms.device import MAX_BATCH
 from ..traffic.measures import ENTROPY
 from .latency import LATENCY_FILE, MAX_S
@@ -42,7 +42,7 @@ class StageRow(Strict):
     time_s: list[Annotated[float, Field(gt=0, le=MAX_S)]]
 
 
-class InferenceTime(Table):
+class InferenceTime(Table, SparseRecord):
     """Times of all stages that a network could be cut into, ``fluidb.inference-time/1`` (Section 6.3.1)."""
 
     schema_name: ClassVar[str] = "fluidb.inference-time/1"
@@ -53,6 +53,8 @@ class InferenceTime(Table):
     candidates: Annotated[list[str], Field(min_length=1)]  # places 1..K: layers before them; place K + 1 is the end
     b_max: Annotated[int, Field(ge=1, le=MAX_BATCH)]
     rows: list[StageRow]  # for every pair of places
+    # for every candidate, of B = 1..b_max samples that stay where others leave; no time if it is not stated
+    gather_s: list[list[Time]] | None = None
 
     @model_validator(mode="after")
     def _every_pair(self) -> Self:
@@ -62,14 +64,21 @@ class InferenceTime(Table):
             raise ValueError(f"rows: expected every pair of places from 0 to {places[-1]} in order")
         if any(len(row.time_s) != self.b_max for row in self.rows):
             raise ValueError(f"rows: expected {self.b_max} times each, one for each batch size")
+        if self.gather_s is not None and [len(row) for row in self.gather_s] != [self.b_max] * len(self.candidates):
+            raise ValueError(
+                f"gather_s: expected {len(self.candidates)} rows, one for each candidate, of {self.b_max} times, one "
+                "for each batch size"
+            )
         return self
 
     def array(self) -> NDArray[np.float64]:
-        """Times in seconds, T(a, b, B). Shapes: returns (K + 2, K + 2, b_max + 1)."""
+        """Times in seconds, T(a, b, B); T(a, a, B) is that of gathers. Shapes: returns (K + 2, K + 2, b_max + 1)."""
         ends = len(self.candidates) + 2
         times = np.zeros((ends, ends, self.b_max + 1))
         for row in self.rows:
             times[row.from_place, row.to_place, 1:] = row.time_s
+        for place, gather_s in enumerate(self.gather_s or [], 1):
+            times[place, place, 1:] = gather_s
         return times
 
 

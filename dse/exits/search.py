@@ -136,6 +136,11 @@ def _check(names: list[str], table: LatencyTable, samples: Samples, goal: ExitGo
             f"{table.platform}: expected times of the network with an exit at each of its {len(names)} candidates, "
             f"found those of {table.network} with {len(found)} exits; write that network with `fluidb models exits`"
         )
+    if table.exits[-1].steps > 1:
+        faults.append(
+            f"{table.network}: expected a network without steps, found up to {table.exits[-1].steps}; which layers "
+            "repeat would depend on the exits"
+        )
     if samples.exits != len(names) + 1:
         faults.append(
             f"{source}: expected answers at {len(names) + 1} exits, the {len(names)} candidates of the network and its "

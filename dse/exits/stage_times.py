@@ -1,4 +1,7 @@
-"""Stage times T(a, b, B): from one place of a network to another, with no exit between (PAME, Section 4.2)."""
+"""Stage times T(a, b, B): from one place of a network to another, with no exit between (PAME, Section 4.2).
+
+T(a, a, B) is the time to gather B samples at a.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,8 @@ def stage_times(table: LatencyTable) -> NDArray[np.float64]:
     times = np.zeros((ends, ends, table.b_max + 1))
     for start in range(ends):
         times[start, start + 1 :] = backbone[start + 1 :].cumsum(axis=0) + head[start + 1 :] + resume[start]
+    places = np.arange(1, ends - 1)
+    times[places, places] = table.gather_array()[1 : ends - 1]
     return times
 
 
@@ -46,8 +51,9 @@ def keep_exits(table: LatencyTable, network: str, places: Sequence[int], rates: 
         layers.append(layer.model_copy(update={"name": name, "stage": stage}))
     ends = [*(table.exits[place - 1].name for place in places), table.exits[-1].name]
     exits = [Exit(name=name, rate=rate) for name, rate in zip(ends, rates, strict=True)]
-    changed = {"network": network, "exits": exits, "layers": layers, "inputs": {}}
-    return table.model_copy(update=changed)
+    gather_s = None if table.gather_s is None else [table.gather_s[place] for place in (0, *places)]
+    changed = {"network": network, "exits": exits, "layers": layers, "gather_s": gather_s}
+    return LatencyTable.model_validate(dict(table) | changed | {"inputs": {}})
 
 
 def _check_layers(table: LatencyTable) -> None:

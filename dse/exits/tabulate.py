@@ -23,6 +23,7 @@ def tabulate_times(network: str, table: LatencyTable) -> InferenceTime:
     """Stage times that a latency table states, of the network with an exit at each candidate."""
     times = stage_times(table)
     places = range(len(times))
+    gather_s = [times[a, a, 1:].tolist() for a in places[1:-1]]
     return InferenceTime(
         network=network,
         platform=table.platform,
@@ -31,6 +32,7 @@ def tabulate_times(network: str, table: LatencyTable) -> InferenceTime:
         rows=[
             StageRow(from_place=a, to_place=b, time_s=times[a, b, 1:].tolist()) for a in places for b in places if a < b
         ],
+        gather_s=None if table.gather_s is None else gather_s,
     )
 
 

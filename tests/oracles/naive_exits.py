@@ -1,7 +1,8 @@
 """The choice of exits in plain loops, written from PAME, Section 6, alone.
 
 A log is a list of samples; each has, for every candidate, a list of principal values in descending order, and scores at
-every candidate and at the end.  ``T(a, b, B)`` is a function of places and a batch size.
+every candidate and at the end.  ``T(a, b, B)`` is a function of places and a batch size; ``T(a, a, B)`` is the time to
+gather B samples that stay at a where others leave.
 """
 
 from __future__ import annotations
@@ -73,6 +74,13 @@ def quantile(sizes, tau):
     return 0
 
 
+def behind(T, place, N, stays, some_leave):
+    """Time of the samples that stay at an exit: they are gathered if others leave, and run to the end."""
+    if stays == 0:
+        return 0.0
+    return T(place, N, stays) + (T(place, place, stays) if some_leave else 0.0)
+
+
 def choose(log, T, K, n, v, eta, tau, g, grid, counts, posterior="observed", guard=None):
     """Sections 6.1 to 6.4.  Returns the chain of exits, and the fate of each candidate by step."""
     N = K + 1
@@ -98,7 +106,7 @@ def choose(log, T, K, n, v, eta, tau, g, grid, counts, posterior="observed", gua
                 C[math.ceil(size / v)] += 1
             for j in range(h + 1):
                 n_j = min(j * v, n_in)
-                t.append(T(a, i, n_in) + (T(i, N, n_j) if n_j else 0.0))
+                t.append(T(a, i, n_in) + behind(T, i, N, n_j, n_j < n_in or v > 1))  # a wider bin: some may have left
             if a == 0:
                 slow = sum(c for c, time in zip(C, t, strict=True) if time > limit * (1 + 1e-9)) / len(b)
                 value = sum(  # Equation 2
@@ -108,11 +116,11 @@ def choose(log, T, K, n, v, eta, tau, g, grid, counts, posterior="observed", gua
             else:
                 late = 0
                 for before, after in zip(reach, b, strict=True):
-                    with_it = (T(a, i, before) if before else 0.0) + (T(i, N, after) if after else 0.0)
+                    with_it = (T(a, i, before) if before else 0.0) + behind(T, i, N, after, after < before)
                     late += with_it > (T(a, N, before) if before else 0.0) * (1 + 1e-9)
                 slow = late / len(b)
                 w = min(quantile(b, tau), n_in)
-                value = T(a, i, n_in) + (T(i, N, w) if w else 0.0)  # Equation 3
+                value = T(a, i, n_in) + behind(T, i, N, w, w < n_in)  # Equation 3
                 outcome = "no gain" if value >= (1 - g) * limit else "longer"
                 if posterior == "observed" and slow > tau + 1e-9:
                     outcome = "slow"
@@ -149,6 +157,8 @@ def replay(log, T, K, n, chain):
                 clock += T(a, exit_[0], len(there))
             stay = [sample for sample in there if not leaves(sample, *exit_)]
             latencies += [clock] * (len(there) - len(stay))
+            if 0 < len(stay) < len(there):
+                clock += T(exit_[0], exit_[0], len(stay))
             there, a = stay, exit_[0]
         if there:
             clock += T(a, N, len(there))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from builders import Run, blocks, call_fluidb, lines
+from fluidb.formats import read_table, write_table
+from fluidb.tables.exit_plan import InferenceTime
 
 OWN = ["adapt", "plan101", "--trace", "t.csv", "--samples", "log101.npz"]
 
@@ -45,6 +47,19 @@ def test_the_record_names_units_and_every_change(folder: Path) -> None:
     assert causes <= {"precision", "slow batches"}
     still = json.loads(call_fluidb(*OWN, "--policy", "pame:timeout=20ms", "--window", 0, "--json", cwd=folder).stdout)
     assert still["changes"] == []
+
+
+def test_other_hardware_may_stop_at_the_batch_of_the_plan(folder: Path, tmp_path: Path) -> None:
+    times = read_table(InferenceTime, folder / "other/inference_time.json")
+    rows = [row.model_copy(update={"time_s": row.time_s[:16]}) for row in times.rows]
+    gather_s = [row[:16] for row in times.gather_s or []]
+    write_table(times.model_copy(update={"b_max": 16, "rows": rows, "gather_s": gather_s}), tmp_path / "small.json")
+    options = [*OWN, "--from", "6s", "--slo", "100ms", "--json", "--then-times"]
+    whole, small = (
+        json.loads(call_fluidb(*options, path, cwd=folder).stdout)
+        for path in ("other/inference_time.json", tmp_path / "small.json")
+    )
+    assert small == whole
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,16 @@ def test_a_stage_counts_the_exits_at_its_ends_only() -> None:
         expected += (30e-6 if b < 12 else 0) + (100e-6 + 6e-6 * batch if a else 0)
         assert times[a, b, batch] == pytest.approx(expected)
     assert not times[:, :, 0].any()
-    assert not np.tril(times.sum(axis=2)).any()
+    assert not np.tril(times.sum(axis=2)).any()  # without times of gathers
+
+
+def test_a_place_has_the_gathers_of_its_exit() -> None:
+    table = tabulate_device(load_with_exits("resnet50"), device("rtx-2080-ti"))
+    times = stage_times(table)
+    for place, batch in ((1, 1), (7, 128), (15, 16)):
+        assert times[place, place, batch] == pytest.approx(50e-6 + 0.525e-6 * batch)
+    assert not times[[0, -1], [0, -1]].any()
+    assert not times[:, :, 0].any()
 
 
 @pytest.mark.parametrize(
@@ -88,6 +97,14 @@ def test_the_table_of_fewer_exits_is_that_of_the_network_with_fewer_exits(networ
     expected = tabulate_device(some, device(platform))
     np.testing.assert_allclose(found.array(), expected.array(), rtol=1e-12)
     assert (found.exits, found.layers, found.network) == (expected.exits, expected.layers, expected.network)
+    assert (found.gather_s, found.load, found.wake_up_s) == (expected.gather_s, expected.load, expected.wake_up_s)
+
+
+def test_fewer_exits_keep_the_gathers_of_their_places() -> None:
+    table = tabulate_device(load_with_exits("resnet101"), device("v100-tensorrt"))
+    rows = [[0.0, *(place + batch / 100 for batch in range(1, table.b_max + 1))] for place in range(12)]
+    found = keep_exits(table.model_copy(update={"gather_s": rows}), "resnet101", [4, 9], [0.25, 0.25, 0.5])
+    assert found.gather_s == [rows[0], rows[4], rows[9]]
 
 
 def test_times_of_whole_stages_are_refused() -> None:
