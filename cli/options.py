@@ -63,7 +63,7 @@ Slo = Annotated[
 ]
 Threshold = Annotated[
     str | None,
-    option("Confidence or entropy to leave: of all exits, or each but the last.", "P[,P,...]"),
+    option("Confidence or entropy to leave: of all exits, or each but the last; a plan has its own.", "P[,P,...]"),
 ]
 RequestsFile = Annotated[Path | None, option("Write what happened to every request, as CSV.", "FILE")]
 TimelineFile = Annotated[Path | None, option("Write what ran when, for ui.perfetto.dev (JSON).", "FILE")]

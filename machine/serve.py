@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..formats import InputError
 from ..serving.bound import least_violations
-from ..serving.inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
+from ..serving.inputs import AnyPolicy, AnyTable, AnyThresholds, Requests, as_scheduler, as_table, as_thresholds
 from ..serving.metrics import summarise
 from ..serving.replay import case_of
 from ..serving.requirements import Requirement, check_stated, judge
@@ -20,7 +20,6 @@ from ..serving.scheduler import Scheduler
 from ..serving.serve import ServeResult
 from ..tables.latency import LATENCY_FILE, LatencyTable, read_latency
 from ..traffic.exits import levels
-from ..traffic.measures import Threshold
 from ..traffic.samples import draw_samples
 from ..traffic.traffic import Traffic
 from .clock import LiveClock, VirtualClock, WallClock
@@ -84,7 +83,7 @@ def serve_traffic(
     traffic: Traffic,
     rows: NDArray[np.int64],
     scheduler: Scheduler,
-    threshold: Threshold | Sequence[Threshold] | None,
+    threshold: AnyThresholds,
     clock: LiveClock,
     *,
     returned: Callable[[int], None] = lambda _: None,
@@ -116,7 +115,7 @@ def serve_traffic(
     differing = network.differing(rows[done], replay.traffic.exits[done], answers)
     late_s = outcome.woke_s[outcome.woke_s > 0]
     return MachineResult(
-        ServeResult(replay, summarise(replay), least_violations(replay), []), outcome,
+        ServeResult(scheduler.spec, replay, summarise(replay), least_violations(replay), []), outcome,
         differing + int((engine.answered[done] != 1).sum()),
         float(late_s.mean()) if len(late_s) else 0.0,
         float(np.quantile(late_s, 0.99, method="inverted_cdf")) if len(late_s) else 0.0,
@@ -129,16 +128,18 @@ def serve_real(
     requests: Requests,
     policy: AnyPolicy,
     *,
-    threshold: Threshold | Sequence[Threshold] | None = None,
+    threshold: AnyThresholds = None,
     requirements: Sequence[Requirement] = (),
     stop: threading.Event | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> MachineResult:
     """Serve the requests of a trace on this machine; each is a sample of the network, drawn with the seed."""
-    scheduler, latency = as_scheduler(policy), as_table(table)
+    latency = as_table(table)
+    scheduler = as_scheduler(policy, latency)
     check_stated(requirements, mac_share=None)
     samples = network.samples()
     trace = draw_samples(requests.read(), samples, requests.seed)
+    threshold = as_thresholds(threshold, latency, trace)
     traffic = requests.traffic(trace, [row.rate for row in latency.exits], threshold)
     rows = samples.drawn(len(trace), requests.seed)
     clock = WallClock(trace.arrival_s, stop or threading.Event())

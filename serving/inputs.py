@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..formats import InputError
 from ..tables.latency import LatencyTable, read_latency
 from ..traffic.distributions import Objective
-from ..traffic.measures import Threshold
+from ..traffic.measures import MEASURES, Threshold
 from ..traffic.reading import read_trace
 from ..traffic.samples import draw_samples, read_samples
 from ..traffic.trace import Trace
@@ -21,15 +22,34 @@ AnyTable = LatencyTable | Path
 AnyPolicy = Scheduler | str
 """A policy with its parameters, or its text, e.g. ``"fluid:call=50us"``."""
 
+AnyThresholds = Threshold | Sequence[Threshold] | None
+"""Confidence or entropy at which a sample leaves: one for all exits, or one for each but the last; or the usual."""
+
 
 def as_table(given: AnyTable) -> LatencyTable:
     """The latency table, read if it was given by its folder."""
     return given if isinstance(given, LatencyTable) else read_latency(given)
 
 
-def as_scheduler(given: AnyPolicy) -> Scheduler:
-    """The policy, found if it was given as text."""
-    return given if isinstance(given, Scheduler) else find_policy(given)
+def as_scheduler(given: AnyPolicy, table: LatencyTable | None = None) -> Scheduler:
+    """The policy, found if it was given as text; if it states no batch size, with that of the table's plan of exits."""
+    found = given if isinstance(given, Scheduler) else find_policy(given)
+    if table is None or table.planned is None or found.b_max is not None:
+        return found
+    return found.in_batches(table.planned.batch)
+
+
+def as_thresholds(given: AnyThresholds, table: LatencyTable, trace: Trace) -> AnyThresholds:
+    """The thresholds that were given; else those of the table's plan of exits, if thresholds decide the exits."""
+    planned = table.planned
+    if given is not None or planned is None or trace.confidences is None or trace.exits is not None:
+        return given
+    if trace.measure.name != planned.measure:
+        raise InputError(
+            f"threshold: expected {trace.measure.plural}, which the requests have, found none; the exits of "
+            f"{table.network} were chosen by {MEASURES[planned.measure].plural}"
+        )
+    return planned.thresholds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

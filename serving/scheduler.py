@@ -61,6 +61,13 @@ class Scheduler:
     def __reduce__(self) -> tuple[Callable[[str, bytes | None], Scheduler], tuple[str, bytes | None]]:
         return _remade, (self.spec, self.source)  # a compiled decision cannot travel; it is compiled where it runs
 
+    def in_batches(self, b_max: int) -> Scheduler:
+        """The same with batches up to a size."""
+        parameters = _SPEC.fullmatch(self.spec)
+        assert parameters is not None
+        joined = ":" if parameters["parameters"] is None else ","
+        return replace(self, spec=f"{self.spec}{joined}b_max={b_max}", b_max=b_max)
+
     def settings(self, slo_s: float | None) -> NDArray[np.float64]:
         """The parameters as the policy's ``decide`` gets them (see :meth:`Policy.settings`)."""
         return self.policy.settings(self.texts, slo_s)

@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..traffic.measures import Threshold
 from .bound import least_violations
-from .inputs import AnyPolicy, AnyTable, Requests, as_scheduler, as_table
+from .inputs import AnyPolicy, AnyTable, AnyThresholds, Requests, as_scheduler, as_table, as_thresholds
 from .metrics import Summary, summarise
 from .outcome import Replay
 from .replay import record_runs, simulate
@@ -23,6 +22,8 @@ class ServeResult:
 
     Attributes
     ----------
+    policy : str
+        The policy with its parameters, and with the batch size of a plan of exits.
     replay : Replay
         The outcome of every request.
     summary : Summary
@@ -33,6 +34,7 @@ class ServeResult:
         Whether each requirement holds, in their order.
     """
 
+    policy: str
     replay: Replay
     summary: Summary
     unavoidable_violations: int
@@ -44,7 +46,7 @@ def serve(
     requests: Requests,
     policy: AnyPolicy,
     *,
-    threshold: Threshold | Sequence[Threshold] | None = None,
+    threshold: AnyThresholds = None,
     until_s: float = math.inf,
     requirements: Sequence[Requirement] = (),
     record: bool = False,
@@ -61,7 +63,8 @@ def serve(
     policy : Scheduler or str
         The policy, with its parameters.
     threshold : Threshold or sequence of Threshold, optional
-        Confidence or entropy at which a sample leaves: one for all exits, or one for each but the last.
+        Confidence or entropy at which a sample leaves: one for all exits, or one for each but the last; by default
+        those of a plan of exits.
     until_s : float
         Stop then; unfinished requests are violations.
     requirements : sequence of Requirement
@@ -82,16 +85,18 @@ def serve(
         If an input cannot be read or does not fit the others, a required figure is not known, the policy breaks its
         contract, or the timeline would be too long.
     """
-    scheduler, latency = as_scheduler(policy), as_table(table)
+    latency = as_table(table)
+    scheduler = as_scheduler(policy, latency)
     check_stated(requirements, mac_share=latency.peak_macs_per_s, **stated_of(latency))
     trace = requests.read(progress)
     check_stated(
         requirements, accuracy=trace.correct, accuracy_misses=trace.min_accuracy, width_variance=trace.width
     )  # fmt: skip
-    traffic = requests.traffic(trace, [row.rate for row in latency.exits], threshold)
+    traffic = requests.traffic(trace, [row.rate for row in latency.exits], as_thresholds(threshold, latency, trace))
     replay = simulate(latency, traffic, scheduler, until_s=until_s, progress=progress)
     if record:
         check_timeline_size(replay)
         replay = record_runs(replay, scheduler)
     summary = summarise(replay)
-    return ServeResult(replay, summary, least_violations(replay), [judge(item, summary) for item in requirements])
+    verdicts = [judge(item, summary) for item in requirements]
+    return ServeResult(scheduler.spec, replay, summary, least_violations(replay), verdicts)

@@ -67,6 +67,7 @@ class Probe:
 class Capacity:
     """The highest rate at which requirements hold."""
 
+    policy: str  # with its parameters, and with the batch size of a plan of exits
     kept_per_s: float | None  # highest rate at which all requirements surely hold
     not_kept_per_s: float | None  # lowest rate at which one surely fails; between the two nothing is decided
     limited_by: str | None  # the requirement that fails there
@@ -271,7 +272,8 @@ def find_capacity(
     progress : callable, optional
     Called after each rate with (rates tried, a lower bound of how many there will be).
     """
-    scheduler, latency = as_scheduler(policy), as_table(table)
+    latency = as_table(table)
+    scheduler = as_scheduler(policy, latency)
     idle = useless(columns, widths=latency.widths, steps=latency.exits[-1].steps, subnets=latency.subnets)
     if idle:
         raise InputError(idle)
@@ -300,6 +302,7 @@ def find_capacity(
     below = failed.rate_per_s if failed else math.inf
     kept = [probe.rate_per_s for probe in probes if probe.verdict == KEPT and probe.rate_per_s < below]
     return Capacity(
+        policy=scheduler.spec,
         kept_per_s=max(kept, default=None),
         not_kept_per_s=failed.rate_per_s if failed else None,
         limited_by=failed.broken if failed else None,

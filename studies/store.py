@@ -18,6 +18,7 @@ from ..formats import InputError, Table, make_folder, read_table, tidy, write_ta
 from ..formats.sources import made_with
 from ..serving.bound import least_violations
 from ..serving.figures import FIGURES
+from ..serving.inputs import as_scheduler, as_thresholds
 from ..serving.metrics import summarise
 from ..serving.replay import simulate
 from ..serving.statistics import Interval
@@ -151,7 +152,8 @@ def traffic(point: GridPoint, seed: int) -> Traffic:
         trace = poisson(rate, point.requests, seed)
     trace = add_columns(trace, seed, site.keys.columns)
     rates, rho = [item.rate for item in site.exits], site.keys.predict_depth
-    return prepare(trace, rates, slo_s=point.slo_s, seed=seed, predict_depth=rho)
+    threshold = as_thresholds(None, site.on, trace) if isinstance(site.on, LatencyTable) else None
+    return prepare(trace, rates, slo_s=point.slo_s, seed=seed, threshold=threshold, predict_depth=rho)
 
 
 class GridRun(NamedTuple):
@@ -180,7 +182,8 @@ class GridRun(NamedTuple):
         """Simulate it; this touches no file."""
         served = traffic(self.point, self.seed)
         try:
-            replay = simulate(self.engine.table, served, self.contender.policy)
+            scheduler = as_scheduler(self.contender.policy, self.engine.table)
+            replay = simulate(self.engine.table, served, scheduler)
         except InputError as error:
             where = f'case "{self.point.site.keys.label}", contender "{self.contender.name}"'
             raise InputError([f"{where}: {fault}" for fault in error.faults]) from None

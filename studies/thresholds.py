@@ -36,6 +36,7 @@ class ThresholdPoint:
 class Sweep:
     """A sweep of thresholds."""
 
+    policy: str  # with its parameters, and with the batch size of a plan of exits
     requests: int  # requests that every point serves
     exits: list[str]  # names of the network's exits
     points: list[ThresholdPoint]  # one for each threshold; the mark is for accuracy, mean latency and violations
@@ -71,18 +72,22 @@ def sweep_thresholds(
     policy : Scheduler or str
     The policy.
     thresholds : sequence of float, optional
-    Each for all exits; by default ten confidences from 0.5 to 0.95, or the usual entropies.
+    Each for all exits; by default ten confidences from 0.5 to 0.95, or the usual entropies, and those of a plan.
     progress : callable, optional
     Called with thresholds done and in all.
     """
-    scheduler, latency, trace = as_scheduler(policy), as_table(table), requests.read()
+    latency, trace = as_table(table), requests.read()
+    scheduler = as_scheduler(policy, latency)
     if trace.confidences is None or trace.correct is None or trace.exits is not None:
         raise InputError(
             f"{trace.source or 'trace'}: expected confidence_1, ... and correct_1, ... and no exit, "
             "of requests or samples (or entropy_1, ...); add samples"
         )
     if thresholds is None:
-        thresholds = CONFIDENCES if trace.measure is CONFIDENCE else trace.measure.usual
+        usual = CONFIDENCES if trace.measure is CONFIDENCE else trace.measure.usual
+        plan = latency.planned
+        planned = plan.thresholds if plan is not None and plan.measure == trace.measure.name else []
+        thresholds = sorted({*usual, *planned}, key=trace.measure.to_array)
     check_tried(thresholds, trace.measure)
     rates = [row.rate for row in latency.exits]
     found = []
@@ -108,4 +113,4 @@ def sweep_thresholds(
             thresholds, accuracies, found, pareto(np.array(costs)).tolist(), strict=True
         )
     ]
-    return Sweep(len(trace), [row.name for row in latency.exits], points, trace.measure.name)
+    return Sweep(scheduler.spec, len(trace), [row.name for row in latency.exits], points, trace.measure.name)

@@ -14,10 +14,9 @@ from pydantic import Field, model_validator
 
 from ..formats import SparseRecord, Strict, Table, check_beside, check_folder, read_table
 from ..platforms.device import MAX_BATCH
-from ..traffic.measures import ENTROPY
-from .latency import LATENCY_FILE, MAX_S
+from .latency import EXITS_FILE, LATENCY_FILE, MAX_S, Level, PlannedService
 
-EXITS_FILE, TIMES_FILE, PATTERN_FILE = "exits.json", "inference_time.json", "batching_pattern.json"
+TIMES_FILE, PATTERN_FILE = "inference_time.json", "batching_pattern.json"
 NETWORK_FILE, SAMPLES_FILE = "network.toml", "samples.npz"
 PLAN_FILES = {EXITS_FILE, TIMES_FILE, PATTERN_FILE, NETWORK_FILE, SAMPLES_FILE, LATENCY_FILE}
 """All files that the folder of a plan may hold."""
@@ -27,9 +26,6 @@ Outcome = Literal["taken", "imprecise", "slow", "no gain", "longer"]
 saves too little time (Equation 3); or it meets all requirements, but another one is faster."""
 
 Share = Annotated[float, Field(ge=0, le=1)]
-Level = Annotated[float, Field(ge=0, le=ENTROPY.values.high)]
-"""A threshold in the plan's measure: a confidence or an entropy."""
-
 Count = Annotated[int, Field(ge=0)]
 Time = Annotated[float, Field(ge=0, le=MAX_S)]
 
@@ -177,6 +173,12 @@ class ExitPlan(Table):
     checked: PlanFigures  # on the other half
     steps: list[PlanStep]
     ended: Literal["none left", "all leave"]  # the two terminations of Section 6.4
+
+    @property
+    def service(self) -> PlannedService:
+        """How the plan is served."""
+        levels = [item.confidence for item in self.exits]
+        return PlannedService(batch=self.batch, measure=self.measure, thresholds=levels)
 
 
 def read_plan(folder: Path) -> ExitPlan:

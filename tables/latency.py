@@ -12,18 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ..formats import SparseRecord, Table, check_beside, check_folder, read_table
+from ..formats import InputError, SparseRecord, Table, check_beside, check_folder, read_table
 from ..models import MAX_WORK, Exit, Layer
 from ..platforms.device import MAX_BATCH, Lanes
+from ..traffic.measures import ENTROPY
 
 LATENCY_FILE, DESIGN_FILE, FBCB_FILE = "latency.json", "design.json", "fbcb.json"
-SUBGRAPHS_FILE, PARTITION_FILE = "subgraphs.json", "partition.json"
-TABLE_FILES = LATENCY_FILE, DESIGN_FILE, FBCB_FILE, SUBGRAPHS_FILE, PARTITION_FILE
+SUBGRAPHS_FILE, PARTITION_FILE, EXITS_FILE = "subgraphs.json", "partition.json", "exits.json"
+TABLE_FILES = LATENCY_FILE, DESIGN_FILE, FBCB_FILE, SUBGRAPHS_FILE, PARTITION_FILE, EXITS_FILE
 MADE_FROM = {
     "fluidb.design/3": (DESIGN_FILE, "fluidb dse"),
     "fluidb.fbcb/1": (FBCB_FILE, "fluidb dse"),
     "fluidb.subgraphs/1": (SUBGRAPHS_FILE, "fluidb dse"),
     "fluidb.partition/1": (PARTITION_FILE, "fluidb dse"),
+    "fluidb.exits/1": (EXITS_FILE, "fluidb exits"),
 }
 """Tables that a latency table may be made from: the file beside it, and the command that writes it."""
 
@@ -74,6 +76,18 @@ class Reuse(SparseRecord):
             raise ValueError("reuse: expected overlap and content, or neither")
         if self.joules_per_byte is not None and self.off_chip_bytes is None:
             raise ValueError("reuse: expected off_chip_bytes beside joules_per_byte, found none")
+
+
+Level = Annotated[float, Field(ge=0, le=ENTROPY.values.high)]
+"""A threshold of an exit: a confidence or an entropy."""
+
+
+class PlannedService(SparseRecord):
+    """The batch size and the thresholds that the exits of a network were chosen for; a table is served with them."""
+
+    batch: Annotated[int, Field(ge=1, le=MAX_BATCH)]
+    measure: Literal["confidence", "entropy"] = "confidence"
+    thresholds: list[Level]  # of each exit but the last
 
 
 LayerRole = Literal["backbone", "head", "check", "resume"]
@@ -152,6 +166,8 @@ class LatencyTable(Table, SparseRecord):
         behind every exit but the last; 0 if not stated.
     wake_up_s : float, optional
         Time until a batch begins on a lane that was idle; 0 if not stated.
+    planned : PlannedService, optional
+        Batch size and thresholds of a plan of exits, which hold where nothing else is asked for.
     """
 
     schema_name: ClassVar[str] = "fluidb.latency/2"
@@ -172,6 +188,7 @@ class LatencyTable(Table, SparseRecord):
     load: list[SecondsOrNone] | None = None
     gather_s: list[list[SecondsOrNone]] | None = None
     wake_up_s: SecondsOrNone | None = None
+    planned: PlannedService | None = None
 
     @model_validator(mode="after")
     def _every_stage(self) -> Self:
@@ -198,6 +215,12 @@ class LatencyTable(Table, SparseRecord):
             raise ValueError("load: expected one if there are several lanes, and only then")
         if self.load is not None and len(self.load) != self.b_max + 1:
             raise ValueError(f"load: expected {self.b_max + 1} shares, one for each batch size from 0")
+        planned, early = self.planned, len(self.exits) - 1
+        if planned is not None and (planned.batch > self.b_max or len(planned.thresholds) != early):
+            raise ValueError(
+                f"planned: expected a batch of at most {self.b_max} and {early} thresholds, one for each exit but the "
+                "last"
+            )
         return self
 
     @model_validator(mode="after")
@@ -399,4 +422,6 @@ def read_latency(folder: Path) -> LatencyTable:
     path = folder / LATENCY_FILE
     table = read_table(LatencyTable, path)
     check_beside(table, path, MADE_FROM)
+    if table.planned is None and (folder / EXITS_FILE).exists():
+        raise InputError(f"{path}: does not say how to serve the plan beside it; make both again with `fluidb exits`")
     return table

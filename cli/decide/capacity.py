@@ -64,11 +64,11 @@ def command(
         )  # fmt: skip
     picture.write(lambda: draw_capacity(found, required))
     stated = vars(columns) | objective_record(columns.slo)
-    record = {"design": directory, "policy": policy, **stated}
+    record = {"design": directory, **stated}
     record |= {"requirements": [item.text for item in required], **asdict(found)}
     record["probes"] = [asdict(probe) | {"estimates": _estimates(required, probe)} for probe in found.probes]
     if as_json or found.kept_per_s is not None:
-        show(as_json, "fluidb.capacity-output/1", record, _text(found, policy, stated, required), picture.plot)
+        show(as_json, "fluidb.capacity-output/1", record, _text(found, stated, required), picture.plot)
     if found.kept_per_s is None:
         lowest = found.probes[0]
         pairs = list(zip(required, lowest.estimates, strict=True))
@@ -110,7 +110,7 @@ def _shown(item: Requirement, found: FigureEstimate) -> tuple[str, str]:
     return quantity(found.value, item.unit), within
 
 
-def _text(found: Capacity, policy: str, stated: Mapping[str, Any], required: Sequence[Requirement]) -> Iterator[str]:
+def _text(found: Capacity, stated: Mapping[str, Any], required: Sequence[Requirement]) -> Iterator[str]:
     assert found.kept_per_s is not None
     undecided = "" if found.kept_per_s == found.high_per_s else "; undecided"
     not_kept, band = f"none{undecided} up to {_rate(found.high_per_s)}, the highest rate searched", None
@@ -118,7 +118,7 @@ def _text(found: Capacity, policy: str, stated: Mapping[str, Any], required: Seq
         not_kept = f"{_rate(found.not_kept_per_s)}: {found.limited_by}"
         band = f"{percent(found.not_kept_per_s / found.kept_per_s - 1)} of the rate"
     about = {
-        "policy": policy,
+        "policy": found.policy,
         **drawn(stated),
         "highest rate kept": _rate(found.kept_per_s),
         "lowest not kept": not_kept,

@@ -40,7 +40,7 @@ def command(
         "design": directory,
         "trace": requests.trace,
         "samples": requests.samples,
-        "policy": simulated.policy,
+        "policy": found.policy,
         **objective_record(simulated.slo),
         "seed": requests.seed,
         "requests": found.requests,
@@ -62,7 +62,7 @@ def command(
     ]
     names = [f"{index} {name}" for index, name in enumerate(found.exits, 1)]
     text = [
-        facts({"policy": simulated.policy, "requests": f"{found.requests:,}", found.measure: str(origin)}),
+        facts({"policy": found.policy, "requests": f"{found.requests:,}", found.measure: str(origin)}),
         table(["threshold", *names, "accuracy", "mean latency", "p99", "violations", "best"], rows),
     ]
     show(as_json, "fluidb.thresholds-output/1", record, text, picture.plot)

@@ -60,9 +60,7 @@ def command(
         write_plan(planned, output, replace=force)
     names = {item.after: item.name for item in find_candidates(file, path)}
     text = _text(planned, names, file.title)
-    levels = ",".join(f"{item.confidence:g}" for item in planned.plan.exits)
-    served = f"--samples {output}/samples.npz --threshold {levels}"
-    then = f"; next: fluidb serve-sim {output} {served} --trace FILE --slo 200ms"
+    then = f"; next: fluidb serve-sim {output} --samples {output}/samples.npz --policy pame --trace FILE --slo 200ms"
     show(as_json, "fluidb.exits-output/1", _record(planned, output), text, output, then)
 
 

@@ -83,18 +83,18 @@ def command(
             write_timeline(found.replay, timeline, replace=picture.force)
         if requests is not None:
             write_requests(found.replay, requests, replace=picture.force)
-    picture.write(lambda: draw_replay(found.replay, policy))
+    picture.write(lambda: draw_replay(found.replay, found.policy))
     record = {
         "model": model, "design": directory, "trace": trace, "machine": machine(), "runtime": network.runtime,
         "answers_wrong": done.answers_wrong, "late_mean_s": done.late_mean_s, "late_p99_s": done.late_p99_s,
-        **record_of(found, policy, slo), **({"requirements": found.requirements} if required else {}),
+        **record_of(found, slo), **({"requirements": found.requirements} if required else {}),
     }  # fmt: skip
     about = {
         "machine": f"{machine()}; {network.runs_on}",
         "answers": "all as the network alone gives" if not done.answers_wrong else f"{done.answers_wrong:,} are wrong",
         "idle device late by": f"{ms(done.late_mean_s)} on average, p99 {ms(done.late_p99_s)}; counted in latencies",
     }
-    text = [facts(about), *text_of(found, policy)]
+    text = [facts(about), *text_of(found)]
     if required:
         text.append(outcomes([item.text for item in required], found.requirements))
     show(as_json, "fluidb.serve-real-output/1", record, text)

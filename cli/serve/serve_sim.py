@@ -69,12 +69,12 @@ def command(
         write_timeline(replay, timeline, replace=picture.force)
     if requests is not None:
         write_requests(replay, requests, replace=picture.force)
-    picture.write(lambda: draw_replay(replay, simulated.policy))
+    picture.write(lambda: draw_replay(replay, found.policy))
     record = {
-        "design": directory, "trace": served.trace, **record_of(found, simulated.policy, simulated.slo),
+        "design": directory, "trace": served.trace, **record_of(found, simulated.slo),
         **({"requirements": judged} if judged else {}),
     }  # fmt: skip
-    text = list(text_of(found, simulated.policy))
+    text = list(text_of(found))
     if judged:
         text.append(outcomes([item.text for item in required], judged))
     show(as_json, "fluidb.serve-sim-output/1", record, text)
@@ -84,11 +84,11 @@ def command(
         raise typer.Exit(1)
 
 
-def record_of(found: ServeResult, policy: str, slo: str | None) -> dict[str, object]:
+def record_of(found: ServeResult, slo: str | None) -> dict[str, object]:
     """The JSON of requests that were served."""
     replay = found.replay
     return {
-        "policy": policy,
+        "policy": found.policy,
         "exits_from": replay.traffic.origin,
         "network": replay.table.network,
         "platform": replay.table.platform,
@@ -98,7 +98,7 @@ def record_of(found: ServeResult, policy: str, slo: str | None) -> dict[str, obj
     }
 
 
-def text_of(found: ServeResult, policy: str) -> Iterator[str]:
+def text_of(found: ServeResult) -> Iterator[str]:
     """The text about requests that were served."""
     summary, latency, unavoidable = found.summary, found.replay.table, found.unavoidable_violations
     use, worth = summary.utilisation, int(summary.independent_requests)
@@ -110,7 +110,7 @@ def text_of(found: ServeResult, policy: str) -> Iterator[str]:
     sure = bounds(summary.violation_interval, summary.more_requests_needed, "share")
     counted = "all waiting from the beginning" if waiting else f"worth {worth:,} independent ones"
     about = {
-        "policy": f"{policy}, exits from {found.replay.traffic.origin}",
+        "policy": f"{found.policy}, exits from {found.replay.traffic.origin}",
         "requests": f"{summary.requests:,} over {summary.span_s:,.1f} s, {counted}",
         "warm-up": None if waiting else f"{summary.warm_up_requests:,} requests, counted in all figures",
         "unfinished": unfinished if summary.unfinished else None,

@@ -14,7 +14,6 @@ from ...models.writer import network_text
 from ...platforms import Device, load_platform
 from ...rules.exit_choice import ChoiceStep, ExitGoal, Floats, Log, choose_exits, log_of, replay_exits
 from ...tables.exit_plan import (
-    EXITS_FILE,
     NETWORK_FILE,
     PATTERN_FILE,
     PLAN_FILES,
@@ -26,7 +25,7 @@ from ...tables.exit_plan import (
     PlanFigures,
     PlannedExit,
 )
-from ...tables.latency import LATENCY_FILE, LatencyTable, read_latency
+from ...tables.latency import EXITS_FILE, LATENCY_FILE, LatencyTable, read_latency
 from ...traffic.samples import Samples, samples_bytes
 from ..device.tabulate import tabulate_device
 from .stage_times import keep_exits
@@ -104,12 +103,14 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
         steps=[tabulate_step(step, names, log, measure) for step in choice.steps],
         ended=choice.ended,
     )
+    plan = plan.derived_from(times, pattern)
+    latency = keep_exits(table, network.name, choice.exits, rates, plan.service)
     return PlanResult(
-        plan=plan.derived_from(times, pattern),
+        plan=plan,
         times=times,
         pattern=pattern,
         network=network,
-        latency=keep_exits(table, network.name, choice.exits, rates),
+        latency=latency.derived_from(plan),
         samples=rest.at_exits(choice.exits, counts),
         log=log,
         unguarded=None if goal.guard is None else _unguarded(log, stage_s, goal),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...formats import InputError
 from ...models import Exit
-from ...tables.latency import LatencyTable
+from ...tables.latency import LatencyTable, PlannedService
 
 
 def stage_times(table: LatencyTable) -> NDArray[np.float64]:
@@ -38,7 +38,13 @@ def stage_times(table: LatencyTable) -> NDArray[np.float64]:
     return times
 
 
-def keep_exits(table: LatencyTable, network: str, places: Sequence[int], rates: Sequence[float]) -> LatencyTable:
+def keep_exits(
+    table: LatencyTable,
+    network: str,
+    places: Sequence[int],
+    rates: Sequence[float],
+    planned: PlannedService | None = None,
+) -> LatencyTable:
     """The latency table of the same hardware for the network with fewer exits."""
     _check_layers(table)
     number = {place: at for at, place in enumerate(places, 1)}
@@ -52,7 +58,7 @@ def keep_exits(table: LatencyTable, network: str, places: Sequence[int], rates: 
     ends = [*(table.exits[place - 1].name for place in places), table.exits[-1].name]
     exits = [Exit(name=name, rate=rate) for name, rate in zip(ends, rates, strict=True)]
     gather_s = None if table.gather_s is None else [table.gather_s[place] for place in (0, *places)]
-    changed = {"network": network, "exits": exits, "layers": layers, "gather_s": gather_s}
+    changed = {"network": network, "exits": exits, "layers": layers, "gather_s": gather_s, "planned": planned}
     return LatencyTable.model_validate(dict(table) | changed | {"inputs": {}})
 
 

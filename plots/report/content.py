@@ -10,7 +10,7 @@ from typing import Any
 from ...dse.npu.design import DesignTable, read_design
 from ...dse.npu.fbcb import FbcbTable
 from ...serving import Replay, Scheduler, Summary, simulate, summarise
-from ...serving.inputs import AnyPolicy, Requests, as_scheduler
+from ...serving.inputs import AnyPolicy, Requests, as_scheduler, as_thresholds
 from ...studies.comparison import COMPARE_FILE, Comparison, read_comparison
 from ...tables.latency import DESIGN_FILE, LATENCY_FILE, LatencyTable, read_latency
 from ...traffic import Traffic
@@ -102,13 +102,13 @@ def make_report(
     folders: Sequence[Path], requests: Requests | None = None, policies: Sequence[AnyPolicy] = ()
 ) -> Report:
     """Read the tables of a report, and simulate the requests, if any, on its designs under each policy."""
-    schedulers = [as_scheduler(policy) for policy in policies]
     report = Report([_read_section(folder) for folder in folders], requests)
     if requests is not None:
         trace = requests.read()
         for shown in report.designs:
-            traffic = requests.traffic(trace, [row.rate for row in shown.table.exits])
-            shown.served.extend(serve(shown.table, traffic, schedulers))
+            table = shown.table
+            traffic = requests.traffic(trace, [row.rate for row in table.exits], as_thresholds(None, table, trace))
+            shown.served.extend(serve(table, traffic, [as_scheduler(policy, table) for policy in policies]))
     return report
 
 

@@ -128,7 +128,7 @@ def probe(rate: float, verdict: str, mean: float) -> Probe:
 
 def test_capacity_shows_each_verdict_its_interval_and_the_bound():
     probes = [probe(1.0, KEPT, 1.0), probe(2.0, UNDECIDED, 2.0), probe(3.0, NOT_KEPT, 9.0)]
-    found = Capacity(1.0, 3.0, "p99 <= 2s", 4.0, 0.1, 4.0, 1, 100, 300, probes)
+    found = Capacity("fluid", 1.0, 3.0, "p99 <= 2s", 4.0, 0.1, 4.0, 1, 100, 300, probes)
     figure: Any = draw_capacity(found, [parse_requirement("p99 <= 2s")])
     (axes,) = figure.axes
     points = {bars.get_label(): bars for bars in axes.containers}
@@ -156,7 +156,7 @@ def test_thresholds_fill_and_name_what_no_other_beats():
         ThresholdPoint(0.7, shares, 0.69, 0.2, 0.3, 0.06, pareto=False),
         ThresholdPoint(0.9, shares, 0.90, 0.3, 0.4, 0.20, pareto=True),
     ]
-    figure: Any = draw_thresholds(Sweep(10, ["a", "b"], points))
+    figure: Any = draw_thresholds(Sweep("fluid", 10, ["a", "b"], points))
     latency, violations = figure.axes
     for axes, costs in ((latency, [100, 200, 300]), (violations, [5, 6, 20])):
         _, best, beaten = axes.lines

@@ -14,7 +14,7 @@ from fluidb.serving import POLICIES, find_policy, least_violations, simulate, su
 from fluidb.serving.policies import Decision, compile_policy, go_on
 from fluidb.serving.policies.estimates import between_s
 from fluidb.serving.replay import variants_of
-from fluidb.tables.latency import LatencyTable, SubNetEntry
+from fluidb.tables.latency import LatencyTable, PlannedService, SubNetEntry
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -125,6 +125,11 @@ def test_columns_that_do_not_fit_the_table_are_refused_by_row():
             {"exits": [Exit(name="a", rate=0.5, steps=2), Exit(name="b", rate=0.5)]},
             "stage_s: expected 2 variants of 2 stages",
         ),
+        (
+            {"planned": PlannedService(batch=2, thresholds=[])},
+            "planned: expected a batch of at most 1 and 0 thresholds",
+        ),
+        ({"planned": PlannedService(batch=1, thresholds=[0.5])}, "planned: expected a batch of at most 1 and 0 thr"),
     ],
 )
 def test_axes_that_do_not_fit_are_refused(change, expected):

@@ -95,9 +95,41 @@ def test_a_plan_is_stale_when_a_matrix_was_replaced(folder: Path, tmp_path: Path
     write_table(times.model_copy(update={"platform": "another"}), copy / "inference_time.json")
     with pytest.raises(InputError, match=r"exits.json: stale .made from another fluidb.inference-time/1"):
         read_plan(copy)
+    write_table(read_plan(folder).model_copy(update={"inputs": {}}), copy / "exits.json")
+    with pytest.raises(InputError, match=r"latency.json: stale .made from another fluidb.exits/1"):
+        read_latency(copy)
+    write_table(read_latency(folder).model_copy(update={"inputs": {}, "planned": None}), copy / "latency.json")
+    with pytest.raises(InputError, match=r"latency.json: does not say how to serve the plan beside it; make both"):
+        read_latency(copy)
+    (copy / "exits.json").write_bytes((folder / "exits.json").read_bytes())
     (copy / "inference_time.json").unlink()
     with pytest.raises(InputError, match=r"inference_time.json: not there; make it with `fluidb exits`"):
         read_plan(copy)
+
+
+def test_times_of_gathers_are_of_every_candidate_and_batch(folder: Path) -> None:
+    times = read_table(InferenceTime, folder / "inference_time.json")
+    for rows in ([[1.0] * times.b_max] * 10, [[1.0]] * 11):
+        with pytest.raises(InputError, match=f"gather_s: expected 11 rows, one for each candidate, of {times.b_max} "):
+            InferenceTime(**{**dict(times), "gather_s": rows})
+
+
+def test_requests_of_another_measure_need_thresholds(folder: Path, fluidb: Run, tmp_path: Path) -> None:
+    write_samples(as_entropies(read_samples(folder / "samples.npz"), 2), tmp_path / "entropies.npz")
+    fluidb("trace", "offline", "--count", 40, "-o", "t.csv")
+    asked = ["serve-sim", folder, "--trace", "t.csv", "--samples", "entropies.npz", "--slo", "1s"]
+    (line,) = lines(fluidb(*asked))
+    assert "--threshold: expected entropies from 0 to 25 nats, which the requests have, found none; the" in line
+    assert fluidb(*asked, "--threshold", 0.5).returncode == 0
+
+
+def test_a_last_stage_that_repeats_is_refused(tmp_path: Path, fluidb: Run) -> None:
+    """Which layers repeat would depend on the exits."""
+    write_samples(drawn(), tmp_path / "log.npz")
+    text = read_network_file("bert_base")[1].read_text()
+    (tmp_path / "net.toml").write_text(text.replace("layers = [", "steps = 3\nlayers = [", 1))
+    (line,) = lines(fluidb("exits", "net.toml", BERT[1], "--samples", "log.npz", "--batch", 16))
+    assert "expected a network without steps, found up to 3; which layers" in line
 
 
 def test_only_a_plan_is_ever_replaced(folder: Path, tmp_path: Path) -> None:
