@@ -55,6 +55,7 @@ def content(item: Item) -> dict[str, Any]:
         if not row.basis:
             del record["basis"]
     claims = [asdict(claim) | ({"reason": ""} if claim.holds else {}) for claim in item.claims]
+    claims = [{key: value for key, value in claim.items() if key != "basis" or value} for claim in claims]
     return {
         "item": item.name,
         "title": item.title,
@@ -162,7 +163,8 @@ def _table(rows: list[Row]) -> list[str]:
 def _claims(claims: list[Claim]) -> list[str]:
     lines = ["| the paper says | where | paper | ours | verdict |", "|---|---|---:|---:|---|"]
     for claim in claims:
-        verdict = "holds" if claim.holds else f"does not hold: {claim.reason}".removesuffix(": ")
+        verdict = f"holds{claim.worth}" if claim.holds else f"does not hold{claim.worth}: {claim.reason}"
+        verdict = verdict.removesuffix(": ")
         lines.append(f"| {claim.statement} | {claim.section} | {claim.paper} | {claim.ours} | {verdict} |")
     return lines
 
