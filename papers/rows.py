@@ -8,8 +8,8 @@ NEAR = 0.10
 """Within this share of the paper's figure, or as many hundred percentage points, ours counts as near."""
 
 CALIBRATED, GIVEN, ASSUMED, PREDICTED = "calibrated", "given", "assumed", "predicted"
-"""Basis of a figure of ours: a parameter was chosen by the paper's figure; the paper states our input; a number that has
-no source decides it; or none of these. Only a prediction is evidence."""
+"""Basis of a figure of ours: a parameter was chosen by the paper's figure; the paper states our input; a number without
+a source decides it; or none of these. Only a prediction is evidence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,9 +103,11 @@ def edgesp_fig6(lab: Lab) -> Item:
     alike = sum(first[at].blocks == found[1][at].blocks for at in first)
     notes = [
         "Preset A, to the last exit. A time is that of the device which finishes a block last, and of gathering.",
-        f"Blocks are fused by the rules {' and '.join(f'`{rule}`' for rule in RULES)}, which choose the same ones in "
-        f"{alike} of {len(first)} cases; the picture shows the first.",
-    ]  # fmt: skip
+        (
+            f"Blocks are fused by the rules {' and '.join(f'`{rule}`' for rule in RULES)}, which choose the same ones "
+            f"in {alike} of {len(first)} cases; the picture shows the first."
+        ),
+    ]
     title = "Fig. 6: AlexNet's communication"
     return Item("edgesp_fig6", title, notes, rows, "devices or Mb/s", _claims(found), "cells")
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from ...dse.exits.stage_times import stage_times
 from ...models import Network, load_network
 from ...models.candidates import find_candidates, load_with_exits
