@@ -182,8 +182,8 @@ def page_text(folder: Path, paper: Paper) -> str:
     failed = [claim for item in items for claim in item.claims if not claim.holds]
     lines += ["", "## Where ours differ", ""]
     lines += [
-        f"- {claim.statement}: {claim.paper} there, {claim.ours} here; {claim.reason}".removesuffix("; ") + "."
-        for claim in failed
+        f"- {said.statement}: {said.paper} there, {said.ours} here{said.worth}; {said.reason}".removesuffix("; ") + "."
+        for said in failed
     ]
     lines += [
         f"- {item.name}, {row.quantity} of {row.of}, {row.at}: {_number(row.paper, row.unit)} there, "

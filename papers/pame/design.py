@@ -292,7 +292,7 @@ def pame_fig15(lab: Lab) -> Item:
     shown = ", ".join(f"{name} {count}" for name, count in Counter(seconds).most_common())
     reason = f"behind the first exit {fates(later, 'candidates of all seeds')}" if later else ""
     if slow := [100 * (verdict.slow_share or 0.0) for verdict in later if verdict.outcome == "slow"]:
-        reason += f"; of the nearest {min(slow):.1f} %, where {100 * goal.slow:g} % may be"
+        reason += f"; the nearest makes {min(slow):.1f} % slow, {100 * goal.slow:g} % may be"
     claim = Claim(
         "A second exit is found, and gains little", "7.5", "H8: -0.8 % and -5 %",
         f"{rows[0].ours:.1f} % and {rows[1].ours:.1f} % ({shown} of {len(seconds)} seeds)",

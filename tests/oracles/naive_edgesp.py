@@ -215,7 +215,5 @@ class Cluster:
 
 def speedups(rates: list[float], reading: str, *, own_image: bool = False, own_share: bool = False) -> list[float]:
     """Speed-up of the devices over the first one, by network."""
-    alone, every = (
-        Cluster(some, reading, own_image=own_image, own_share=own_share) for some in (rates[:1], rates)
-    )
+    alone, every = (Cluster(some, reading, own_image=own_image, own_share=own_share) for some in (rates[:1], rates))
     return [alone.average(net) / every.average(net) for net in networks()]
