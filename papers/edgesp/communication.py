@@ -83,9 +83,10 @@ def edgesp_fig6(lab: Lab) -> Item:
     del lab  # nothing is drawn
     found = [_sent(rule) for rule in RULES]
     first, most, rows = found[0], COUNTS[-1], list[Row]()
-    for n in COUNTS:
-        where = (f"{USUAL} Mb/s", "over devices", "MB", first[n, USUAL].megabytes)
-        rows.append(Row("data sent", *where, x=float(n), basis=PREDICTED))
+    rows += [
+        Row("data sent", f"{USUAL} Mb/s", "over devices", "MB", first[n, USUAL].megabytes, x=float(n), basis=PREDICTED)
+        for n in COUNTS
+    ]
     for (n, bandwidth), sent in sorted(first.items()):
         if n > 1:
             where = (f"{n} devices", "over bandwidth, Mb/s")

@@ -208,11 +208,11 @@ def pame_fig12(lab: Lab) -> Item:
     error = max(by_key[key].max() for by_key in columns.values() for key in ("average error", "tail error"))
     unfit = [name for at, name in enumerate(task.names, 1) if name in slow or at not in columns]
     reasons = [f"at {name} {fates(lost[name], 'seeds')}" for name in unfit if name not in slow]
-    for at, name in enumerate(task.names, 1):
+    for place, name in enumerate(task.names, 1):
         if name in slow and name not in printed["slow"]:
-            share = 100 * task.stage_s[0, at, goal.batch] / task.stage_s[0, -1, goal.batch]
-            makes = f"{name} makes {columns[at]['slow'].mean():.1f} % slow"
-            reasons.append(f"{makes}, as the way to it takes {share:.0f} % of the time without exits")
+            way = 100 * task.stage_s[0, place, goal.batch] / task.stage_s[0, -1, goal.batch]
+            makes = f"{name} makes {columns[place]['slow'].mean():.1f} % slow"
+            reasons.append(f"{makes}, as the way to it takes {way:.0f} % of the time without exits")
     at = next((by_key for place, by_key in columns.items() if task.names[place - 1] == "H13"), None)
     if at is not None:
         share = printed["slow_share"]

@@ -38,7 +38,7 @@ class Reading:
     maps: Maps = Maps.SPILLED
     smallest: int | None = None  # side of the input of the smallest SubNet
     side: int | None = None  # side of the input of all SubNets
-    ideal: bool = False  # no engine is ever idle, as one engine with the clock of all would not be
+    ideal: bool = False  # every engine is always busy: one engine with the clock of all
 
     @property
     def family(self) -> Family:

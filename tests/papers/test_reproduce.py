@@ -103,10 +103,10 @@ def test_every_row_of_results_is_what_its_code_computes(lab: Lab, name: str):
         fixed = record.keys() & {"quantity", "of", "at", "unit", "paper", "x", "basis"}
         texts = {key: "" if record[key] is None else str(record[key]) for key in fixed}
         assert {key: cells[key] for key in fixed} == texts
-    for row, cells in zip(item.rows, map(row_of, kept), strict=True):
+    for row, mean in zip(item.rows, map(row_of, kept), strict=True):
         if row.quantity.endswith(FREE.get(name, "")):
-            wide = 0.0 if cells.low is None or cells.high is None else SEEDS * (cells.high - cells.low) / 2
-            assert row.ours == pytest.approx(cells.ours, rel=2e-5, abs=wide + 1e-12), row
+            wide = 0.0 if mean.low is None or mean.high is None else SEEDS * (mean.high - mean.low) / 2
+            assert row.ours == pytest.approx(mean.ours, rel=2e-5, abs=wide + 1e-12), row
 
 
 FEW = ("claims", "batchcond_fig8", "pame_fig9", "pame_fig12", "pame_fig15", "pame_fig16", "pame_fig18", "sushi_fig15",
