@@ -139,3 +139,18 @@ def load_with_exits(name: str, names: Sequence[str] | None = None, rates: Sequen
     """
     file, path = read_network_file(name)
     return build_network(with_exits(file, path, names, rates), path)
+
+
+def classes_of(file: NetworkFile, path: Path) -> int | None:
+    """How many classes the head of the first exit or candidate tells apart; unknown without a head.
+
+    One value tells two classes apart.
+
+    Examples
+    --------
+    >>> classes_of(*read_network_file("resnet101")), classes_of(*read_network_file("bert_base"))
+    (1000, 2)
+    """
+    found = file if file.candidates is None else with_exits(file, path, [find_candidates(file, path)[0].name])
+    heads = [layer for layer in build_network(found, path).layers if layer.stage == 1 and layer.in_head]
+    return max(2, heads[-1].shape.channels) if heads else None

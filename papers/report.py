@@ -55,6 +55,7 @@ def content(item: Item) -> dict[str, Any]:
         if not row.basis:
             del record["basis"]
     claims = [asdict(claim) | ({"reason": ""} if claim.holds else {}) for claim in item.claims]
+    claims = [{key: value for key, value in claim.items() if key != "basis" or value} for claim in claims]
     return {
         "item": item.name,
         "title": item.title,
@@ -162,7 +163,8 @@ def _table(rows: list[Row]) -> list[str]:
 def _claims(claims: list[Claim]) -> list[str]:
     lines = ["| the paper says | where | paper | ours | verdict |", "|---|---|---:|---:|---|"]
     for claim in claims:
-        verdict = "holds" if claim.holds else f"does not hold: {claim.reason}".removesuffix(": ")
+        verdict = f"holds{claim.worth}" if claim.holds else f"does not hold{claim.worth}: {claim.reason}"
+        verdict = verdict.removesuffix(": ")
         lines.append(f"| {claim.statement} | {claim.section} | {claim.paper} | {claim.ours} | {verdict} |")
     return lines
 
@@ -180,8 +182,8 @@ def page_text(folder: Path, paper: Paper) -> str:
     failed = [claim for item in items for claim in item.claims if not claim.holds]
     lines += ["", "## Where ours differ", ""]
     lines += [
-        f"- {claim.statement}: {claim.paper} there, {claim.ours} here; {claim.reason}".removesuffix("; ") + "."
-        for claim in failed
+        f"- {said.statement}: {said.paper} there, {said.ours} here{said.worth}; {said.reason}".removesuffix("; ") + "."
+        for said in failed
     ]
     lines += [
         f"- {item.name}, {row.quantity} of {row.of}, {row.at}: {_number(row.paper, row.unit)} there, "

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 NEAR = 0.10
 """Within this share of the paper's figure, or as many hundred percentage points, ours counts as near."""
 
-CALIBRATED, GIVEN, PREDICTED = "calibrated", "given", "predicted"
-"""Basis of a figure of ours: a parameter was chosen by the paper's figure; the paper states our input; or neither."""
+CALIBRATED, GIVEN, ASSUMED, PREDICTED = "calibrated", "given", "assumed", "predicted"
+"""Basis of a figure of ours: a parameter was chosen by the paper's figure; the paper states our input; a number without
+a source decides it; or none of these. Only a prediction is evidence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Row:
     high: float | None = None
     paper: float | None = None  # none where the paper only draws one
     x: float | None = None  # place on the horizontal axis of a figure
-    basis: str = ""  # CALIBRATED, GIVEN or PREDICTED; empty in a paper that does not tell them apart
+    basis: str = ""  # CALIBRATED, GIVEN, ASSUMED or PREDICTED; empty in a paper that does not tell them apart
 
     @property
     def in_points(self) -> bool:
@@ -54,6 +55,12 @@ class Claim:
     ours: str
     holds: bool
     reason: str = ""  # of a difference, as far as we know
+    basis: str = ""  # as of a row; empty if it is a prediction
+
+    @property
+    def worth(self) -> str:
+        """Its basis as it is printed behind a verdict."""
+        return f" ({self.basis})" if self.basis else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,7 +132,7 @@ def _step(step: PlanStep, planned: PlanResult, names: dict[str, str], dense: boo
             percent(item.precision),
             percent(item.slow_share, 1),
             "-" if item.value_s is None else ms(item.value_s),
-            reasons[item.outcome],
+            reasons[item.outcome] if item.exits else "no sample is sure enough to leave",
         )
         for item in step.candidates
     ]

@@ -59,7 +59,7 @@ def command(
 def _text(item: Item) -> str:
     parts = [facts({item.name: item.title})]
     if item.claims:
-        claims = [(c.statement, c.paper, c.ours, "holds" if c.holds else "differs") for c in item.claims]
+        claims = [(c.statement, c.paper, c.ours, ("holds" if c.holds else "differs") + c.worth) for c in item.claims]
         parts.append(table(["the paper says", "paper", "ours", ""], claims, text=True))
     if item.rows:
         axis, based = [item.axis] if item.axis else [], any(row.basis for row in item.rows)

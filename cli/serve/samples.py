@@ -37,10 +37,13 @@ def generate(
     """Draw answers from a model of samples of different difficulty.
 
     For a network without measured answers. Its parameters were calibrated by
-    figures of the PAME paper (`fluidb docs exits`).
+    figures of the PAME paper (`fluidb docs exits`); the number of classes is
+    that of the network's heads.
     """
+    from dataclasses import replace
+
     from ...formats import InputError, check_free
-    from ...models.candidates import find_candidates
+    from ...models.candidates import classes_of, find_candidates
     from ...models.loader import read_network_file
     from ...traffic.answers import PRESETS, as_entropies, draw_answers
     from ...traffic.measures import ENTROPY, MEASURES
@@ -57,19 +60,21 @@ def generate(
     exits = len(file.exits if file.candidates is None else find_candidates(file, path))
     if not exits:
         raise InputError(f"network: expected a network with exits or candidates, found none in {path}")
-    drawn = draw_answers(PRESETS[preset], exits, count, seed, values=values, difficulty=difficulty)
+    model = PRESETS[preset]
+    model = replace(model, classes=classes_of(file, path) or model.classes)
+    drawn = draw_answers(model, exits, count, seed, values=values, difficulty=difficulty)
     if MEASURES[measure] is ENTROPY:
-        drawn = as_entropies(drawn, PRESETS[preset].classes)
+        drawn = as_entropies(drawn, model.classes)
     write_samples(drawn, output, replace=force)
     accuracy = float(drawn.correct[:, -1].mean())
     record = {
         "output": output, "preset": preset, "network": file.name, "exits": drawn.exits, "samples": count, "seed": seed,
-        "measure": measure, "values": values, "difficulty": difficulty,
+        "measure": measure, "classes": model.classes, "values": values, "difficulty": difficulty,
         "accuracy": accuracy,
     }  # fmt: skip
     text = {
         "samples": f"{count:,} of the preset {preset}, seed {seed}",
-        "measure": measure,
+        "measure": f"{measure}, of {model.classes:,} classes",
         "exits": f"{drawn.exits}, the last included, of {file.name}",
         "accuracy at the end": percent(accuracy),
     }

@@ -26,6 +26,7 @@ from ...tables.exit_plan import (
     PlannedExit,
 )
 from ...tables.latency import EXITS_FILE, LATENCY_FILE, LatencyTable, read_latency
+from ...traffic.measures import Measure
 from ...traffic.samples import Samples, samples_bytes
 from ..device.tabulate import tabulate_device
 from .stage_times import keep_exits
@@ -66,7 +67,7 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
     stage_s = times.array()
     choice = choose_exits(log, stage_s, goal)
     if not choice.exits:
-        raise InputError(_nearest_miss(choice.steps[0], names, goal))
+        raise InputError(_nearest_miss(choice.steps[0], names, goal, measure))
     counts = [int(log.counts[setting.column]) for setting in choice.settings]
     rest = samples[slice(half, None)]
     expected = replay_exits(log, stage_s, goal.batch, choice.exits, choice.settings)
@@ -174,7 +175,7 @@ def _check(names: list[str], table: LatencyTable, samples: Samples, goal: ExitGo
         raise InputError(faults)
 
 
-def _nearest_miss(step: ChoiceStep, names: list[str], goal: ExitGoal) -> str:
+def _nearest_miss(step: ChoiceStep, names: list[str], goal: ExitGoal, measure: Measure) -> str:
     """The fault if no candidate is left: the reason of the one that came nearest."""
     slow = [found for found in step.verdicts if found.outcome == "slow"]
     if slow:
@@ -183,7 +184,14 @@ def _nearest_miss(step: ChoiceStep, names: list[str], goal: ExitGoal) -> str:
             f"slow: no candidate is left; the nearest, after {names[nearest.candidate - 1]}, makes "
             f"{nearest.slow_share:.2%} of the batches slower than without exits, at most {goal.slow:.2%} may be"
         )
-    nearest = max(step.verdicts, key=lambda found: found.setting.precision)
+    leaving = [found for found in step.verdicts if found.setting.exits]
+    if not leaving:
+        loosest = measure.to_file(goal.confidences[0])
+        return (
+            f"thresholds: no candidate is left; no sample leaves at any of them with {measure.name} "
+            f"{measure.reached} {loosest:g}; try a threshold that is easier to reach"
+        )
+    nearest = max(leaving, key=lambda found: found.setting.precision)
     guarded = "" if goal.guard is None else f" with the guard {goal.guard}"
     return (
         f"precision: no candidate is left; the nearest, after {names[nearest.candidate - 1]}, keeps "

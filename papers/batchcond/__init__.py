@@ -11,8 +11,8 @@ stands beside the paper's with the difference in percent. ± is Student's 95 % i
 neither times of stages nor, but for one network, batch sizes, nor how its inputs are distributed. So the GPU is a model
 (least time and time a sample of each stage, gathers, exits), and inputs are drawn
 ([BatchCond](../../docs/batchcond.md)). The last column of a table says what a figure is worth: *calibrated*, parameters
-of the model were chosen by it; *given*, we set the least times so that the paper's figure comes out; *predicted*,
-neither. Only predictions are evidence."""
+of the model were chosen by it; *given*, we set the least times so that the paper's figure comes out; *assumed*, a
+number without a source decides it; *predicted*, none of these. Only predictions are evidence."""
 
 PAPER = Paper(
     name="batchcond",

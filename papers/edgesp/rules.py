@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from ...dse.partition.explanation import explain_partition
 from ...dse.partition.study import study
 from ...tables.partition import FusionRule, PartitionOptions
 from ..lab import Lab
 from ..rows import PREDICTED, Claim, Item, Row
 from . import PUBLISHED
-from .cluster import NETWORKS, PRESETS, cluster, network, over_devices
+from .cluster import FITTED, NETWORKS, PRESETS, cluster, network, over_devices
 
 ZETAS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4)
 DEEP = "ResNet-101-224"
 SIX = PUBLISHED["devices"]
+
+
+def _twice(name: str, preset: str, rule: FusionRule) -> float:
+    """Share of the rows of six devices that are computed once more than needed."""
+    (item,) = over_devices(name, preset, rule, (SIX,))
+    return explain_partition(item.every).twice_share
 
 
 def edgesp_rules(lab: Lab) -> Item:
@@ -24,18 +31,19 @@ def edgesp_rules(lab: Lab) -> Item:
                 (item,) = over_devices(name, preset, rule, (SIX,))
                 found[preset, title, rule] = item.speedup or 0.0
     rows = [
-        Row(f"speed-up of six devices, preset {preset}", title, str(rule), "x", value, basis=PREDICTED)
-        for (preset, title, rule), value in found.items()
+        Row(f"speed-up of six devices, preset {by}", title, str(rule), "x", value, basis=FITTED[by] or PREDICTED)
+        for (by, title, rule), value in found.items()
     ]
     worst = min(PRESETS, key=lambda preset: found[preset, DEEP, FusionRule.PAPER])
     deep = found[worst, DEEP, FusionRule.PAPER], found[worst, DEEP, FusionRule.LAYERWISE]
+    twice = [100 * _twice(NETWORKS[DEEP], worst, rule) for rule in (FusionRule.PAPER, FusionRule.MARGINAL)]
     fused = [found["A", title, FusionRule.MARGINAL] > found["A", title, FusionRule.LAYERWISE] for title in NETWORKS]
     gap = max(found[p, t, FusionRule.OPTIMAL] / found[p, t, FusionRule.MARGINAL] - 1 for p in PRESETS for t in NETWORKS)
     claims = [
         Claim("Algorithm 2 minimises the latency", "3.3", "less than layer by layer",
               f"ResNet-101, preset {worst}: {deep[0]:.2f} times as fast as one device, layer by layer {deep[1]:.2f}",
               deep[0] >= deep[1],
-              "the mended rule fuses until the whole gain is used up by what is computed twice"),
+              f"{twice[0]:.0f} % of its rows are computed more often than needed, {twice[1]:.0f} % with `marginal`"),
         Claim("Fused blocks are faster than layer by layer", "3.2", "faster",
               f"by the rule marginal in {sum(fused)} of {len(fused)} networks, preset A", all(fused)),
     ]  # fmt: skip

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...dse.partition.study import study
 from ...rules.exit_shares import shares_of_latest
+from ...tables.partition import PartitionOptions
 from ..lab import Lab
 from ..rows import CALIBRATED, PREDICTED, Claim, Item, Row
 from . import PUBLISHED
-from .cluster import over_devices
+from .cluster import cluster, network, over_devices
 
 ACCURACY = (76.6, 78.5, 79.2)
 """Of AlexNet's exits, in %. The paper prints the first and the last, where all samples leave there; nothing depends on
 the one between, as no sample leaves there."""
-
-_REASON = "no rate fits both: one that is low enough for 38 ms on one device is too low for 24 ms on two"
 
 TARGETS_MS = np.arange(10, 91, 2.5)
 
@@ -31,7 +31,7 @@ def edgesp_fig7(lab: Lab) -> Item:
     for printed in PUBLISHED["accuracy"]:
         count, target_ms = printed["devices"], printed["target_ms"]
         ours = accuracy_within(found[count].exit_s, target_ms)
-        basis = CALIBRATED if count == 2 else PREDICTED
+        basis = PREDICTED if count == 1 else CALIBRATED  # rates also by six devices, which need about 25 ms to the end
         rows.append(
             Row("average accuracy", _devices(count), f"within {target_ms:g} ms", "%", ours,
                 paper=printed["accuracy"], basis=basis)
@@ -44,15 +44,20 @@ def edgesp_fig7(lab: Lab) -> Item:
             for target in TARGETS_MS
             if 1e-3 * target >= times[0]
         ]  # fmt: skip
-    first = [1e3 * found[count].exit_s[0] for count in (1, 2, 6)]
+    first = [1e3 * found[count].exit_s[0] for count in (1, 2)]
+    slow, fast = (line["ms"] for line in PUBLISHED["time"][:2])
+    reason = (
+        f"no rate fits both: at those with which one device takes {slow:g} ms, two take "
+        f"{_first_exit_ms(first[0] / slow, 2):.1f} ms; {fast:g} ms are asked for"
+    )
     better = accuracy_within(found[6].exit_s, 24.0) - accuracy_within(found[2].exit_s, 24.0)
     claims = [
-        Claim("One device cannot answer within 38 ms", "4.4", "> 38 ms", f"{first[0]:.1f} ms", bool(first[0] > 38),
-              _REASON),
-        Claim("Two devices answer within 24 ms", "4.4", "<= 24 ms", f"{first[1]:.1f} ms", bool(first[1] <= 24),
-              _REASON),
+        Claim(f"One device cannot answer within {slow:g} ms", "4.4", f"> {slow:g} ms", f"{first[0]:.1f} ms",
+              first[0] > slow, reason, CALIBRATED),
+        Claim(f"Two devices answer within {fast:g} ms", "4.4", f"<= {fast:g} ms", f"{first[1]:.1f} ms",
+              first[1] <= fast, reason, CALIBRATED),
         Claim("More devices allow a higher accuracy within the same time", "4.4", "76.6 and 79 % at 24 ms",
-              f"{better:+.1f} points from two to six devices", better > 0),
+              f"{better:+.1f} points from two to six devices", better > 0, basis=CALIBRATED),
     ]  # fmt: skip
     notes = [
         "ResNet-50 and ResNet-101 are left out: the paper prints no accuracy of their exits.",
@@ -60,6 +65,15 @@ def edgesp_fig7(lab: Lab) -> Item:
         "Shares are the most of the last exit that the requirement allows; a requirement below exit 1 is not met.",
     ]
     return Item("edgesp_fig7", "Fig. 7: accuracy within a latency requirement", notes, rows, "ms", claims)
+
+
+def _first_exit_ms(speed: float, count: int) -> float:
+    """Time to exit 1 on the first devices of preset A, if all compute faster by a factor."""
+    owner = cluster("A")
+    devices = [item.model_copy(update={"gflop_s": speed * item.gflop_s}) for item in owner.devices]
+    changed = owner.model_copy(update={"devices": devices})
+    (item,) = study(network("alexnet_cifar10"), changed, PartitionOptions(), [count])
+    return 1e3 * item.every.exit_s[0]
 
 
 def _devices(count: int) -> str:

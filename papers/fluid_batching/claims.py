@@ -140,7 +140,8 @@ def _attenuation(lab: Lab) -> list[Claim]:
             use[f"R-AdaptB-M, {label}", board] - use[f"SERIAL, {label}", board] for label in ("no exits", "4 exits")
         )
         ours = f"{gain:+.1f} points without exits, {left:+.1f} with"
-        found.append(_claim("attenuation", ours, left < gain / 2, board=board))
+        plain, shrunk = (use[f"R-AdaptB-M, {label}", board] for label in ("no exits", "4 exits"))
+        found.append(_claim("attenuation", ours, left < gain / 2, board=board, plain=plain, left=shrunk))
     return found
 
 

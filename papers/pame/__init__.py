@@ -11,8 +11,8 @@ beside the paper's with the difference: percent of the paper's figure, or percen
 ± is Student's 95 % interval over seeds. The paper publishes no log of confidences, so logs are drawn from a model of
 difficulty, and the V100 is a model too ([exits](../../docs/exits.md)). The last column of a table says what a figure is
 worth: *calibrated*, a parameter of the two models was chosen by it; *given*, we set the load so that the paper's figure
-comes out; *predicted*, neither. Only predictions are evidence. MPII and Cityscapes are left out: the paper states
-neither their logs nor what the layers of their heads cost."""
+comes out; *predicted*, neither. Only predictions are evidence; a verdict without a word behind it is one. MPII and
+Cityscapes are left out: the paper states neither their logs nor what the layers of their heads cost."""
 
 PAPER = Paper(
     name="pame",

@@ -12,8 +12,9 @@ beside the paper's with the difference: percent of the paper's figure, or percen
 baselines are, so the SubNets are those whose sizes are the paper's, the accuracies are illustrative, and no reading of
 the paper gives all of its figures ([SUSHI](../../docs/sushi.md)). Two readings are shown: *potential*, what all SubNets
 share is resident, whatever its size; *board*, as much as the boards' persistent buffers hold. The last column of a
-table says what a figure is worth: *calibrated*, a parameter was chosen by it; *given*, the paper states what we set;
-*predicted*, neither. Only predictions are evidence."""
+table says what a figure is worth: *calibrated*, a parameter or the reading was chosen by it; *given*, the paper states
+what we set; *assumed*, a number without a source decides it; *predicted*, none of these. Only predictions are evidence;
+a verdict without a word behind it is one."""
 
 PAPER = Paper(
     name="sushi",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from ...dse.subgraphs.search import find_subgraphs, latency_table, resize
+import numpy as np
+
+from ...dse.subgraphs.costs import Values, compute_s
+from ...dse.subgraphs.search import find_subgraphs, latency_table, members_of, resize
 from ...models.supernets import Family, load_family
 from ...platforms import Accelerator, load_platform
 from ...tables.latency import LatencyTable
@@ -35,6 +38,7 @@ class Reading:
     maps: Maps = Maps.SPILLED
     smallest: int | None = None  # side of the input of the smallest SubNet
     side: int | None = None  # side of the input of all SubNets
+    ideal: bool = False  # every engine is always busy: one engine with the clock of all
 
     @property
     def family(self) -> Family:
@@ -54,7 +58,22 @@ class Reading:
             changed["persistent_kib"] = self.megabytes * 1e6 / 1024
         if self.engines is not None:
             changed |= zip(("K_P", "C_P"), self.engines, strict=True)
+        if self.ideal:
+            changed |= {"K_P": 1, "C_P": 1, "clock_mhz": chip.clock_mhz * chip.K_P * chip.C_P}
         return resize(chip, **changed) if changed else chip
+
+    @property
+    def macs(self) -> Values:
+        """MACs of each SubNet."""
+        extents = members_of(self.family, self.layers).work.extents.astype(np.float64)
+        found: Values = (extents.prod(axis=1) * extents[:, 2]).sum(axis=1)  # K C R^2 Q
+        return found
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the array that layers use while they are computed, in %, over all SubNets."""
+        work, chip = members_of(self.family, self.layers).work, self.accelerator
+        return float(100 * self.macs.sum() / (compute_s(work, chip).sum() * chip.clock_hz * chip.macs_per_cycle))
 
     def subgraphs(self) -> SubGraphTable:
         """Every SubNet with nothing resident, and with the common part of all SubNets, cut to the buffer."""
@@ -87,9 +106,12 @@ MOBILENET_224 = Reading("potential, 20 x 36, all at 224", "MobileNet-V3", SHARED
 MOBILENET_BOARD = Reading(
     "board, 80 x 9, smallest at 160", "MobileNet-V3", BOARD_MB, engines=(80, 9), layers=Layers.PAPER, smallest=160
 )
+RESNET_IDEAL = replace(RESNET, name="potential, ideal utilisation", ideal=True)
+MOBILENET_IDEAL = replace(MOBILENET, name="potential, ideal utilisation, smallest at 160", engines=None, ideal=True)
 
-BY_FIG10 = {RESNET, RESNET_WIDE, MOBILENET}
-"""Readings whose array or input was chosen by Fig. 10."""
+CHOSEN = {RESNET, RESNET_WIDE, MOBILENET}
+"""Readings that were chosen by the paper's figures: the array or the input by Fig. 10, what is resident by hit ratios,
+too."""
 
 
 def saved(figures: list[list[float]]) -> list[float]:

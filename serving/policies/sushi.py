@@ -212,7 +212,7 @@ POLICY = Policy(
     (
         Parameter("mode", "slack", choice("mode", "accuracy", "latency", "slack")),
         Parameter("q", "8", _whole("q", 1)),
-        Parameter("distance", "l2", choice("distance", "l2", "latency")),
+        Parameter("distance", "latency", choice("distance", "l2", "latency")),
         Parameter("refill", "free", choice("refill", "free", "charged")),
         Parameter("graph", "follow", _whole("graph", 0, follow=FOLLOW, clairvoyant=CLAIRVOYANT)),
         Parameter("subnet", "any", _whole("subnet", 0, any=ANY)),

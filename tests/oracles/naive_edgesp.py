@@ -112,18 +112,19 @@ def rows_of(units: list[Unit], first: int, end: int) -> tuple[int, int, int]:
 class Cluster:
     """Devices with their operations per second, and the bytes that they send.
 
-    With ``own_share``, each device already holds the same share of a block's input, the image included, as of its
-    output, so that only the overlap is sent.
+    With ``own_image``, the owner of the image, the first device, sends no rows of it to itself.  With ``own_share``,
+    each device already holds the same share of a block's input, the image included, as of its output, so that only the
+    overlap is sent.
     """
 
-    def __init__(self, rates: list[float], reading: str, *, own_share: bool = False) -> None:
-        self.rates, self.reading, self.own_share = rates, reading, own_share
+    def __init__(self, rates: list[float], reading: str, *, own_image: bool = False, own_share: bool = False) -> None:
+        self.rates, self.reading, self.own_image, self.own_share = rates, reading, own_image, own_share
         self.known: dict[Any, list[int]] = {}
 
     def times(self, units: list[Unit], cuts: list[int], held: list[int] | None) -> list[float]:
         """Time of each device for the rows between its cuts; ``held`` are the bounds of the input's rows.
 
-        Without ``held`` the owner of the image sends every row, its own rows included.
+        Without ``held`` the owner of the image sends every row.
         """
         (side, channels), height = units[0][0][0]["in"], units[-1][0][-1]["out"][0]
         found = []
@@ -137,6 +138,8 @@ class Cluster:
                 mine: list[Any] = [cut * side / height for cut in (first, end)] if self.own_share else []
                 mine = mine or (held[k : k + 2] if held else [0, 0])
                 sent -= max(0, min(high, mine[1]) - max(low, mine[0]))
+            if self.own_image and k == 0 and not held:
+                sent = 0.0
             found.append(flops / self.rates[k] + (4 * sent * side * channels / BYTES_S if len(self.rates) > 1 else 0))
         return found
 
@@ -210,7 +213,7 @@ class Cluster:
         return average
 
 
-def speedups(rates: list[float], reading: str, *, own_share: bool = False) -> list[float]:
+def speedups(rates: list[float], reading: str, *, own_image: bool = False, own_share: bool = False) -> list[float]:
     """Speed-up of the devices over the first one, by network."""
-    alone, every = Cluster(rates[:1], reading, own_share=own_share), Cluster(rates, reading, own_share=own_share)
+    alone, every = (Cluster(some, reading, own_image=own_image, own_share=own_share) for some in (rates[:1], rates))
     return [alone.average(net) / every.average(net) for net in networks()]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import COMPILED, Run, result_rows, verdicts
+from builders import Run, result_rows, verdicts
 from fluidb.formats import parse_duration
-from fluidb.papers.batchcond import PAPER, PUBLISHED
+from fluidb.papers.batchcond import PUBLISHED
 from fluidb.papers.batchcond.benchmarks import (
     ALONE,
     BENCHMARKS,
@@ -25,14 +25,11 @@ from fluidb.papers.batchcond.benchmarks import (
     traffic,
 )
 from fluidb.papers.lab import Lab
-from fluidb.papers.pictures import draw
-from fluidb.plots import save
 from fluidb.traffic.traffic import places
 from naive_batchcond import ideal_batch
 from naive_batchcond_run import Costs, Rules, run
 
 RESULTS = Path(__file__).parents[2] / "results" / "batchcond"
-BASES = {"calibrated", "given", "predicted"}
 COUNT = 700
 """Inputs of a run: no multiple of any batch size, and fewer than two of the largest."""
 
@@ -130,15 +127,6 @@ def test_the_page_on_alike_inputs_says_what_the_results_say():
     similar, both = ((more[name, "ZC706"], more[name, "ZCU104"]) for name in ("FluidB, similar", "BatchCond"))
     assert f"rises by {similar[0]} % on ZC706 and by {similar[1]} % on ZCU104" in page
     assert f"with `batchcond` by {both[0]} and {both[1]} %" in page
-
-
-@pytest.mark.skipif(not COMPILED, reason="serves thousands of requests; run compiled")
-@pytest.mark.parametrize("name", ["batchcond_table4", "batchcond_fig5", "batchcond_fig6"])
-def test_a_reduced_item_is_drawn(tmp_path, name):
-    item = PAPER.reproduce(name, Lab(requests=130, seeds=2))
-    save(draw(item, {}), tmp_path / "picture.svg", replace=True)
-    assert (tmp_path / "picture.svg").stat().st_size > 1000
-    assert {row.basis for row in item.rows} <= BASES
 
 
 def test_an_item_is_reproduced_by_the_command(fluidb: Run):

@@ -1,19 +1,22 @@
-"""PAME reproduced: what results/pame holds, and every item in a reduced form."""
+"""PAME reproduced: what results/pame holds, and the reasons that it gives."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-from builders import COMPILED, Run, result_rows
+import numpy as np
+from builders import Run, result_rows
 from fluidb.papers.lab import Lab
 from fluidb.papers.pame import PAPER
+from fluidb.papers.pame.design import all_seeds, fates
+from fluidb.papers.pame.rehearsal import QNLI, TASKS
 from fluidb.papers.pictures import draw
 from fluidb.papers.rows import Item, Row
+from fluidb.platforms import Device, load_platform
 from fluidb.plots import save
+from fluidb.rules.exit_choice import CandidateVerdict, ExitGoal, Setting, moving_on
 
 RESULTS = Path(__file__).parents[2] / "results" / "pame"
-BASES = {"calibrated", "given", "predicted"}
 
 
 def kept(name: str) -> dict[tuple[str, str, str], dict[str, str]]:
@@ -39,13 +42,49 @@ def test_what_the_reference_computed_comes_out():
         assert float(exits["first exit is H13", "ImageNet", f"n = {n}"]["ours"]) == 100
 
 
-@pytest.mark.skipif(not COMPILED, reason="serves tens of thousands of requests; run compiled")
-@pytest.mark.parametrize("name", ["pame_fig7", "pame_fig16"])
-def test_a_reduced_item_is_drawn(tmp_path, name):
-    item = PAPER.reproduce(name, Lab(requests=130, seeds=2))
-    save(draw(item, {}), tmp_path / "picture.svg", replace=True)
-    assert (tmp_path / "picture.svg").stat().st_size > 1000
-    assert {row.basis for row in item.rows} <= {*BASES, ""}
+def test_the_reason_against_a_second_exit_is_what_became_of_the_candidates():
+    """All five behind QNLI's first exit make too many batches slow, with the batch-by-batch test of Section 6.4."""
+    lab = Lab(seeds=2)
+    (claim,) = PAPER.reproduce("pame_fig15", lab).claims
+    slow = []
+    for item in all_seeds(QNLI, lab, ExitGoal(batch=16)):
+        first, setting = item.choice.exits[0], item.choice.settings[0]
+        log, stage_s = item.chosen_by, QNLI.stage_s
+        alive = log.confidences[:, first - 1, 0] < setting.confidence
+        reach = moving_on(alive, 16)
+        for verdict in item.choice.steps[1].verdicts:
+            place = verdict.candidate
+            moves = moving_on(alive & (log.confidences[:, place - 1, 0] < verdict.setting.confidence), 16)
+            with_it = stage_s[first, place, reach] + stage_s[place, -1, moves]
+            slow.append(100 * np.mean(with_it > stage_s[first, -1, reach]))
+    assert len(slow) == 10
+    assert min(slow) > 2
+    expected = f"too many batches are slow (10 of 10 candidates of all seeds); the nearest makes {min(slow):.1f} % slow"
+    assert expected in claim.reason
+
+
+def test_reasons_of_candidates_are_counted():
+    setting = Setting(0.5, 0, 3, 0.9)
+    verdicts = [
+        CandidateVerdict(1, "imprecise", setting), CandidateVerdict(2, "imprecise", setting._replace(exits=0)),
+        CandidateVerdict(3, "no gain", setting), CandidateVerdict(4, "imprecise", setting),
+    ]  # fmt: skip
+    assert fates(verdicts, "candidates") == (
+        "too little of the precision is kept (2 of 4 candidates), no sample is sure enough to leave "
+        "(1 of 4 candidates), too little time is saved (1 of 4 candidates)"
+    )
+
+
+def test_what_was_chosen_by_a_figure_is_not_called_a_prediction_of_it():
+    """How batches slow each other was chosen by Fig. 18, and the files of the devices say so."""
+    beside = [row for row in result_rows(RESULTS, "pame_fig18") if "tau_b" in row["of"] or row["x"] not in ("", "0")]
+    assert len(beside) == 40
+    assert {row["basis"] for row in beside} == {"calibrated"}
+    for name in {task.device for task in TASKS}:
+        source = load_platform(name, kind=Device).sources["load_full"]
+        assert source.startswith(("calibrated by PAME, Fig. 18", "as v100-tensorrt")), name
+    exits = kept("pame_fig10")
+    assert {exits["number of exits", task, "n = 16"]["basis"] for task in ("GLUE", "QNLI")} == {"calibrated"}
 
 
 def test_rows_with_and_without_an_axis_are_one_table(fluidb: Run):

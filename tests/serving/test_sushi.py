@@ -137,7 +137,7 @@ def test_the_buffer_changes_after_every_q_requests_and_the_next_one_waits_for_it
             "latency table: expected SubNets, of which mode=accuracy chooses one, found none",
         ),
         (
-            "sushi", {"reuse": None},
+            "sushi:distance=l2", {"reuse": None},
             ("latency table: expected the vectors of SubNets and states, by which sushi chooses what to keep, found "
             "none; use sushi:distance=latency"),
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,22 @@ def test_the_curve_of_imagenet_worked_out_by_hand() -> None:
     assert curve[[0, 10]] == pytest.approx([0.189 + 0.569 / (1 + np.exp(2.73 / 0.316)), 0.758], abs=1e-6)
     assert curve[-1] == 0.774
     assert accuracies(model, 23)[1:23:2] == pytest.approx(curve[:-1])
+
+
+@pytest.mark.parametrize(("preset", "network", "classes"), [
+    ("imagenet", "ee_resnet34", 10), ("imagenet", "resnet101", 1000), ("glue", "bert_base", 2), ("glue", "ee_bert", 3),
+    ("imagenet", "transformer_seq2seq", 1000),  # without heads: as many as the preset has
+])  # fmt: skip
+def test_answers_are_of_as_many_classes_as_the_heads_tell_apart(
+    fluidb: Run, tmp_path: Path, preset: str, network: str, classes: int
+) -> None:
+    """The least sure answer has the entropy of equal chances, and the chance of one of them."""
+    common = ["samples", "generate", preset, "--network", network, "--count", 500, "--json"]
+    for measure in ("entropy", "confidence"):
+        done = fluidb(*common, "--measure", measure, "-o", f"{measure}.npz")
+        assert json.loads(done.stdout)["classes"] == classes
+    assert read_samples(tmp_path / "confidence.npz").confidences.min() == pytest.approx(1 / classes)
+    assert -read_samples(tmp_path / "entropy.npz").confidences.min() == pytest.approx(np.log(classes))
 
 
 def test_same_seed_same_bytes_and_exits_share_their_difficulty(tmp_path: Path) -> None:

@@ -277,6 +277,25 @@ def test_without_a_candidate_the_nearest_miss_is_told(tmp_path: Path, fluidb: Ru
     assert not (tmp_path / "plan").exists()
 
 
+def test_a_precision_that_is_kept_since_nobody_leaves_is_not_told_as_kept(tmp_path: Path, fluidb: Run) -> None:
+    """A candidate at which no sample is sure enough comes near nothing, and its 100 % are no reason against it."""
+    common = ["exits", *BERT, "--samples", "log.npz", "--batch", 16]
+    unsure, wrong = np.full((64, 12), 0.3), np.ones((64, 12), dtype=bool)
+    write_samples(Samples(unsure, wrong), tmp_path / "log.npz")
+    (line,) = lines(fluidb(*common))
+    assert line.startswith("fluidb: --thresholds: no candidate is left; no sample leaves at any of them with")
+    assert line.endswith("confidence >= 0.5; try a threshold that is easier to reach")
+    unsure[:32:4, 6], wrong[:32, 6] = 0.99, False  # at candidate 7 a quarter leaves, wrongly
+    write_samples(Samples(unsure, wrong), tmp_path / "log.npz", replace=True)
+    (line,) = lines(fluidb(*common))
+    assert "the nearest, after block7.norm2, keeps 75.00% of the precision" in line
+    unsure[:, 8] = 0.99
+    write_samples(Samples(unsure, wrong), tmp_path / "log.npz", replace=True)
+    shown = fluidb(*common).stdout
+    assert shown.count("no sample is sure enough to leave") == 9
+    assert shown.count("no thresholds keep more than 99.00 %") == 1
+
+
 def test_a_target_of_another_kind_is_one_clear_line(tmp_path: Path, fluidb: Run, tiny_design: Path) -> None:
     write_samples(drawn(), tmp_path / "log.npz")
     common = ["--samples", "log.npz", "--batch", 4]
