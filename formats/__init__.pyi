@@ -1,3 +1,4 @@
+from .arrays import Arrays as Arrays, open_arrays as open_arrays
 from .catalogue import Catalogue as Catalogue
 from .errors import InputError as InputError
 from .near import did_you_mean as did_you_mean
