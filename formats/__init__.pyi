@@ -14,6 +14,7 @@ from .outputs import (
     held as held,
     make_folder as make_folder,
     tidy as tidy,
+    together as together,
     write_directory as write_directory,
     write_file as write_file,
 )
