@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 def fail(lines: Sequence[str]) -> None:
     """Faults, on stderr."""
+    from ..formats.errors import cut
+
     for line in lines:
-        typer.echo(f"fluidb: {printable(line)}", err=True)
+        typer.echo(f"fluidb: {cut(printable(line))}", err=True)
 
 
 @contextmanager

@@ -1,3 +1,4 @@
+from .arrays import Arrays as Arrays, open_arrays as open_arrays
 from .catalogue import Catalogue as Catalogue
 from .errors import InputError as InputError
 from .near import did_you_mean as did_you_mean
@@ -13,6 +14,7 @@ from .outputs import (
     held as held,
     make_folder as make_folder,
     tidy as tidy,
+    together as together,
     write_directory as write_directory,
     write_file as write_file,
 )

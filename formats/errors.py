@@ -12,7 +12,8 @@ LONGEST = 600
 """Characters of the longest fault; of a longer one, which quotes something long, the middle is left out."""
 
 
-def _line(fault: str) -> str:
+def cut(fault: str) -> str:
+    """A fault without the middle, if it is longer than :data:`LONGEST`."""
     return fault if len(fault) <= LONGEST else f"{fault[: LONGEST // 2]} [...] {fault[-LONGEST // 2 :]}"
 
 
@@ -31,7 +32,7 @@ class InputError(ValueError):
     """
 
     def __init__(self, faults: str | Iterable[str]) -> None:
-        self.faults = tuple(map(_line, (faults,) if isinstance(faults, str) else faults))
+        self.faults = tuple(map(cut, (faults,) if isinstance(faults, str) else faults))
         super().__init__("\n".join(self.first_faults))
 
     def __reduce__(self) -> tuple[type[InputError], tuple[tuple[str, ...]]]:

@@ -11,7 +11,8 @@ import ctypes
 import fcntl
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 
 from .errors import InputError
@@ -94,7 +95,9 @@ def _same(path: Path, other: Path) -> bool:
     return False
 
 
-def check_own_folder(folder: Path, force: bool, kind: str, mark: str, own: Collection[str]) -> None:
+def check_own_folder(
+    folder: Path, force: bool, kind: str, mark: str, own: Collection[str], *, apart: Iterable[Path | None] = ()
+) -> None:
     """Refuse, before any work is done, an output folder that is not fluidb's to write.
 
     Parameters
@@ -109,6 +112,8 @@ def check_own_folder(folder: Path, force: bool, kind: str, mark: str, own: Colle
         The file that tells a folder of this kind.
     own : collection of str
         All files that such a folder may hold.
+    apart : iterable of Path or None
+        Files and folders that the command reads, which must not be replaced.
 
     Raises
     ------
@@ -118,6 +123,9 @@ def check_own_folder(folder: Path, force: bool, kind: str, mark: str, own: Colle
     check_free(folder, force, "output folder")
     if not folder.exists():
         return
+    for other in apart:
+        if other is not None and other.exists() and folder.resolve() in (other.resolve(), *other.resolve().parents):
+            raise InputError(f"{folder}: expected another folder than that of {other}, which this command reads")
     if folder.is_dir():
         tidy(folder)
     found = {item.name for item in held(folder)} if folder.is_dir() else set()
@@ -169,14 +177,62 @@ def make_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _faults_of(path: Path) -> Iterator[None]:
+def _faults_of(path: Path, changed: Path | None = None) -> Iterator[None]:
     """Report a full disk or a missing permission as a fault that the user can mend, without a traceback."""
+    kept = "nothing was changed" if changed is None else f"{changed} was written before"
     try:
         yield
     except FileExistsError as error:
-        raise InputError(f"{path}: came to exist meanwhile; nothing was changed, choose another name") from error
+        raise InputError(f"{path}: came to exist meanwhile; {kept}, choose another name") from error
     except OSError as error:
-        raise InputError(f"{path}: could not be written ({error.strerror}); nothing was changed") from error
+        raise InputError(f"{path}: could not be written ({error.strerror}); {kept}") from error
+
+
+class _Waiting:
+    """Outputs that are complete but for their names."""
+
+    def __init__(self, unfinished: contextlib.ExitStack) -> None:
+        self.unfinished = unfinished
+        self.names: list[tuple[Path, Callable[[], None]]] = []
+
+    def put(self) -> None:
+        """Give all outputs their names."""
+        changed = None
+        for path, put in self.names:
+            with _faults_of(path, changed):
+                put()
+            changed = path
+
+
+_waiting: ContextVar[_Waiting | None] = ContextVar("_waiting", default=None)
+
+
+@contextlib.contextmanager
+def together() -> Iterator[_Waiting]:
+    """Write several outputs, all or, if one of them cannot be written, none.
+
+    Yields
+    ------
+    object
+        Outputs that are written in this context; they get their names at its end.
+
+    Raises
+    ------
+    InputError
+        If the file system refuses, or an output is in the way.
+    """
+    outer = _waiting.get()
+    if outer is not None:
+        yield outer
+        return
+    with contextlib.ExitStack() as unfinished:
+        waiting = _Waiting(unfinished)
+        token = _waiting.set(waiting)
+        try:
+            yield waiting
+        finally:
+            _waiting.reset(token)
+        waiting.put()
 
 
 @contextlib.contextmanager
@@ -246,14 +302,18 @@ def write_file(path: Path, content: str | bytes | Iterable[str | bytes], *, repl
     if path.is_dir():
         raise InputError(f"{path}: expected a file to write, found a folder; choose another name")
     place = place_of(path)
-    with _faults_of(path):
-        with _unfinished(place.parent) as (partial, descriptor):
-            _write(descriptor, content)
-            if replace:
-                partial.replace(place)
-            else:
-                _name_anew(partial, place)
+
+    def put() -> None:
+        if replace:
+            partial.replace(place)
+        else:
+            _name_anew(partial, place)
         _sync(place.parent)
+
+    with together() as waiting, _faults_of(path):
+        partial, descriptor = waiting.unfinished.enter_context(_unfinished(place.parent))
+        _write(descriptor, content)
+        waiting.names.append((path, put))
 
 
 def _name_anew(partial: Path, path: Path) -> None:
@@ -287,22 +347,26 @@ def write_directory(path: Path, files: Mapping[str, str | bytes], *, replace: bo
         If the file system refuses, or a folder is in the way.
     """
     place = place_of(path)
-    with _faults_of(path):
-        with _unfinished(place.parent, directory=True) as (partial, _):
-            new = partial / _NEW
-            new.mkdir()
-            for name, content in files.items():
-                descriptor = os.open(new / name, os.O_WRONLY | os.O_CREAT, 0o666)
-                try:
-                    _write(descriptor, content)
-                finally:
-                    os.close(descriptor)
-            _sync(new)
-            if replace and place.exists():
-                _replace(new, place, partial / _ASIDE)
-            else:
-                new.rename(place)
+
+    def put() -> None:
+        if replace and place.exists():
+            _replace(new, place, partial / _ASIDE)
+        else:
+            new.rename(place)
         _sync(place.parent)
+
+    with together() as waiting, _faults_of(path):
+        partial, _ = waiting.unfinished.enter_context(_unfinished(place.parent, directory=True))
+        new = partial / _NEW
+        new.mkdir()
+        for name, content in files.items():
+            descriptor = os.open(new / name, os.O_WRONLY | os.O_CREAT, 0o666)
+            try:
+                _write(descriptor, content)
+            finally:
+                os.close(descriptor)
+        _sync(new)
+        waiting.names.append((path, put))
 
 
 _NEW, _ASIDE = "new", "old"

@@ -91,29 +91,41 @@ _WORDS = {
     "a valid string": "a text",
     "a valid boolean": "true or false",
     "a valid list": "a list",
-    "a valid dictionary": "a table of keys",
 }
 """Words of pydantic, and ours."""
 
+_MESSAGES = {
+    "missing": "expected this key, found none",
+    "union_tag_not_found": "expected the key {discriminator}, found none",
+    "too_long": "expected a length of at most {max_length}, found {actual_length}",
+    "too_short": "expected a length of at least {min_length}, found {actual_length}",
+    "string_too_long": "expected a length of at most {max_length}, found {found}",
+    "string_too_short": "expected a length of at least {min_length}, found {found}",
+    "string_pattern_mismatch": "expected a text that matches {pattern}, found {found}",
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "expected a table of keys, found {found}"),
+}
+"""Our messages where more than words differ, by pydantic's type of fault."""
+
 
 def _fault(error: Any, data: object, known: set[str]) -> str:
-    where = _where(error["loc"], data)
-    if error["type"] == "missing":
-        return f"{where}: expected this key, found none"
+    where, found = _where(error["loc"], data), shown(error["input"])
+    context = {key: str(value).replace("'", "") for key, value in error.get("ctx", {}).items()}
     if error["type"] == "extra_forbidden":
         key = str(error["loc"][-1])
         if key in known:
             return f"{where}: unknown key in this place; move it to the table that it belongs to, or remove it"
         return f"{where}: unknown key; {did_you_mean(key, sorted(known), 'remove it')}"
     if error["type"] == "union_tag_invalid":
-        tags, key = error["ctx"]["expected_tags"].replace("'", ""), error["ctx"]["discriminator"].strip("'")
+        tags, key = context["expected_tags"], context["discriminator"]
         return f"{where}.{key}: expected one of {tags}, found {shown(error['ctx']['tag'])}"
+    if error["type"] in _MESSAGES:
+        return f"{where or 'file'}: {_MESSAGES[error['type']].format(found=found, **context)}"
     message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
     for theirs, ours in _WORDS.items():
         message = message.replace(theirs, ours)
     if error["type"] == "value_error":
         return f"{where}: {message}" if where else message
-    return f"{where or 'file'}: {message}, found {shown(error['input'])}"
+    return f"{where or 'file'}: {message}, found {found}"
 
 
 def _known_keys(model: type[pydantic.BaseModel]) -> set[str]:

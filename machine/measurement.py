@@ -29,6 +29,8 @@ from .network import RealNetwork
 from .protocol import ALONE, run_protocol
 
 DEVICE_FILE, TIMES_FILE, SAMPLES_FILE = "device.toml", "times.csv", "samples.npz"
+MEASURED_FILES = {DEVICE_FILE, TIMES_FILE, SAMPLES_FILE, LATENCY_FILE, DECISIONS_FILE}
+"""All files that the folder of a measured device may hold."""
 
 Floats = NDArray[np.float64]
 
@@ -174,8 +176,7 @@ def _device(
 
 def check_measured_folder(folder: Path, replace: bool) -> None:
     """Refuse, before any work is done, a folder that holds something else."""
-    own = {LATENCY_FILE, DECISIONS_FILE, DEVICE_FILE, TIMES_FILE, SAMPLES_FILE}
-    check_own_folder(folder, replace, "a measured device", DEVICE_FILE, own)
+    check_own_folder(folder, replace, "a measured device", DEVICE_FILE, MEASURED_FILES)
 
 
 def write_measurement(network: RealNetwork, found: Measurement, folder: Path, *, replace: bool = False) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-import zipfile
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError
+from ..formats import InputError, open_arrays
 from ..models.importers.names import plain_name
 from ..traffic.samples import Samples
 from .cores import chosen_cores, cores_text
@@ -23,6 +22,9 @@ SHIPPED = Path(__file__).parents[1] / "models" / "digits"
 
 DRAWN = 256
 """Random samples that a network gets if the user has none; their answers mean nothing."""
+
+MAX_BYTES = 2**30
+"""Most samples that are held; more are refused before they are decompressed."""
 
 TOLERANCE = 1e-3
 """Largest difference of two answers that rounding explains, as a share of the largest value."""
@@ -86,29 +88,26 @@ class RealNetwork:
         return found
 
     def _read(self, file: Path) -> None:
-        try:
-            with file.open("rb") as opened, warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # numpy's, about headers by Python 2
-                if not zipfile.is_zipfile(opened):
-                    raise InputError(f"{file}: expected an .npz file (numpy.savez), found another or a truncated one")
-                opened.seek(0)
-                with np.load(opened, allow_pickle=False) as archive:
-                    held = {name: archive[name] for name in archive.files}
-        except InputError:
-            raise
-        except OSError as error:
-            raise InputError(f"{file}: could not be read ({error.strerror or error})") from None
-        except Exception as error:  # noqa: BLE001  zipfile, zlib and numpy raise a dozen kinds
-            raise InputError(f"{file}: not a whole .npz file ({' '.join(str(error).split())[:80]})") from None
-        labels = held.pop("label", None)
         wanted = self.session.inputs
-        if len(wanted) == 1 and "input" in held:
-            held = {next(iter(wanted)): held["input"]}
-        if set(held) != set(wanted):
-            names, found = ", ".join(wanted), ", ".join(held) or "none"
-            raise InputError(f"{file}: expected the arrays {names}, and perhaps label, found {found}")
-        arrays = [*held.values(), *([] if labels is None else [labels])]
-        sizes = {len(values) if values.ndim else 0 for values in arrays}
+        with open_arrays(file) as arrays:
+            names = {name: name for name in arrays.names if name != "label"}
+            if len(wanted) == 1 and "input" in names:
+                names = {next(iter(wanted)): "input"}
+            if set(names) != set(wanted):
+                expected, found = ", ".join(wanted), ", ".join(names) or "none"
+                raise InputError(f"{file}: expected the arrays {expected}, and perhaps label, found {found}")
+            kinds = {names[name]: kind for name, (_, kind) in wanted.items()}
+            kinds |= {"label": None} if "label" in arrays.names else {}
+            size = sum(_bytes(*arrays.header(name), kind) for name, kind in kinds.items())
+            if size > MAX_BYTES:
+                raise InputError(
+                    f"{file}: expected at most {MAX_BYTES / 2**30:g} GiB of samples, found {size / 2**30:.3g} GiB; "
+                    "save fewer of them"
+                )
+            held = {name: arrays.read(source) for name, source in names.items()}
+            labels = arrays.read("label") if "label" in kinds else None
+        given = [*held.values(), *([] if labels is None else [labels])]
+        sizes = {len(values) if values.ndim else 0 for values in given}
         if len(sizes) != 1 or 0 in sizes:
             raise InputError(f"{file}: expected arrays with a row for each sample, found {sorted(sizes)} rows")
         if labels is not None:
@@ -187,6 +186,11 @@ class RealNetwork:
         """Number of answers that are not those of the network run alone, beyond rounding."""
         alone = [self.answers[exit_ - 1][row] for row, exit_ in zip(rows.tolist(), exits.tolist(), strict=True)]
         return sum(not _same(one, other) for one, other in zip(answers, alone, strict=True))
+
+
+def _bytes(shape: Sequence[int], kind: np.dtype[Any], wanted: Any) -> int:
+    """Bytes of an array as it is held: in its own type or, if that is larger, in the one that is wanted."""
+    return math.prod(shape) * max(kind.itemsize, np.dtype(wanted or kind).itemsize)
 
 
 def _shares(answers: NDArray[Any]) -> bool:

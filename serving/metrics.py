@@ -171,7 +171,14 @@ def _utilisation(replay: Replay, span_s: float) -> Utilisation | None:
         return None
     made, tile, batch, memory = sums
     scheduler = replay.scheduler_s / span_s
-    return Utilisation(made, 1.0 - made - tile - batch - memory - scheduler, scheduler, memory, tile, batch)
+    idle = _share(1.0 - made - tile - batch - memory - scheduler)
+    return Utilisation(made, idle, scheduler, memory, tile, batch)
+
+
+def _share(value: float) -> float:
+    """A share without what rounding puts below 0 or above 1."""
+    nearest = min(max(value, 0.0), 1.0)
+    return nearest if abs(value - nearest) < 1e-9 else value
 
 
 def _stage(replay: Replay, stage: int, run_s: NDArray[np.float64], span_s: float) -> StageSummary:
@@ -179,7 +186,7 @@ def _stage(replay: Replay, stage: int, run_s: NDArray[np.float64], span_s: float
     by_batch = replay.launches[:, here].sum(axis=(0, 1))
     runs = int(by_batch.sum())
     mean = float(by_batch @ np.arange(len(by_batch))) / runs if runs else 0.0
-    busy_share = float(run_s[:, here].sum()) / replay.lanes / span_s
+    busy_share = _share(float(run_s[:, here].sum()) / replay.lanes / span_s)
     return StageSummary(stage, int(here.sum()), busy_share, runs, mean, by_batch[1:].tolist())
 
 
@@ -257,7 +264,7 @@ def summarise(replay: Replay) -> Summary:
         depth_variance=variance_within(replay.batch, depths),
         width_variance=None if trace.width is None else variance_within(replay.batch, trace.width),
         warm_up_requests=0 if trace.at_once else warm_up(latency_s),
-        busy_share=(ran_s + replay.overhead_s) / replay.lanes / span_s,
+        busy_share=_share((ran_s + replay.overhead_s) / replay.lanes / span_s),
         utilisation=_utilisation(replay, span_s),
         mean_batch=float((run_s * batch).sum() / ran_s) if ran_s else 0.0,
         preemptions=replay.preemptions,

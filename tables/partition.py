@@ -12,10 +12,14 @@ from pydantic import Field, field_validator, model_validator
 
 from ..formats import Strict, Table, check_folder, read_table
 from ..models import Exit
+from ..models.schema import MAX_SIZE
 from ..platforms.cluster import MAX_MEMBERS, Cluster
 from .latency import PARTITION_FILE, SecondsOrNone
 
-Index = Annotated[int, Field(ge=0)]
+Index = Annotated[int, Field(ge=0, le=MAX_SIZE)]
+
+NEARLY = 1e-6
+"""Share by which sums may differ, which are rounded."""
 
 
 class RowRange(NamedTuple):
@@ -64,7 +68,7 @@ class LayerRows(Strict):
     """The rows of a layer's output by the device that computes them; several may compute the same row."""
 
     name: str  # of a branch: exit<number>/<layer>
-    height: Annotated[int, Field(ge=1)]  # rows of the output
+    height: Annotated[int, Field(ge=1, le=MAX_SIZE)]  # rows of the output
     rows: list[RowRange]
 
 
@@ -74,7 +78,7 @@ class BlockRows(Strict):
     stage: Annotated[int, Field(ge=1)]
     in_branch: bool  # in the branch of the stage's exit, not in the backbone
     source: str  # the layer whose output it reads, or ``input``
-    source_height: Annotated[int, Field(ge=1)]
+    source_height: Annotated[int, Field(ge=1, le=MAX_SIZE)]
     layers: Annotated[list[LayerRows], Field(min_length=1)]  # in execution order; the shares tile the last one
     held: list[RowRange]  # rows of the input that the device holds
     needed: list[RowRange]  # rows of the input that its share needs
@@ -83,6 +87,24 @@ class BlockRows(Strict):
     compute_s: list[SecondsOrNone]
     transfer_s: list[SecondsOrNone]  # before it computes
     time_s: SecondsOrNone  # until the last device has finished
+
+    def check(self, devices: int) -> None:
+        """Refuse, as a ``ValueError``, lists that do not fit the number of devices, or each other."""
+        where = f"blocks: {self.name}: expected"
+        rows = [self.held, self.needed, *(layer.rows for layer in self.layers)]
+        numbers = [self.missing_rows, self.link_bytes, self.compute_s, self.transfer_s]
+        if {len(column) for column in (*rows, *numbers)} != {devices}:
+            raise ValueError(f"{where} {devices} entries by device")
+        heights = [self.source_height, self.source_height, *(layer.height for layer in self.layers)]
+        for height, column in zip(heights, rows, strict=True):
+            if not all(first <= end <= height for first, end in column):
+                raise ValueError(f"{where} ranges of rows within {height}")
+        bounds = [0, *(end for _, end in self.shares)]
+        if [first for first, _ in self.shares] != bounds[:-1] or bounds[-1] != self.layers[-1].height:
+            raise ValueError(f"{where} shares that tile its {self.layers[-1].height} rows")
+        last_s = max(map(sum, zip(self.compute_s, self.transfer_s, strict=True)))
+        if abs(self.time_s - last_s) > NEARLY * last_s:
+            raise ValueError(f"{where} the time of its last device, {last_s:g} s, found {self.time_s:g}")
 
     @property
     def name(self) -> str:
@@ -103,7 +125,7 @@ class BlockRows(Strict):
     def wait_s(self) -> list[float]:
         """Time that each device waits for the last one; one without rows waits all the time."""
         spent = zip(self.compute_s, self.transfer_s, strict=True)
-        return [self.time_s - compute - transfer for compute, transfer in spent]
+        return [max(0.0, self.time_s - compute - transfer) for compute, transfer in spent]
 
     @property
     def last(self) -> int:
@@ -159,17 +181,18 @@ class PartitionTable(Table):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        known, count = [item.name for item in self.cluster.devices], len(self.devices)
+        known = [item.name for item in self.cluster.devices]
         if [name for name in known if name in self.devices] != self.devices:
             raise ValueError("devices: expected devices of the cluster, in its order")
+        if abs(sum(item.rate for item in self.exits) - 1) > NEARLY:
+            raise ValueError("exits: expected rates that sum to 1")
         for block in self.blocks:
-            lengths = {len(column) for column in (block.held, block.needed, *(item.rows for item in block.layers))}
-            lengths |= {len(column) for column in (block.link_bytes, block.compute_s, block.transfer_s)}
-            if lengths | {len(block.missing_rows)} != {count}:
-                raise ValueError(f"blocks: {block.name}: expected {count} entries by device")
-            bounds = [0, *(end for _, end in block.shares)]
-            if [first for first, _ in block.shares] != bounds[:-1] or bounds[-1] != block.layers[-1].height:
-                raise ValueError(f"blocks: {block.name}: expected shares that tile its {block.layers[-1].height} rows")
+            block.check(len(self.devices))
+        for step in self.wholes:
+            if len(step.sent_bytes) != len(self.devices) or step.device not in self.devices:
+                raise ValueError(f"wholes: stage {step.stage}: expected {len(self.devices)} entries by device, and one")
+            if step.time_s and not step.layers:
+                raise ValueError(f"wholes: stage {step.stage}: expected layers that take its time, found none")
         stages = [block.stage for block in self.blocks]
         every = list(range(1, len(self.exits) + 1))
         if stages != sorted(stages) or not set(stages) <= set(every) or [item.stage for item in self.wholes] != every:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import io
 import math
-import warnings
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from ..formats import InputError, write_file
+from ..formats import InputError, open_arrays, write_file
 from .columns import Number
 from .measures import CONFIDENCE, MEASURES, Measure
 from .randomness import SAMPLES, stream
@@ -187,19 +184,16 @@ def _read_csv(path: Path) -> _Read:
 
 
 def _read_npz(path: Path) -> _Read:
-    try:
-        with path.open("rb") as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # numpy's, about headers by Python 2
-            arrays = _load(path, file)
-    except InputError:
-        raise
-    except FileNotFoundError:
-        raise InputError(f"{path}: {_MISSING}") from None
-    except OSError as error:
-        raise InputError(f"{path}: could not be read ({error.strerror or error})") from error
-    except Exception as error:  # zipfile, zlib, lzma, ast and numpy raise a dozen kinds
-        reason = " ".join(str(error).split())[:80] or type(error).__name__
-        raise InputError(f"{path}: not a whole .npz file: {reason}") from error
+    with open_arrays(path, _MISSING) as file:
+        pairs = [[measure, answers] for measure in MEASURES for answers in ("correct", "score")]
+        if [name for name in file.names if name not in MORE] not in map(sorted, pairs):
+            found = ", ".join(" ".join(name.split())[:40] for name in file.names[:5]) or "none"
+            raise InputError(
+                f"{path}: expected the arrays confidence and correct (or entropy, or score), found {found}"
+            )
+        for name in file.names:
+            _check_shape(path, name, file.header(name)[0])
+        arrays = {name: file.read(name) for name in file.names}
     answers = "score" if "score" in arrays else "correct"
     measure = next(measure for name, measure in MEASURES.items() if name in arrays)
     confidences, correct = arrays.pop(measure.name), arrays.pop(answers)
@@ -217,43 +211,15 @@ def _read_npz(path: Path) -> _Read:
     return measure.to_array(confidences.astype(np.float64)), scores, measure, more
 
 
-def _load(path: Path, file: BinaryIO) -> dict[str, NDArray[np.float64]]:
-    """The arrays, after a check of their headers."""
-    if not zipfile.is_zipfile(file):
-        raise InputError(f"{path}: expected an .npz file (numpy.savez), found another or a truncated one")
-    file.seek(0)
-    with np.load(file, allow_pickle=False) as archive:
-        names = sorted(name.removesuffix(".npy") for name in archive.zip.namelist())
-        pairs = [[measure, answers] for measure in MEASURES for answers in ("correct", "score")]
-        if [name for name in names if name not in MORE] not in map(sorted, pairs):
-            found = ", ".join(" ".join(name.split())[:40] for name in names[:5]) or "none"
-            raise InputError(
-                f"{path}: expected the arrays confidence and correct (or entropy, or score), found {found}"
-            )
-        for name in names:
-            _check_array(path, name, archive.zip)
-        return {name: archive[name] for name in names}
-
-
-def _check_array(path: Path, name: str, archive: zipfile.ZipFile) -> None:
-    """Refuse an array by its header: one of objects, of another shape, too large, or larger than its data."""
-    with archive.open(f"{name}.npy") as member:
-        version = npy.read_magic(member)
-        read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-        shape, _, kind = read(member)
-        header_bytes = member.tell()
-    if kind.kind not in "biuf":
-        raise InputError(f"{path}: {name}: expected an array of numbers, found {str(kind)[:40]}")
+def _check_shape(path: Path, name: str, shape: tuple[int, ...]) -> None:
+    """Refuse an array of another shape, or one that is too large."""
     most, form = (1, "samples") if name in MORE else (2, "samples x exits")
     if len(shape) != most and not (len(shape) == 3 and name in MEASURES):
         form += ", perhaps x principal values" if name in MEASURES else ""
         raise InputError(f"{path}: {name}: expected {form}, found {len(shape)} dimensions")
-    values = math.prod(shape)  # Python's integers do not overflow
-    size = " x ".join(map(str, shape))
-    if values > MAX_VALUES:
+    if math.prod(shape) > MAX_VALUES:  # Python's integers do not overflow
+        size = " x ".join(map(str, shape))
         raise InputError(f"{path}: {name}: expected at most {MAX_VALUES:,} values, found {size}")
-    if archive.getinfo(f"{name}.npy").file_size != header_bytes + values * kind.itemsize:
-        raise InputError(f"{path}: {name}: damaged: {size} values announced, others held")
     if len(shape) == 3 and shape[2] < 1:
         raise InputError(f"{path}: {name}: expected at least one principal value, found none")
 

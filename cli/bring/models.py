@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..options import AsJson, Force, argument, flag, followed, names, numbers, option, written
-from ..render import every_fault, facts, percent, printable, show, table
+from ..render import every_fault, facts, percent, printable, progress, show, table
 
 if TYPE_CHECKING:
     from ...models import Network
@@ -59,7 +59,7 @@ def _family(family: Family) -> tuple[str, str, str]:
 @app.command()
 def subnets(
     supernet: Annotated[str, argument("A SuperNet or a file of SubNets: a name, or a TOML file.")],
-    count: Annotated[int | None, option(COUNT, "N", min=1, max=100_000)] = None,
+    count: Annotated[int | None, option(COUNT, "N", min=1, max=10_000)] = None,
     near: Annotated[str | None, option(NEAR, "SIZE,...|WORK,...")] = None,
     seed: Annotated[int, option("Seed of the draws.")] = 0,
     output: Annotated[Path | None, written("Write the SubNets to this file.", "OUT.toml")] = None,
@@ -81,7 +81,9 @@ def subnets(
         found, origin = list_subnets(family), family.source
     else:
         draws = count or DRAWN
-        found, origin = pick(family, draws, seed, **_goals(near)), f"{draws:,} drawn at random, seed {seed}"
+        with progress("SubNets") as report:
+            found = pick(family, draws, seed, **_goals(near), progress=report)
+        origin = f"{draws:,} drawn at random, seed {seed}"
         origin += "" if near is None else f"; those nearest to {near}"
     if output is not None:
         kept = [item.subnet for item in found.subnets]

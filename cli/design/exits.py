@@ -44,7 +44,7 @@ def command(
     from ...traffic.samples import read_samples
 
     if output is not None:
-        check_plan_folder(output, replace=force)
+        check_plan_folder(output, replace=force, apart=[Path(network), Path(target), samples])
     tried, log = tried_thresholds(thresholds), read_samples(samples)
     goal = ExitGoal(
         batch,

@@ -33,7 +33,7 @@ def command(
     split after some of their samples have terminated, and the batch sizes that fill
     the device. --plot draws both.
     """
-    from ...formats import InputError
+    from ...formats import InputError, together
     from ...tables.latency import LATENCY_FILE
 
     text: Iterator[str] = iter(())
@@ -53,10 +53,11 @@ def command(
 
         if output is None:
             raise InputError("latency: a device expects --output, found none; add e.g. -o DIR")
-        picture.check()
+        picture.check([output])
         folder, network = output, load_network(directory)
-        found = write_device(network, load_platform(device, kind=Device), folder, replace=picture.force)
-        picture.write(lambda: draw_decisions(*found))
+        with together():
+            found = write_device(network, load_platform(device, kind=Device), folder, replace=picture.force)
+            picture.write(lambda: draw_decisions(*found))
         made, points = found.latency, found.points
         text = _decisions(found.decisions, points)
         more = {"decisions": {"points": list(map(_point, points)), "variants": found.decisions.variants}}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from ..interrupt import stopping
@@ -52,17 +54,16 @@ def command(
     real batches, real answers, exits by real confidences. Ctrl-C stops after the
     run that is on the device, and keeps what was served.
     """
-    from ...formats import InputError, check_free
-    from ...machine.measurement import machine
+    from ...formats import InputError, check_free, together
+    from ...machine.measurement import MEASURED_FILES, machine
     from ...machine.network import RealNetwork
     from ...machine.serve import read_measured, serve_real
     from ...plots.replay import draw_replay
     from ...serving import parse_requirement, write_requests, write_timeline
     from ...serving.inputs import Requests
-    from ...tables.latency import LATENCY_FILE
     from ...traffic import parse_thresholds
 
-    sources = [trace, inputs, directory / LATENCY_FILE]
+    sources = [trace, inputs, Path(model), *(directory / name for name in MEASURED_FILES)]
     picture.check([*sources, requests, timeline])
     for output, other in ((requests, timeline), (timeline, requests)):
         if output is not None:
@@ -79,11 +80,12 @@ def command(
             requirements=required, stop=stop, progress=report,
         )  # fmt: skip
         found = done.served
-        if timeline is not None:
-            write_timeline(found.replay, timeline, replace=picture.force)
-        if requests is not None:
-            write_requests(found.replay, requests, replace=picture.force)
-    picture.write(lambda: draw_replay(found.replay, found.policy))
+        with together():
+            if timeline is not None:
+                write_timeline(found.replay, timeline, replace=picture.force)
+            if requests is not None:
+                write_requests(found.replay, requests, replace=picture.force)
+            picture.write(lambda: draw_replay(found.replay, found.policy))
     record = {
         "model": model, "design": directory, "trace": trace, "machine": machine(), "runtime": network.runtime,
         "answers_wrong": done.answers_wrong, "late_mean_s": done.late_mean_s, "late_p99_s": done.late_p99_s,

@@ -56,6 +56,7 @@ def command(
     unless the error of the mean latency is as small as asked everywhere. Where
     the machine is too noisy, the verdict is refused.
     """
+    from ...formats import together
     from ...machine.measurement import machine
     from ...machine.network import RealNetwork
     from ...machine.validation import DEFAULT_POLICIES, validate_simulator
@@ -63,7 +64,7 @@ def command(
     from ...plots import check_picture, picture_bytes
     from ...plots.validation import draw_validation
 
-    picture.check([inputs])
+    picture.check([inputs, output])
     if output is not None:
         check_validation_folder(output, picture.force)
         check_picture(output, replace=picture.force, suffixes=None)
@@ -75,7 +76,6 @@ def command(
             repeats=repeats, count=count, within=within, b_max=b_max, slo_s=objective(slo), seed=seed,
             progress=report,
         )  # fmt: skip
-    picture.write(lambda: draw_validation(found))
     wrong, refused = found.answers_wrong, found.refused
     rates = ", ".join(f"{rate:.1f} /s" for rate in found.rates_per_s)
     shared = str(slo) if found.slo_s is None else ms(found.slo_s)
@@ -109,10 +109,12 @@ def command(
         for order in found.orders
     ]  # fmt: skip
     tables = (headings, rows), (["load", "order on the machine", "in the simulator", ""], ranks)
-    if output is not None:
-        command_line, drawn = shlex.join(["fluidb", *sys.argv[1:]]), picture_bytes(draw_validation(found), "svg")
-        pages = [markdown_table(*item) for item in tables]
-        write_validation(found, network.name, about, pages, command_line, drawn, output, replace=picture.force)
+    with together():
+        picture.write(lambda: draw_validation(found))
+        if output is not None:
+            command_line, drawn = shlex.join(["fluidb", *sys.argv[1:]]), picture_bytes(draw_validation(found), "svg")
+            pages = [markdown_table(*item) for item in tables]
+            write_validation(found, network.name, about, pages, command_line, drawn, output, replace=picture.force)
     text = [facts(about), *(table(*item, text=True) for item in tables)]
     if refused:
         text.append(

@@ -43,7 +43,7 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Replay a trace on a design: latency, violations, utilisation."""
-    from ...formats import check_free
+    from ...formats import check_free, together
     from ...plots.replay import draw_replay
     from ...serving import parse_requirement, write_requests, write_timeline
     from ...serving.serve import serve
@@ -65,11 +65,12 @@ def command(
             record=timeline is not None, progress=report,
         )  # fmt: skip
     replay, judged = found.replay, found.requirements
-    if timeline is not None:
-        write_timeline(replay, timeline, replace=picture.force)
-    if requests is not None:
-        write_requests(replay, requests, replace=picture.force)
-    picture.write(lambda: draw_replay(replay, found.policy))
+    with together():
+        if timeline is not None:
+            write_timeline(replay, timeline, replace=picture.force)
+        if requests is not None:
+            write_requests(replay, requests, replace=picture.force)
+        picture.write(lambda: draw_replay(replay, found.policy))
     record = {
         "design": directory, "trace": served.trace, **record_of(found, simulated.slo),
         **({"requirements": judged} if judged else {}),

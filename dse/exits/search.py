@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -213,6 +214,6 @@ def write_plan(planned: PlanResult, folder: Path, *, replace: bool = False) -> N
     write_directory(folder, files, replace=replace)
 
 
-def check_plan_folder(folder: Path, *, replace: bool) -> None:
-    """Refuse, before any work is done, a folder that a plan cannot be written to."""
-    check_own_folder(folder, replace, "a plan of exits", EXITS_FILE, PLAN_FILES)
+def check_plan_folder(folder: Path, *, replace: bool, apart: Iterable[Path] = ()) -> None:
+    """Refuse, before any work is done, a folder that a plan cannot be written to, or that holds one of ``apart``."""
+    check_own_folder(folder, replace, "a plan of exits", EXITS_FILE, PLAN_FILES, apart=apart)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...formats import InputError
+from ...models.network import Shape
 from ...models.rows import RowNetwork, RowUnit, block_rows
 from ...platforms.cluster import Cluster, Communication
 from . import kernels
@@ -47,11 +47,23 @@ class Gather(NamedTuple):
         return self.gather_s + self.compute_s
 
 
+class Memory(NamedTuple):
+    """Bytes that a network needs beside the maps of its blocks."""
+
+    rows: float  # weights of the layers that run in rows, on every device that computes rows
+    wholes: float  # weights of those that need a whole map, on the device that runs them
+    gathered: float  # the largest of these maps
+
+
 class Blocks:
     """The blocks of a network, for any devices; ``word_bytes`` are the bytes of a value."""
 
     def __init__(self, network: RowNetwork, word_bytes: float) -> None:
         self.network, self.word_bytes = network, word_bytes
+        rows = sum(layer.weights for chain in network.chains for unit in chain.units for layer in unit.layers)
+        wholes = sum(layer.weights for chain in network.chains for layer in chain.tail)
+        maps = [_last_map(network, number).words for number, chain in enumerate(network.chains) if chain.tail]
+        self.beside = Memory(*(word_bytes * words for words in (rows, wholes, max(maps, default=0))))
         self.fused = cache(self._fused)
 
     def units(self, span: Span) -> Sequence[RowUnit]:
@@ -104,45 +116,51 @@ class Blocks:
 class Costs:
     """Costs of blocks on the named devices, which are in the cluster's order.
 
-    Algorithm 1 ends when every device is within the share ``zeta`` of the mean time.
+    Algorithm 1 ends when every device is within the share ``zeta`` of the mean time. ``host`` is the device that runs
+    the layers that need a whole map; only ``with_rows`` it computes rows, too.
     """
 
-    def __init__(self, blocks: Blocks, cluster: Cluster, names: Sequence[str], zeta: float) -> None:
-        self.blocks, self.network, self.zeta = blocks, blocks.network, zeta
+    def __init__(
+        self, blocks: Blocks, cluster: Cluster, names: Sequence[str], zeta: float, host: int, *, with_rows: bool = True
+    ) -> None:
+        self.blocks, self.network, self.zeta, self.host = blocks, blocks.network, zeta, host
         self.names = list(names)
         members = [item for item in cluster.devices if item.name in names]
         links = {link.device: link for link in cluster.links}
         wires = [cluster.uplink or links[item.name] for item in members]
-        in_rows, in_wholes = _weights(self.network)
-        room = np.array([1e9 * item.memory_gb for item in members]) - in_rows * blocks.word_bytes
         rate = np.array([1e9 * item.gflop_s for item in members])
-        rate[room < 0] = 0.0  # without room for the weights it computes no row
-        strength = np.where(room >= in_wholes * blocks.word_bytes, rate, 0.0)
-        self.host = int(strength.argmax())
-        if not strength[self.host]:
-            needed = (in_rows + in_wholes) * blocks.word_bytes
-            raise InputError(
-                f"{cluster.name}: expected a device with a rate above 0 and room for the weights of "
-                f"{self.network.name}, {needed / 1e9:.3g} GB, among {', '.join(names)}, found none"
-            )
-        room[self.host] -= in_wholes * blocks.word_bytes
+        self.host_flop_s = float(rate[host])
+        memory = np.array([1e9 * item.memory_gb for item in members])
+        memory[host] -= blocks.beside.wholes
+        left = memory[host] - with_rows * blocks.beside.rows
+        self.host_fits = bool(rate[host] > 0 and left >= blocks.beside.gathered)
+        memory -= blocks.beside.rows
+        rate[memory < 0] = 0.0  # without room for the weights it computes no row
+        if not with_rows:
+            rate[host] = 0.0
         self.devices = kernels.Devices(
             rate,
             np.array([item.layer_s for item in members]),
             np.array([1e6 * wire.mbit_s / 8 for wire in wires]),
             np.array([wire.latency_s for wire in wires]),
-            room,
+            memory,
             names.index(cluster.owner) if cluster.owner in names else -1,
             list(Communication).index(cluster.communication),
             1e6 * cluster.uplink.mbit_s / 8 if cluster.uplink else 0.0,
             cluster.owner_has_input,
         )
         self.shares = cache(self._shares)
+        self.fits = cache(self._fits)
 
     @property
     def by_halo(self) -> bool:
         """True if the time of a block depends on the devices that hold its input."""
         return self.devices.reading == kernels.HALO
+
+    def _fits(self, span: Span) -> bool:
+        """True if the maps of a block fit into the devices' memory, in some shares."""
+        block = self.blocks.fused(span)
+        return bool(kernels.least_starts(block, self.devices)[0] == 0)
 
     def _shares(self, span: Span) -> Rows:
         """The shares by Algorithm 1."""
@@ -170,8 +188,7 @@ class Costs:
     def gather(self, number: int, rows: Rows) -> Gather:
         """Costs of the layers before an exit that need a whole map."""
         devices, chain = self.devices, self.network.chains[number]
-        units = self.network.branch_units(number) or self.network.trunk.units[: self.network.ends[number]]
-        shape = units[-1].shape
+        shape = _last_map(self.network, number)
         sent = np.diff(rows) * (self.blocks.word_bytes * shape.width * shape.channels * bool(chain.tail))
         sent[self.host] = 0.0
         if devices.reading == kernels.EQ3:  # Equation 3 counts the output of the last block already
@@ -182,11 +199,11 @@ class Costs:
             gather_s = float(devices.latency_s[self.host] + sent.sum() / bandwidth)
         flops = sum(layer.flops for layer in chain.tail)
         products = sum(layer.weights > 0 for layer in chain.tail)
-        compute_s = flops / devices.flop_s[self.host] + products * devices.layer_s[self.host]
+        compute_s = flops / self.host_flop_s + products * devices.layer_s[self.host]
         return Gather(sent, gather_s, float(compute_s))
 
 
-def _weights(network: RowNetwork) -> tuple[int, int]:
-    """Words of the weights of all layers that run in rows, and of those that need a whole map."""
-    rows = sum(layer.weights for chain in network.chains for unit in chain.units for layer in unit.layers)
-    return rows, sum(layer.weights for chain in network.chains for layer in chain.tail)
+def _last_map(network: RowNetwork, number: int) -> Shape:
+    """The map before an exit that is behind the last block."""
+    units = network.branch_units(number) or network.trunk.units[: network.ends[number]]
+    return units[-1].shape

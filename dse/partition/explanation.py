@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ...formats import InputError
 from ...tables.partition import BlockRows, LayerRows, PartitionTable, RowRange
 from .schedule import busy_s
@@ -93,5 +95,8 @@ def _block(block: BlockRows, names: list[str]) -> BlockExplanation:
 
 
 def _layer(layer: LayerRows) -> RepeatedRows:
-    rows = [set(range(first, end)) for first, end in layer.rows]
-    return RepeatedRows(layer.name, layer.height, layer.rows, sum(map(len, rows)), len(set().union(*rows)))
+    computed = np.zeros(layer.height, dtype=np.bool_)
+    for first, end in layer.rows:
+        computed[first:end] = True
+    count = sum(end - first for first, end in layer.rows)
+    return RepeatedRows(layer.name, layer.height, layer.rows, count, int(computed.sum()))

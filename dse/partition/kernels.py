@@ -49,6 +49,14 @@ class Block(NamedTuple):
 
 
 @compiled()
+def has_room(block, devices, k, first, end):
+    """True if device k can compute the output rows from ``first`` to ``end``; a share without rows needs no room."""
+    if first == end:
+        return True
+    return devices.flop_s[k] > 0 and block.map_end[end] - block.map_first[first] <= devices.memory[k]
+
+
+@compiled()
 def spend(block, devices, rows, held, compute_s, link_bytes, time_s):
     """Fill in the costs of a block: computing time, bytes on the link and time of each device.
 
@@ -61,7 +69,7 @@ def spend(block, devices, rows, held, compute_s, link_bytes, time_s):
         o0, o1 = rows[k], rows[k + 1]
         if o1 == o0:
             continue
-        if devices.flop_s[k] <= 0 or block.map_end[o1] - block.map_first[o0] > devices.memory[k]:
+        if not has_room(block, devices, k, o0, o1):
             compute_s[k] = NEVER
             continue
         flops = block.flops_end[o1] - block.flops_first[o0]
@@ -85,13 +93,32 @@ def spend(block, devices, rows, held, compute_s, link_bytes, time_s):
 
 
 @compiled()
+def least_starts(block, devices):
+    """The least row from which each device and those behind it can compute the rest; the block fits if it is 0 first.
+
+    A share that begins later needs no more room. So if the rest can be computed from a row, it can be from each later.
+    """
+    count = len(devices.flop_s)
+    found = np.full(count + 1, len(block.need_first) - 1)
+    for k in range(count - 1, -1, -1):
+        found[k] = found[k + 1]
+        while found[k] > 0 and has_room(block, devices, k, found[k] - 1, found[k + 1]):
+            found[k] -= 1
+    return found
+
+
+@compiled()
 def share(block, devices, zeta, rows):
     """Algorithm 1 (EdgeSP, Section 3.3), mended: fill in the bounds of the shares, and return the time of the block.
 
-    One row at a time moves from the slowest device to the fastest, until all are within zeta of their mean or a
-    division returns; the best division that was seen counts.
+    One row at a time moves from the slowest device to the fastest that has room, until all are within zeta of their
+    mean or a division returns; the best division that was seen counts. All rows go to the first device if none fits.
     """
     count, height = len(devices.flop_s), len(block.need_first) - 1
+    least = least_starts(block, devices)
+    if least[0] > 0:
+        rows[0], rows[1:] = 0, height
+        return NEVER
     width, rest = np.zeros(count, np.int64), np.zeros(count)
     total = devices.flop_s.sum()
     for k in range(count):  # largest remainders
@@ -102,49 +129,67 @@ def share(block, devices, zeta, rows):
         k = int(np.argmax(rest))
         width[k] += 1
         rest[k] = -1.0
-    limit = 4 * height + 64
-    seen = np.zeros((limit, count), np.int64)
     bounds, held = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
+    wanted = 0
+    for k in range(count):  # the nearest division that fits
+        wanted += width[k]
+        bounds[k + 1] = max(wanted, least[k + 1], bounds[k])
+        while not has_room(block, devices, k, bounds[k], bounds[k + 1]):
+            bounds[k + 1] -= 1
+        width[k] = bounds[k + 1] - bounds[k]
     compute_s, link_bytes, time_s = np.zeros(count), np.zeros(count), np.zeros(count)
-    best = -1.0
-    for turn in range(limit):
+    best, earlier, until = -1.0, width.copy(), 1
+    for turn in range(4 * height + 64):
         for k in range(count):
             bounds[k + 1] = bounds[k] + width[k]
             held[k + 1] = bounds[k + 1] * block.source_height // height  # as if the block before had the same shares
         spend(block, devices, bounds, held, compute_s, link_bytes, time_s)
-        slowest, fastest, active, mean = 0, -1, 0, 0.0
+        slowest, active, mean = 0, 0, 0.0
         for k in range(count):
-            if devices.flop_s[k] <= 0:
-                continue
             if time_s[k] > time_s[slowest]:
                 slowest = k
-            if fastest < 0 or time_s[k] < time_s[fastest]:
-                fastest = k
             if width[k] > 0:
                 active += 1
                 mean += time_s[k]
         mean /= active
-        worst = time_s[slowest]
-        if best < 0 or worst < best:
-            best = worst
+        if best < 0 or time_s[slowest] < best:
+            best = time_s[slowest]
             rows[:] = bounds
-        near = worst < NEVER
+        near = True
         for k in range(count):
-            if near and width[k] > 0 and abs(mean - time_s[k]) > zeta * mean:
+            if width[k] > 0 and abs(mean - time_s[k]) > zeta * mean:
                 near = False
-        repeated = False
-        for earlier in range(turn):
-            same = True
-            for k in range(count):
-                if seen[earlier, k] != width[k]:
-                    same = False
-                    break
-            if same:
-                repeated = True
-                break
-        if near or repeated or slowest == fastest:
+        if near or (turn > 0 and np.array_equal(width, earlier)):
             break
-        seen[turn] = width
+        if turn == until:  # if divisions return, this one or one that is noted later does (Brent)
+            earlier[:] = width
+            until *= 2
+        if not move(block, devices, slowest, time_s, width):
+            break
+    return best
+
+
+@compiled()
+def move(block, devices, slowest, time_s, width):
+    """Move a row from the slowest device to the fastest for which all shares have room; false if there is none."""
+    count = len(width)
+    tried = np.zeros(count, np.bool_)
+    for _ in range(count):
+        fastest = slowest
+        for k in range(count):
+            if devices.flop_s[k] > 0 and not tried[k] and time_s[k] < time_s[fastest]:
+                fastest = k
+        if fastest == slowest:
+            return False
+        tried[fastest] = True
         width[slowest] -= 1
         width[fastest] += 1
-    return best
+        first, fit = 0, True
+        for k in range(count):
+            fit = fit and has_room(block, devices, k, first, first + width[k])
+            first += width[k]
+        if fit:
+            return True
+        width[slowest] += 1
+        width[fastest] -= 1
+    return False

@@ -6,7 +6,8 @@ import math
 from pathlib import Path
 from typing import NamedTuple
 
-from ...formats import InputError, check_free
+from ...formats import InputError, check_free, together
+from ...tables.latency import TABLE_FILES
 from ...tables.partition import PartitionTable, read_partition
 from .schedule import Pipelining, Schedule, pipelined_table, pipelining
 from .tabulate import check_folder, write_partition
@@ -36,9 +37,9 @@ def pipeline_partition(
 ) -> ChosenSchedule:
     """The schedule with the most images a second within a latency, for equal groups side by side, and its files."""
     if output is not None:
-        check_folder(output, replace=replace)
+        check_folder(output, replace=replace, apart=folder)
     if timeline is not None:
-        check_free(timeline, replace)
+        check_free(timeline, replace, apart=[output, *(folder / name for name in TABLE_FILES)])
     partition = read_partition(folder)
     found = pipelining(partition)
     chosen = found.within(latency_s)
@@ -48,8 +49,10 @@ def pipeline_partition(
             f"{1e3 * latency_s:.3g} ms"
         )
     lanes = None
-    if output is not None:
-        lanes = write_partition(output, partition, pipelined_table(partition, chosen, groups), replace=replace).lanes
-    if timeline is not None:
-        write_partition_timeline(partition, chosen, IMAGES, timeline, replace=replace)
+    with together():
+        if output is not None:
+            table = pipelined_table(partition, chosen, groups)
+            lanes = write_partition(output, partition, table, replace=replace).lanes
+        if timeline is not None:
+            write_partition_timeline(partition, chosen, IMAGES, timeline, replace=replace)
     return ChosenSchedule(partition, found, chosen, lanes)

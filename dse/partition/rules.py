@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -33,8 +34,26 @@ class BlockPlan(NamedTuple):
             yield list(zip(steps, holds, strict=False)), holds[-1]
 
 
+def fits(costs: Costs, rule: FusionRule) -> bool:
+    """True if a network can be cut into blocks whose maps fit into the devices' memory; none crosses an exit."""
+    network = costs.network
+    parts = [Span(len(network.branches), first, end) for first, end in pairwise((0, *network.ends))]
+    parts += [Span(number, 0, len(chain.units)) for number, chain in enumerate(network.branches)]
+    return all(_fits(costs, part, rule) for part in parts)
+
+
+def _fits(costs: Costs, whole: Span, rule: FusionRule) -> bool:
+    if rule is FusionRule.LAYERWISE:
+        return all(costs.fits(Span(whole.chain, unit, unit + 1)) for unit in range(whole.first, whole.end))
+    reached = [whole.first]  # places up to which blocks fit
+    for end in range(whole.first + 1, whole.end + 1):
+        if any(costs.fits(Span(whole.chain, first, end)) for first in reversed(reached)):
+            reached.append(end)
+    return reached[-1] == whole.end
+
+
 def choose(costs: Costs, rule: FusionRule) -> BlockPlan:
-    """The blocks by a rule; none crosses an exit."""
+    """The blocks by a rule; none crosses an exit. If those do not fit into memory and others do, the optimal ones."""
     if rule is FusionRule.OPTIMAL:
         return _optimal(costs)
     network, extends = costs.network, _EXTENDS[rule]
@@ -45,7 +64,8 @@ def choose(costs: Costs, rule: FusionRule) -> BlockPlan:
         first, held = end, trunk[-1][-1].rows if trunk[-1] else held
         units = network.branch_units(number)
         branches.append(_greedy(costs, Span(number, 0, len(units)), held, extends))
-    return BlockPlan(tuple(trunk), tuple(branches))
+    fit = all(costs.fits(step.span) for steps in (*trunk, *branches) for step in steps)
+    return BlockPlan(tuple(trunk), tuple(branches)) if fit else _optimal(costs)
 
 
 Extends = Callable[[Costs, Span, Rows], bool]
@@ -79,6 +99,8 @@ def _paper(costs: Costs, span: Span, held: Rows) -> bool:  # noqa: ARG001  (one 
     condition stays outside the block.
     """
     span = span._replace(end=span.end + 1)
+    if not costs.fits(span):
+        return False
     blocks, rows = costs.blocks, costs.shares(span)
     units, needs = blocks.units(span), blocks.needs(span)
     height = units[-1].shape.height

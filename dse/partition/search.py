@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import pairwise, product
 
 import numpy as np
 
 from ...formats import InputError
 from ...models.rows import RowNetwork
-from ...platforms.cluster import Cluster
+from ...platforms.cluster import Cluster, Communication
 from ...tables.latency import MAX_S
-from ...tables.partition import PartitionOptions, PartitionTable
-from .blocks import Blocks, Costs
-from .rules import BlockPlan, choose
+from ...tables.partition import FusionRule, PartitionOptions, PartitionTable
+from .blocks import Blocks, Costs, Span
+from .rules import BlockPlan, choose, fits
 from .tabulate import tabulate_partition
 
 MOST_SUBSETS = 4096
 """Most subsets of devices that are compared."""
+
+MOST_TIMES = 5_000_000
+"""Most times of blocks that a search computes: those of some minutes."""
 
 
 class Partitioner:
@@ -31,6 +35,7 @@ class Partitioner:
 
     def partition(self, names: Sequence[str]) -> PartitionTable:
         """The partition over these devices, which are in the cluster's order."""
+        self._check_times(1)
         return self._tabulated(*self._planned(names))
 
     def first_devices(self, count: int) -> list[str]:
@@ -43,30 +48,56 @@ class Partitioner:
             )
         return first
 
-    def best_subset(self, names: Sequence[str]) -> PartitionTable:
+    def best_subset(self, names: Sequence[str], progress: Callable[[int, int], None] | None = None) -> PartitionTable:
         """The partition over the fastest subset of these devices; of equal subsets, a smallest with the first ones."""
-        best_s, best, fault = np.inf, None, None
-        for subset in self._subsets(names):
-            try:
+        subsets = list(self._subsets(names))
+        self._check_times(len(subsets))
+        best_s, best = np.inf, self._planned(names)
+        for done, subset in enumerate(subsets, 1):
+            with suppress(InputError):  # too little memory in this subset
                 costs, plan = self._planned(subset)
-            except InputError as error:  # too little memory in this subset
-                fault = error
-                continue
-            average_s = _average_s(costs, plan)
-            if average_s < best_s:
-                best_s, best = average_s, (costs, plan)
-        if best is None:
-            raise fault or self._no_room()
+                average_s = _average_s(costs, plan)
+                if average_s < best_s:
+                    best_s, best = average_s, (costs, plan)
+            if progress is not None:
+                progress(done, len(subsets))
         return self._tabulated(*best)
 
+    def _check_times(self, subsets: int) -> None:
+        """Refuse a search over so many subsets that would take very long, by about how many times it computes."""
+        times = 0
+        for first, end in pairwise((0, *self.network.ends)):
+            units = end - first
+            if self.options.rule is not FusionRule.OPTIMAL:
+                times += 3 * units
+            else:  # every block; by halo behind every block that may be before it
+                times += units**3 // 6 if self.cluster.communication is Communication.HALO else units**2 // 2
+        if subsets * times > MOST_TIMES:
+            wide, slow = subsets > 1, self.options.rule is FusionRule.OPTIMAL
+            remedies = ["fewer devices"] * wide + ["the rule marginal"] * slow
+            raise InputError(
+                f"rule: expected at most {MOST_TIMES:,} times of blocks to compute, found about {subsets * times:,} "
+                f"with {self.options.rule}; use {' or '.join(remedies)}"
+            )
+
+    def costs(self, names: Sequence[str]) -> Costs:
+        """Costs on these devices, of which the strongest that leaves room for all maps runs what needs a whole one."""
+        rate = {item.name: item.gflop_s for item in self.cluster.devices}
+        strongest = sorted(range(len(names)), key=lambda k: -rate[names[k]])
+        hosts = []
+        for with_rows, host in product((True, False), strongest):
+            costs = Costs(self.blocks, self.cluster, names, self.options.zeta, host, with_rows=with_rows)
+            if costs.host_fits and fits(costs, self.options.rule):
+                return costs
+            hosts += [costs] if costs.host_fits else []
+        raise self._no_room(names, hosts)
+
     def _planned(self, names: Sequence[str]) -> tuple[Costs, BlockPlan]:
-        costs = Costs(self.blocks, self.cluster, names, self.options.zeta)
+        costs = self.costs(names)
         return costs, choose(costs, self.options.rule)
 
     def _tabulated(self, costs: Costs, plan: BlockPlan) -> PartitionTable:
         end_s = _exit_s(costs, plan)[-1]
-        if end_s == np.inf:
-            raise self._no_room()
         if end_s > MAX_S:
             raise InputError(
                 f"{self.cluster.name}: expected {self.network.name} to take at most {MAX_S:g} s, found {end_s:.3g} s; "
@@ -74,10 +105,20 @@ class Partitioner:
             )
         return tabulate_partition(costs, self.cluster, self.options, plan)
 
-    def _no_room(self) -> InputError:
+    def _no_room(self, names: Sequence[str], hosts: Sequence[Costs]) -> InputError:
+        """The fault of devices with too little memory; ``hosts`` leave room for what needs a whole map."""
+        network, devices = self.network, ", ".join(names)
+        if not hosts or not hosts[0].devices.flop_s.any():
+            return InputError(
+                f"{self.cluster.name}: expected a device with a rate above 0 and room for the weights of "
+                f"{network.name}, {sum(self.blocks.beside) / 1e9:.3g} GB, among {devices}, found none"
+            )
+        units = [Span(n, i, i + 1) for n, chain in enumerate(network.chains) for i in range(len(chain.units))]
+        span = next(span for span in units if not hosts[0].fits(span))
         return InputError(
-            f"{self.cluster.name}: expected room for the maps of {self.network.name} in the devices' memory, found "
-            "too little; use more devices, or the rule layerwise"
+            f"{self.cluster.name}: expected room for the maps of {network.name} in the memory of {devices}, found too "
+            f"little for {self.blocks.units(span)[0].name}, {self.blocks.fused(span).map_end[-1] / 1e6:.3g} MB; use "
+            "more devices, or some with more memory"
         )
 
     def _subsets(self, names: Sequence[str]) -> Iterator[list[str]]:
@@ -107,7 +148,7 @@ def _average_s(costs: Costs, plan: BlockPlan) -> float:
 
 
 def _exit_s(costs: Costs, plan: BlockPlan) -> list[float]:
-    """Time to each exit; infinite if a device has too little memory."""
+    """Time to each exit."""
     total, found = 0.0, []
     for number, (steps, end) in enumerate(plan.stages(costs.held_at_start())):
         for step, held in steps:

@@ -38,18 +38,28 @@ def study(
     counts: Sequence[int],
     *,
     subsets: bool = False,
+    left_out: Callable[[int, InputError], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Study]:
-    """Partition a network over the first n devices of a cluster, for each n; with ``subsets``, over the fastest too."""
+    """Partition a network over the first n devices of a cluster, for each n; with ``subsets``, over the fastest too.
+
+    ``left_out`` is called with each n of devices that cannot run the network, if others can; without it, they must.
+    """
     search = Partitioner(network, cluster, options)
     alone = None
     with suppress(InputError):
         alone = search.partition([cluster.owner])
     found = []
     for done, count in enumerate(counts, 1):
-        names = search.first_devices(count)
-        every = search.partition(names)
-        found.append(Study(every, alone, search.best_subset(names) if subsets else None))
-        if progress is not None:
+        try:
+            names = search.first_devices(count)
+            every = search.partition(names)
+        except InputError as fault:
+            if left_out is None or (done == len(counts) and not found):
+                raise
+            left_out(count, fault)
+        else:
+            found.append(Study(every, alone, search.best_subset(names, progress) if subsets else None))
+        if progress is not None and not subsets:
             progress(done, len(counts))
     return found

@@ -125,6 +125,7 @@ def write_partition(
     return latency
 
 
-def check_folder(folder: Path, *, replace: bool) -> None:
-    """Refuse a folder that a partition cannot be written to, before any work is done."""
-    check_own_folder(folder, replace, "a partition", PARTITION_FILE, {PARTITION_FILE, LATENCY_FILE})
+def check_folder(folder: Path, *, replace: bool, apart: Path | None = None) -> None:
+    """Refuse, before any work is done, a folder that a partition cannot be written to, or the one that is read."""
+    own = {PARTITION_FILE, LATENCY_FILE}
+    check_own_folder(folder, replace, "a partition", PARTITION_FILE, own, apart=[apart])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -36,7 +36,12 @@ class Listing(NamedTuple):
     shared_counted: int
 
 
-def list_subnets(family: Family, subnets: Sequence[SubNet] | None = None) -> Listing:
+Progress = Callable[[int, int], None]
+
+
+def list_subnets(
+    family: Family, subnets: Sequence[SubNet] | None = None, *, progress: Progress | None = None
+) -> Listing:
     """The sizes of SubNets, and the weights that they share.
 
     Parameters
@@ -45,6 +50,8 @@ def list_subnets(family: Family, subnets: Sequence[SubNet] | None = None) -> Lis
         A SuperNet with SubNets.
     subnets : sequence of SubNet, optional
         Others than its own.
+    progress : callable, optional
+        Called with the number of SubNets that are done, and of all; a SubNet takes about a millisecond.
 
     Returns
     -------
@@ -65,7 +72,12 @@ def list_subnets(family: Family, subnets: Sequence[SubNet] | None = None) -> Lis
         weights = extents.weights
         return SubNetSize(subnet, int(weights.sum()), int(weights[counts].sum()), int(extents.macs.sum()), extents)
 
-    found = [measured(subnet) for subnet in (family.subnets if subnets is None else subnets)]
+    listed = family.subnets if subnets is None else subnets
+    found = []
+    for subnet in listed:
+        found.append(measured(subnet))
+        if progress is not None:
+            progress(len(found), len(listed))
     ends = [measured(smallest(file)), measured(SubNet(name="largest"))]
     if not found:
         return Listing(ends, [], 0, 0)
@@ -73,7 +85,15 @@ def list_subnets(family: Family, subnets: Sequence[SubNet] | None = None) -> Lis
     return Listing(ends, found, weights_in(common), weights_in(common[:, counts]))
 
 
-def pick(family: Family, count: int, seed: int, weights: Sequence[float] = (), macs: Sequence[float] = ()) -> Listing:
+def pick(
+    family: Family,
+    count: int,
+    seed: int,
+    weights: Sequence[float] = (),
+    macs: Sequence[float] = (),
+    *,
+    progress: Progress | None = None,
+) -> Listing:
     """SubNets that are drawn; and of these, if sizes are given, the one that is nearest to each.
 
     Parameters
@@ -86,6 +106,8 @@ def pick(family: Family, count: int, seed: int, weights: Sequence[float] = (), m
         Seed of the draws.
     weights, macs : sequence of float
         Numbers of weights, or of MACs, to come near to; at most one of the two.
+    progress : callable, optional
+        As of :func:`list_subnets`.
 
     Returns
     -------
@@ -99,11 +121,11 @@ def pick(family: Family, count: int, seed: int, weights: Sequence[float] = (), m
     """
     drawn = draw(family.file, count, seed)
     goals = list(weights) or list(macs)
-    if not goals:
-        return list_subnets(family, drawn)
     if len(goals) > count:
         raise InputError(f"count: expected at least {len(goals)}, one for each size, found {count}")
-    listed = list_subnets(family, drawn)
+    listed = list_subnets(family, drawn, progress=progress)
+    if not goals:
+        return listed
     size, unit = (attrgetter("counted"), "MB") if weights else (attrgetter("macs"), "MMAC")
     low, high = map(size, listed.ends)
     outside = [goal for goal in goals if not (1 - ROUNDED) * low <= goal <= (1 + ROUNDED) * high]

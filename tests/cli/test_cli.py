@@ -498,6 +498,28 @@ def test_a_full_disk_behind_stdout_is_one_line(tmp_path: Path) -> None:
     assert lines(done) == ["fluidb: output: No space left on device"]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["{}"],
+        ["models", "{}"],
+        ["dse", "{}", "zc706"],
+        ["dse", TINY, "{}"],
+        ["dse", TINY, POCKET, "--b-max", "{}"],
+        ["dse", TINY, POCKET, "--objective", "{}"],
+        ["dse", TINY, POCKET, "--{}"],
+        ["latency", "{}"],
+        ["serve-sim", ".", "--trace", "{}", "--seed", "{}"],
+        ["trace", "poisson", "--rate", "{}", "--count", 5, "-o", "t.csv"],
+        ["trace", "{}"],
+    ],
+)
+@pytest.mark.parametrize("letter", ["x", "\u202e"])
+def test_a_long_value_makes_no_long_message(fluidb: Run, command: list[object], letter: str) -> None:
+    (line,) = lines(fluidb(*(str(part).format(5000 * letter) for part in command)))
+    assert len(line) < 650
+
+
 def forge(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     """Change a table and make its checksum fit."""
     content = json.loads(path.read_text())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 from fluidb.formats import (
@@ -20,6 +20,7 @@ from fluidb.formats import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import Field
 
 
 @pytest.mark.parametrize(
@@ -162,6 +163,41 @@ def test_faults_of_a_list_name_the_item(tmp_path):
         f'{path}: items[1] ("b").size: expected a whole number, found "2"',
         f'{path}: items[2] ("c").size: expected this key, found none',
     )
+
+
+class A(Strict):
+    op: Literal["a"] = "a"
+
+
+class B(Strict):
+    op: Literal["b"]
+
+
+class Short(Strict):
+    pair: Annotated[list[int], Field(min_length=2, max_length=2)] = [1, 2]
+    text: Annotated[str, Field(min_length=2, max_length=3)] = "ab"
+    code: Annotated[str, Field(pattern="^[ab]+$")] = "a"
+    item: Item | None = None
+    any: Annotated[A | B, Field(discriminator="op")] = A()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"pair": [1, 2, 3]}, "pair: expected a length of at most 2, found 3"),
+        ({"pair": []}, "pair: expected a length of at least 2, found 0"),
+        ({"text": "abcd"}, 'text: expected a length of at most 3, found "abcd"'),
+        ({"text": ""}, 'text: expected a length of at least 2, found ""'),
+        ({"code": "abc"}, 'code: expected a text that matches ^[ab]+$, found "abc"'),
+        ({"item": 3}, "item: expected a table of keys, found 3"),
+        ({"any": {}}, "any: expected the key op, found none"),
+        ({"any": {"op": "c"}}, 'any.op: expected one of a, b, found "c"'),
+    ],
+)
+def test_faults_say_what_was_expected_in_our_words(given: dict[str, Any], said: str):
+    with pytest.raises(InputError) as caught:
+        Short(**given)
+    assert caught.value.faults == (f"Short: {said}",)
 
 
 def test_a_flood_of_faults_is_counted(tmp_path):

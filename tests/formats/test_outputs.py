@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from builders import DATA, POCKET, TINY, Run, call_fluidb, files, lines
-from fluidb.formats import InputError, check_free, check_resumable, held, outputs, write_directory, write_file
+from fluidb.formats import InputError, check_free, check_resumable, held, outputs, together, write_directory, write_file
 
 OLD, NEW = {"a": "old"}, {"b": "new", "c": "new"}
 
@@ -41,6 +41,56 @@ def test_a_full_disk_names_the_folder_that_the_user_named(tmp_path, monkeypatch)
     (fault,) = caught.value.faults
     assert fault == f"{tmp_path / 'd'}: could not be written (No space left on device); nothing was changed"
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(("place", "calls"), [("f", 0), ("d", 2), ("g", 4)])
+def test_outputs_that_belong_together_are_all_written_or_none(tmp_path, monkeypatch, place: str, calls: int):
+    write_file(tmp_path / "f", "old", replace=False)
+    write_directory(tmp_path / "d", OLD)
+    fsync, left = os.fsync, iter(range(calls))
+
+    def write() -> None:
+        with together():
+            write_file(tmp_path / "f", "new", replace=True)
+            write_directory(tmp_path / "d", NEW, replace=True)
+            write_file(tmp_path / "g", "new", replace=False)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: full(0) if next(left, None) is None else fsync(descriptor))
+        with pytest.raises(InputError, match=rf"{place}: could not be written \(No space .*\); nothing was changed"):
+            write()
+    assert files(tmp_path) == {"f": b"old", "d/a": b"old"}
+    write()
+    assert files(tmp_path) == {"f": b"new", "d/b": b"new", "d/c": b"new", "g": b"new"}
+    with pytest.raises(InputError, match=f"g: came to exist meanwhile; {tmp_path / 'd'} was written before, choose"):
+        write()
+    assert sorted(files(tmp_path)) == ["d/b", "d/c", "f", "g"]
+
+
+@pytest.mark.parametrize("failing", range(3))
+def test_commands_with_several_outputs_write_all_or_none(fluidb: Run, tmp_path: Path, failing: int, monkeypatch):
+    """Each of several outputs meets a full disk in turn."""
+    for command in (
+        ["trace", "poisson", "--rate", 5, "--count", 9, "-o", "t.csv"],
+        ["dse", "alexnet_cifar10", "edgesp-a", "--devices", 2, "-o", "p"],
+    ):
+        assert fluidb(*command).returncode == 0
+    kept, write = files(tmp_path), outputs._write
+    for command in (
+        ["serve-sim", "p", "--trace", "t.csv", "--slo", "1s", "--requests", "r", "--timeline", "l", "--plot", "p.svg"],
+        ["pipeline", "p", "-o", "lanes", "--timeline", "l"],
+        ["explain", "p", "--timeline", "l", "--plot", "e.svg"],
+        ["latency", "ee_bert", "rtx-2080-ti", "-o", "gpu", "--plot", "g.svg"],
+    ):
+        calls = iter(range(99))
+        monkeypatch.setattr(outputs, "_write", lambda *a, calls=calls: full(0) if next(calls) == failing else write(*a))
+        done = fluidb(*command)
+        if done.returncode:
+            assert lines(done)[0].endswith("could not be written (No space left on device); nothing was changed")
+            assert files(tmp_path) == kept
+        else:
+            assert next(calls) == failing
+            kept = files(tmp_path)
 
 
 @pytest.mark.parametrize("one_step", [True, False])
@@ -172,8 +222,17 @@ def test_an_output_is_no_input_and_no_other_output(fluidb: Run, tmp_path: Path, 
     fluidb("trace", "poisson", "--rate", 5, "--count", 9, "-o", "t.csv")
     (tmp_path / "link").symlink_to(".")
     (tmp_path / "same.csv").symlink_to("t.csv")
+    fluidb("dse", "alexnet_cifar10", "edgesp-a", "--devices", 2, "-o", "part")
+    generate = ["samples", "generate", "imagenet", "--network", "resnet50", "--count", 2000, "-o", "s.npz"]
+    assert fluidb(*generate).returncode == 0
+    plan = ["--batch", 4, "--precision", "80%", "--slow", "60%", "-o", "plan"]
+    assert fluidb("exits", "resnet50", "v100-tensorrt", "--samples", "s.npz", *plan).returncode == 0
     kept = files(tmp_path)
     for command in (
+        ["pipeline", "part", "--timeline", "link/part/partition.json", "--force"],
+        ["pipeline", "part", "-o", "new", "--timeline", "new"],
+        ["explain", "part", "--timeline", "part/latency.json", "--force"],
+        ["latency", "ee_bert", "rtx-2080-ti", "-o", "g.svg", "--plot", "g.svg"],
         ["trace", "merge", "same.csv", "-o", "t.csv", "--force"],
         ["trace", "merge", "t.csv", "-o", "link/t.csv", "--force"],
         ["trace", "rescale", "t.csv", "--rate", 3, "-o", "t.csv", "--force"],
@@ -186,6 +245,14 @@ def test_an_output_is_no_input_and_no_other_output(fluidb: Run, tmp_path: Path, 
     ):
         (line,) = lines(fluidb(*command))
         assert "expected another file than " in line, command
+    for command in (
+        ["pipeline", "part", "--groups", 2, "-o", "part", "--force"],
+        ["pipeline", "link/part", "-o", "part", "--force"],
+        ["exits", "plan/network.toml", "v100-tensorrt", "--samples", "s.npz", *plan, "--force"],
+        ["exits", "resnet50", "v100-tensorrt", "--samples", "plan/samples.npz", *plan, "--force"],
+    ):
+        (line,) = lines(fluidb(*command))
+        assert "expected another folder than that of " in line, command
     assert files(tmp_path) == kept
 
 

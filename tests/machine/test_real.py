@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import os
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -164,6 +165,18 @@ def test_a_stop_and_a_stage_that_raises_keep_what_was_served(made, monkeypatch):
     assert 0 < done.served.summary.unfinished < done.served.summary.requests
 
 
+def test_samples_that_take_too_much_memory_are_refused_before_they_take_it(made, tmp_path, monkeypatch):
+    """Bytes that compress to next to nothing, and of which the network takes four for each."""
+    monkeypatch.setattr("fluidb.machine.network.MAX_BYTES", 2**26)
+    np.savez_compressed(tmp_path / "many.npz", input=np.zeros((2**22, 6), np.int8))
+    tracemalloc.start()
+    with pytest.raises(InputError, match=r"expected at most 0.0625 GiB of samples, found 0.0938 GiB; save fewer"):
+        made[0]._read(tmp_path / "many.npz")
+    _, peak_bytes = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak_bytes < 10e6
+
+
 def test_faults(made, tmp_path, monkeypatch):
     network, found, folder = made
 
@@ -183,6 +196,8 @@ def test_faults(made, tmp_path, monkeypatch):
     assert "label: expected a whole number" in fault(model, other)
     np.savez(other, input=np.zeros((2, 5)))
     assert f"{other}: row 1: " in fault(model, other)
+    np.savez(other, input=np.array([[None] * 6]))
+    assert f"{other}: input: expected an array of numbers, found object" in fault(model, other)
     assert "expected an answer of 1 x classes" in fault(str(squeezed(tmp_path)), folder / "in.npz")
     fast = Requests(trace=poisson(1e6, 100, 1), slo_s=1.0)
     with pytest.raises(InputError, match="at most 20,000 requests/s, which is as fast as the clock"):

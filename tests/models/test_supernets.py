@@ -178,7 +178,9 @@ def test_the_nearest_are_picked_each_once():
     found = pick(RESNET, 40, 0, weights=[12e6, 12e6])
     every = sorted(list_subnets(RESNET, draw(RESNET.file, 40, 0)).subnets, key=lambda item: abs(item.weights - 12e6))
     assert [item.subnet.name for item in found.subnets] == [item.subnet.name for item in every[:2]]
-    work = pick(RESNET, 40, 0, macs=[2e9]).subnets[0]
+    seen: list[tuple[int, int]] = []
+    work = pick(RESNET, 40, 0, macs=[2e9], progress=lambda *step: seen.append(step)).subnets[0]
+    assert seen == [(n, 40) for n in range(1, 41)]
     assert abs(work.macs - 2e9) == min(abs(item.macs - 2e9) for item in every)
     with pytest.raises(InputError, match="at least 3, one for each size, found 2"):
         pick(RESNET, 2, 0, weights=[1, 2, 3])
@@ -249,6 +251,8 @@ def test_the_command_lists_draws_and_writes_subnets_that_other_commands_take(flu
     listed = fluidb("models", "subnets", "ofa_resnet50")
     assert "7.585   1.280   75.9 %" in listed.stdout
     assert "illustrative" in listed.stdout
+    (line,) = lines(fluidb("models", "subnets", "ofa_mobilenet_v3", "--count", 10_001))
+    assert 'expected less than or equal to 10000, found "10001"' in line
     done = fluidb("models", "subnets", "ofa_mobilenet_v3", "--near", "3.3MB,4MB", "--count", 30, "-o", "mine.toml")
     assert done.returncode == 0, done.stderr
     assert done.stdout == fluidb("models", "subnets", "ofa_mobilenet_v3", "--near", "3.3MB,4MB", "--count", 30).stdout

@@ -29,17 +29,20 @@ class PartitionExplainOptions(KindOptions):
         from ....dse.partition.explanation import explain_partition
         from ....dse.partition.schedule import alone
         from ....dse.partition.timeline import write_partition_timeline
-        from ....formats import check_free
+        from ....formats import check_free, together
         from ....plots.partition import draw_partition
+        from ....tables.latency import TABLE_FILES
         from ....tables.partition import read_partition
 
         if self.timeline is not None:
-            check_free(self.timeline, picture.force, apart=[picture.plot])
+            read = [directory / name for name in TABLE_FILES]
+            check_free(self.timeline, picture.force, apart=[*read, picture.plot])
         found = explain_partition(read_partition(directory))
         chosen = None if self.layer is None else found.block(self.layer)
-        if self.timeline is not None:
-            write_partition_timeline(found.table, alone(found.table), 1, self.timeline, replace=picture.force)
-        picture.write(lambda: draw_partition(found))
+        with together():
+            if self.timeline is not None:
+                write_partition_timeline(found.table, alone(found.table), 1, self.timeline, replace=picture.force)
+            picture.write(lambda: draw_partition(found))
         record = {"partition": directory, **_record(found, chosen)}
         text = _text(found) if chosen is None else _layers(found, chosen)
         show(as_json, "fluidb.explain-partition-output/1", record, text, picture.plot)

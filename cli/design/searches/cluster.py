@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -14,6 +15,7 @@ from .many import names
 
 if TYPE_CHECKING:
     from ....dse.partition.study import Study
+    from ....formats import InputError
     from ....platforms import Cluster
     from ....tables.partition import PartitionTable, RowRange
 
@@ -63,13 +65,20 @@ class ClusterSearch(KindOptions):
         if output is not None:
             check_folder(output, replace=written.force)
         cut = cut_into_rows(*read_network_file(network))
+        faults: dict[int, InputError] = {}
+        left_out = faults.__setitem__ if len(counts) > 1 else None
         with progress("partitions") as report:
-            found = study(cut, cluster, options, counts, subsets=self.devices == BEST, progress=report)
+            found = study(
+                cut, cluster, options, counts, subsets=self.devices == BEST, left_out=left_out, progress=report
+            )
         if len(counts) > 1:
             picture.write(lambda: draw_devices(found))
             record = {"network": cut.name, "platform": cluster.name, "options": options}
-            record |= {"communication": cluster.communication, "devices": [_row(item) for item in found]}
-            show(written.as_json, "fluidb.dse-devices-output/1", record, _sweep(found), self.plot)
+            rows = [_row(item) for item in found]
+            rows += [{"count": count, "faults": fault.faults} for count, fault in faults.items()]
+            rows.sort(key=itemgetter("count"))
+            record |= {"communication": cluster.communication, "devices": rows}
+            show(written.as_json, "fluidb.dse-devices-output/1", record, _sweep(found, faults), self.plot)
             return
         chosen = found[0].chosen
         if output is not None:
@@ -201,11 +210,11 @@ def _width(share: RowRange) -> str:
     return str(share.end - share.first) if share.end > share.first else ""
 
 
-def _sweep(found: Sequence[Study]) -> Iterator[str]:
+def _sweep(found: Sequence[Study], faults: Mapping[int, InputError]) -> Iterator[str]:
     first = found[0].every
     yield facts({"network": first.network, "cluster": f"{first.cluster.title} ({first.cluster.name})"})
     headers = ["devices", "time", "speed-up", "gain", "blocks", "idle", "MB sent", "sending"]
-    rows: list[list[str]] = []
+    rows = {count: [str(count), *["-"] * (len(headers) - 1)] for count in faults}
     before = None
     for item in found:
         every = item.every
@@ -214,5 +223,7 @@ def _sweep(found: Sequence[Study]) -> Iterator[str]:
         sent, share = f"{every.communication_bytes / 1e6:.2f}", percent(every.communication_s / every.exit_s[-1], 1)
         speedup = "-" if item.alone is None else f"{item.alone.average_s / every.average_s:.2f}"
         row = [str(len(every.devices)), ms(every.average_s), speedup, gain, str(len(every.blocks))]
-        rows.append([*row, str(len(every.idle)), sent, share])
-    yield table(headers, rows)
+        rows[len(every.devices)] = [*row, str(len(every.idle)), sent, share]
+    yield table(headers, [row for _, row in sorted(rows.items())])
+    if faults:
+        yield facts({f"not on {count}": str(fault) for count, fault in faults.items()})

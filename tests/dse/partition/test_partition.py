@@ -12,7 +12,7 @@ import naive_partition as naive
 import numpy as np
 import pytest
 from builders import COMPILED, Run, lines
-from fluidb.dse.partition.blocks import Blocks, Costs, Span
+from fluidb.dse.partition.blocks import Costs, Span
 from fluidb.dse.partition.search import Partitioner
 from fluidb.dse.partition.study import study
 from fluidb.dse.partition.tabulate import tabulate_latency, write_partition
@@ -201,7 +201,7 @@ def drawn_search(seed: int, rule: FusionRule = FusionRule.OPTIMAL) -> tuple[Part
     rng = np.random.default_rng(seed)
     file = naive.draw_network(rng, exits=False, parts=2, height=6)
     search = Partitioner(cut_into_rows(file, naive.PATH), naive.draw_cluster(rng, most=2), PartitionOptions(rule=rule))
-    return search, Costs(search.blocks, search.cluster, search.names, search.options.zeta)
+    return search, search.costs(search.names)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -226,8 +226,8 @@ def test_our_shares_are_nearly_the_best_of_all():
 def test_marginal_and_paper_close_a_block_before_the_unit_that_does_not_pay():
     """By hand, on AlexNet over two devices: its first two convolutions are fused, the third is not."""
     cut, cluster = network("alexnet_cifar10"), preset("edgesp-a")
-    costs = Costs(Blocks(cut, 4), cluster, ["pi-1", "pi-2"], 0.1)
-    table = Partitioner(cut, cluster, FAST).partition(["pi-1", "pi-2"])
+    search = Partitioner(cut, cluster, FAST)
+    costs, table = search.costs(["pi-1", "pi-2"]), search.partition(["pi-1", "pi-2"])
     ends = [block.name for block in table.blocks if block.stage == 1 and not block.in_branch]
     units = [unit.name for unit in cut.trunk.units]
     first, end = 0, units.index(ends[0]) + 1

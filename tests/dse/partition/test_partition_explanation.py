@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import math
 import re
 import shutil
+from collections.abc import Iterator
+from functools import reduce
+from operator import getitem
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from builders import Run, lines
 from fluidb.dse.partition.explanation import explain_partition
-from fluidb.dse.partition.schedule import alone
-from fluidb.tables.partition import read_partition
+from fluidb.dse.partition.schedule import alone, pipelining
+from fluidb.dse.partition.tabulate import tabulate_latency
+from fluidb.formats import InputError, tables, validate
+from fluidb.tables.partition import PartitionTable, read_partition
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +59,52 @@ def test_rows_waits_and_bytes_add_up(folder):
         assert device.compute_s == pytest.approx(blocks_s + wholes_s)
         assert device.compute_s + device.transfer_s + device.idle_s == pytest.approx(table.exit_s[-1])
     assert alone(table).exit_s == pytest.approx(table.exit_s)
+
+
+def places(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every key at any depth; of a list the first item stands for all."""
+    keys = content if isinstance(content, dict) else range(1) if content and isinstance(content, list) else ()
+    for key in keys:
+        yield (*path, key)
+        yield from places(content[key], (*path, key))
+
+
+def others(value: Any) -> list[Any]:
+    """Other values of the same type."""
+    if isinstance(value, list):
+        return [value[1:], [*value, *value[:1]], value[::-1], []]
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        return [0, value / 2, value + 1, 10**9 * value]
+    return ["x", ""] if isinstance(value, str) else []
+
+
+def test_a_file_that_is_changed_and_sealed_anew_is_refused_or_read(fluidb: Run, tmp_path, folder):
+    """One value or list is another: what reads the table gives a fault or an answer, in reasonable time."""
+    content = json.loads((folder / "partition.json").read_text())
+    schema, refused = content.pop("schema"), 0
+    del content["sha256"]
+    for *path, key in places(content):
+        changed = copy.deepcopy(content)
+        inside = reduce(getitem, path, changed)
+        for other in others(inside[key]):
+            inside[key] = other
+            try:
+                table = validate(PartitionTable, changed, Path("partition.json"))
+                found = pipelining(table)
+                explain_partition(table)
+                tabulate_latency(table)
+                assert all(map(math.isfinite, (found.most_gain, found.alone_s)))
+            except InputError as fault:
+                refused += 1
+                assert all("\n" not in line for line in fault.faults)
+    assert refused > 100
+    content["wholes"][0]["sent_bytes"].append(0.0)
+    content["schema"] = schema
+    shutil.copytree(folder, tmp_path / "p")
+    (tmp_path / "p" / "partition.json").write_text(json.dumps(content | {"sha256": tables._digest(content)}))
+    for command in ("pipeline", "explain"):
+        (line,) = lines(fluidb(command, "p"))
+        assert "partition.json: wholes: stage 1: expected 4 entries by device" in line
 
 
 def test_what_is_printed_drawn_and_written(fluidb: Run, tmp_path, folder):

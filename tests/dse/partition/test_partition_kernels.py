@@ -8,8 +8,10 @@ import naive_partition as naive
 import numpy as np
 import pytest
 from fluidb.dse.partition import kernels
-from fluidb.dse.partition.blocks import Blocks, Costs, Span
+from fluidb.dse.partition.blocks import Costs, Span
+from fluidb.dse.partition.search import Partitioner
 from fluidb.models.rows import cut_into_rows
+from fluidb.tables.partition import PartitionOptions
 
 
 def two_devices(**changes: Any) -> kernels.Devices:
@@ -77,9 +79,8 @@ def proportional(costs: Costs, height: int) -> np.ndarray:
 def test_algorithm_1_is_never_worse_than_proportional_shares(seed: int):
     rng = np.random.default_rng(seed)
     file, cluster = naive.draw_network(rng), naive.draw_cluster(rng, communication="once")
-    blocks = Blocks(cut_into_rows(file, naive.PATH), 4)
-    names = [item.name for item in cluster.devices]
-    costs = Costs(blocks, cluster, names, 0.1)
+    search = Partitioner(cut_into_rows(file, naive.PATH), cluster, PartitionOptions())
+    blocks, costs = search.blocks, search.costs(search.names)
     trunk = len(blocks.network.branches)
     for first, end in [(0, 1), (0, len(blocks.network.trunk.units))]:
         span = Span(trunk, first, end)

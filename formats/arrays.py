@@ -1,0 +1,127 @@
+"""Reading ``.npz`` files: the header of an array is checked before any of its data is decompressed."""
+
+from __future__ import annotations
+
+import math
+import warnings
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from .errors import InputError
+
+
+class Arrays:
+    """The arrays of an open ``.npz`` file.
+
+    Attributes
+    ----------
+    names : list of str
+        Their names, sorted.
+    """
+
+    def __init__(self, path: Path, archive: Any) -> None:
+        self._path, self._archive = path, archive
+        self.names = sorted(name.removesuffix(".npy") for name in archive.zip.namelist())
+
+    def header(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """The announced shape and type of an array.
+
+        Parameters
+        ----------
+        name : str
+            One of :attr:`names`.
+
+        Returns
+        -------
+        tuple of int, dtype
+            Of numbers.
+
+        Raises
+        ------
+        InputError
+            If it holds anything else.
+        """
+        shape, kind, _ = self._header(name)
+        return shape, kind
+
+    def _header(self, name: str) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+        with self._archive.zip.open(f"{name}.npy") as member:
+            version = npy.read_magic(member)
+            read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+            shape, _, kind = read(member)
+            header_bytes = member.tell()
+        if kind.kind not in "biuf":
+            raise InputError(f"{self._path}: {name}: expected an array of numbers, found {str(kind)[:40]}")
+        return shape, kind, header_bytes
+
+    def read(self, name: str) -> NDArray[Any]:
+        """An array.
+
+        Parameters
+        ----------
+        name : str
+            One of :attr:`names`; the caller has found its :meth:`header` small enough.
+
+        Returns
+        -------
+        ndarray
+            Its content.
+
+        Raises
+        ------
+        InputError
+            If it holds more or less data than it announces.
+        """
+        shape, kind, header_bytes = self._header(name)
+        if self._archive.zip.getinfo(f"{name}.npy").file_size != header_bytes + math.prod(shape) * kind.itemsize:
+            size = " x ".join(map(str, shape))
+            raise InputError(f"{self._path}: {name}: damaged: {size} values announced, others held")
+        found: NDArray[Any] = self._archive[name]
+        return found
+
+
+@contextmanager
+def open_arrays(path: Path, missing: str = "") -> Iterator[Arrays]:
+    """Open an ``.npz`` file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    missing : str
+        The fault if there is no such file, in place of the system's words.
+
+    Yields
+    ------
+    Arrays
+        Its arrays; what goes wrong while they are read is a fault of the file.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read or is no whole ``.npz`` file.
+    """
+    try:
+        with path.open("rb") as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numpy's, about headers by Python 2
+            if not zipfile.is_zipfile(file):
+                raise InputError(f"{path}: expected an .npz file (numpy.savez), found another or a truncated one")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as archive:
+                yield Arrays(path, archive)
+    except InputError:
+        raise
+    except OSError as error:
+        if missing and isinstance(error, FileNotFoundError):
+            raise InputError(f"{path}: {missing}") from None
+        raise InputError(f"{path}: could not be read ({error.strerror or error})") from error
+    except Exception as error:  # zipfile, zlib, lzma, ast and numpy raise a dozen kinds
+        reason = " ".join(str(error).split())[:80] or type(error).__name__
+        raise InputError(f"{path}: not a whole .npz file: {reason}") from error
