@@ -187,7 +187,6 @@ def test_faults(tmp_path):
     assert fault([RELU], exits=["f"]).endswith('found "f"; did you mean first?')
     turned = helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])
     assert 'tensor "y": expected a row for each sample of the batch, found 2 x batch; ' in fault([turned])
-    same = helper.make_node("Sum", ["x"], ["y"])
     assert "nothing is computed between the exit before and it" in fault(
         [helper.make_node("Split", ["x"], ["y", "z"], axis=1)], outputs=("y", "z")
     )
@@ -202,11 +201,13 @@ def test_faults(tmp_path):
     assert fault([own, NEG], outputs=("z",), exits=["y", "z"]).startswith(
         f'{path}: tensor "y": its type does not come out; give the model as it was exported'
     )
-    body = helper.make_graph([], "b", [], [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 2])])
-    test = numpy_helper.from_array(np.array(True), "c")
-    branches = helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)
-    assert "(If): cannot be cut, as it has graphs of its own; export the model without" in fault(
-        [same, branches][1:], weights=[test]
+    number = helper.make_tensor_value_info("i", onnx.TensorProto.INT64, None)
+    go = helper.make_tensor_value_info("go", onnx.TensorProto.BOOL, None)
+    a, b = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 2]) for name in "ab")
+    body = helper.make_graph([helper.make_node("Identity", ["a"], ["b"])], "b", [number, go, a], [go, b])
+    loop = helper.make_node("Loop", ["times", "", "x"], ["y"], body=body)
+    assert "(Loop): cannot be cut, as it has graphs of its own; export the model without" in fault(
+        [loop], weights=[numpy_helper.from_array(np.array(3), "times")]
     )
     path.write_bytes(b"nothing")
     with pytest.raises(InputError, match="expected an ONNX model"):

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import onnx
-from onnx import AttributeProto, external_data_helper, helper, shape_inference
+from onnx import AttributeProto, external_data_helper, helper, numpy_helper, shape_inference
 
 from ....formats import InputError, did_you_mean
+from .decisions import Decided, write_out
 from .graph import inline_functions, load_model
 from .sizes import BATCH, SIZES, batch_axis, known_sizes, size_nodes
 
@@ -35,10 +37,15 @@ class Parts(NamedTuple):
 
     whole: onnx.ModelProto
     stages: list[GraphStage]
+    decided: Decided | None  # exits that the model decides about, if these are those of the stages
+    original: onnx.ModelProto  # the model as it is in its file; if it decides, its first dimensions may be fixed to 1
 
 
 def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
-    """Read a model and cut it at its exits: outputs, tensors or nodes that answer; by default all outputs."""
+    """Read a model and cut it at its exits: outputs, tensors or nodes that answer; by default all outputs.
+
+    If the model decides about its exits, these are the default.
+    """
     if not path.is_file():
         raise InputError(f"{path}: expected an ONNX model, found {'a folder' if path.is_dir() else 'no such file'}")
     model = load_model(path)
@@ -47,17 +54,21 @@ def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
     except Exception as error:  # noqa: BLE001  a missing or short file, which the package reports in several ways
         raise InputError(f"{path}: weights: could not be read ({error})") from None
     model = inline_functions(model, path)
-    _open_batch(model, path)
+    original = model
+    model, decided = write_out(model, path)
+    _open_batch(model, path, one=decided is not None)
     try:
         model = shape_inference.infer_shapes(model, data_prop=True)
     except Exception as error:  # noqa: BLE001  whatever its C++ says
         raise InputError(f"{path}: its shapes do not come out ({' '.join(str(error).split())[:100]})") from None
-    stages = cut(model, _ends(model, exits, path), path)
+    ends = _ends(model, exits, path)
+    decided = decided if decided and (exits is None or set(decided.answers) == set(ends)) else None
+    stages = cut(model, decided.answers if decided else ends, path, ordered=decided is not None)
     _check_batches(stages, path)
     answers = [next(item for item in stage.model.graph.output if item.name == stage.answer) for stage in stages]
     del model.graph.output[:]
     model.graph.output.extend(answers)
-    return Parts(model, stages)
+    return Parts(model, stages, decided, original)
 
 
 def _given(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
@@ -66,11 +77,16 @@ def _given(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
     return [item for item in graph.input if item.name not in weights]
 
 
-def _open_batch(model: onnx.ModelProto, path: Path) -> None:
-    """Rename the first dimension of every input to `BATCH` in the whole model; a fixed one is a fault."""
+def _open_batch(model: onnx.ModelProto, path: Path, *, one: bool) -> None:
+    """Rename the first dimension of every input to `BATCH` in the whole model; a fixed one is a fault.
+
+    With ``one``, a first dimension of one sample may be fixed: a model that decides about its exits asks one sample.
+    """
+    if one and all(dims and dims[0].dim_value == 1 for dims in map(_sizes, _given(model.graph))):
+        _open_one(model)
     faults, names = [], set()
     for item in _given(model.graph):
-        sizes = item.type.tensor_type.shape.dim
+        sizes = _sizes(item)
         if not sizes or sizes[0].HasField("dim_value"):
             found = f"{sizes[0].dim_value}" if sizes else "a scalar"
             faults.append(
@@ -83,9 +99,43 @@ def _open_batch(model: onnx.ModelProto, path: Path) -> None:
     if faults:
         raise InputError(faults)
     for item in [*model.graph.value_info, *model.graph.output]:
-        for size in item.type.tensor_type.shape.dim:
+        for size in _sizes(item):
             if size.dim_param and size.dim_param in names:
                 size.dim_param = BATCH
+
+
+def _sizes(item: onnx.ValueInfoProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
+    return list(item.type.tensor_type.shape.dim)
+
+
+def _open_one(model: onnx.ModelProto) -> None:
+    """Open the first dimension of a model for one sample: of its inputs, and of the sizes that a Reshape states."""
+    graph = model.graph
+    for item in _given(graph):
+        _sizes(item)[0].Clear()
+    for item in graph.output:
+        item.ClearField("type")
+    del graph.value_info[:]  # they have sizes of one sample
+    stated = {item.name: item for item in graph.initializer if item.data_type == onnx.TensorProto.INT64}
+    for node in graph.node:
+        for item in node.attribute if node.op_type == "Constant" else ():
+            if item.name == "value_ints" or (item.name == "value" and item.t.data_type == onnx.TensorProto.INT64):
+                values = (
+                    item.t if item.name == "value" else numpy_helper.from_array(np.array(item.ints, dtype=np.int64))
+                )
+                stated[node.output[0]] = values
+    for node in graph.node:
+        if node.op_type != "Reshape" or len(node.input) != 2 or node.input[1] not in stated:
+            continue
+        sizes = numpy_helper.to_array(stated[node.input[1]]).ravel().copy()
+        if sizes.size and (sizes > 0).all():
+            sizes[0] = -1  # the batch is the outermost of the dimensions that it is folded into
+        elif sizes.size and sizes[0] == 1 and not any(item.name == "allowzero" and item.i for item in node.attribute):
+            sizes[0] = 0  # that of the input
+        else:
+            continue
+        node.input[1] = f"{node.output[0]}/sizes"
+        graph.initializer.append(numpy_helper.from_array(sizes, node.input[1]))
 
 
 def _ends(model: onnx.ModelProto, exits: Sequence[str] | None, path: Path) -> list[str]:
@@ -104,8 +154,8 @@ def _ends(model: onnx.ModelProto, exits: Sequence[str] | None, path: Path) -> li
     return [known[name] for name in exits]
 
 
-def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[GraphStage]:
-    """Cut a model into stages, each of which ends with an answer.
+def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path, *, ordered: bool = False) -> list[GraphStage]:
+    """Cut a model into stages, each of which ends with an answer; ``ordered`` if the ends are in order of depth.
 
     A stage computes the nodes that its exit needs and no earlier stage has computed.  Constants and sizes have no row
     for each sample, so that no stage can hand them on: every stage that reads them computes them again.
@@ -125,7 +175,7 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[GraphSt
             known |= set(made)
     needs = {end: {place for place in _needed(graph, maker, [end]) if known & set(graph.node[place].output)}
              for end in ends}  # fmt: skip
-    order = sorted(needs, key=lambda end: len(needs[end]))
+    order = list(needs) if ordered else sorted(needs, key=lambda end: len(needs[end]))
     own: list[set[int]] = []
     done: set[int] = set()
     for end in order:

@@ -1,0 +1,212 @@
+"""Exits that a model decides about itself: its If nodes, written out as one graph with an answer for each exit.
+
+What a condition measures is found by its values, not by its nodes: exporters write an entropy in many ways.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from ....formats import InputError
+from ...network import Words
+from .labels import brief, label
+from .operators import PRODUCTS
+from .paths import HINT, MAX_VALUES, Comparison, Fork, Leaf, Paths, Tree, is_if
+
+DRAWN = 24
+"""Random answers for which a condition is computed, to see what it measures."""
+
+
+Measure = Literal["confidence", "entropy"]
+Threshold = float | Words
+
+
+class Decision(NamedTuple):
+    """An exit that the model decides about."""
+
+    label: str  # of its If
+    answer: str  # tensor that it answers with
+    measure: Measure
+    threshold: Threshold  # the least confidence, or the largest entropy, that leaves
+
+
+_ASKED = {"confidence": "from a confidence of", "entropy": "up to an entropy of"}
+
+
+class Decided(NamedTuple):
+    """The exits of a model that was written out."""
+
+    decisions: tuple[Decision, ...]  # of each exit but the last, in order of depth
+    end: str  # tensor that the last exit answers with
+    place: int  # of the answer among the outputs of the file
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """Tensors that the exits answer with."""
+        return (*(item.answer for item in self.decisions), self.end)
+
+    @property
+    def text(self) -> str:
+        """The exits, for people."""
+        asked = (f'"{item.label}" {_ASKED[item.measure]} {item.threshold}' for item in self.decisions)
+        return f"If nodes of the model, which ask each sample by itself: {'; '.join(asked)}"
+
+
+def write_out(model: onnx.ModelProto, path: Path) -> tuple[onnx.ModelProto, Decided | None]:
+    """Write a model with If nodes as one without; its outputs are the answers of all exits, and what else exits return.
+
+    A model without If nodes is returned as it is.
+    """
+    if not any(map(is_if, model.graph.node)):
+        return model, None
+    try:
+        return _written(model, path)
+    except InputError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:  # odd nodes: too few inputs, other attributes
+        raise InputError(f"{path}: its If nodes are not understood ({brief(str(error))}); {HINT}") from None
+
+
+def _written(model: onnx.ModelProto, path: Path) -> tuple[onnx.ModelProto, Decided | None]:
+    written = onnx.ModelProto()
+    written.CopyFrom(model)
+    paths = Paths(written, path)
+    tree = paths.follow([*reversed(written.graph.node)], {}, ())
+    paths.infer()
+    decisions: list[Decision] = []
+    place = None
+    outputs: list[str] = []
+    while isinstance(tree, Fork):
+        found, place, leaf, rest = _exit(paths, tree, place)
+        decisions.append(found)
+        outputs += leaf.outputs
+        tree = rest
+    if place is None:  # the conditions of all If nodes are known
+        paths.write(tree.outputs)
+        return written, None
+    decided = Decided(tuple(decisions), tree.outputs[place], place)
+    answers = decided.answers
+    if len(set(answers)) < len(answers) or not paths.active.issuperset(answers):
+        raise InputError(f"{path}: expected an If whose branches give different answers, found one answer; {HINT}")
+    if len({item.measure for item in decisions}) > 1:
+        raise InputError(f"{path}: expected If nodes that ask either for confidences or for entropies, found both")
+    paths.write([name for name in dict.fromkeys([*answers, *outputs, *tree.outputs]) if name in paths.active])
+    return written, decided
+
+
+def _exit(paths: Paths, fork: Fork, place: int | None) -> tuple[Decision, int, Leaf, Tree]:
+    """The exit of a fork: the decision, the place of its answer among the outputs, its end, and what follows."""
+    for truth, side, rest in ((True, fork.yes, fork.no), (False, fork.no, fork.yes)):
+        if not isinstance(side, Leaf):
+            continue
+        for number, answer in enumerate(side.outputs):
+            if place in {None, number} and (found := _read(paths, fork.asked, truth, answer)):
+                return Decision(label(fork.node), answer, *found), number, side, rest
+    raise paths.fault(
+        fork.node,
+        "expected a branch that answers at once if the confidence of its answer is large, or if its entropy is "
+        "small, found none",
+    )
+
+
+def _read(paths: Paths, asked: Comparison, truth: bool, answer: str) -> tuple[Measure, Threshold] | None:
+    """The measure of a condition that lets sure answers leave, and its threshold."""
+    found = next(filter(None, (_measured(paths, scores, asked.value) for scores in _origins(paths, answer))), None)
+    if found is None or (found.slope > 0) is not (truth is (found.measure == "confidence")):
+        return None
+    plain = abs(abs(found.slope) - 1) < _NEAR and abs(found.shift) < _NEAR and not found.log
+    at = math.copysign(1.0, found.slope) * asked.constant if plain else (asked.constant - found.shift) / found.slope
+    at = math.exp(min(at, 1.0)) if found.log else at
+    return found.measure, _threshold(found.measure, at, asked.kind if plain else None, strict=asked.strict is truth)
+
+
+def _origins(paths: Paths, answer: str) -> Iterable[str]:
+    """An answer, and the tensors that all of it is made of, one after the other, up to the product that makes them."""
+    order = {name: number for number, node in enumerate(paths.nodes) for name in node.output}
+    found = {answer}
+    while found:
+        if len(found) == 1:
+            yield next(iter(found))
+        last = max(found, key=lambda name: order.get(name, -1))
+        node = paths.maker.get(last)
+        if node is None or node.op_type in PRODUCTS:
+            return
+        found = found - {last} | paths.active.intersection(node.input)
+
+
+class _Line(NamedTuple):
+    """A measure, or its logarithm, with a factor and an addend."""
+
+    measure: Measure
+    log: bool
+    slope: float
+    shift: float
+
+
+def _measured(paths: Paths, scores: str, value: str) -> _Line | None:
+    """What a value measures of the probabilities that a softmax makes of scores."""
+    nodes = paths.between(scores, value)
+    kind = paths.types[scores].type.tensor_type if scores in paths.types else onnx.TypeProto.Tensor()
+    sizes = [dim.dim_value for dim in kind.shape.dim][1:]
+    classes = math.prod(sizes) if sizes else 0
+    if not nodes or not 2 <= classes <= MAX_VALUES or kind.elem_type not in _FLOATS:
+        return None
+    random = np.random.default_rng(0)
+    drawn = random.normal(size=(DRAWN, classes)) * random.uniform(0.5, 4, size=(DRAWN, 1))
+    rows = drawn.astype(helper.tensor_dtype_to_np_dtype(kind.elem_type)).reshape(DRAWN, 1, *sizes)
+    try:
+        found = np.array([item.item() for item in paths.evaluate(nodes, value, scores, [*rows])], dtype=np.float64)
+    except Exception:  # noqa: BLE001  the evaluator raises a dozen kinds; or there are several values
+        return None
+    shares = np.exp(drawn - drawn.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    measures: dict[tuple[Measure, bool], Any] = {
+        ("confidence", False): shares.max(axis=1),
+        ("confidence", True): np.log(shares.max(axis=1)),
+        ("entropy", False): -(shares * np.log(shares)).sum(axis=1),
+    }
+    for (measure, log), values in measures.items() if np.isfinite(found).all() else ():
+        slope, shift = np.polyfit(values, found, 1).tolist()
+        off = np.abs(found - slope * values - shift).max()
+        if abs(slope) > _NEAR and off < _FLOATS[kind.elem_type] * np.ptp(found):
+            return _Line(measure, log, slope, shift)
+    return None
+
+
+_NEAR = 1e-5
+"""Differences of a factor from 1, and of an addend from 0, that rounding explains."""
+
+_FLOATS: dict[int, float] = {
+    onnx.TensorProto.FLOAT: 1e-4, onnx.TensorProto.DOUBLE: 1e-6, onnx.TensorProto.FLOAT16: 1e-2
+}  # fmt: skip
+"""Types of scores, and the error that rounding makes, as a share of the range of values."""
+
+_EXACT = 2.0**16
+"""Constants that are whole numbers of parts of this size are met exactly by some answers, such as 0.5."""
+
+
+def _threshold(measure: Measure, value: float, kind: np.dtype[Any] | None, *, strict: bool) -> Threshold:
+    """A threshold that surer answers reach, in as few digits as its type needs.
+
+    Where answers can meet it exactly, one that they must exceed becomes the next value.
+    """
+    if kind is None or kind.kind != "f":
+        value, kind = float(f"{value:.6g}"), np.dtype(np.float32)
+    number = kind.type(value)
+    if strict and float(number) * _EXACT % 1 == 0:
+        number = np.nextafter(number, kind.type(np.inf if measure == "confidence" else -np.inf))
+    value = float(str(number))
+    if measure == "confidence":
+        return "never" if value > 1 else max(value, 0.0)
+    return "never" if value < 0 else "always" if value > _LARGEST_ENTROPY else value
+
+
+_LARGEST_ENTROPY = 25.0
+"""In nats: that of 7e10 classes."""

@@ -1,0 +1,103 @@
+"""Networks that decide about their exits themselves: each request is answered as ONNX Runtime answers the whole graph.
+
+CI draws a few networks; `FLUIDB_GRAPHS=1000 pytest -n 0 tests/machine/test_deciding.py` draws more.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from builders import COMPILED
+from deciding import COLOURS, SIDE, deciding
+from fluidb.formats import InputError
+from fluidb.machine.network import RealNetwork
+from fluidb.models.importers.onnx import decisions
+from fluidb.traffic.exits import levels
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing here runs a kernel; once is enough")
+
+GRAPHS = int(os.environ.get("FLUIDB_GRAPHS", "25"))
+
+
+def served(network: RealNetwork, rows: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Exit and answer of each sample of a batch, whose samples leave it one exit after the other."""
+    least = [*levels(network.thresholds, len(network.exits), network.measure), -np.inf]
+    tensors = {name: values[rows] for name, values in network.inputs.items()}
+    here, exits = np.arange(len(rows)), np.zeros(len(rows), dtype=int)
+    answers: list[np.ndarray] = [np.empty(0)] * len(rows)
+    for stage, threshold in enumerate(least):
+        found, tensors = network.session.run_stage(stage, tensors)
+        leave = network.confidence(stage, found) >= threshold
+        for at in np.flatnonzero(leave):
+            exits[here[at]], answers[here[at]] = stage + 1, found[at]
+        here, tensors = here[~leave], {name: values[~leave] for name, values in tensors.items()}
+        if not len(here):
+            break
+    return exits, answers
+
+
+@given(deciding(), st.integers(1, 6))
+@settings(max_examples=GRAPHS)
+def test_every_answer_is_that_of_the_whole_graph(tmp_path_factory, drawn, batch):
+    path = tmp_path_factory.getbasetemp() / "deciding.onnx"
+    path.write_bytes(drawn.model.SerializeToString())
+    samples = np.random.default_rng(1).normal(size=(12, COLOURS, SIDE, SIDE)).astype(np.float32)
+    inputs = path.with_suffix(".npz")
+    np.savez(inputs, input=samples)
+    network = RealNetwork(str(path), inputs)
+    assert network.measure.name == drawn.measure
+    assert network.thresholds == pytest.approx(drawn.thresholds, rel=1e-5)
+    network.warm_up(2)
+    quiet = onnxruntime.SessionOptions()
+    quiet.log_severity_level = 3
+    whole = onnxruntime.InferenceSession(path.read_bytes(), quiet, providers=["CPUExecutionProvider"])
+    confidences = network.samples().confidences
+    least = levels(network.thresholds, len(network.exits), network.measure)
+    for rows in np.split(np.arange(12), range(batch, 12, batch)):
+        exits, answers = served(network, rows)
+        for row, exit_, answer in zip(rows.tolist(), exits.tolist(), answers, strict=True):
+            if np.abs(confidences[row, : len(least)] - least).min() > 1e-4:  # nearer, rounding may decide
+                expected, *number = whole.run(None, {"x": samples[row : row + 1]})
+                np.testing.assert_allclose(answer, expected[0], rtol=1e-3, atol=1e-4)
+                assert [exit_ - 1] * len(number) == number
+
+
+def tied(folder: Path, compares: str, confidence: float = 0.5) -> RealNetwork:
+    """Two classes with one score each for half of the samples, and another answer at the end."""
+    inputs = folder / "x.npz"
+    np.savez(inputs, input=np.array([[1, 1], [0, 3], [3, 0], [2, 2]], dtype=np.float32))
+    text = f"""<ir_version: 9, opset_import: ["" : 20]>
+        g (float[1,2] x) => (float[1,2] y) <float t = {{{confidence}}}, int64[1] one = {{1}}> {{
+            e = Neg (x) p = Softmax <axis=1> (e) m = ReduceMax (p, one) s = {compares} (m, t)
+            y = If (s) <then_branch = l () => (float[1,2] a) {{ a = Identity (e) }},
+                else_branch = o () => (float[1,2] b) {{ c = Add (e, t) b = Exp (c) }}> }}"""
+    model = onnx.parser.parse_model(text)
+    del model.graph.input[1:]
+    (folder / "tied.onnx").write_bytes(model.SerializeToString())
+    return RealNetwork(str(folder / "tied.onnx"), inputs)
+
+
+@pytest.mark.parametrize(
+    ("compares", "confidence", "exits"), [("Greater", 0.5, [2, 1, 1, 2]), ("GreaterOrEqual", 0.5, [1, 1, 1, 1])]
+)
+def test_an_answer_that_meets_a_threshold_exactly_leaves_as_in_the_file(tmp_path, compares, confidence, exits):
+    network = tied(tmp_path, compares, confidence)
+    found, answers = served(network, np.arange(4))
+    assert found.tolist() == exits
+    for row, answer in enumerate(answers):
+        own = network.session.run_original({"x": network.inputs["x"][row : row + 1]})
+        np.testing.assert_allclose(answer, own[0], rtol=1e-6)
+
+
+def test_a_model_that_answers_otherwise_than_its_thresholds_say_is_refused(tmp_path, monkeypatch):
+    """As if its condition were misread; the samples name the first row that shows it."""
+    monkeypatch.setattr(decisions, "_threshold", lambda *_, **__: "never")
+    with pytest.raises(InputError, match=r"x.npz: row 2: expected the model to answer as at the exit that its If"):
+        tied(tmp_path, "Greater")
