@@ -92,8 +92,8 @@ class BlockRows(Strict):
         """Refuse, as a ``ValueError``, lists that do not fit the number of devices, or each other."""
         where = f"blocks: {self.name}: expected"
         rows = [self.held, self.needed, *(layer.rows for layer in self.layers)]
-        numbers = [self.missing_rows, self.link_bytes, self.compute_s, self.transfer_s]
-        if {len(column) for column in (*rows, *numbers)} != {devices}:
+        numbers = self.link_bytes, self.compute_s, self.transfer_s
+        if {*map(len, rows), *map(len, numbers), len(self.missing_rows)} != {devices}:
             raise ValueError(f"{where} {devices} entries by device")
         heights = [self.source_height, self.source_height, *(layer.height for layer in self.layers)]
         for height, column in zip(heights, rows, strict=True):

@@ -49,7 +49,7 @@ def study(
     alone = None
     with suppress(InputError):
         alone = search.partition([cluster.owner])
-    found = []
+    found: list[Study] = []
     for done, count in enumerate(counts, 1):
         try:
             names = search.first_devices(count)

@@ -70,18 +70,16 @@ def test_outputs_that_belong_together_are_all_written_or_none(tmp_path, monkeypa
 @pytest.mark.parametrize("failing", range(3))
 def test_commands_with_several_outputs_write_all_or_none(fluidb: Run, tmp_path: Path, failing: int, monkeypatch):
     """Each of several outputs meets a full disk in turn."""
-    for command in (
-        ["trace", "poisson", "--rate", 5, "--count", 9, "-o", "t.csv"],
-        ["dse", "alexnet_cifar10", "edgesp-a", "--devices", 2, "-o", "p"],
-    ):
-        assert fluidb(*command).returncode == 0
+    fluidb("trace", "poisson", "--rate", 5, "--count", 9, "-o", "t.csv")
+    fluidb("dse", "alexnet_cifar10", "edgesp-a", "--devices", 2, "-o", "p")
     kept, write = files(tmp_path), outputs._write
-    for command in (
+    commands: tuple[list[object], ...] = (
         ["serve-sim", "p", "--trace", "t.csv", "--slo", "1s", "--requests", "r", "--timeline", "l", "--plot", "p.svg"],
         ["pipeline", "p", "-o", "lanes", "--timeline", "l"],
         ["explain", "p", "--timeline", "l", "--plot", "e.svg"],
         ["latency", "ee_bert", "rtx-2080-ti", "-o", "gpu", "--plot", "g.svg"],
-    ):
+    )
+    for command in commands:
         calls = iter(range(99))
         monkeypatch.setattr(outputs, "_write", lambda *a, calls=calls: full(0) if next(calls) == failing else write(*a))
         done = fluidb(*command)

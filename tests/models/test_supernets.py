@@ -184,12 +184,12 @@ def test_the_nearest_are_picked_each_once():
     assert abs(work.macs - 2e9) == min(abs(item.macs - 2e9) for item in every)
     with pytest.raises(InputError, match="at least 3, one for each size, found 2"):
         pick(RESNET, 2, 0, weights=[1, 2, 3])
-    for goals, expected in (
-        ({"weights": [12e6, 60e6]}, "6.515 to 48.04 MB, from the smallest SubNet to the largest, found 60 MB"),
-        ({"macs": [8e8]}, "962.2 to 7492 MMAC, from the smallest SubNet to the largest, found 800 MMAC"),
+    for weights, macs, expected in (
+        ([12e6, 60e6], [], "6.515 to 48.04 MB, from the smallest SubNet to the largest, found 60 MB"),
+        ([], [8e8], "962.2 to 7492 MMAC, from the smallest SubNet to the largest, found 800 MMAC"),
     ):
         with pytest.raises(InputError) as caught:
-            pick(RESNET, 40, 0, **goals)
+            pick(RESNET, 40, 0, weights, macs)
         assert str(caught.value) == f"near: expected {expected}"
 
 
