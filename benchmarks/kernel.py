@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import product
 
 import numpy as np
 from fluidb.dse import Objective, SearchOptions, SearchResult, search
@@ -13,12 +15,20 @@ from fluidb.dse.npu.search import Evaluator
 from fluidb.models import load_network
 from fluidb.platforms import load_platform
 from rounds import HERE, BenchmarkRow, BenchmarkTable, Entrant, Sample, process, take_turns, timed
-from yardsticks import SearchProblem, c_available, in_numpy, in_python, prepare_c
+from yardsticks import SearchProblem, c_available, in_numpy, in_python, prepare_c, without_bound
 
 from tables import quantity
 
 SLICE = 12
 """Number of designs, evenly spread, that plain Python evaluates."""
+
+BOARDS: Sequence[tuple[str, float | None]] = [
+    ("pynq-z1", None), ("zc706", None), ("zc706", 0.1), ("zcu102", None), ("u250", None)
+]  # fmt: skip
+"""Boards of the search by bound, with another bandwidth in GB/s than their own."""
+
+NETWORKS = ("resnet50", "mobilenet_v2")
+SEARCHED = (Objective.GOP_S, Objective.LATENCY, Objective.ENERGY)
 
 COLD = [sys.executable, str(HERE / "cold.py")]
 
@@ -72,6 +82,29 @@ def measure(rounds: int, dsps: int = 900) -> BenchmarkTable:
         rows,
         "evaluations",
         [_effective(rows, problem, found), *([] if c_rows else ["No gcc: no C reference."])],
+    )
+
+
+def measure_bound(
+    rounds: int, boards: Sequence[tuple[str, float | None]] = BOARDS, networks: Sequence[str] = NETWORKS
+) -> BenchmarkTable:
+    """The search by bound beside one that evaluates every design."""
+    entrants = []
+    for network, (name, gb_s), objective in product(map(load_network, networks), boards, SEARCHED):
+        board, options = load_platform(name, gb_s), SearchOptions(objective=objective)
+        by_bound = partial(search, network, board, options, threads=1)
+        every = partial(without_bound, network, board, options)
+        assert by_bound().ranking == every()
+        where = f"{network.name}, {board.dsps:,} DSPs{f', {gb_s} GB/s' if gb_s else ''}, {objective}"
+        reference = Entrant(f"every design: {where}", timed(every))
+        entrants += [reference, Entrant(where, timed(by_bound), reference.name, ours=True)]
+    rows = take_turns(entrants, rounds)
+    return BenchmarkTable(
+        "bound",
+        "Search by bound",
+        "The whole search, on one thread, for objectives of `dse`, beside one that evaluates and ranks every design. "
+        f"Boards: {', '.join(dict(boards))}; one of them once more with scarce bandwidth.",
+        [replace(row, shown=row.ours) for row in rows],
     )
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from fluidb.dse import SearchOptions
+from fluidb.dse import OBJECTIVES, SearchOptions, Tile
+from fluidb.dse.npu.search import TOP, Evaluator, RankedDesign, rank
 from fluidb.dse.npu.space import LayerKind, LayoutPlan, arrange, designs
 from fluidb.dse.npu.workload import LayerArrays, distinct
 from fluidb.models import Network
@@ -106,6 +107,14 @@ def prepare_c(problem: SearchProblem) -> Callable[[int], NDArray[np.float64]]:
         return cycles
 
     return run
+
+
+def without_bound(network: Network, platform: Board, options: SearchOptions) -> list[RankedDesign]:
+    """The ranking of a search on one thread that evaluates every design."""
+    space = designs(platform, options.limits)
+    values = Evaluator(network, platform, options).rate(space, [options.objective], threads=1)[:, 0]
+    best = rank(space, OBJECTIVES[options.objective].losses(values))[:TOP]
+    return [RankedDesign.of(Tile(*space[i].tolist()), float(values[i])) for i in best]
 
 
 def in_numpy(problem: SearchProblem) -> NDArray[np.float64]:

@@ -11,17 +11,12 @@ import pytest
 
 pytest.register_assert_rewrite("builders")
 
-from builders import COMPILED, POCKET, TINY, Run, Start, call_fluidb, run_fluidb, start_fluidb  # noqa: E402  (after the line above)
+from builders import POCKET, TINY, Run, Start, call_fluidb, run_fluidb, start_fluidb  # noqa: E402  (after the line above)
 from hypothesis import settings  # noqa: E402
 
 # a first call compiles, so no example has a deadline; CI draws the same examples every time
 settings.register_profile("fluidb", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("fluidb")
-
-if not COMPILED:
-    from fluidb.dse.npu import kernels
-
-    kernels.BLOCK = 4  # a block is always whole, and most tests look at one design
 
 
 @pytest.fixture

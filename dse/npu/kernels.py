@@ -14,7 +14,7 @@ from numba.extending import register_jitable
 
 from ...jit import compiled
 
-# A search takes this many designs at a time. Its tables then stay in the cache. Its inner loops run over designs
+# A search takes at most this many designs at a time. Its tables then stay in the cache. Inner loops run over designs
 # and contain no branch and no call, so that LLVM can turn them into vector instructions.
 BLOCK = 128
 
@@ -100,42 +100,42 @@ def search_designs(tiles, work, plan, words_per_cycle, cycles):
     """Fill in the cycles of each stage and batch on each design, with the best (k, B_R) for each layer and batch.
 
     Equation (1) as printed is for :func:`account_designs`, which is slower.
-    Shapes: ``tiles`` (N, 3, codes, BLOCK): T_R, T_P, T_C of N blocks of designs; ``cycles`` (N, S, B_max, BLOCK).
+    Shapes: ``tiles`` (3, codes, D): T_R, T_P, T_C; ``cycles`` (S, B_max, D).
     """
-    stages, batches = cycles.shape[1], cycles.shape[2]
+    stages, batches, count = cycles.shape
     inner, each = np.empty(BLOCK), np.empty(BLOCK)
     busy, weights = np.empty((batches + 1, BLOCK)), np.empty((batches + 1, BLOCK))
     best = np.empty((batches, BLOCK))
-    for block in range(tiles.shape[0]):
-        tile, total = tiles[block], cycles[block]
+    for begin in range(0, count, BLOCK):
+        part = slice(begin, min(begin + BLOCK, count))
+        width = part.stop - begin
         for s in range(stages):
             for i in range(batches):
-                for j in range(BLOCK):
-                    total[s, i, j] = (i + 1) * work.memory_words[s] / words_per_cycle
+                cycles[s, i][part] = (i + 1) * work.memory_words[s] / words_per_cycle
         for u in range(work.gemms.shape[0]):
             R, P, C, groups = gemm_at(work, u)
-            for i in range(batches):
-                for j in range(BLOCK):
-                    best[i, j] = np.inf
+            best[:] = np.inf
             for code in range(plan.codes):
+                T_R, T_P, T_C = tiles[0, code][part], tiles[1, code][part], tiles[2, code][part]
                 # terms that do not depend on the pair (b, B_R) are computed once
-                for j in range(BLOCK):
-                    inner[j] = R * tiles_along(P, tile[1, code, j])
-                    each[j] = sample_words(R, P, C, tile[2, code, j])
+                for j in range(width):
+                    inner[j] = R * tiles_along(P, T_P[j])
+                    each[j] = sample_words(R, P, C, T_C[j])
                 for n in range(1, batches + 1):
-                    for j in range(BLOCK):
-                        busy[n, j] = inner[j] * tiles_along(n * C, tile[2, code, j])
-                        weights[n, j] = work.fetched[u] * weight_words(R, P, C, tile[0, code, j], n)
+                    for j in range(width):
+                        busy[n, j] = inner[j] * tiles_along(n * C, T_C[j])
+                        weights[n, j] = work.fetched[u] * weight_words(R, P, C, T_R[j], n)
                 for n in range(plan.starts[work.kinds[u]], plan.starts[work.kinds[u] + 1]):
                     b, B_R, B_P, passes = layout_at(plan, n)
-                    for j in range(BLOCK):
+                    for j in range(width):
                         words = (b // passes) * each[j] + weights[B_R, j]
                         found = passes * max(B_R * busy[B_P, j], words / words_per_cycle)
                         best[b - 1, j] = smaller(found, best[b - 1, j])
             for s in range(stages):
                 for i in range(batches):
-                    for j in range(BLOCK):
-                        total[s, i, j] += work.repeats[u, s] * groups * best[i, j]
+                    total = cycles[s, i][part]
+                    for j in range(width):
+                        total[j] += work.repeats[u, s] * groups * best[i, j]
 
 
 @kernel
@@ -179,3 +179,50 @@ def account_designs(tiles, work, plan, words_per_cycle, choice, cycles, words, a
                     words[d, s, i] += repeats * choice.words[u, i]
                     # each word is written to a buffer once and read once (docs/model.md, Energy)
                     accesses[d, s, i] += 2 * repeats * (choice.words[u, i] + choice.on_chip[u, i])
+
+
+@kernel
+def bound_designs(tiles, work, plan, words_per_cycle, least):
+    """Fill in figures that no layout goes below, each of them apart from the others (docs/model.md, Pruning).
+
+    Shapes: ``tiles`` (3, codes, D); ``least`` (figures, S, B_max, D): cycles, or cycles, words and accesses.
+    """
+    figures, stages, batches, count = least.shape
+    cycles_per_word = 1 / words_per_cycle
+    inner, each, weights = np.empty(count), np.empty(count), np.empty(count)
+    best = np.empty((figures, batches, count))
+    for figure in range(figures):
+        for s in range(stages):
+            for i in range(batches):
+                least[figure, s, i] = (i + 1) * work.memory_words[s] * (cycles_per_word, 1.0, 2.0)[figure]
+    for u in range(work.gemms.shape[0]):
+        R, P, C, groups = gemm_at(work, u)
+        best[:] = np.inf
+        for code in range(plan.codes):
+            T_R, T_P, T_C = tiles[0, code], tiles[1, code], tiles[2, code]
+            for j in range(count):
+                # in Equation (1) as printed samples share the tiles along P
+                inner[j] = R * (P / T_P[j] if plan.literal else tiles_along(P, T_P[j]))
+                each[j] = sample_words(R, P, C, T_C[j])
+                weights[j] = work.fetched[u] * weight_words(R, P, C, T_R[j], 1)
+            for i in range(batches):
+                # no layout computes less, and each reads the weights in every pass
+                b, B_R, B_P, passes = layout_at(plan, plan.fewest_rows[work.kinds[u], i])
+                runs, columns = passes * B_R, B_P * C
+                if plan.literal:
+                    runs, columns = runs * B_P, C
+                cycles = best[0, i]
+                for j in range(count):
+                    compute = runs * inner[j] * tiles_along(columns, T_C[j])
+                    cycles[j] = smaller(max(compute, (b * each[j] + passes * weights[j]) * cycles_per_word), cycles[j])
+                if figures > 1:
+                    words, accesses = best[1, i], best[2, i]
+                    for j in range(count):
+                        moved = b * each[j] + passes * weights[j]
+                        words[j] = smaller(moved, words[j])
+                        accesses[j] = smaller(2 * (moved + b * C * (inner[j] - R)), accesses[j])
+        for figure in range(figures):
+            for s in range(stages):
+                for i in range(batches):
+                    for j in range(count):
+                        least[figure, s, i, j] += work.repeats[u, s] * groups * best[figure, i, j]

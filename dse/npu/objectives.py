@@ -65,8 +65,8 @@ class Cost(NamedTuple):
 def weighted(weights: Values, values: Values) -> Values:
     """Weighted sum over the columns of ``values``."""
     total = np.zeros(len(values))
-    for i in range(len(weights)):  # always in this order, so that designs that tie do so in a block of any size
-        total += weights[i] * values[:, i]
+    for weight, column in zip(weights, values.T, strict=True):  # in order: then designs tie in a block of any size
+        total += weight * column
     return total
 
 

@@ -16,14 +16,20 @@ from ...models.network import Count
 from ...platforms import Board
 from .choices import MAX_DESIGN_BATCH, Batching, Objective
 from .objectives import OBJECTIVES, Cost, check_objectives, weighted
-from .space import LayoutPlan, Limits, Tile, check_fit, designs, make_plan, stacked
+from .space import DesignSpace, LayoutPlan, Limits, Tile, check_fit, make_plan, stacked
 from .workload import distinct
 
 PIECE = 8_000_000
-"""Layouts that a thread evaluates in one task: some ten milliseconds, so all threads stay busy and Ctrl-C acts soon."""
+"""Layouts that a thread evaluates in one task: about a millisecond, so all threads stay busy and Ctrl-C acts soon."""
 
-ROUND = 256
-"""Designs that a search evaluates between two checks of the bounds of the others."""
+SLOWER = 20
+"""Words and accesses take about this many times as long as cycles alone."""
+
+FEW = 128
+"""So many designs are all evaluated, as bounds would take as long."""
+
+ROUND = 8
+"""Boxes of designs that a search evaluates, at least, before it looks at the bounds of the others again."""
 
 TOP = 5
 """Designs of a ranking."""
@@ -214,6 +220,7 @@ class Evaluator:
 
         self._kernels, self._network, self._platform, self._options = kernels, network, platform, options
         self._launches, self.plan = np.array(options.launches), options.plan
+        self._macs = network.macs
         room = options.resident_words(platform)
         self.work, self._rows = distinct(network, memory_layers=options.memory_layers, room=room)
         if not options.launches:  # the network as one stage
@@ -243,12 +250,10 @@ class Evaluator:
 
     def cycles(self, space: NDArray[np.int64]) -> NDArray[np.float64]:
         """Cycles of D designs, by stage and batch."""
-        block = self._kernels.BLOCK
-        whole = np.pad(space, ((0, -len(space) % block), (0, 0)), mode="edge")  # so that the last block is full too
-        tiles = np.ascontiguousarray(self._tiles(whole).reshape(3, self.plan.codes, -1, block).transpose(2, 0, 1, 3))
-        found = np.empty((len(tiles), len(self.work.memory_words), self._options.b_max, block))
-        self._kernels.search_designs(tiles, self.work, self.plan, self._platform.words_per_cycle, found)
-        return np.moveaxis(found, -1, 1).reshape(-1, *found.shape[1:3])[: len(space)]
+        found = np.empty((len(self.work.memory_words), self._options.b_max, len(space)))
+        rate = self._platform.words_per_cycle
+        self._kernels.search_designs(self._tiles(space), self.work, self.plan, rate, found)
+        return found.transpose(2, 0, 1)
 
     def account(self, space: NDArray[np.int64]) -> tuple[NDArray[np.float64], LayoutChoice]:
         """Cycles, words and accesses of D designs, and what each distinct layer chooses on the last of them."""
@@ -261,29 +266,21 @@ class Evaluator:
         self._kernels.account_designs(self._tiles(space), self.work, self.plan, rate, choice, *found)
         return found, choice
 
-    def least_cost(self, space: NDArray[np.int64]) -> Cost:
-        """The least cost of D designs by figure: the best case of each layer for a sample (docs/model.md, Pruning)."""
-        kernels, work, plan, rate = self._kernels, self.work, self.plan, self._platform.words_per_cycle
-        T_R, T_P, T_C = self._tiles(space)
-        least = np.empty((3, len(space), len(work.memory_words)))  # cycles, words moved off chip, accesses to buffers
-        least[:] = np.array([1 / rate, 1.0, 2.0])[:, None, None] * work.memory_words
-        rows = zip(work.gemms, work.kinds, work.repeats, work.fetched, strict=True)
-        for (R, P, C, groups), kind, repeats, fetched in rows:
-            b, _, B_P, passes = plan.layouts[plan.starts[kind] : plan.starts[kind + 1]].T
-            share = (passes / b).min()  # the least part of one reading of the weights that a sample takes
-            # samples side by side share tiles along the columns, in Equation (1) as printed along P
-            inner = P / T_P if plan.literal else kernels.tiles_along(P, T_P)
-            columns = C / T_C if B_P.max() > 1 and not plan.literal else kernels.tiles_along(C, T_C)
-            words = kernels.sample_words(R, P, C, T_C) + share * fetched * kernels.weight_words(R, P, C, T_R, 1)
-            cycles = np.maximum(R * inner * columns, words / rate)
-            accesses = 2 * (words + kernels.partial_words(R, P, C, T_P))
-            for figure, values in enumerate((cycles, words, accesses)):
-                least[figure] += values.min(axis=0)[:, None] * (repeats * groups)
-        return self._cost(*(MARGIN * least[..., None] * np.arange(1, self._options.b_max + 1)))
+    def least_cost(self, space: NDArray[np.int64], *, traffic: bool) -> Cost:
+        """Cost that no design goes below, nor one with smaller T_R, T_P or T_C (docs/model.md, Pruning)."""
+        least = np.empty((3 if traffic else 1, len(self.work.memory_words), self._options.b_max, len(space)))
+        self._kernels.bound_designs(self._tiles(space), self.work, self.plan, self._platform.words_per_cycle, least)
+        least *= MARGIN
+        return self._cost(*least.transpose(0, 3, 1, 2))
+
+    def bound(self, space: NDArray[np.int64], objective: Objective) -> NDArray[np.float64]:
+        """Value of the objective at the least cost of D designs. Shapes: returns (D,)."""
+        goal = OBJECTIVES[objective]
+        return goal.evaluate(self.least_cost(space, traffic=bool(goal.needs)), self._options.weight_array())
 
     def _cost(self, *found: NDArray[np.float64]) -> Cost:
         """From cycles, and perhaps words and accesses, by design, stage and batch."""
-        cost = Cost(self._network.macs, self._platform, *(array.sum(axis=1) for array in found))
+        cost = Cost(self._macs, self._platform, *(array.sum(axis=1) for array in found))
         if not self._launches.size:
             return cost
         samples = self._launches @ cost.batch
@@ -298,20 +295,18 @@ class Evaluator:
         objectives: Sequence[Objective],
         threads: int | None = None,
         progress: Progress | None = None,
-        *,
-        bound: bool = False,
     ) -> NDArray[np.float64]:
         """Values of designs, on all threads. Shapes: ``space`` (D, 3)."""
         asked = [OBJECTIVES[name] for name in objectives]
         traffic = any(item.needs for item in asked)
         values = np.empty((len(space), len(asked)))
-        layouts_each = len(self.work.gemms) * self.plan.codes * (1 if bound else len(self.plan.layouts))
-        block, weights = self._kernels.BLOCK, self._options.weight_array()
-        step = block * max(1, PIECE // (block * layouts_each))
+        layouts = len(space) * len(self.work.gemms) * self.plan.codes * len(self.plan.layouts)
+        pieces = -(-layouts * (SLOWER if traffic or self.plan.literal else 1) // PIECE)
+        step, weights = -(-len(space) // max(1, pieces)), self._options.weight_array()
 
         def evaluate(start: int) -> int:
             part = space[start : start + step]
-            cost = self.least_cost(part) if bound else self.cost(part, traffic=traffic)
+            cost = self.cost(part, traffic=traffic)
             for i, item in enumerate(asked):
                 values[start : start + step, i] = item.evaluate(cost, weights)
             return len(part)
@@ -356,9 +351,10 @@ def search(
 ) -> SearchResult:
     """Rank all designs that fit a board by an objective, by default Equation (2).
 
-    The designs with the best bounds are evaluated first.  The search ends when the
-    bounds of all others are worse than the last design of the ranking: the answer is
-    then the same as if all were evaluated, ties included (docs/model.md, Pruning).
+    Designs are bounded in boxes of nearly equal T_P and T_C, and the boxes with the best
+    bounds are evaluated first.  The search ends when the bounds of all others are worse
+    than the last design of the ranking: the answer is then the same as if all were
+    evaluated, ties included (docs/model.md, Pruning).
 
     Parameters
     ----------
@@ -395,31 +391,44 @@ def search(
     """
     options = options or SearchOptions()
     check_objectives(platform, [options.objective])
+    room, goal = options.room(platform), OBJECTIVES[options.objective]
     if options.tile is None:
-        space = designs(platform, options.room(platform))
+        space = DesignSpace(platform, room)
+        evaluator, total = Evaluator(network, platform, options), space.size
+        found, values = _by_bound(evaluator, space, options.objective, top, threads, progress)
     else:
-        check_fit(platform, options.tile, options.room(platform))
-        space = np.array([options.tile], dtype=np.int64)
-    evaluator, asked = Evaluator(network, platform, options), [options.objective]
-    goal, total = OBJECTIVES[options.objective], len(space)
-    if total <= max(top, ROUND):
-        values = evaluator.rate(space, asked, threads, progress)[:, 0]
-    else:
-        hopes = goal.losses(evaluator.rate(space, asked, threads, bound=True)[:, 0])
-        order = np.argsort(hopes, kind="stable")
-        space, hopes, values, worst = space[order], hopes[order], np.empty(0), np.inf
-        while values.size < total and hopes[values.size] <= worst:
-            part = space[values.size :][: max(ROUND, top, values.size // 2)]
-            values = np.append(values, evaluator.rate(part, asked, threads)[:, 0])
+        check_fit(platform, options.tile, room)
+        found, total = np.array([options.tile]), 1
+        values = Evaluator(network, platform, options).rate(found, [options.objective])[:, 0]
+    if progress:
+        progress(total, total)
+    order = rank(found, goal.losses(values))[:top]
+    ranking = [RankedDesign.of(Tile(*found[i].tolist()), float(values[i])) for i in order]
+    return SearchResult(ranking, len(found), total - len(found))
+
+
+def _by_bound(
+    evaluator: Evaluator, space: DesignSpace, objective: Objective, top: int, threads: int | None,
+    progress: Progress | None,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:  # fmt: skip
+    """Designs with their values, among them the best ``top``; the boxes of the others have worse bounds than these."""
+    goal = OBJECTIVES[objective]
+    boxes, hopes = space.whole, np.array([-np.inf])
+    if space.size > max(top, FEW):
+        boxes = space.boxes()
+        hopes = goal.losses(evaluator.bound(space.corners(boxes), objective))
+    order = np.argsort(hopes, kind="stable")
+    hopes, found, values, done, worst = hopes[order], [], np.empty(0), 0, np.inf
+    while done < hopes.size and hopes[done] <= worst:
+        last = min(done + max(ROUND, done), int(np.searchsorted(hopes, worst, side="right")))
+        found.append(space.within(boxes[:, order[done:last]]))
+        values = np.append(values, evaluator.rate(found[-1], [objective], threads)[:, 0])
+        if values.size >= top:
             worst = np.partition(goal.losses(values), top - 1)[top - 1]  # the last one of the ranking so far
-            if progress:
-                progress(values.size, total)
-        space = space[: values.size]
+        done = last
         if progress:
-            progress(total, total)
-    order = rank(space, goal.losses(values))[:top]
-    ranking = [RankedDesign.of(Tile(*space[i].tolist()), float(values[i])) for i in order]
-    return SearchResult(ranking, len(space), total - len(space))
+            progress(values.size, space.size)
+    return np.concatenate(found), values
 
 
 def configure(network: Network, platform: Board, tile: Tile, options: SearchOptions) -> LayoutChoice:

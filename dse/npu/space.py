@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from enum import IntEnum
+from functools import cache
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -20,6 +22,9 @@ K_CODES = 3
 
 STACKING = np.array([[1.0, 0.5, 0.5], [1.0, 2.0, 0.5], [1.0, 0.5, 2.0]])
 """Factors of T_R, T_P and T_C under each stacking code: <floor(T_R/2), k*T_P, floor(T_C/k)> (Section III-A)."""
+
+EDGES = np.unique(np.ceil(2 ** (np.arange(81) / 4)).astype(np.int64))
+"""The first T_P or T_C of each box of designs: four boxes to an octave."""
 
 Whole = TypeVar("Whole", int, NDArray[np.int64])
 
@@ -110,6 +115,7 @@ class LayoutPlan(NamedTuple):
     starts: NDArray[np.int64]  # (kinds + 1,), of the list of each LayerKind, and the end of the last one
     codes: int  # stacking codes to try: 1 for k = 1 only, 3 for all
     literal: bool  # Equation (1) as printed
+    fewest_rows: NDArray[np.int64]  # (kinds, B_max), row of the layout with the smallest B_R
 
 
 def one_by_one(batching: Batching, kind: LayerKind) -> bool:
@@ -128,28 +134,24 @@ def arrange(batching: Batching, b: int, B_R: int, kind: LayerKind) -> tuple[int,
     return -(-b // B_R), 1  # the grid of Fig. 4a
 
 
-def _rows_to_try(batching: Batching, b: int, kind: LayerKind) -> list[int]:
-    """Every B_R that may be the best: of those with equal B_P and passes, the smallest (docs/model.md, Pruning)."""
+def _layouts(batching: Batching, b: int, kind: LayerKind) -> list[tuple[int, int, int, int]]:
+    """Layouts that may be the best: of those with equal B_P and passes, the smallest B_R (docs/model.md, Pruning)."""
     rows = range(1, 2 if batching is Batching.COLUMN else b + 1)
     if batching in (Batching.ROW, Batching.FC) and not one_by_one(batching, kind):
         rows = range(b, b + 1)
     smallest = {arrange(batching, b, B_R, kind): B_R for B_R in reversed(rows)}
-    return sorted(smallest.values())
+    return sorted((b, B_R, *rest) for rest, B_R in smallest.items())
 
 
+@cache
 def make_plan(batching: Batching, b_max: int, *, stacking: bool = True) -> LayoutPlan:
     """Choices of each layer, for every batch size."""
-    lists = [
-        [
-            (b, rows, *arrange(batching, b, rows, kind))
-            for b in range(1, b_max + 1)
-            for rows in _rows_to_try(batching, b, kind)
-        ]
-        for kind in LayerKind
-    ]
-    starts = np.cumsum([0, *map(len, lists)])
-    found = np.array([layout for layouts in lists for layout in layouts], dtype=np.int64)
-    return LayoutPlan(found, starts, K_CODES if stacking else 1, batching is Batching.EQ1)
+    found = [[_layouts(batching, b, kind) for b in range(1, b_max + 1)] for kind in LayerKind]
+    ends = np.cumsum([[len(layouts) for layouts in batches] for batches in found]).reshape(-1, b_max)
+    fewest_rows = np.append(0, ends)[:-1].reshape(ends.shape)
+    layouts = np.array([layout for batches in found for layouts in batches for layout in layouts], dtype=np.int64)
+    starts = np.append(0, ends[:, -1])
+    return LayoutPlan(layouts, starts, K_CODES if stacking else 1, batching is Batching.EQ1, fewest_rows)
 
 
 def check_fit(platform: Board, tile: Tile, limits: Limits | None = None) -> None:
@@ -172,26 +174,70 @@ def check_fit(platform: Board, tile: Tile, limits: Limits | None = None) -> None
             )
 
 
+def _ranges(begin: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The whole numbers from each ``begin`` on, as many as ``sizes`` says."""
+    ends = np.cumsum(sizes)
+    return np.repeat(begin - ends + sizes, sizes) + np.arange(ends[-1])
+
+
+class DesignSpace:
+    """Designs that fit a board: with each T_P every T_C up to the largest, and the largest even T_R whose buffers fit.
+
+    A box holds those from one T_P to another and from one T_C to another.  Shapes: ``boxes`` (4, N).
+    """
+
+    def __init__(self, platform: Board, limits: Limits | None = None) -> None:
+        limits = limits or Limits()
+        board = limits.confine(platform)
+        self._words = board.on_chip_bits // (2 * board.word_bits)
+        T_P = np.arange(1, board.dsps + 1)
+        most = np.minimum(board.dsps // T_P, (self._words - 2 * T_P) // (T_P + 2))  # 2 rows are the fewest
+        within = f"{board.on_chip_mbit:g} Mb on chip and {board.dsps} DSPs"
+        if limits.max_luts is not None:
+            adders = bisect_right(range(board.dsps), limits.max_luts, key=lambda n: luts(platform, 2, n)) - 1
+            most = np.where(T_P > 1, np.minimum(most, adders // np.maximum(T_P - 1, 1)), most) * (adders >= 0)
+            within += f" and {limits.max_luts:,} LUTs ({platform.luts_fixed:,.0f} of them taken by no adder)"
+        self._columns = most[most > 0]  # the largest T_C of each T_P, which does not grow with T_P
+        if not self._columns.size:
+            hint = "loosen the limits" if limits != Limits() else "check on_chip_mbit"
+            raise InputError(
+                f"{platform.name}: no design fits: {within} "
+                f"hold no double-buffered tile of {platform.word_bits}-bit words; {hint}"
+            )
+        self.size = int(self._columns.sum())
+        self.whole = np.array([[1], [self._columns.size], [1], [self._columns[0]]])
+
+    def _rows(self, T_P: NDArray[np.int64], T_C: NDArray[np.int64]) -> NDArray[np.int64]:
+        most: NDArray[np.int64] = (self._words - T_P * T_C) // (T_P + T_C)
+        return most - most % 2
+
+    def boxes(self) -> NDArray[np.int64]:
+        """Boxes that together hold every design once; within one, T_P and T_C differ by less than a fifth."""
+        first = EDGES[: np.searchsorted(EDGES, self._columns.size, side="right")]
+        widest = self._columns[first - 1]
+        low = EDGES[: np.searchsorted(EDGES, widest[0], side="right")]
+        i, j = np.nonzero(low <= widest[:, None])
+        last = np.searchsorted(-self._columns, -low[j], side="right")  # the last T_P that goes with this T_C
+        ends = EDGES[1:] - 1
+        return np.array([first[i], np.minimum(ends[i], last), low[j], np.minimum(ends[j], widest[i])])
+
+    def corners(self, boxes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The largest T_R, T_P and T_C in each box, which may be no design's. Shapes: returns (N, 3)."""
+        first, last, low, high = boxes
+        return np.array([self._rows(first, low), last, high]).T
+
+    def within(self, boxes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Designs of boxes. Shapes: returns (D, 3)."""
+        first, last, low, high = boxes
+        sizes = last - first + 1
+        T_P = _ranges(first, sizes)
+        low, high = np.repeat(low, sizes), np.minimum(np.repeat(high, sizes), self._columns[T_P - 1])
+        sizes = high - low + 1
+        T_P, T_C = np.repeat(T_P, sizes), _ranges(low, sizes)
+        return np.array([self._rows(T_P, T_C), T_P, T_C]).T
+
+
 def designs(platform: Board, limits: Limits | None = None) -> NDArray[np.int64]:
     """All designs that fit a board. Shapes: returns (D, 3)."""
-    limits = limits or Limits()
-    board = limits.confine(platform)
-    widths = np.arange(1, board.dsps + 1)
-    columns = board.dsps // widths  # T_C that go with each T_P
-    T_P = np.repeat(widths, columns)
-    T_C = np.arange(1, T_P.size + 1) - np.repeat(np.cumsum(columns) - columns, columns)
-    T_R = (board.on_chip_bits // (2 * board.word_bits) - T_P * T_C) // (T_P + T_C)
-    T_R -= T_R % 2  # the largest even one whose buffers fit
-    fits = T_R >= 2
-    within = f"{board.on_chip_mbit:g} Mb on chip and {board.dsps} DSPs"
-    if limits.max_luts is not None:
-        fits &= luts(platform, T_P, T_C) <= limits.max_luts
-        within += f" and {limits.max_luts:,} LUTs ({platform.luts_fixed:,.0f} of them taken by no adder)"
-    found = np.column_stack([T_R, T_P, T_C])[fits]
-    if not found.size:
-        hint = "loosen the limits" if limits != Limits() else "check on_chip_mbit"
-        raise InputError(
-            f"{platform.name}: no design fits: {within} "
-            f"hold no double-buffered tile of {platform.word_bits}-bit words; {hint}"
-        )
-    return np.ascontiguousarray(found, dtype=np.int64)
+    space = DesignSpace(platform, limits)
+    return np.ascontiguousarray(space.within(space.whole))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...models import Gemm, Network
+from ...models import Gemm, Layer, Network
 from .space import LayerKind
 
 
@@ -23,6 +23,8 @@ class LayerArrays(NamedTuple):
 
 def fetched_shares(network: Network, room: int) -> list[float]:
     """Share of each product's weights that is fetched if those of the first layers stay on the chip."""
+    if not room:
+        return [1.0] * len(network.gemms)
     shares = []
     for layer in network.layers:
         if layer.gemm is None:
@@ -36,20 +38,23 @@ def fetched_shares(network: Network, room: int) -> list[float]:
 
 def distinct(network: Network, *, memory_layers: bool = True, room: int = 0) -> tuple[LayerArrays, NDArray[np.int64]]:
     """Equal layers once, in order of first appearance."""
-    stages = len(network.exits)
-    words = np.zeros(stages)
+    words = np.zeros(len(network.exits))
+    index: dict[tuple[Gemm, bool, float], int] = {}
+    first: list[Layer] = []
+    repeats: list[list[int]] = []
+    rows: list[int] = []
+    shares = iter(fetched_shares(network, room))
     for layer in network.layers:
-        words[layer.stage - 1] += layer.memory_words * memory_layers
-    products = [layer for layer in network.layers if layer.gemm]
-    index: dict[tuple[Gemm | None, bool, float], int] = {}
-    shares = fetched_shares(network, room)
-    keys = [(layer.gemm, layer.per_sample, share) for layer, share in zip(products, shares, strict=True)]
-    rows = np.array([index.setdefault(key, len(index)) for key in keys])
-    fetched = np.array([key[2] for key in index])
-    first = [products[row] for row in np.unique(rows, return_index=True)[1]]
-    repeats = np.zeros((len(index), stages))
-    for row, layer in zip(rows, products, strict=True):
-        repeats[row, layer.stage - 1] += 1
-    gemms = np.array([layer.gemm for layer in first], dtype=np.float64)
+        if layer.gemm is None:
+            words[layer.stage - 1] += layer.memory_words * memory_layers
+            continue
+        row = index.setdefault((layer.gemm, layer.per_sample, next(shares)), len(index))
+        if row == len(first):
+            first.append(layer)
+            repeats.append([0] * len(words))
+        repeats[row][layer.stage - 1] += 1
+        rows.append(row)
+    gemms, _, fetched = zip(*index, strict=True)
     kinds = np.array([LayerKind.of(layer) for layer in first], dtype=np.int64)
-    return LayerArrays(gemms, kinds, repeats, words, fetched), rows
+    figures = (np.array(values, dtype=np.float64) for values in (repeats, words, fetched))
+    return LayerArrays(np.array(gemms, dtype=np.float64), kinds, *figures), np.array(rows)

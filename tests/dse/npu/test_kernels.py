@@ -5,12 +5,12 @@ from __future__ import annotations
 import naive
 import numpy as np
 import pytest
-from builders import any_gemm, batches, huge_gemms, layer_of, modes, network_of, tiles, words_per_cycle
+from builders import any_gemm, batches, board_of, huge_gemms, layer_of, modes, network_of, tiles, words_per_cycle
 from fluidb.dse import Batching
 from fluidb.dse.npu import kernels
 from fluidb.dse.npu.fbcb import K_NAMES
 from fluidb.dse.npu.search import Evaluator, SearchOptions
-from fluidb.dse.npu.space import LayerKind, arrange, make_plan, stacked
+from fluidb.dse.npu.space import LayerKind, arrange, designs, make_plan, stacked
 from fluidb.dse.npu.workload import distinct
 from fluidb.platforms import Board
 from hypothesis import given, settings
@@ -105,6 +105,12 @@ def test_products_of_two_activations_run_sample_by_sample_in_every_mode(gemm, ti
     assert cycles[0].tolist() == [b * one[0] for b in range(1, b_max + 1)]
     assert words[0].tolist() == [b * one[1] for b in range(1, b_max + 1)]
     assert stage_cycles(network_of([per_sample]), [0], tile, b_max, rate, mode).tolist() == cycles.tolist()
+
+
+def test_designs_of_several_blocks_take_the_cycles_of_each():
+    found, space = evaluator(network_of([(49, 6, 10, 1), (1, 30, 7, 2)]), 3, 0.7, "fluid"), designs(board_of(90))
+    assert len(space) % kernels.BLOCK > 0 < len(space) // kernels.BLOCK
+    assert found.cycles(space).tolist() == found.account(space)[0][0].tolist()
 
 
 @given(any_gemm, tiles, batches, words_per_cycle, st.data())

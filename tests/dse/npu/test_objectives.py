@@ -14,7 +14,7 @@ import pytest
 from builders import DATA, POCKET, TINY, any_gemm, modes, network_of, tiles
 from fluidb.dse import OBJECTIVES, Batching, Limits, Objective, SearchOptions, Tile, search
 from fluidb.dse.npu.search import Evaluator
-from fluidb.dse.npu.space import designs, luts
+from fluidb.dse.npu.space import DesignSpace, designs, luts
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.platforms import ENERGY_KEYS, Board, load_platform
@@ -179,11 +179,19 @@ def test_limits_leave_the_designs_that_keep_them(dsps, kibit, limits):
         for T_R, T_P, T_C in naive.all_designs(min(dsps, limits.max_dsps or dsps), bits, 16)
         if limits.max_luts is None or limits.max_luts >= 100 + 7 * (T_P - 1) * T_C
     ]
-    if expected:
-        assert sorted(map(tuple, designs(board, limits).tolist())) == sorted(expected)
-    else:
+    if not expected:
         with pytest.raises(InputError, match="no design fits"):
             designs(board, limits)
+        return
+    assert sorted(map(tuple, designs(board, limits).tolist())) == sorted(expected)
+    space = DesignSpace(board, limits)
+    boxes = space.boxes()
+    assert space.size == len(expected)
+    assert sorted(map(tuple, space.within(boxes).tolist())) == sorted(expected)  # each of them in one box
+    for box, largest in zip(boxes.T, space.corners(boxes), strict=True):
+        part = space.within(box[:, None])
+        assert part.max(axis=0).tolist() == largest.tolist()
+        assert np.all(part[:, 1:].max(axis=0) < 1.2 * part[:, 1:].min(axis=0))
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_cycles_and_words_equal_plain_loops(layers, tile, b_max, rate, mode, roo
     assert cycles[0, 0] == pytest.approx(chosen.cycles.sum(axis=0), rel=1e-12)
     if mode != "eq1":
         assert evaluator.cycles(space)[0, 0] == pytest.approx(cycles[0, 0], rel=1e-12)
-    least = evaluator.least_cost(space)
+    least = evaluator.least_cost(space, traffic=True)
     assert (least.cycles <= cycles.sum(axis=1)).all()
     assert (least.words <= words.sum(axis=1)).all()
 
@@ -117,7 +117,8 @@ def test_the_bound_of_the_search_rules_out_no_winner(layers, dsps, share, object
     network, chip = network_of(layers), board_of(dsps)
     options = SearchOptions(b_max=2, persistent_mbit=share * chip.on_chip_mbit, objective=objective)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search_module, "ROUND", 2)
+        patch.setattr(search_module, "FEW", 0)
+        patch.setattr(search_module, "ROUND", 1)
         bounded = search(network, chip, options, top=3)
     assert bounded.ranking == ranked(network, chip, options, designs(chip, options.room(chip)), 3)
     bits = options.persistent_mbit * 2**20
