@@ -34,29 +34,32 @@ class BlockPlan(NamedTuple):
             yield list(zip(steps, holds, strict=False)), holds[-1]
 
 
-def fits(costs: Costs, rule: FusionRule) -> bool:
-    """True if a network can be cut into blocks whose maps fit into the devices' memory; none crosses an exit."""
+def choose(costs: Costs, rule: FusionRule) -> BlockPlan | None:
+    """The blocks by a rule; none crosses an exit. If they do not fit into memory, the optimal ones; else ``None``."""
+    if rule is not FusionRule.OPTIMAL:
+        plan = _by_rule(costs, _EXTENDS[rule])
+        if all(costs.fits(step.span) for steps in (*plan.trunk, *plan.branches) for step in steps):
+            return plan
+    return _optimal(costs) if rule is not FusionRule.LAYERWISE and _some_fit(costs) else None
+
+
+def _some_fit(costs: Costs) -> bool:
+    """True if the network can be cut into blocks that fit."""
     network = costs.network
     parts = [Span(len(network.branches), first, end) for first, end in pairwise((0, *network.ends))]
     parts += [Span(number, 0, len(chain.units)) for number, chain in enumerate(network.branches)]
-    return all(_fits(costs, part, rule) for part in parts)
+    for part in parts:
+        reached = [part.first]  # places up to which blocks fit
+        for end in range(part.first + 1, part.end + 1):
+            if any(costs.fits(Span(part.chain, first, end)) for first in reversed(reached)):
+                reached.append(end)
+        if reached[-1] < part.end:
+            return False
+    return True
 
 
-def _fits(costs: Costs, whole: Span, rule: FusionRule) -> bool:
-    if rule is FusionRule.LAYERWISE:
-        return all(costs.fits(Span(whole.chain, unit, unit + 1)) for unit in range(whole.first, whole.end))
-    reached = [whole.first]  # places up to which blocks fit
-    for end in range(whole.first + 1, whole.end + 1):
-        if any(costs.fits(Span(whole.chain, first, end)) for first in reversed(reached)):
-            reached.append(end)
-    return reached[-1] == whole.end
-
-
-def choose(costs: Costs, rule: FusionRule) -> BlockPlan:
-    """The blocks by a rule; none crosses an exit. If those do not fit into memory and others do, the optimal ones."""
-    if rule is FusionRule.OPTIMAL:
-        return _optimal(costs)
-    network, extends = costs.network, _EXTENDS[rule]
+def _by_rule(costs: Costs, extends: Extends) -> BlockPlan:
+    network = costs.network
     trunk, branches = [], []
     first, held = 0, costs.held_at_start()
     for number, end in enumerate(network.ends):
@@ -64,8 +67,7 @@ def choose(costs: Costs, rule: FusionRule) -> BlockPlan:
         first, held = end, trunk[-1][-1].rows if trunk[-1] else held
         units = network.branch_units(number)
         branches.append(_greedy(costs, Span(number, 0, len(units)), held, extends))
-    fit = all(costs.fits(step.span) for steps in (*trunk, *branches) for step in steps)
-    return BlockPlan(tuple(trunk), tuple(branches)) if fit else _optimal(costs)
+    return BlockPlan(tuple(trunk), tuple(branches))
 
 
 Extends = Callable[[Costs, Span, Rows], bool]

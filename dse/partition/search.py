@@ -15,7 +15,7 @@ from ...platforms.cluster import Cluster, Communication
 from ...tables.latency import MAX_S
 from ...tables.partition import FusionRule, PartitionOptions, PartitionTable
 from .blocks import Blocks, Costs, Span
-from .rules import BlockPlan, choose, fits
+from .rules import BlockPlan, choose
 from .tabulate import tabulate_partition
 
 MOST_SUBSETS = 4096
@@ -36,7 +36,7 @@ class Partitioner:
     def partition(self, names: Sequence[str]) -> PartitionTable:
         """The partition over these devices, which are in the cluster's order."""
         self._check_times(1)
-        return self._tabulated(*self._planned(names))
+        return self._tabulated(*self.planned(names))
 
     def first_devices(self, count: int) -> list[str]:
         """The names of the first devices; the owner of the input must be among them."""
@@ -52,10 +52,10 @@ class Partitioner:
         """The partition over the fastest subset of these devices; of equal subsets, a smallest with the first ones."""
         subsets = list(self._subsets(names))
         self._check_times(len(subsets))
-        best_s, best = np.inf, self._planned(names)
+        best_s, best = np.inf, self.planned(names)
         for done, subset in enumerate(subsets, 1):
             with suppress(InputError):  # too little memory in this subset
-                costs, plan = self._planned(subset)
+                costs, plan = self.planned(subset)
                 average_s = _average_s(costs, plan)
                 if average_s < best_s:
                     best_s, best = average_s, (costs, plan)
@@ -80,21 +80,19 @@ class Partitioner:
                 f"with {self.options.rule}; use {' or '.join(remedies)}"
             )
 
-    def costs(self, names: Sequence[str]) -> Costs:
-        """Costs on these devices, of which the strongest that leaves room for all maps runs what needs a whole one."""
+    def planned(self, names: Sequence[str]) -> tuple[Costs, BlockPlan]:
+        """The blocks; the strongest of the devices that leaves room for all maps runs what needs a whole one."""
         rate = {item.name: item.gflop_s for item in self.cluster.devices}
         strongest = sorted(range(len(names)), key=lambda k: -rate[names[k]])
         hosts = []
         for with_rows, host in product((True, False), strongest):
             costs = Costs(self.blocks, self.cluster, names, self.options.zeta, host, with_rows=with_rows)
-            if costs.host_fits and fits(costs, self.options.rule):
-                return costs
-            hosts += [costs] if costs.host_fits else []
+            if costs.host_fits:
+                plan = choose(costs, self.options.rule)
+                if plan is not None:
+                    return costs, plan
+                hosts.append(costs)
         raise self._no_room(names, hosts)
-
-    def _planned(self, names: Sequence[str]) -> tuple[Costs, BlockPlan]:
-        costs = self.costs(names)
-        return costs, choose(costs, self.options.rule)
 
     def _tabulated(self, costs: Costs, plan: BlockPlan) -> PartitionTable:
         end_s = _exit_s(costs, plan)[-1]

@@ -201,7 +201,7 @@ def drawn_search(seed: int, rule: FusionRule = FusionRule.OPTIMAL) -> tuple[Part
     rng = np.random.default_rng(seed)
     file = naive.draw_network(rng, exits=False, parts=2, height=6)
     search = Partitioner(cut_into_rows(file, naive.PATH), naive.draw_cluster(rng, most=2), PartitionOptions(rule=rule))
-    return search, search.costs(search.names)
+    return search, search.planned(search.names)[0]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -227,7 +227,7 @@ def test_marginal_and_paper_close_a_block_before_the_unit_that_does_not_pay():
     """By hand, on AlexNet over two devices: its first two convolutions are fused, the third is not."""
     cut, cluster = network("alexnet_cifar10"), preset("edgesp-a")
     search = Partitioner(cut, cluster, FAST)
-    costs, table = search.costs(["pi-1", "pi-2"]), search.partition(["pi-1", "pi-2"])
+    (costs, _), table = search.planned(["pi-1", "pi-2"]), search.partition(["pi-1", "pi-2"])
     ends = [block.name for block in table.blocks if block.stage == 1 and not block.in_branch]
     units = [unit.name for unit in cut.trunk.units]
     first, end = 0, units.index(ends[0]) + 1

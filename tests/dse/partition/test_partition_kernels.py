@@ -80,7 +80,7 @@ def test_algorithm_1_is_never_worse_than_proportional_shares(seed: int):
     rng = np.random.default_rng(seed)
     file, cluster = naive.draw_network(rng), naive.draw_cluster(rng, communication="once")
     search = Partitioner(cut_into_rows(file, naive.PATH), cluster, PartitionOptions())
-    blocks, costs = search.blocks, search.costs(search.names)
+    blocks, costs = search.blocks, search.planned(search.names)[0]
     trunk = len(blocks.network.branches)
     for first, end in [(0, 1), (0, len(blocks.network.trunk.units))]:
         span = Span(trunk, first, end)
