@@ -114,7 +114,11 @@ def measure(
     rounds_text = f"{repeats} rounds after {warm_up} to warm up"
     gathers = seen.gathers[seen.gathers[:, 0] >= warm_up, 1:]
     device = _device(network, cells, wake_s, gathers, name, rounds_text, drift)
-    exits = [Exit(name=name, rate=rate) for name, rate in zip(network.exits, rates.tolist(), strict=True)]
+    thresholds = [*(network.thresholds or [None] * (len(rates) - 1)), None]
+    exits = [
+        Exit(name=name, rate=rate, **{network.measure.name: threshold})
+        for name, rate, threshold in zip(network.exits, rates.tolist(), thresholds, strict=True)
+    ]
     table = LatencyTable(
         network=network.name, platform=device.name, exits=exits, b_max=b_max,
         stage_s=device.times_s, gather_s=device.gathers_s(len(exits)), wake_up_s=wake_s,
@@ -128,9 +132,9 @@ def _half_width(values: Floats) -> float:
 
 
 def _rates(network: RealNetwork) -> Floats:
-    """The share of the samples that leave at each exit, at the usual threshold."""
+    """The share of the samples that leave at each exit, at the thresholds of the network, or at the usual one."""
     samples, count = network.samples(), len(network.exits)
-    left = decide(samples.confidences, levels(None, count), count)
+    left = decide(samples.confidences, levels(network.thresholds, count, network.measure), count)
     rates: Floats = np.bincount(left, minlength=count + 1)[1:] / len(samples)
     return rates
 

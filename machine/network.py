@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from ..formats import InputError
 from ..models.importers.names import plain_name
+from ..traffic.exits import decide, levels
+from ..traffic.measures import CONFIDENCE, ENTROPY, MEASURES
 from ..traffic.samples import Samples
 from .cores import chosen_cores, cores_text
 from .maps import MapEngine
@@ -36,6 +38,7 @@ class RealNetwork:
 
     ``model`` is a file or ``digits``, which ships; ``inputs`` an ``.npz`` file with ``input``, or an array for each
     input of the network, and perhaps ``label``, by default random samples; ``exits`` are the outputs that answer.
+    ``measure`` and ``thresholds`` are those by which the model decides about its exits; by default no thresholds.
     """
 
     def __init__(
@@ -58,6 +61,9 @@ class RealNetwork:
         parts = read_stages(self.path, exits)
         self.session = Session(parts, threads, self.cores, self.path)
         self.exits = [stage.answer for stage in parts.stages]
+        decided = parts.decided
+        self.measure = MEASURES[decided.decisions[0].measure] if decided else CONFIDENCE
+        self.thresholds = [item.threshold for item in decided.decisions] if decided else None
         file = SHIPPED / "inputs.npz" if shipped and inputs is None else inputs
         self.labels: NDArray[np.int64] | None = None
         if file is None:
@@ -67,6 +73,8 @@ class RealNetwork:
         self.answers = self._alone(file or self.path, progress)
         self.probabilities = [stage.probabilities or _shares(answers)
                               for stage, answers in zip(parts.stages, self.answers, strict=True)]  # fmt: skip
+        if self.thresholds is not None:
+            self._check_decisions(file or self.path)
 
     def __len__(self) -> int:
         return len(next(iter(self.inputs.values())))
@@ -143,20 +151,46 @@ class RealNetwork:
                 raise InputError(f'{file}: row {row + 1}: exit "{name}": expected scores, found NaN')
         return found
 
+    def _check_decisions(self, file: Path) -> None:
+        """Refuse a model that itself answers otherwise than at the exit that its thresholds choose."""
+        last = len(self.exits)
+        found, least = self._confidences(), np.array(levels(self.thresholds, last, self.measure))
+        left = decide(found, least.tolist(), last)
+        near = (np.abs(found[:, : last - 1] - least) <= TOLERANCE).any(axis=1)  # rounding may decide otherwise
+        for row, exit_ in enumerate(left.tolist()):
+            own = self.session.run_original({name: values[row : row + 1] for name, values in self.inputs.items()})
+            if not near[row] and not _same(own[0], self.answers[exit_ - 1][row]):
+                raise InputError(
+                    f"{file}: row {row + 1}: expected the model to answer as at the exit that its If nodes choose, "
+                    f'"{self.exits[exit_ - 1]}", found another answer; export a model that always runs to its end '
+                    "and has the answer of each exit as an output"
+                )
+
     def confidence(self, stage: int, answers: NDArray[Any]) -> NDArray[np.float64]:
-        """The largest probability in each answer of a stage, counted from 0; other answers go through a softmax."""
+        """The largest probability in each answer of a stage, counted from 0; or minus the entropy.
+
+        Answers that are no probabilities go through a softmax.  Where the model decides about exits, values are rounded
+        as it rounds them: an answer may meet a threshold exactly.
+        """
         values = answers.astype(np.float64)
         largest: NDArray[np.float64] = values.max(axis=1)
-        if not self.probabilities[stage]:
+        if self.measure is ENTROPY:
+            shares = values if self.probabilities[stage] else np.exp(values - largest[:, None])
+            shares = shares / shares.sum(axis=1)[:, None]
+            largest = (shares * np.log(np.where(shares > 0, shares, 1.0))).sum(axis=1)
+        elif not self.probabilities[stage]:
             largest = 1.0 / np.exp(values - largest[:, None]).sum(axis=1)
-        return np.minimum(largest, 1.0)
+        found: NDArray[np.float64] = np.minimum(largest, 0.0 if self.measure is ENTROPY else 1.0)
+        return found if self.thresholds is None else found.astype(answers.dtype).astype(np.float64)
+
+    def _confidences(self) -> NDArray[np.float64]:
+        return np.column_stack([self.confidence(stage, found) for stage, found in enumerate(self.answers)])
 
     def samples(self) -> Samples:
         """The answer to every sample at every exit; without labels, that of the last exit counts as right."""
-        confidences = np.column_stack([self.confidence(stage, found) for stage, found in enumerate(self.answers)])
         chosen = np.column_stack([found.argmax(axis=1) for found in self.answers])
         right = chosen[:, -1] if self.labels is None else self.labels
-        return Samples(confidences, chosen == right[:, None], self.path)
+        return Samples(self._confidences(), chosen == right[:, None], self.path, measure=self.measure)
 
     def engine(self, rows: NDArray[np.int64], returned: Callable[[int], None] = lambda _: None) -> MapEngine:
         """A device that runs the network for requests, each of which is one of the samples."""

@@ -33,6 +33,7 @@ class Session:
     def __init__(self, parts: Parts, threads: int, cores: Sequence[int], path: Path) -> None:
         self.stages = parts.stages
         models = {f"stage {number}": stage.model for number, stage in enumerate(parts.stages, 1)} | {"all": parts.whole}
+        models |= {"the model itself": parts.original} if parts.decided else {}
         found = []
         for name, model in models.items():
             try:
@@ -40,7 +41,9 @@ class Session:
             except Exception as error:  # noqa: BLE001  whatever its C++ says
                 raise InputError(f"{path}: {name}: ONNX Runtime refuses it ({_line(error)})") from None
             found.append((run, [item.name for item in run.get_outputs()]))
+        self.original = found.pop() if parts.decided else None
         *self.runs, (self.whole, _) = found
+        self.place = parts.decided.place if parts.decided else 0
         self.axes = {name: axis for stage in parts.stages for name, axis in stage.axes.items()}
 
     @property
@@ -54,6 +57,13 @@ class Session:
         """The answers at all exits, by the network as one model."""
         answers: list[NDArray[Any]] = self.whole.run(None, dict(tensors))
         return answers
+
+    def run_original(self, tensors: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        """The answer of a model that decides about its exits itself, to one sample."""
+        assert self.original is not None
+        run, names = self.original
+        answer: NDArray[Any] = run.run([names[self.place]], dict(tensors))[0]
+        return answer
 
     def run_stage(
         self, number: int, tensors: Mapping[str, NDArray[Any]]

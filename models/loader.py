@@ -104,7 +104,9 @@ def build_network(file: NetworkFile, path: Path) -> Network:
     if faults:
         raise InputError(faults)
     layers = sorted(layers, key=lambda layer: layer.stage)  # the sort is stable: a head comes last in its stage
-    exits = [Exit(name=item.after, rate=item.rate) for item in file.exits]
+    exits = [
+        Exit(name=item.after, rate=item.rate, confidence=item.confidence, entropy=item.entropy) for item in file.exits
+    ]
     rest = max(0.0, 1.0 - sum(item.rate for item in exits))
     exits.append(Exit(name=file.layers[-1].name, rate=rest, steps=file.steps))
     content = {"name": file.name, "title": file.title, "sources": file.sources, "exits": exits, "layers": layers}

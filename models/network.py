@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
@@ -99,6 +100,11 @@ class Layer(Strict):
         return self.role != "backbone"
 
 
+Words = Literal["never", "always"]
+Confidence = Annotated[float, Field(ge=0, le=1)] | Words
+Entropy = Annotated[float, Field(ge=0, le=25)] | Words
+"""Thresholds; an entropy is in nats."""
+
 MAX_STEPS = 4096
 """Most steps of a stage that repeats."""
 
@@ -112,6 +118,9 @@ class Exit(SparseRecord):
         Name of the backbone layer it follows; the last exit is the end.
     rate : float
         Share of all samples that leave here; the shares of all exits sum to 1.
+    confidence, entropy : float, "never" or "always", optional
+        The least confidence, or the largest entropy, with which a sample leaves, as the network was made.  A network
+        states one of them at every exit but the last, or none.
     steps : int
         Most runs of the stage that ends here, as of a decoder: a sample leaves after the steps that it needs.
         Only the last stage repeats.
@@ -119,7 +128,21 @@ class Exit(SparseRecord):
 
     name: str
     rate: Annotated[float, Field(ge=0, le=1)]
+    confidence: Confidence | None = None
+    entropy: Entropy | None = None
     steps: Annotated[int, Field(ge=1, le=MAX_STEPS)] = 1
+
+
+def thresholds_of(exits: Sequence[Exit]) -> tuple[Literal["confidence", "entropy"], list[float | Words]] | None:
+    """The measure by which samples leave exits, and the threshold of each but the last; ``None`` if none is stated."""
+    confidences, entropies = ([getattr(item, name) for item in exits[:-1]] for name in ("confidence", "entropy"))
+    if set(confidences) | set(entropies) <= {None}:
+        return None
+    if None not in confidences and set(entropies) == {None} and exits[-1].confidence is None:
+        return "confidence", confidences
+    if None not in entropies and set(confidences) == {None} and exits[-1].entropy is None:
+        return "entropy", entropies
+    raise ValueError("exits: expected either confidence or entropy at every exit but the last, or neither at any")
 
 
 class Network(Strict):
@@ -152,6 +175,7 @@ class Network(Strict):
             )
         if any(item.steps > 1 for item in self.exits[:-1]):
             raise ValueError("exits: expected steps of the last exit only, as only the last stage repeats")
+        thresholds_of(self.exits)
         if not self.gemms:
             raise ValueError("layers: expected at least one layer that multiplies, found none")
         if max(gemm.macs for gemm in self.gemms) > MAX_WORK:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from ..formats import Strict
-from .network import MAX_STEPS, MAX_WORK, Shape
+from .network import MAX_STEPS, MAX_WORK, Confidence, Entropy, Shape
 
 MAX_EXITS = 64
 MAX_SIZE = 2**24
@@ -174,10 +174,12 @@ Op = Annotated[
 
 
 class ExitFile(Strict):
-    """An intermediate exit: the layer it follows, the share of samples that leave, and its head."""
+    """An intermediate exit: the layer it follows, the share of samples that leave, how sure they are, and its head."""
 
     after: Name
     rate: Annotated[float, Field(ge=0, le=1)]
+    confidence: Confidence | None = None
+    entropy: Entropy | None = None
     head: str | None = None
     classes: Positive | None = None
     layers: list[Op] | None = None

@@ -180,10 +180,17 @@ def show_(network: NetworkName, as_json: AsJson = False) -> None:
     show(as_json, "fluidb.model-output/1", record, _text(net))
 
 
+_REACHED = {"confidence": ">=", "entropy": "<="}
+
+
 def _text(network: Network) -> Iterator[str]:
+    from ...models.network import thresholds_of
+
     yield facts(_about(network))
-    exits = [(i, item.name, percent(item.rate, 1)) for i, item in enumerate(network.exits, 1)]
-    yield table(["exit", "after", "share of samples"], exits, text=True)
+    stated = thresholds_of(network.exits)
+    sure = [] if stated is None else [*(f"{stated[0]} {_REACHED[stated[0]]} {item}" for item in stated[1]), ""]
+    exits = [(i, item.name, percent(item.rate, 1), *sure[i - 1 : i]) for i, item in enumerate(network.exits, 1)]
+    yield table(["exit", "after", "share of samples", *(["leave with"] if sure else [])], exits, text=True)
     rows = []
     for layer in network.layers:
         size, macs = "memory only", ""
@@ -333,6 +340,6 @@ def _record(network: Network) -> dict[str, object]:
         "backbone_macs": backbone.macs,
         "gemms": len(network.gemms),
         "macs": network.macs,
-        "exits": [{"after": item.name, "rate": item.rate} for item in network.exits],
+        "exits": [{"after": item.name, **item.model_dump(exclude={"name", "steps"})} for item in network.exits],
         **({"steps": network.steps} if network.steps > 1 else {}),
     }

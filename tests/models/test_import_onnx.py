@@ -813,7 +813,7 @@ BRANCH = """y = If (x) <
     then_branch = t () => (float[1,7] a) { a = Relu (x) }, else_branch = e () => (float[1,7] b) { b = Neg (x) }>"""
 FAULTS = {
     "a branch of a run": (
-        NODE.format(BRANCH), ['node "y": If is not understood', "the answer of each exit as an output"]),
+        NODE.format(BRANCH), ['node "y" (If): expected a condition that', "the answer of each exit as an output"]),
     "a layer of very many channels": (
         """g (float[1,1] x) => (float[1,q] y) {
             n = Constant <value_ints=[1,33554432]> () e = Expand (x, n) y = MatMul (x, e) }""",

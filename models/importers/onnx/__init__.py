@@ -29,13 +29,18 @@ def read(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
     }
     file, network = checked(content, path, made.node_of)
     macs = {layer.name: layer.gemm.macs for layer in network.layers if layer.gemm}
-    own = own_exits(file.layers, made.outputs, macs, made.aside)
+    decided = graph.decided
+    own = own_exits(file.layers, made.outputs, macs, made.aside, decided.answers if decided else ())
+    if decided:
+        content["sources"]["exits"] = decided.text
     if own.remarks:
         content["sources"]["outputs"] = "; ".join(own.remarks)
     content["layers"] = own.backbone
     rate = 1 / (len(own.heads) + 1)
+    asked = decided.decisions if decided else ()
+    leaves = {own.feet[item.answer]: {item.measure: item.threshold} for item in asked if item.answer in own.feet}
     content["exits"] = [
-        {"after": foot, "rate": rate} | ({"layers": ops} if ops else {"head": "none"})
+        {"after": foot, "rate": rate} | leaves.get(foot, {}) | ({"layers": ops} if ops else {"head": "none"})
         for foot, ops in own.heads.items()
     ]
     file, _ = checked(content, path, made.node_of)

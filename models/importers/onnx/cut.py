@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import onnx
-from onnx import AttributeProto, external_data_helper, helper, shape_inference
+from onnx import AttributeProto, external_data_helper, helper, numpy_helper, shape_inference
 
 from ....formats import InputError, did_you_mean
+from .decisions import Decided, write_out
 from .graph import inline_functions, load_model
 from .sizes import BATCH, SIZES, batch_axis, known_sizes, size_nodes
 
@@ -35,10 +36,15 @@ class Parts(NamedTuple):
 
     whole: onnx.ModelProto
     stages: list[GraphStage]
+    decided: Decided | None  # exits that the model decides about, if these are those of the stages
+    original: onnx.ModelProto  # the model as it is in its file; if it decides, its first dimensions may be fixed to 1
 
 
 def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
-    """Read a model and cut it at its exits: outputs, tensors or nodes that answer; by default all outputs."""
+    """Read a model and cut it at its exits: outputs, tensors or nodes that answer; by default all outputs.
+
+    If the model decides about its exits, these are the default.
+    """
     if not path.is_file():
         raise InputError(f"{path}: expected an ONNX model, found {'a folder' if path.is_dir() else 'no such file'}")
     model = load_model(path)
@@ -47,17 +53,30 @@ def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
     except Exception as error:  # noqa: BLE001  a missing or short file, which the package reports in several ways
         raise InputError(f"{path}: weights: could not be read ({error})") from None
     model = inline_functions(model, path)
-    _open_batch(model, path)
+    original = model
+    model, decided = write_out(model, path)
+    _open_batch(model, path, one=decided is not None)
     try:
         model = shape_inference.infer_shapes(model, data_prop=True)
     except Exception as error:  # noqa: BLE001  whatever its C++ says
         raise InputError(f"{path}: its shapes do not come out ({' '.join(str(error).split())[:100]})") from None
-    stages = cut(model, _ends(model, exits, path), path)
+    if exits is not None:
+        ends = _ends(model, exits, path)
+        decided = decided if decided and set(decided.answers) == set(ends) else None
+    else:
+        ends = list(decided.answers) if decided else [item.name for item in model.graph.output]
+    stages = cut(model, ends, path)
     _check_batches(stages, path)
     answers = [next(item for item in stage.model.graph.output if item.name == stage.answer) for stage in stages]
     del model.graph.output[:]
     model.graph.output.extend(answers)
-    return Parts(model, stages)
+    if decided and list(decided.answers) != [stage.answer for stage in stages]:
+        raise InputError(
+            f"{path}: expected exits that each need what the one before needs, found "
+            f"{', '.join(stage.answer for stage in stages)} by their work and {', '.join(decided.answers)} by the If "
+            "nodes; export the model otherwise"
+        )
+    return Parts(model, stages, decided, original)
 
 
 def _given(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
@@ -66,11 +85,16 @@ def _given(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
     return [item for item in graph.input if item.name not in weights]
 
 
-def _open_batch(model: onnx.ModelProto, path: Path) -> None:
-    """Rename the first dimension of every input to `BATCH` in the whole model; a fixed one is a fault."""
+def _open_batch(model: onnx.ModelProto, path: Path, *, one: bool) -> None:
+    """Rename the first dimension of every input to `BATCH` in the whole model; a fixed one is a fault.
+
+    With ``one``, a first dimension of one sample may be fixed: a model that decides about its exits asks one sample.
+    """
+    if one and all(dims and dims[0].dim_value == 1 for dims in map(_sizes, _given(model.graph))):
+        _open_one(model)
     faults, names = [], set()
     for item in _given(model.graph):
-        sizes = item.type.tensor_type.shape.dim
+        sizes = _sizes(item)
         if not sizes or sizes[0].HasField("dim_value"):
             found = f"{sizes[0].dim_value}" if sizes else "a scalar"
             faults.append(
@@ -83,9 +107,41 @@ def _open_batch(model: onnx.ModelProto, path: Path) -> None:
     if faults:
         raise InputError(faults)
     for item in [*model.graph.value_info, *model.graph.output]:
-        for size in item.type.tensor_type.shape.dim:
+        for size in _sizes(item):
             if size.dim_param and size.dim_param in names:
                 size.dim_param = BATCH
+
+
+def _sizes(item: onnx.ValueInfoProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
+    return item.type.tensor_type.shape.dim
+
+
+def _open_one(model: onnx.ModelProto) -> None:
+    """Open the first dimension of a model for one sample: of its inputs, and of the sizes that a Reshape states."""
+    graph = model.graph
+    for item in _given(graph):
+        _sizes(item)[0].Clear()
+    for item in graph.output:
+        item.ClearField("type")
+    del graph.value_info[:]  # they have sizes of one sample
+    stated = {item.name: item for item in graph.initializer}
+    stated |= {
+        node.output[0]: node.attribute[0].t
+        for node in graph.node
+        if node.op_type == "Constant" and node.attribute[0].name == "value"
+    }
+    for node in graph.node:
+        if node.op_type != "Reshape" or node.input[1] not in stated or node.input[0] in stated:
+            continue
+        sizes = numpy_helper.to_array(stated[node.input[1]]).copy()
+        if sizes.size and (sizes > 0).all():
+            sizes[0] = -1  # the batch is the outermost of the dimensions that it is folded into
+        elif sizes.size and sizes[0] == 1 and not any(item.name == "allowzero" and item.i for item in node.attribute):
+            sizes[0] = 0  # that of the input
+        else:
+            continue
+        node.input[1] = f"{node.output[0]}/sizes"
+        graph.initializer.append(numpy_helper.from_array(sizes, node.input[1]))
 
 
 def _ends(model: onnx.ModelProto, exits: Sequence[str] | None, path: Path) -> list[str]:

@@ -18,6 +18,9 @@ from onnx.reference import ReferenceEvaluator
 
 from ....formats import InputError, did_you_mean, read_bytes
 from ...lowering import windows
+from .decisions import Decided, write_out
+from .labels import brief as _brief
+from .labels import label as _label
 from .operators import KNOWN, SHAPES, WINDOWS
 
 MAX_BYTES = 2**30
@@ -30,9 +33,6 @@ MAX_FOLDED = 2**12
 
 _OWN = ("", "ai.onnx")
 _VALUES = ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "string_data")
-_HINTS = {
-    "If": "for an early exit, export a model that always runs to its end and has the answer of each exit as an output"
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class Graph:
     folded: int = 0  # nodes that compute constants
     unused: int = 0  # nodes that no output needs
     producer: str = ""  # tool that wrote the file
+    decided: Decided | None = None  # exits that the model decides about
 
     def words(self, tensor: str) -> int:
         """Values of a tensor."""
@@ -72,8 +73,11 @@ def read_graph(path: Path, dims: Mapping[str, int]) -> Graph:
             for part in _VALUES:
                 tensor.ClearField(part)  # or they would be copied with the model
     model = inline_functions(model, path)
+    model, decided = write_out(model, path)
     _check_known(model.graph, path)
-    return _Reader(model, path, dims).read()
+    graph = _Reader(model, path, dims).read()
+    graph.decided = decided
+    return graph
 
 
 def load_model(path: Path) -> onnx.ModelProto:
@@ -95,16 +99,6 @@ def load_model(path: Path) -> onnx.ModelProto:
 
 def _tensors(model: onnx.ModelProto) -> list[onnx.TensorProto]:
     return [item for item in _messages(model) if isinstance(item, onnx.TensorProto)]
-
-
-def _brief(text: str) -> str:
-    """A name or message from the file, short enough for a line of a fault."""
-    text = " ".join(text.split())
-    return text if len(text) <= 100 else text[:97] + "..."
-
-
-def _label(node: onnx.NodeProto) -> str:
-    return _brief(node.name or next(filter(None, node.output), "") or node.op_type)
 
 
 def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
@@ -208,8 +202,7 @@ def _check_known(graph: onnx.GraphProto, path: Path) -> None:
     for node in graph.node:
         if node.domain not in _OWN or node.op_type not in KNOWN:
             op = node.op_type if node.domain in _OWN else f"{node.domain}.{node.op_type}"
-            hint = f"; {_HINTS[op]}" if op in _HINTS else ""
-            faults.append(f'{path}: node "{_label(node)}": {_brief(op)} is not understood{hint}')
+            faults.append(f'{path}: node "{_label(node)}": {_brief(op)} is not understood')
     if faults:
         raise InputError(faults)
 

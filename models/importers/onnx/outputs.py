@@ -18,30 +18,37 @@ class OwnExits:
 
     backbone: list[Op]  # layers that the deepest output needs, and those of every output that is no exit
     heads: dict[str, list[Op]]  # layers of each exit's head, by the layer that the exit follows, in order of depth
+    feet: dict[str, str]  # the layer that the exit of an output follows
     answer: str  # layer that holds the output of the last exit
     remarks: list[str]  # a line for each output that is no exit, with the reason
 
 
 def own_exits(
-    layers: Sequence[Op], outputs: Mapping[str, str], macs: Mapping[str, int], aside: Collection[str]
+    layers: Sequence[Op],
+    outputs: Mapping[str, str],
+    macs: Mapping[str, int],
+    aside: Collection[str],
+    answers: Sequence[str] = (),
 ) -> OwnExits:
     """Decide which outputs are exits; ``outputs`` names the layer of each, ``macs`` the work of layers that multiply.
 
-    The last exit is the output that takes the most MACs; of equal ones, the last. Another output is an exit if its
+    ``answers`` are those of the exits, if the model decides about them, and of the end. Else the last exit is the
+    output that takes the most MACs; of equal ones, the last. Another output is an exit if its
     layers beyond the backbone multiply and read a single block boundary of the backbone, after which the backbone
     multiplies too.
     """
     reach = {name: _needed(layers, layer) for name, layer in outputs.items()}
     cost = {name: sum(macs.get(layer, 0) for layer in found) for name, found in reach.items()}
-    final = max(reversed(list(outputs)), key=cost.__getitem__)
+    final = answers[-1] if answers else max(reversed(list(outputs)), key=cost.__getitem__)
     backbone = set(reach[final])
     waiting = {name: layer for name, layer in outputs.items() if layer != outputs[final]}
     heads: dict[str, set[str]] = {}
+    feet_of: dict[str, str] = {}
     remarks: dict[str, str] = {}
     for round_ in range(MAX_ROUNDS + 1):
         chain = [op for op in layers if op.name in backbone]
         boundaries = {chain[place].name: place for place in block_boundaries(chain, aside)}
-        heads = {}
+        heads, feet_of = {}, {}
         for name in [name for name in waiting if name not in remarks]:
             branch = reach[name] - backbone
             feet = {source for op in layers if op.name in branch for source in op.inputs or ()} - branch
@@ -52,8 +59,13 @@ def own_exits(
                 remarks[name] = "does not hang on a single block boundary"
             elif not any(op.name in macs for op in chain[boundaries[foot] + 1 :]):
                 remarks[name] = "hangs where no product follows"
+            elif answers and foot not in heads and name not in answers:
+                remarks[name] = "is not the answer of an exit"
+            elif name in answers and foot in heads:
+                remarks[name] = "hangs where an exit is already"
             else:
                 heads[foot] = heads.get(foot, set()) | branch
+                feet_of[name] = foot
         grown = backbone.union(*(reach[name] for name in remarks))
         if grown == backbone:
             break
@@ -61,6 +73,7 @@ def own_exits(
     return OwnExits(
         [op for op in layers if op.name in backbone],
         {foot: _head(layers, heads[foot], foot) for foot in boundaries if foot in heads},
+        feet_of,
         outputs[final],
         [f'output "{name}" {why}: no exit, part of the backbone' for name, why in remarks.items()],
     )
