@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ def find_candidates(file: NetworkFile, path: Path) -> list[Candidate]:
     """The exit candidates that a network's file states.
 
     The bridge of a candidate is a copy of the first block of every later region, so that the head reads a map of the
-    shape that it expects.
+    shape that it expects.  A head that is stated by its name takes any map, and has no bridge.
     """
     stated = file.candidates
     if stated is None:
@@ -47,9 +47,11 @@ def find_candidates(file: NetworkFile, path: Path) -> list[Candidate]:
         raise InputError(faults)
     starts = [region[0] for region in stated.regions]
     region_of = [number for number, region in enumerate(stated.regions) for _ in region]
-    head = _head(file, stated, path)
-    found = []
-    for block in stated.after or range(1, len(blocks)):
+    places = stated.after or range(1, len(blocks))
+    if stated.head is not None:
+        return _with_named_heads(file, stated, places, path)
+    head, found = _own_head(file, stated, path), []
+    for block in places:
         bridge: list[Op] = []
         for start in starts[region_of[block - 1] + 1 :]:
             before = blocks[blocks.index(start) - 1]
@@ -61,21 +63,26 @@ def find_candidates(file: NetworkFile, path: Path) -> list[Candidate]:
     return found
 
 
-def _head(file: NetworkFile, stated: Candidates, path: Path) -> Sequence[Op]:
-    """The head of all candidates, as layers that read the output of the last block."""
-    last = stated.blocks[-1]
-    end = [op.name for op in file.layers].index(last)
-    if stated.layers is None and stated.head is None:
-        if end == len(file.layers) - 1:
-            raise InputError(f"{path}: candidates: expected a head, as no layer follows the last block; add head")
-        return file.layers[end + 1 :]
+def _with_named_heads(file: NetworkFile, stated: Candidates, places: Iterable[int], path: Path) -> list[Candidate]:
+    """Candidates with a head that is made for the map that each reads."""
     shapes, _, faults = lower_all(file.layers, file.input.shape, f"{path}: layers")
     if faults:
         raise InputError(faults)
+    ends = [(block, stated.blocks[block - 1]) for block in places]
     try:
-        return head_of(stated, shapes[last])
+        return [Candidate(f"H{block}", block, end, tuple(head_of(stated, shapes[end]))) for block, end in ends]
     except ValueError as error:
         raise InputError(f"{path}: candidates.{error}") from None
+
+
+def _own_head(file: NetworkFile, stated: Candidates, path: Path) -> Sequence[Op]:
+    """The head of all candidates, as layers that read the output of the last block."""
+    end = [op.name for op in file.layers].index(stated.blocks[-1])
+    if stated.layers is not None:
+        return stated.layers
+    if end == len(file.layers) - 1:
+        raise InputError(f"{path}: candidates: expected a head, as no layer follows the last block; add head")
+    return file.layers[end + 1 :]
 
 
 def _copied(ops: Sequence[Op], entry: str, source: str, path: Path, *, bridge: bool = False) -> list[Op]:

@@ -21,7 +21,7 @@ FORMATS = "auto (by how FILE ends), onnx or scalesim (`fluidb docs import`)."
 AT = "Candidates, as H13 or as layers, all if not given; or edgesp: exits at 1/2 and 3/4 of the work."
 COUNT = "SubNets to draw at random, instead of those in the file."
 NEAR = "Of those drawn (1000), the nearest to each size (7.6MB) or work (1.3GMAC)."
-HEAD = "Head of these exits: msdnet, pool-linear, token-linear, linear, edgesp or none; else what fits."
+HEAD = "Head of these exits or candidates: msdnet, pool-linear, token-linear, linear, edgesp or none; else what fits."
 EXITS = "Exits to add: how many, at block boundaries near equal shares of MACs; or layers."
 
 NetworkName = Annotated[str, argument("A network: a name, or a TOML file.")]
@@ -228,8 +228,10 @@ def import_(
 
     check_free(output, force, apart=[file])
     chosen = detect_format(file) if format_ == "auto" else format_
-    if exits is None and (head or classes):
-        raise typer.BadParameter("--head and --classes describe what --exits places; add it, or leave them out")
+    if exits is None and not candidates and (head or classes):
+        raise typer.BadParameter("--head and --classes describe what --exits or --candidates adds; add one of them")
+    if candidates and classes and not head:
+        raise typer.BadParameter("--classes describes the --head of the candidates, which else is the network's own")
     with every_fault():
         made = import_network(
             file,
@@ -239,6 +241,8 @@ def import_(
             exits=None if exits is None else Placement(_places(exits), head, classes),
             rates=numbers(rates, "rates", float, "0.3,0.3") or None,
             candidates=candidates,
+            head=head if candidates else None,
+            classes=classes if candidates else None,
         )
         net = build_network(made, file)
     write_file(output, network_text(made), replace=force)

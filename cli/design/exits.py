@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from ...tables.exit_plan import PlanStep
 
 GUARD = "Protect the precision on other samples: keep a higher one, e.g. 99.5%; or bound, for 95 % confidence."
-TARGET = "A device of `fluidb platforms`, or a folder with times of the network with all its candidates."
+TARGET = "A device, a folder with times of the network with all its candidates, or measured times of all stages."
 
 
 def command(
     network: Annotated[str, argument("A network with exit candidates: a name, or a TOML file.")],
-    target: Annotated[str, argument(TARGET, "DEVICE|DIR")],
+    target: Annotated[str, argument(TARGET, "DEVICE|DIR|FILE.csv")],
     samples: Annotated[Path, option("Its answers at every candidate and at the end.", "FILE")],
     batch: Annotated[int, option("Samples of a batch.")],
     precision: Annotated[str, option("Share of the network's precision to keep.", "SHARE")] = "99%",

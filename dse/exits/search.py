@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ...formats import InputError, check_own_folder, table_text, write_directory
-from ...models.candidates import with_exits
+from ...formats import InputError, check_own_folder, read_table, table_text, write_directory
+from ...models.candidates import find_candidates, with_exits
 from ...models.loader import build_network
 from ...models.schema import NetworkFile
 from ...models.writer import network_text
@@ -28,8 +29,9 @@ from ...tables.exit_plan import (
 from ...tables.latency import EXITS_FILE, LATENCY_FILE, LatencyTable, read_latency
 from ...traffic.samples import Samples, samples_bytes
 from ..device.tabulate import tabulate_device
+from .measured_times import read_measured_times
 from .stage_times import keep_exits
-from .tabulate import expected_of, tabulate_pattern, tabulate_step, tabulate_times
+from .tabulate import expected_of, table_of_times, tabulate_pattern, tabulate_step, tabulate_times
 
 
 class PlanResult(NamedTuple):
@@ -45,28 +47,40 @@ class PlanResult(NamedTuple):
     unguarded: PlanFigures | None  # expected without the guard; None if there is no guard, or no exit without it
 
 
-def times_of(file: NetworkFile, path: Path, target: str) -> LatencyTable:
-    """The latency table of a network with an exit at each of its candidates."""
-    if Path(target).is_dir():
-        return read_latency(Path(target))
+def times_of(file: NetworkFile, path: Path, target: str) -> LatencyTable | InferenceTime:
+    """The latency table of a network with an exit at each of its candidates, or times of all its possible stages."""
+    place = Path(target)
+    if place.is_dir():
+        return read_latency(place)
+    if place.suffix == ".csv":
+        return read_measured_times(place, file.name, [item.after for item in find_candidates(file, path)])
+    if place.suffix == ".json":
+        return read_table(InferenceTime, place)
     device = load_platform(target, kind=Device)
     return tabulate_device(build_network(with_exits(file, path), path), device)
 
 
-def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samples, goal: ExitGoal) -> PlanResult:
+def plan_exits(
+    file: NetworkFile, path: Path, given: LatencyTable | InferenceTime, samples: Samples, goal: ExitGoal
+) -> PlanResult:
     """Choose the exits of a network. The first half of the log chooses, the second half checks (Section 7.1)."""
     every = with_exits(file, path)
     names = [exit_.after for exit_ in every.exits]
+    table = given if isinstance(given, LatencyTable) else table_of_times(given, file.layers[-1].name)
     _check(names, table, samples, goal)
     measure = samples.measure
     goal = replace(goal, confidences=tuple(sorted(set(map(measure.to_array, goal.confidences)))))
     half = len(samples) // 2
     log = log_of(samples[slice(0, half)])
-    times = tabulate_times(file.name, table)
+    if isinstance(given, LatencyTable):
+        times = tabulate_times(file.name, table, build_network(every, path))
+    else:
+        times = given.model_copy(update={"network": file.name, "inputs": {}})
     stage_s = times.array()
     choice = choose_exits(log, stage_s, goal)
     if not choice.exits:
-        raise InputError(_nearest_miss(choice.steps[0], names, goal))
+        bridged = {item.after for item in every.exits if any(op.bridge for op in item.layers or ())}
+        raise InputError(_nearest_miss(choice.steps[0], names, goal, bridged))
     counts = [int(log.counts[setting.column]) for setting in choice.settings]
     rest = samples[slice(half, None)]
     expected = replay_exits(log, stage_s, goal.batch, choice.exits, choice.settings)
@@ -104,7 +118,7 @@ def plan_exits(file: NetworkFile, path: Path, table: LatencyTable, samples: Samp
         ended=choice.ended,
     )
     plan = plan.derived_from(times, pattern)
-    latency = keep_exits(table, network.name, choice.exits, rates, plan.service)
+    latency = keep_exits(table, network.name, choice.exits, rates, plan.service, stage_s)
     return PlanResult(
         plan=plan,
         times=times,
@@ -142,6 +156,10 @@ def _check(names: list[str], table: LatencyTable, samples: Samples, goal: ExitGo
             f"{table.network}: expected a network without steps, found up to {table.exits[-1].steps}; which layers "
             "repeat would depend on the exits"
         )
+    if table.variants > 1:
+        faults.append(
+            f"{table.platform}: expected times of one variant, found {table.variants}: exits are chosen for one width"
+        )
     if samples.exits != len(names) + 1:
         faults.append(
             f"{source}: expected answers at {len(names) + 1} exits, the {len(names)} candidates of the network and its "
@@ -174,14 +192,16 @@ def _check(names: list[str], table: LatencyTable, samples: Samples, goal: ExitGo
         raise InputError(faults)
 
 
-def _nearest_miss(step: ChoiceStep, names: list[str], goal: ExitGoal) -> str:
+def _nearest_miss(step: ChoiceStep, names: list[str], goal: ExitGoal, bridged: Collection[str]) -> str:
     """The fault if no candidate is left: the reason of the one that came nearest."""
     slow = [found for found in step.verdicts if found.outcome == "slow"]
     if slow:
         nearest = min(slow, key=lambda found: found.slow_share or 0.0)
+        after = names[nearest.candidate - 1]
+        head = "; its bridge takes part of the time: a named head needs none (head of the candidates)"
         return (
-            f"slow: no candidate is left; the nearest, after {names[nearest.candidate - 1]}, makes "
-            f"{nearest.slow_share:.2%} of the batches slower than without exits, at most {goal.slow:.2%} may be"
+            f"slow: no candidate is left; the nearest, after {after}, makes {nearest.slow_share:.2%} of the batches "
+            f"slower than without exits, at most {goal.slow:.2%} may be{head if after in bridged else ''}"
         )
     nearest = max(step.verdicts, key=lambda found: found.setting.precision)
     guarded = "" if goal.guard is None else f" with the guard {goal.guard}"

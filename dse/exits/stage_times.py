@@ -6,23 +6,27 @@ T(a, a, B) is the time to gather B samples at a.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...formats import InputError
-from ...models import Exit
+from ...models import Exit, Network
 from ...tables.latency import LatencyTable, PlannedService
 
 
-def stage_times(table: LatencyTable) -> NDArray[np.float64]:
+def stage_times(table: LatencyTable, network: Network | None = None) -> NDArray[np.float64]:
     """Times of all stages that a network could be cut into. Shapes: returns (K + 2, K + 2, b_max + 1).
 
     Only the heads at the two ends of a stage count, while times of a latency table contain those of all exits passed.
+    Where only whole stages were measured, the head of a stage takes its share of the MACs of ``network``.
     """
-    _check_layers(table)
     ends = len(table.exits) + 1
     backbone, head, resume = (np.zeros((ends, table.b_max + 1)) for _ in range(3))
+    if not table.layers:
+        shares = head_shares(table, network)
+        backbone[1:], head[1:] = np.array([1 - shares, shares])[..., None] * table.stage_array()[0]
     for layer in table.layers:
         if layer.role == "backbone":
             backbone[layer.stage, 1:] += layer.time_s
@@ -38,15 +42,32 @@ def stage_times(table: LatencyTable) -> NDArray[np.float64]:
     return times
 
 
+def head_shares(table: LatencyTable, network: Network | None) -> NDArray[np.float64]:
+    """Share of the MACs of each stage that its head makes."""
+    if network is None or len(network.exits) != len(table.exits):
+        raise InputError(
+            f"{table.platform}: expected times by layer, or those of the stages of a network with an exit at each "
+            f"candidate, found times of {len(table.exits)} stages"
+        )
+    macs = np.zeros((2, len(table.exits)))
+    for layer in network.layers:
+        macs[int(layer.in_head), layer.stage - 1] += layer.gemm.macs if layer.gemm else 0
+    shares: NDArray[np.float64] = macs[1] / np.maximum(macs.sum(axis=0), 1.0)
+    return shares
+
+
 def keep_exits(
     table: LatencyTable,
     network: str,
     places: Sequence[int],
     rates: Sequence[float],
     planned: PlannedService | None = None,
+    stage_s: NDArray[np.float64] | None = None,
 ) -> LatencyTable:
-    """The latency table of the same hardware for the network with fewer exits."""
-    _check_layers(table)
+    """The latency table of the same hardware for the network with fewer exits.
+
+    If the table has no layers, its times are those of ``stage_s``, as :func:`stage_times` returns them.
+    """
     number = {place: at for at, place in enumerate(places, 1)}
     layers = []
     for layer in table.layers:
@@ -59,12 +80,6 @@ def keep_exits(
     exits = [Exit(name=name, rate=rate) for name, rate in zip(ends, rates, strict=True)]
     gather_s = None if table.gather_s is None else [table.gather_s[place] for place in (0, *places)]
     changed = {"network": network, "exits": exits, "layers": layers, "gather_s": gather_s, "planned": planned}
+    if stage_s is not None and not layers:
+        changed["stage_s"] = [[stage_s[a, b, 1:].tolist() for a, b in pairwise((0, *places, len(stage_s) - 1))]]
     return LatencyTable.model_validate(dict(table) | changed | {"inputs": {}})
-
-
-def _check_layers(table: LatencyTable) -> None:
-    if not table.layers:
-        raise InputError(
-            f"{table.platform}: expected times by layer, which tell heads from the backbone, found those of stages "
-            "only; take a design, or a device that is described by a model"
-        )

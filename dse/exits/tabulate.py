@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...models import Exit, Network
 from ...rules.exit_choice import CandidateVerdict, ChoiceStep, ExitChoice, ExitGoal, Log, LogReplay
 from ...tables.exit_plan import (
     BatchingPattern,
@@ -19,13 +20,13 @@ from ...traffic.measures import MEASURES, Measure
 from .stage_times import stage_times
 
 
-def tabulate_times(network: str, table: LatencyTable) -> InferenceTime:
+def tabulate_times(name: str, table: LatencyTable, network: Network) -> InferenceTime:
     """Stage times that a latency table states, of the network with an exit at each candidate."""
-    times = stage_times(table)
+    times = stage_times(table, network)
     places = range(len(times))
     gather_s = [times[a, a, 1:].tolist() for a in places[1:-1]]
     return InferenceTime(
-        network=network,
+        network=name,
         platform=table.platform,
         candidates=[exit_.name for exit_ in table.exits[:-1]],
         b_max=table.b_max,
@@ -33,6 +34,20 @@ def tabulate_times(network: str, table: LatencyTable) -> InferenceTime:
             StageRow(from_place=a, to_place=b, time_s=times[a, b, 1:].tolist()) for a in places for b in places if a < b
         ],
         gather_s=None if table.gather_s is None else gather_s,
+    )
+
+
+def table_of_times(times: InferenceTime, end: str) -> LatencyTable:
+    """The latency table of the network with an exit at each candidate, of times of stages."""
+    stage_s, places = times.array(), range(len(times.candidates) + 1)
+    exits = [*(Exit(name=name, rate=0.0) for name in times.candidates), Exit(name=end, rate=1.0)]
+    return LatencyTable(
+        network=times.network,
+        platform=times.platform,
+        exits=exits,
+        b_max=times.b_max,
+        stage_s=[[stage_s[place, place + 1, 1:].tolist() for place in places]],
+        gather_s=None if times.gather_s is None else [stage_s[place, place].tolist() for place in places],
     )
 
 

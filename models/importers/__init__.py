@@ -60,6 +60,8 @@ def import_network(
     exits: Placement | None = None,
     rates: Sequence[float] | None = None,
     candidates: bool = False,
+    head: str | None = None,
+    classes: int | None = None,
 ) -> NetworkFile:
     """Make a network file from a file of another tool.
 
@@ -79,6 +81,8 @@ def import_network(
         Share of samples that leave at each exit but the last. By default all shares are equal, the last one included.
     candidates : bool
         Add an exit candidate after every block (``fluidb docs exits``).
+    head, classes : optional
+        Head of the candidates, as that of a `Placement`; by default the network's own.
 
     Returns
     -------
@@ -103,5 +107,5 @@ def import_network(
             raise InputError(f"exits: the outputs of {path} are {len(file.exits)} exits already; leave the option out")
         file = place_exits(made, path, exits)
     if candidates:
-        file = place_candidates(replace(made, file=file), path)
+        file = place_candidates(replace(made, file=file), path, head, classes)
     return file if rates is None else with_rates(file, path, rates)

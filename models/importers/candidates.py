@@ -9,18 +9,21 @@ from ...formats import InputError, validate
 from ..candidates import find_candidates
 from ..loader import lower_all
 from ..schema import MAX_EXITS, NetworkFile
-from .exits import block_boundaries
+from .exits import block_boundaries, check_head
 from .imported import ImportedNetwork
 
 
-def place_candidates(made: ImportedNetwork, path: Path) -> NetworkFile:
-    """Add exit candidates after every block but the last; each has the network's own head.
+def place_candidates(
+    made: ImportedNetwork, path: Path, head: str | None = None, classes: int | None = None
+) -> NetworkFile:
+    """Add exit candidates after every block but the last; each has the network's own head, or a named one.
 
     A block ends where later layers read one map only.  In networks whose blocks branch, as residual ones do, layers
     that stand alone between two such places belong to the block behind them; in a plain chain every product is a block.
     The head begins behind the last map that has several positions.  Blocks whose maps have one shape are a region.
     """
     file = made.file
+    check_head(head, classes)
     shapes, layers, _ = lower_all(file.layers, file.input.shape, str(path))  # `checked` found no faults
     products = {layer.name for layer in layers if layer.gemm}
     spans, start = [], 0
@@ -39,6 +42,8 @@ def place_candidates(made: ImportedNetwork, path: Path) -> NetworkFile:
     candidates = {
         "regions": [list(region) for _, region in groupby(ends, key=lambda name: shapes[name])],
         "after": None if every == 1 else list(range(every, len(ends), every)),
+        "head": head,
+        "classes": classes or shapes[made.answer].channels if head else None,
     }
     found = validate(NetworkFile, {**file.model_dump(by_alias=True), "candidates": candidates}, path)
     find_candidates(found, path)

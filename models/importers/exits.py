@@ -53,13 +53,18 @@ def block_boundaries(layers: Sequence[Op], aside: Collection[str] = ()) -> list[
     return found
 
 
+def check_head(head: str | None, classes: int | None) -> None:
+    """Refuse a head that is not known, or one for a strange number of classes."""
+    if head not in {None, *HEADS, "none"}:
+        raise InputError(f'head: expected {", ".join(HEADS)} or none, found "{head}"')
+    if classes is not None and not 1 <= classes <= MAX_SIZE:
+        raise InputError(f"classes: expected 1 to {MAX_SIZE}, found {classes}")
+
+
 def place_exits(made: ImportedNetwork, path: Path, wanted: Placement) -> NetworkFile:
     """Add exits to a network that has none; their rates are equal until they have been measured."""
     file = made.file
-    if wanted.head not in {None, *HEADS, "none"}:
-        raise InputError(f'head: expected {", ".join(HEADS)} or none, found "{wanted.head}"')
-    if wanted.classes is not None and not 1 <= wanted.classes <= MAX_SIZE:
-        raise InputError(f"classes: expected 1 to {MAX_SIZE}, found {wanted.classes}")
+    check_head(wanted.head, wanted.classes)
     network = build_network(file, path)
     if isinstance(wanted.after, int):
         macs = {layer.name: layer.gemm.macs for layer in network.layers if layer.gemm}

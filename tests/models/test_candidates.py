@@ -11,7 +11,7 @@ from builders import Run, lines
 from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.models.candidates import find_candidates, load_with_exits, with_exits
-from fluidb.models.loader import read_network_file
+from fluidb.models.loader import build_network, read_network_file
 from fluidb.models.schema import NetworkFile
 from fluidb.models.writer import network_text
 
@@ -86,9 +86,19 @@ def test_a_subset_keeps_the_order_of_the_network_and_its_rates() -> None:
     assert all(before <= after for before, after in pairwise(depth))
 
 
-def test_a_head_of_its_own_is_used_instead_of_the_network_s() -> None:
-    file = file_of({"regions": REGIONS, "after": [1], "head": "pool-linear", "classes": 7})
-    assert [op.name for op in find_candidates(file, PLACE)[0].layers] == ["bridge.c", "pool", "linear"]
+def test_a_named_head_takes_any_map_and_has_no_bridge() -> None:
+    file = file_of({"regions": REGIONS, "head": "msdnet", "classes": 7})
+    found = find_candidates(file, PLACE)
+    assert [[op.name for op in item.layers] for item in found] == [["conv1", "conv2", "pool", "linear"]] * 3
+    net = build_network(with_exits(file, PLACE), PLACE)
+    assert [layer.shape.channels for layer in net.layers if layer.name.endswith("/conv2")] == [8, 8, 16]
+    assert {layer.role for layer in net.layers} == {"backbone", "head"}
+
+
+def test_layers_and_the_network_s_own_head_have_a_bridge() -> None:
+    stated = [{"name": "classes", "op": "linear", "out": 10}]
+    file = file_of({"regions": REGIONS, "after": [1], "layers": stated})
+    assert [op.name for op in find_candidates(file, PLACE)[0].layers] == ["bridge.c", "classes"]
     own = file_of({"regions": REGIONS})
     assert [[op.name for op in item.layers] for item in find_candidates(own, PLACE)] == [
         ["bridge.c", "classes"], ["bridge.c", "classes"], ["classes"]

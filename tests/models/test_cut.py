@@ -202,11 +202,15 @@ def test_faults(tmp_path):
     assert fault([own, NEG], outputs=("z",), exits=["y", "z"]).startswith(
         f'{path}: tensor "y": its type does not come out; give the model as it was exported'
     )
-    body = helper.make_graph([], "b", [], [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 2])])
-    test = numpy_helper.from_array(np.array(True), "c")
-    branches = helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)
-    assert "(If): cannot be cut, as it has graphs of its own; export the model without" in fault(
-        [same, branches][1:], weights=[test]
+    inside = [helper.make_tensor_value_info(name, kind, sizes) for name, kind, sizes in (
+        ("i", onnx.TensorProto.INT64, []), ("go", onnx.TensorProto.BOOL, []), ("a", onnx.TensorProto.FLOAT, ["n", 2])
+    )]  # fmt: skip
+    body = helper.make_graph([helper.make_node("Identity", ["a"], ["b"])], "b", inside, [
+        inside[1], helper.make_tensor_value_info("b", onnx.TensorProto.FLOAT, ["n", 2])
+    ])  # fmt: skip
+    loop = helper.make_node("Loop", ["times", "", "x"], ["y"], body=body)
+    assert "(Loop): cannot be cut, as it has graphs of its own; export the model without" in fault(
+        [loop], weights=[numpy_helper.from_array(np.array(3), "times")]
     )
     path.write_bytes(b"nothing")
     with pytest.raises(InputError, match="expected an ONNX model"):

@@ -323,3 +323,79 @@ def test_a_log_of_entropies_chooses_the_same_exits(fluidb: Run, tmp_path) -> Non
     assert all(0 <= item["confidence"] <= 0.7 for change in changes[1] for item in change["exits"])
     mixed = fluidb("adapt", "c", "--trace", "t.csv", "--samples", "e.npz", "--policy", "pame:timeout=10ms")
     assert "e.npz: expected confidence, by which the plan was chosen, found entropy" in lines(mixed)[0]
+
+
+# ---- measured times
+
+
+def csv_of(times: np.ndarray, path: Path) -> Path:
+    ends = range(len(times))
+    gathers = bool(times[1, 1].any())
+    pairs = [(a, b) for a in ends for b in ends if a < b or (gathers and 0 < a == b < ends[-1])]
+    rows = [(a, b, n, times[a, b, n]) for a, b in pairs for n in range(1, times.shape[2])]
+    lines_ = [",".join(map(repr, (a, b, n, float(seconds)))) for a, b, n, seconds in rows[::-1]]
+    path.write_text("\n".join(["from,to,batch,seconds", *lines_]) + "\n")
+    return path
+
+
+def test_measured_times_of_all_stages_give_the_plan_of_the_device(fluidb: Run, folder: Path, tmp_path: Path) -> None:
+    """As a CSV, and as the file of another plan; the plan that is written serves."""
+    write_samples(drawn(), tmp_path / "log.npz")
+    times = read_table(InferenceTime, folder / "inference_time.json").array()
+    csv_of(times, tmp_path / "t.csv")
+    (tmp_path / "t.json").write_bytes((folder / "inference_time.json").read_bytes())
+    fluidb("trace", "poisson", "--rate", 300, "--count", 300, "-o", "requests.csv")
+    for target in ("t.csv", "t.json"):
+        found = tmp_path / target.replace(".", "-")
+        done = fluidb("exits", BERT[0], target, "--samples", "log.npz", "--batch", 16, "-o", found)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert read_plan(found).exits == read_plan(folder).exits
+        assert read_plan(found).expected == read_plan(folder).expected
+        np.testing.assert_allclose(read_latency(found).array(), read_latency(folder).array(), rtol=1e-12)
+        more = ["--samples", found / "samples.npz", "--threshold", "0.9", "--slo", "100ms"]
+        assert fluidb("serve-sim", found, "--trace", "requests.csv", *more).returncode == 0
+
+
+def test_a_device_with_measured_stages_is_planned_and_its_plan_serves(fluidb: Run, tmp_path: Path) -> None:
+    write_samples(drawn(), tmp_path / "log.npz")
+    fluidb("models", "exits", BERT[0], "-o", "every.toml")
+    rows = [f"{stage},{batch},{(0.5 + 0.1 * batch) * 1e-3}" for stage in range(1, 13) for batch in range(1, 17)]
+    (tmp_path / "times.csv").write_text("\n".join(["stage,batch,seconds", *rows]) + "\n")
+    fluidb("platforms", "import", "times.csv", "--network", "every.toml", "-o", "mine.toml")
+    done = fluidb("exits", BERT[0], "mine.toml", "--samples", "log.npz", "--batch", 16, "-o", "plan")
+    assert (done.returncode, done.stderr) == (0, "")
+    stages = read_latency(tmp_path / "plan").stage_array()[0]
+    assert stages.sum(axis=0)[16] == pytest.approx(12 * 2.1e-3, rel=0.01)  # heads of BERT are small
+    fluidb("trace", "poisson", "--rate", 100, "--count", 300, "-o", "t.csv")
+    more = ["--samples", "plan/samples.npz", "--threshold", "0.9", "--slo", "100ms"]
+    assert fluidb("serve-sim", "plan", "--trace", "t.csv", *more).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda rows: rows[:-1], "from 0 to 1, batch 1: expected a time, found none"),
+        (lambda rows: [*rows, rows[-1]], "from 0 to 1, batch 1: expected one time, found several"),
+        (lambda rows: [*rows, "3,3,1,1.0"], "from 1 to 1, batch 1: expected a time, found none (and 32 more)"),
+        (lambda rows: [*rows, "0,0,1,1.0"], "from 0 to 0, batch 1: expected a later place, or a gather at a candidate"),
+        (lambda rows: [*rows, "3,13,1,1.0"], "to: expected a place from 0 (the input) to 12 (the end)"),
+        (lambda rows: [*rows, "3,4,1,0"], "seconds: expected seconds, from 1e-9"),
+        (lambda rows: [row.replace("to", "till") for row in rows], "header: expected a column to"),
+        (lambda _: [], "expected"),
+    ],
+)
+def test_measured_times_that_are_not_whole_are_one_clear_line(tmp_path: Path, change, fault) -> None:
+    path = csv_of(np.ones((13, 13, 3)), tmp_path / "t.csv")
+    path.write_text("\n".join(change(path.read_text().splitlines())) + "\n")
+    file, where = read_network_file(BERT[0])
+    with pytest.raises(InputError) as error:
+        times_of(file, where, str(path))
+    assert fault in error.value.faults[0]
+    assert str(path) in error.value.faults[0]
+
+
+def test_times_of_other_candidates_are_refused(folder: Path) -> None:
+    file, path = read_network_file("resnet50")
+    samples = draw_answers(PRESETS["imagenet"], 15, 400, seed=1)
+    with pytest.raises(InputError, match="expected times of the network with an exit at each of its 15 candidates"):
+        plan_exits(file, path, times_of(file, path, str(folder / "inference_time.json")), samples, ExitGoal(16))

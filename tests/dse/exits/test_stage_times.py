@@ -11,6 +11,7 @@ from fluidb.formats import InputError
 from fluidb.models import load_network
 from fluidb.models.candidates import load_with_exits
 from fluidb.platforms import Device, load_platform
+from fluidb.platforms.device import AnalyticDevice
 from fluidb.tables.latency import layer_groups
 
 
@@ -107,10 +108,25 @@ def test_fewer_exits_keep_the_gathers_of_their_places() -> None:
     assert found.gather_s == [rows[0], rows[4], rows[9]]
 
 
-def test_times_of_whole_stages_are_refused() -> None:
+def test_times_of_whole_stages_need_a_network() -> None:
     table = by_stage([[1.0], [1.0]])
-    with pytest.raises(InputError, match="expected times by layer, which tell heads from the backbone"):
-        stage_times(table)
+    for network in (None, load_network("resnet50")):
+        with pytest.raises(InputError, match="expected times by layer, or those of the stages of a network with an"):
+            stage_times(table, network)
+
+
+def test_a_head_takes_its_share_of_a_measured_stage() -> None:
+    """Where times are in proportion to MACs, whole stages tell all that layers do."""
+    network = load_with_exits("resnet50", ["H2", "H7", "H11"])
+    plain = AnalyticDevice(name="d", title="d", b_max=4, floor_s=0.0, slope_s_per_mac=1e-12)
+    layered = tabulate_device(network, plain)
+    whole = layered.model_copy(update={"layers": [], "stage_s": [layered.stage_array()[0, :, 1:].tolist()]})
+    times = stage_times(whole, network)
+    np.testing.assert_allclose(times, stage_times(layered), rtol=1e-12, atol=1e-18)
+    rates = [0.5, 0.5]
+    some = keep_exits(whole, "some", [2], rates, times)
+    assert not some.layers
+    np.testing.assert_allclose(some.array(), keep_exits(layered, "some", [2], rates).array(), rtol=1e-12)
 
 
 def test_roles_and_not_names_tell_heads_from_the_backbone() -> None:
