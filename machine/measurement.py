@@ -114,7 +114,8 @@ def measure(
     rounds_text = f"{repeats} rounds after {warm_up} to warm up"
     gathers = seen.gathers[seen.gathers[:, 0] >= warm_up, 1:]
     device = _device(network, cells, wake_s, gathers, name, rounds_text, drift)
-    thresholds = [*(network.thresholds or [None] * (len(rates) - 1)), None]
+    stated = network.thresholds
+    thresholds = [*([None] * (len(rates) - 1) if stated is None else stated), None]
     exits = [
         Exit(name=name, rate=rate, **{network.measure.name: threshold})
         for name, rate, threshold in zip(network.exits, rates.tolist(), thresholds, strict=True)

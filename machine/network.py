@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..formats import InputError
 from ..models.importers.names import plain_name
 from ..traffic.exits import decide, levels
-from ..traffic.measures import CONFIDENCE, ENTROPY, MEASURES
+from ..traffic.measures import CONFIDENCE, ENTROPY, MEASURES, Threshold
 from ..traffic.samples import Samples
 from .cores import chosen_cores, cores_text
 from .maps import MapEngine
@@ -63,7 +63,7 @@ class RealNetwork:
         self.exits = [stage.answer for stage in parts.stages]
         decided = parts.decided
         self.measure = MEASURES[decided.decisions[0].measure] if decided else CONFIDENCE
-        self.thresholds = [item.threshold for item in decided.decisions] if decided else None
+        self.thresholds: list[Threshold] | None = [item.threshold for item in decided.decisions] if decided else None
         file = SHIPPED / "inputs.npz" if shipped and inputs is None else inputs
         self.labels: NDArray[np.int64] | None = None
         if file is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ class _Writer:
 
     def __init__(self, draw: Callable[..., Any], outer: _Writer | None = None) -> None:
         self.draw, self.outer = draw, outer
-        self.names = outer.names if outer else itertools.count()
+        self.names: Iterator[int] = outer.names if outer else itertools.count()
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
 

@@ -187,7 +187,6 @@ def test_faults(tmp_path):
     assert fault([RELU], exits=["f"]).endswith('found "f"; did you mean first?')
     turned = helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])
     assert 'tensor "y": expected a row for each sample of the batch, found 2 x batch; ' in fault([turned])
-    same = helper.make_node("Sum", ["x"], ["y"])
     assert "nothing is computed between the exit before and it" in fault(
         [helper.make_node("Split", ["x"], ["y", "z"], axis=1)], outputs=("y", "z")
     )
@@ -202,12 +201,10 @@ def test_faults(tmp_path):
     assert fault([own, NEG], outputs=("z",), exits=["y", "z"]).startswith(
         f'{path}: tensor "y": its type does not come out; give the model as it was exported'
     )
-    inside = [helper.make_tensor_value_info(name, kind, sizes) for name, kind, sizes in (
-        ("i", onnx.TensorProto.INT64, []), ("go", onnx.TensorProto.BOOL, []), ("a", onnx.TensorProto.FLOAT, ["n", 2])
-    )]  # fmt: skip
-    body = helper.make_graph([helper.make_node("Identity", ["a"], ["b"])], "b", inside, [
-        inside[1], helper.make_tensor_value_info("b", onnx.TensorProto.FLOAT, ["n", 2])
-    ])  # fmt: skip
+    number = helper.make_tensor_value_info("i", onnx.TensorProto.INT64, None)
+    go = helper.make_tensor_value_info("go", onnx.TensorProto.BOOL, None)
+    a, b = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["n", 2]) for name in "ab")
+    body = helper.make_graph([helper.make_node("Identity", ["a"], ["b"])], "b", [number, go, a], [go, b])
     loop = helper.make_node("Loop", ["times", "", "x"], ["y"], body=body)
     assert "(Loop): cannot be cut, as it has graphs of its own; export the model without" in fault(
         [loop], weights=[numpy_helper.from_array(np.array(3), "times")]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import onnx
 from onnx import AttributeProto, external_data_helper, helper, numpy_helper, shape_inference
 
@@ -60,22 +61,13 @@ def read_stages(path: Path, exits: Sequence[str] | None = None) -> Parts:
         model = shape_inference.infer_shapes(model, data_prop=True)
     except Exception as error:  # noqa: BLE001  whatever its C++ says
         raise InputError(f"{path}: its shapes do not come out ({' '.join(str(error).split())[:100]})") from None
-    if exits is not None:
-        ends = _ends(model, exits, path)
-        decided = decided if decided and set(decided.answers) == set(ends) else None
-    else:
-        ends = list(decided.answers) if decided else [item.name for item in model.graph.output]
-    stages = cut(model, ends, path)
+    ends = _ends(model, exits, path)
+    decided = decided if decided and (exits is None or set(decided.answers) == set(ends)) else None
+    stages = cut(model, decided.answers if decided else ends, path, ordered=decided is not None)
     _check_batches(stages, path)
     answers = [next(item for item in stage.model.graph.output if item.name == stage.answer) for stage in stages]
     del model.graph.output[:]
     model.graph.output.extend(answers)
-    if decided and list(decided.answers) != [stage.answer for stage in stages]:
-        raise InputError(
-            f"{path}: expected exits that each need what the one before needs, found "
-            f"{', '.join(stage.answer for stage in stages)} by their work and {', '.join(decided.answers)} by the If "
-            "nodes; export the model otherwise"
-        )
     return Parts(model, stages, decided, original)
 
 
@@ -113,7 +105,7 @@ def _open_batch(model: onnx.ModelProto, path: Path, *, one: bool) -> None:
 
 
 def _sizes(item: onnx.ValueInfoProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
-    return item.type.tensor_type.shape.dim
+    return list(item.type.tensor_type.shape.dim)
 
 
 def _open_one(model: onnx.ModelProto) -> None:
@@ -124,16 +116,18 @@ def _open_one(model: onnx.ModelProto) -> None:
     for item in graph.output:
         item.ClearField("type")
     del graph.value_info[:]  # they have sizes of one sample
-    stated = {item.name: item for item in graph.initializer}
-    stated |= {
-        node.output[0]: node.attribute[0].t
-        for node in graph.node
-        if node.op_type == "Constant" and node.attribute[0].name == "value"
-    }
+    stated = {item.name: item for item in graph.initializer if item.data_type == onnx.TensorProto.INT64}
     for node in graph.node:
-        if node.op_type != "Reshape" or node.input[1] not in stated or node.input[0] in stated:
+        for item in node.attribute if node.op_type == "Constant" else ():
+            if item.name == "value_ints" or (item.name == "value" and item.t.data_type == onnx.TensorProto.INT64):
+                values = (
+                    item.t if item.name == "value" else numpy_helper.from_array(np.array(item.ints, dtype=np.int64))
+                )
+                stated[node.output[0]] = values
+    for node in graph.node:
+        if node.op_type != "Reshape" or len(node.input) != 2 or node.input[1] not in stated:
             continue
-        sizes = numpy_helper.to_array(stated[node.input[1]]).copy()
+        sizes = numpy_helper.to_array(stated[node.input[1]]).ravel().copy()
         if sizes.size and (sizes > 0).all():
             sizes[0] = -1  # the batch is the outermost of the dimensions that it is folded into
         elif sizes.size and sizes[0] == 1 and not any(item.name == "allowzero" and item.i for item in node.attribute):
@@ -160,8 +154,8 @@ def _ends(model: onnx.ModelProto, exits: Sequence[str] | None, path: Path) -> li
     return [known[name] for name in exits]
 
 
-def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[GraphStage]:
-    """Cut a model into stages, each of which ends with an answer.
+def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path, *, ordered: bool = False) -> list[GraphStage]:
+    """Cut a model into stages, each of which ends with an answer; ``ordered`` if the ends are in order of depth.
 
     A stage computes the nodes that its exit needs and no earlier stage has computed.  Constants and sizes have no row
     for each sample, so that no stage can hand them on: every stage that reads them computes them again.
@@ -181,7 +175,7 @@ def cut(model: onnx.ModelProto, ends: Iterable[str], path: Path) -> list[GraphSt
             known |= set(made)
     needs = {end: {place for place in _needed(graph, maker, [end]) if known & set(graph.node[place].output)}
              for end in ends}  # fmt: skip
-    order = sorted(needs, key=lambda end: len(needs[end]))
+    order = list(needs) if ordered else sorted(needs, key=lambda end: len(needs[end]))
     own: list[set[int]] = []
     done: set[int] = set()
     for end in order:

@@ -61,8 +61,8 @@ def own_exits(
                 remarks[name] = "hangs where no product follows"
             elif answers and foot not in heads and name not in answers:
                 remarks[name] = "is not the answer of an exit"
-            elif name in answers and foot in heads:
-                remarks[name] = "hangs where an exit is already"
+            elif name in answers and any(boundaries[foot] <= boundaries[other] for other in heads):
+                remarks[name] = "does not hang behind the exit before it"
             else:
                 heads[foot] = heads.get(foot, set()) | branch
                 feet_of[name] = foot

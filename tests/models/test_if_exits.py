@@ -128,6 +128,26 @@ def test_what_stands_behind_an_if_belongs_to_every_exit(tmp_path):
     assert [stage.probabilities for stage in read_stages(path).stages] == [True, True]
 
 
+def test_exits_that_are_not_asked_in_order_of_depth_are_stages_of_the_device_only(tmp_path):
+    """A network file has its exits in order of depth; the second one's head, in the backbone, hides the first one."""
+    late = "c = MatMul (i0, w) q = Softmax <axis=1> (c) k = ReduceMax (q, one) z = Greater (k, t) d = If (z) <"
+    late += "then_branch = l2 () => (float[1,4] a2) { a2 = Identity (c) },"
+    late += "else_branch = o2 () => (float[1,4] d2) { b = MatMul (i, v) d2 = MatMul (b, w) }>"
+    body = "i0 = MatMul (x, v) " + branch(LARGE, late=late).replace("i = MatMul (x, v)", "i = MatMul (i0, v)")
+    path = save(tmp_path, body)
+    file = import_network(path, "onnx")
+    assert not file.exits
+    assert file.sources["outputs"].startswith('output "c" does not hang behind the exit before it: no exit, part of')
+    assert [stage.answer for stage in read_stages(path).stages] == ["e", "c", "d2"]
+
+
+def test_probabilities_that_no_softmax_makes(tmp_path):
+    body = branch(
+        "ex = Exp (e) n = ReduceSum (ex, one) q = Div (ex, n) z = ReduceMax (q, one) s = GreaterOrEqual (z, t)"
+    )
+    assert decisions(save(tmp_path, body.replace("Identity (e)", "Identity (q)"))) == [("confidence", 0.5)]
+
+
 def test_an_if_whose_condition_is_a_constant_is_the_branch_that_it_takes(tmp_path):
     path = save(tmp_path, branch("s = Constant <value = bool {0}> ()"))
     network = build_network(import_network(path, "onnx"), path)
@@ -147,6 +167,7 @@ NO_EXIT = (
         (branch("s = Cast <to=9> (m)"), 'node "y" (If): expected a condition that compares a value with a constant'),
         (branch("z = ReduceMin (p, one) s = Greater (m, z)"), "expected a condition that compares a value"),
         (branch("z = ReduceMin (p, one) s = Greater (z, t)"), NO_EXIT),  # the least share is no measure
+        (branch("z = ReduceMax (e, one) s = Greater (z, t)"), NO_EXIT),  # nor is a score
         (branch("z = ReduceMax (i, one) s = Greater (z, t)"), NO_EXIT),  # it says nothing about the answer
         (branch("s = Less (m, t)"), NO_EXIT),  # who is not sure leaves
         (branch(LARGE, leave="f = MatMul (x, v) a = MatMul (f, w)"), NO_EXIT),  # it answers something else

@@ -6,13 +6,17 @@ CI draws a few networks; `FLUIDB_GRAPHS=1000 pytest -n 0 tests/machine/test_deci
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from builders import COMPILED
 from deciding import COLOURS, SIDE, deciding
+from fluidb.formats import InputError
 from fluidb.machine.network import RealNetwork
+from fluidb.models.importers.onnx import decisions
 from fluidb.traffic.exits import levels
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,3 +67,37 @@ def test_every_answer_is_that_of_the_whole_graph(tmp_path_factory, drawn, batch)
                 expected, *number = whole.run(None, {"x": samples[row : row + 1]})
                 np.testing.assert_allclose(answer, expected[0], rtol=1e-3, atol=1e-4)
                 assert [exit_ - 1] * len(number) == number
+
+
+def tied(folder: Path, compares: str, confidence: float = 0.5) -> RealNetwork:
+    """Two classes with one score each for half of the samples, and another answer at the end."""
+    inputs = folder / "x.npz"
+    np.savez(inputs, input=np.array([[1, 1], [0, 3], [3, 0], [2, 2]], dtype=np.float32))
+    text = f"""<ir_version: 9, opset_import: ["" : 20]>
+        g (float[1,2] x) => (float[1,2] y) <float t = {{{confidence}}}, int64[1] one = {{1}}> {{
+            e = Neg (x) p = Softmax <axis=1> (e) m = ReduceMax (p, one) s = {compares} (m, t)
+            y = If (s) <then_branch = l () => (float[1,2] a) {{ a = Identity (e) }},
+                else_branch = o () => (float[1,2] b) {{ c = Add (e, t) b = Exp (c) }}> }}"""
+    model = onnx.parser.parse_model(text)
+    del model.graph.input[1:]
+    (folder / "tied.onnx").write_bytes(model.SerializeToString())
+    return RealNetwork(str(folder / "tied.onnx"), inputs)
+
+
+@pytest.mark.parametrize(
+    ("compares", "confidence", "exits"), [("Greater", 0.5, [2, 1, 1, 2]), ("GreaterOrEqual", 0.5, [1, 1, 1, 1])]
+)
+def test_an_answer_that_meets_a_threshold_exactly_leaves_as_in_the_file(tmp_path, compares, confidence, exits):
+    network = tied(tmp_path, compares, confidence)
+    found, answers = served(network, np.arange(4))
+    assert found.tolist() == exits
+    for row, answer in enumerate(answers):
+        own = network.session.run_original({"x": network.inputs["x"][row : row + 1]})
+        np.testing.assert_allclose(answer, own[0], rtol=1e-6)
+
+
+def test_a_model_that_answers_otherwise_than_its_thresholds_say_is_refused(tmp_path, monkeypatch):
+    """As if its condition were misread; the samples name the first row that shows it."""
+    monkeypatch.setattr(decisions, "_threshold", lambda *_, **__: "never")
+    with pytest.raises(InputError, match=r"x.npz: row 2: expected the model to answer as at the exit that its If"):
+        tied(tmp_path, "Greater")
