@@ -19,7 +19,7 @@ from ...traffic.rows import Tally
 def read_measured_times(path: Path, network: str, candidates: Sequence[str]) -> InferenceTime:
     """Read the time of every stage into which a network could be cut, for b = 1..b_max.
 
-    Place 0 is the input, 1..K are the candidates, K + 1 is the end.  From a candidate to itself is the time of a gather.
+    Place 0 is the input, 1..K are the candidates, K + 1 is the end; a gather is from a candidate to itself.
     """
     last = len(candidates) + 1
     place = Number(np.int64, 0, last, f"a place from 0 (the input) to {last} (the end)")
@@ -41,7 +41,9 @@ def read_measured_times(path: Path, network: str, candidates: Sequence[str]) -> 
     allowed = {*stages, *gathers}
     faults = [(key, "one time, found several") for key, count in Counter(keys).items() if count > 1]
     faults += [(key, "a later place, or a gather at a candidate") for key in cells if key[:2] not in allowed]
-    faults += [((*pair, n), "a time, found none") for pair in stages + gathers for n in batches if (*pair, n) not in cells]
+    faults += [
+        ((*pair, n), "a time, found none") for pair in stages + gathers for n in batches if (*pair, n) not in cells
+    ]
     if faults:
         (start, end, batch), expected = faults[0]
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""

@@ -124,7 +124,7 @@ def test_a_head_takes_its_share_of_a_measured_stage() -> None:
     times = stage_times(whole, network)
     np.testing.assert_allclose(times, stage_times(layered), rtol=1e-12, atol=1e-18)
     rates = [0.5, 0.5]
-    some = keep_exits(whole, "some", [2], rates, times)
+    some = keep_exits(whole, "some", [2], rates, stage_s=times)
     assert not some.layers
     np.testing.assert_allclose(some.array(), keep_exits(layered, "some", [2], rates).array(), rtol=1e-12)
 
