@@ -101,7 +101,8 @@ def serve_traffic(
             f"found {trace.rate_per_s:,.0f}"
         )
     last = len(table.exits)
-    least = np.broadcast_to(np.array(levels(threshold, last)), last - 1)
+    threshold = network.thresholds if threshold is None else threshold
+    least = np.broadcast_to(np.array(levels(threshold, last, network.measure)), last - 1)
     network.warm_up(table.b_max)
     rehearsed = traffic.first(min(len(traffic), REHEARSAL))
     virtual = VirtualClock(rehearsed.trace.arrival_s)

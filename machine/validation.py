@@ -189,7 +189,7 @@ def validate_simulator(
     for number, place in enumerate(random.permutation(len(points)).tolist()):
         load, policy, repeat = points[place]
         trace = draw_samples(poisson(load * one_by_one, count, repeat), samples, repeat)
-        traffic = prepare(trace, rates, slo_s=slo_s, threshold=threshold)
+        traffic = prepare(trace, rates, slo_s=slo_s, threshold=network.thresholds if threshold is None else threshold)
         rows = samples.drawn(count, repeat)
         clock = WallClock(trace.arrival_s, threading.Event())
         found = serve_traffic(network, before.table, traffic, rows, schedulers[policy], threshold, clock)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..formats import InputError
+from ..models import Exit
+from ..models.network import thresholds_of
 from ..tables.latency import LatencyTable, read_latency
 from ..traffic.distributions import Objective
 from ..traffic.measures import MEASURES, Threshold
@@ -39,17 +41,18 @@ def as_scheduler(given: AnyPolicy, table: LatencyTable | None = None) -> Schedul
     return found.in_batches(table.planned.batch)
 
 
-def as_thresholds(given: AnyThresholds, table: LatencyTable, trace: Trace) -> AnyThresholds:
-    """The thresholds that were given; else those of the table's plan of exits, if thresholds decide the exits."""
-    planned = table.planned
-    if given is not None or planned is None or trace.confidences is None or trace.exits is not None:
+def as_thresholds(given: AnyThresholds, on: LatencyTable | Sequence[Exit], trace: Trace) -> AnyThresholds:
+    """The thresholds that were given; else those of the table or the exits, if thresholds decide who leaves."""
+    stated = on.thresholds if isinstance(on, LatencyTable) else thresholds_of(on)
+    if given is not None or stated is None or trace.confidences is None or trace.exits is not None:
         return given
-    if trace.measure.name != planned.measure:
+    measure, thresholds = stated
+    if trace.measure.name != measure:
         raise InputError(
-            f"threshold: expected {trace.measure.plural}, which the requests have, found none; the exits of "
-            f"{table.network} were chosen by {MEASURES[planned.measure].plural}"
+            f"threshold: expected {trace.measure.plural}, which the requests have, found none; the exits were chosen "
+            f"by {MEASURES[measure].plural}"
         )
-    return planned.thresholds
+    return thresholds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

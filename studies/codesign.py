@@ -13,7 +13,7 @@ from ..dse.npu.search import SearchOptions, search
 from ..dse.npu.space import Tile
 from ..models import Network
 from ..platforms import Board
-from ..serving.inputs import AnyPolicy, Requests, as_scheduler
+from ..serving.inputs import AnyPolicy, Requests, as_scheduler, as_thresholds
 from ..serving.metrics import Summary, summarise
 from ..serving.replay import simulate
 from ..tables.latency import LatencyTable
@@ -86,7 +86,9 @@ def codesign(
     Called with (rounds done, rounds known of).
     """
     rounds: list[Round] = []
-    traffic = requests.traffic(requests.read(), [item.rate for item in network.exits])
+    trace = requests.read()
+    threshold = as_thresholds(None, network.exits, trace)
+    traffic = requests.traffic(trace, [item.rate for item in network.exits], threshold)
     scheduler = as_scheduler(policy)
     found = search(network, platform, options, threads=threads)
     while True:  # there are finitely many designs

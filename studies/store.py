@@ -152,7 +152,7 @@ def traffic(point: GridPoint, seed: int) -> Traffic:
         trace = poisson(rate, point.requests, seed)
     trace = add_columns(trace, seed, site.keys.columns)
     rates, rho = [item.rate for item in site.exits], site.keys.predict_depth
-    threshold = as_thresholds(None, site.on, trace) if isinstance(site.on, LatencyTable) else None
+    threshold = as_thresholds(None, site.on if isinstance(site.on, LatencyTable) else site.exits, trace)
     return prepare(trace, rates, slo_s=point.slo_s, seed=seed, threshold=threshold, predict_depth=rho)
 
 

@@ -85,9 +85,9 @@ def sweep_thresholds(
         )
     if thresholds is None:
         usual = CONFIDENCES if trace.measure is CONFIDENCE else trace.measure.usual
-        plan = latency.planned
-        planned = plan.thresholds if plan is not None and plan.measure == trace.measure.name else []
-        thresholds = sorted({*usual, *planned}, key=trace.measure.to_array)
+        measure, own = latency.thresholds or (trace.measure.name, [])
+        more = [item for item in own if isinstance(item, float) and measure == trace.measure.name]
+        thresholds = sorted({*usual, *more}, key=trace.measure.to_array)
     check_tried(thresholds, trace.measure)
     rates = [row.rate for row in latency.exits]
     found = []

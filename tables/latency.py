@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 
 from ..formats import InputError, SparseRecord, Table, check_beside, check_folder, read_table
 from ..models import MAX_WORK, Exit, Layer
+from ..models.network import Words, thresholds_of
 from ..platforms.device import MAX_BATCH, Lanes
 from ..traffic.measures import ENTROPY
 
@@ -247,6 +248,12 @@ class LatencyTable(Table, SparseRecord):
         if any(len(column) != self.b_max for column in lists):
             raise ValueError(f"layers: expected {self.b_max} times each, one for each batch size")
         return self
+
+    @property
+    def thresholds(self) -> tuple[Literal["confidence", "entropy"], Sequence[float | Words]] | None:
+        """Measure and thresholds by which samples leave: of its plan of exits, else of its network, if one has any."""
+        plan = self.planned
+        return thresholds_of(self.exits) if plan is None else (plan.measure, plan.thresholds)
 
     @property
     def axes(self) -> tuple[int, int, int]:

@@ -19,7 +19,7 @@ from ...traffic.rows import Tally
 def read_measured_times(path: Path, network: str, candidates: Sequence[str]) -> InferenceTime:
     """Read the time of every stage into which a network could be cut, for b = 1..b_max.
 
-    Place 0 is the input, 1..K are the candidates, K + 1 is the end.
+    Place 0 is the input, 1..K are the candidates, K + 1 is the end; a gather is from a candidate to itself.
     """
     last = len(candidates) + 1
     place = Number(np.int64, 0, last, f"a place from 0 (the input) to {last} (the end)")
@@ -35,15 +35,25 @@ def read_measured_times(path: Path, network: str, candidates: Sequence[str]) -> 
     tally.refuse()
     keys = list(zip(*(found[name].tolist() for name in ("from", "to", "batch")), strict=True))
     cells = dict(zip(keys, found["seconds"].tolist(), strict=True))
-    b_max = int(found["batch"].max())
-    pairs = [(a, b) for a in range(last) for b in range(a + 1, last + 1)]
-    wanted = [(a, b, batch) for a, b in pairs for batch in range(1, b_max + 1)]
+    batches = range(1, int(found["batch"].max()) + 1)
+    stages = [(a, b) for a in range(last) for b in range(a + 1, last + 1)]
+    gathers = [(a, a) for a in range(1, last)] if any(a == b for a, b, _ in cells) else []
+    allowed = {*stages, *gathers}
     faults = [(key, "one time, found several") for key, count in Counter(keys).items() if count > 1]
-    faults += [(key, "a later place than the first") for key in cells if key[0] >= key[1]]
-    faults += [(key, "a time, found none") for key in wanted if key not in cells]
+    faults += [(key, "a later place, or a gather at a candidate") for key in cells if key[:2] not in allowed]
+    faults += [
+        ((*pair, n), "a time, found none") for pair in stages + gathers for n in batches if (*pair, n) not in cells
+    ]
     if faults:
         (start, end, batch), expected = faults[0]
         more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         raise InputError(f"{path}: from {start} to {end}, batch {batch}: expected {expected}{more}")
-    rows = [StageRow(from_place=a, to_place=b, time_s=[cells[a, b, n] for n in range(1, b_max + 1)]) for a, b in pairs]
-    return InferenceTime(network=network, platform=path.stem, candidates=list(candidates), b_max=b_max, rows=rows)
+    seconds = {pair: [cells[*pair, n] for n in batches] for pair in stages + gathers}
+    return InferenceTime(
+        network=network,
+        platform=path.stem,
+        candidates=list(candidates),
+        b_max=len(batches),
+        rows=[StageRow(from_place=a, to_place=b, time_s=seconds[a, b]) for a, b in stages],
+        gather_s=[seconds[pair] for pair in gathers] or None,
+    )

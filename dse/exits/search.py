@@ -67,7 +67,7 @@ def plan_exits(
     """Choose the exits of a network. The first half of the log chooses, the second half checks (Section 7.1)."""
     every = with_exits(file, path)
     names = [exit_.after for exit_ in every.exits]
-    table = given if isinstance(given, LatencyTable) else table_of_times(given)
+    table = given if isinstance(given, LatencyTable) else table_of_times(given, file.layers[-1].name)
     _check(names, table, samples, goal)
     measure = samples.measure
     goal = replace(goal, confidences=tuple(sorted(set(map(measure.to_array, goal.confidences)))))

@@ -37,19 +37,17 @@ def tabulate_times(name: str, table: LatencyTable, network: Network) -> Inferenc
     )
 
 
-def table_of_times(times: InferenceTime) -> LatencyTable:
+def table_of_times(times: InferenceTime, end: str) -> LatencyTable:
     """The latency table of the network with an exit at each candidate, of times of stages."""
-    stage_s, ends = times.array(), [*times.candidates, "end"]
-    exits = [Exit(name=name, rate=float(name == ends[-1])) for name in ends]
-    rows = [stage_s[place, place + 1, 1:].tolist() for place in range(len(ends))]
-    gather_s = None if times.gather_s is None else [[0.0] * (times.b_max + 1), *([0.0, *row] for row in times.gather_s)]
+    stage_s, places = times.array(), range(len(times.candidates) + 1)
+    exits = [*(Exit(name=name, rate=0.0) for name in times.candidates), Exit(name=end, rate=1.0)]
     return LatencyTable(
         network=times.network,
         platform=times.platform,
         exits=exits,
         b_max=times.b_max,
-        stage_s=[rows],
-        gather_s=gather_s,
+        stage_s=[[stage_s[place, place + 1, 1:].tolist() for place in places]],
+        gather_s=None if times.gather_s is None else [stage_s[place, place].tolist() for place in places],
     )
 
 

@@ -5,6 +5,8 @@ CI draws a few networks; `FLUIDB_GRAPHS=1000 pytest -n 0 tests/machine/test_deci
 
 from __future__ import annotations
 
+import csv
+import json
 import os
 from pathlib import Path
 
@@ -12,18 +14,19 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from builders import COMPILED
+from builders import COMPILED, Run
 from deciding import COLOURS, SIDE, deciding
 from fluidb.formats import InputError
 from fluidb.machine.network import RealNetwork
 from fluidb.models.importers.onnx import decisions
+from fluidb.traffic import read_samples
 from fluidb.traffic.exits import levels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytestmark = pytest.mark.skipif(not COMPILED, reason="nothing here runs a kernel; once is enough")
 
-GRAPHS = int(os.environ.get("FLUIDB_GRAPHS", "25"))
+GRAPHS = int(os.environ.get("FLUIDB_GRAPHS", "15"))
 
 
 def served(network: RealNetwork, rows: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -72,7 +75,7 @@ def test_every_answer_is_that_of_the_whole_graph(tmp_path_factory, drawn, batch)
 def tied(folder: Path, compares: str, confidence: float = 0.5) -> RealNetwork:
     """Two classes with one score each for half of the samples, and another answer at the end."""
     inputs = folder / "x.npz"
-    np.savez(inputs, input=np.array([[1, 1], [0, 3], [3, 0], [2, 2]], dtype=np.float32))
+    np.savez(inputs, input=np.array([[1, 1], [0, 30], [3, 0], [2, 2]], dtype=np.float32))
     text = f"""<ir_version: 9, opset_import: ["" : 20]>
         g (float[1,2] x) => (float[1,2] y) <float t = {{{confidence}}}, int64[1] one = {{1}}> {{
             e = Neg (x) p = Softmax <axis=1> (e) m = ReduceMax (p, one) s = {compares} (m, t)
@@ -85,7 +88,13 @@ def tied(folder: Path, compares: str, confidence: float = 0.5) -> RealNetwork:
 
 
 @pytest.mark.parametrize(
-    ("compares", "confidence", "exits"), [("Greater", 0.5, [2, 1, 1, 2]), ("GreaterOrEqual", 0.5, [1, 1, 1, 1])]
+    ("compares", "confidence", "exits"),
+    [
+        ("Greater", 0.5, [2, 1, 1, 2]),
+        ("GreaterOrEqual", 0.5, [1, 1, 1, 1]),
+        ("GreaterOrEqual", 1.0, [2, 1, 2, 2]),  # 1 - 9e-14 in 32 bits
+        ("Greater", 1.0, [2, 2, 2, 2]),
+    ],
 )
 def test_an_answer_that_meets_a_threshold_exactly_leaves_as_in_the_file(tmp_path, compares, confidence, exits):
     network = tied(tmp_path, compares, confidence)
@@ -101,3 +110,60 @@ def test_a_model_that_answers_otherwise_than_its_thresholds_say_is_refused(tmp_p
     monkeypatch.setattr(decisions, "_threshold", lambda *_, **__: "never")
     with pytest.raises(InputError, match=r"x.npz: row 2: expected the model to answer as at the exit that its If"):
         tied(tmp_path, "Greater")
+
+
+ASKED = {
+    "confidence": "p = Softmax <axis=1> (e) m = ReduceMax (p, one) s = Greater (m, t)",
+    "entropy": """p = LogSoftmax <axis=1> (e) q = Exp (p) r = Mul (p, q) h = ReduceSum (r, one) n = Neg (h)
+        s = Less (n, t)""",
+}
+
+
+@pytest.mark.parametrize("measure", ASKED)
+def test_the_file_s_thresholds_are_those_of_every_command(fluidb: Run, tmp_path: Path, measure: str) -> None:
+    """Imported, measured, simulated and served: each request leaves where ONNX Runtime takes it."""
+    random = np.random.default_rng(0)
+    text = f"""<ir_version: 9, opset_import: ["" : 20]>
+        g (float[1,7] x) => (float[1,4] y) <float t = {{0.7}}, int64[1] one = {{1}}, float[7,7] v, float[7,4] w> {{
+            i = MatMul (x, v) e = MatMul (i, w) {ASKED[measure]}
+            y = If (s) <then_branch = l () => (float[1,4] a) {{ a = Identity (e) }},
+                else_branch = o () => (float[1,4] b) {{
+                    c = MatMul (i, v) d = MatMul (c, w) b = Softmax <axis=1> (d) }}> }}"""
+    model = onnx.parser.parse_model(text)
+    del model.graph.input[1:]
+    kept = [item for item in model.graph.initializer if item.name in {"t", "one"}]
+    del model.graph.initializer[:]
+    weights = {"v": random.normal(size=(7, 7)) / 3, "w": random.normal(size=(7, 4)) / 2}
+    held = [onnx.numpy_helper.from_array(values.astype(np.float32), name) for name, values in weights.items()]
+    model.graph.initializer.extend([*kept, *held])
+    (tmp_path / "net.onnx").write_bytes(model.SerializeToString())
+    inputs = random.normal(size=(40, 7)).astype(np.float32)
+    np.savez(tmp_path / "x.npz", input=inputs)
+    whole = onnxruntime.InferenceSession(tmp_path / "net.onnx", providers=["CPUExecutionProvider"])
+    sums = np.array([whole.run(None, {"x": row[None]})[0].sum() for row in inputs])
+    taken = np.where(np.isclose(sums, 1, atol=1e-5), 2, 1)  # only the end answers with probabilities
+    assert set(taken.tolist()) == {1, 2}
+
+    def run(*arguments: object) -> str:
+        done = fluidb(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    said = f"{measure} {'>=' if measure == 'confidence' else '<='} 0.7"
+    run("measure", "net.onnx", "--inputs", "x.npz", "--repeats", 2, "--b-max", 3, "-o", "here")
+    run("trace", "poisson", "--rate", 500, "--count", 100, "-o", "t.csv")
+    rows = read_samples(tmp_path / "here" / "samples.npz").drawn(100, 0)
+    common = ["--trace", "t.csv", "--slo", "50ms", "--json", "--requests"]
+    real = json.loads(run("serve-real", "net.onnx", "here", "--inputs", "x.npz", *common, "real.csv"))
+    simulated = json.loads(run("serve-sim", "here", "--samples", "here/samples.npz", *common, "simulated.csv"))
+    assert (real["answers_wrong"], real["exits_from"]) == (0, said)
+    assert simulated["exits_from"].startswith(f"{said} of ")
+    for name in ("real.csv", "simulated.csv"):
+        exits = np.array([int(row["exit"]) for row in csv.DictReader((tmp_path / name).read_text().splitlines())])
+        np.testing.assert_array_equal(exits, taken[rows])
+    run("models", "import", "net.onnx", "-o", "net.toml")
+    run("latency", "net.toml", "rtx-2080-ti", "-o", "gpu")
+    elsewhere = run("serve-sim", "gpu", "--samples", "here/samples.npz", "--trace", "t.csv", "--slo", "50ms", "--json")
+    assert json.loads(elsewhere)["exits_from"].startswith(f"{said} of ")
+    found = json.loads(run("thresholds", "gpu", "--samples", "here/samples.npz", *common[:-1]))
+    assert 0.7 in [point["threshold"] for point in found["points"]]

@@ -349,7 +349,9 @@ def test_a_log_of_entropies_chooses_the_same_exits(fluidb: Run, tmp_path) -> Non
 
 def csv_of(times: np.ndarray, path: Path) -> Path:
     ends = range(len(times))
-    rows = [(a, b, n, times[a, b, n]) for a in ends for b in ends if a < b for n in range(1, times.shape[2])]
+    gathers = bool(times[1, 1].any())
+    pairs = [(a, b) for a in ends for b in ends if a < b or (gathers and 0 < a == b < ends[-1])]
+    rows = [(a, b, n, times[a, b, n]) for a, b in pairs for n in range(1, times.shape[2])]
     lines_ = [",".join(map(repr, (a, b, n, float(seconds)))) for a, b, n, seconds in rows[::-1]]
     path.write_text("\n".join(["from,to,batch,seconds", *lines_]) + "\n")
     return path
@@ -393,7 +395,8 @@ def test_a_device_with_measured_stages_is_planned_and_its_plan_serves(fluidb: Ru
     [
         (lambda rows: rows[:-1], "from 0 to 1, batch 1: expected a time, found none"),
         (lambda rows: [*rows, rows[-1]], "from 0 to 1, batch 1: expected one time, found several"),
-        (lambda rows: [*rows, "3,3,1,1.0"], "from 3 to 3, batch 1: expected a later place than the first"),
+        (lambda rows: [*rows, "3,3,1,1.0"], "from 1 to 1, batch 1: expected a time, found none (and 20 more)"),
+        (lambda rows: [*rows, "0,0,1,1.0"], "from 0 to 0, batch 1: expected a later place, or a gather at a candidate"),
         (lambda rows: [*rows, "3,13,1,1.0"], "to: expected a place from 0 (the input) to 12 (the end)"),
         (lambda rows: [*rows, "3,4,1,0"], "seconds: expected seconds, from 1e-9"),
         (lambda rows: [row.replace("to", "till") for row in rows], "header: expected a column to"),
@@ -401,7 +404,7 @@ def test_a_device_with_measured_stages_is_planned_and_its_plan_serves(fluidb: Ru
     ],
 )
 def test_measured_times_that_are_not_whole_are_one_clear_line(tmp_path: Path, change, fault) -> None:
-    path = csv_of(np.ones((13, 13, 3)), tmp_path / "t.csv")
+    path = csv_of(np.ones((13, 13, 3)) - np.eye(13)[..., None], tmp_path / "t.csv")
     path.write_text("\n".join(change(path.read_text().splitlines())) + "\n")
     file, where = read_network_file(BERT[0])
     with pytest.raises(InputError) as error:
