@@ -37,6 +37,11 @@ def every_fault() -> Iterator[None]:
         raise FileFaults(error.faults) from None
 
 
+def warn(line: str) -> None:
+    """Something that a user did not expect, on stderr."""
+    typer.echo(f"fluidb: warning: {printable(line)}", err=True)
+
+
 def note(line: str) -> None:
     """A remark on stderr, printed only to a terminal."""
     if sys.stderr.isatty():

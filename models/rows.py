@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,8 +24,9 @@ class RowLayer(NamedTuple):
     stride: int  # rows between two windows
     pad: int  # rows of padding above the map
     shape: Shape  # of its output
-    row_flops: int  # floating-point operations of one output row (EdgeSP, Equation 2)
+    row_flops: int  # floating-point operations of one output row (EdgeSP, Equation 2), and of its sum if averaged
     weights: int  # words
+    averaged: bool = False  # a gate reads the average of all rows, so that each must be computed
 
     @property
     def has_product(self) -> bool:
@@ -38,12 +39,30 @@ class RowLayer(NamedTuple):
         return lowest, np.minimum(height, (end - 1) * self.stride - self.pad + self.reach)
 
 
+class WholeLayer(NamedTuple):
+    """A layer that needs a whole map: one device runs it."""
+
+    name: str
+    flops: int  # EdgeSP, Equation 2
+    weights: int  # words
+
+
+class Gate(NamedTuple):
+    """Layers inside a unit that read averages of whole maps, as in squeeze-and-excite: one device runs them."""
+
+    place: int  # layers of the unit that have run before
+    layers: tuple[WholeLayer, ...]
+    read_words: int  # that every device sends: the sums of its rows
+    made_words: int  # that every device receives, as its rows read them
+
+
 class RowUnit(NamedTuple):
     """Layers between two places where a network can be cut: one map enters, one leaves."""
 
     source: Shape  # the map that enters
     entry: str  # the name by which layers read it
     layers: tuple[RowLayer, ...]  # in execution order; the output of the last one leaves
+    gates: tuple[Gate, ...] = ()  # in execution order
 
     @property
     def name(self) -> str:
@@ -59,14 +78,6 @@ class RowUnit(NamedTuple):
     def flops(self) -> int:
         """Floating-point operations of its layers with weights (EdgeSP, Equation 2)."""
         return sum(layer.row_flops * layer.shape.height for layer in self.layers if layer.has_product)
-
-
-class WholeLayer(NamedTuple):
-    """A layer that needs a whole map: one device runs it."""
-
-    name: str
-    flops: int  # EdgeSP, Equation 2
-    weights: int  # words
 
 
 class Chain(NamedTuple):
@@ -95,9 +106,11 @@ class RowNetwork(NamedTuple):
         return self.branches[number].units if number < len(self.branches) else ()
 
 
-def _row_layer(op: Op, sources: Sequence[Shape], names: tuple[str, ...], shape: Shape) -> RowLayer | None:
-    """The layer as rows; ``None`` if it needs a whole map, or if it is not known which rows it needs."""
-    source = sources[0]
+def _row_layer(op: Op, shapes: Mapping[str, Shape], names: Sequence[str], maps: Sequence[str]) -> RowLayer | None:
+    """The layer as rows of the ``maps`` among its inputs; ``None`` if it is not known to go row by row."""
+    if not maps:
+        return None
+    shape, source = shapes[op.name], shapes[maps[0]]
     reach, stride, pads, row_flops, weights = 1, 1, (0, 0), 0, 0
     if isinstance(op, Conv):
         reach, stride, pads = op.dilation[0] * (op.kernel[0] - 1) + 1, op.stride[0], (op.pad[0], op.pad[2])
@@ -106,14 +119,19 @@ def _row_layer(op: Op, sources: Sequence[Shape], names: tuple[str, ...], shape: 
     elif isinstance(op, Pool):
         reach, stride, pads = op.kernel[0], op.stride[0], (op.pad[0], op.pad[2])
         row_flops = shape.width * shape.channels * op.kernel[0] * op.kernel[1]
-    elif isinstance(op, Linear) and source.height > 1:
+    elif isinstance(op, Linear) and source.positions > 1:
         weights = (source.channels + 1) * op.out
         row_flops = 2 * shape.width * weights
-    elif not isinstance(op, Join) or len({item.height for item in sources}) > 1:
+    elif isinstance(op, Join) or (isinstance(op, Memory | View) and op.rowwise):
+        heights = {shapes[name].height for name in maps}
+        others = {shapes[name].height for name in names if name not in maps}
+        if heights != {shape.height} or not others <= {1}:
+            return None
+    else:
         return None
     if max(pads) >= reach:  # some windows would lie in the padding and need no row at all
         return None
-    return RowLayer(op.name, names, reach, stride, pads[0], shape, row_flops, weights)
+    return RowLayer(op.name, tuple(maps), reach, stride, pads[0], shape, row_flops, weights)
 
 
 def _whole_layer(op: Op, source: Shape) -> WholeLayer | None:
@@ -132,34 +150,68 @@ def _chain(ops: Sequence[Op], source: Shape, where: str) -> Chain:
     order = {"input": -1} | {op.name: i for i, op in enumerate(ops)}
     before = ["input", *(op.name for op in ops)]
     names = [tuple(op.inputs or [before[i]]) for i, op in enumerate(ops)]
-    inputs = [[shapes[name] for name in read] for read in names]
-    found = [_row_layer(op, inputs[i], names[i], shapes[op.name]) for i, op in enumerate(ops)]
-    stop = next((i for i, layer in enumerate(found) if layer is None), len(ops))
-    rows = [layer for layer in found[:stop] if layer is not None]
-    tail = []
-    for op, (first, *_) in zip(ops[stop:], inputs[stop:], strict=True):
-        whole = _whole_layer(op, first)
-        if whole is None:
-            place = f'{where}: cannot be cut into rows at "{ops[stop].name}" ({ops[stop].op})'
-            if op is ops[stop]:
-                raise InputError(f"{place}: it is not known which rows of its input its rows need")
-            raise InputError(
-                f'{place}, whose rows may need its whole input, because "{op.name}" ({op.op}) behind it works on rows'
-            )
-        tail.append(whole)
+    maps: list[list[str]] = []  # of the inputs of each layer those that are computed in rows
+    rows: dict[str, RowLayer] = {}
+    for op, read in zip(ops, names, strict=True):
+        maps.append([name for name in read if name == "input" or name in rows])
+        layer = _row_layer(op, shapes, read, maps[-1])
+        if layer is not None:
+            rows[op.name] = layer
+    stop = 1 + max((order[name] for name in rows), default=-1)
+    wholes: dict[str, WholeLayer] = {}
+    for i, op in enumerate(ops):
+        if op.name in rows:
+            continue
+        whole, place, behind = _whole_layer(op, shapes[names[i][0]]), i, op
+        if whole is not None:
+            wholes[op.name] = whole
+            if i >= stop or not maps[i] or isinstance(op, GlobalPool):
+                continue
+            behind = next(item for item in ops[i:] if item.name in rows)
+        while others := [name for name in names[place] if name not in maps[place]]:
+            tall = [name for name in others if shapes[name].height > 1]
+            if maps[place] and not tall:
+                break
+            place = order[(tall or others)[0]]
+        fault = f'{where}: cannot be cut into rows at "{ops[place].name}" ({ops[place].op})'
+        if behind is ops[place]:
+            raise InputError(f"{fault}: it is not known which rows of its input its rows need")
+        raise InputError(
+            f'{fault}, whose rows may need its whole input, because "{behind.name}" ({behind.op}) behind it works on rows'
+        )
     # a place can be cut if no later layer reads anything before it
     earliest = [min(order[name] for name in read) for read in names]
-    cuts = [i for i in range(stop) if min(earliest[i + 1 :], default=i) >= i]
+    cuts = [i for i in range(stop) if ops[i].name in rows and min(earliest[i + 1 :], default=i) >= i]
     if stop and (not cuts or cuts[-1] != stop - 1):
         raise InputError(
             f'{where}: cannot be cut into rows before "{ops[stop].name}" ({ops[stop].op}), because layers behind it '
             f'read more than "{ops[stop - 1].name}"'
         )
+    for i, op in enumerate(ops[:stop]):
+        if op.name in wholes:
+            for name in maps[i]:  # every device sums its rows
+                wholes[op.name] = wholes[op.name]._replace(flops=0)
+                if name in rows:
+                    row_flops = rows[name].row_flops + shapes[name].words // shapes[name].height
+                    rows[name] = rows[name]._replace(averaged=True, row_flops=row_flops)
+    gated = {name for i in range(stop) if ops[i].name in rows for name in names[i]} & wholes.keys()
     units, entry, shape = [], "input", source
     for begin, end in zip([0, *(cut + 1 for cut in cuts)], cuts, strict=False):
-        units.append(RowUnit(shape, entry, tuple(rows[begin : end + 1])))
+        layers: list[RowLayer] = []
+        gates: list[Gate] = []
+        for i, op in enumerate(ops[begin : end + 1], begin):
+            if op.name in rows:
+                layers.append(rows[op.name])
+                continue
+            if not gates or gates[-1].place < len(layers):
+                gates.append(Gate(len(layers), (), 0, 0))
+            _, found, read_words, made_words = gates[-1]
+            read_words += sum(shapes[name].channels for name in maps[i])
+            made_words += shapes[op.name].words * (op.name in gated)
+            gates[-1] = Gate(len(layers), (*found, wholes[op.name]), read_words, made_words)
+        units.append(RowUnit(shape, entry, tuple(layers), tuple(gates)))
         entry, shape = units[-1].name, units[-1].shape
-    return Chain(tuple(units), tuple(tail))
+    return Chain(tuple(units), tuple(wholes[op.name] for op in ops[stop:]))
 
 
 def cut_into_rows(file: NetworkFile, path: Path) -> RowNetwork:
@@ -199,8 +251,14 @@ def block_rows(
     """The rows of every map that a share of a block's output needs (EdgeSP, Section 3.2)."""
     rows = np.arange(layers[-1].shape.height + 1)
     needs = {layers[-1].name: output or (rows, rows)}
+    last = len(needs[layers[-1].name][0]) - 1  # row of the block's output, of which this may be the begin
     heights = {entry: source.height} | {layer.name: layer.shape.height for layer in layers}
     for layer in reversed(layers):
+        if layer.averaged:  # devices that follow each other leave no row out
+            height = layer.shape.height
+            first, end = needs.get(layer.name, (np.arange(last + 1) * height // last,) * 2)
+            first, end = np.append(0, first[1:]), np.append(np.maximum(end, first)[:-1], height)
+            needs[layer.name] = first, end
         if layer.name not in needs:
             continue  # no layer reads it
         for name in layer.sources:

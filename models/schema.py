@@ -142,18 +142,24 @@ class Product(_Op):
 class Memory(_Op):
     """Moves data and multiplies nothing: normalisation, softmax, an addition that is not fused, an embedding.
 
-    Reads its inputs, or ``reads`` words. Its output has the shape of the first input, or ``shape``.
+    Reads its inputs, or ``reads`` words. Its output has the shape of the first input, or ``shape``.  ``rowwise`` says
+    that each row depends on the same row of the inputs alone, and on all of inputs of one row.
     """
 
     op: Literal["memory"]
     reads: Annotated[int, Field(ge=0, le=MAX_WORK)] | None = None
+    rowwise: bool = False
 
 
 class View(_Op):
-    """Data in place seen in another form, all of it or a part: reshape, slice, transpose. Moves nothing."""
+    """Data in place seen in another form, all of it or a part: reshape, slice, transpose. Moves nothing.
+
+    ``rowwise`` says that each row shows values of the same row alone, as the half of the channels does.
+    """
 
     op: Literal["view"]
     shape: Map
+    rowwise: bool = False
 
 
 class Join(_Op):

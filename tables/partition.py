@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, NamedTuple, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from ..formats import Strict, Table, check_folder, read_table
+from ..formats import SparseRecord, Strict, Table, check_folder, read_table
 from ..models import Exit
 from ..models.schema import MAX_SIZE
 from ..platforms.cluster import MAX_MEMBERS, Cluster
@@ -72,7 +72,32 @@ class LayerRows(Strict):
     rows: list[RowRange]
 
 
-class BlockRows(Strict):
+class WholeStep(Strict):
+    """Layers that need a whole map: the other devices send their rows to the strongest one, which runs them.
+
+    Inside a block they need averages of whole maps: the others send the sums of their rows, and receive what is made.
+    """
+
+    stage: Annotated[int, Field(ge=1)]  # at whose end they run
+    in_branch: bool  # in the branch of the stage's exit, not in the backbone
+    device: str  # the one that runs them
+    layers: list[str]
+    sent_bytes: list[Bytes]  # by device
+    gather_s: SecondsOrNone  # time to gather the map, or to exchange the averages
+    compute_s: SecondsOrNone
+
+    @property
+    def title(self) -> str:
+        """Its first and its last layer, as text."""
+        return first_to_last(self.layers)
+
+    @property
+    def time_s(self) -> float:
+        """Its time."""
+        return self.gather_s + self.compute_s
+
+
+class BlockRows(SparseRecord):
     """A block: fused layers, which every device runs on its rows without communicating; lists are by device."""
 
     stage: Annotated[int, Field(ge=1)]
@@ -87,6 +112,7 @@ class BlockRows(Strict):
     compute_s: list[SecondsOrNone]
     transfer_s: list[SecondsOrNone]  # before it computes
     time_s: SecondsOrNone  # until the last device has finished
+    gates: list[WholeStep] = []  # where all devices wait inside the block, in execution order
 
     def check(self, devices: int) -> None:
         """Refuse, as a ``ValueError``, lists that do not fit the number of devices, or each other."""
@@ -137,28 +163,6 @@ class BlockRows(Strict):
         """Mean waiting time of the devices with rows, without the last one."""
         busy = [wait_s for wait_s, (first, end) in zip(self.wait_s, self.shares, strict=True) if end > first]
         return sum(busy) / max(1, len(busy) - 1)
-
-
-class WholeStep(Strict):
-    """Layers that need a whole map: the other devices send their rows to the strongest one, which runs them."""
-
-    stage: Annotated[int, Field(ge=1)]  # at whose end they run
-    in_branch: bool  # in the branch of the stage's exit, not in the backbone
-    device: str  # the one that runs them
-    layers: list[str]
-    sent_bytes: list[Bytes]  # by device
-    gather_s: SecondsOrNone  # time to gather the map
-    compute_s: SecondsOrNone
-
-    @property
-    def title(self) -> str:
-        """Its first and its last layer, as text."""
-        return first_to_last(self.layers)
-
-    @property
-    def time_s(self) -> float:
-        """Its time."""
-        return self.gather_s + self.compute_s
 
 
 class PartitionTable(Table):
@@ -228,12 +232,17 @@ class PartitionTable(Table):
     @property
     def communication_s(self) -> float:
         """Time to the last exit spent on communication of the slowest device of each block, and on gathering maps."""
-        return sum(step.gather_s for step in self.wholes) + sum(item.transfer_s[item.last] for item in self.blocks)
+        return sum(step.gather_s for step in self.steps) + sum(item.transfer_s[item.last] for item in self.blocks)
 
     @property
     def communication_bytes(self) -> float:
         """Bytes to the last exit that are communicated on all links."""
-        return sum(sum(block.link_bytes) for block in self.blocks) + sum(sum(s.sent_bytes) for s in self.wholes)
+        return sum(sum(block.link_bytes) for block in self.blocks) + sum(sum(s.sent_bytes) for s in self.steps)
+
+    @property
+    def steps(self) -> list[WholeStep]:
+        """All layers that one device runs for all, by where they run."""
+        return [*self.wholes, *(gate for block in self.blocks for gate in block.gates)]
 
 
 def read_partition(folder: Path) -> PartitionTable:

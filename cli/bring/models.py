@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..options import AsJson, Force, argument, flag, followed, names, numbers, option, written
-from ..render import every_fault, facts, percent, printable, progress, show, table
+from ..render import every_fault, facts, percent, printable, progress, show, table, warn
 
 if TYPE_CHECKING:
     from ...models import Network
@@ -248,6 +248,8 @@ def import_(
         )
         net = build_network(made, file)
     write_file(output, network_text(made), replace=force)
+    if "outputs" in net.sources:
+        warn(f"{file}: {net.sources['outputs']}")
     then = f"; next: fluidb dse {output} BOARD"
     record = {"output": output, "format": chosen, **_record(net), "sources": net.sources}
     show(as_json, "fluidb.model-import-output/1", record, [facts({"format": chosen} | _about(net))], output, then)

@@ -38,9 +38,13 @@ def run_in_turn(network: RowNetwork, places: Sequence[Place], owner: str) -> lis
             total += WORD_BITS * source.words / (1e6 * place.mbit_s)
             at = place.name
         units = [*trunk[first:end], *network.branch_units(number)]
-        rows, tail = [layer for unit in units for layer in unit.layers], network.chains[number].tail
-        flops = sum(layer.row_flops * layer.shape.height for layer in rows) + sum(layer.flops for layer in tail)
-        products = sum(layer.has_product for layer in rows) + sum(layer.weights > 0 for layer in tail)
+        rows = [layer for unit in units for layer in unit.layers]
+        wholes = [
+            *network.chains[number].tail,
+            *(layer for unit in units for gate in unit.gates for layer in gate.layers),
+        ]
+        flops = sum(layer.row_flops * layer.shape.height for layer in rows) + sum(layer.flops for layer in wholes)
+        products = sum(layer.has_product for layer in rows) + sum(layer.weights > 0 for layer in wholes)
         total += flops / (1e9 * place.gflop_s) + products * place.layer_s
         found.append(total)
         first = end

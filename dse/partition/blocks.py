@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.network import Shape
-from ...models.rows import RowNetwork, RowUnit, block_rows
+from ...models.rows import Gate, RowNetwork, RowUnit, WholeLayer, block_rows
 from ...platforms.cluster import Cluster, Communication
 from . import kernels
 
@@ -27,15 +27,26 @@ class Span(NamedTuple):
 
 
 class BlockCost(NamedTuple):
-    """Costs of a block, by device."""
+    """Costs of a block, by device, and the time until the last device has finished."""
 
     compute_s: NDArray[np.float64]
     link_bytes: NDArray[np.float64]
     time_s: NDArray[np.float64]  # to compute and to communicate
+    end_s: float
+    gates: tuple[Gather, ...]  # where all devices wait inside the block
+
+
+class Barrier(NamedTuple):
+    """A gate in a block. A share from row o0 to row o1 has made ``flops_end[o1] - flops_first[o0]`` operations then."""
+
+    flops_first: NDArray[np.float64]
+    flops_end: NDArray[np.float64]
+    products: int  # layers with weights that have run then
+    gate: Gate
 
 
 class Gather(NamedTuple):
-    """Costs of the layers that need a whole map: the time to gather it, and to compute."""
+    """Costs of layers that need a whole map, or averages of it: the time to gather these, and to compute."""
 
     sent_bytes: NDArray[np.float64]  # by device, to the one that runs the layers
     gather_s: float
@@ -60,11 +71,13 @@ class Blocks:
 
     def __init__(self, network: RowNetwork, word_bytes: float) -> None:
         self.network, self.word_bytes = network, word_bytes
-        rows = sum(layer.weights for chain in network.chains for unit in chain.units for layer in unit.layers)
+        units = [unit for chain in network.chains for unit in chain.units]
+        rows = sum(layer.weights for unit in units for layer in unit.layers)
         wholes = sum(layer.weights for chain in network.chains for layer in chain.tail)
+        wholes += sum(layer.weights for unit in units for gate in unit.gates for layer in gate.layers)
         maps = [_last_map(network, number).words for number, chain in enumerate(network.chains) if chain.tail]
         self.beside = Memory(*(word_bytes * words for words in (rows, wholes, max(maps, default=0))))
-        self.fused = cache(self._fused)
+        self.fused, self.barriers = cache(self._fused), cache(self._barriers)
 
     def units(self, span: Span) -> Sequence[RowUnit]:
         """The units of a block."""
@@ -97,7 +110,8 @@ class Blocks:
             products += behind.layers
             # the map between the two was counted as the input of the one behind
             between = self.word_bytes * unit.shape.width * unit.shape.channels
-            maps += np.array([behind.map_first, behind.map_end]) - between * np.array(needs[unit.name])
+            maps += np.array([behind.map_first, behind.map_end])
+            maps -= between * np.array([behind.need_first, behind.need_end])
         return kernels.Block(
             need_first=source_rows[0],
             need_end=source_rows[1],
@@ -111,6 +125,21 @@ class Blocks:
             row_bytes=self.word_bytes * last.shape.width * last.shape.channels,
             is_first=chain == len(self.network.branches) and first == 0,
         )
+
+    def _barriers(self, span: Span) -> list[Barrier]:
+        """The gates of a block, in execution order."""
+        units = self.units(span)
+        if not any(unit.gates for unit in units):
+            return []
+        needs, found = self.needs(span), []
+        flops, products = np.zeros((2, units[-1].shape.height + 1)), 0
+        for unit in units:
+            for place, layer in enumerate(unit.layers):
+                found += [Barrier(*flops.copy(), products, gate) for gate in unit.gates if gate.place == place]
+                if layer.name in needs:
+                    flops += layer.row_flops * np.array(needs[layer.name], dtype=float)
+                    products += layer.has_product
+        return found
 
 
 class Costs:
@@ -170,13 +199,40 @@ class Costs:
 
     def spent(self, span: Span, rows: Rows, held: Rows) -> BlockCost:
         """Costs of a block with these shares, if the devices hold the rows ``held`` of its input."""
-        found = BlockCost(*np.zeros((3, len(self.names))))
-        kernels.spend(self.blocks.fused(span), self.devices, rows, held, *found)
-        return found
+        compute_s, link_bytes, time_s = np.zeros((3, len(self.names)))
+        kernels.spend(self.blocks.fused(span), self.devices, rows, held, compute_s, link_bytes, time_s)
+        end_s, gates, left_s = 0.0, [], time_s  # of each device to the end of the block
+        if np.isfinite(time_s).all():
+            busy = np.diff(rows) > 0
+            flop_s, layer_s = np.where(busy, self.devices.flop_s, np.inf), busy * self.devices.layer_s
+            for barrier in self.blocks.barriers(span):
+                flops = barrier.flops_end[rows[1:]] - barrier.flops_first[rows[:-1]]
+                behind_s = compute_s - flops / flop_s - barrier.products * layer_s
+                gates.append(self._gate(barrier.gate, busy))
+                end_s += float((left_s - behind_s).max()) + gates[-1].time_s
+                left_s = behind_s
+        return BlockCost(compute_s, link_bytes, time_s, end_s + float(left_s.max()), tuple(gates))
 
     def time_s(self, span: Span, rows: Rows, held: Rows) -> float:
         """Time of a block until the last device has finished."""
-        return float(self.spent(span, rows, held).time_s.max())
+        return self.spent(span, rows, held).end_s
+
+    def _gate(self, gate: Gate, busy: NDArray[np.bool_]) -> Gather:
+        """Costs of a gate: each device sends the sums of its rows to the one that runs it, and receives what it makes."""
+        sent = busy * self.blocks.word_bytes * (gate.read_words + gate.made_words)
+        sent[self.host] = 0.0
+        ways = (gate.read_words > 0) + (gate.made_words > 0)
+        return self._gathered(sent, ways, gate.layers)
+
+    def _gathered(self, sent: NDArray[np.float64], ways: int, layers: Sequence[WholeLayer]) -> Gather:
+        """Costs of layers that the host runs when it has received all bytes."""
+        devices, gather_s = self.devices, 0.0
+        if sent.any():
+            bandwidth = devices.shared_bytes_s or devices.bytes_s[self.host]
+            gather_s = float(ways * devices.latency_s[self.host] + sent.sum() / bandwidth)
+        flops, products = sum(layer.flops for layer in layers), sum(layer.weights > 0 for layer in layers)
+        compute_s = flops / self.host_flop_s + products * devices.layer_s[self.host]
+        return Gather(sent, gather_s, float(compute_s))
 
     def held_at_start(self) -> Rows:
         """Rows of the network's input by device: the owner holds all of them."""
@@ -193,14 +249,7 @@ class Costs:
         sent[self.host] = 0.0
         if devices.reading == kernels.EQ3:  # Equation 3 counts the output of the last block already
             sent[:] = 0.0
-        gather_s = 0.0
-        if sent.any():
-            bandwidth = devices.shared_bytes_s or devices.bytes_s[self.host]
-            gather_s = float(devices.latency_s[self.host] + sent.sum() / bandwidth)
-        flops = sum(layer.flops for layer in chain.tail)
-        products = sum(layer.weights > 0 for layer in chain.tail)
-        compute_s = flops / self.host_flop_s + products * devices.layer_s[self.host]
-        return Gather(sent, gather_s, float(compute_s))
+        return self._gathered(sent, 1, chain.tail)
 
 
 def _last_map(network: RowNetwork, number: int) -> Shape:

@@ -78,7 +78,7 @@ def explain_partition(table: PartitionTable) -> PartitionExplanation:
         devices.append(
             DeviceExplanation(
                 name, compute_s, transfer_s, max(0.0, end_s - compute_s - transfer_s),
-                sum(block.link_bytes[k] for block in table.blocks), sum(step.sent_bytes[k] for step in table.wholes),
+                sum(block.link_bytes[k] for block in table.blocks), sum(step.sent_bytes[k] for step in table.steps),
             )
         )  # fmt: skip
     return PartitionExplanation(table, [_block(item, table.devices) for item in table.blocks], devices)

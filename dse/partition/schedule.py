@@ -40,13 +40,22 @@ class ScheduleStep(NamedTuple):
     name: str  # last layer of the block, or the first of the layers that need a whole map
     stage: int  # from 1
     taken: dict[str, tuple[float, str]]  # by link and processor: its time, and the link that a processor waits for
+    wait_s: float = 0.0  # by which it is longer because devices wait for each other inside a block
 
 
 def steps_of(table: PartitionTable) -> list[ScheduleStep]:
     """The steps of an image that runs to the end, in the order in which they run."""
     found: list[BlockRows | WholeStep] = [*table.blocks, *table.wholes]
     found.sort(key=lambda step: (step.stage, isinstance(step, WholeStep)))  # stable: blocks are in execution order
-    return [_step(table, item) for item in found if item.time_s > 0]
+    steps: list[ScheduleStep] = []
+    for item in found:
+        gates = item.gates if isinstance(item, BlockRows) else []
+        parts = [_step(table, part) for part in (item, *gates) if part.time_s > 0]
+        steps += [step for step in parts if step.taken]  # a block may do nothing but wait for its gates
+        if isinstance(item, BlockRows) and any(gate.time_s for gate in gates):
+            wait_s = min(item.wait_s) - sum(gate.time_s for gate in gates)
+            steps[-1] = steps[-1]._replace(wait_s=max(0.0, wait_s))
+    return steps
 
 
 def _step(table: PartitionTable, item: BlockRows | WholeStep) -> ScheduleStep:
@@ -119,7 +128,7 @@ def schedule(table: PartitionTable, interval_s: float = math.inf) -> list[Device
                 return None
             ends_s[resource] = begin_s + time_s
             tasks.append(DeviceTask(step.name, step.stage, resource, begin_s, ends_s[resource]))
-        ready_s = max(ends_s.values())
+        ready_s = max(ends_s.values()) + step.wait_s
     return tasks
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from ...formats import InputError, check_own_folder, table_text, write_directory
+from ...models.rows import WholeLayer
 from ...platforms.cluster import Cluster
 from ...tables.latency import LATENCY_FILE, PARTITION_FILE, LatencyTable, LayerUse
 from ...tables.partition import BlockRows, LayerRows, PartitionOptions, PartitionTable, RowRange, WholeStep
-from .blocks import Costs, Rows
+from .blocks import Costs, Gather, Rows
 from .rules import BlockPlan, BlockStep
 
 
@@ -45,19 +47,28 @@ def _block(costs: Costs, stage: int, step: BlockStep, held: Rows) -> BlockRows:
         link_bytes=spent.link_bytes.tolist(),
         compute_s=spent.compute_s.tolist(),
         transfer_s=(spent.time_s - spent.compute_s).tolist(),
-        time_s=float(spent.time_s.max()),
+        time_s=spent.end_s,
+        gates=[
+            _step(costs, stage, gate.layers, found, in_branch=in_branch)
+            for gate, found in zip((gate for unit in units for gate in unit.gates), spent.gates, strict=True)
+        ],
     )
 
 
 def _whole(costs: Costs, number: int, rows: Rows) -> WholeStep:
     """The record of the layers before an exit that need a whole map."""
-    found, in_branch = costs.gather(number, rows), number < len(costs.network.branches)
-    prefix = f"exit{number + 1}/" if in_branch else ""
+    in_branch, layers = number < len(costs.network.branches), costs.network.chains[number].tail
+    return _step(costs, number + 1, layers, costs.gather(number, rows), in_branch=in_branch)
+
+
+def _step(costs: Costs, stage: int, layers: Sequence[WholeLayer], found: Gather, *, in_branch: bool) -> WholeStep:
+    """The record of layers that one device runs."""
+    prefix = f"exit{stage}/" if in_branch else ""
     return WholeStep(
-        stage=number + 1,
+        stage=stage,
         in_branch=in_branch,
         device=costs.names[costs.host],
-        layers=[prefix + layer.name for layer in costs.network.chains[number].tail],
+        layers=[prefix + layer.name for layer in layers],
         sent_bytes=found.sent_bytes.tolist(),
         gather_s=found.gather_s,
         compute_s=found.compute_s,

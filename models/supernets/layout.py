@@ -112,7 +112,7 @@ class _Block:
             yield {"name": f"{self.name}.se.fc1", "op": "linear", "out": divisible(self.middle // 4, self.divisor)}
             yield {"name": f"{self.name}.se.fc2", "op": "linear", "out": self.middle}
             gate = [f"{self.name}.depthwise", f"{self.name}.se.fc2"]
-            yield {"name": f"{self.name}.se.scale", "op": "memory", "from": gate}
+            yield {"name": f"{self.name}.se.scale", "op": "memory", "from": gate, "rowwise": True}
         yield self._conv("project", self.out)
         if self.stride == 1 and self.out == self.channels:
             yield self._add("project", before)

@@ -83,10 +83,6 @@ def test_exits_stand_at_half_and_at_three_quarters_of_the_work(name: str, units:
 @pytest.mark.parametrize(
     ("name", "place"),
     [
-        (
-            "mobilenet_v3_small",
-            '"features.1.block.1.avgpool" (globalavgpool), whose rows may need its whole input, because ',
-        ),
         ("bert_base", '"embedding" (memory), whose rows may need its whole input, because "block1.q" (linear) be'),
     ],
 )

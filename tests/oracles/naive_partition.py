@@ -12,9 +12,10 @@ from fluidb.dse.partition.blocks import Costs, Rows, Span
 from fluidb.formats import InputError, validate
 from fluidb.models.loader import build_network
 from fluidb.models.rows import cut_into_rows
-from fluidb.models.schema import Conv, Join, NetworkFile, Pool
+from fluidb.models.schema import Conv, GlobalPool, Join, Linear, Memory, NetworkFile, Pool
 from fluidb.platforms import Cluster
-from fluidb.tables.partition import PartitionTable
+from fluidb.tables.partition import BlockRows, LayerRows, PartitionTable
+from pytest import approx
 
 PATH = Path("random.toml")
 
@@ -22,8 +23,13 @@ PATH = Path("random.toml")
 # random networks and clusters
 
 
-def draw_network(rng: np.random.Generator, *, exits: bool = True, parts: int = 4, height: int = 14) -> NetworkFile:
-    """Convolutions, pools, residual blocks and parallel branches, with every stride, padding and dilation."""
+def draw_network(
+    rng: np.random.Generator, *, exits: bool = True, parts: int = 4, height: int = 14, gates: bool = False
+) -> NetworkFile:
+    """Convolutions, pools, residual blocks and parallel branches, with every stride, padding and dilation.
+
+    With ``gates`` also squeeze-and-excite, alone or in a residual block, and normalisation over channels.
+    """
     layers: list[dict[str, Any]] = []
     places: list[str] = []
 
@@ -51,8 +57,9 @@ def draw_network(rng: np.random.Generator, *, exits: bool = True, parts: int = 4
 
     shape = {"height": int(rng.integers(4, height)), "width": int(rng.integers(2, 5)), "channels": 2}
     before = "input"
+    kinds = ["conv", "pool", "residual", "parallel", *(["excite", "excite", "normalise"] if gates else [])]
     for _ in range(int(rng.integers(2, parts + 1))):
-        kept, kind, out = len(layers), rng.choice(["conv", "pool", "residual", "parallel"]), int(rng.integers(1, 4))
+        kept, kind, out = len(layers), rng.choice(kinds), int(rng.integers(1, 4))
         if kind == "conv":
             last = add("conv", out=out, **{"from": before}, **window(dilated=True))
         elif kind == "pool":
@@ -66,6 +73,17 @@ def draw_network(rng: np.random.Generator, *, exits: bool = True, parts: int = 4
             inner = add("conv", out=out, kernel=3, pad=1, stride=stride, **{"from": inner})
             side = side or add("conv", out=out, kernel=1, stride=stride, **{"from": before})
             last = add("add", **{"from": [inner, side]})
+        elif kind == "normalise":
+            last = add("memory", rowwise=True, **{"from": before})
+        elif kind == "excite":
+            stride, kernel, beside = int(rng.integers(1, 4)), int(rng.choice([1, 3])), bool(rng.integers(2))
+            inner = add("conv", out=2, kernel=3, pad=1, **{"from": before})
+            pool = add("globalavgpool", **{"from": inner})
+            side = add("conv", out=out, kernel=1, stride=stride, **{"from": before}) if beside else ""
+            gate = add("linear", out=2, **{"from": add("linear", out=out, **{"from": pool})})
+            last = add("memory", rowwise=True, **{"from": [inner, gate]})
+            last = add("conv", out=out, kernel=kernel, pad=kernel // 2, stride=stride, **{"from": last})
+            last = add("add", **{"from": [last, side]}) if beside else last
         else:
             wide = add("conv", out=out, kernel=[5, 1], pad=[2, 0], **{"from": before})
             last = add("concat", **{"from": [before, wide, add("conv", out=1, kernel=1, **{"from": before})]})
@@ -111,11 +129,11 @@ def draw_cluster(rng: np.random.Generator, most: int = 5, **changes: Any) -> Clu
 
 
 def weights_of(file: NetworkFile, channels: dict[str, int], rng: np.random.Generator) -> dict[str, Any]:
-    """Random weights of every convolution."""
+    """Random weights of every convolution and linear layer."""
     return {
-        op.name: rng.normal(size=(op.out, channels[source], *op.kernel))
+        op.name: rng.normal(size=(op.out, channels[source], *getattr(op, "kernel", ())))
         for op, (source, *_) in zip(file.layers, sources_of(file), strict=True)
-        if isinstance(op, Conv)
+        if isinstance(op, Conv | Linear)
     }
 
 
@@ -129,6 +147,9 @@ def run_rows(op: Any, inputs: list[Any], weights: Any, first: int, end: int, wid
     if isinstance(op, Join):
         parts = [source[first:end] for source in inputs]
         return sum(parts[1:], parts[0]) if op.op == "add" else np.concatenate(parts, axis=2)
+    if isinstance(op, Memory):
+        part, *gate = inputs[0][first:end], *inputs[1:]
+        return part * np.tanh(gate[0]) if gate else part / (1 + np.sum(part**2, axis=2, keepdims=True))
     (source,) = inputs
     fill = -np.inf if op.op == "maxpool" else 0.0
     below, right = (16, 16)  # more than any window reaches
@@ -144,12 +165,19 @@ def run_rows(op: Any, inputs: list[Any], weights: Any, first: int, end: int, wid
     return found
 
 
+def run_gate(op: Any, source: Any, weights: Any) -> Any:
+    """The average of a map, or a linear layer behind it."""
+    return source.mean((0, 1), keepdims=True) if isinstance(op, GlobalPool) else source @ weights.T
+
+
 def run_whole(file: NetworkFile, shapes: dict[str, Any], image: Any, weights: dict[str, Any]) -> dict[str, Any]:
-    """The map of every layer that works on rows."""
+    """The map of every layer."""
     maps = {"input": image}
     for op, sources in zip(file.layers, sources_of(file), strict=True):
-        if isinstance(op, Conv | Pool | Join):
-            shape, inputs = shapes[op.name], [maps[name] for name in sources]
+        shape, inputs = shapes[op.name], [maps[name] for name in sources]
+        if isinstance(op, GlobalPool | Linear):
+            maps[op.name] = run_gate(op, inputs[0], weights.get(op.name))
+        else:
             maps[op.name] = run_rows(op, inputs, weights.get(op.name), 0, shape.height, shape.width)
     return maps
 
@@ -170,23 +198,45 @@ def run_shares(
     for block in table.blocks:
         if block.in_branch:
             continue
-        whole = np.full(shapes[block.name], np.nan)
-        for k, (first, end) in enumerate(block.shares):
-            if first == end:
-                continue
+        busy = [k for k, (first, end) in enumerate(block.shares) if end > first]
+        local: dict[str, dict[int, Any]] = {block.source: {}}
+        for k in busy:
             low, high = block.needed[k]
-            seen = np.full_like(maps[block.source], np.nan)
-            seen[low:high] = maps[block.source][low:high]
-            local = {block.source: seen}
-            for layer in block.layers:
-                shape, (a, b) = shapes[layer.name], layer.rows[k]
-                inputs = [local[name] for name in sources[layer.name]]
-                rows = np.full(shape, np.nan)
-                rows[a:b] = run_rows(ops[layer.name], inputs, weights.get(layer.name), a, b, shape.width)
-                local[layer.name] = rows
-            whole[first:end] = local[block.name][first:end]
-        maps[block.name] = whole
+            local[block.source][k] = np.full_like(maps[block.source], np.nan)
+            local[block.source][k][low:high] = maps[block.source][low:high]
+        for name, layer in _steps(file, block):
+            inputs = [local[source] for source in sources[name]]
+            if layer is not None:
+                shape, local[name] = shapes[name], {}
+                for k in busy:
+                    a, b = layer.rows[k]
+                    rows = np.full(shape, np.nan)
+                    seen = [source[k] for source in inputs]
+                    rows[a:b] = run_rows(ops[name], seen, weights.get(name), a, b, shape.width)
+                    local[name][k] = rows
+                continue
+            source = inputs[0][busy[0]]
+            if isinstance(ops[name], GlobalPool):  # each row counts once; those of the block's input have been computed
+                (read,) = sources[name]
+                source = maps[read] if read in maps else np.full(shapes[read], np.nan)
+                for layer_ in block.layers:
+                    done = 0
+                    for k in busy if layer_.name == read else ():
+                        source[done : layer_.rows[k].end] = inputs[0][k][done : layer_.rows[k].end]
+                        done = max(done, layer_.rows[k].end)
+            local[name] = dict.fromkeys(busy, run_gate(ops[name], source, weights.get(name)))
+        maps[block.name] = np.full(shapes[block.name], np.nan)
+        for k in busy:
+            first, end = block.shares[k]
+            maps[block.name][first:end] = local[block.name][k][first:end]
     return maps
+
+
+def _steps(file: NetworkFile, block: BlockRows) -> list[tuple[str, LayerRows | None]]:
+    """The layers of a block of the trunk in execution order; those of gates have no rows."""
+    found: dict[str, LayerRows | None] = {layer.name: layer for layer in block.layers}
+    found |= {name: None for gate in block.gates for name in gate.layers}
+    return [(op.name, found[op.name]) for op in file.layers if op.name in found]
 
 
 def rows_behind(file: NetworkFile, shapes: dict[str, Any], output: str, row: int) -> dict[str, set[int]]:
@@ -222,6 +272,8 @@ def flops_of(file: NetworkFile, shapes: dict[str, Any]) -> dict[str, tuple[float
             found[op.name] = 2.0 * shape.width * (taps + 1) * op.out, True
         elif isinstance(op, Pool):
             found[op.name] = float(shape.width * shape.channels * op.kernel[0] * op.kernel[1]), False
+        elif isinstance(op, Linear):
+            found[op.name] = 2.0 * (shapes[source].channels + 1) * op.out, True
         else:
             found[op.name] = 0.0, False
     return found
@@ -234,6 +286,21 @@ def cost_of(
     cluster, flops = table.cluster, flops_of(file, shapes)
     members = [item for item in cluster.devices if item.name in table.devices]
     alone = len(members) == 1
+    wires = [cluster.uplink or next(link for link in cluster.links if link.device == item.name) for item in members]
+    ops = {op.name: op for op in file.layers}
+    file_reads = dict(zip(ops, (read[0] for read in sources_of(file)), strict=True))
+    pools = {name: isinstance(op, GlobalPool) for name, op in ops.items()}
+    for name in (name for block in table.blocks for gate in block.gates for name in gate.layers if pools[name]):
+        source = file_reads[name]
+        if source != "input":  # whoever computes a row sums it
+            flops[source] = flops[source][0] + shapes[source].width * shapes[source].channels, flops[source][1]
+    in_rows = {layer.name for block in table.blocks for layer in block.layers}
+    read_by_rows = {name for op, read in zip(ops, sources_of(file), strict=True) if op in in_rows for name in read}
+
+    def seconds(layer: LayerRows, k: int) -> float:
+        (each, product), (first, end) = flops[layer.name], layer.rows[k]
+        return each * (end - first) / (1e9 * members[k].gflop_s) + product * members[k].layer_s
+
     found = []
     holds = None
     for block in table.blocks:
@@ -243,9 +310,7 @@ def cost_of(
         row_bytes = 4 * shapes[block.source].width * shapes[block.source].channels
         for k, item in enumerate(members):
             first, end = block.shares[k]
-            work = sum(flops[layer.name][0] * (layer.rows[k][1] - layer.rows[k][0]) for layer in block.layers)
-            products = sum(flops[layer.name][1] for layer in block.layers)
-            compute.append(work / (1e9 * item.gflop_s) + products * item.layer_s if end > first else 0.0)
+            compute.append(sum(seconds(layer, k) for layer in block.layers) if end > first else 0.0)
             needs = set(range(*block.needed[k])) if end > first else set()
             if holds is None and item.name == cluster.owner and (cluster.owner_has_input or alone):
                 needs = set()
@@ -256,12 +321,30 @@ def cost_of(
             out = shapes[block.name].width * shapes[block.name].channels * 4 * (end - first)
             sent.append(row_bytes * len(needs) + (out if cluster.communication == "eq3" and not alone else 0))
         holds = block.shares
-        times = []
+        clock = []
         for k, item in enumerate(members):
-            link = cluster.uplink or next(link for link in cluster.links if link.device == item.name)
             carried = sum(sent) if cluster.uplink else sent[k]
-            times.append(compute[k] + (link.latency_s + 8e-6 * carried / link.mbit_s if sent[k] else 0.0))
-        found.append((compute, sent, max(times)))
+            clock.append(wires[k].latency_s + 8e-6 * carried / wires[k].mbit_s if sent[k] else 0.0)
+        waited: list[str] = []
+        for name, layer in _steps(file, block):
+            for k, (first, end) in enumerate(block.shares):
+                clock[k] += seconds(layer, k) if layer is not None and end > first else 0.0
+            gate = next((gate for gate in block.gates if name in gate.layers), None)
+            if gate is not None and name == gate.layers[0]:  # all wait until the gate is there
+                waited += gate.layers
+                host = table.devices.index(gate.device)
+                others = sum(end > first for k, (first, end) in enumerate(block.shares) if k != host)
+                read = sum(shapes[file_reads[layer]].channels for layer in gate.layers if pools[layer])
+                made = sum(shapes[layer].words for layer in gate.layers if layer in read_by_rows)
+                ways = [words for words in (read, made) if words and others]
+                exchange = sum(wires[host].latency_s + 8e-6 * 4 * others * words / wires[host].mbit_s for words in ways)
+                work = sum(0.0 if pools[layer] else flops[layer][0] for layer in gate.layers)
+                products = sum(flops[layer][1] for layer in gate.layers)
+                runs = work / (1e9 * members[host].gflop_s) + products * members[host].layer_s
+                assert (gate.gather_s, gate.compute_s) == (approx(exchange), approx(runs))
+                assert sum(gate.sent_bytes) == approx(4 * others * (read + made))
+                clock = [max(clock) + exchange + runs] * len(members)
+        found.append((compute, sent, max(clock)))
     return found
 
 

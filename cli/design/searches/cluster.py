@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ....dse.partition.study import Study
     from ....formats import InputError
     from ....platforms import Cluster
-    from ....tables.partition import PartitionTable, RowRange
+    from ....tables.partition import PartitionTable, RowRange, WholeStep
 
 RULE = "How layers are fused into blocks: marginal, optimal or layerwise (`fluidb docs edgesp`)."
 DEVICES = "The first N devices; a sweep, e.g. 1..10; or those that together are the fastest."
@@ -201,9 +201,14 @@ def _blocks(chosen: PartitionTable) -> Iterator[list[str]]:
                 last = block.last
                 spent_s = [block.compute_s[last], block.transfer_s[last], block.time_s]
                 yield [block.title, str(stage), *map(_width, block.shares), *map(ms, spent_s), ms(block.mean_wait_s)]
+                yield from (_whole(f"within: {gate.title}", gate, chosen.devices) for gate in block.gates)
         if whole.layers:
-            at = ["whole" if name == whole.device else "" for name in chosen.devices]
-            yield [whole.title, str(stage), *at, ms(whole.compute_s), ms(whole.gather_s), ms(whole.time_s), ""]
+            yield _whole(whole.title, whole, chosen.devices)
+
+
+def _whole(title: str, step: WholeStep, devices: Sequence[str]) -> list[str]:
+    at = ["whole" if name == step.device else "" for name in devices]
+    return [title, str(step.stage), *at, ms(step.compute_s), ms(step.gather_s), ms(step.time_s), ""]
 
 
 def _width(share: RowRange) -> str:

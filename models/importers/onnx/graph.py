@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -55,6 +55,7 @@ class Graph:
     nodes: list[Node] = field(default_factory=list)  # in execution order, without those that compute constants
     sizes: dict[str, tuple[int, ...]] = field(default_factory=dict)  # of every tensor, constants included
     constants: set[str] = field(default_factory=set)  # tensors that depend on no input
+    data: dict[str, onnx.TensorProto] = field(default_factory=dict)  # values of small constants
     folded: int = 0  # nodes that compute constants
     unused: int = 0  # nodes that no output needs
     producer: str = ""  # tool that wrote the file
@@ -63,6 +64,13 @@ class Graph:
     def words(self, tensor: str) -> int:
         """Values of a tensor."""
         return math.prod(self.sizes[tensor])
+
+    def numbers(self, node: Node, place: int, missing: Sequence[int] | None = None) -> Sequence[int] | None:
+        """Whole numbers that a node takes as an input, such as axes; ``None`` if they are not known."""
+        if len(node.inputs) <= place or not node.inputs[place]:
+            return missing
+        found = self.data.get(node.inputs[place])
+        return None if found is None else [int(value) for value in numpy_helper.to_array(found).ravel()]
 
 
 def read_graph(path: Path, dims: Mapping[str, int]) -> Graph:
@@ -214,9 +222,9 @@ class _Reader:
         self.model, self.path, self.dims = model, path, dims
         self.opsets = [onnx.helper.make_opsetid("", _opset(model))]
         self.types: dict[str, onnx.TypeProto] = {}
-        self.data: dict[str, onnx.TensorProto] = {}
         self.unsized: set[str] = set()
         self.graph = Graph(producer=_brief(f"{model.producer_name} {model.producer_version}".strip()))
+        self.data = self.graph.data
 
     def read(self) -> Graph:
         self._weights()

@@ -19,12 +19,15 @@ POOLS = WINDOWS | _names("GlobalAveragePool GlobalLpPool GlobalMaxPool")
 
 ELEMENTWISE = _names(
     """Abs Acos Acosh Add And Asin Asinh Atan Atanh BatchNormalization BitShift BitwiseAnd BitwiseNot BitwiseOr
-    BitwiseXor Cast CastLike Ceil Celu Clip Cos Cosh DequantizeLinear Div Dropout Elu Equal Erf Exp Floor Gelu Greater
-    GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul
-    Neg Not Or PRelu Pow QuantizeLinear Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt
-    Sub Sum Swish Tan Tanh ThresholdedRelu Trilu Where Xor"""
+    BitwiseXor Cast CastLike Ceil Celu Clip Cos Cosh DequantizeLinear Div Dropout DynamicQuantizeLinear Elu Equal
+    Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual
+    Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow QuantizeLinear Reciprocal Relu Round Selu Shrink Sigmoid Sign
+    Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Trilu Where Xor"""
 )
-"""Each value of the output depends on the values in the same place."""
+"""Each value of the output depends on the values in the same place, and perhaps on a scale that all share."""
+
+SCALES = "DynamicQuantizeLinear"
+"""The elementwise operator that finds the scale itself, from the range of all values, and returns it beside them."""
 
 ARRANGING = _names("""DepthToSpace Expand Flatten Reshape Slice SpaceToDepth Split Squeeze Tile Transpose Unsqueeze""")
 """The output is input values in other places; the next layer reads them from where they are."""
@@ -34,13 +37,16 @@ KEEPING = _names("DepthToSpace Flatten Reshape SpaceToDepth Squeeze Transpose Un
 with other sizes values would be lost."""
 
 MOVING = _names(
-    """ArgMax ArgMin CumSum DynamicQuantizeLinear Gather GatherElements GatherND GridSample GroupNormalization Hardmax
+    """ArgMax ArgMin CumSum Gather GatherElements GatherND GridSample GroupNormalization Hardmax
     InstanceNormalization LRN LayerNormalization LogSoftmax LpNormalization MaxRoiPool MaxUnpool
     MeanVarianceNormalization OneHot Pad RMSNormalization ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
     ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Resize ReverseSequence RoiAlign RotaryEmbedding
     ScatterElements ScatterND Softmax TopK Upsample"""
 )
 """An output value depends on values in other places of the input, so these operators are traffic."""
+
+RESHAPING = _names("Flatten Reshape Squeeze Unsqueeze")
+"""Arranging operators that keep the values in their order."""
 
 GATHERS = _names("Gather GatherElements GatherND")
 """Operators that take values at given places. If the places are constant, this rearranges; otherwise it is traffic."""

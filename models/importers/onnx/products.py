@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...network import Shape
 from .graph import Graph, Node
+from .order import ONE, Rows, map_of, own_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,8 @@ class NodeProduct:
     layer: dict[str, Any]  # without its name and inputs
     shape: Shape  # of its output
     source: Shape | None = None  # shape that its input must have; None if any will do
+    read: Rows | None = None  # rows of its input
+    made: Rows | None = None  # rows of its output
 
 
 def raw_product(operands: tuple[str, ...], rows: int, inner: int, columns: int, groups: int) -> NodeProduct:
@@ -74,20 +77,25 @@ def _contract(graph: Graph, left: str, right: str, a: str, b: str, out: str) -> 
     def count(sizes: dict[str, int], chosen: set[str]) -> int:
         return math.prod(sizes[letter] for letter in chosen)
 
-    return raw_product(
+    own = "".join(letter for letter in of_left if letter not in both)
+    product = raw_product(
         (left,) if right in graph.constants else (left, right),
-        rows=count(of_left, of_left.keys() - both),
+        rows=count(of_left, set(own)),
         inner=count(of_left, both - set(out)),
         columns=count(of_right, of_right.keys() - both),
         groups=count(of_right, both & set(out)),
     )
+    of_out = {letter: size for letter in out if (size := max(of_left.get(letter, 1), of_right.get(letter, 1))) > 1}
+    return replace(product, read=_rows_of(own, of_left), made=_rows_of(own, of_out))
 
 
-def map_of(sizes: tuple[int, ...]) -> Shape | None:
-    """The map of one sample over one or two axes (channels first in the file); ``None`` for any other tensor."""
-    if len(sizes) not in (3, 4) or sizes[0] != 1:
-        return None
-    return Shape(sizes[2], sizes[3] if len(sizes) == 4 else 1, sizes[1])
+def _rows_of(letters: str, sizes: dict[str, int]) -> Rows | None:
+    """The rows that dimensions make together; none if others stand between them."""
+    if not letters:
+        return ONE
+    place = "".join(sizes).find(letters)
+    behind = list(sizes.values())[place + len(letters) :]
+    return None if place < 0 else Rows(math.prod(sizes[letter] for letter in letters), math.prod(behind))
 
 
 def window(node: Node, kernel: tuple[int, ...], source: tuple[int, ...], out: tuple[int, ...]) -> dict[str, Any]:
@@ -112,12 +120,21 @@ def window(node: Node, kernel: tuple[int, ...], source: tuple[int, ...], out: tu
     return {key: [*value, *fill] for key, value in sizes.items()} | {"pad": before + after}
 
 
+def is_average(node: Node, graph: Graph) -> bool:
+    """Tell if a reduction is the average over all positions of a map."""
+    sizes = graph.sizes[node.inputs[0]]
+    if node.op != "ReduceMean" or map_of(sizes) is None:
+        return False
+    axes = node.attributes.get("axes") or graph.numbers(node, 1) or ()
+    return {axis % len(sizes) for axis in axes} == {*range(2, len(sizes))}
+
+
 def pooling(node: Node, graph: Graph) -> dict[str, Any] | None:
     """A pool as an operator of a network file."""
     sizes, out = graph.sizes[node.inputs[0]], graph.sizes[node.outputs[0]]
     if map_of(sizes) is None or any(node.outputs[1:]):
         return None
-    if node.op == "GlobalAveragePool":
+    if node.op in {"GlobalAveragePool", "ReduceMean"}:
         return {"op": "globalavgpool"}
     names = {"MaxPool": "maxpool", "AveragePool": "avgpool"}
     if node.op not in names or set(node.attributes.get("dilations", [1])) != {1}:
@@ -150,7 +167,8 @@ def convolution(node: Node, graph: Graph) -> NodeProduct:
     assert mapped is not None  # as many axes as the input, and as many maps
     content = {"op": "convtranspose" if transposed else "conv", "out": channels, "groups": groups}
     content |= (_upward if transposed else window)(node, kernel, sizes[2:], out[2:])
-    return NodeProduct(operands, content | {"shape": list(mapped)}, mapped, source)
+    content["shape"] = list(mapped)
+    return NodeProduct(operands, content, mapped, source, own_rows(sizes, source), own_rows(out, mapped))
 
 
 def _upward(node: Node, kernel: tuple[int, ...], source: tuple[int, ...], out: tuple[int, ...]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ from ....formats import InputError
 from ...network import Shape
 from ..names import LayerNames
 from .graph import Graph, Node
-from .operators import ARRANGING, CONVOLUTIONS, ELEMENTWISE, GATHERS, JOINING, KEEPING, MOVING, POOLS, PRODUCTS
-from .products import NodeProduct, convolution, map_of, matrix_product, pooling, raw_product
+from .operators import ARRANGING, CONVOLUTIONS, ELEMENTWISE, GATHERS, JOINING, KEEPING, MOVING, POOLS, PRODUCTS, SCALES
+from .order import AS_GIVEN, ONE, Rows, agreed, map_of, own_rows, rows_behind
+from .products import NodeProduct, convolution, is_average, matrix_product, pooling, raw_product
 
 MAX_PASS = 64
 """Most layers that one memory pass reads; a longer pass is split. A single node with more inputs is not."""
@@ -40,6 +41,8 @@ class _Tensor:
     # tensor that a memory pass must write before this one can be read; "" if the values are those of one layer, perhaps
     # changed one by one
     unwritten: str = ""
+    # where the rows of these layers stand; of the sample, for each axis that may be its rows until a layer reads it
+    rows: tuple[Rows | None, ...] = (None,)
 
 
 def walk(graph: Graph, path: Path) -> Walk:
@@ -53,6 +56,7 @@ def walk(graph: Graph, path: Path) -> Walk:
                 made.step(node)
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # odd attributes
                 faults.append(f'{path}: node "{node.label}" ({node.op}): is not understood: {error}')
+                made.settle()
                 for name in node.outputs:
                     made.tensors[name] = _Tensor({"input": graph.words(name)}, name)
         if faults:
@@ -71,7 +75,7 @@ def _written(graph: Graph) -> set[str]:
     """Tensors that must be written: outputs, and those that a product, pool or concatenation reads."""
     needed = set(graph.outputs)
     for node in reversed(graph.nodes):
-        if node.op in PRODUCTS | POOLS | JOINING:
+        if node.op in PRODUCTS | POOLS | JOINING or (needed & set(node.outputs) and is_average(node, graph)):
             needed |= set(node.inputs)
         elif _arranges(node, graph) and needed & set(node.outputs):
             needed.add(node.inputs[0])
@@ -89,6 +93,8 @@ class Walk:
         self.layers: dict[str, dict[str, Any]] = {}  # of the network file, by name, in execution order
         self.outputs: dict[str, str] = {}  # layer of each output of the graph
         self.layer_of: dict[str, str] = {}  # layer of each node and tensor
+        self.open = len(inputs) == 1  # no layer has read the sample yet
+        self.scales: set[str] = set()  # tensors that hold the range of others and cost nothing
         self.aside: set[str] = set()  # layers that depend on no product and not on the first input: masks, positions
         self.kinds: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}  # operators by their class
         self.names = LayerNames()
@@ -96,8 +102,8 @@ class Walk:
         self.tensors: dict[str, _Tensor] = {}
         self.needed = needed
         self.passes: dict[str, str] = {}  # layers by the tensor they write
-        self.views: dict[tuple[str, Shape], str] = {}
-        self.fusable: dict[str, tuple[Node, dict[str, int], list[str]]] = {}
+        self.views: dict[tuple[str, Shape, bool], str] = {}
+        self.fusable: dict[str, tuple[Node, dict[str, int], list[str], Rows | None]] = {}
         self.label_of: dict[str, str] = {}  # nodes by the tensor that they end a pass with
         self.node_of: dict[str, str] = {}  # node of each layer, as faults name it
         self.at = "inputs"
@@ -107,6 +113,7 @@ class Walk:
 
     def emit(self, label: str, content: dict[str, Any], sources: Sequence[str], shape: Shape) -> str:
         """Add a layer and return its name."""
+        self.settle()
         name = self.names.give(label.strip("/").replace("/", "."))
         self.layers[name] = {"name": name, "op": content["op"], "from": list(sources), **content}
         self.shapes[name] = shape
@@ -115,14 +122,16 @@ class Walk:
             self.aside.add(name)
         return name
 
-    def traffic(self, label: str, reads: dict[str, int], shape: Shape) -> str:
+    def traffic(self, label: str, reads: dict[str, int], shape: Shape, rows: Rows | None = None) -> str:
         """Add a layer that reads words and writes a map."""
-        return self.emit(label, self.memory(reads, shape), list(reads), shape)
+        return self.emit(label, self.memory(reads, shape, rows), list(reads), shape)
 
-    def memory(self, reads: dict[str, int], shape: Shape) -> dict[str, Any]:
+    def memory(self, reads: dict[str, int], shape: Shape, rows: Rows | None = None) -> dict[str, Any]:
         """A memory layer. It states the number of words read, unless it reads its inputs whole."""
         words = sum(reads.values())
         content: dict[str, Any] = {"op": "memory"}
+        if rows is not None and rows.count == shape.height > 1:
+            content["rowwise"] = True
         if words != sum(self.shapes[name].words for name in reads):
             content["reads"] = words
         return content | {"shape": list(shape)}
@@ -133,19 +142,36 @@ class Walk:
         equal = all(self.shapes[name] == shape for name in layers)
         return self.emit(label, {"op": "add" if equal else "fuse"}, layers, shape)
 
+    def turned(self, layer: str) -> str:
+        """Add a view of a layer with its values in other places; each reader has its own, so that exits stand before it."""
+        shape = self.shapes[layer]
+        return self.emit(f"{layer}.view", {"op": "view", "shape": list(shape)}, [layer], shape)
+
     def enter(self, inputs: Sequence[str]) -> None:
         """Add the sample: the only input, or all of them side by side."""
         if len(inputs) == 1:
             self.source = self.natural(inputs[0])
         self.shapes["input"] = self.source
         for index, name in enumerate(inputs):
-            layer = "input"
-            if len(inputs) > 1:
+            layer, sizes = "input", self.graph.sizes[name]
+            rows = [own_rows(sizes, self.natural(name))]
+            if self.open:  # of an image, never the last axis: the other way round it would be turned
+                axes = range(len(sizes) - (len(sizes) > 3))
+                rows += [Rows(sizes[axis], math.prod(sizes[axis + 1 :])) for axis in axes] + [AS_GIVEN]
+            else:
                 shape = self.natural(name)
                 layer = self.emit(name, {"op": "view", "shape": list(shape)}, ["input"], shape)
                 if index:
                     self.aside.add(layer)
-            self.hold([name], layer)
+            self.hold([name], layer, rows=rows)
+
+    def settle(self, place: int = 0, given: Rows | None = None) -> None:
+        """Decide which rows the sample has: those at one of the places where they may be."""
+        if self.open:
+            self.open = False
+            for name, seen in self.tensors.items():
+                rows = seen.rows[place]
+                self.tensors[name] = replace(seen, rows=(given if rows == AS_GIVEN else rows,))
 
     # ---- tensors
 
@@ -157,25 +183,44 @@ class Walk:
         *positions, channels = (1, *sizes)
         return Shape(math.prod(positions), 1, channels)
 
-    def hold(self, tensors: Iterable[str], layer: str, order: object = None) -> None:
+    def hold(self, tensors: Iterable[str], layer: str, order: object = None, *, rows: Iterable[Rows | None]) -> None:
         """Note that a layer holds these tensors: as all of its values, a part of them, or a repetition."""
         for name in filter(None, tensors):
             words = min(self.graph.words(name), self.shapes[layer].words)
-            self.tensors[name] = _Tensor({layer: words}, order or name)
+            self.tensors[name] = _Tensor({layer: words}, order or name, rows=tuple(rows))
+
+    def own_rows(self, tensor: str, layer: str) -> list[Rows | None]:
+        """The rows of a tensor in the form of a layer that wrote it."""
+        return [own_rows(self.graph.sizes[tensor], self.shapes[layer])]
+
+    def rows_behind(self, node: Node, output: str, tensors: Iterable[str]) -> tuple[Rows | None, ...]:
+        """The rows of an output that depends on these tensors."""
+        found = [
+            [rows_behind(node, self.graph, output, name, rows) for rows in self.look(name).rows] for name in tensors
+        ]
+        return tuple(map(agreed, zip(*found, strict=True)))
 
     def look(self, tensor: str) -> _Tensor:
         """A tensor. If a memory pass has written it by now, it is held by a layer like any other."""
         seen = self.tensors[tensor]
         if seen.unwritten in self.passes:
-            self.hold([tensor], self.passes[seen.unwritten], seen.order)
+            layer = self.passes[seen.unwritten]
+            if "rowwise" in self.layers[layer]:
+                rows: Iterable[Rows | None] = seen.rows
+            else:
+                rows = self.own_rows(tensor, layer) if tensor == seen.unwritten else [None]
+            self.hold([tensor], layer, seen.order, rows=rows)
         return self.tensors[tensor]
 
     def reads(self, tensors: Iterable[str]) -> dict[str, int]:
-        """Words that tensors take from each layer; shared words count once."""
+        """Words that tensors take from each layer; shared words count once. A gather takes more, as it looks values up."""
         words: Counter[str] = Counter()
+        most: dict[str, int] = {}
         for name in tensors:
-            words.update(self.look(name).reads)
-        return {layer: min(count, self.shapes[layer].words) for layer, count in words.items()}
+            for layer, count in self.look(name).reads.items():
+                words[layer] += count
+                most[layer] = max(most.get(layer, self.shapes[layer].words), count)
+        return {layer: min(count, most[layer]) for layer, count in words.items()}
 
     def layer(self, tensor: str) -> str:
         """Return the layer that holds a tensor's values, perhaps among others; add its memory pass if it has none."""
@@ -183,31 +228,38 @@ class Walk:
         if not seen.unwritten:
             (name,) = seen.reads
             return name
+        self.settle()
         ended = seen.unwritten
-        reads = self.tensors[ended].reads
+        reads, (rows,) = self.tensors[ended].reads, self.tensors[ended].rows
         shape = next((self.shapes[name] for name in reads if self.shapes[name].words == self.graph.words(ended)), None)
-        self.passes[ended] = self.traffic(self.label_of[ended], reads, shape or self.natural(ended))
+        self.passes[ended] = self.traffic(self.label_of[ended], reads, shape or self.natural(ended), rows)
         return self.passes[ended]
 
-    def shaped(self, tensor: str, shape: Shape) -> str:
-        """The layer that holds a tensor's values and no others, as a map of this shape."""
+    def shaped(self, tensor: str, shape: Shape, rows: Rows | None) -> str:
+        """The layer that holds a tensor's values and no others, as a map of this shape; rows stand anywhere if none."""
         name = self.layer(tensor)
-        if name == "input" and self.source.words == shape.words and not self.layers:
-            self.source = self.shapes[name] = shape  # the first layer that reads the sample decides its form
+        found = self.tensors[tensor].rows
+        if self.open and self.source.words == shape.words:
+            place = next((found.index(form) for form in (rows, AS_GIVEN) if form in found), None)
+            if place is not None:
+                self.source = self.shapes[name] = shape  # the first layer that reads the sample decides its form
+                self.settle(place, rows)
         if self.shapes[name] == shape:
-            return name
+            met = rows is None or shape.height == 1 or self.tensors[tensor].rows[0] == rows
+            return name if met else self.turned(name)
         if self.shapes[name].words < shape.words:  # repeated, as Expand does
             return self.traffic(f"{name}.copy", {name: self.shapes[name].words}, shape)
         part = name if self.shapes[name].words == shape.words else tensor  # the halves of a layer are two views
-        if (part, shape) not in self.views:
-            view = {"op": "view", "shape": list(shape)}
-            self.views[part, shape] = self.emit(f"{name}.view", view, [name], shape)
-        return self.views[part, shape]
+        rowwise = rows == self.tensors[tensor].rows[0] and shape.height == self.shapes[name].height > 1
+        if (part, shape, rowwise) not in self.views:
+            view = {"op": "view", "shape": list(shape)} | ({"rowwise": True} if rowwise else {})
+            self.views[part, shape, rowwise] = self.emit(f"{name}.view", view, [name], shape)
+        return self.views[part, shape, rowwise]
 
     def alone(self, tensor: str) -> str:
         """The layer that holds a tensor's values and no others, in the form in which they were written."""
         at = self.shapes[self.layer(tensor)]
-        return self.shaped(tensor, at if at.words == self.graph.words(tensor) else self.natural(tensor))
+        return self.shaped(tensor, at if at.words == self.graph.words(tensor) else self.natural(tensor), None)
 
     def same_layer(self, tensors: list[str]) -> bool:
         """Tell if all tensors are parts of one layer, as the two halves of a rotation are."""
@@ -224,18 +276,24 @@ class Walk:
         """Add the layers of one node."""
         self.at = f'node "{node.label}" ({node.op})'
         active = [name for name in dict.fromkeys(node.inputs) if name and name not in self.graph.constants]
+        scaled = [name for name in active if name not in self.scales]
+        if node.op == SCALES:
+            self.scales.update(node.outputs[1:])
+        elif not scaled and (node.op in ELEMENTWISE or _arranges(node, self.graph)):
+            self.scales.update(node.outputs)
+        active = scaled or active
         if node.op == "Attention":
             self.attend(node)
         elif node.op in CONVOLUTIONS:
             self.multiply(node, convolution(node, self.graph), active)
         elif node.op in PRODUCTS:
             self.multiply(node, self.linear(matrix_product(node, self.graph)), active)
-        elif node.op in POOLS:
+        elif node.op in POOLS or (node.outputs[0] in self.needed and is_average(node, self.graph)):
             self.pool(node)
         elif node.op in JOINING and not (len(active) == len(node.inputs) and self.same_layer(active)):
             self.join(node, active)
         elif _arranges(node, self.graph) or node.op in JOINING:
-            self.arrange(node, active[0])
+            self.arrange(node, active)
         else:
             assert node.op in ELEMENTWISE | MOVING
             self.combine(node, active)
@@ -247,21 +305,33 @@ class Walk:
         """Add a product. Other activations, such as the third input of Gemm, are added while it is written."""
         self.count("products", node)
         first = found.operands[0]
-        sources = [self.shaped(first, found.source)] if found.source else [self.layer(name) for name in found.operands]
+        if found.source:
+            sources = [self.shaped(first, found.source, found.read)]
+        else:
+            sources = [self.layer(name) for name in found.operands]
         layer = self.emit(node.label, found.layer, sources, found.shape)
-        added = [self.layer(name) for name in active if name not in found.operands]
-        self.hold(node.outputs, self.fused(node.label, [layer, *added]) if added else layer)
+        rows = found.made or own_rows(self.graph.sizes[node.outputs[0]], found.shape)
+        added = [self.beside(node, name, rows) for name in active if name not in found.operands]
+        self.hold(node.outputs, self.fused(node.label, [layer, *added]) if added else layer, rows=[rows])
+
+    def beside(self, node: Node, tensor: str, rows: Rows | None) -> str:
+        """The layer that holds a tensor which a product with these rows is combined with, row by row."""
+        layer = self.layer(tensor)
+        (own,) = self.rows_behind(node, node.outputs[0], [tensor])
+        met = own == ONE or (own == rows and rows is not None)
+        return layer if met else self.turned(layer)
 
     def linear(self, found: NodeProduct) -> NodeProduct:
         """Make a product of one activation by weights a ``linear`` layer, if the shapes allow that."""
         first, *others = found.operands
         rows, inner, columns, groups = (found.layer[key] for key in ("rows", "inner", "columns", "groups"))
-        if others or groups > 1 or self.graph.words(first) != rows * inner:
+        if others or groups > 1 or self.graph.words(first) != rows * inner or not (found.read and found.made):
             return found
         at = self.shapes[self.layer(first)]
-        source = at if (at.positions, at.channels) == (rows, inner) else Shape(rows, 1, inner)
+        source = Shape(*(at[:2] if at.positions == rows else (rows, 1)), inner)
         shape = Shape(source.height, source.width, columns)
-        return NodeProduct(found.operands, {"op": "linear", "out": columns}, shape, source)
+        read, made = (Rows(source.height, source.width * item.apart) for item in (found.read, found.made))
+        return NodeProduct(found.operands, {"op": "linear", "out": columns}, shape, source, read, made)
 
     def attend(self, node: Node) -> None:
         """Add Attention of opset 23: the scores, their softmax, and the product with the values."""
@@ -283,18 +353,23 @@ class Walk:
         masked = self.fused(f"{node.label}.mask", [scores, *masks]) if masks else scores
         soft = self.traffic(f"{node.label}.softmax", {masked: score.shape.words}, score.shape)
         weigh = raw_product(score.operands, tokens, seen, columns, groups)
-        self.hold(node.outputs[:1], self.emit(node.label, weigh.layer, [soft, *values], weigh.shape))
+        made = self.emit(node.label, weigh.layer, [soft, *values], weigh.shape)
+        self.hold(node.outputs[:1], made, rows=[Rows(tokens, out[-1])])
         for name, held in zip(node.outputs[1:], (keys, values, [scores]), strict=False):
-            self.hold([name], held[0])
+            self.hold([name], held[0], rows=[None])
 
     def pool(self, node: Node) -> None:
         """Add a pool; one that a network file has no operator for is plain traffic."""
         tensor, out = node.inputs[0], node.outputs[0]
-        source = self.shaped(tensor, map_of(self.graph.sizes[tensor]) or self.natural(tensor))
+        sizes = self.graph.sizes[tensor]
+        form = map_of(sizes) or self.natural(tensor)
+        source = self.shaped(tensor, form, own_rows(sizes, form))
         shape = map_of(self.graph.sizes[out]) or self.natural(out)
         content = pooling(node, self.graph) or self.memory({source: self.shapes[source].words}, shape)
         self.count("traffic", node)
-        self.hold(node.outputs, self.emit(node.label, content, [source], shape))
+        layer = self.emit(node.label, content, [source], shape)
+        for name in filter(None, node.outputs):
+            self.hold([name], layer, rows=self.own_rows(name, layer))
 
     def join(self, node: Node, active: list[str]) -> None:
         """Add a concatenation: maps are written in place, for free. With constants or repeated maps it is a copy."""
@@ -304,31 +379,40 @@ class Walk:
             reads = self.reads(active)
             reads[layers[active[0]]] += sum(words[name] for name in words if name not in layers)
             self.count("traffic", node)
-            self.hold(node.outputs, self.traffic(node.label, reads, self.natural(node.outputs[0])))
+            copy = self.traffic(node.label, reads, self.natural(node.outputs[0]))
+            self.hold(node.outputs, copy, rows=self.own_rows(node.outputs[0], copy))
             return
         self.count("free", node)
+        self.settle()
         axis, first = node.attributes["axis"], self.shapes[layers[active[0]]]
         shapes = {name: Shape(first.height, first.width, self.graph.sizes[name][axis]) for name in layers}
         along = all(self.shapes[layers[name]] == shapes[name] and shapes[name].words == words[name] for name in layers)
-        names = [  # if not along the channels, each map is read as one long row
-            layers[name] if along else self.shaped(name, Shape(1, 1, words[name])) for name in node.inputs
-        ]
+        (rows,) = self.rows_behind(node, node.outputs[0], active)
+        if rows and rows.count == first.height > 1 and not any(words[name] % first.positions for name in layers):
+            shapes = {name: Shape(*first[:2], words[name] // first.positions) for name in layers}
+            names = [self.shaped(name, shapes[name], self.look(name).rows[0]) for name in node.inputs]
+        elif along:
+            names = [layers[name] if rows else self.turned(layers[name]) for name in node.inputs]
+        else:  # each map is read as one long row
+            names, rows = [self.shaped(name, Shape(1, 1, words[name]), None) for name in node.inputs], ONE
         joined = Shape(*self.shapes[names[0]][:2], sum(self.shapes[name].channels for name in names))
-        self.hold(node.outputs, self.emit(node.label, {"op": "concat"}, names, joined))
+        self.hold(node.outputs, self.emit(node.label, {"op": "concat"}, names, joined), rows=[rows])
 
-    def arrange(self, node: Node, tensor: str) -> None:
+    def arrange(self, node: Node, active: Sequence[str]) -> None:
         """Rearrange values or take a part of them, for free: the next layer reads them from their places."""
         self.count("free", node)
+        tensor = active[0]
         seen, words = self.look(tensor), self.graph.words(tensor)
         for name in filter(None, node.outputs):
             if node.op in KEEPING and self.graph.words(name) != words:
                 raise ValueError(
                     f"it makes {self.graph.words(name)} values of {words}: the file is made for another size of input"
                 )
+            rows = self.rows_behind(node, name, active)
             if seen.unwritten:
-                self.tensors[name] = _Tensor(seen.reads, name, seen.unwritten)
+                self.tensors[name] = _Tensor(seen.reads, name, seen.unwritten, rows)
             else:
-                self.hold([name], self.layer(tensor))
+                self.hold([name], self.layer(tensor), rows=rows)
 
     def combine(self, node: Node, active: list[str]) -> None:
         """Decide whether a node is free, is fused into the product before it, or belongs to a memory pass."""
@@ -340,22 +424,26 @@ class Walk:
         simple = node.op in ELEMENTWISE
         if simple and self.same_layer(active) and len(orders) == 1:
             self.count("free", node)
-            self.hold(node.outputs, layers[0], *orders)
+            for name in filter(None, node.outputs):
+                self.hold([name], layers[0], *orders, rows=self.rows_behind(node, name, active))
             return
         words = self.graph.words(node.outputs[0])
         products = [name for name in active if self.is_product(self.look(name), words)]
         if simple and len(layers) > 1 and products:
             first = products[0]
-            sources = [self.layer(name) for name in sorted(active, key=lambda name: name != first)]
+            (rows,) = self.rows_behind(node, node.outputs[0], [first])
+            sources = [self.layer(first), *(self.beside(node, name, rows) for name in active if name != first)]
             layer = self.fused(node.label, [*dict.fromkeys(sources)])
-            self.fusable[layer] = (node, self.reads(active), [self.layer(name) for name in products])
-            self.hold(node.outputs, layer)
+            (met,) = self.rows_behind(node, node.outputs[0], active)
+            self.fusable[layer] = (node, self.reads(active), [self.layer(name) for name in products], met)
+            self.hold(node.outputs, layer, rows=[rows])
             return
-        self.count("traffic", node)
+        self.count("free" if self.scales.issuperset(node.outputs[-1:]) else "traffic", node)
         reads = self.looked_up(node) if node.op in GATHERS else self.reads(active)
         first, *others = filter(None, node.outputs)
         self.label_of[first] = node.label
-        self.tensors |= {name: _Tensor(reads, name, first) for name in (first, *others)}
+        for name in (first, *others):
+            self.tensors[name] = _Tensor(reads, name, first, self.rows_behind(node, name, active))
 
     def looked_up(self, node: Node) -> dict[str, int]:
         """Words that a gather reads at places that only a run knows: the places, and at most the values it returns."""
@@ -378,11 +466,11 @@ class Walk:
         self.outputs = {name: self.alone(name) for name in self.graph.outputs if name not in self.graph.constants}
         uses = Counter(source for item in self.layers.values() for source in item["from"])
         uses.update(self.outputs.values())
-        for layer, (node, reads, products) in self.fusable.items():
+        for layer, (node, reads, products, rows) in self.fusable.items():
             if any(uses[name] == 1 for name in products):
                 self.count("fused", node)
                 continue
-            content = self.memory(reads, self.shapes[layer])  # another layer reads the product without the node
+            content = self.memory(reads, self.shapes[layer], rows)  # another layer reads the product without the node
             self.layers[layer] = {"name": layer, **content, "from": list(reads)}
             self.count("traffic", node)
         for node in self.graph.nodes:
