@@ -177,7 +177,8 @@ def _chain(ops: Sequence[Op], source: Shape, where: str) -> Chain:
         if behind is ops[place]:
             raise InputError(f"{fault}: it is not known which rows of its input its rows need")
         raise InputError(
-            f'{fault}, whose rows may need its whole input, because "{behind.name}" ({behind.op}) behind it works on rows'
+            f'{fault}, whose rows may need its whole input, because "{behind.name}" ({behind.op}) behind it works on '
+            "rows"
         )
     # a place can be cut if no later layer reads anything before it
     earliest = [min(order[name] for name in read) for read in names]

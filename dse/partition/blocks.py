@@ -218,7 +218,7 @@ class Costs:
         return self.spent(span, rows, held).end_s
 
     def _gate(self, gate: Gate, busy: NDArray[np.bool_]) -> Gather:
-        """Costs of a gate: each device sends the sums of its rows to the one that runs it, and receives what it makes."""
+        """Costs of a gate: each device sends the sums of its rows to the host, and receives what that makes."""
         sent = busy * self.blocks.word_bytes * (gate.read_words + gate.made_words)
         sent[self.host] = 0.0
         ways = (gate.read_words > 0) + (gate.made_words > 0)

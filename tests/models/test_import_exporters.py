@@ -272,3 +272,39 @@ def test_a_perceptron_of_scikit_learn(tmp_path):
     _, network = imported(tmp_path / "net.onnx", dims={"x.0": 1})
     assert [gemm.macs for gemm in network.gemms] == [12 * 30, 30 * 20, 20]
     assert network.macs == sum(weights.size for weights in model.coefs_)
+
+
+def test_a_dynamically_quantised_network_is_its_float_twin(tmp_path):
+    """Four exits, residual blocks, squeeze-and-excite: the scales, which ONNX Runtime adds, cost nothing."""
+    quantization = library("onnxruntime.quantization")
+    nn, torch = library("torch.nn"), library("torch")
+
+    class FourExits(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self):
+            super().__init__()
+            self.stem = nn.Conv2d(3, 8, 3, padding=1)
+            self.blocks = nn.ModuleList(nn.Conv2d(8, 8, 3, padding=1) for _ in range(4))
+            self.gates = nn.ModuleList(nn.Conv2d(8, 8, 1) for _ in range(4))
+            self.convs = nn.ModuleList(nn.Conv2d(8, 4, 3) for _ in range(4))
+            self.heads = nn.ModuleList(nn.Linear(4, 5) for _ in range(4))
+
+        def forward(self, x):
+            x, answers = self.stem(x).relu(), []
+            for block, gate, conv, head in zip(self.blocks, self.gates, self.convs, self.heads, strict=True):
+                y = block(x)
+                x = (y * gate(y.mean((2, 3), keepdim=True)).sigmoid() + x).relu()
+                answers.append(head(conv(x).relu().mean((2, 3))).softmax(1))
+            return tuple(answers)
+
+    path, twin = tmp_path / "net.onnx", tmp_path / "int8.onnx"
+    macs = export(path, FourExits(), torch.zeros(1, 3, 8, 8), dynamo=False, outputs=("a", "b", "c", "d"))
+    quantization.quantize_dynamic(path, twin)
+    (file, network), (ours, quantised) = imported(path), imported(twin)
+    assert len(ours.exits) == len(file.exits) == 3
+    assert ours.sources["traffic"] == file.sources["traffic"]
+    assert quantised.macs == network.macs == macs
+    costs = [
+        [(layer.stage, layer.role, layer.gemm, layer.memory_words) for layer in item.layers]
+        for item in (network, quantised)
+    ]
+    assert costs[0] == costs[1]

@@ -366,15 +366,27 @@ RULES: dict[str, tuple[str, dict[str, Any]]] = {
         "p = GlobalAveragePool (h) s = Shape (h) e = Expand (p, s) y = Conv (e, w1x1)",
         {"p": MAP + 4, "p.copy": 4 + MAP, "y": Gemm(36, 4, 4)},
     ),
+    "an average over all positions is a pool": (
+        "q = Constant <value_ints=[2,3]> () m = ReduceMean <keepdims=0> (h, q) y = Gemm (m, w4)",
+        {"m": MAP + 4, "y": Gemm(1, 4, 4)},
+    ),
+    "a dynamic scale rides along, and so do products with it": (
+        (
+            "i = Cast <to=3> (w1x1) q, s, o = DynamicQuantizeLinear (h) d = Mul (s, w1) c = ConvInteger (q, i, o) "
+            "f = Cast <to=1> (c) r = Mul (f, d) y = Add (r, h)"
+        ),
+        {"c": Gemm(36, 4, 4)},
+    ),
     "a result that nobody needs": ("unused = Softmax (h) y = Relu (h)", {}),
 }  # fmt: skip
-FIXED = {"w1": (1,), "b": (4,), "w1x1": (4, 4, 1, 1), "one": (1, 1, 6, 6)}
+FIXED = {"w1": (1,), "b": (4,), "w4": (4, 4), "w1x1": (4, 4, 1, 1), "one": (1, 1, 6, 6)}
 
 
 @pytest.mark.parametrize("case", RULES)
 def test_traffic_by_hand(tmp_path, case):
     body, traffic = RULES[case]
-    text = f"g (float[1,4,6,6] x, float[1,1,6,6] z) => (float[1,q,r,s] y) {{ {CONV} {body} }}"
+    result = "float[1,4] y" if "Gemm" in body else "float[1,q,r,s] y"
+    text = f"g (float[1,4,6,6] x, float[1,1,6,6] z) => ({result}) {{ {CONV} {body} }}"
     layers = found(tmp_path, text, WIDTH | FIXED)
     assert layers == {"h": Gemm(36, 36, 4)} | traffic
 
@@ -456,7 +468,10 @@ def test_optional_inputs_and_outputs_may_be_left_out(tmp_path):
 
 def test_an_embedding_reads_its_indices_and_as_many_rows(tmp_path):
     text = "g (int64[1,9] ids) => (float[1,9,5] y) { e = Gather (table, ids) y = MatMul (e, w) }"
-    assert found(tmp_path, text, {"table": (1000, 7), "w": (7, 5)}) == {"e": 9 + 63 + 63, "y": Gemm(9, 7, 5)}
+    weights = {"table": (1000, 7), "w": (7, 5)}
+    assert found(tmp_path, text, weights) == {"e": 9 + 63 + 63, "y": Gemm(9, 7, 5)}
+    text = text.replace("y = MatMul (e", "r = Relu (e) y = MatMul (r")
+    assert found(tmp_path, text, weights) == {"r": 9 + 63 + 63, "y": Gemm(9, 7, 5)}
 
 
 def test_a_pass_over_very_many_maps_is_cut(tmp_path):
@@ -673,7 +688,7 @@ def test_halves_of_a_layer_are_two_views(tmp_path):
     body, _ = RULES["halves that meet again with a third map"]
     text = f"g (float[1,4,6,6] x) => (float[1,q,r,s] y) {{ {CONV} {body} }}"
     file, _ = imported(save(tmp_path, text, WIDTH))
-    assert file.layers[-1].inputs == ["h.view", "input.view", "h.view.2", "h.view"]
+    assert file.layers[-1].inputs == ["h.view", "input", "h.view.2", "h.view"]
 
 
 TOKENS = """g (float[1,9,7] x) => ({}) {{
@@ -1021,6 +1036,14 @@ def test_the_command_writes_all_or_nothing(fluidb, tmp_path):
         assert done.returncode == 2
         assert len(done.stderr.splitlines()) == 1
         assert not (tmp_path / "bad.toml").exists()
+
+
+def test_an_output_that_is_no_exit_is_a_warning(fluidb, tmp_path):
+    save(tmp_path, OUTPUTS, WIDTH | {"v": (4, 4)})
+    done = fluidb("models", "import", "net.onnx", "-o", "net.toml")
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    assert line.startswith('fluidb: warning: net.onnx: output "y" has no product of its own: no exit')
 
 
 def test_every_node_not_understood_is_listed_however_many(fluidb, tmp_path):

@@ -91,7 +91,17 @@ def test_a_network_that_cannot_be_cut_is_refused_and_where(name: str, place: str
     assert f"{name}.toml: layers: cannot be cut into rows at {place}" in line
 
 
-@pytest.mark.parametrize(("model", "units", "tail"), [("resnet50", 19, 2), ("densenet121", 66, 2)])
+@pytest.mark.parametrize(
+    ("model", "units", "tail"),
+    [
+        ("resnet50", 19, 2),
+        ("densenet121", 66, 2),
+        ("bvlc_alexnet", 10, 5),  # these three normalise over channels
+        ("inception_v1", 19, 2),
+        ("zfnet512", 10, 5),
+        ("shufflenet", 19, 2),
+    ],
+)
 def test_an_onnx_model_is_cut_at_its_blocks(fluidb: Run, tmp_path: Path, model: str, units: int, tail: int):
     """Their last pool is a unit, as it has a window; the classifier of DenseNet is a convolution of one position."""
     light = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light" / f"light_{model}.onnx"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from fluidb.dse.partition.blocks import Costs, Rows, Span
 from fluidb.formats import InputError, validate
 from fluidb.models.loader import build_network
@@ -15,7 +16,6 @@ from fluidb.models.rows import cut_into_rows
 from fluidb.models.schema import Conv, GlobalPool, Join, Linear, Memory, NetworkFile, Pool
 from fluidb.platforms import Cluster
 from fluidb.tables.partition import BlockRows, LayerRows, PartitionTable
-from pytest import approx
 
 PATH = Path("random.toml")
 
@@ -322,7 +322,7 @@ def cost_of(
             sent.append(row_bytes * len(needs) + (out if cluster.communication == "eq3" and not alone else 0))
         holds = block.shares
         clock = []
-        for k, item in enumerate(members):
+        for k in range(len(members)):
             carried = sum(sent) if cluster.uplink else sent[k]
             clock.append(wires[k].latency_s + 8e-6 * carried / wires[k].mbit_s if sent[k] else 0.0)
         waited: list[str] = []
@@ -341,8 +341,8 @@ def cost_of(
                 work = sum(0.0 if pools[layer] else flops[layer][0] for layer in gate.layers)
                 products = sum(flops[layer][1] for layer in gate.layers)
                 runs = work / (1e9 * members[host].gflop_s) + products * members[host].layer_s
-                assert (gate.gather_s, gate.compute_s) == (approx(exchange), approx(runs))
-                assert sum(gate.sent_bytes) == approx(4 * others * (read + made))
+                assert (gate.gather_s, gate.compute_s) == (pytest.approx(exchange), pytest.approx(runs))
+                assert sum(gate.sent_bytes) == pytest.approx(4 * others * (read + made))
                 clock = [max(clock) + exchange + runs] * len(members)
         found.append((compute, sent, max(clock)))
     return found

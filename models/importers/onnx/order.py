@@ -22,7 +22,7 @@ ONE = Rows(1, 1)
 """Of maps of one row, which every share needs whole."""
 
 AS_GIVEN = Rows(0, 0)
-"""The values of the sample in the order of its file: the rows are where the first layer that reads it looks for them."""
+"""The sample as its file has it: the rows are where the first layer that reads it looks for them."""
 
 MEETING = (ELEMENTWISE | JOINING | {"Gemm"}) - {"BatchNormalization", "DequantizeLinear", "QuantizeLinear"}
 """Operators whose inputs meet row by row; the later inputs of all others are small, or may be read anywhere."""

@@ -143,7 +143,7 @@ class Walk:
         return self.emit(label, {"op": "add" if equal else "fuse"}, layers, shape)
 
     def turned(self, layer: str) -> str:
-        """Add a view of a layer with its values in other places; each reader has its own, so that exits stand before it."""
+        """Add a view of a layer with its values in other places, one for each reader: exits stand before it."""
         shape = self.shapes[layer]
         return self.emit(f"{layer}.view", {"op": "view", "shape": list(shape)}, [layer], shape)
 
@@ -213,7 +213,7 @@ class Walk:
         return self.tensors[tensor]
 
     def reads(self, tensors: Iterable[str]) -> dict[str, int]:
-        """Words that tensors take from each layer; shared words count once. A gather takes more, as it looks values up."""
+        """Words that tensors take from each layer; shared words count once. A gather takes more."""
         words: Counter[str] = Counter()
         most: dict[str, int] = {}
         for name in tensors:

@@ -91,7 +91,8 @@ def test_what_is_no_average_is_not_gathered_inside(tmp_path: Path):
     """A maximum, or any other layer of the whole map, would need all rows at one place."""
     (tmp_path / "n.toml").write_text(
         'schema = "fluidb.network/1"\nname = "n"\ntitle = "n"\ninput = { height = 6, width = 6, channels = 4 }\n'
-        'layers = [{ name = "a", op = "conv", out = 4, kernel = 1 }, { name = "most", op = "memory", shape = [1, 1, 4] },\n'
+        'layers = [{ name = "a", op = "conv", out = 4, kernel = 1 },\n'
+        '{ name = "most", op = "memory", shape = [1, 1, 4] },\n'
         '{ name = "g", op = "linear", out = 4 }, { name = "s", op = "memory", from = ["a", "g"], rowwise = true }]\n'
     )
     with pytest.raises(

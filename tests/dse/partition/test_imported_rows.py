@@ -106,8 +106,9 @@ def imported(tmp_path: Path, body: str, channels: int = 8) -> tuple[NetworkFile,
     """A graph whose rows, columns and channels are equal in number, so that no shape tells one from another."""
     model = onnx.parser.parse_model(
         f"""<ir_version: 8, opset_import: ["" : 20]> g (float[1,8,8,8] x) => (float[1,8,8,8] e)
-        <int64[1] zero = {{0}}, int64[1] two = {{2}}, int64[1] three = {{3}}, int64[1] four = {{4}}, int64[1] end = {{99}},
-         int64[1] last = {{-1}}, int64[1] none = {{-99}}> {{ {body} e = Conv <pads=[1,1,1,1]> (y, w2) }}"""
+        <int64[1] zero = {{0}}, int64[1] two = {{2}}, int64[1] three = {{3}}, int64[1] four = {{4}},
+         int64[1] end = {{99}}, int64[1] last = {{-1}}, int64[1] none = {{-99}}>
+        {{ {body} e = Conv <pads=[1,1,1,1]> (y, w2) }}"""
     )
     sizes = {
         "w": (8, 8, 3, 3),
