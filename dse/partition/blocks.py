@@ -135,7 +135,11 @@ class Blocks:
         flops, products = np.zeros((2, units[-1].shape.height + 1)), 0
         for unit in units:
             for place, layer in enumerate(unit.layers):
-                found += [Barrier(*flops.copy(), products, gate) for gate in unit.gates if gate.place == place]
+                found += [
+                    Barrier(flops[0].copy(), flops[1].copy(), products, gate)
+                    for gate in unit.gates
+                    if gate.place == place
+                ]
                 if layer.name in needs:
                     flops += layer.row_flops * np.array(needs[layer.name], dtype=float)
                     products += layer.has_product
@@ -219,7 +223,7 @@ class Costs:
 
     def _gate(self, gate: Gate, busy: NDArray[np.bool_]) -> Gather:
         """Costs of a gate: each device sends the sums of its rows to the host, and receives what that makes."""
-        sent = busy * self.blocks.word_bytes * (gate.read_words + gate.made_words)
+        sent = np.where(busy, self.blocks.word_bytes * (gate.read_words + gate.made_words), 0.0)
         sent[self.host] = 0.0
         ways = (gate.read_words > 0) + (gate.made_words > 0)
         return self._gathered(sent, ways, gate.layers)

@@ -50,7 +50,7 @@ class RandomGraph:
         return name
 
     def weights(self, *sizes: int) -> str:
-        return self.constant(self.rng.normal(size=sizes) / np.sqrt(max(1.0, np.prod(sizes[1:]))))
+        return self.constant(self.rng.normal(size=sizes) / np.sqrt(max(1.0, float(np.prod(sizes[1:])))))
 
     def add(self, op: str, inputs: Sequence[str], rows: int | None = None, results: int = 1, **attributes: Any) -> str:
         """Add a node; the rows of its output stand where those of its first input do, unless told otherwise."""
@@ -354,7 +354,7 @@ def run(graph: RandomGraph, given: Mapping[str, Array], outputs: Sequence[str]) 
     raw = _model(graph, nodes[::-1], inputs, [name for name in outputs if name not in given]).SerializeToString()
     session = ort.InferenceSession(raw, options, providers=["CPUExecutionProvider"])
     found = session.run(None, {name: given[name] for name in inputs})
-    return given | dict(zip([name for name in outputs if name not in given], found, strict=True))
+    return {**given, **dict(zip([name for name in outputs if name not in given], found, strict=True))}
 
 
 def run_shares(graph: RandomGraph, file: NetworkFile, table: PartitionTable, image: Array) -> dict[str, Array]:

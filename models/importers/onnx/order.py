@@ -14,7 +14,7 @@ from .operators import ELEMENTWISE, JOINING, RESHAPING, SCALES
 class Rows(NamedTuple):
     """Value i of a tensor depends on row ``i // apart % count`` alone of every map of that height behind it."""
 
-    count: int
+    count: int  # type: ignore[assignment]  # a tuple's method of that name is not used
     apart: int
 
 

@@ -328,7 +328,8 @@ class Walk:
         if others or groups > 1 or self.graph.words(first) != rows * inner or not (found.read and found.made):
             return found
         at = self.shapes[self.layer(first)]
-        source = Shape(*(at[:2] if at.positions == rows else (rows, 1)), inner)
+        height, width = at[:2] if at.positions == rows else (rows, 1)
+        source = Shape(height, width, inner)
         shape = Shape(source.height, source.width, columns)
         read, made = (Rows(source.height, source.width * item.apart) for item in (found.read, found.made))
         return NodeProduct(found.operands, {"op": "linear", "out": columns}, shape, source, read, made)
