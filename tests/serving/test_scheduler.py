@@ -58,7 +58,7 @@ def test_a_policy_that_numba_cannot_type_is_told_by_cause_and_line(tmp_path, mon
         find_policy("untyped.py:decide")
     (line,) = caught.value.faults
     assert line.startswith(
-        "policy: untyped.py: could not be loaded: TypingError: Unknown attribute 'nofield' of type LaneView"
+        "policy: untyped.py: could not be loaded: TypingError: Unknown attribute 'nofield' of type reference(LaneView"
     )
     assert line.endswith('(File "untyped.py", line 6)')
     assert line.isprintable()

@@ -152,6 +152,9 @@ def test_what_it_cannot_serve_is_refused_in_a_line(spec, change, expected):
     if change.get("subnets") == "unknown":
         assert table.subnets is not None
         change = {"subnets": [net.model_copy(update={"accuracy": None}) for net in table.subnets]}
+    elif "subnets" in change:
+        assert table.stage_s is not None
+        change = change | {"stage_s": table.stage_s[:1]}
     with pytest.raises(InputError) as refused:
         simulate(table.model_copy(update=change), traffic_of(trace_of([0.0]), np.array([1]), 9.0), find_policy(spec))
     assert list(refused.value.faults) == [f"policy {spec}: {expected}"]
