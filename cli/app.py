@@ -91,7 +91,9 @@ class _Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         from ..formats.errors import InputError
+        from .options import check_printed
 
+        check_printed(ctx)
         try:
             return super().invoke(ctx)
         except InputError as error:

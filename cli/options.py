@@ -32,16 +32,36 @@ def argument(text: str, metavar: str | None = None) -> Any:
     return typer.Argument(help=text, metavar=metavar)
 
 
-def written(text: str, metavar: str = "DIR") -> Any:
-    """The option ``-o``, which names the file or folder to write."""
-    return option(text, metavar, "--output", "-o")
+def written(text: str, metavar: str = "DIR", *names: str) -> Any:
+    """The option that names a file or folder to write, ``-o`` if no other."""
+    return option(text, metavar, *(names or ("--output", "-o")), callback=_note_printed)
+
+
+_PRINTED = "fluidb.printed"
+"""The key of a context under which the options stand whose output goes to standard output."""
+
+
+def _note_printed(ctx: typer.Context, param: typer.CallbackParam, value: Path | None) -> Path | None:
+    if value == Path("-"):
+        ctx.meta.setdefault(_PRINTED, []).append(max(param.opts, key=len))
+    return value
+
+
+def check_printed(ctx: Any) -> None:
+    """Refuse standard output for several outputs of a command."""
+    from ..formats.errors import InputError
+
+    printed = ctx.meta.get(_PRINTED, [])
+    if len(printed) > 1 or (printed and ctx.params.get("as_json")):
+        both = " and ".join([*printed, "--json"][:2])
+        raise InputError(f"{both}: expected one of them on standard output, found both; name a file instead of -")
 
 
 DesignFolder = Annotated[Path, argument("A design's folder, written by `fluidb dse -o DIR`.", "DIR")]
 TableFolder = Annotated[Path, argument("Folder of a latency table, of a design or of a device.", "DIR")]
 AsJson = Annotated[bool, flag("Print JSON (`fluidb docs file-formats`) and nothing else.", "--json")]
 Force = Annotated[bool, flag("Replace an output that exists.", "--force")]
-Output = Annotated[Path, written("The file to write.", "FILE")]
+Output = Annotated[Path, written("The file to write; - is standard output.", "FILE")]
 Seed = Annotated[int, option("Seed of exits or samples that are drawn.")]
 Threads = Annotated[int | None, option("Threads; all cores if not given.", min=1, max=1024)]
 Cluster = Annotated[str | None, option("Run on a Dask cluster (`fluidb docs compare`).", "tcp://HOST:PORT|local")]
@@ -65,8 +85,11 @@ Threshold = Annotated[
     str | None,
     option("Confidence or entropy to leave: of all exits, or each but the last; a plan has its own.", "P[,P,...]"),
 ]
-RequestsFile = Annotated[Path | None, option("Write what happened to every request, as CSV.", "FILE")]
-TimelineFile = Annotated[Path | None, option("Write what ran when, for ui.perfetto.dev (JSON).", "FILE")]
+RequestsFile = Annotated[Path | None, written("Write what happened to every request, as CSV.", "FILE", "--requests")]
+TimelineFile = Annotated[Path | None, written("Write what ran when, for ui.perfetto.dev (JSON).", "FILE", "--timeline")]
+DevicesFile = Annotated[
+    Path | None, written("Write when each device works, for ui.perfetto.dev (JSON).", "FILE", "--timeline")
+]
 Required = Annotated[
     list[str] | None, option("What must hold, else exit code 1: 'p99 <= 200ms'. Repeatable.", "REQUIREMENT")
 ]

@@ -77,14 +77,21 @@ def show(
     text: Iterable[str],
     wrote: Path | None = None,
     then: str = "",
+    others: Sequence[Path | None] = (),
 ) -> None:
-    """Print results as the JSON object of ``--json`` or as blocks of text; a terminal also gets what was written."""
+    """Print results as the JSON object of ``--json`` or as blocks of text; a terminal also gets what was written.
+
+    If one of the outputs is standard output, nothing else goes there.
+    """
+    from ..formats.outputs import STANDARD_OUTPUT
+
     if as_json:
         typer.echo(json.dumps({"schema": schema, **plain(record)}, indent=1, allow_nan=False))
     else:
-        typer.echo("\n\n".join(text))
-    if wrote is not None:
-        note(f"wrote {wrote}{then}")
+        typer.echo("\n\n".join(text), err=STANDARD_OUTPUT in (wrote, *others))
+    for output, next_step in ((wrote, then), *((other, "") for other in others)):
+        if output not in (None, STANDARD_OUTPUT):
+            note(f"wrote {output}{next_step}")
 
 
 def drawn(given: Mapping[str, Any]) -> dict[str, str | None]:

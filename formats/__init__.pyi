@@ -8,7 +8,9 @@ from .files import (
     read_text as read_text,
 )
 from .outputs import (
+    STANDARD_OUTPUT as STANDARD_OUTPUT,
     check_free as check_free,
+    check_named as check_named,
     check_own_folder as check_own_folder,
     check_resumable as check_resumable,
     held as held,

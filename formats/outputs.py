@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import os
 import shutil
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
@@ -19,6 +20,9 @@ from .errors import InputError
 
 HIDDEN = ".fluidb.*.part"
 """Names of unfinished outputs."""
+
+STANDARD_OUTPUT = Path("-")
+"""The name by which a text file is written to standard output."""
 
 
 def place_of(path: Path) -> Path:
@@ -71,6 +75,8 @@ def check_free(path: Path, force: bool, what: str = "output", *, apart: Iterable
         If ``path`` exists and ``force`` is false, if it is neither a regular file
         nor a folder, if it is one of ``apart``, or if its parent is no writable folder.
     """
+    if path == STANDARD_OUTPUT:
+        return
     place = place_of(path)
     for other in apart:
         if other is not None and (place == place_of(other) or _same(place, other)):
@@ -86,6 +92,18 @@ def check_free(path: Path, force: bool, what: str = "output", *, apart: Iterable
         raise InputError(f"{path}: expected the folder {parent} to exist, found none; create it first")
     if not os.access(parent, os.W_OK | os.X_OK):
         raise InputError(f"{path}: the folder {parent} is not writable; choose another place")
+
+
+def check_named(folder: Path) -> None:
+    """Refuse standard output in place of a folder.
+
+    Raises
+    ------
+    InputError
+        If the folder is ``-``.
+    """
+    if folder == STANDARD_OUTPUT:
+        raise InputError(f"{folder}: expected the name of a folder, found the sign of standard output; choose a name")
 
 
 def _same(path: Path, other: Path) -> bool:
@@ -120,6 +138,7 @@ def check_own_folder(
     InputError
         If the folder exists and may not be replaced, or its parent does not.
     """
+    check_named(folder)
     check_free(folder, force, "output folder")
     if not folder.exists():
         return
@@ -153,6 +172,7 @@ def check_resumable(folder: Path, command: str, *, ours: bool) -> None:
     InputError
         If it holds something else, or cannot be made.
     """
+    check_named(folder)
     if not folder.exists():
         check_free(folder, force=False)
         return
@@ -182,6 +202,8 @@ def _faults_of(path: Path, changed: Path | None = None) -> Iterator[None]:
     kept = "nothing was changed" if changed is None else f"{changed} was written before"
     try:
         yield
+    except BrokenPipeError:  # the reader of standard output has seen all that it wants
+        raise
     except FileExistsError as error:
         raise InputError(f"{path}: came to exist meanwhile; {kept}, choose another name") from error
     except OSError as error:
@@ -198,7 +220,7 @@ class _Waiting:
     def put(self) -> None:
         """Give all outputs their names."""
         changed = None
-        for path, put in self.names:
+        for path, put in sorted(self.names, key=lambda item: item[0] == STANDARD_OUTPUT):  # what cannot be undone last
             with _faults_of(path, changed):
                 put()
             changed = path
@@ -264,12 +286,24 @@ def _locked(folder: Path, directory: bool) -> tuple[Path, int]:
         os.close(descriptor)  # another command removed it before it was locked
 
 
+def _encoded(content: str | bytes | Iterable[str | bytes]) -> Iterator[bytes]:
+    """Pieces of a content, text as UTF-8."""
+    pieces = [content] if isinstance(content, str | bytes) else content
+    return (piece if isinstance(piece, bytes) else piece.encode() for piece in pieces)
+
+
 def _write(descriptor: int, content: str | bytes | Iterable[str | bytes]) -> None:
     """Write a file's content, and flush it to the disk."""
-    pieces = [content] if isinstance(content, str | bytes) else content
     with open(descriptor, "wb", closefd=False) as stream:
-        stream.writelines(piece if isinstance(piece, bytes) else piece.encode() for piece in pieces)
+        stream.writelines(_encoded(content))
     os.fsync(descriptor)
+
+
+def _print(content: str | bytes | Iterable[str | bytes]) -> None:
+    """Write a file's content to standard output."""
+    sys.stdout.flush()
+    sys.stdout.buffer.writelines(_encoded(content))
+    sys.stdout.buffer.flush()
 
 
 def _sync(folder: Path) -> None:
@@ -288,7 +322,7 @@ def write_file(path: Path, content: str | bytes | Iterable[str | bytes], *, repl
     Parameters
     ----------
     path : Path
-        Destination.
+        Destination; ``-`` is standard output.
     content : str, bytes or iterable of them
         Its whole content, in pieces where it is long; text is written as UTF-8.
     replace : bool
@@ -299,6 +333,10 @@ def write_file(path: Path, content: str | bytes | Iterable[str | bytes], *, repl
     InputError
         If the file system refuses, or a file is in the way.
     """
+    if path == STANDARD_OUTPUT:
+        with together() as waiting:
+            waiting.names.append((path, lambda: _print(content)))
+        return
     if path.is_dir():
         raise InputError(f"{path}: expected a file to write, found a folder; choose another name")
     place = place_of(path)

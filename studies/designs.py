@@ -16,7 +16,7 @@ from ..dse.npu.design import (
 )
 from ..dse.npu.fbcb import FbcbTable
 from ..dse.npu.search import TOP, SearchOptions, SearchResult, search
-from ..formats import InputError, Table, check_free, make_folder, read_table
+from ..formats import InputError, Table, check_free, check_named, make_folder, read_table
 from ..formats.sources import made_with
 from ..models import Network
 from ..platforms import Board
@@ -135,6 +135,7 @@ def _kept(folder: Path, asked: DesignRequest, made: SearchTable) -> FoundDesign 
 
 def _check_folder(folder: Path, names: Sequence[str], *, replace: bool) -> None:
     """Refuse, before any search, a folder that designs of these names must not be written into."""
+    check_named(folder)
     if not folder.is_dir():
         check_free(folder, force=False)
         return

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from ...dse.npu.choices import HardwareFormat
 from ..options import AsJson, DesignFolder, Force, option, written
-from ..render import facts, note, percent, show, table
+from ..render import facts, percent, show, table
 
 EXAMPLES = {"mem": "fbcb.mem", "c-header": "fluidb_latency.h", "systemverilog": "rtl"}
 
@@ -42,9 +42,9 @@ def command(
 
     files = write_hardware(directory, format_, output, replace=force)
     record = {"format": format_, "output": output, "files": files}
-    show(as_json, "fluidb.hardware-output/1", record, [facts(("wrote", str(file)) for file in files)])
-    if format_ is HardwareFormat.SYSTEMVERILOG:
-        note(f"next: how to simulate and instantiate it stands in {output / 'README.md'}")
+    engine = format_ is HardwareFormat.SYSTEMVERILOG
+    then = f"; next: how to simulate and instantiate it stands in {output / 'README.md'}" if engine else ""
+    show(as_json, "fluidb.hardware-output/1", record, [facts(("file", str(file)) for file in files)], output, then)
 
 
 def _show(directory: Path, as_json: bool) -> None:

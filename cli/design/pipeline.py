@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ..options import AsJson, Force, argument, duration, option, written
-from ..render import facts, ms, note, percent, show, table
+from ..options import AsJson, DevicesFile, Force, argument, duration, option, written
+from ..render import facts, ms, percent, show, table
 
 if TYPE_CHECKING:
     from ...dse.partition.pipeline import ChosenSchedule
@@ -24,9 +24,7 @@ def command(
     latency: Annotated[str | None, option(LATENCY, "DURATION")] = None,
     groups: Annotated[int, option(GROUPS, min=1, max=64)] = 1,
     output: Annotated[Path | None, written("Write the latency table of the schedule here, for serve-sim.")] = None,
-    timeline: Annotated[
-        Path | None, option("Write when each device works, for ui.perfetto.dev (JSON).", "FILE")
-    ] = None,
+    timeline: DevicesFile = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -42,9 +40,7 @@ def command(
     found = pipeline_partition(directory, latency_s, groups, output, timeline, replace=force)
     record = {"partition": directory, "output": output, "lanes": found.lanes, "groups": groups, **_record(found)}
     then = f"; next: fluidb serve-sim {output} --trace FILE --slo 200ms --policy serial:lanes={found.lanes}"
-    show(as_json, "fluidb.pipeline-output/1", record, _text(found, groups), output, then)
-    if timeline is not None:
-        note(f"wrote {timeline}")
+    show(as_json, "fluidb.pipeline-output/1", record, _text(found, groups), output, then, [timeline])
 
 
 def _record(found: ChosenSchedule) -> dict[str, Any]:

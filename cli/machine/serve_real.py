@@ -26,7 +26,7 @@ from ..options import (
     names,
     objective,
 )
-from ..render import facts, ms, note, outcomes, progress, show
+from ..render import facts, ms, outcomes, progress, show
 from ..serve.serve_sim import record_of, text_of
 
 
@@ -99,9 +99,7 @@ def command(
     text = [facts(about), *text_of(found)]
     if required:
         text.append(outcomes([item.text for item in required], found.requirements))
-    show(as_json, "fluidb.serve-real-output/1", record, text)
-    for output in filter(None, (requests, timeline, picture.plot)):
-        note(f"wrote {output}")
+    show(as_json, "fluidb.serve-real-output/1", record, text, others=(requests, timeline, picture.plot))
     if done.outcome.failure:
         fault = f"{done.outcome.failure}; {done.returned:,} requests were served before, and are kept"
         raise InputError(f"{network.path}: {fault}")

@@ -23,7 +23,7 @@ from ..options import (
     objective_record,
     option,
 )
-from ..render import bounds, facts, megabytes, ms, note, outcomes, percent, progress, quantity, show, table
+from ..render import bounds, facts, megabytes, ms, outcomes, percent, progress, quantity, show, table
 
 if TYPE_CHECKING:
     from ...serving.serve import ServeResult
@@ -78,9 +78,7 @@ def command(
     text = list(text_of(found))
     if judged:
         text.append(outcomes([item.text for item in required], judged))
-    show(as_json, "fluidb.serve-sim-output/1", record, text)
-    for output in filter(None, (requests, timeline, picture.plot)):
-        note(f"wrote {output}")
+    show(as_json, "fluidb.serve-sim-output/1", record, text, others=(requests, timeline, picture.plot))
     if not all(item.holds for item in judged):
         raise typer.Exit(1)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...options import KindOptions, PictureOptions, option
-from ...render import facts, ms, note, percent, show, table
+from ...options import DevicesFile, KindOptions, PictureOptions
+from ...render import facts, ms, percent, show, table
 from . import Layer
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class PartitionExplainOptions(KindOptions):
     with_: ClassVar[str] = "a partition"
 
     layer: Layer = None
-    timeline: Annotated[Path | None, option("Write when each device works, for ui.perfetto.dev (JSON).", "FILE")] = None
+    timeline: DevicesFile = None
 
     def run(self, directory: Path, picture: PictureOptions, *, as_json: bool) -> None:
         """Explain the partition of a folder."""
@@ -45,9 +45,7 @@ class PartitionExplainOptions(KindOptions):
             picture.write(lambda: draw_partition(found))
         record = {"partition": directory, **_record(found, chosen)}
         text = _text(found) if chosen is None else _layers(found, chosen)
-        show(as_json, "fluidb.explain-partition-output/1", record, text, picture.plot)
-        if self.timeline is not None:
-            note(f"wrote {self.timeline}")
+        show(as_json, "fluidb.explain-partition-output/1", record, text, others=(picture.plot, self.timeline))
 
 
 def _record(found: PartitionExplanation, chosen: BlockExplanation | None) -> dict[str, Any]:

@@ -313,7 +313,7 @@ def test_an_output_is_replaced_by_force_only(fluidb: Run, tiny_design: Path, tmp
     (tmp_path / names[-1]).write_bytes(b"other")
     assert "exists already" in fault(fluidb, *arguments)
     assert (tmp_path / names[-1]).read_bytes() == b"other"
-    assert fluidb("fbcb", *arguments, "--force").stdout.split() == " ".join(f"wrote {name}" for name in names).split()
+    assert fluidb("fbcb", *arguments, "--force").stdout.split() == " ".join(f"file {name}" for name in names).split()
     assert {name: (tmp_path / name).read_bytes() for name in names} == kept
 
 
