@@ -18,6 +18,11 @@ def _warn(message: Any, *_: Any, **__: Any) -> None:
 
 def main() -> None:
     """Entry point of the ``fluidb`` command."""
+    try:
+        from ..formats import posix  # noqa: F401
+    except ImportError as error:
+        sys.stderr.write(f"fluidb: {error}\n")
+        sys.exit(2)
     # start-up creates thousands of classes and functions that all stay in use: a search for garbage among them would
     # take a tenth of the time
     gc.set_threshold(100_000)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import os
 import shutil
 import sys
@@ -17,6 +16,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from .errors import InputError
+from .posix import fcntl
 
 HIDDEN = ".fluidb.*.part"
 """Names of unfinished outputs."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..formats import InputError, check_free, write_file
+from ..formats import InputError, check_free, check_installed, write_file
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
@@ -48,8 +47,7 @@ def check_picture(
     """Refuse a picture that cannot be written, before it is computed; no ``suffixes`` allow every name."""
     if suffixes is not None and path.suffix.lower() not in suffixes:
         raise InputError(f"{path}: expected a picture that ends in {' or '.join(suffixes)}, found {path.name}")
-    if find_spec("matplotlib") is None:
-        raise InputError(f"{path}: pictures need the extra `plot`, which is not installed: pip install 'fluidb[plot]'")
+    check_installed(f"{path}: a picture", "matplotlib", "plot")
     check_free(path, replace, apart=apart)
 
 

@@ -16,7 +16,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..dse.npu.search import available_threads, on_threads
-from ..formats import InputError
+from ..formats import InputError, check_installed
 from ..formats.sources import made_with
 
 if TYPE_CHECKING:
@@ -99,11 +99,9 @@ def workers(scheduler: str | None = None, threads: int | None = None) -> Iterato
     if scheduler != "local" and not re.fullmatch(r"(tcp|tls)://[^/]+:\d{1,5}", scheduler):
         example = "e.g. tcp://10.0.0.1:8786"
         raise InputError(f'scheduler: expected tcp://host:port or local, found "{scheduler}"; {example}')
-    try:
-        import distributed
-    except ImportError:
-        missing = "scheduler: needs the extra `cluster`, which is not installed: pip install 'fluidb[cluster]'"
-        raise InputError(missing) from None
+    check_installed("scheduler: a Dask cluster", "distributed", "cluster")
+    import distributed
+
     for name in ("distributed", "distributed.client", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # a fault is one line of ours
     with ExitStack() as stack:

@@ -109,6 +109,28 @@ def test_version_is_stated_once():
     assert f"## [{fluidb.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
+@pytest.mark.parametrize("arguments", ["--help", "trace poisson --rate 1 --count 1 -o t.csv"])
+def test_a_system_that_is_not_posix_is_refused_in_one_line(arguments, tmp_path):
+    """Windows has no fcntl."""
+    code = "import sys; sys.modules['fcntl'] = None; from fluidb.cli import main; main()"
+    command = [sys.executable, "-c", code, *arguments.split()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    said = "fluidb needs Linux, macOS or another POSIX system; on Windows, use WSL"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"fluidb: {said}\n")
+    code = "import sys; sys.modules['fcntl'] = None; from fluidb.formats import write_file"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.endswith(f"\nImportError: {said}\n")
+    assert "Operating System :: POSIX" in PROJECT["project"]["classifiers"]
+
+
+def test_extras_are_installed_from_the_sources():
+    """fluidb is not on a package index: by its name nothing would be installed, or a stranger's package."""
+    packages = [ROOT.joinpath(*name.split(".")[1:]) for name in subpackages()]
+    for path in [ROOT / "README.md", *(path for folder in packages for path in folder.glob("*.*"))]:
+        if path.suffix in (".py", ".md"):
+            assert "pip install 'fluidb" not in path.read_text(), path
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name):
     found = doctest.testmod(importlib.import_module(name))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from ...formats import InputError
+from ...formats import InputError, check_installed
 from ..schema import NAME, NAME_LENGTH, NetworkFile
 from . import scalesim
 from .candidates import place_candidates
@@ -26,8 +25,7 @@ class NetworkImporter(NamedTuple):
 
 
 def _onnx(path: Path, name: str, dims: Mapping[str, int]) -> ImportedNetwork:
-    if find_spec("onnx") is None:
-        raise InputError(f"{path}: ONNX needs the extra `onnx`, which is not installed: pip install 'fluidb[onnx]'")
+    check_installed(f"{path}: the import of ONNX files", "onnx", "onnx")
     from .onnx import read
 
     return read(path, name, dims)

@@ -100,4 +100,3 @@ def test_nor_can_a_file_with_an_ending(ready: Run, arguments: list[object], endi
 def test_only_one_output_goes_there(ready: Run, arguments: list[object], both: str) -> None:
     (line,) = lines(ready(*arguments))
     assert line == f"fluidb: {both}: expected one of them on standard output, found both; name a file instead of -"
-

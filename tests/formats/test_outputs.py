@@ -318,12 +318,15 @@ def test_an_output_that_cannot_be_written_is_refused_early(tmp_path):
 
 def test_what_goes_to_standard_output_goes_last_as_it_cannot_be_taken_back(tmp_path, capsys):
     (tmp_path / "there").write_text("old")
-    with pytest.raises(InputError, match="came to exist meanwhile"), together():
-        write_file(Path("-"), "printed", replace=False)
-        write_file(tmp_path / "there", "new", replace=False)
+
+    def print_and_write(name: str) -> None:
+        with together():
+            write_file(Path("-"), ["é", b"b"], replace=False)
+            write_file(tmp_path / name, "new", replace=False)
+
+    with pytest.raises(InputError, match="came to exist meanwhile"):
+        print_and_write("there")
     assert capsys.readouterr().out == ""
-    with together():
-        write_file(Path("-"), ["é", b"b"], replace=False)
-        write_file(tmp_path / "new", "new", replace=False)
+    print_and_write("new")
     assert capsys.readouterr().out == "éb"
     assert names(tmp_path) == ["new", "there"]

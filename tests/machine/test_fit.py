@@ -100,12 +100,13 @@ def test_convolutions_run_in_onnx_runtime_and_are_what_they_are_called():
 def test_without_the_extra_the_command_says_which(fluidb: Run, tmp_path, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        "fluidb.machine.needs.find_spec",
+        "fluidb.formats.extras.find_spec",
         lambda name: None if name == "onnxruntime" else find(name),
     )
     (line,) = lines(fluidb("platforms", "sweep", "-o", "s.csv"))
     assert line.endswith(
-        "sweep: a real device needs onnxruntime, which is not installed: pip install 'fluidb[onnx,runtime]'"
+        "sweep: a real device needs onnxruntime, which is not installed; "
+        "run pip install '.[onnx,runtime]' in the folder of fluidb's sources"
     )
     (tmp_path / "s.csv").write_text("")
     assert "exists" in lines(fluidb("platforms", "sweep", "-o", "s.csv"))[0]

@@ -210,9 +210,10 @@ def test_faults(made, tmp_path, monkeypatch):
             measure(network, b_max=b_max, repeats=repeats)
     with pytest.raises(InputError, match='name: expected up to 80 letters, .* found "a/b"'):
         measure(network, b_max=1, repeats=2, name="a/b")
-    monkeypatch.setattr("fluidb.machine.needs.find_spec", lambda name: None)
+    monkeypatch.setattr("fluidb.formats.extras.find_spec", lambda name: None)
     assert fault(model) == (
-        f"{model}: a real device needs onnx, which is not installed: pip install 'fluidb[onnx,runtime]'"
+        f"{model}: a real device needs onnx, which is not installed; "
+        "run pip install '.[onnx,runtime]' in the folder of fluidb's sources"
     )
 
 

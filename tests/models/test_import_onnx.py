@@ -1056,6 +1056,6 @@ def test_every_node_not_understood_is_listed_however_many(fluidb, tmp_path):
 
 
 def test_without_the_package_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr("fluidb.models.importers.find_spec", lambda name: None if name == "onnx" else find_spec(name))
-    with pytest.raises(InputError, match=r"pip install 'fluidb\[onnx\]'"):
+    monkeypatch.setattr("fluidb.formats.extras.find_spec", lambda name: None if name == "onnx" else find_spec(name))
+    with pytest.raises(InputError, match=r"net.onnx: the import of ONNX .*pip install '\.\[onnx\]'"):
         import_network(save(tmp_path, RESIDUAL, WIDTH), "onnx")

@@ -60,8 +60,8 @@ def test_unknown_format(tmp_path):
 
 
 def test_without_the_extra(tmp_path, monkeypatch):
-    monkeypatch.setitem(check_picture.__globals__, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"pip install 'fluidb\[plot\]'"):
+    monkeypatch.setattr("fluidb.formats.extras.find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"a.svg: a picture needs matplotlib, .*'\.\[plot\]' in the folder"):
         check_picture(tmp_path / "a.svg", replace=False)
 
 

@@ -415,7 +415,7 @@ def test_without_the_extra_it_is_one_line(tmp_path, tiny_design):
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (2, "")
     (said,) = done.stderr.splitlines()
-    assert said.startswith("fluidb: r.html: pictures need the extra `plot`, which is not installed")
+    assert said.startswith("fluidb: r.html: a picture needs matplotlib, which is not installed; run pip")
     assert not (tmp_path / "r.html").exists()
 
 

@@ -1,0 +1,29 @@
+"""Libraries that only some commands need."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from .errors import InputError
+
+
+def check_installed(user: str, library: str, extras: str) -> None:
+    """Refuse work whose library is not installed.
+
+    Parameters
+    ----------
+    user : str
+        Place and need, the beginning of the fault: ``"p.svg: a picture"``.
+    library : str
+        Name of the library's package.
+    extras : str
+        The extras of fluidb that install it, with commas between.
+
+    Raises
+    ------
+    InputError
+        If the library is missing.
+    """
+    if find_spec(library) is None:
+        how = f"run pip install '.[{extras}]' in the folder of fluidb's sources"
+        raise InputError(f"{user} needs {library}, which is not installed; {how}")
