@@ -1,7 +1,10 @@
 """One folder a paper: its experiments, its printed figures, its statements beside ours (docs/extend.md)."""
 
+import re
+import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 from ..formats.errors import InputError
@@ -17,21 +20,48 @@ PAPERS: tuple[Paper, ...] = tuple(
 __all__ = ["PAPERS", "Paper", "select"]
 
 
+def load_paper(folder: Path) -> Paper:
+    """The paper of a folder outside of the package, whose modules import as if it stood here."""
+    name = f"{__name__}._{re.sub(r'[^A-Za-z0-9]', '_', folder.resolve().name)}"
+    spec = spec_from_file_location(name, folder / "__init__.py", submodule_search_locations=[str(folder.resolve())])
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module  # where its experiments find it
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise InputError(f"{folder}: could not be loaded: {type(error).__name__}: {error}") from error
+    found = getattr(module, "PAPER", None)
+    if not isinstance(found, Paper):
+        raise InputError(f"{folder / '__init__.py'}: expected a Paper named PAPER, found none")
+    return found
+
+
 def select(words: Sequence[str]) -> list[tuple[Paper, list[str]]]:
-    """Papers with the items that a user named."""
-    known = [name for paper in PAPERS for name in (paper.name, *paper.items)]
+    """Papers with the items that a user named; FOLDER is a paper of the user's own, FOLDER:ITEM one of its items."""
+    own: dict[str, Paper] = {}
+    wanted = [] if words else ["all"]
+    for word in words:
+        folder, _, item = word.partition(":")
+        if (Path(folder) / "__init__.py").is_file():
+            own[folder] = own.get(folder) or load_paper(Path(folder))
+            wanted.append(item or own[folder].name)
+        else:
+            wanted.append(word)
+    papers = (*PAPERS, *own.values())
+    known = [name for paper in papers for name in (paper.name, *paper.items)]
     twice = [name for name in known if known.count(name) > 1]
     if twice:
         raise InputError(f'papers: expected every name of a paper or item once, found "{twice[0]}" twice; rename one')
-    strangers = [word for word in words if word not in ("all", *known)]
+    strangers = [name for name in wanted if name not in ("all", *known)]
     if strangers:
         raise InputError(
-            f"expected all, a paper ({', '.join(paper.name for paper in PAPERS)}) or one of its items, e.g. "
-            f'{next(iter(PAPERS[0].items))}, found "{strangers[0]}"; '
-            + did_you_mean(strangers[0], known, "see fluidb reproduce --help")
+            f"expected all, a paper ({', '.join(paper.name for paper in PAPERS)}), one of its items, e.g. "
+            f'{next(iter(PAPERS[0].items))}, or a folder with a paper of your own, found "{strangers[0]}"; '
+            + did_you_mean(strangers[0], known, "see `fluidb docs extend`")
         )
-    wanted = {"all"} if not words else set(words)
     chosen = [
-        (paper, [name for name in paper.items if not wanted.isdisjoint(("all", paper.name, name))]) for paper in PAPERS
+        (paper, [name for name in paper.items if not {"all", paper.name, name}.isdisjoint(wanted)]) for paper in papers
     ]
     return [(paper, names) for paper, names in chosen if names]

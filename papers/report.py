@@ -75,22 +75,23 @@ def _csv(item: Item) -> str:
     return text.getvalue()
 
 
-def _ours(folder: Path) -> bool:
+def _ours(folder: Path, asked: Paper) -> bool:
     """True if a folder holds results, perhaps without the page, which is written last."""
     if not folder.is_dir():
         return False
+    papers = (*PAPERS, asked)
     if (page := folder / PAGE).is_file():
-        return read_text(page).partition("\n")[0] in [paper.title for paper in PAPERS]
-    written = [f"{name}{kind}" for paper in PAPERS for name in paper.items for kind in (".csv", ".svg")]
-    known = {KEPT, *(paper.folder for paper in PAPERS), *written}
-    return all(path.name in known for path in held(folder))
+        return read_text(page).partition("\n")[0] in [paper.title for paper in papers]
+    written = [f"{name}{kind}" for paper in papers for name in paper.items for kind in (".csv", ".svg")]
+    known = {KEPT, *(paper.folder for paper in papers), *written}
+    return all(path.name in known or (path / KEPT).is_dir() for path in held(folder))  # also of a paper of the user's
 
 
 def check_results(folder: Path, paper: Paper, names: Sequence[str]) -> Path:
     """Refuse, before any work is done, a folder that is not ours, or whose page would lose other items than these."""
     own = folder / paper.folder
     for place in dict.fromkeys((folder, own)):
-        check_resumable(place, "fluidb reproduce", ours=_ours(place))
+        check_resumable(place, "fluidb reproduce", ours=_ours(place, paper))
         make_folder(place)
     known = {item.name for item, _ in _held(own, paper)} | set(names)  # a damaged item is a fault before any work
     lost = [f"{name}.csv" for name in paper.items if name not in known and (own / f"{name}.csv").exists()]

@@ -70,6 +70,20 @@ def test_the_wheel_holds_all_of_it_and_nothing_else(tmp_path, monkeypatch):
     installed = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
     done = subprocess.run(command, cwd=tmp_path, env=installed, capture_output=True, text=True, check=True)
     assert "<T_R,T_P,T_C>" in done.stdout
+    (tmp_path / "mine").mkdir()  # a paper of the user's own needs no checkout
+    (tmp_path / "mine" / "__init__.py").write_text(
+        "from ..paper import Paper\n"
+        "PAPER = Paper(name='mine', package=__name__, title='', introduction='', items={'here': 'items'})\n"
+    )
+    (tmp_path / "mine" / "items.py").write_text(
+        "from ..rows import Claim, Item\nfrom ... import __file__\n"
+        "def here(lab):\n    return Item('here', 'Mine', [], [], claims=[Claim(__file__, '', '', '', True)])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "fluidb", "reproduce", "./mine", "--json"],
+        cwd=tmp_path, env=installed, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert str(tmp_path / "site" / "fluidb" / "__init__.py") in done.stdout
     assert re.findall("^Provides-Extra: (.*)$", metadata, re.MULTILINE) == ["onnx", "plot", "runtime", "cluster"]
     assert "\nAuthor: " in metadata
     packages = [Path(*name.split(".")[1:]) for name in PROJECT["tool"]["setuptools"]["packages"]]

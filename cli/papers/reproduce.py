@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ...papers.rows import Item
 
 NAMES = ", ".join(f"{paper.name} ({', '.join(paper.items)})" for paper in PAPERS)
-WHAT = f"all (the default), a paper, or its items: {NAMES}."
+WHAT = f"all (the default), a paper, its items, or FOLDER or FOLDER:ITEM of your own (`fluidb docs extend`): {NAMES}."
 
 
 def command(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from builders import COMPILED, Run, result_rows
+from builders import COMPILED, Run, lines, result_rows
 from fluidb.formats import InputError
 from fluidb.papers import PAPERS
 from fluidb.papers.fluid_batching import PAPER, PUBLISHED
@@ -230,9 +230,65 @@ def test_unknown_item(fluidb: Run):
     assert done.returncode == 2
     papers = ", ".join(paper.name for paper in PAPERS)
     expected = (
-        f"fluidb: expected all, a paper ({papers}) or one of its items, e.g. {next(iter(PAPERS[0].items))}, found "
+        f"fluidb: expected all, a paper ({papers}), one of its items, e.g. {next(iter(PAPERS[0].items))}, "
+        "or a folder with a paper of your own, found "
     )
     assert done.stderr.startswith(f'{expected}"table9"; did you mean ')
+
+
+MINE = """
+from ...papers.paper import Paper
+PAPER = Paper(name="mine", package=__name__, title="# Mine", introduction="", items={"one": "items", "two": "items"},
+              folder="mine")
+"""
+MY_ITEMS = """
+from ..rows import Item, Row
+
+def one(lab):
+    return Item("one", "First", [], [Row("speed", "ours", "here", "x", 1.0)])
+
+def two(lab):
+    return Item("two", "Second", [], [Row("speed", "ours", "here", "x", 2.0)])
+"""
+
+
+def write_paper(folder: Path, init: str = MINE) -> None:
+    folder.mkdir()
+    (folder / "__init__.py").write_text(init)
+    (folder / "items.py").write_text(MY_ITEMS)
+
+
+def test_a_paper_of_the_users_own_is_a_folder_anywhere(fluidb: Run, tmp_path: Path):
+    write_paper(tmp_path / "my-paper.v2")
+
+    def items(*words: str) -> list[str]:
+        done = fluidb("reproduce", *words, "--json")
+        assert (done.returncode, done.stderr) == (0, "")
+        return [item["item"] for item in json.loads(done.stdout)["items"]]
+
+    assert items("my-paper.v2") == ["one", "two"]
+    assert items("./my-paper.v2:two") == ["two"]
+    assert items(str(tmp_path / "my-paper.v2:one"), str(tmp_path / "my-paper.v2:two")) == ["one", "two"]
+    for name in ("one", "two", "one"):  # the folder of results is known again
+        assert fluidb("reproduce", f"my-paper.v2:{name}", "-o", "out").returncode == 0
+    assert fluidb("reproduce", "batchcond_platforms", "-o", "out").returncode == 0
+    assert {"one.csv", "two.csv"} < {path.name for path in (tmp_path / "out" / "mine").iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("init", "word", "said"),
+    [
+        ("x = 1 /", "mine", "mine: could not be loaded: SyntaxError: invalid syntax (__init__.py, line 1)"),
+        ("", "mine", "mine/__init__.py: expected a Paper named PAPER, found none"),
+        (MINE.replace('"one"', '"table1"'), "mine", 'expected every name of a paper or item once, found "table1"'),
+        (MINE, "mine:three", 'or a folder with a paper of your own, found "three"; see `fluidb docs extend`'),
+        (MINE, "mine2", 'or a folder with a paper of your own, found "mine2"; see `fluidb docs extend`'),
+    ],
+)
+def test_a_folder_that_is_no_paper(fluidb: Run, tmp_path: Path, init: str, word: str, said: str):
+    write_paper(tmp_path / "mine", init)
+    (line,) = lines(fluidb("reproduce", word))
+    assert said in line
 
 
 @full_size
