@@ -284,7 +284,7 @@ def slow_each_other(clock, lanes, load, run_s):
     clock.slowdown = slowdown
 
 
-@compiled(_SIGNATURE, allocates=False)
+@compiled(_SIGNATURE, lean=True)
 def run_events(decide, work, device, rules, state, record, until_s, events):
     """Replay traffic under a policy for a number of instants, or until a time; the same call goes on from there.
 

@@ -88,9 +88,9 @@ def test_a_function_that_was_kept_is_loaded_without_what_compiles():
 
 
 def test_a_function_that_makes_no_array_is_compiled_without_counts_of_references():
-    assert jit.compiled("i8(i8)", allocates=False)(double)(21) == 42
+    assert jit.compiled("i8(i8)", lean=True)(double)(21) == 42
     with pytest.raises(NumbaError, match="NRT required"):
-        jit.compiled("f8(i8)", allocates=False)(lambda n: np.zeros(n).sum())
+        jit.compiled("f8(i8)", lean=True)(lambda n: np.zeros(n).sum())
 
 
 class Inner(NamedTuple):
