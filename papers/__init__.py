@@ -1,11 +1,12 @@
 """One folder a paper: its experiments, its printed figures, its statements beside ours (docs/extend.md)."""
 
-import re
 import sys
 from collections.abc import Sequence
+from hashlib import sha256
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from traceback import extract_tb
 
 from ..formats.errors import InputError
 from ..formats.near import did_you_mean
@@ -22,31 +23,40 @@ __all__ = ["PAPERS", "Paper", "select"]
 
 def load_paper(folder: Path) -> Paper:
     """The paper of a folder outside of the package, whose modules import as if it stood here."""
-    name = f"{__name__}._{re.sub(r'[^A-Za-z0-9]', '_', folder.resolve().name)}"
-    spec = spec_from_file_location(name, folder / "__init__.py", submodule_search_locations=[str(folder.resolve())])
+    place = folder.resolve()
+    name = f"{__name__}._{sha256(bytes(place)).hexdigest()[:16]}"  # another one for each folder
+    spec = spec_from_file_location(name, place / "__init__.py", submodule_search_locations=[str(place)])
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     sys.modules[name] = module  # where its experiments find it
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise InputError(f"{folder}: could not be loaded: {type(error).__name__}: {error}") from error
-    found = getattr(module, "PAPER", None)
-    if not isinstance(found, Paper):
-        raise InputError(f"{folder / '__init__.py'}: expected a Paper named PAPER, found none")
-    return found
+        found = getattr(module, "PAPER", None)
+        if isinstance(found, Paper):
+            for item in found.items:
+                found.experiment(item)  # a fault of the user's is known before any work is done
+            return found
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        own = [step for step in extract_tb(error.__traceback__) if Path(step.filename).is_relative_to(place)]
+        where = f", {Path(own[-1].filename).name}, line {own[-1].lineno}" if own else ""
+        raise InputError(f"{folder}{where}: could not be loaded: {type(error).__name__}: {error}") from error
+    raise InputError(f"{folder / '__init__.py'}: expected a Paper named PAPER, found none")
 
 
 def select(words: Sequence[str]) -> list[tuple[Paper, list[str]]]:
     """Papers with the items that a user named; FOLDER is a paper of the user's own, FOLDER:ITEM one of its items."""
-    own: dict[str, Paper] = {}
+    shipped = {"all", *(name for paper in PAPERS for name in (paper.name, *paper.items))}
+    own: dict[Path, Paper] = {}
     wanted = [] if words else ["all"]
     for word in words:
         folder, _, item = word.partition(":")
-        if (Path(folder) / "__init__.py").is_file():
-            own[folder] = own.get(folder) or load_paper(Path(folder))
-            wanted.append(item or own[folder].name)
+        if word not in shipped and (Path(folder) / "__init__.py").is_file():
+            place = Path(folder).resolve()
+            own[place] = own.get(place) or load_paper(Path(folder))
+            wanted.append(item or own[place].name)
         else:
             wanted.append(word)
     papers = (*PAPERS, *own.values())

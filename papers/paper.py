@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from ..formats.errors import InputError
 
 if TYPE_CHECKING:
     from .lab import Lab
@@ -33,5 +36,12 @@ class Paper:
 
     def reproduce(self, name: str, lab: Lab) -> Item:
         """Run the experiment of an item."""
-        found: Item = getattr(import_module(f"{self.package}.{self.items[name]}"), name)(lab)
+        return self.experiment(name)(lab)
+
+    def experiment(self, name: str) -> Callable[[Lab], Item]:
+        """The function of an item."""
+        module = import_module(f"{self.package}.{self.items[name]}")
+        found: Callable[[Lab], Item] | None = getattr(module, name, None)
+        if found is None:
+            raise InputError(f"{module.__file__}: expected a function named {name}, found none")
         return found

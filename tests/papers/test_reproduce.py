@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from builders import COMPILED, Run, lines, result_rows
 from fluidb.formats import InputError
-from fluidb.papers import PAPERS
+from fluidb.papers import PAPERS, select
 from fluidb.papers.fluid_batching import PAPER, PUBLISHED
 from fluidb.papers.lab import Lab
 from fluidb.papers.pictures import draw
@@ -249,6 +249,8 @@ def one(lab):
 
 def two(lab):
     return Item("two", "Second", [], [Row("speed", "ours", "here", "x", 2.0)])
+
+table1 = one
 """
 
 
@@ -269,15 +271,53 @@ def test_a_paper_of_the_users_own_is_a_folder_anywhere(fluidb: Run, tmp_path: Pa
     assert items("my-paper.v2") == ["one", "two"]
     assert items("./my-paper.v2:two") == ["two"]
     assert items(str(tmp_path / "my-paper.v2:one"), str(tmp_path / "my-paper.v2:two")) == ["one", "two"]
+    assert items("batchcond_platforms", "my-paper.v2:one", "./my-paper.v2:two") == ["batchcond_platforms", "one", "two"]
     for name in ("one", "two", "one"):  # the folder of results is known again
         assert fluidb("reproduce", f"my-paper.v2:{name}", "-o", "out").returncode == 0
     assert fluidb("reproduce", "batchcond_platforms", "-o", "out").returncode == 0
     assert {"one.csv", "two.csv"} < {path.name for path in (tmp_path / "out" / "mine").iterdir()}
 
 
+def test_papers_of_the_same_folder_name_are_two(fluidb: Run, tmp_path: Path):
+    for place, item in (("a", "one"), ("b", "two")):
+        (tmp_path / place).mkdir()
+        init = f'PAPER = Paper(name="{place}", package=__name__, title="", introduction="", items={{"{item}": "items"}})'
+        write_paper(tmp_path / place / "mine", f"from ..paper import Paper\n{init}")
+        (tmp_path / place / "mine" / "items.py").write_text(MY_ITEMS.replace("ours", place))
+    found = json.loads(fluidb("reproduce", "a/mine", "b/mine", "--json").stdout)["items"]
+    assert [(item["item"], item["rows"][0]["of"]) for item in found] == [("one", "a"), ("two", "b")]
+
+
+@pytest.mark.parametrize("word", ["table1", "batchcond"])
+def test_a_shipped_name_is_not_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str):
+    """``fluidb reproduce pame`` in ``papers`` of a checkout."""
+    monkeypatch.chdir(tmp_path)
+    before = select([word])
+    write_paper(tmp_path / word, "1/0")
+    assert select([word]) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1 / 0", "mine, items.py, line 1: could not be loaded: ZeroDivisionError: division by zero"),
+        ("1 /", "mine: could not be loaded: SyntaxError: invalid syntax (items.py, line 1)"),
+        ("raise SystemExit", "mine, items.py, line 1: could not be loaded: SystemExit: "),
+        (MY_ITEMS.replace("def two", "def three"), "/mine/items.py: expected a function named two, found none"),
+    ],
+)
+def test_a_broken_module_of_a_paper_is_one_line(fluidb: Run, tmp_path: Path, text: str, said: str):
+    write_paper(tmp_path / "mine")
+    (tmp_path / "mine" / "items.py").write_text(text)
+    (line,) = lines(fluidb("reproduce", "mine", "-o", "out"))
+    assert said in line
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize(
     ("init", "word", "said"),
     [
+        ("1 / 0", "mine", "mine, __init__.py, line 1: could not be loaded: ZeroDivisionError: division by zero"),
         ("x = 1 /", "mine", "mine: could not be loaded: SyntaxError: invalid syntax (__init__.py, line 1)"),
         ("", "mine", "mine/__init__.py: expected a Paper named PAPER, found none"),
         (MINE.replace('"one"', '"table1"'), "mine", 'expected every name of a paper or item once, found "table1"'),
