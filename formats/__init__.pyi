@@ -2,6 +2,7 @@ from .arrays import Arrays as Arrays, open_arrays as open_arrays
 from .catalogue import Catalogue as Catalogue
 from .errors import InputError as InputError
 from .extras import check_installed as check_installed
+from .forms import Form as Form
 from .near import did_you_mean as did_you_mean
 from .files import (
     check_folder as check_folder,

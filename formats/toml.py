@@ -123,7 +123,6 @@ _MESSAGES = {
     "too_short": "expected a length of at least {min_length}, found {actual_length}",
     "string_too_long": "expected a length of at most {max_length}, found {found}",
     "string_too_short": "expected a length of at least {min_length}, found {found}",
-    "string_pattern_mismatch": "expected a text that matches {pattern}, found {found}",
     **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "expected a table of keys, found {found}"),
 }
 """Our messages where more than words differ, by pydantic's type of fault."""

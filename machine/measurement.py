@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import platform
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,8 +90,7 @@ def measure(
     if repeats < 2:
         raise InputError(f"repeats: expected at least 2, found {repeats}")
     name = name or "this-machine"
-    if not re.fullmatch(NAME, name):
-        raise InputError(f'name: expected up to 80 letters, digits, dots, "-" and "_", found "{name}"')
+    NAME.check(name, where="name: ")
     rates, random = _rates(network), np.random.default_rng(seed)
     seen = run_protocol(network, rates, b_max, warm_up + repeats, random, progress)
     times_s, wake_up_s = seen.stage_s[warm_up:], seen.wake_up_s[warm_up:]

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from ..formats import Strict
+from ..formats import Form, Strict
 from .network import MAX_STEPS, MAX_WORK, Confidence, Entropy, Shape
 
 MAX_EXITS = 64
@@ -19,9 +19,9 @@ Pair = Annotated[list[Positive], Field(min_length=2, max_length=2)]
 Sides = Annotated[list[NotNegative], Field(min_length=4, max_length=4)]
 PairOrZero = Annotated[list[NotNegative], Field(min_length=2, max_length=2)]
 NAME_LENGTH = 80
-NAME = rf"[A-Za-z0-9_.:-]{{1,{NAME_LENGTH}}}"
-Name = Annotated[str, Field(pattern=f"^{NAME}$")]
-NetworkName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:=,-]{1,240}$")]
+NAME = Form.name("_.:-", NAME_LENGTH)
+Name = Annotated[str, NAME.validator]
+NetworkName = Annotated[str, Form.name("_.:=,-", 240).validator]
 """Longer than the name of a layer, because that of a SubNet has the value of each dimension."""
 
 Map = Annotated[list[Positive], Field(min_length=3, max_length=3)]

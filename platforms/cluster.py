@@ -13,7 +13,7 @@ from .platform import NAME, Platform
 MAX_MEMBERS = 64
 """Most devices of a cluster."""
 
-MemberName = Annotated[str, Field(pattern=f"^{NAME}$")]
+MemberName = Annotated[str, NAME.validator]
 Mbit = Annotated[float, Field(ge=1e-6, le=1e9)]
 Latency = Annotated[float, Field(ge=0, le=1e3)]
 

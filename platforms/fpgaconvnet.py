@@ -5,7 +5,6 @@ Source: https://github.com/AlexMontgomerie/fpgaconvnet-model, ``fpgaconvnet/plat
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -60,8 +59,8 @@ def import_platform(
     """Make a board from fpgaConvNet's description of it."""
     if not path.is_file():
         raise InputError(f"{path}: expected a file to import, found none")
-    if name is not None and not re.fullmatch(NAME, name):
-        raise InputError(f'name: expected at most 80 letters, digits and any of _ . -, found "{name}"')
+    if name is not None:
+        NAME.check(name, where="name: ")
     file = read_toml(_File, path)
     resources, system = file.resources, file.system
     origin = f"fpgaConvNet platform {path.name}"

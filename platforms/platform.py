@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, field_validator
 
-from ..formats import Strict, validate
+from ..formats import Form, Strict, validate
 
-NAME = r"[A-Za-z0-9_.-]{1,80}"
+NAME = Form.name("_.-", 80)
 
 
 def plain_name(text: str) -> str:
@@ -47,7 +47,7 @@ class Platform(Strict):
     """Keys that need no source."""
 
     schema_: str = Field(alias="schema")
-    name: Annotated[str, Field(pattern=f"^{NAME}$")]
+    name: Annotated[str, NAME.validator]
     title: str
     if TYPE_CHECKING:  # each kind declares it last, so that files have it at their end
         sources: dict[str, str] = {}

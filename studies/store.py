@@ -8,13 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, TypeVar
 
-from pydantic import Field
-
 from ..dse.npu.design import DesignTable, tabulate_design
 from ..dse.npu.latency import tabulate_latency
 from ..dse.npu.search import SearchResult
 from ..dse.npu.space import Tile
-from ..formats import InputError, Table, make_folder, read_table, tidy, write_table
+from ..formats import Form, InputError, Table, make_folder, read_table, tidy, write_table
 from ..formats.sources import made_with
 from ..serving.bound import least_violations
 from ..serving.figures import FIGURES
@@ -62,7 +60,7 @@ class RunTable(Table):
 
     key: dict[str, Any]  # all that it depends on, beside the latency table in inputs (:meth:`GridRun.key`)
     # digest of its arrivals and exits: the same for all contenders
-    traffic_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    traffic_sha256: Annotated[str, Form("[0-9a-f]{64}", "a SHA-256 digest of 64 hexadecimal digits").validator]
     figures: dict[str, float]  # the figures of :data:`COMPARED`, by key
     intervals: dict[str, Interval]  # the 95 % intervals of those figures that have one, by key
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ...formats import Strict, Table
+from ...formats import Form, Strict, Table
 from .choices import MAX_DESIGN_BATCH
 from .space import K_CODES
 
@@ -35,7 +35,8 @@ class FbcbRow(Strict):
     """Entries of one layer."""
 
     layer: str
-    entries: list[Annotated[str, Field(pattern=r"^[01]+$")]]  # for b = 1..b_max, binary, most significant digit first
+    # for b = 1..b_max, binary, most significant digit first
+    entries: list[Annotated[str, Form("[01]+", "binary digits").validator]]
 
 
 class FbcbTable(Table):

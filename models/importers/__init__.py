@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from ...formats import InputError, check_installed
-from ..schema import NAME, NAME_LENGTH, NetworkFile
+from ..schema import NAME, NetworkFile
 from . import scalesim
 from .candidates import place_candidates
 from .exits import Placement, place_exits, with_rates
@@ -94,8 +93,8 @@ def import_network(
     """
     if format_name not in IMPORTERS:
         raise InputError(f'format: expected {", ".join(IMPORTERS)}, found "{format_name}"')
-    if name is not None and not re.fullmatch(NAME, name):
-        raise InputError(f'name: expected at most {NAME_LENGTH} letters, digits and any of _ . : -, found "{name}"')
+    if name is not None:
+        NAME.check(name, where="name: ")
     if not path.is_file():
         raise InputError(f"{path}: expected a file to import, found {'a folder' if path.is_dir() else 'none'}")
     made = IMPORTERS[format_name].read(path, name or plain_name(path.stem), dims or {})

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from ...formats import Strict
+from ...formats import Form, Strict
 from ..schema import InputShape, Name, Positive
 
 Ratio = Annotated[float, Field(gt=0, le=64, strict=False)]
@@ -81,7 +81,7 @@ class StageBlocks(Strict):
 class SubNet(Strict):
     """A SubNet: the value of each elastic dimension, one for all of its places or one for each."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.=,-]{1,200}$")]
+    name: Annotated[str, Form.name("_.=,-", 200).validator]
     d: list[Depth] = []  # depth of each elastic stage
     e: list[Ratio] = []  # expand ratio and kernel of each block, of those that are left out too
     k: list[Side] = []
@@ -119,7 +119,7 @@ class SuperNetFile(_WithSubNets):
     """A SuperNet: its parts in execution order, and its elastic dimensions."""
 
     schema_: Literal["fluidb.supernet/1"] = Field(alias="schema")
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,40}$")]
+    name: Annotated[str, Form.name("_.-", 40).validator]
     title: str
     input: InputShape  # one sample, unless a SubNet states ``r``
     resolutions: Annotated[list[Positive], ASCENDING] = []  # choices of ``r``; none if only that of ``input``

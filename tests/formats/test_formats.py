@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 from fluidb.formats import (
+    Form,
     InputError,
     Strict,
     Table,
@@ -176,7 +177,7 @@ class B(Strict):
 class Short(Strict):
     pair: Annotated[list[int], Field(min_length=2, max_length=2)] = [1, 2]
     text: Annotated[str, Field(min_length=2, max_length=3)] = "ab"
-    code: Annotated[str, Field(pattern="^[ab]+$")] = "a"
+    code: Annotated[str, Form.name("_.", 2).validator] = "a"
     item: Item | None = None
     any: Annotated[A | B, Field(discriminator="op")] = A()
 
@@ -188,7 +189,10 @@ class Short(Strict):
         ({"pair": []}, "pair: expected a length of at least 2, found 0"),
         ({"text": "abcd"}, 'text: expected a length of at most 3, found "abcd"'),
         ({"text": ""}, 'text: expected a length of at least 2, found ""'),
-        ({"code": "abc"}, 'code: expected a text that matches ^[ab]+$, found "abc"'),
+        (
+            {"code": "a b"},
+            'code: expected 1 to 2 letters of a to z or A to Z, digits and any of _ ., found "a b"',
+        ),
         ({"item": 3}, "item: expected a table of keys, found 3"),
         ({"any": {}}, "any: expected the key op, found none"),
         ({"any": {"op": "c"}}, 'any.op: expected one of a, b, found "c"'),

@@ -208,7 +208,7 @@ def test_faults(made, tmp_path, monkeypatch):
     for b_max, repeats in ((0, 20), (8, 1)):
         with pytest.raises(InputError, match="expected"):
             measure(network, b_max=b_max, repeats=repeats)
-    with pytest.raises(InputError, match='name: expected up to 80 letters, .* found "a/b"'):
+    with pytest.raises(InputError, match='name: expected 1 to 80 letters .* found "a/b"'):
         measure(network, b_max=1, repeats=2, name="a/b")
     monkeypatch.setattr("fluidb.formats.extras.find_spec", lambda name: None)
     assert fault(model) == (

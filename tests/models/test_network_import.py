@@ -412,7 +412,7 @@ def test_same_table_same_bytes(fluidb: Run, tmp_path: Path) -> None:
             "--rates: expected a network with exits, found none in one.csv; add exits",
         ),
         (["bad.csv", "--format", "yaml"], "format: expected onnx, scalesim"),
-        (["bad.csv", "--name", "a b"], "name: expected at most 80 letters"),
+        (["bad.csv", "--name", "a b"], "name: expected 1 to 80 letters"),
         (["bad.csv", "-o", "there.toml"], "there.toml: output exists already"),
     ],
 )

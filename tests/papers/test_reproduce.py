@@ -281,8 +281,8 @@ def test_a_paper_of_the_users_own_is_a_folder_anywhere(fluidb: Run, tmp_path: Pa
 def test_papers_of_the_same_folder_name_are_two(fluidb: Run, tmp_path: Path):
     for place, item in (("a", "one"), ("b", "two")):
         (tmp_path / place).mkdir()
-        init = f'PAPER = Paper(name="{place}", package=__name__, title="", introduction="", items={{"{item}": "items"}})'
-        write_paper(tmp_path / place / "mine", f"from ..paper import Paper\n{init}")
+        about = f'name="{place}", package=__name__, title="", introduction="", items={{"{item}": "items"}}'
+        write_paper(tmp_path / place / "mine", f"from ..paper import Paper\nPAPER = Paper({about})")
         (tmp_path / place / "mine" / "items.py").write_text(MY_ITEMS.replace("ours", place))
     found = json.loads(fluidb("reproduce", "a/mine", "b/mine", "--json").stdout)["items"]
     assert [(item["item"], item["rows"][0]["of"]) for item in found] == [("one", "a"), ("two", "b")]

@@ -189,7 +189,7 @@ def test_every_fault_of_a_foreign_file_at_once(tmp_path):
     [
         (["nowhere.toml"], "nowhere.toml: expected a file to import, found none"),
         ([FOREIGN, "--clock", "150"], "--clock: expected a unit (MHz, GHz)"),
-        ([FOREIGN, "--name", "a/b"], "--name: expected at most 80 letters"),
+        ([FOREIGN, "--name", "a/b"], "--name: expected 1 to 80 letters"),
         ([FOREIGN, "-o", "there.toml"], "there.toml: output exists already"),
     ],
 )

@@ -1,0 +1,67 @@
+"""Forms of texts, such as names, which faults say in words."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple, Self
+
+from pydantic import AfterValidator
+
+from .errors import InputError
+from .toml import shown
+
+
+class Form(NamedTuple):
+    """A form that a text must have.
+
+    Attributes
+    ----------
+    pattern : str
+        Regular expression that the whole text matches.
+    words : str
+        The same for a reader: ``"1 to 80 letters"``.
+    """
+
+    pattern: str
+    words: str
+
+    @classmethod
+    def name(cls, marks: str, longest: int) -> Self:
+        """The form of a name: letters, digits and these marks.
+
+        Examples
+        --------
+        >>> Form.name("_-", 40).words
+        '1 to 40 letters of a to z or A to Z, digits and any of _ -'
+        """
+        words = f"1 to {longest} letters of a to z or A to Z, digits and any of {' '.join(marks)}"
+        return cls(f"[A-Za-z0-9{re.escape(marks)}]{{1,{longest}}}", words)
+
+    @property
+    def validator(self) -> AfterValidator:
+        """The check of a field, for ``Annotated[str, ...]``."""
+        return AfterValidator(self.check)
+
+    def check(self, text: str, *, where: str = "") -> str:
+        """Refuse a text of another form.
+
+        Parameters
+        ----------
+        text : str
+            The text.
+        where : str
+            Beginning of the fault: ``"name: "``.
+
+        Returns
+        -------
+        str
+            The text.
+
+        Raises
+        ------
+        InputError
+            If it has another form.
+        """
+        if not re.fullmatch(self.pattern, text):
+            raise InputError(f"{where}expected {self.words}, found {shown(text)}")
+        return text
