@@ -91,9 +91,11 @@ class _Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         from ..formats.errors import InputError
+        from .names import check_places
         from .options import check_printed
 
         check_printed(ctx)
+        check_places(ctx)
         try:
             return super().invoke(ctx)
         except InputError as error:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar, get_type_hi
 
 import typer
 
+from .names import offering
+
 if TYPE_CHECKING:
     from ..serving.inputs import Requests
     from ..traffic.distributions import Objective
@@ -27,9 +29,9 @@ def flag(text: str, name: str) -> Any:
     return option(text, None, name)
 
 
-def argument(text: str, metavar: str | None = None) -> Any:
+def argument(text: str, metavar: str | None = None, **more: Any) -> Any:
     """An argument by its help."""
-    return typer.Argument(help=text, metavar=metavar)
+    return typer.Argument(help=text, metavar=metavar, **more)
 
 
 def written(text: str, metavar: str = "DIR", *names: str) -> Any:
@@ -66,13 +68,11 @@ Seed = Annotated[int, option("Seed of exits or samples that are drawn.")]
 Threads = Annotated[int | None, option("Threads; all cores if not given.", min=1, max=1024)]
 Cluster = Annotated[str | None, option("Run on a Dask cluster (`fluidb docs compare`).", "tcp://HOST:PORT|local")]
 TraceFile = Annotated[Path, option("The requests (`fluidb docs file-formats`, Traces); - is standard input.", "FILE")]
-_POLICY = (
-    "serial, adaptb, lazy, fluid, fluid-slack, pame, batchcond, sushi or path/to/file.py:NAME (`fluidb docs policies`)."
-)
-Policy = Annotated[str, option(_POLICY, "NAME[:KEY=VALUE,...]")]
-Policies = Annotated[
-    list[str] | None, option("As in serve-sim; all for one network if not given. Repeatable.", "NAME[:KEY=VALUE,...]")
-]
+POLICY_NAMES = ("serial", "adaptb", "lazy", "fluid", "fluid-slack", "pame", "batchcond", "sushi")
+_POLICY = f"{', '.join(POLICY_NAMES)} or path/to/file.py:NAME (`fluidb docs policies`)."
+_POLICIES = "As in serve-sim; all for one network if not given. Repeatable."
+Policy = Annotated[str, option(_POLICY, "NAME[:KEY=VALUE,...]", **offering(POLICY_NAMES))]
+Policies = Annotated[list[str] | None, option(_POLICIES, "NAME[:KEY=VALUE,...]", **offering(POLICY_NAMES))]
 Slo = Annotated[
     str | None,
     option(

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import InputError, read_bytes, read_number
+from ..formats import InputError, did_you_mean, read_bytes, read_number
 from .policies import POLICIES, Policy, duration
 
 LIMITS = ("b_max", "lanes")
@@ -157,7 +157,8 @@ def find_policy(spec: str) -> Scheduler:
     elif name in POLICIES:
         policy, source = POLICIES[name], None
     else:
-        raise InputError(f'policy: unknown policy "{name}"; known: {", ".join(POLICIES)}, or path/to/file.py:NAME')
+        hint = did_you_mean(name, POLICIES, f"known: {', '.join(POLICIES)}, or path/to/file.py:NAME")
+        raise InputError(f'policy: unknown policy "{name}"; {hint}')
     texts: dict[str, str] = {}
     for item in filter(None, (parameters or "").split(",")):
         key, equals, value = item.partition("=")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..names import NETWORK, SUPERNET, named, offering
 from ..options import AsJson, Force, argument, flag, followed, names, numbers, option, written
 from ..render import every_fault, facts, percent, printable, progress, show, table, warn
 
@@ -24,7 +25,7 @@ NEAR = "Of those drawn (1000), the nearest to each size (7.6MB) or work (1.3GMAC
 HEAD = "Head of these exits or candidates: msdnet, pool-linear, token-linear, linear, edgesp or none; else what fits."
 EXITS = "Exits to add: how many, at block boundaries near equal shares of MACs; or layers."
 
-NetworkName = Annotated[str, argument("A network: a name, or a TOML file.")]
+NetworkName = Annotated[str, argument("A network: a name, or a TOML file.", **named(NETWORK))]
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -58,7 +59,7 @@ def _family(family: Family) -> tuple[str, str, str]:
 
 @app.command()
 def subnets(
-    supernet: Annotated[str, argument("A SuperNet or a file of SubNets: a name, or a TOML file.")],
+    supernet: Annotated[str, argument("A SuperNet or a file of SubNets: a name, or a TOML file.", **named(SUPERNET))],
     count: Annotated[int | None, option(COUNT, "N", min=1, max=10_000)] = None,
     near: Annotated[str | None, option(NEAR, "SIZE,...|WORK,...")] = None,
     seed: Annotated[int, option("Seed of the draws.")] = 0,
@@ -207,7 +208,7 @@ def _text(network: Network) -> Iterator[str]:
 def import_(
     file: Annotated[Path, argument("The network to import.", "FILE")],
     output: Annotated[Path, written("The network file to write.", "OUT.toml")],
-    format_: Annotated[str, option(FORMATS, None, "--format")] = "auto",
+    format_: Annotated[str, option(FORMATS, None, "--format", **offering(("auto", "onnx", "scalesim")))] = "auto",
     name: Annotated[str | None, option("Its name; the file's if not given.")] = None,
     dims: Annotated[
         list[str] | None, option("onnx: size of a dimension left open; repeatable.", "NAME=SIZE", "--dim")

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..names import NETWORK, PLATFORM, named
 from ..options import AsJson, Force, PictureOptions, Threads, argument, flat, followed, option, written
 from ..render import every_fault, facts, ms, percent, printable, progress, show, table
 
 if TYPE_CHECKING:
     from ...platforms import Platform
 
-PlatformName = Annotated[str, argument("A board, device, accelerator or cluster: a name, or a TOML file.")]
+PlatformName = Annotated[
+    str, argument("A board, device, accelerator or cluster: a name, or a TOML file.", **named(PLATFORM))
+]
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -65,7 +68,9 @@ def import_(
     name: Annotated[str | None, option("Its name; that of FILE's device if not given.")] = None,
     clock: Annotated[str | None, option("Clock instead of the file's, e.g. 150MHz.", "QUANTITY")] = None,
     bandwidth: Annotated[str | None, option("Bandwidth instead of the file's, e.g. 3.2GB/s.", "QUANTITY")] = None,
-    network: Annotated[str | None, option("Of measured times: the network, a name or a TOML file.")] = None,
+    network: Annotated[
+        str | None, option("Of measured times: the network, a name or a TOML file.", **named(NETWORK))
+    ] = None,
     gathers: Annotated[Path | None, option("Of measured times: those of gathers, a CSV file.", "FILE")] = None,
     force: Force = False,
     as_json: AsJson = False,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from ..interrupt import resumable
+from ..names import offering, shipped
 from ..options import AsJson, Cluster, PictureOptions, Threads, argument, option, written
 from ..render import drawn, facts, note, progress, show, table
 
@@ -22,7 +24,7 @@ _AGAINST = "An earlier comparison (--json); exit code 1 if a figure got worse, b
 
 
 def command(
-    scenario: Annotated[str, argument(NAMES)],
+    scenario: Annotated[str, argument(NAMES, **offering(partial(shipped, "studies/scenarios")))],
     output: Annotated[Path | None, written("Keep every finished run here, and go on from those kept.")] = None,
     against: Annotated[Path | None, option(_AGAINST, "EARLIER.json")] = None,
     threads: Threads = None,

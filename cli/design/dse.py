@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ..names import NETWORK_OR_SUPERNET, SEARCHED, named
 from ..options import FolderOptions, argument, refuse_others
 from .searches.accelerator import AcceleratorSearch
 from .searches.board import BoardSearch
@@ -17,12 +18,17 @@ from .searches.many import names
 def command(
     ctx: typer.Context,
     network: Annotated[
-        str, argument("Networks, with commas between, or a SuperNet: names from `fluidb models`, or TOML files.")
+        str,
+        argument(
+            "Networks, with commas between, or a SuperNet: names from `fluidb models`, or TOML files.",
+            **named(NETWORK_OR_SUPERNET),
+        ),
     ],
     platform: Annotated[
         str,
         argument(
-            "Boards, with commas between; or an accelerator or a cluster: names from `fluidb platforms`, or TOML files."
+            "Boards, with commas between; or an accelerator or a cluster: names from `fluidb platforms`, or files.",
+            **named(SEARCHED),
         ),
     ],
     written: FolderOptions,

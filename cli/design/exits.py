@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ..names import DEVICE, NETWORK, named
 from ..options import AsJson, Force, ThresholdsTried, argument, option, tried_thresholds, written
 from ..render import facts, ms, percent, show, table
 
@@ -18,8 +19,8 @@ TARGET = "A device, a folder with times of the network with all its candidates, 
 
 
 def command(
-    network: Annotated[str, argument("A network with exit candidates: a name, or a TOML file.")],
-    target: Annotated[str, argument(TARGET, "DEVICE|DIR|FILE.csv")],
+    network: Annotated[str, argument("A network with exit candidates: a name, or a TOML file.", **named(NETWORK))],
+    target: Annotated[str, argument(TARGET, "DEVICE|DIR|FILE.csv", **named(DEVICE))],
     samples: Annotated[Path, option("Its answers at every candidate and at the end.", "FILE")],
     batch: Annotated[int, option("Samples of a batch.")],
     precision: Annotated[str, option("Share of the network's precision to keep.", "SHARE")] = "99%",

@@ -7,6 +7,7 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ..names import DEVICE, NETWORK, named
 from ..options import AsJson, PictureOptions, argument, written
 from ..render import percent, show, table
 
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
 
 
 def command(
-    directory: Annotated[str, argument("A design's folder, or a network.", "DIR|NETWORK")],
-    device: Annotated[str | None, argument("A device of `fluidb platforms`, or a TOML file.", "[DEVICE]")] = None,
+    directory: Annotated[str, argument("A design's folder, or a network.", "DIR|NETWORK", **named(NETWORK))],
+    device: Annotated[
+        str | None, argument("A device of `fluidb platforms`, or a TOML file.", "[DEVICE]", **named(DEVICE))
+    ] = None,
     output: Annotated[Path | None, written("With a device: the folder to write.")] = None,
     *,
     picture: PictureOptions,
@@ -51,12 +54,13 @@ def command(
         from ...platforms import Device, load_platform
         from ...plots.decisions import draw_decisions
 
+        platform = load_platform(device, kind=Device)
         if output is None:
             raise InputError("latency: a device expects --output, found none; add e.g. -o DIR")
         picture.check([output])
         folder, network = output, load_network(directory)
         with together():
-            found = write_device(network, load_platform(device, kind=Device), folder, replace=picture.force)
+            found = write_device(network, platform, folder, replace=picture.force)
             picture.write(lambda: draw_decisions(*found))
         made, points = found.latency, found.points
         text = _decisions(found.decisions, points)

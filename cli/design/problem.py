@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from ...dse.npu.choices import MAX_DESIGN_BATCH, Batching, Objective
+from ..names import BOARD, NETWORK, named, offering
 from ..options import argument, choice, flag, numbers, option
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from ...models import Network
     from ...platforms import Board
 
-NetworkName = Annotated[str, argument("A network: a name from `fluidb models`, or a TOML file.")]
-PlatformName = Annotated[str, argument("A board: a name from `fluidb platforms`, or a TOML file.")]
+NetworkName = Annotated[str, argument("A network: a name from `fluidb models`, or a TOML file.", **named(NETWORK))]
+PlatformName = Annotated[str, argument("A board: a name from `fluidb platforms`, or a TOML file.", **named(BOARD))]
 
 Bandwidth = Annotated[
     str | None,
@@ -36,6 +37,7 @@ BestBy = Annotated[
         "What is best: with a board GOP/s (Equation 2, the default), latency at b = 1, energy or GOP/s/W; "
         "with an accelerator the mean latency (the default), off-chip energy or hit ratio of the SubNets.",
         f"[{'|'.join(GOALS)}|hit_ratio]",
+        **offering((*GOALS, "hit_ratio")),
     ),
 ]
 _Layout = Literal[Batching.FLUID, Batching.ROW, Batching.COLUMN, Batching.FC, Batching.NONE]
@@ -100,6 +102,7 @@ class Search(Space):
         option(
             "What is best: GOP/s (Equation 2, the default), latency at b = 1, energy or GOP/s/W.",
             f"[{'|'.join(GOALS)}]",
+            **offering(GOALS),
         ),
     ] = None
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ..names import offering, shipped
 from ..options import argument
 from ..render import table
 
 PAGES = Path(__file__).parents[2] / "docs"
 
 
-def command(page: Annotated[str | None, argument("A page; without one, all are listed.", "[PAGE]")] = None) -> None:
+def command(
+    page: Annotated[
+        str | None, argument("A page; without one, all are listed.", "[PAGE]", **offering(partial(shipped, "docs")))
+    ] = None,
+) -> None:
     """Show a page of the documentation.
 
     Help and messages name the pages, e.g. `fluidb docs policies`. To a terminal a page is printed laid out, elsewhere

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from ...papers import PAPERS
+from ..names import offering
 from ..options import AsJson, argument, option, written
 from ..render import facts, progress, show, table
 
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
     from ...papers.rows import Item
 
 NAMES = ", ".join(f"{paper.name} ({', '.join(paper.items)})" for paper in PAPERS)
+OFFERED = ["all", *(name for paper in PAPERS for name in (paper.name, *paper.items))]
 WHAT = f"all (the default), a paper, its items, or FOLDER or FOLDER:ITEM of your own (`fluidb docs extend`): {NAMES}."
 
 
 def command(
-    what: Annotated[list[str] | None, argument(WHAT, "[NAME]...")] = None,
+    what: Annotated[list[str] | None, argument(WHAT, "[NAME]...", **offering(OFFERED))] = None,
     output: Annotated[Path | None, written("Write the figures and a page here; goes on after a kill.")] = None,
     count: Annotated[int | None, option("Requests of a run, to reduce the scenarios.", min=2, max=10**7)] = None,
     seeds: Annotated[int | None, option("Most seeds of each scenario.", min=1)] = None,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..names import NETWORK, named, offering
 from ..options import AsJson, Force, PictureOptions, ThresholdsTried, argument, flat, option, tried_thresholds, written
 from ..render import facts, percent, show, table
 
@@ -23,9 +24,11 @@ PRESET = "The model: imagenet, glue or qnli (`fluidb docs exits`)."
 
 @app.command()
 def generate(
-    preset: Annotated[str, argument(PRESET)],
+    preset: Annotated[str, argument(PRESET, **offering(("imagenet", "glue", "qnli")))],
     output: Annotated[Path, written("The file to write.", "FILE.npz")],
-    network: Annotated[str, option("Its candidates, or its exits if it has none, are those that answer.", "NETWORK")],
+    network: Annotated[
+        str, option("Its candidates, or its exits if it has none, are those that answer.", "NETWORK", **named(NETWORK))
+    ],
     count: Annotated[int, option("Samples.")] = 50_000,
     seed: Annotated[int, option("Same seed, same samples.")] = 0,
     measure: Annotated[str, option(MEASURE)] = "confidence",

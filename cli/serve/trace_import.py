@@ -6,19 +6,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from ..names import offering
 from ..options import AsJson, Force, Output, argument, flag, option
 from ..render import facts, show
 
 if TYPE_CHECKING:
     from ...traffic.importers import ImportedTrace
 
-FORMATS = """azure-llm-2023, azure-functions-2021, azure-functions-2019, burstgpt, vidur, perf-analyzer, mlperf, csv
-or jsonl (`fluidb docs traffic`)."""
+FORMATS = (
+    "azure-llm-2023", "azure-functions-2021", "azure-functions-2019", "burstgpt", "vidur", "perf-analyzer", "mlperf",
+    "csv", "jsonl",
+)  # fmt: skip
 COLUMNS = "csv, jsonl: columns or keys; arrivals are needed, exits count from 1, objectives with iso are in seconds."
 
 
 def command(
-    format_: Annotated[str, argument(FORMATS, "FORMAT")],
+    format_: Annotated[
+        str, argument(f"{', '.join(FORMATS[:-1])} or jsonl (`fluidb docs traffic`).", "FORMAT", **offering(FORMATS))
+    ],
     file: Annotated[Path, argument("The file to import.", "FILE")],
     output: Output,
     columns: Annotated[
