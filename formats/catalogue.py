@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,12 +24,15 @@ class Catalogue:
         The command that lists them.
     imported : tuple of str
         Endings of files that are not read, but that the command's ``import`` makes such a file of.
+    foreign : callable, optional
+        What a file of another tool is and what becomes of it, after ``found``; ``None`` of any other file.
     """
 
     kind: str
     folder: Path
     command: str
     imported: tuple[str, ...] = ()
+    foreign: Callable[[Path], str | None] = lambda _: None
 
     def names(self) -> list[str]:
         """Names of the shipped files, sorted."""
@@ -60,13 +64,15 @@ class Catalogue:
                 f"{name}: expected the TOML file of a {self.kind}; make it with "
                 f"`{self.command} import {name} -o {path.stem}.toml`"
             )
+        if (found := self.foreign(path)) is not None:
+            raise InputError(f"{name}: expected the TOML file of a {self.kind}, found {found}")
         if path.is_file():
             return path
         if path.is_dir():
             raise InputError(
                 f"{name}: expected a name of `{self.command}` or the TOML file of a {self.kind}, found a folder"
             )
-        if path.suffix == ".toml" or "/" in name:
+        if path.suffix in (".toml", *self.imported) or "/" in name:
             raise InputError(f"{name}: expected the TOML file of a {self.kind}, found no such file")
         files = [item.name for item in sorted(Path().glob("*.toml"))]
         hint = did_you_mean(name, [*self.names(), *files], f"known: {', '.join(self.names())}")

@@ -7,12 +7,13 @@ from itertools import repeat
 from pathlib import Path
 
 from ..formats import Catalogue, InputError, parse_toml, validate
+from .foreign import network_of
 from .heads import HEADS
 from .lowering import lower
 from .network import Exit, Layer, Network, Shape
 from .schema import Candidates, ExitFile, NetworkFile, Op
 
-NETWORKS = Catalogue("network", Path(__file__).parent, "fluidb models", imported=(".onnx", ".csv"))
+NETWORKS = Catalogue("network", Path(__file__).parent, "fluidb models", (".onnx", ".csv"), network_of)
 
 
 def lower_all(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...formats import InputError, check_installed
+from ..foreign import network_of
 from ..schema import NAME, NetworkFile
 from . import scalesim
 from .candidates import place_candidates
@@ -44,8 +45,10 @@ def detect_format(path: Path) -> str:
     for name, importer in IMPORTERS.items():
         if path.suffix.lower() == importer.suffix:
             return name
-    known = ", ".join(f"{item.suffix} ({name})" for name, item in IMPORTERS.items())
-    raise InputError(f"{path}: expected a name that ends in {known}, found another; state the format")
+    known = " or ".join(f"{item.suffix} ({name})" for name, item in IMPORTERS.items())
+    raise InputError(
+        f"{path}: expected a name that ends in {known}, found {network_of(path) or 'another; state the format'}"
+    )
 
 
 def import_network(

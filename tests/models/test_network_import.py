@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import DATA, TINY, Run, edited, edits
+from builders import DATA, TINY, Run, edited, edits, lines
 from fluidb.formats import InputError, read_toml
 from fluidb.models import NETWORKS, Network, load_network
 from fluidb.models.importers import import_network
@@ -404,7 +404,7 @@ def test_same_table_same_bytes(fluidb: Run, tmp_path: Path) -> None:
     ("arguments", "expected"),
     [
         (["bad.csv"], 'bad.csv: line 1 ("a"): Strides: expected a whole number'),
-        (["net.bin"], "net.bin: expected a name that ends in .onnx (onnx), .csv (scalesim)"),
+        (["net.bin"], "net.bin: expected a name that ends in .onnx (onnx) or .csv (scalesim), found another"),
         (["nowhere.csv"], "nowhere.csv: expected a file to import, found none"),
         ([".", "--format", "scalesim"], ".: expected a file to import, found a folder"),
         (
@@ -429,6 +429,45 @@ def test_a_refused_import_leaves_nothing(fluidb: Run, tmp_path: Path, arguments:
     assert done.stderr.count("\n") == 1
     assert sorted(tmp_path.iterdir()) == before
     assert (tmp_path / "there.toml").read_text() == "mine"
+
+
+TORCH = 'in Python, `torch.onnx.export(model.eval(), (sample,), "net.onnx")`'
+FOREIGN = {
+    "net.pt": f"a file of PyTorch; export it: {TORCH}",
+    "net.PTH": f"a file of PyTorch; export it: {TORCH}",
+    "net.safetensors": f"a file of PyTorch; export it: {TORCH}",
+    "net.keras": "a file of Keras; export it: in Python, "
+    '`keras.saving.load_model("net.keras").export("net.onnx", format="onnx")`',
+    "net.h5": "a file of Keras; export it: in Python, "
+    '`keras.saving.load_model("net.h5").export("net.onnx", format="onnx")`',
+    "net.tflite": "a file of TensorFlow Lite; export it: "
+    "`python -m tf2onnx.convert --tflite net.tflite --output net.onnx`",
+    "in/net.pb": "a file of TensorFlow; export it: "
+    "`python -m tf2onnx.convert --graphdef in/net.pb --inputs INPUT:0 --outputs OUTPUT:0 --output net.onnx`",
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_model_of_another_tool_is_exported_first(fluidb: Run, tmp_path: Path, name: str) -> None:
+    said, then = FOREIGN[name], ", then `fluidb models import net.onnx -o net.toml`"
+    for there in (False, True):
+        if there:
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_bytes(b"\x80\x02other bytes")
+        for command in (["dse", name, "zc706"], ["latency", name, "rtx-2080-ti", "-o", "d"], ["models", "show", name]):
+            (line,) = lines(fluidb(*command))
+            assert line == f"fluidb: {name}: expected the TOML file of a network, found {said}{then}"
+        (line,) = lines(fluidb("models", "import", name, "-o", "n.toml"))
+        assert line.endswith(f"that ends in .onnx (onnx) or .csv (scalesim), found {said}{then}")
+    (line,) = lines(fluidb("models", "import", name, "--format", "onnx", "-o", "n.toml"))
+    assert line == f"fluidb: {name}: expected an ONNX model, found {said}"
+    (line,) = lines(fluidb("measure", name, "-o", "d"))
+    assert line == f"fluidb: {name}: expected an ONNX model, found {said}"
+
+
+def test_an_onnx_model_that_is_not_there_is_no_unknown_name(fluidb: Run) -> None:
+    (line,) = lines(fluidb("models", "show", "net.onnx"))
+    assert line == "fluidb: net.onnx: expected the TOML file of a network, found no such file"
 
 
 def test_check_reports_every_fault(fluidb: Run, tmp_path: Path) -> None:

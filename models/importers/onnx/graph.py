@@ -17,6 +17,7 @@ from onnx import inliner, numpy_helper, shape_inference
 from onnx.reference import ReferenceEvaluator
 
 from ....formats import InputError, did_you_mean, read_bytes
+from ...foreign import export_of
 from ...lowering import windows
 from .decisions import Decided, write_out
 from .labels import brief as _brief
@@ -91,12 +92,14 @@ def read_graph(path: Path, dims: Mapping[str, int]) -> Graph:
 def load_model(path: Path) -> onnx.ModelProto:
     """Read a model as it is in its file."""
     raw = read_bytes(path, MAX_BYTES, "; save the weights as external data")
+    foreign = export_of(path)
     try:
         model = onnx.load_model_from_string(raw)
     except Exception as error:  # noqa: BLE001  protobuf has two implementations, which raise different exceptions
-        raise InputError(f"{path}: expected an ONNX model, found bytes that are none ({_brief(str(error))})") from None
+        found = foreign or f"bytes that are none ({_brief(str(error))})"
+        raise InputError(f"{path}: expected an ONNX model, found {found}") from None
     if not model.graph.node:
-        raise InputError(f"{path}: expected an ONNX model with a graph, found no nodes")
+        raise InputError(f"{path}: expected an ONNX model with a graph, found {foreign or 'no nodes'}")
     try:
         tensors = _tensors(model)
     except UnicodeDecodeError:
