@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import AfterValidator, Field, ValidationInfo, create_model, field_validator, model_validator
 
+from ..dse.npu.choices import GOALS
 from ..dse.npu.search import SearchOptions
 from ..dse.npu.space import Tile, check_fit
-from ..formats import Catalogue, InputError, Strict, parse_bandwidth, parse_duration, read_toml
+from ..formats import Catalogue, InputError, Strict, parse_bandwidth, parse_duration, read_toml, shown
 from ..models import NETWORKS, Exit, Network, load_network
 from ..platforms import PLATFORMS, Board, load_platform
 from ..serving.scheduler import Scheduler, find_policy
@@ -94,6 +95,13 @@ class EngineKeys(SearchOptions):
 
     # the only batch size that counts in the search, in place of weights
     search_batch: Annotated[int, Field(ge=1)] | None = None
+
+    @field_validator("objective", mode="before")
+    @classmethod
+    def _one_that_can_be_named(cls, value: object) -> object:
+        if value not in GOALS:
+            raise ValueError(f"expected one of {', '.join(GOALS)}, found {shown(value)}")
+        return value
 
     @model_validator(mode="after")
     def _batch_or_weights(self) -> Self:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from ...dse.npu.choices import MAX_DESIGN_BATCH, Batching, Objective
+from ...dse.npu.choices import GOALS, MAX_DESIGN_BATCH, Batching, Objective
 from ..names import BOARD, NETWORK, named, offering
 from ..options import argument, choice, flag, numbers, option
 
@@ -29,8 +29,6 @@ Persistent = Annotated[
     str | None, option("On-chip memory for weights that stay (4Mb, 20%; 1728KiB), or search it.", "QUANTITY|search")
 ]
 
-GOALS = [goal for goal in Objective if goal is not Objective.TRAFFIC]
-"""Objectives with a board."""
 BestBy = Annotated[
     str | None,
     option(

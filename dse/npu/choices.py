@@ -29,7 +29,7 @@ class Batching(StrEnum):
 class Objective(StrEnum):
     """Quantity that a search maximises or minimises; defined in :data:`.objectives.OBJECTIVES`.
 
-    ``TRAFFIC`` is the throughput over the runs that a simulation counted; a user can name the others.
+    ``TRAFFIC`` is the throughput over the runs that a simulation counted; a user names one of :data:`GOALS`.
     """
 
     GOP_S = "gop_s"
@@ -37,6 +37,10 @@ class Objective(StrEnum):
     ENERGY = "energy"
     GOP_S_W = "gop_s_w"
     TRAFFIC = "traffic"
+
+
+GOALS = [goal for goal in Objective if goal is not Objective.TRAFFIC]
+"""Objectives that a user can name."""
 
 
 class HardwareFormat(StrEnum):

@@ -481,6 +481,13 @@ FAULTS: dict[str, tuple[list[tuple[str, str]], str]] = {
     "letter": ([('"serial"', '"serial:timeout=M"')], 'contenders[0] ("one by one").policy: policy: unknown parameter'),
     "policy file": ([('"serial"', '"no.py:mine"')], 'contenders[0] ("one by one").policy: policy: '),
     "batching": ([('"none"', '"nun"')], 'contenders[0] ("one by one").engine.batching: expected'),
+    **{
+        f"objective {wrong}": (
+            [('"fluid:call=1us", engine = {', f'"fluid:call=1us", engine = {{ objective = "{wrong}",')],
+            f'engine.objective: expected one of gop_s, latency, energy, gop_s_w, found "{wrong}"',
+        )
+        for wrong in ("traffic", "speed")
+    },
     "search batch": ([("search_batch = 2", "search_batch = 3")], "engine: search_batch: expected at most b_max = 2"),
     "weights": ([("[1.0, 2.0]", "[1.0]")], 'contenders[2] ("fluid").engine: weights: expected 2 values'),
     "heavy weight": (
