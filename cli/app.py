@@ -218,12 +218,18 @@ def _command_path(arguments: Sequence[str]) -> str:
 
 def _found(error: Any) -> str:
     """The message of a usage error, with the value that was found."""
+    from ..formats.near import did_you_mean
+
     message = " ".join(error.format_message().split())
+    if unknown := re.match("No such command '(.*?)'", message):
+        known = error.ctx.command.list_commands(error.ctx)
+        hint = did_you_mean(unknown[1], known, f"known: {', '.join(known)}")
+        return f'unknown command "{unknown[1]}"; {hint}'
     if meant := re.search(r" \(Possible options: (.*)\)", message):
         message = f"{message[: meant.start()]}; did you mean {meant[1].replace(', ', ' or ')}?"
-    message = re.sub(
-        r"Value error, |, unable to parse string as an? \w+", "", message.replace("Input should be", "expected")
-    )
+    message = message.replace("Input should be", "expected")
+    message = re.sub(r"Value error, |, unable to parse string as an? \w+", "", message)
+    message = message.replace("a valid integer", "a whole number").replace("a valid number", "a number")
     if isinstance(error.__cause__, ValueError) and hasattr(error.__cause__, "errors"):
         found = str(error.__cause__.errors()[0]["input"])
         message += "" if repr(found) in message else f', found "{found}"'

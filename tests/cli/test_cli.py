@@ -713,11 +713,11 @@ def test_a_title_that_the_terminal_cannot_show(tmp_path: Path) -> None:
     [
         (
             "serve-sim d --trace t --seed x",
-            "'--seed': expected a valid integer, found \"x\" (see fluidb serve-sim --help)",
+            "'--seed': expected a whole number, found \"x\" (see fluidb serve-sim --help)",
         ),
         (
             "trace gamma --rate 1..2",
-            "'--rate': expected a valid number, found \"1..2\" (see fluidb trace gamma --help)",
+            "'--rate': expected a number, found \"1..2\" (see fluidb trace gamma --help)",
         ),
         ("dse n b --top 0", "'--top': expected greater than or equal to 1, found \"0\" (see fluidb dse --help)"),
         ("fbcb d --format nope", "'nope' is not one of 'mem', 'c-header', 'systemverilog'. (see fluidb fbcb --help)"),

@@ -147,3 +147,39 @@ def test_latency_of_a_board_says_that_an_npu_is_searched_first(fluidb: Run, more
     (line,) = lines(fluidb("latency", "resnet50", "zc706", *more))
     how = "search an NPU for it with `fluidb dse NETWORK zc706 -o DIR`, then `fluidb latency DIR`"
     assert line == f"fluidb: zc706: expected a device, found a board; {how}"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["serve-simm"], 'unknown command "serve-simm"; did you mean serve-sim or serve-real? (see fluidb --help)'),
+        (["serve"], 'unknown command "serve"; did you mean serve-sim or serve-real? (see fluidb --help)'),
+        (["quux"], 'unknown command "quux"; known: dse, latency, '),
+        (["trace", "poison"], 'unknown command "poison"; did you mean poisson? (see fluidb trace --help)'),
+        (["models", "xy"], 'unknown command "xy"; known: '),
+        (["dse", "resnet5", "zc706"], 'unknown network "resnet5"; did you mean resnet50 or '),
+        (["dse", "resnet50", "zc70"], 'unknown platform "zc70"; did you mean zc706 or '),
+        (["docs", "polices"], 'docs: expected a page of the documentation, found "polices"; did you mean policies?'),
+        (["trace", "import", "burst", "x", "-o", "y"], 'unknown format "burst"; did you mean burstgpt?'),
+        (["reproduce", "sush"], "expected all, a paper "),
+        (["compare", "fig"], 'unknown scenario "fig"; did you mean fig'),
+    ],
+)
+def test_a_mistyped_name_gets_the_nearest_ones(fluidb: Run, words: list[str], said: str) -> None:
+    (line,) = lines(fluidb(*words))
+    assert line.startswith(f"fluidb: {said}")
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ("fluidd", 'unknown policy "fluidd"; did you mean fluid?'),
+        ("Serial", 'unknown policy "Serial"; did you mean serial?'),
+        ("zzz", 'unknown policy "zzz"; known: serial, '),
+    ],
+)
+def test_a_mistyped_policy_gets_the_nearest_ones(fluidb: Run, tiny_design: Path, policy: str, said: str) -> None:
+    made = fluidb("trace", "poisson", "--rate", 1, "--count", 9, "-o", "t.csv")
+    assert made.returncode == 0
+    (line,) = lines(fluidb("serve-sim", tiny_design, "--trace", "t.csv", "--slo", "1ms", "--policy", policy))
+    assert line.startswith(f"fluidb: --policy: {said}")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...formats import InputError
+from ...formats import InputError, did_you_mean
 from ..rows import Source, Tally, bare, objects, table
 from ..times import ISO, UNITS
 from ..trace import Trace
@@ -136,7 +136,8 @@ def import_trace(
     """Make a trace of a file that something else wrote."""
     options = options or ImportOptions()
     if name not in IMPORTERS:
-        raise InputError(f'unknown format "{name}"; known: {", ".join(IMPORTERS)}')
+        hint = did_you_mean(name, IMPORTERS, f"known: {', '.join(IMPORTERS)}")
+        raise InputError(f'unknown format "{name}"; {hint}')
     importer = IMPORTERS[name]
     for option in ImportOptions.__dataclass_fields__:
         if getattr(options, option) is not None and option not in importer.takes:
