@@ -216,26 +216,6 @@ def _command_path(arguments: Sequence[str]) -> str:
     return f"fluidb {first} {second}" if hasattr(_module(first), "app") and second[:1] != "-" else f"fluidb {first}"
 
 
-def _found(error: Any) -> str:
-    """The message of a usage error, with the value that was found."""
-    from ..formats.near import did_you_mean
-
-    message = " ".join(error.format_message().split())
-    if unknown := re.match("No such command '(.*?)'", message):
-        known = error.ctx.command.list_commands(error.ctx)
-        hint = did_you_mean(unknown[1], known, f"known: {', '.join(known)}")
-        return f'unknown command "{unknown[1]}"; {hint}'
-    if meant := re.search(r" \(Possible options: (.*)\)", message):
-        message = f"{message[: meant.start()]}; did you mean {meant[1].replace(', ', ' or ')}?"
-    message = message.replace("Input should be", "expected")
-    message = re.sub(r"Value error, |, unable to parse string as an? \w+", "", message)
-    message = message.replace("a valid integer", "a whole number").replace("a valid number", "a number")
-    if isinstance(error.__cause__, ValueError) and hasattr(error.__cause__, "errors"):
-        found = str(error.__cause__.errors()[0]["input"])
-        message += "" if repr(found) in message else f', found "{found}"'
-    return message
-
-
 def run() -> None:
     """Run the command line and leave the process with its exit code."""
     usage_error: Any = typer.BadParameter.__base__
@@ -245,7 +225,9 @@ def run() -> None:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message(), err=True)
         else:
+            from .usage import usage_fault
+
             help_of = error.ctx.command_path if error.ctx else _command_path(sys.argv[1:])
-            fail([f"{_found(error)} (see {help_of} --help)"])
+            fail([f"{usage_fault(error)} (see {help_of} --help)"])
         code = 2
     sys.exit(code if isinstance(code, int) else 0)

@@ -103,6 +103,8 @@ def shown(value: object) -> str:
 
 
 _WORDS = {
+    "Value error, ": "",
+    "Input should be": "expected",
     "greater than or equal to": "at least",
     "less than or equal to": "at most",
     "greater than": "more than",
@@ -115,6 +117,14 @@ _WORDS = {
     "a valid list": "a list",
 }
 """Words of pydantic, and ours."""
+
+
+def in_our_words(message: str) -> str:
+    """A message of pydantic, or of one who uses it, in our words."""
+    for theirs, ours in _WORDS.items():
+        message = message.replace(theirs, ours)
+    return message
+
 
 _MESSAGES = {
     "missing": "expected this key, found none",
@@ -141,9 +151,7 @@ def _fault(error: Any, data: object, known: set[str]) -> str:
         return f"{where}.{key}: expected one of {tags}, found {shown(error['ctx']['tag'])}"
     if error["type"] in _MESSAGES:
         return f"{where or 'file'}: {_MESSAGES[error['type']].format(found=found, **context)}"
-    message = error["msg"].removeprefix("Value error, ").replace("Input should be", "expected")
-    for theirs, ours in _WORDS.items():
-        message = message.replace(theirs, ours)
+    message = in_our_words(error["msg"])
     if error["type"] == "value_error":
         return f"{where}: {message}" if where else message
     return f"{where or 'file'}: {message}, found {found}"

@@ -58,7 +58,7 @@ def import_platform(
 ) -> Board:
     """Make a board from fpgaConvNet's description of it."""
     if not path.is_file():
-        raise InputError(f"{path}: expected a file to import, found none")
+        raise InputError(f"{path}: expected a file to import, found {'a folder' if path.is_dir() else 'none'}")
     if name is not None:
         NAME.check(name, where="name: ")
     file = read_toml(_File, path)

@@ -252,7 +252,7 @@ def test_the_command_lists_draws_and_writes_subnets_that_other_commands_take(flu
     assert "7.585   1.280   75.9 %" in listed.stdout
     assert "illustrative" in listed.stdout
     (line,) = lines(fluidb("models", "subnets", "ofa_mobilenet_v3", "--count", 10_001))
-    assert 'expected less than or equal to 10000, found "10001"' in line
+    assert 'expected at most 10000, found "10001"' in line
     done = fluidb("models", "subnets", "ofa_mobilenet_v3", "--near", "3.3MB,4MB", "--count", 30, "-o", "mine.toml")
     assert done.returncode == 0, done.stderr
     assert done.stdout == fluidb("models", "subnets", "ofa_mobilenet_v3", "--near", "3.3MB,4MB", "--count", 30).stdout

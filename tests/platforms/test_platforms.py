@@ -187,6 +187,7 @@ def test_every_fault_of_a_foreign_file_at_once(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
+        (["."], ".: expected a file to import, found a folder"),
         (["nowhere.toml"], "nowhere.toml: expected a file to import, found none"),
         ([FOREIGN, "--clock", "150"], "--clock: expected a unit (MHz, GHz)"),
         ([FOREIGN, "--name", "a/b"], "--name: expected 1 to 80 letters"),

@@ -305,7 +305,7 @@ def test_faults_of_the_command_are_one_line(fluidb, tmp_path, tiny_design):
         ("--layer", "exit1/conv3"): 'unknown layer "exit1/conv3" of tiny; did you mean exit1/conv2 or exit1/conv1',
         ("--layer", "?"): 'unknown layer "?" of tiny; the first are conv1, expand, depthwise, project, exit1/conv1',
         ("--batch", "5"): "--batch: expected 1 to 4, the design's largest batch size, found 5",
-        ("--batch", "0"): "greater than or equal to 1",
+        ("--batch", "0"): "expected at least 1",
         ("--plot", "mine.svg"): "mine.svg: output exists already",
         ("--plot", "p.pdf"): "p.pdf: expected a picture that ends in .svg or .png",
         ("--plot", "no/p.svg"): "expected the folder",
