@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from builders import Run, lines
+from builders import ROOT, Run, lines
 
 
 @pytest.mark.parametrize(
@@ -26,3 +28,23 @@ def test_a_usage_error_says_what_was_expected(fluidb: Run, words: list[object], 
     (line,) = lines(fluidb(*words))
     assert line.startswith(f"fluidb: {said}")
     assert line.endswith(" --help)")
+
+
+@pytest.mark.parametrize(
+    ("command", "file", "old", "new", "longest"),
+    [
+        ("models check", "models/alexnet.toml", 'name = "alexnet"', 'name = "a b"', 240),
+        ("models check", "models/alexnet.toml", '"features.0"', '"é"', 80),
+        ("models subnets", "models/supernets/ofa_resnet50.toml", 'name = "', 'name = "/', 40),
+        ("platforms check", "platforms/zc706.toml", '"zc706"', '""', 80),
+        ("platforms check", "platforms/edgesp-a.toml", '"pi-1"', '"pi 1"', 80),
+    ],
+)
+def test_what_a_name_may_contain_is_said_in_words(
+    fluidb: Run, tmp_path: Path, command: str, file: str, old: str, new: str, longest: int
+) -> None:
+    text = (ROOT / file).read_text()
+    assert old in text
+    (tmp_path / "own.toml").write_text(text.replace(old, new, 1))
+    first = lines(fluidb(*command.split(), "own.toml"))[0]
+    assert f": expected 1 to {longest} letters of a to z or A to Z, digits and any of _ ." in first
