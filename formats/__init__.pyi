@@ -8,6 +8,7 @@ from .files import (
     check_folder as check_folder,
     read_bytes as read_bytes,
     read_text as read_text,
+    unreadable as unreadable,
 )
 from .outputs import (
     STANDARD_OUTPUT as STANDARD_OUTPUT,

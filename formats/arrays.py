@@ -15,6 +15,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from .errors import InputError
+from .files import unreadable
 
 
 class Arrays:
@@ -121,7 +122,7 @@ def open_arrays(path: Path, missing: str = "") -> Iterator[Arrays]:
     except OSError as error:
         if missing and isinstance(error, FileNotFoundError):
             raise InputError(f"{path}: {missing}") from None
-        raise InputError(f"{path}: could not be read ({error.strerror or error})") from error
+        raise unreadable(path, error) from error
     except Exception as error:  # zipfile, zlib, lzma, ast and numpy raise a dozen kinds
         reason = " ".join(str(error).split())[:80] or type(error).__name__
         raise InputError(f"{path}: not a whole .npz file: {reason}") from error

@@ -10,6 +10,13 @@ MAX_BYTES = 16 * 2**20
 """A larger text file is refused: a file that a person wrote is far smaller."""
 
 
+def unreadable(path: Path, error: OSError) -> InputError:
+    """The fault of a file that the system refuses to read."""
+    if path.is_dir():
+        return InputError(f"{path}: expected a file, found a folder")
+    return InputError(f"{path}: could not be read ({error.strerror or error})")
+
+
 def read_bytes(path: Path, max_bytes: int, hint: str = "", missing: str = "") -> bytes:
     """A file, whole.
 
@@ -40,7 +47,7 @@ def read_bytes(path: Path, max_bytes: int, hint: str = "", missing: str = "") ->
     except OSError as error:
         if missing and isinstance(error, FileNotFoundError):
             raise InputError(f"{path}: {missing}") from None
-        raise InputError(f"{path}: could not be read ({error.strerror})") from error
+        raise unreadable(path, error) from error
     if len(raw) > max_bytes:
         raise InputError(f"{path}: expected at most {max_bytes / 2**20:.0f} MiB, found more{hint}")
     return raw

@@ -93,7 +93,6 @@ def serve_traffic(
 
     With a client, the trace says only how many there are, and the client fills in ``rows`` before each arrives.
     """
-    check_fits(network, table)
     trace = traffic.trace
     if trace.rate_per_s > MAX_RATE_PER_S:
         raise InputError(
@@ -136,6 +135,7 @@ def serve_real(
 ) -> MachineResult:
     """Serve the requests of a trace on this machine; each is a sample of the network, drawn with the seed."""
     latency = as_table(table)
+    check_fits(network, latency)
     scheduler = as_scheduler(policy, latency)
     check_stated(requirements, mac_share=None)
     samples = network.samples()

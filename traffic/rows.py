@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from ..formats import InputError, shown
+from ..formats import InputError, shown, unreadable
 
 BATCH = 1024
 """Rows in memory as text at a time; with more, the garbage collector takes longer than the parsing."""
@@ -123,7 +123,7 @@ def opened(tally: Tally) -> Iterator[BinaryIO]:
     except FileNotFoundError:
         raise InputError(f"{path}: {tally.missing}") from None
     except OSError as error:
-        raise InputError(f"{path}: could not be read ({error.strerror})") from error
+        raise unreadable(path, error) from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: expected UTF-8 text, found byte 0x{error.object[error.start]:02x}") from error
 

@@ -205,6 +205,9 @@ def test_faults(made, tmp_path, monkeypatch):
     strange = found.table.model_copy(update={"network": "another"})
     with pytest.raises(InputError, match="found that of another with e1, e2, e3; measure this network"):
         serve_real(network, strange, fast, "fluid")
+    shallow = strange.model_copy(update={"exits": strange.exits[-1:]})
+    with pytest.raises(InputError, match="found that of another with e3; measure this network"):
+        serve_real(network, shallow, fast, "fluid")
     for b_max, repeats in ((0, 20), (8, 1)):
         with pytest.raises(InputError, match="expected"):
             measure(network, b_max=b_max, repeats=repeats)

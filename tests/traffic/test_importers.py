@@ -395,7 +395,7 @@ def test_a_fault_is_one_clear_line(tmp_path, case):
 def test_not_there_and_not_a_file(tmp_path):
     with pytest.raises(InputError, match="expected a file to import, found no such file"):
         import_trace("vidur", tmp_path / "f")
-    with pytest.raises(InputError, match="could not be read"):
+    with pytest.raises(InputError, match="expected a file, found a folder"):
         import_trace("vidur", tmp_path)
 
 

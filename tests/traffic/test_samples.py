@@ -295,7 +295,7 @@ def test_not_there_and_not_a_file(tmp_path):
         with pytest.raises(InputError, match=r"expected samples \(.npz or CSV\), found no such file"):
             read_samples(tmp_path / name)
         (tmp_path / name).mkdir()
-        with pytest.raises(InputError, match="could not be read"):
+        with pytest.raises(InputError, match="expected a file, found a folder"):
             read_samples(tmp_path / name)
 
 

@@ -162,7 +162,7 @@ def test_not_text_and_not_there(tmp_path):
     path.write_bytes(HEADER.encode("utf-16"))
     with pytest.raises(InputError, match="expected UTF-8 text, found byte 0xff"):
         read_trace(path)
-    with pytest.raises(InputError, match="could not be read"):
+    with pytest.raises(InputError, match="expected a file, found a folder"):
         read_trace(tmp_path)
 
 
