@@ -3,6 +3,7 @@ from .catalogue import Catalogue as Catalogue
 from .errors import InputError as InputError
 from .near import did_you_mean as did_you_mean
 from .files import (
+    AnyPath as AnyPath,
     check_folder as check_folder,
     read_bytes as read_bytes,
     read_text as read_text,

@@ -56,7 +56,7 @@ def serve(
 
     Parameters
     ----------
-    table : LatencyTable or Path
+    table : LatencyTable, str or Path
         Times of the design, or its folder.
     requests : Requests
         The requests.

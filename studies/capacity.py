@@ -247,7 +247,7 @@ def find_capacity(
 
     Parameters
     ----------
-    table : LatencyTable or Path
+    table : LatencyTable, str or Path
     Times of the design, or its folder.
     policy : Scheduler or str
     The policy.

@@ -65,7 +65,7 @@ def sweep_thresholds(
 
     Parameters
     ----------
-    table : LatencyTable or Path
+    table : LatencyTable, str or Path
     Times of the design that serves them, or its folder.
     requests : Requests
     The requests, with confidences and answers.

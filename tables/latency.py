@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ..formats import InputError, SparseRecord, Table, check_beside, check_folder, read_table
+from ..formats import AnyPath, InputError, SparseRecord, Table, check_beside, check_folder, read_table
 from ..models import MAX_WORK, Exit, Layer
 from ..models.network import Words, thresholds_of
 from ..platforms.device import MAX_BATCH, Lanes
@@ -407,12 +407,12 @@ def layer_groups(layers: Sequence[Layer]) -> Iterator[list[int]]:
     yield group
 
 
-def read_latency(folder: Path) -> LatencyTable:
+def read_latency(folder: AnyPath) -> LatencyTable:
     """Read the latency table of a folder, of a design or of a device.
 
     Parameters
     ----------
-    folder : Path
+    folder : str or Path
         A design's folder, or that of a device.
 
     Returns
@@ -426,9 +426,9 @@ def read_latency(folder: Path) -> LatencyTable:
         If it is missing or damaged, or if a table in the folder that it was made from has changed.
     """
     check_folder(folder, "a folder with a latency table", "make one with `fluidb latency`")
-    path = folder / LATENCY_FILE
+    path = Path(folder, LATENCY_FILE)
     table = read_table(LatencyTable, path)
     check_beside(table, path, MADE_FROM)
-    if table.planned is None and (folder / EXITS_FILE).exists():
+    if table.planned is None and Path(folder, EXITS_FILE).exists():
         raise InputError(f"{path}: does not say how to serve the plan beside it; make both again with `fluidb exits`")
     return table

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
-from ..formats import write_file
+from ..formats import AnyPath, write_file
 from .measures import CONFIDENCE, Measure
 from .request_columns import REQUEST_COLUMNS
 
@@ -48,7 +48,7 @@ class Trace:
         Latency objective of each request in seconds.
     correct : (N, E) ndarray of bool or float64, optional
         Whether the answer at exits 1..E is right; scores in [0, 1] if the requests drew samples of a dense task.
-    source : Path, optional
+    source : str or Path, optional
         The file that the exits, or confidences and answers, came from, for faults.
     steps : (N,) ndarray of int64, optional
         Runs of the last stage for each request that reaches it, where it repeats: words that a decoder writes.
@@ -134,14 +134,14 @@ class Trace:
         return float((gaps[1:] * gaps[:-1]).sum() / (gaps * gaps).sum())
 
 
-def write_trace(trace: Trace, path: Path, *, replace: bool = True) -> None:
+def write_trace(trace: Trace, path: AnyPath, *, replace: bool = True) -> None:
     """Write a trace, whole or not at all.
 
     Parameters
     ----------
     trace : Trace
         Requests.
-    path : Path
+    path : str or Path
         Destination.
     replace : bool
         Whether an existing file is replaced; else it is a fault.
@@ -154,7 +154,7 @@ def write_trace(trace: Trace, path: Path, *, replace: bool = True) -> None:
     write_columns(trace.columns(), path, replace=replace)
 
 
-def write_columns(columns: Mapping[str, NDArray[Any]], path: Path, *, replace: bool) -> None:
+def write_columns(columns: Mapping[str, NDArray[Any]], path: AnyPath, *, replace: bool) -> None:
     """Write columns as CSV, whole or not at all; a number that is not finite is left empty."""
 
     def pieces() -> Iterator[bytes]:
