@@ -1,5 +1,6 @@
 from .arrays import Arrays as Arrays, open_arrays as open_arrays
 from .catalogue import Catalogue as Catalogue
+from .display import brief as brief, first_rows as first_rows
 from .errors import InputError as InputError
 from .near import did_you_mean as did_you_mean
 from .files import (

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import pydantic
 
+from .display import brief
 from .errors import InputError
 from .files import AnyPath, read_text
 from .near import did_you_mean
@@ -41,6 +42,8 @@ class Strict(Checked):
 
     # a schema is built when a file first needs it: no command reads them all
     model_config = pydantic.ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
+
+    __repr__ = __str__ = brief
 
 
 Record = TypeVar("Record", bound=Strict)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ..formats import brief
 from .bound import least_violations
 from .inputs import AnyPolicy, AnyTable, AnyThresholds, Requests, as_scheduler, as_table, as_thresholds
 from .metrics import Summary, summarise
@@ -39,6 +40,8 @@ class ServeResult:
     summary: Summary
     unavoidable_violations: int
     requirements: list[RequirementVerdict]
+
+    __repr__ = brief
 
 
 def serve(

@@ -16,7 +16,7 @@ from pydantic import PlainSerializer
 
 from .. import __version__
 from ..dse.npu.space import Tile
-from ..formats import AnyPath, InputError, JsonRecord, check_resumable, read_printed, write_file
+from ..formats import AnyPath, InputError, JsonRecord, check_resumable, first_rows, read_printed, write_file
 from ..tables.latency import LatencyTable
 from .designs import DesignRequest
 from .estimates import Difference, Estimate
@@ -115,6 +115,21 @@ class Comparison(JsonRecord):
     baseline: str  # the contender that differences are taken to
     contenders: list[ContenderRow]
     points: list[PointResult]  # the grid: cases, their latency objectives, their rates
+
+    _repr_html_ = first_rows
+
+    def columns(self) -> dict[str, list[Any]]:
+        """The mean of every figure of each contender at each point as columns."""
+        standings = [(point, item) for point in self.points for item in point.contenders]
+        metrics = dict.fromkeys(name for _, item in standings for name in item.metrics)
+        return {
+            **{name: [getattr(point, name) for point, _ in standings] for name in ("case", "slo_s", "rate_per_s")},
+            "contender": [item.name for _, item in standings],
+            **{
+                name: [item.metrics[name].mean if name in item.metrics else None for _, item in standings]
+                for name in metrics
+            },
+        }
 
     def text(self) -> str:
         """As ``--json`` prints it."""

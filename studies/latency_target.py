@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..formats import AnyPath, InputError
+from ..formats import AnyPath, InputError, brief
 from ..rules.exit_shares import least_of_shares, shares_of_best, shares_of_latest
 from ..serving.inputs import AnyTable, as_table
 from ..traffic.exits import decide
@@ -51,6 +51,8 @@ class TargetThresholds:
     exits: list[TargetExit]  # all exits, the last included
     chosen: TargetFigures  # on the half of the samples that chose
     checked: TargetFigures  # on the other half
+
+    __repr__ = brief
 
 
 def meet_target(

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ..formats import AnyPath, InputError, SparseRecord, Table, check_beside, check_folder, read_table
+from ..formats import AnyPath, InputError, SparseRecord, Table, check_beside, check_folder, first_rows, read_table
 from ..models import MAX_WORK, Exit, Layer
 from ..models.network import Words, thresholds_of
 from ..platforms.device import MAX_BATCH, Lanes
@@ -191,6 +191,8 @@ class LatencyTable(Table, SparseRecord):
     wake_up_s: SecondsOrNone | None = None
     planned: PlannedService | None = None
 
+    _repr_html_ = first_rows
+
     @model_validator(mode="after")
     def _every_stage(self) -> Self:
         if (self.stage_s is None) != bool(self.layers):
@@ -314,6 +316,14 @@ class LatencyTable(Table, SparseRecord):
         for i, j in combinations(range(ends), 2):
             table[:, i, j] = stage_s[:, i:j].sum(axis=1)
         return table
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """Time from each exit (0 is the input) to each later one, by variant and batch size, as columns."""
+        found = self.arrays()
+        variant, begin, end, batch = np.indices(found.shape).reshape(4, -1)
+        runs = (begin < end) & (batch > 0)
+        columns = {"variant": variant, "from_exit": begin, "to_exit": end, "batch": batch, "time_s": found.ravel()}
+        return {name: column[runs] for name, column in columns.items() if name != "variant" or self.variants > 1}
 
     def stage_array(self) -> NDArray[np.float64]:
         """Times of the stages in seconds; each from exit to exit, with the heads that run.

@@ -162,3 +162,72 @@ def test_a_policy_may_be_a_text():
     assert serving.summarise(found[0]) == serving.summarise(found[1])
     takers = {name for name, item in exported().items() if re.search("Scheduler", stated_types(item))}
     assert takers == set()
+
+
+@pytest.fixture(scope="module")
+def results(tiny_design, tmp_path_factory) -> list[Any]:
+    """What the functions of the packages return."""
+    design, fbcb = dse.read_design(tiny_design)
+    table = tables.read_latency(tiny_design)
+    trace = traffic.poisson(2000, 500, 1)
+    rng = np.random.default_rng(1)
+    logged = tmp_path_factory.mktemp("samples") / "s.npz"
+    np.savez(logged, confidence=rng.random((50, 3)), correct=rng.random((50, 3)) < 0.7)
+    samples = traffic.read_samples(logged)
+    options = dse.SearchOptions(b_max=2)
+    served = serve(table, Requests(trace=trace, slo_s=1e-3), "fluid")
+    return [
+        design, fbcb, table, design.network, design.platform, options, trace, samples, served, served.replay,
+        served.replay.traffic, served.summary, dse.explain(design, fbcb),
+        dse.search(design.network, design.platform, options),
+        dse.find_front(design.network, design.platform, options, [dse.Axis.DSP]),
+        studies.sweep_thresholds(table, Requests(trace=trace, samples=logged, slo_s=1e-3), "fluid", [0.5, 0.9]),
+        studies.find_capacity(
+            table, "fluid", [serving.parse_requirement("mean <= 1s")], slo_s=1.0, count=80, max_requests=80
+        ),
+        studies.compare(studies.load_scenario(DUEL), threads=1)[0],
+    ]  # fmt: skip
+
+
+def test_a_result_is_told_in_a_line_or_two(results):
+    texts = [repr(result) for result in results]
+    assert max(map(len, texts)) < 500
+    assert len({type(result) for result in results}) == len(results)
+    for result, text in zip(results, texts, strict=True):
+        assert text.startswith(f"{type(result).__name__}(")
+    assert "b_max=2" in repr(results[5])
+    assert "start_s=<500 float64>" in repr(results[9])
+
+
+def test_columns_are_of_one_length_and_shown_in_a_notebook(results):
+    tabular = [result for result in results if hasattr(result, "columns")]
+    shown = {type(result).__name__ for result in tabular}
+    assert shown == {"LatencyTable", "Trace", "Replay", "Explanation", "SearchResult", "Front", "Sweep", "Capacity",
+                     "Comparison"}  # fmt: skip
+    for result in tabular:
+        columns = result.columns()
+        (length,) = {len(column) for column in columns.values()}
+        page = result._repr_html_()
+        assert page.count("<tr>") == 1 + min(length, 10)
+        assert ("rows</p>" in page) == (length > 10)
+        assert all(f">{name}" in page.replace(" ", "") for name in columns)
+
+
+def test_columns_hold_what_the_result_does(results):
+    found = {type(result).__name__: result for result in results}
+    table, explained = found["LatencyTable"], found["Explanation"]
+    columns = table.columns()
+    for begin, end, batch, time_s in zip(*columns.values(), strict=True):
+        assert time_s == table.array()[begin, end, batch] > 0
+    assert len(columns["batch"]) == sum(range(len(table.exits) + 1)) * table.b_max
+    columns = explained.columns()
+    causes = [name for name in columns if name.endswith("_s") and name != "time_s"]
+    np.testing.assert_allclose(np.sum([columns[name] for name in causes], axis=0), columns["time_s"])
+    at = columns["layer"].index("wide") + 1
+    index = explained.index("wide")
+    assert (columns["batch"][at], columns["time_s"][at]) == (2, explained.time_s[index, 1])
+    assert (columns["k"][at], columns["B_R"][at]) == explained.chosen[index][1]
+    comparison = found["Comparison"]
+    last = comparison.points[-1].contenders[-1]
+    assert comparison.columns()["contender"][-1] == last.name
+    assert comparison.columns()["violation_rate"][-1] == last.metrics["violation_rate"].mean

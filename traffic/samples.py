@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..formats import AnyPath, InputError, open_arrays, write_file
+from ..formats import AnyPath, InputError, brief, open_arrays, write_file
 from .columns import Number
 from .measures import CONFIDENCE, MEASURES, Measure
 from .randomness import SAMPLES, stream
@@ -60,6 +60,8 @@ class Samples:
     predicted_depth: NDArray[np.float64] | None = None
     predicted_width: NDArray[np.float64] | None = None
     measure: Measure = CONFIDENCE
+
+    __repr__ = brief
 
     def __len__(self) -> int:
         return len(self.correct)
