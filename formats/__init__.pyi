@@ -1,10 +1,12 @@
 from .arrays import Arrays as Arrays, open_arrays as open_arrays
 from .catalogue import Catalogue as Catalogue
+from .display import brief as brief, first_rows as first_rows
 from .errors import InputError as InputError
 from .extras import check_installed as check_installed
 from .forms import Form as Form
 from .near import did_you_mean as did_you_mean
 from .files import (
+    AnyPath as AnyPath,
     check_folder as check_folder,
     read_bytes as read_bytes,
     read_text as read_text,

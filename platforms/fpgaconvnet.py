@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from ..formats import InputError, Strict, read_toml, validate
+from ..formats import AnyPath, InputError, Strict, read_toml, validate
 from .board import Board
 from .platform import NAME, plain_name
 
@@ -50,13 +50,14 @@ class _File(_Section):
 
 
 def import_platform(
-    path: Path,
+    path: AnyPath,
     *,
     name: str | None = None,
     clock_mhz: float | None = None,
     bandwidth_gb_s: float | None = None,
 ) -> Board:
     """Make a board from fpgaConvNet's description of it."""
+    path = Path(path)
     if not path.is_file():
         raise InputError(f"{path}: expected a file to import, found {'a folder' if path.is_dir() else 'none'}")
     if name is not None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from ...formats import InputError, check_installed
+from ...formats import AnyPath, InputError, check_installed
 from ..foreign import network_of
 from ..schema import NAME, NetworkFile
 from . import scalesim
@@ -40,19 +40,19 @@ IMPORTERS: dict[str, NetworkImporter] = {
 """Every format, by the name that a user gives (``docs/import.md``)."""
 
 
-def detect_format(path: Path) -> str:
+def detect_format(path: AnyPath) -> str:
     """Find the format of a file from the end of its name."""
     for name, importer in IMPORTERS.items():
-        if path.suffix.lower() == importer.suffix:
+        if Path(path).suffix.lower() == importer.suffix:
             return name
     known = " or ".join(f"{item.suffix} ({name})" for name, item in IMPORTERS.items())
     raise InputError(
-        f"{path}: expected a name that ends in {known}, found {network_of(path) or 'another; state the format'}"
+        f"{path}: expected a name that ends in {known}, found {network_of(Path(path)) or 'another; state the format'}"
     )
 
 
 def import_network(
-    path: Path,
+    path: AnyPath,
     format_name: str,
     *,
     name: str | None = None,
@@ -67,7 +67,7 @@ def import_network(
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         The file.
     format_name : str
         A key of ``IMPORTERS``.
@@ -94,6 +94,7 @@ def import_network(
     InputError
         If the format is unknown, the name is not allowed, or the file has faults; every fault has a line.
     """
+    path = Path(path)
     if format_name not in IMPORTERS:
         raise InputError(f'format: expected {", ".join(IMPORTERS)}, found "{format_name}"')
     if name is not None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...dse.npu.design import DesignTable, read_design
 from ...dse.npu.fbcb import FbcbTable
+from ...formats import AnyPath
 from ...serving import Replay, Scheduler, Summary, simulate, summarise
 from ...serving.inputs import AnyPolicy, Requests, as_scheduler, as_thresholds
 from ...studies.comparison import COMPARE_FILE, Comparison, read_comparison
@@ -99,10 +100,10 @@ class Report:
 
 
 def make_report(
-    folders: Sequence[Path], requests: Requests | None = None, policies: Sequence[AnyPolicy] = ()
+    folders: Sequence[AnyPath], requests: Requests | None = None, policies: Sequence[AnyPolicy] = ()
 ) -> Report:
     """Read the tables of a report, and simulate the requests, if any, on its designs under each policy."""
-    report = Report([_read_section(folder) for folder in folders], requests)
+    report = Report([_read_section(Path(folder)) for folder in folders], requests)
     if requests is not None:
         trace = requests.read()
         for shown in report.designs:
