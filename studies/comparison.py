@@ -10,7 +10,7 @@ import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import PlainSerializer
 
@@ -49,6 +49,14 @@ class Standing(JsonRecord):
     differences: dict[str, Difference] | None
 
 
+class Lead(NamedTuple):
+    """The two contenders with the fewest violations at a point."""
+
+    first: str
+    second: str
+    less: Difference  # violation rate of the first, less that of the second, seed by seed
+
+
 @with_columns
 class PointKeys(JsonRecord):
     """A point of the grid: its keys, and the columns that are drawn there."""
@@ -78,6 +86,16 @@ class PointResult(PointKeys):
         """The key by which two points are matched."""
         drawn = (getattr(self, name) for name in DRAWN)
         return self.case, self.slo_s, self.rate_per_s, self.trace_sha256, self.requests, *drawn
+
+    @property
+    def lead(self) -> Lead | None:
+        """Who has the fewest violations, and by how much; ``None`` if the two are even, or there is one."""
+        ranked = sorted(self.contenders, key=lambda item: item.metrics["violation_rate"].mean)
+        if len(ranked) < 2:
+            return None
+        first, second = ranked[:2]
+        less = first.metrics["violation_rate"].less(second.metrics["violation_rate"])
+        return Lead(first.name, second.name, less) if less.mean else None
 
     @property
     def objective(self) -> str:

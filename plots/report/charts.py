@@ -58,6 +58,10 @@ def time_unit(longest_s: float) -> ChartUnit:
     return ChartUnit(name, per_s, {"us": 1, "ms": 2, "s": 3}[name])
 
 
+PERCENT = ChartUnit("%", 1e2, 2)
+"""Shares."""
+
+
 class ChartPoint(NamedTuple):
     """A value with its name."""
 

@@ -34,10 +34,11 @@ def report_text(report: Report) -> str:
         parts.append(element("nav", element("ul", *(element("li", link) for link in links)), aria_label="Sections"))
     if len(report.designs) > 1:
         parts.append(_section("overview", "At a glance", [_overview(report.designs)]))
+    best = next(iter(report.ranked), None)
     for number, item in enumerate(sections, 1):
         ident = f"section-{number}"
         if isinstance(item, ReportEntry):
-            body = [*design_parts(ident, item), *policy_parts(ident, item)]
+            body = [*design_parts(ident, item), *policy_parts(ident, item, best)]
         else:
             body = comparison_parts(ident, item.found)
         parts.append(_section(ident, named(item.name), body))
@@ -89,6 +90,11 @@ def _served(report: Report) -> list[Node]:
 def _overview(designs: Sequence[ReportEntry]) -> Element:
     headers = ["design", "network", "platform", "<T_R,T_P,T_C>", "GOP/s, b = 1", "GOP/s, b = b_max", "DSPs %", "RAM %"]
     rows = [(shown.name, [shown.table.network, shown.table.platform, *_searched(shown.design)]) for shown in designs]
+    if designs[0].served:
+        headers += ["fewest violations %", "under"]
+        for (_, cells), shown in zip(rows, designs, strict=True):
+            best = min(shown.served, key=lambda item: item.summary.violation_rate)
+            cells += [f"{100 * best.summary.violation_rate:.2f}", best.policy]
     return table("Designs", headers, rows)
 
 
